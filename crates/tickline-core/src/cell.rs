@@ -1,11 +1,13 @@
 //! The cell: the memory in which a writer publishes lines, and from which readers take them.
 //!
-//! It is a latch: two slots for a line each, and one 64-bit word that says which of them is in
-//! use. The writer fills the slot that is *not* in use, then swaps the word. A reader loads the
-//! word, takes what it needs from the slot, reads the counter, and loads the word again: if it is
-//! the same, the slot was not written meanwhile, and the line was current when the counter was
-//! read. Readers never wait and never write; the same code serves every target with 64-bit
-//! atomics.
+//! The [`State`] is the line itself: 128 bits that are loaded and swapped as one. Beside it are two
+//! slots, of which the state names one. A slot holds what belongs to a line and does not fit into
+//! the state: from which tick on and for how many ticks the line may be used, its base in Unix time,
+//! and its bounds. Only the writer stores to a slot, and never to the one that the state names.
+//!
+//! A reader loads the state, takes what it needs from the slot, reads the counter, and looks at the
+//! state again. That second look is not there against torn parameters, which a state cannot have. It
+//! makes the line current at the moment at which the counter was read (rule 1), which order needs.
 //!
 //! # Protocol
 //!
@@ -14,48 +16,37 @@
 //!
 //! | access | ordering | pairs with |
 //! |---|---|---|
-//! | reader: first load of the word | acquire | the writer's swap: the slot's contents are seen |
-//! | reader: loads from the slot | relaxed | ordered by the first load before them and the fence behind them |
-//! | reader: second load of the word | relaxed, behind an acquire fence | the next writer's stores to the slot: a reader that has seen one of them also sees the swap before it |
+//! | reader: first load of the state | acquire | the writer's swap: the slot's contents are seen |
+//! | reader: loads from the slot | relaxed | ordered by the first load before them and the second look behind them |
+//! | reader: second look at the state | behind an acquire fence | the next writer's stores to the slot: a reader that has seen one of them also sees the swap before it |
 //! | writer: stores to the slot | release | the reader's fence |
-//! | anyone: swap of the word | acquire and release | both loads of the word |
+//! | anyone: swap of the state | acquire and release | both looks at the state |
 //!
-//! # What it cannot do
-//!
-//! Nobody but the writer stores to a slot, so a reader that ends a line cannot leave a high-water
-//! mark there. The high-water mark of a word without a line is the old line's value at the word's
-//! tick. That tick is up to [`START_GRANULARITY_TICKS`](crate::word::START_GRANULARITY_TICKS)
-//! later than the one that was read, but not beyond the line's end.
-//!
-//! # Who may add a word
-//!
-//! Both cache lines of a slot are laid out for readers. The first has what every reading needs,
-//! and three free words. The second has the bounds, and one free word. If every reading loads the
-//! new word, the `disassembly` test of `tickline` must show that the inlined path gets no longer.
-//! State that belongs to the clock and not to a line goes beside the cell, into
-//! [`Shared`](crate::shared::Shared).
+//! All that a reading without bounds loads is in one cache line.
 
 use crate::line::{Line, Slope};
-use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
+use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::Point;
-use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between};
-use crate::word::{Phase, SLOT_BYTES, Slot, Word};
+use crate::state::{AtomicState, MAX_SHIFT, Slot, State, is_in_one_turn};
+use crate::units::{FixedNs, ticks_between};
 
-/// The word, and what the slot that it names holds.
+/// A state, and for which ticks its line may be used.
 ///
-/// What was read from a slot is only a claim until a second load of the word has confirmed it, or
-/// a swap that expects the word has succeeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct State {
-    /// What the clock may do.
-    pub word: Word,
-    /// The line in use; without a line, the last one.
-    pub line: Line,
+/// What was read from a slot is only a claim until a second look has confirmed the state, or a swap
+/// that expects it has succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The line, and what the clock may do.
+    pub state: State,
+    /// The first tick at which the line may be used; without a line, that of the last one.
+    pub start_ticks: u64,
     /// The window: for how long the inlined path uses the line, ticks from its start.
     pub window_ticks: u64,
+    /// The shift of the clock's counter.
+    pub shift: u32,
 }
 
-impl State {
+impl Snapshot {
     /// For how long the line is valid, ticks from its start: twice its window. Past the window
     /// readers take the slow path.
     #[must_use]
@@ -66,36 +57,43 @@ impl State {
     /// Whether the line is valid at `ticks`. Two-sided: a tick before the start is not.
     #[must_use]
     pub const fn is_valid_at(&self, ticks: u64) -> bool {
-        ticks.wrapping_sub(self.line.start_ticks) < self.valid_ticks()
+        ticks.wrapping_sub(self.start_ticks) < self.valid_ticks()
     }
 
     /// The first tick at which the line is not valid any more.
     #[must_use]
     pub const fn end_ticks(&self) -> u64 {
-        self.line.start_ticks.wrapping_add(self.valid_ticks())
+        self.start_ticks.wrapping_add(self.valid_ticks())
     }
 
-    /// Without a line: the high-water mark, ns, which no reading may be below. A clock that has
-    /// had no line has the high-water mark 0.
+    /// The line at `ticks`, ns, rounded down.
     #[must_use]
-    pub fn high_water_ns(&self) -> i64 {
-        // A line of slope 0 was never published.
-        if self.line.slope == Slope::default() {
-            return 0;
-        }
-        // The word's tick was rounded up, and no reading was made beyond the end.
-        let (ticks, end_ticks) = (self.word.start_ticks(), self.end_ticks());
-        self.line.at_any(if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks })
+    pub const fn at(&self, ticks: u64) -> i64 {
+        self.state.at(self.shift, ticks)
     }
-}
 
-/// What the inlined path needs of a published line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Published {
-    /// The line. Its start is the published word itself.
-    pub line: Line,
-    /// For how long the inlined path uses it, ticks from its start.
-    pub window_ticks: u64,
+    /// The line at `ticks`, rounded down to a fraction.
+    #[must_use]
+    pub fn fixed_at(&self, ticks: u64) -> FixedNs {
+        self.state.fixed_at(self.shift, ticks)
+    }
+
+    /// The line's slope.
+    #[must_use]
+    pub const fn slope(&self) -> Slope {
+        self.state.slope(self.shift)
+    }
+
+    /// Whether the line can be published: no tick for which it may be asked, nor any up to
+    /// `margin_ticks` on either side, wraps.
+    #[must_use]
+    pub const fn is_in_one_turn(&self, margin_ticks: u64) -> bool {
+        is_in_one_turn(
+            self.shift,
+            self.start_ticks.wrapping_sub(margin_ticks),
+            self.end_ticks().wrapping_add(margin_ticks),
+        )
+    }
 }
 
 /// The bounds between which the reference must be, and what turns the line into Unix time;
@@ -121,107 +119,99 @@ impl Bounds {
     /// Starts both bounds at `start_ticks`, at these values, rounded outwards.
     pub(crate) fn round_outwards(&mut self, start_ticks: u64, low: FixedNs, high: FixedNs) {
         (self.lower.start_ticks, self.upper.start_ticks) = (start_ticks, start_ticks);
-        (self.lower.base_ns, self.upper.base_ns) = (fixed_to_ns_floor(low), fixed_to_ns_ceil(high));
-        self.lower_rounding = low.saturating_sub(fixed_from_ns(self.lower.base_ns));
-        self.upper_rounding = fixed_from_ns(self.upper.base_ns).saturating_sub(high);
+        (self.lower.base_ns, self.upper.base_ns) = (low.floor_ns(), high.ceil_ns());
+        self.lower_rounding = low.minus(FixedNs::from_ns(self.lower.base_ns));
+        self.upper_rounding = FixedNs::from_ns(self.upper.base_ns).minus(high);
     }
 
     /// Where both are at `start_ticks`, ns, rounded outwards. If the newest sample is later
     /// than that, the bounds widen towards the past by the difference of their rates, because the
     /// reference's rate was between the two.
     fn base_ns_at(&self, start_ticks: u64) -> (i64, i64) {
-        let spread = self.spread(start_ticks);
-        (self.lower_ns_at(start_ticks, spread), self.upper_ns_at(start_ticks, spread))
-    }
-
-    fn lower_ns_at(&self, start_ticks: u64, spread: FixedNs) -> i64 {
-        let low = self.lower.fixed_at(start_ticks).saturating_add(self.lower_rounding);
-        fixed_to_ns_floor(low.saturating_sub(spread))
-    }
-
-    fn upper_ns_at(&self, start_ticks: u64, spread: FixedNs) -> i64 {
-        let high = self.upper.fixed_at(start_ticks).saturating_sub(self.upper_rounding);
-        fixed_to_ns_ceil(high.saturating_add(spread))
-    }
-
-    /// By how much their rates move them apart from `start_ticks` to where they start.
-    fn spread(&self, start_ticks: u64) -> FixedNs {
         let back_ticks = ticks_between(start_ticks, self.lower.start_ticks).max(0);
-        self.upper.slope.over(back_ticks).saturating_sub(self.lower.slope.over(back_ticks))
+        let spread = self.upper.slope.over(back_ticks).minus(self.lower.slope.over(back_ticks));
+        let low = self.lower.fixed_at(start_ticks).plus(self.lower_rounding).minus(spread);
+        let high = self.upper.fixed_at(start_ticks).minus(self.upper_rounding).plus(spread);
+        (low.floor_ns(), high.ceil_ns())
     }
 }
 
-/// The shared memory of one clock. See the head of `cell.rs` for the protocol. [`Latch`] is its only
-/// implementation; tests wrap it in their own.
+/// What a line rests on, for whoever retires it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evidence {
+    /// A point below the reference, which the newest sample proves.
+    pub proven: Point,
+    /// How long the machine had been suspended before the samples, ns; `None` where the reference
+    /// does not say.
+    pub suspended_ns: Option<i64>,
+}
+
+/// The shared memory of one clock. See the head of `cell.rs` for the protocol. [`LineCell`] is its
+/// only implementation; tests wrap it in their own.
 pub trait StateCell {
-    /// The word: the first load, before the slot is read.
-    fn word(&self) -> Word;
+    /// The shift of the counter whose lines these are.
+    const SHIFT: u32;
 
-    /// Whether the word is still `word`: the second load, after the slot and the counter were read.
-    fn is_still(&self, word: Word) -> bool;
+    /// The state, for the inlined path: the first load, before the slot is read. Where loads may be
+    /// split it may be torn; it is not [`is_inlined`](State::is_inlined) then.
+    fn load(&self) -> State;
 
-    /// The line that the published `word` names.
-    fn published(&self, word: Word) -> Published;
+    /// The state, never torn, for the slow path.
+    fn load_whole(&self) -> State;
 
-    /// As [`published`](Self::published), the line in Unix time.
-    fn published_unix(&self, word: Word) -> Published;
+    /// Whether the state is still `state`: the second look of the inlined path, after the slot and
+    /// the counter were read.
+    fn is_still(&self, state: State) -> bool;
 
-    /// The bounds of the line that the published `word` names.
-    fn bounds(&self, word: Word) -> Bounds;
+    /// The same for the slow path.
+    fn is_still_whole(&self, state: State) -> bool;
 
-    /// The tick from which the line in `slot` counts: the bits of its published word.
-    fn start_ticks(&self, slot: Slot) -> u64;
+    /// What the slot holds.
+    fn slot(&self, slot: Slot) -> SlotView<'_>;
 
-    /// A point below the reference from which the bounds in `slot` were published: the newest
-    /// sample proves it.
-    fn proven(&self, slot: Slot) -> Point;
-
-    /// The word and all that its slot says about the line, whatever the phase.
-    fn load(&self) -> State {
-        let word = self.word();
-        let Published { line, window_ticks } = self.published(word);
-        State { word, line: Line { start_ticks: self.start_ticks(word.slot()), ..line }, window_ticks }
+    /// The state, and for which ticks its line may be used, whatever the phase.
+    fn snapshot(&self) -> Snapshot {
+        let state = self.load_whole();
+        let slot = self.slot(state.slot());
+        Snapshot {
+            state,
+            start_ticks: slot.start_ticks(),
+            window_ticks: slot.window_ticks(),
+            shift: Self::SHIFT,
+        }
     }
 
     /// Swaps `from` for `to`, which is not published. Anyone may call this. Returns whether it
     /// happened.
-    fn swap(&self, from: Word, to: Word) -> bool;
+    fn swap(&self, from: State, to: State) -> bool;
 
-    /// Fills the slot named by `to`, which must not be the one named by `from`, then swaps `from`
-    /// for `to`. The line's start is that of the word, [`Word::to_bits`]. Only the holder of the
-    /// clock's lock may call this. Returns whether it happened.
-    fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool;
+    /// Fills the slot named by `line`, which must not be the one named by `from`, then swaps `from`
+    /// for the line's state. Only the holder of the clock's lock may call this. Returns whether it
+    /// happened.
+    fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool;
 }
 
-/// The cell. See the head of `cell.rs` for the protocol.
-#[derive(Debug)]
-#[repr(C, align(128))]
-pub struct Latch {
-    word: AtomicU64,
-    slots: [SlotWords; 2],
-}
-
-/// A line's parameters: one cache line with what every reading needs, one with the bounds.
-#[derive(Debug)]
-#[repr(C, align(128))]
-struct SlotWords {
-    line: LineWords,
-    bounds: BoundsWords,
-}
-
+/// The cell. `SHIFT` is that of the counter whose lines it holds. See the head of `cell.rs` for the
+/// protocol.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct LineWords {
-    slope: AtomicU64,
-    base_ns: AtomicI64,
-    window_ticks: AtomicU64,
-    /// The base in Unix time: a reading in it costs no more than another.
-    unix_base_ns: AtomicI64,
-    /// The published word's bits, for readers that find another word.
-    start_ticks: AtomicU64,
+pub struct LineCell<const SHIFT: u32 = { crate::counter::SHIFT }> {
+    state: AtomicState,
+    slots: Slots,
+    bounds: [BoundsWords; 2],
 }
 
-/// The bounds, from the start of the line on.
+/// What belongs to the lines, in two slots. A reader indexes without a branch.
+#[derive(Debug)]
+#[repr(C)]
+struct Slots {
+    start_ticks: [AtomicU64; 2],
+    window_ticks: [AtomicU64; 2],
+    /// What takes the place of `b` for Unix time: a reading in it costs no more than another.
+    unix_b: [AtomicI64; 2],
+}
+
+/// The bounds, from the start of the line on, and what the line rests on.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct BoundsWords {
@@ -230,145 +220,66 @@ struct BoundsWords {
     upper_base_ns: AtomicI64,
     upper_slope: AtomicU64,
     unix_bound_ns: AtomicU64,
-    /// [`StateCell::proven`].
     proven_ticks: AtomicU64,
     proven_ns: AtomicI64,
+    suspended_ns: AtomicI64,
 }
 
-const _: () =
-    assert!(size_of::<SlotWords>() == SLOT_BYTES || cfg!(loom), "a reader finds its slot by one mask");
 const _: () = assert!(
-    size_of::<LineWords>() == 64 && size_of::<BoundsWords>() == 64 || cfg!(loom),
-    "a reading without bounds loads one cache line of its slot"
+    size_of::<AtomicState>() != 16 || size_of::<LineCell>() == 192,
+    "a reading without bounds loads one cache line, one with bounds loads two"
 );
 
-// ORDERING for loads from a slot: Relaxed. The first load of the word acquires, which keeps them
-// behind it; the fence in `is_still` keeps them before the second load.
+/// Stands for a reference that does not say how long the machine was suspended.
+const UNKNOWN: i64 = i64::MIN;
+
+// ORDERING for loads from a slot: Relaxed. The first load of the state acquires, which keeps them
+// behind it; the fence of the second look keeps them before that.
 const SLOT: Ordering = Ordering::Relaxed;
 
-impl LineWords {
+/// What one slot holds.
+#[derive(Debug, Clone, Copy)]
+pub struct SlotView<'a> {
+    slots: &'a Slots,
+    bounds: &'a [BoundsWords; 2],
+    slot: Slot,
+}
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "0 or 1 of two; a match would compile to a branch in the hot path"
+)]
+impl SlotView<'_> {
+    /// The first tick at which the line may be used.
     #[inline(always)]
-    fn published(&self, word: Word, base: impl FnOnce(&Self) -> &AtomicI64) -> Published {
-        Published {
-            line: Line {
-                start_ticks: word.to_bits(),
-                // ORDERING: see `SLOT`.
-                base_ns: base(self).load(SLOT),
-                // ORDERING: see `SLOT`.
-                slope: Slope::from_bits(self.slope.load(SLOT)),
-            },
-            // ORDERING: see `SLOT`.
-            window_ticks: self.window_ticks.load(SLOT),
-        }
-    }
-}
-
-impl SlotWords {
-    const fn new() -> Self {
-        Self {
-            line: LineWords {
-                slope: AtomicU64::new(0),
-                base_ns: AtomicI64::new(0),
-                window_ticks: AtomicU64::new(0),
-                unix_base_ns: AtomicI64::new(0),
-                start_ticks: AtomicU64::new(0),
-            },
-            bounds: BoundsWords {
-                lower_base_ns: AtomicI64::new(0),
-                lower_slope: AtomicU64::new(0),
-                upper_base_ns: AtomicI64::new(0),
-                upper_slope: AtomicU64::new(0),
-                unix_bound_ns: AtomicU64::new(0),
-                proven_ticks: AtomicU64::new(0),
-                proven_ns: AtomicI64::new(0),
-            },
-        }
-    }
-
-    fn fill(&self, published: &Published, bounds: &Bounds) {
-        let (lower_ns, upper_ns) = bounds.base_ns_at(published.line.start_ticks);
-        let (line, words) = (&self.line, &self.bounds);
-        // ORDERING: Release for all, pairs with the fence in `is_still`: a reader of the slot's
-        // earlier line that has seen one of these values also sees the swap that had taken that
-        // line out of use, and its second load of the word differs.
-        let order = Ordering::Release;
-        line.slope.store(published.line.slope.to_bits(), order);
-        line.base_ns.store(published.line.base_ns, order);
-        line.window_ticks.store(published.window_ticks, order);
-        line.unix_base_ns.store(published.line.base_ns.wrapping_add(bounds.unix_offset_ns), order);
-        line.start_ticks.store(published.line.start_ticks, order);
-        words.lower_base_ns.store(lower_ns, order);
-        words.lower_slope.store(bounds.lower.slope.to_bits(), order);
-        words.upper_base_ns.store(upper_ns, order);
-        words.upper_slope.store(bounds.upper.slope.to_bits(), order);
-        words.unix_bound_ns.store(bounds.unix_bound_ns, order);
-        words.proven_ticks.store(bounds.lower.start_ticks, order);
-        words.proven_ns.store(bounds.lower.base_ns, order);
-    }
-}
-
-impl Default for Latch {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Latch {
-    /// A cell without a line, with a high-water mark of 0 ns.
     #[must_use]
-    pub const fn new() -> Self {
-        Self { word: AtomicU64::new(0), slots: [SlotWords::new(), SlotWords::new()] }
+    pub fn start_ticks(&self) -> u64 {
+        // ORDERING: see `SLOT`.
+        self.slots.start_ticks[self.slot as usize].load(SLOT)
     }
 
+    /// For how long the inlined path uses the line, ticks from its start.
     #[inline(always)]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "0 or 1 of two; a match would compile to a branch in the hot path"
-    )]
-    const fn slot(&self, slot: Slot) -> &SlotWords {
-        &self.slots[slot as usize]
+    #[must_use]
+    pub fn window_ticks(&self) -> u64 {
+        // ORDERING: see `SLOT`.
+        self.slots.window_ticks[self.slot as usize].load(SLOT)
     }
 
-    fn exchange(&self, from: Word, to: Word) -> bool {
-        // ORDERING: acquire and release, pairs with both loads of the word: weaker would let a
-        // reader see the new word without the slot it names, or let the writer read the counter
-        // before others see the word that takes the old line out of use. Relaxed on failure: the
-        // caller then loads the word again.
-        self.word.compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-}
-
-impl StateCell for Latch {
+    /// The line's `b` in Unix time, ns.
     #[inline(always)]
-    fn word(&self) -> Word {
-        // ORDERING: Acquire, pairs with the swap of a writer: the slot that the word names is
-        // seen as that writer filled it.
-        Word::from_bits(self.word.load(Ordering::Acquire))
+    #[must_use]
+    pub fn unix_b(&self) -> i64 {
+        // ORDERING: see `SLOT`.
+        self.slots.unix_b[self.slot as usize].load(SLOT)
     }
 
-    #[inline(always)]
-    fn is_still(&self, word: Word) -> bool {
-        // ORDERING: the fence keeps the loads from the slot, and on aarch64 the load that depends
-        // on the counter, before the load below; it pairs with the Release stores in `fill`.
-        fence(Ordering::Acquire);
-        // ORDERING: Relaxed, behind the fence.
-        self.word.load(Ordering::Relaxed) == word.to_bits()
-    }
-
-    #[inline(always)]
-    fn published(&self, word: Word) -> Published {
-        self.slot(word.slot()).line.published(word, |line| &line.base_ns)
-    }
-
-    #[inline(always)]
-    fn published_unix(&self, word: Word) -> Published {
-        self.slot(word.slot()).line.published(word, |line| &line.unix_base_ns)
-    }
-
+    /// The bounds of the line, whose `b` this is.
     #[inline]
-    fn bounds(&self, word: Word) -> Bounds {
-        let SlotWords { line, bounds: words } = self.slot(word.slot());
-        let start_ticks = word.to_bits();
+    #[must_use]
+    pub fn bounds(&self, b: i64) -> Bounds {
+        let words = &self.bounds[self.slot as usize];
+        let start_ticks = self.start_ticks();
         // ORDERING: see `SLOT`, for all.
         let bound = |base: &AtomicI64, slope: &AtomicU64| Line {
             start_ticks,
@@ -380,34 +291,133 @@ impl StateCell for Latch {
         Bounds {
             lower: bound(&words.lower_base_ns, &words.lower_slope),
             upper: bound(&words.upper_base_ns, &words.upper_slope),
-            // ORDERING: as above, for both.
-            unix_offset_ns: line.unix_base_ns.load(SLOT).wrapping_sub(line.base_ns.load(SLOT)),
+            unix_offset_ns: self.unix_b().wrapping_sub(b),
             // ORDERING: as above.
             unix_bound_ns: words.unix_bound_ns.load(SLOT),
             ..Bounds::default()
         }
     }
 
-    fn start_ticks(&self, slot: Slot) -> u64 {
-        // ORDERING: see `SLOT`.
-        self.slot(slot).line.start_ticks.load(SLOT)
+    /// What the line rests on.
+    #[must_use]
+    pub fn evidence(&self) -> Evidence {
+        let words = &self.bounds[self.slot as usize];
+        // ORDERING: see `SLOT`, for all.
+        let suspended_ns = words.suspended_ns.load(SLOT);
+        Evidence {
+            // ORDERING: as above, for both.
+            proven: Point { ticks: words.proven_ticks.load(SLOT), ns: words.proven_ns.load(SLOT) },
+            suspended_ns: Some(suspended_ns).filter(|ns| *ns != UNKNOWN),
+        }
     }
 
-    fn proven(&self, slot: Slot) -> Point {
-        let bounds = &self.slot(slot).bounds;
-        // ORDERING: see `SLOT`, for both.
-        Point { ticks: bounds.proven_ticks.load(SLOT), ns: bounds.proven_ns.load(SLOT) }
+    fn fill(&self, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) {
+        let (lower_ns, upper_ns) = bounds.base_ns_at(line.start_ticks);
+        let slot = self.slot as usize;
+        let words = &self.bounds[slot];
+        // ORDERING: Release for all, pairs with the fence of the second look: a reader of the slot's
+        // earlier line that has seen one of these values also sees the swap that had taken that line
+        // out of use, and its second look differs.
+        let order = Ordering::Release;
+        self.slots.start_ticks[slot].store(line.start_ticks, order);
+        self.slots.window_ticks[slot].store(line.window_ticks, order);
+        self.slots.unix_b[slot].store(line.state.b.wrapping_add(bounds.unix_offset_ns), order);
+        words.lower_base_ns.store(lower_ns, order);
+        words.lower_slope.store(bounds.lower.slope.to_bits(), order);
+        words.upper_base_ns.store(upper_ns, order);
+        words.upper_slope.store(bounds.upper.slope.to_bits(), order);
+        words.unix_bound_ns.store(bounds.unix_bound_ns, order);
+        words.proven_ticks.store(bounds.lower.start_ticks, order);
+        words.proven_ns.store(bounds.lower.base_ns, order);
+        words.suspended_ns.store(suspended_ns.unwrap_or(UNKNOWN), order);
+    }
+}
+
+impl BoundsWords {
+    const fn new() -> Self {
+        Self {
+            lower_base_ns: AtomicI64::new(0),
+            lower_slope: AtomicU64::new(0),
+            upper_base_ns: AtomicI64::new(0),
+            upper_slope: AtomicU64::new(0),
+            unix_bound_ns: AtomicU64::new(0),
+            proven_ticks: AtomicU64::new(0),
+            proven_ns: AtomicI64::new(0),
+            suspended_ns: AtomicI64::new(0),
+        }
+    }
+}
+
+impl LineCell {
+    /// A cell for this target's counter, without a line, and with a high-water mark of 0 ns.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with_shift()
+    }
+}
+
+impl<const SHIFT: u32> LineCell<SHIFT> {
+    /// As [`new`](LineCell::new), for a counter of more than 1 GHz / 2^`SHIFT`: from 500 MHz up
+    /// with 1, from 7.9 MHz up with 7.
+    #[must_use]
+    pub const fn with_shift() -> Self {
+        const { assert!(SHIFT <= MAX_SHIFT, "the slope would lie in the tag") };
+        Self {
+            state: AtomicState::new(),
+            slots: Slots {
+                start_ticks: [const { AtomicU64::new(0) }; 2],
+                window_ticks: [const { AtomicU64::new(0) }; 2],
+                unix_b: [const { AtomicI64::new(0) }; 2],
+            },
+            bounds: [const { BoundsWords::new() }; 2],
+        }
+    }
+}
+
+impl Default for LineCell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
+    const SHIFT: u32 = SHIFT;
+
+    #[inline(always)]
+    fn load(&self) -> State {
+        self.state.load()
     }
 
-    fn swap(&self, from: Word, to: Word) -> bool {
-        debug_assert!(to.phase() != Phase::Published, "a line is published, not swapped in");
-        self.exchange(from, to)
+    fn load_whole(&self) -> State {
+        self.state.load_whole()
     }
 
-    fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool {
-        debug_assert!(published.line.start_ticks == to.to_bits(), "a line counts from its word");
-        self.slot(to.slot()).fill(published, bounds);
-        self.exchange(from, to)
+    #[inline(always)]
+    fn is_still(&self, state: State) -> bool {
+        self.state.is_still(state)
+    }
+
+    fn is_still_whole(&self, state: State) -> bool {
+        // ORDERING: keeps earlier loads, and on aarch64 the one that depends on the counter, before
+        // the load below; pairs with the Release stores in `fill`.
+        crate::primitive::fence(Ordering::Acquire);
+        self.state.load_whole() == state
+    }
+
+    #[inline(always)]
+    fn slot(&self, slot: Slot) -> SlotView<'_> {
+        SlotView { slots: &self.slots, bounds: &self.bounds, slot }
+    }
+
+    fn swap(&self, from: State, to: State) -> bool {
+        debug_assert!(!to.is_published(), "a line is published, not swapped in");
+        self.state.swap(from, to)
+    }
+
+    fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+        debug_assert!(line.state.is_published(), "a state without a line is swapped in");
+        self.slot(line.state.slot()).fill(line, bounds, suspended_ns);
+        self.state.swap(from, line.state)
     }
 }
 

@@ -19,16 +19,15 @@
 //! of the configured one while the bound would otherwise grow wide, or the line is off its
 //! target.
 
-use crate::cell::{State, StateCell};
+use crate::cell::{Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::line::Slope;
 use crate::sample::{Effort, Reference, Resolutions, burst};
 use crate::shared::{Event, Shared};
 use crate::stability::{SampleOutcome, StabilityMonitor};
-use crate::timeline::PastLines;
-use crate::units::{FRACTION_BITS, NS_PER_S, fixed_from_ns, ticks_between};
+use crate::units::{FRACTION_BITS, NS_PER_S, FixedNs, ticks_between};
 use crate::unix::UnixTrack;
-use crate::word::{Phase, START_GRANULARITY_TICKS};
+use crate::state::{Phase, Support, support};
 
 mod publish;
 mod schedule;
@@ -82,8 +81,9 @@ const UNKNOWN_SLOPE: Slope = Slope::from_bits(1 << (FRACTION_BITS - 4));
 const FRESH_NS: u64 = 100_000;
 
 /// A first line waits for the reference if the high-water mark is ahead of it by less than this,
-/// ns: the mark's margin, and what a rounded tick adds.
-const WAIT_FOR_HIGH_WATER_NS: i64 = 10_000;
+/// ns: the mark's margin, and that by which a line starts before its publication, each half as much
+/// again.
+const WAIT_FOR_HIGH_WATER_NS: i64 = 15_000;
 
 /// An offset below this, or below twice the newest sample's width, does not shorten the interval,
 /// ns.
@@ -100,12 +100,8 @@ const PATIENT_ITERATIONS: u32 = 16;
 /// Iterations of sampling before a preempted writer gives up until the next interval.
 const ATTEMPTS: u32 = 4;
 
-/// The shortest window, ticks: eight times the start granularity. A line's start lies up to twice
-/// that before the tick at which it was published.
-pub const MIN_WINDOW_TICKS: u64 = 8 * START_GRANULARITY_TICKS;
-
 /// The longest window, ticks: a line is valid for twice that, half of what
-/// [`Line::at`](crate::line::Line::at) converts exactly.
+/// [`Line::at`](crate::line::Line::at) converts exactly for its bounds.
 pub const MAX_WINDOW_TICKS: u64 = 1 << 46;
 
 const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::MAX_DELTA_TICKS);
@@ -193,8 +189,11 @@ enum Refusal {
     Stale,
     /// The state changed.
     Lost,
-    /// The last line or high-water mark is younger than the start granularity: try again later.
+    /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
+    /// ([`is_in_one_turn`](crate::state::is_in_one_turn)): try again later.
     Early,
+    /// The counter is too slow for the target's [`SHIFT`](crate::counter::SHIFT).
+    OutOfRange,
 }
 
 impl Control {
@@ -266,9 +265,9 @@ impl Control {
     }
 
     /// One iteration. Never panics, allocates or waits.
-    pub fn maintain<S: StateCell, P: PastLines>(
+    pub fn maintain<S: StateCell>(
         &mut self,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Outcome {
@@ -281,9 +280,9 @@ impl Control {
         Outcome { iteration, next_in_ns }
     }
 
-    fn iterate<S: StateCell, P: PastLines>(
+    fn iterate<S: StateCell>(
         &mut self,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> (Iteration, u64) {
@@ -294,25 +293,25 @@ impl Control {
             let fit = self.stability.fit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.sampling.note(ticks_between(begin_ticks, counter.now_ordered()));
 
-            let state = shared.cell.load();
-            let result = match state.word.phase() {
+            let line = shared.cell.snapshot();
+            let result = match line.state.phase() {
                 // This thread holds the lock, so the writer is gone: it was in the process that
                 // forked this one, or it closes a gate.
                 Phase::Replacing | Phase::FirstPublication => {
-                    shared.help(&state, counter, reference);
+                    shared.help(&line, counter, reference);
                     continue;
                 }
-                _ if state.word.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),
+                _ if line.state.is_gate_closed() || support() == Support::Missing => return (Iteration::GateClosed, self.config.interval_ns),
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
                 Phase::Published if self.slope.is_none() || noted == SampleOutcome::Void && !self.settled => {
-                    end_line(&state, shared, counter, reference);
+                    end_line(&line, shared, counter, reference);
                     return (Iteration::Learning, MIN_INTERVAL_NS);
                 }
-                Phase::Published => self.replace(&state, shared, counter, reference, fit.as_ref()),
+                Phase::Published => self.replace(&line, shared, counter, reference, fit.as_ref()),
                 Phase::NoLine => match &fit {
                     Some(fit) if self.stability.is_confirmed() => {
-                        self.recover_line(&state, shared, counter, reference, fit)
+                        self.recover_line(&line, shared, counter, reference, fit)
                     }
                     _ => return (Iteration::Learning, self.patience_ns()),
                 },
@@ -321,8 +320,12 @@ impl Control {
             match result {
                 Ok(done) => return done,
                 Err(Refusal::Stale) => {}
-                Err(Refusal::Lost) if matches!(shared.cell.word().phase(), Phase::NoLine) => {}
+                Err(Refusal::Lost) if shared.cell.load_whole().phase() == Phase::NoLine => {}
                 Err(Refusal::Lost | Refusal::Early) => return (Iteration::Lost, MIN_INTERVAL_NS),
+                Err(Refusal::OutOfRange) => {
+                    shared.gauges.show_out_of_range();
+                    return (Iteration::Learning, self.config.interval_ns);
+                }
             }
         }
         if is_stale {
@@ -333,9 +336,9 @@ impl Control {
 
     /// Takes a burst, and notes what it says.
     #[inline(never)]
-    fn take_sample<S, P>(
+    fn take_sample<S>(
         &mut self,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Option<SampleOutcome> {
@@ -366,7 +369,7 @@ impl Control {
         match narrowest {
             Some((slope, narrowest)) => Effort {
                 brackets: BRACKETS,
-                wanted: if is_full { 0 } else { narrowest.saturating_add(fixed_from_ns(SPARE_WIDTH_NS)) },
+                wanted: if is_full { FixedNs::ZERO } else { narrowest.plus(FixedNs::from_ns(SPARE_WIDTH_NS)) },
                 most_brackets: MOST_BRACKETS,
                 most_ticks: slope.ticks_in(BURST_NS),
             },
@@ -378,14 +381,14 @@ impl Control {
 /// Ends a line of whose slope nothing is known any more. Readers get the OS clock until there is
 /// another line.
 #[inline(never)]
-fn end_line<S: StateCell, P: PastLines>(
-    state: &State,
-    shared: &Shared<S, P>,
+fn end_line<S: StateCell>(
+    line: &Snapshot,
+    shared: &Shared<S>,
     counter: &impl Counter,
     reference: &impl Reference,
 ) {
-    if shared.cell.swap(state.word, state.word.replacing()) {
-        let replacing = State { word: state.word.replacing(), ..*state };
+    let replacing = Snapshot { state: line.state.replacing(), ..*line };
+    if shared.cell.swap(line.state, replacing.state) {
         shared.help(&replacing, counter, reference);
     }
 }
@@ -398,7 +401,5 @@ mod dither_tests;
 mod following_tests;
 #[cfg(all(test, not(miri)))]
 mod slow_tests;
-#[cfg(all(test, not(miri)))]
-mod stamp_tests;
 #[cfg(all(test, not(miri)))]
 mod tests;

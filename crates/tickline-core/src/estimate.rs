@@ -22,7 +22,7 @@
 use crate::cell::Bounds;
 use crate::line::Slope;
 use crate::sample::{Point, Sample};
-use crate::units::{FRACTION_BITS, FixedNs, fixed_from_ns, ticks_between, unsigned};
+use crate::units::{FRACTION_BITS, FixedNs, ticks_between, unsigned};
 
 /// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri
 /// gets fewer, because it takes long to compare all with all.
@@ -67,7 +67,7 @@ impl Target {
     /// The reference at `ticks`, as estimated.
     #[must_use]
     pub fn at(&self, ticks: u64) -> FixedNs {
-        self.ns.saturating_add(self.slope.over(ticks_between(self.ticks, ticks)))
+        self.ns.plus(self.slope.over(ticks_between(self.ticks, ticks)))
     }
 }
 
@@ -132,7 +132,7 @@ impl Fit {
 
     /// The feasible slope next to that of `ns` over so many ticks. `None` if there are none.
     fn slope_over(&self, ticks: u64, ns: FixedNs) -> Option<Slope> {
-        let bits = ns.checked_div_euclid(i128::from(ticks))?;
+        let bits = ns.to_bits().checked_div_euclid(i128::from(ticks))?;
         Some(Slope::saturating_from(bits).clamp(self.slope_min, self.slope_max))
     }
 
@@ -230,7 +230,7 @@ impl History {
                     // longer baseline. Widths that differ by less than the reference's rounding
                     // tie: samples that are narrower by next to nothing, one after the other, would
                     // keep the baseline short for ever.
-                    if sample.width(slope).saturating_add(fixed_from_ns(1)) >= last.width(slope) {
+                    if sample.width(slope).plus(FixedNs::from_ns(1)) >= last.width(slope) {
                         continue;
                     }
                 }
@@ -360,7 +360,7 @@ impl History {
     /// The middle of the feasible set at the newest sample and `horizon_ticks` later.
     #[must_use]
     pub fn target(&self, fit: &Fit, horizon_ticks: u64) -> Option<Target> {
-        let mut target = Target { ticks: 0, ns: 0, slope: Slope::default() };
+        let mut target = Target { ticks: 0, ns: FixedNs::ZERO, slope: Slope::default() };
         self.put_target(&mut target, fit, horizon_ticks)?;
         Some(target)
     }
@@ -369,16 +369,16 @@ impl History {
     pub(crate) fn put_target(&self, target: &mut Target, fit: &Fit, horizon_ticks: u64) -> Option<()> {
         target.ticks = self.samples().last()?.lower.ticks;
         self.put_middle(&mut target.ns, target.ticks, fit)?;
-        let mut later = 0;
+        let mut later = FixedNs::ZERO;
         self.put_middle(&mut later, target.ticks.wrapping_add(horizon_ticks), fit)?;
-        target.slope = fit.slope_over(horizon_ticks, later.saturating_sub(target.ns))?;
+        target.slope = fit.slope_over(horizon_ticks, later.minus(target.ns))?;
         Some(())
     }
 
     /// The middle of the feasible set at `ticks`.
     fn put_middle(&self, middle: &mut FixedNs, ticks: u64, fit: &Fit) -> Option<()> {
         *middle = self.lower_bound(ticks, fit.slope_min)?;
-        *middle = middle.saturating_add(self.upper_bound(ticks, fit.slope_max)?) >> 1;
+        *middle = middle.plus(self.upper_bound(ticks, fit.slope_max)?).half();
         Some(())
     }
 
@@ -388,7 +388,7 @@ impl History {
     #[must_use]
     pub fn bounds(&self, slope: Slope, max_drift_ppb: u32) -> Option<Bounds> {
         let mut bounds = Bounds::default();
-        self.put_bounds(&mut bounds, slope, max_drift_ppb, 0, 0)?;
+        self.put_bounds(&mut bounds, slope, max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO)?;
         Some(bounds)
     }
 
@@ -416,8 +416,8 @@ impl History {
             low = newest.lower.carried(ticks, bounds.lower.slope);
             high = newest.upper.carried(ticks, bounds.upper.slope);
         }
-        high = high.saturating_add(range).saturating_add(ahead);
-        bounds.round_outwards(ticks, low.saturating_sub(range), high);
+        high = high.plus(range).plus(ahead);
+        bounds.round_outwards(ticks, low.minus(range), high);
         Some(())
     }
 }

@@ -97,7 +97,7 @@ mod cpu_list;
 mod discipline;
 mod estimate;
 pub mod gate;
-mod lease;
+
 mod line;
 #[cfg(loom)]
 #[cfg(test)]
@@ -107,11 +107,10 @@ mod primitive;
 pub mod sample;
 pub mod shared;
 mod stability;
+pub mod state;
 #[cfg(test)]
 mod testing;
-mod timeline;
 pub mod try_lock;
 mod units;
 mod unix;
 pub mod unstable;
-mod word;

@@ -11,7 +11,7 @@
 //! What this module does not do: decide whether a line may be used (`word`, `shared`) or where
 //! the next one runs (`discipline`).
 
-use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, signed, ticks_between, unsigned};
+use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, signed, ticks_between};
 
 /// Largest tick difference that [`Line::at`] converts exactly: 2^48 - 1 ticks (15 hours at 5 GHz).
 pub const MAX_DELTA_TICKS: u64 = (1 << FRACTION_BITS) - 1;
@@ -57,7 +57,7 @@ impl Slope {
     /// saturates there.
     #[must_use]
     pub const fn over(self, ticks: i64) -> FixedNs {
-        (ticks as i128).saturating_mul(self.0 as i128)
+        FixedNs::from_bits((ticks as i128).saturating_mul(self.0 as i128))
     }
 
     /// Ticks in `ns` nanoseconds, rounded up, saturating; `u64::MAX` for a slope of 0.
@@ -138,29 +138,14 @@ impl Line {
     /// away; saturating.
     #[must_use]
     pub fn at_any(&self, ticks: u64) -> i64 {
-        crate::units::fixed_to_ns_floor(self.fixed_at(ticks))
+        self.fixed_at(ticks).floor_ns()
     }
 
     /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63
     /// away.
     #[must_use]
     pub fn fixed_at(&self, ticks: u64) -> FixedNs {
-        fixed_from_ns(self.base_ns).saturating_add(self.slope.over(ticks_between(self.start_ticks, ticks)))
-    }
-
-    /// The first tick at which the line is not below `ns`, at most 2^63 from the start
-    /// (saturating there). For a slope of 0, the start.
-    #[must_use]
-    pub fn ticks_at(&self, ns: i64) -> u64 {
-        let ahead = i128::from(ns).saturating_sub(i128::from(self.base_ns)) << FRACTION_BITS;
-        let slope = i128::from(self.slope.0);
-        let (Some(quotient), Some(rest)) = (ahead.checked_div_euclid(slope), ahead.checked_rem_euclid(slope))
-        else {
-            return self.start_ticks;
-        };
-        let delta = quotient.saturating_add(i128::from(rest != 0));
-        let delta = i64::try_from(delta).unwrap_or(if delta < 0 { i64::MIN } else { i64::MAX });
-        self.start_ticks.wrapping_add(unsigned(delta))
+        FixedNs::from_ns(self.base_ns).plus(self.slope.over(ticks_between(self.start_ticks, ticks)))
     }
 }
 

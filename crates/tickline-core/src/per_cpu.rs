@@ -5,21 +5,19 @@
 //! is moved, a reading may step back by no more than the sum of their published bounds.
 //!
 //! ```text
-//! (t, cpu) = counter and id              // moved in between -> slow path
-//! w = word of units[cpu]                 // no line          -> slow path
-//! (base, slope, window) = slot(w)
-//! t - w - skipped >= window, or the word is another one now   -> slow path
-//! otherwise                                                     base + ((t - w) * slope >> 48)
+//! (t, cpu) = counter and id                       // moved in between -> slow path
+//! (m, b) = state of units[cpu]                    // no line there    -> slow path
+//! (start, window) = slot(m)
+//! t - start >= window, or the state has changed                       -> slow path
+//! otherwise                                                              ((t << s) * m >> 64) + b
 //! ```
 //!
 //! **The counter is read first**, because on processors without `rdpid` one instruction reads
 //! both counter and id, and a second one would double the cost. So the line may be younger than
 //! the reading, if the thread was stopped in between and the CPU was calibrated meanwhile. A line
-//! is in use from the tick that was read when its predecessor ended, and starts up to
-//! `skipped = 2 * START_GRANULARITY_TICKS` before that. The slow path therefore serves a reading
-//! in these first ticks (0.2 us of each interval). Every other reading was made when the line was
-//! current, or was replacing its predecessor. The second load of the word only proves that the
-//! slope belongs to the word.
+//! starts here at the tick that was read when its predecessor ended (elsewhere 5 us earlier), so the
+//! window check refuses such a reading. Every other one was made when the line was current. The
+//! second look at the state only proves that start and window belong to it.
 //!
 //! A unit's control loop runs on its CPU, through a [`PinnedCounter`]. A reader on that CPU that
 //! finds the line being replaced has therefore interrupted the writer: it does not wait, and
@@ -32,40 +30,61 @@ pub mod mode;
 
 use core::cell::Cell;
 
-use crate::cell::{Latch, State, StateCell};
+use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
-use crate::shared::{Event, Kind, Shared, SlowReading};
-use crate::timeline::NoTimeline;
-use crate::word::FIRST_TICKS;
+use crate::shared::{Event, LineReading, Shared, SlowReading};
 
-/// The memory of one CPU's line. It has no stamps, so it keeps no past lines.
-pub type Unit<S> = Shared<S, NoTimeline>;
-
-const _: () =
-    assert!(size_of::<Unit<Latch>>() <= 1_024 || cfg!(loom), "a table has one for each of up to 4,096 CPUs");
+const _: () = assert!(
+    size_of::<Shared<LineCell>>() <= 1_024 || cfg!(loom),
+    "a table has one for each of up to 4,096 CPUs"
+);
 
 /// The number of ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
 /// `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
 
-/// A reading of kind `K` by the inlined path, by the line of the CPU that this runs on. `None` if
-/// the slow path must be taken.
+/// Reads the counter, and the id of the CPU that this runs on, and hands the ticks to a reading of
+/// that CPU's line. `None` if the slow path must be taken.
 #[inline(always)]
-pub fn read<K: Kind>(
-    units: &[Shared<impl StateCell, impl Sized>],
-    counter: &impl CpuCounter,
-) -> Option<K::Reading> {
-    let (ticks, cpu) = if K::ORDERED { counter.now_ordered() } else { counter.now() }?;
-    // The window also ends later by that much, which is still well inside the line's validity.
-    units.get(cpu)?.read_line::<K>(|| ticks, FIRST_TICKS)
+fn by_cpu<S, T>(
+    units: &[Shared<S>],
+    counter: Option<(u64, usize)>,
+    read: impl FnOnce(&Shared<S>, u64) -> Option<T>,
+) -> Option<T> {
+    let (ticks, cpu) = counter?;
+    read(units.get(cpu)?, ticks)
+}
+
+/// The inlined path, as [`Shared::read`].
+#[inline(always)]
+pub fn read(units: &[Shared<impl StateCell>], counter: &impl CpuCounter) -> Option<i64> {
+    by_cpu(units, counter.now(), |unit, ticks| unit.read_at(|| Some(ticks)))
+}
+
+/// The inlined path, as [`Shared::read_ordered`].
+#[inline(always)]
+pub fn read_ordered(units: &[Shared<impl StateCell>], counter: &impl CpuCounter) -> Option<i64> {
+    by_cpu(units, counter.now_ordered(), |unit, ticks| unit.read_at(|| Some(ticks)))
+}
+
+/// The inlined path, as [`Shared::read_unix`].
+#[inline(always)]
+pub fn read_unix(units: &[Shared<impl StateCell>], counter: &impl CpuCounter) -> Option<i64> {
+    by_cpu(units, counter.now(), |unit, ticks| unit.read_unix_at(|| Some(ticks)))
+}
+
+/// The inlined path, as [`Shared::read_bounds`].
+#[inline]
+pub fn read_bounds(units: &[Shared<impl StateCell>], counter: &impl CpuCounter) -> Option<LineReading> {
+    by_cpu(units, counter.now_ordered(), |unit, ticks| unit.read_bounds_at(|| Some(ticks)))
 }
 
 /// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None`
 /// if the table has no such unit. Waits for nobody; repeats only when the thread was moved, or
 /// another one has changed the state meanwhile.
-pub fn read_slow<S: StateCell, P>(
-    units: &[Shared<S, P>],
+pub fn read_slow<S: StateCell>(
+    units: &[Shared<S>],
     counter: &impl CpuCounter,
     reference: &impl Reference,
 ) -> Option<(usize, SlowReading)> {
@@ -76,9 +95,9 @@ pub fn read_slow<S: StateCell, P>(
         // anything about the line.
         let ticks_here =
             || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
-        let unfinished = |state: &State| {
+        let unfinished = |line: &Snapshot| {
             // Rule 3: the writer is this CPU's, and does not run while this does.
-            if ticks_here().is_some_and(|ticks| unit.help_at(state, ticks, None, reference)) {
+            if ticks_here().is_some_and(|ticks| unit.help_at(line, ticks, None, reference)) {
                 unit.count(Event::Help);
             }
         };

@@ -11,7 +11,7 @@
 
 use crate::counter::Counter;
 use crate::line::Slope;
-use crate::units::{FixedNs, fixed_from_ns, ticks_between, unsigned};
+use crate::units::{FixedNs, ticks_between, unsigned};
 
 /// The clock that tickline follows.
 ///
@@ -92,7 +92,7 @@ impl Point {
     /// The point's ordinate carried to `ticks` at `slope`.
     #[must_use]
     pub fn carried(&self, ticks: u64, slope: Slope) -> FixedNs {
-        fixed_from_ns(self.ns).saturating_add(slope.over(ticks_between(self.ticks, ticks)))
+        FixedNs::from_ns(self.ns).plus(slope.over(ticks_between(self.ticks, ticks)))
     }
 }
 
@@ -129,14 +129,14 @@ impl Sample {
     /// The distance of the two points, measured along `slope`.
     #[must_use]
     pub fn width(&self, slope: Slope) -> FixedNs {
-        self.upper.carried(self.lower.ticks, slope).saturating_sub(fixed_from_ns(self.lower.ns))
+        self.upper.carried(self.lower.ticks, slope).minus(FixedNs::from_ns(self.lower.ns))
     }
 
     /// The middle between the two points at the later one's tick.
     #[must_use]
     pub fn middle(&self, slope: Slope) -> (u64, FixedNs) {
-        let below = fixed_from_ns(self.lower.ns);
-        (self.lower.ticks, below.saturating_add(self.width(slope) >> 1))
+        let below = FixedNs::from_ns(self.lower.ns);
+        (self.lower.ticks, below.plus(self.width(slope).half()))
     }
 }
 
@@ -284,7 +284,7 @@ impl Read {
             lower: Point { ticks: lower.ticks.wrapping_sub(half_ticks), ..lower },
         };
         let crossed = match slope {
-            Some(slope) => moved.width(slope) < 0,
+            Some(slope) => moved.width(slope) < FixedNs::ZERO,
             None => ticks_between(moved.upper.ticks, moved.lower.ticks) < 0,
         };
         if crossed { sample } else { moved }
@@ -311,7 +311,7 @@ fn tighter(best: &Sample, sample: &Sample, slope: Option<Slope>) -> Sample {
     };
     // If they cross, the reference or the counter has jumped between two brackets, and only the
     // last bracket is of the present.
-    if folded.width(slope) < 0 { *sample } else { folded }
+    if folded.width(slope) < FixedNs::ZERO { *sample } else { folded }
 }
 
 #[cfg(test)]
@@ -320,7 +320,7 @@ mod tests {
 
     use super::*;
     use crate::testing::By;
-    use crate::units::fixed_to_ns_round;
+    use crate::units::FixedNs;
 
     const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 26, reference_ns: 1, resolution_ticks: 0 };
 
@@ -393,7 +393,7 @@ mod tests {
         for resolution_ticks in [0, 2] {
             let sample = kernel.sample(resolution_ticks, Effort::fixed(8));
             assert!(is_around_the_truth(&sample), "{sample:?}");
-            widths.push(fixed_to_ns_round(sample.width(Slope::from_hz(1_000_000_000).unwrap())));
+            widths.push(sample.width(Slope::from_hz(1_000_000_000).unwrap()).round_ns());
         }
         // 40 to either side, and the reference's resolution. Half of what exceeds twice the
         // resolution is subtracted from each 40.
@@ -425,7 +425,7 @@ mod tests {
     fn a_burst_goes_on_until_its_sample_is_as_narrow_as_others_were() {
         let effort = |wanted_ns, most_ticks| Effort {
             brackets: 4,
-            wanted: fixed_from_ns(wanted_ns),
+            wanted: FixedNs::from_ns(wanted_ns),
             most_brackets: 128,
             most_ticks,
         };

@@ -18,10 +18,7 @@ use crate::estimate::{Fit, History, Target};
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Sample};
 use crate::shared::events::{Event, Events};
-use crate::units::{
-    FRACTION_BITS, FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_round, signed,
-    ticks_between, unsigned,
-};
+use crate::units::{FixedNs, NS_PER_S, signed, ticks_between, unsigned};
 use dither::{Departure, Dither};
 
 /// So many consistent samples make a first line. Two always agree: with a suspend or a reference
@@ -260,26 +257,26 @@ impl StabilityMonitor {
     fn distance(&self, sample: &Sample, slope: Slope) -> Option<FixedNs> {
         let target = self.target.as_ref()?;
         let (ticks, middle) = sample.middle(slope);
-        Some(middle.saturating_sub(target.at(ticks)).saturating_abs())
+        Some(middle.minus(target.at(ticks)).abs())
     }
 
     /// How wide the range is that the samples leave open at `ticks`.
     fn open_at(&self, ticks: u64) -> Option<FixedNs> {
         let (slowest, fastest) = self.slopes?;
         let low = self.history.lower_bound(ticks, slowest)?;
-        Some(self.history.upper_bound(ticks, fastest)?.saturating_sub(low).max(0))
+        Some(self.history.upper_bound(ticks, fastest)?.minus(low).max(FixedNs::ZERO))
     }
 
     /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those
     /// were, ns.
     fn contradiction(&self, sample: &Sample) -> Option<(u128, u128)> {
         let bounds = self.bounds.as_ref()?;
-        let below = bounds.lower.fixed_at(sample.upper.ticks).saturating_sub(fixed_from_ns(sample.upper.ns));
-        let above = fixed_from_ns(sample.lower.ns).saturating_sub(bounds.upper.fixed_at(sample.lower.ticks));
+        let below = bounds.lower.fixed_at(sample.upper.ticks).minus(FixedNs::from_ns(sample.upper.ns));
+        let above = FixedNs::from_ns(sample.lower.ns).minus(bounds.upper.fixed_at(sample.lower.ticks));
         let excess = below.max(above);
         let age = bounds.lower.slope.over(ticks_between(bounds.lower.start_ticks, sample.lower.ticks));
-        let whole_ns = |fixed: i128| u128::try_from(fixed >> FRACTION_BITS).unwrap_or(0);
-        (excess > 0).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
+        let whole_ns = |fixed: FixedNs| u128::try_from(fixed.floor_ns()).unwrap_or(0);
+        (excess > FixedNs::ZERO).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
     }
 
     fn disrupted(&mut self, sample: &Sample, events: &Events) -> SampleOutcome {
@@ -317,7 +314,7 @@ impl StabilityMonitor {
 
     #[inline(never)]
     fn slopes_within_dither(&self) -> Option<Fit> {
-        self.history.slopes_within(fixed_to_ns_ceil(self.dither.range() >> 1))
+        self.history.slopes_within(self.dither.range().half().ceil_ns())
     }
 
     /// Takes note of what a fit says. `dropped` samples contradicted the newest. A function of its
@@ -358,8 +355,8 @@ impl StabilityMonitor {
     pub(crate) fn good_for_ns(&self, fit: &Fit) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
         let watched_ticks = unsigned(ticks_between(self.since_ticks, newest.lower.ticks).max(0));
-        let watched_ns = unsigned(fixed_to_ns_round(fit.slope_min.over(signed(watched_ticks >> 1))).max(0));
-        let width_ns = unsigned(fixed_to_ns_round(newest.width(fit.slope_max)).max(0));
+        let watched_ns = unsigned(fit.slope_min.over(signed(watched_ticks >> 1)).round_ns().max(0));
+        let width_ns = unsigned(newest.width(fit.slope_max).round_ns().max(0));
         let growth_ns = width_ns.saturating_mul(2).saturating_add(LEAST_GROWTH_NS);
         let half_open_ppb = unsigned(fit.spread_ppb().max(0)).div_ceil(2);
         let steady_ns = growth_ns.saturating_mul(NS_PER_S).checked_div(half_open_ppb).unwrap_or(u64::MAX);
@@ -373,7 +370,7 @@ impl StabilityMonitor {
     /// ones.
     pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
-        let width_ns = unsigned(fixed_to_ns_round(newest.width(fit.slope_max)).max(0));
+        let width_ns = unsigned(newest.width(fit.slope_max).round_ns().max(0));
         // BOUND: the interval is below 2^34 ns, so the product is below 2^38.
         let least = interval_ns.saturating_mul(NARROW_PPB);
         let growth = (width_ns >> 2).saturating_mul(NS_PER_S).max(least);
@@ -400,8 +397,8 @@ impl StabilityMonitor {
     /// What bounds must allow for if they are to hold for `over_ns`.
     pub(crate) fn allowance(&self, fit: Option<&Fit>, over_ns: u64) -> Allowance {
         let range = self.dither.range();
-        let by_rate = fixed_from_ns(signed(over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S));
-        let (dither_ppb, dither) = if by_rate < range { (dither::RATE_PPB, 0) } else { (0, range) };
+        let by_rate = FixedNs::from_ns(signed(over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S));
+        let (dither_ppb, dither) = if by_rate < range { (dither::RATE_PPB, FixedNs::ZERO) } else { (0, range) };
         Allowance { stability_ppb: self.stability_ppb, slope_ppb: self.slope_ppb(fit), dither_ppb, dither }
     }
 }

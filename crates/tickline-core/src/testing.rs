@@ -6,12 +6,12 @@
 
 use core::cell::{Cell, RefCell};
 
-use crate::cell::{Bounds, Latch, Published, StateCell};
+use crate::cell::{Bounds, LineCell, Snapshot, SlotView, StateCell};
 use crate::control::{Config, Control, Iteration, Renewal};
 use crate::counter::Counter;
-use crate::sample::{Point, Reference, Resolutions};
+use crate::sample::{Reference, Resolutions};
 use crate::shared::Shared;
-use crate::word::{Slot, Word};
+use crate::state::{Slot, State};
 
 /// A step of a reader or a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub(crate) enum Step {
     /// A read of the CPU's id (`per_cpu` only).
     CpuId,
     Reference,
-    /// A change to a word that is not published.
-    Swap(Word),
-    Publish(Word),
+    /// A change to a state that is not published.
+    Swap(State),
+    Publish(State),
     /// After a try to publish.
     Published,
 }
@@ -197,47 +197,45 @@ impl<F: Fn() -> i64> Reference for By<F> {
 
 /// A cell that lets the machine's hooks run before each of its steps.
 pub(crate) struct HookedCell {
-    inner: Latch,
+    inner: LineCell,
     machine: &'static Machine,
 }
 
 impl HookedCell {
     pub(crate) fn new(machine: &'static Machine) -> Self {
-        Self { inner: Latch::new(), machine }
+        Self { inner: LineCell::new(), machine }
     }
 }
 
 impl StateCell for HookedCell {
-    fn word(&self) -> Word {
+    const SHIFT: u32 = <LineCell as StateCell>::SHIFT;
+
+    fn load(&self) -> State {
         self.machine.hooks.run(Step::Load);
-        self.inner.word()
+        self.inner.load()
     }
-    fn is_still(&self, word: Word) -> bool {
+    fn load_whole(&self) -> State {
+        self.machine.hooks.run(Step::Load);
+        self.inner.load_whole()
+    }
+    fn is_still(&self, state: State) -> bool {
         self.machine.hooks.run(Step::SecondLoad);
-        self.inner.is_still(word)
+        self.inner.is_still(state)
     }
-    fn published(&self, word: Word) -> Published {
-        self.inner.published(word)
+    fn is_still_whole(&self, state: State) -> bool {
+        self.machine.hooks.run(Step::SecondLoad);
+        self.inner.is_still_whole(state)
     }
-    fn published_unix(&self, word: Word) -> Published {
-        self.inner.published_unix(word)
+    fn slot(&self, slot: Slot) -> SlotView<'_> {
+        self.inner.slot(slot)
     }
-    fn bounds(&self, word: Word) -> Bounds {
-        self.inner.bounds(word)
-    }
-    fn start_ticks(&self, slot: Slot) -> u64 {
-        self.inner.start_ticks(slot)
-    }
-    fn proven(&self, slot: Slot) -> Point {
-        self.inner.proven(slot)
-    }
-    fn swap(&self, from: Word, to: Word) -> bool {
+    fn swap(&self, from: State, to: State) -> bool {
         self.machine.hooks.run(Step::Swap(to));
         self.inner.swap(from, to)
     }
-    fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool {
-        self.machine.hooks.run(Step::Publish(to));
-        let swapped = self.inner.publish(from, to, published, bounds);
+    fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+        self.machine.hooks.run(Step::Publish(line.state));
+        let swapped = self.inner.publish(from, line, bounds, suspended_ns);
         self.machine.hooks.run(Step::Published);
         swapped
     }
@@ -330,7 +328,7 @@ pub(crate) fn is_publish(step: Step) -> bool {
 pub(crate) fn end_line<S: StateCell>(machine: &Machine, clock: &Shared<S>) {
     assert!(clock.close_gate(machine, machine));
     assert!(clock.open_gate(machine, machine));
-    machine.pass(8_000);
+    machine.pass(13_000);
 }
 
 /// A machine whose clock is in its steady state.

@@ -3,43 +3,108 @@
 //! Suffixes used throughout: `_ticks` counts of the counter, `_ns` nanoseconds, `_hz` per second,
 //! `_ppb` parts per billion. Ticks wrap at 2^64; differences are taken with [`ticks_between`].
 
-/// Nanoseconds with [`FRACTION_BITS`] binary places, in an `i128`.
-///
-/// BOUND: an `i64` of nanoseconds shifted left by 48 stays below 2^111, so sums of a few never
-/// overflow.
-pub type FixedNs = i128;
-
 /// Binary places of [`FixedNs`] and of [`Slope`](crate::line::Slope).
 ///
-/// 48 is one constant for every clock. It allows counters as slow as 15.3 kHz (a slope is below
-/// 2^64). At 5 GHz it quantises the rate to 1.8e-14, which is 0.001 ns over a minute.
+/// 48 is one constant for every clock. At 5 GHz it quantises the rate to 1.8e-14, which is 0.001 ns
+/// over a minute.
 pub const FRACTION_BITS: u32 = 48;
 
 /// Nanoseconds in a second.
 pub const NS_PER_S: u64 = 1_000_000_000;
 
-/// Whole nanoseconds as fixed-point.
-#[must_use]
-pub const fn fixed_from_ns(ns: i64) -> FixedNs {
-    (ns as i128) << FRACTION_BITS
-}
+/// Nanoseconds with [`FRACTION_BITS`] binary places. All arithmetic saturates.
+///
+/// BOUND: an `i64` of nanoseconds shifted left by 48 stays below 2^111, so sums of a few never
+/// overflow 128 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct FixedNs(i128);
 
-/// The nearest whole nanosecond (halves are rounded up), saturating at the ends of `i64`.
-#[must_use]
-pub const fn fixed_to_ns_round(fixed: FixedNs) -> i64 {
-    saturate(fixed.saturating_add(1 << (FRACTION_BITS - 1)) >> FRACTION_BITS)
-}
+impl FixedNs {
+    /// 0 ns.
+    pub const ZERO: Self = Self(0);
 
-/// The largest whole nanosecond not above `fixed`, saturating at the ends of `i64`.
-#[must_use]
-pub const fn fixed_to_ns_floor(fixed: FixedNs) -> i64 {
-    saturate(fixed >> FRACTION_BITS)
-}
+    /// More than any time.
+    pub const MAX: Self = Self(i128::MAX);
 
-/// The smallest whole nanosecond not below `fixed`, saturating at the ends of `i64`.
-#[must_use]
-pub const fn fixed_to_ns_ceil(fixed: FixedNs) -> i64 {
-    saturate(fixed.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
+    /// From units of 2^-48 ns.
+    #[must_use]
+    pub const fn from_bits(bits: i128) -> Self {
+        Self(bits)
+    }
+
+    /// In units of 2^-48 ns.
+    #[must_use]
+    pub const fn to_bits(self) -> i128 {
+        self.0
+    }
+
+    /// Whole nanoseconds.
+    #[must_use]
+    pub const fn from_ns(ns: i64) -> Self {
+        Self((ns as i128) << FRACTION_BITS)
+    }
+
+    /// `ns`, and a fraction above that in units of 2^-48 ns.
+    #[must_use]
+    pub const fn from_parts(ns: i64, fraction: u64) -> Self {
+        Self(Self::from_ns(ns).0 | fraction as i128)
+    }
+
+    /// The largest whole nanosecond not above this, and the fraction above that in units of 2^-48
+    /// ns.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the fraction has 48 bits")]
+    pub const fn parts(self) -> (i64, u64) {
+        (self.floor_ns(), (self.0 & ((1 << FRACTION_BITS) - 1)) as u64)
+    }
+
+    /// The nearest whole nanosecond (halves are rounded up), saturating at the ends of `i64`.
+    #[must_use]
+    pub const fn round_ns(self) -> i64 {
+        saturate(self.0.saturating_add(1 << (FRACTION_BITS - 1)) >> FRACTION_BITS)
+    }
+
+    /// The largest whole nanosecond not above this, saturating at the ends of `i64`.
+    #[must_use]
+    pub const fn floor_ns(self) -> i64 {
+        saturate(self.0 >> FRACTION_BITS)
+    }
+
+    /// The smallest whole nanosecond not below this, saturating at the ends of `i64`.
+    #[must_use]
+    pub const fn ceil_ns(self) -> i64 {
+        saturate(self.0.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
+    }
+
+    /// The sum.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The difference.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// The product with a whole number.
+    #[must_use]
+    pub const fn times(self, factor: i64) -> Self {
+        Self(self.0.saturating_mul(factor as i128))
+    }
+
+    /// The distance from 0.
+    #[must_use]
+    pub const fn abs(self) -> Self {
+        Self(self.0.saturating_abs())
+    }
+
+    /// Half of it, rounded down.
+    #[must_use]
+    pub const fn half(self) -> Self {
+        Self(self.0 >> 1)
+    }
 }
 
 /// `later - earlier` in ticks as a signed number: right as long as the two are less than 2^63

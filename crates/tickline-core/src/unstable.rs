@@ -25,10 +25,6 @@ pub mod estimate {
 pub mod keeper {
     pub use crate::gate::keeper::*;
 }
-/// Lines that one process publishes for readers of a page.
-pub mod lease {
-    pub use crate::lease::*;
-}
 /// Lines.
 pub mod line {
     pub use crate::line::*;
@@ -37,15 +33,11 @@ pub mod line {
 pub mod per_cpu {
     pub use crate::per_cpu::*;
 }
-/// Past lines.
-pub mod timeline {
-    pub use crate::timeline::*;
-}
 /// Fixed-point nanoseconds, and arithmetic on ticks.
 pub mod units {
     pub use crate::units::*;
 }
-/// The word that names the line in use.
-pub mod word {
-    pub use crate::word::*;
+/// The state.
+pub mod state {
+    pub use crate::state::*;
 }

@@ -1,9 +1,12 @@
 //! The cell by itself; the tests of `shared` cover the rules of order.
 
 use super::*;
+use crate::state::{Phase, Serves};
 
-fn bounds(word: Word, seed: i64) -> Bounds {
-    let line = |base_ns| Line { start_ticks: word.to_bits(), base_ns, slope: Slope::from_bits(1 << 47) };
+const SHIFT: u32 = <LineCell as StateCell>::SHIFT;
+
+fn bounds(start_ticks: u64, seed: i64) -> Bounds {
+    let line = |base_ns| Line { start_ticks, base_ns, slope: Slope::from_bits(1 << 47) };
     Bounds {
         lower: line(seed),
         upper: line(seed + 5),
@@ -13,65 +16,55 @@ fn bounds(word: Word, seed: i64) -> Bounds {
     }
 }
 
-fn published(word: Word, base_ns: i64, slope: Slope) -> Published {
-    Published { line: Line { start_ticks: word.to_bits(), base_ns, slope }, window_ticks: 1 << 20 }
+/// A line that follows `from`.
+fn line(from: State, start_ticks: u64, b: i64, slope: Slope) -> Snapshot {
+    let state = from.next_line(slope, SHIFT, Serves::Both).unwrap().with_b(b);
+    Snapshot { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
 }
 
 #[test]
 fn a_line_is_published_and_retired() {
-    let cell = Latch::new();
-    let zero = cell.load();
-    assert_eq!(
-        (zero, zero.high_water_ns()),
-        (State::default(), 0),
-        "a new cell has no line, and the high-water mark 0"
-    );
+    let cell = LineCell::new();
+    let zero = cell.load_whole();
+    assert_eq!(zero, State::default(), "a new cell has no line, and the high-water mark 0");
 
-    let in_use = zero.word.next_published(1 << 20, 0).unwrap();
-    let first = published(in_use, -5_000, Slope::from_hz(1_000_000_000).unwrap());
-    assert!(cell.publish(zero.word, in_use, &first, &bounds(in_use, 4)));
-    let state = State { word: in_use, line: first.line, window_ticks: 1 << 20 };
-    assert_eq!((cell.load(), cell.published(in_use)), (state, first));
-    assert!(cell.is_still(in_use) && !cell.is_still(zero.word));
-    assert_eq!(
-        (cell.bounds(in_use), cell.published_unix(in_use).line.base_ns),
-        (bounds(in_use, 4), -5_000 + 12)
-    );
+    let slope = Slope::from_hz(1_000_000_000).unwrap();
+    let first = line(zero, 1 << 20, -5_000, slope);
+    assert!(cell.publish(zero, &first, &bounds(1 << 20, 4), Some(7)));
+    assert_eq!(cell.snapshot(), first);
+    assert!(cell.is_still_whole(first.state) && !cell.is_still_whole(zero));
+    let slot = cell.slot(first.state.slot());
+    assert_eq!((slot.bounds(-5_000), slot.unix_b()), (bounds(1 << 20, 4), -5_000 + 12));
+    let proven = Point { ticks: 1 << 20, ns: 4 };
+    assert_eq!(slot.evidence(), Evidence { proven, suspended_ns: Some(7) });
 
-    // A swap that expects an old word must not happen (rule 10).
-    assert!(!cell.swap(zero.word, zero.word.with_gate_closed()));
-    assert!(!cell.publish(zero.word, in_use, &first, &bounds(in_use, 4)));
-    assert_eq!(cell.load(), state);
+    // A swap that expects an old state must not happen.
+    assert!(!cell.swap(zero, zero.with_gate_closed()));
+    assert!(!cell.publish(zero, &first, &bounds(1 << 20, 4), None));
+    assert_eq!(cell.snapshot(), first);
 
-    assert!(cell.swap(in_use, in_use.replacing()));
-    assert_eq!(cell.load(), State { word: in_use.replacing(), ..state }, "a replacement keeps the old line");
+    let replacing = first.state.replacing();
+    assert!(cell.swap(first.state, replacing));
+    let kept = Snapshot { state: replacing, ..first };
+    assert_eq!(cell.snapshot(), kept, "a replacement keeps the old line");
+    assert_eq!(kept.at(1 << 21), first.at(1 << 21));
 
-    for (ticks, most_ns) in [(state.end_ticks() - 1_000, 256), (state.end_ticks(), 0)] {
-        let by_reference = State { word: in_use.without_line(ticks), ..state };
-        let later_ns = by_reference.high_water_ns() - first.line.at(ticks);
-        assert!((0..=most_ns).contains(&later_ns), "{later_ns} ns later than {ticks}");
-    }
-    assert!(cell.swap(in_use.replacing(), in_use.without_line(state.end_ticks())));
-    let by_reference = cell.load();
-    let high_water_ns = first.line.at(state.end_ticks());
-    assert_eq!((by_reference.word.phase(), by_reference.high_water_ns()), (Phase::NoLine, high_water_ns));
-    assert!(cell.swap(by_reference.word, by_reference.word.with_gate_closed()));
-    assert_eq!(cell.load().high_water_ns(), high_water_ns, "a gate keeps the high-water mark");
+    let high_water_ns = first.at(first.end_ticks());
+    assert!(cell.swap(replacing, replacing.without_line(high_water_ns)));
+    let by_reference = cell.load_whole();
+    assert_eq!((by_reference.phase(), by_reference.high_water_ns()), (Phase::NoLine, high_water_ns));
+    assert!(cell.swap(by_reference, by_reference.with_gate_closed()));
+    assert_eq!(cell.load_whole().high_water_ns(), high_water_ns, "a gate keeps the high-water mark");
 
-    // A writer whose word had no line before the gate closed comes too late (rule 8).
-    let late = by_reference.word.next_published(1 << 30, 0).unwrap();
-    assert!(!cell.publish(by_reference.word, late, &published(late, 7, first.line.slope), &bounds(late, 4)));
-    assert_eq!(cell.word(), by_reference.word.with_gate_closed());
-    assert_eq!(cell.load().high_water_ns(), high_water_ns, "what it wrote is in the other slot");
+    // A writer whose state had no line before the gate closed comes too late (rule 8).
+    let late = line(by_reference, 1 << 30, 7, slope);
+    assert!(!cell.publish(by_reference, &late, &bounds(1 << 30, 4), None));
+    assert_eq!(cell.load_whole(), by_reference.with_gate_closed());
 }
 
 #[test]
 fn a_line_is_valid_for_twice_its_window_from_its_start() {
-    let state = State {
-        line: Line { start_ticks: 1 << 30, ..Line::default() },
-        window_ticks: 1 << 20,
-        ..State::default()
-    };
+    let line = line(State::default(), 1 << 30, 0, Slope::from_hz(1_000_000_000).unwrap());
     for (ticks, valid) in [
         (0, false),
         ((1 << 30) - 1, false),
@@ -79,38 +72,37 @@ fn a_line_is_valid_for_twice_its_window_from_its_start() {
         ((1 << 30) + (2 << 20) - 1, true),
         ((1 << 30) + (2 << 20), false),
     ] {
-        assert_eq!(state.is_valid_at(ticks), valid, "{ticks}");
+        assert_eq!(line.is_valid_at(ticks), valid, "{ticks}");
     }
-    assert_eq!(state.end_ticks(), (1 << 30) + (2 << 20));
+    assert_eq!(line.end_ticks(), (1 << 30) + (2 << 20));
 }
 
 #[test]
 fn concurrent_readers_never_see_a_mixture() {
-    // Every line has slope and base derived from its number, so a mixture of two is recognised.
-    let cell = &Latch::new();
+    // All that belongs to a line is derived from its number, so a mixture of two is recognised.
+    let cell = &LineCell::new();
     let iterations: u64 = if cfg!(miri) { 50 } else { 100_000 };
-    let number = |word: Word| (word.start_ticks() + 2 * crate::word::START_GRANULARITY_TICKS) >> 20;
-    let line =
-        |number: u64, word| published(word, i64::try_from(number).unwrap() << 32, Slope::from_bits(number));
+    let slope = |number: u64| Slope::from_bits((1 << 47) + number);
+    let number_of = |state: State| state.slope(SHIFT).to_bits().saturating_sub(1 << 47);
     let checked = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(move || {
                     let (mut checked, mut last) = (0_u64, 0);
                     while last < iterations {
-                        let word = cell.word();
-                        let number = number(word);
-                        if number == 0 {
+                        let state = cell.load_whole();
+                        let number = number_of(state);
+                        if !state.is_published() {
                             continue;
                         }
-                        let seen = cell.published(word);
-                        let loaded = cell.bounds(word);
-                        if !cell.is_still(word) {
+                        let slot = cell.slot(state.slot());
+                        let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds(state.b));
+                        if !cell.is_still_whole(state) {
                             continue;
                         }
                         assert!(number >= last, "lines came out of order");
-                        assert_eq!(seen, line(number, word));
-                        assert_eq!(loaded, bounds(word, i64::try_from(number).unwrap()));
+                        assert_eq!((start_ticks, state.b), (number << 20, signed(number) << 32));
+                        assert_eq!(loaded, bounds(number << 20, signed(number)));
                         (checked, last) = (checked + 1, number);
                     }
                     checked
@@ -118,9 +110,9 @@ fn concurrent_readers_never_see_a_mixture() {
             })
             .collect();
         for number in 1..=iterations {
-            let from = cell.word();
-            let to = from.next_published(number << 20, 0).unwrap();
-            assert!(cell.publish(from, to, &line(number, to), &bounds(to, i64::try_from(number).unwrap())));
+            let from = cell.load_whole();
+            let next = line(from, number << 20, signed(number) << 32, slope(number));
+            assert!(cell.publish(from, &next, &bounds(number << 20, signed(number)), None));
             if cfg!(miri) {
                 std::thread::yield_now();
             }
@@ -130,22 +122,27 @@ fn concurrent_readers_never_see_a_mixture() {
     assert!(checked >= 2, "each reader has seen the last line at least");
 }
 
+fn signed(number: u64) -> i64 {
+    crate::units::signed(number)
+}
+
 /// Bounds are published as of the newest sample, and read as of the start of the line, wherever
 /// that is.
 #[test]
 fn bounds_count_from_the_start_of_the_line() {
     let (slow, fast) = (Slope::from_bits(1 << 47), Slope::from_bits((1 << 47) + (1 << 44)));
-    for sample_ticks in [1_u64 << 30, (1 << 30) + 5_001, (1 << 30) - 5_001] {
-        let line = |base_ns, slope| Line { start_ticks: sample_ticks, base_ns, slope };
-        let (lower, upper) = (line(1_000, slow), line(1_010, fast));
-        let cell = Latch::new();
-        let in_use = Word::default().next_published(1 << 30, 0).unwrap();
+    let start_ticks = 1_u64 << 30;
+    for sample_ticks in [start_ticks, start_ticks + 5_001, start_ticks - 5_001] {
+        let bound = |base_ns, slope| Line { start_ticks: sample_ticks, base_ns, slope };
+        let (lower, upper) = (bound(1_000, slow), bound(1_010, fast));
+        let cell = LineCell::new();
         let bounds = Bounds { lower, upper, unix_offset_ns: 5, unix_bound_ns: 3, ..Bounds::default() };
-        assert!(cell.publish(Word::default(), in_use, &published(in_use, 990, slow), &bounds));
-        let read = cell.bounds(in_use);
+        let in_use = line(State::default(), start_ticks, 990, slow);
+        assert!(cell.publish(State::default(), &in_use, &bounds, None));
+        let read = cell.slot(in_use.state.slot()).bounds(990);
         assert_eq!((read.unix_offset_ns, read.unix_bound_ns), (5, 3));
         let step = if cfg!(miri) { 707 } else { 7 };
-        for ticks in (in_use.to_bits()..in_use.to_bits() + 20_000).step_by(step) {
+        for ticks in (start_ticks..start_ticks + 20_000).step_by(step) {
             // The value is between the two bounds; before the sample, between the bounds carried
             // backwards.
             let (low, high) = if ticks < sample_ticks {
@@ -156,7 +153,7 @@ fn bounds_count_from_the_start_of_the_line() {
             let (low_ns, high_ns) = (low.at_any(ticks), high.at_any(ticks));
             let (lower_ns, upper_ns) = (read.lower.at(ticks), read.upper.at(ticks));
             assert!(lower_ns <= low_ns && high_ns <= upper_ns, "{lower_ns}..{upper_ns} at {ticks}");
-            let after = ticks >= sample_ticks && sample_ticks <= in_use.to_bits();
+            let after = ticks >= sample_ticks && sample_ticks <= start_ticks;
             assert!(!after || low_ns - lower_ns <= 1 && upper_ns - high_ns <= 1, "{ticks}");
         }
     }

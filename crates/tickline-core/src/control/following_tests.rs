@@ -103,23 +103,6 @@ fn a_small_rate_change_is_found_within_two_intervals() {
     }
 }
 
-/// The timeline converts old ticks to the times that were read then.
-#[test]
-fn old_ticks_convert_to_what_was_read_then() {
-    let (machine, clock, mut control) = settled_clock();
-    let mut seen = Vec::new();
-    for iteration in 0..20 {
-        machine.set_rate_ppb(if iteration % 2 == 0 { 30_000 } else { -30_000 });
-        let due_in_ns = control.maintain(clock, machine, machine).next_in_ns;
-        machine.pass(due_in_ns - 1_000);
-        let reading = clock.read_bounds(machine).expect("a line");
-        seen.push((reading.ticks, reading.ns));
-    }
-    for (ticks, ns) in seen {
-        assert_eq!(clock.stamp_to_ns(ticks, machine, machine), Some(ns));
-    }
-}
-
 /// A change of the kernel's steering widens the maximum drift by as much, at once.
 #[test]
 fn a_change_of_steering_widens_the_maximum_drift() {
@@ -219,7 +202,7 @@ fn a_suspend_while_learning_makes_no_line() {
                         error.abs() < 1_000,
                         "{error} ns off in iteration {iteration}, {asleep_ns} before {before}"
                     );
-                    assert!(clock.cell.load().valid_ticks() < 4_000_000_000);
+                    assert!(clock.cell.snapshot().valid_ticks() < 4_000_000_000);
                 }
             }
             assert!(clock.read_slow(machine, machine).ns - machine.truth_ns() < 1_000);
@@ -283,7 +266,7 @@ fn a_slow_counter_recovers_in_a_few_iterations() {
     };
     let (counter, reference) = (By(|| pass(30) * 24 / 1_000), By(|| i64::try_from(pass(40)).unwrap()));
     for phase in 0..60 {
-        let clock = Shared::new(crate::cell::Latch::new());
+        let clock = Shared::new(crate::cell::LineCell::new());
         let mut control = Control::new(Config {
             interval_ns: INTERVAL_NS,
             resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
@@ -484,7 +467,7 @@ fn a_late_renewal_does_not_swing() {
     let lead = clock.read(machine).expect("a line") - machine.truth_ns();
     assert!((29_000..31_000).contains(&lead), "{lead} ns");
     assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Published);
-    machine.pass(clock.cell.load().valid_ticks() - 5_000);
+    machine.pass(clock.cell.snapshot().valid_ticks() - 5_000);
     let reading = clock.read_slow(machine, machine);
     assert!(matches!(reading.source, crate::shared::Source::Line { .. }), "{reading:?}");
     let swung = reading.ns - machine.truth_ns();
@@ -518,16 +501,16 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     let (machine, clock, mut control) = settled_clock();
     machine.suspend(100_000_000);
     control.maintain(clock, machine, machine);
-    let bent = clock.cell.load();
+    let bent = clock.cell.snapshot();
     assert!(
-        bent.word.is_published()
-            && bent.line.slope.ppb_above(Slope::from_hz(1_000_000_000).unwrap()) < -100_000_000
+        bent.state.is_published()
+            && bent.slope().ppb_above(Slope::from_hz(1_000_000_000).unwrap()) < -100_000_000
     );
     machine.pass(20_000);
     let before = clock.read_ordered(machine).expect("a line");
     let mut anew = crate::testing::new_control();
     assert_eq!(anew.maintain(clock, machine, machine).iteration, Iteration::Learning);
-    assert_eq!(clock.cell.word().phase(), Phase::NoLine);
+    assert_eq!(clock.cell.load_whole().phase(), Phase::NoLine);
     settle(machine, clock, &mut anew);
     let reading = clock.read_bounds(machine).expect("a line again");
     let (earliest, latest) = reading.bounds_ns();

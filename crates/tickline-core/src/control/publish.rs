@@ -1,14 +1,15 @@
 //! The next line: what it is made of, and its publication.
 //!
-//! A signal handler may do an iteration on a small stack. So what is known of the next line lies in
-//! the loop's own memory, a [`Plan`], and the steps of a publication are functions that are not
-//! inlined: the stack is as large as the largest of them, not as all together.
+//! A signal handler may do an iteration on a small stack (2 KiB, `DESIGN.md`). So what is known of
+//! the next line lies in the loop's own memory, a [`Plan`], and the steps of a publication are
+//! functions that are not inlined: the stack is as large as the largest of them, not as all
+//! together. A step that may fail returns `Option<()>`, and leaves its result in the plan.
 
 use super::{
-    Control, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, MIN_WINDOW_TICKS, Refusal, UNKNOWN_SLOPE,
+    Control, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Refusal, Renewal, UNKNOWN_SLOPE,
     WAIT_FOR_HIGH_WATER_NS,
 };
-use crate::cell::{Bounds, Published, State, StateCell};
+use crate::cell::{Bounds, Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::discipline::{DISRUPTED_NS, MEETING_MARGIN_NS, Steering, join, recover, steer};
 use crate::estimate::{Fit, Target};
@@ -16,9 +17,8 @@ use crate::line::{Line, Slope};
 use crate::sample::{Point, Reference};
 use crate::shared::{Event, Found, Shared};
 use crate::stability::Allowance;
-use crate::timeline::{Past, PastLines};
-use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_round, signed, ticks_between};
-use crate::word::{START_GRANULARITY_TICKS, Word};
+use crate::state::{Serves, State};
+use crate::units::{FixedNs, signed, ticks_between};
 
 /// What the next line is made of.
 #[derive(Debug, Clone, Copy)]
@@ -27,43 +27,31 @@ pub(super) struct Plan {
     allowance: Allowance,
     bounds: Bounds,
     steering: Steering,
-    word: Word,
-    published: Published,
+    line: Snapshot,
 }
 
 impl Plan {
     pub(super) const NONE: Self = {
+        const ZERO: FixedNs = FixedNs::ZERO;
         const LINE: Line = Line { start_ticks: 0, base_ns: 0, slope: UNKNOWN_SLOPE };
         Self {
-            target: Target { ticks: 0, ns: 0, slope: UNKNOWN_SLOPE },
-            allowance: Allowance { stability_ppb: 0, slope_ppb: 0, dither_ppb: 0, dither: 0 },
+            target: Target { ticks: 0, ns: ZERO, slope: UNKNOWN_SLOPE },
+            allowance: Allowance { stability_ppb: 0, slope_ppb: 0, dither_ppb: 0, dither: ZERO },
             bounds: Bounds {
                 lower: LINE,
                 upper: LINE,
                 unix_offset_ns: 0,
                 unix_bound_ns: 0,
-                lower_rounding: 0,
-                upper_rounding: 0,
+                lower_rounding: ZERO,
+                upper_rounding: ZERO,
             },
-            steering: Steering { slope: UNKNOWN_SLOPE, step_to: None, offset: 0 },
-            word: Word::from_bits(0),
-            published: Published { line: LINE, window_ticks: 0 },
+            steering: Steering { slope: UNKNOWN_SLOPE, step_to: None, offset: ZERO },
+            line: Snapshot { state: State { m: 0, b: 0 }, start_ticks: 0, window_ticks: 0, shift: 0 },
         }
     };
-
-    /// The planned line as a past one, in use from `at_ticks` on.
-    fn past(&self, at_ticks: u64, high_water_ns: i64) -> Past {
-        Past::new(at_ticks, self.published.line, self.word.slot(), high_water_ns)
-    }
 }
 
 impl Control {
-    /// The live word of a line in `slot`.
-    fn next_word(&self, word: Word, at_ticks: u64, margin_ticks: u64) -> Option<Word> {
-        let next = word.next_published(at_ticks, margin_ticks)?;
-        Some(if self.without_unix { next.without_unix() } else { next })
-    }
-
     /// Plans the bounds around the target's slope, for what is allowed for. `None` without a
     /// sample.
     #[inline(never)]
@@ -82,63 +70,58 @@ impl Control {
         Some(())
     }
 
-    /// One sample since a jump or a change of rate: it says where the reference is, and the old
-    /// rate must do.
+    /// Plans the target of a line that replaces one of the slope `old`. `None` without a sample.
     #[inline(never)]
-    fn aim_by_newest(&mut self, old: &Line) -> Option<()> {
-        let slope = self.slope.unwrap_or(old.slope);
-        let (ticks, ns) = self.stability.history.newest()?.middle(slope);
-        self.plan.target = Target { ticks, ns, slope };
-        Some(())
-    }
-
-    /// Plans the target of a line that replaces `old`. `None` without a sample.
-    #[inline(never)]
-    fn plan_replacement(&mut self, old: &Line, fit: Option<&Fit>, interval_ns: u64) -> Option<()> {
-        let target = &mut self.plan.target;
+    fn plan_target(&mut self, old: Slope, fit: Option<&Fit>, interval_ns: u64) -> Option<()> {
+        let history = &self.stability.history;
         match fit {
-            Some(fit) => {
-                let horizon_ticks = old.slope.ticks_in(interval_ns);
-                self.stability.history.put_target(target, fit, horizon_ticks)?;
+            Some(fit) => history.put_target(&mut self.plan.target, fit, old.ticks_in(interval_ns))?,
+            None => {
+                // One sample since a jump or a change of rate: it says where the reference is, and
+                // the old rate must do.
+                let slope = self.slope.unwrap_or(old);
+                let (ticks, ns) = history.newest()?.middle(slope);
+                self.plan.target = Target { ticks, ns, slope };
             }
-            None => self.aim_by_newest(old)?,
         }
-        self.plan.allowance = self.stability.allowance(fit, interval_ns);
         Some(())
     }
 
-    /// Plans the line that replaces the one of `state` at `at_ticks`. `None` if that is younger
-    /// than the start granularity.
+    /// How long before its publication a line starts, ticks. Another CPU's counter may be a little
+    /// behind the writer's, and a plain read is executed early. Where each CPU has a line of its
+    /// own, a line starts with its publication: its readers read the counter before the state.
+    fn lead_in_ticks(&self, slope: Slope) -> u64 {
+        if self.config.renewal == Renewal::Pinned { 0 } else { slope.ticks_in(MEETING_MARGIN_NS) }
+    }
+
+    /// Plans the state of the line that follows `state`, and for which ticks it is used.
+    fn plan_line(
+        &mut self,
+        before: &Snapshot,
+        slope: Slope,
+        at_ticks: u64,
+        window_ticks: u64,
+    ) -> Result<(), Refusal> {
+        let serves = if self.without_unix { Serves::Monotonic } else { Serves::Both };
+        let state = before.state.next_line(slope, before.shift, serves).ok_or(Refusal::OutOfRange)?;
+        let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
+        self.plan.line = Snapshot { state, start_ticks, window_ticks, shift: before.shift };
+        let margin_ticks = slope.ticks_in(2 * MEETING_MARGIN_NS);
+        if self.plan.line.is_in_one_turn(margin_ticks) { Ok(()) } else { Err(Refusal::Early) }
+    }
+
+    /// Plans the line that replaces `old` at `at_ticks`.
     #[inline(never)]
-    fn plan_next(&mut self, state: &State, at_ticks: u64, window_ticks: u64) -> Option<()> {
-        let old = &state.line;
-        let margin_ticks = old.slope.ticks_in(MEETING_MARGIN_NS);
-        let word = self.next_word(state.word, at_ticks, reset_tolerance_ticks(old.slope))?;
+    fn plan_next(&mut self, old: &Snapshot, at_ticks: u64, window_ticks: u64) -> Result<(), Refusal> {
         // An offset is gone at the end of the window, not before: the line may be in use to the end
         // of its validity, and a bend that removed the offset within the interval would by then
         // have made several times as much.
-        let plan = &mut self.plan;
-        plan.steering = steer(old, at_ticks, &plan.target, window_ticks);
-        plan.published.line = join(old, &plan.steering, word.to_bits(), at_ticks, margin_ticks);
-        plan.published.window_ticks = window_ticks;
-        plan.word = word;
-        Some(())
-    }
-
-    /// Whether the line of `state` is over at `ticks`; ends it then.
-    #[inline(never)]
-    fn is_over<S: StateCell, P>(
-        &self,
-        state: &State,
-        ticks: u64,
-        shared: &Shared<S, P>,
-        reference: &impl Reference,
-    ) -> bool {
-        if shared.is_over(state, ticks, reference) {
-            shared.expire(state, ticks, self.proven(), reference);
-            return true;
-        }
-        false
+        self.plan.steering = steer(old, at_ticks, &self.plan.target, window_ticks);
+        self.plan_line(old, self.plan.steering.slope, at_ticks, window_ticks)?;
+        let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
+        let Plan { line, steering, .. } = &mut self.plan;
+        line.state = join(old, line.state, steering, at_ticks, margin_ticks);
+        Ok(())
     }
 
     /// The newest sample's point below the reference.
@@ -148,71 +131,66 @@ impl Control {
 
     /// Rule 2: replaces a line by the next one.
     #[inline(never)]
-    pub(super) fn replace<S: StateCell, P: PastLines>(
+    pub(super) fn replace<S: StateCell>(
         &mut self,
-        state: &State,
-        shared: &Shared<S, P>,
+        old: &Snapshot,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         fit: Option<&Fit>,
     ) -> Result<(Iteration, u64), Refusal> {
         let interval_ns = self.interval_ns(fit);
-        self.plan_replacement(&state.line, fit, interval_ns).ok_or(Refusal::Stale)?;
+        let old_slope = old.slope();
+        self.plan_target(old_slope, fit, interval_ns).ok_or(Refusal::Stale)?;
+        self.plan.allowance = self.stability.allowance(fit, interval_ns);
         self.plan_bounds().ok_or(Refusal::Stale)?;
-        let before = counter.now_ordered();
-        if self.is_over(state, before, shared, reference) {
+        let before_ticks = counter.now_ordered();
+        if shared.is_over(old, before_ticks, reference) {
+            shared.expire(old, before_ticks, self.proven(), reference);
             return Err(Refusal::Lost);
         }
         let slope = self.plan.target.slope;
-        if self.is_stale(before, slope) {
+        if self.is_stale(before_ticks, slope) {
             return Err(Refusal::Stale);
         }
-        let offset = state.line.fixed_at(before).saturating_sub(self.plan.target.at(before));
+        let offset = old.fixed_at(before_ticks).minus(self.plan.target.at(before_ticks));
         let interval_ns = self.interval_at_offset_ns(interval_ns, offset, slope);
-        let window_ticks = self.window_ticks(state.line.slope.ticks_in(interval_ns));
+        let window_ticks =
+            self.window_ticks(old_slope.ticks_in(interval_ns), self.lead_in_ticks(old_slope));
         // A warm-up: a thread that has just woken has none of this in its caches, and would keep
         // the readers waiting for microseconds (without this, a reader helped in one replacement of
         // 25). And no line ends in vain.
-        self.plan_next(state, before, window_ticks).ok_or(Refusal::Early)?;
-        shared.timeline.make_room(&self.plan.past(before, i64::MAX));
-        self.exchange(state, shared, counter, reference, window_ticks)?;
+        self.plan_next(old, before_ticks, window_ticks)?;
+        self.exchange(old, shared, counter, reference, window_ticks)?;
         self.note_replacement(shared, offset, interval_ns, fit.is_some());
         Ok((Iteration::Published, interval_ns))
     }
 
-    /// The three steps of rule 2.
+    /// The three steps of rule 2: announce, read the counter, publish.
     #[inline(never)]
-    fn exchange<S: StateCell, P: PastLines>(
+    fn exchange<S: StateCell>(
         &mut self,
-        state: &State,
-        shared: &Shared<S, P>,
+        old: &Snapshot,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         window_ticks: u64,
     ) -> Result<(), Refusal> {
-        let replacing = State { word: state.word.replacing(), ..*state };
-        if !shared.cell.swap(state.word, replacing.word) {
+        let replacing = Snapshot { state: old.state.replacing(), ..*old };
+        if !shared.cell.swap(old.state, replacing.state) {
             return Err(Refusal::Lost);
         }
         let at_ticks = counter.now_ordered();
-        let next = self.plan_next(state, at_ticks, window_ticks).filter(|()| state.is_valid_at(at_ticks));
-        if next.is_none() {
+        if !old.is_valid_at(at_ticks) || self.plan_next(old, at_ticks, window_ticks).is_err() {
             shared.help_at(&replacing, at_ticks, self.proven(), reference);
             return Err(Refusal::Lost);
         }
-        shared.note_suspended(self.plan.word.slot(), self.suspended_ns);
-        self.publish(shared, replacing.word, &self.plan.past(at_ticks, i64::MAX))
+        self.publish(shared, replacing.state)
     }
 
     /// Remembers the replacement of a line that was off by `offset`, and shows it.
     #[inline(never)]
-    fn note_replacement<S, P>(
-        &mut self,
-        shared: &Shared<S, P>,
-        offset: FixedNs,
-        interval_ns: u64,
-        settled: bool,
-    ) {
+    fn note_replacement<S>(&mut self, shared: &Shared<S>, offset: FixedNs, interval_ns: u64, settled: bool) {
         let (steering, target) = (&self.plan.steering, &self.plan.target);
         shared.events.count(Event::Publication);
         if steering.step_to.is_some() {
@@ -220,18 +198,9 @@ impl Control {
         }
         self.settled = settled;
         let is_back = steering.step_to.is_some() || self.is_usual(offset, target.slope);
-        self.disrupted |= offset > fixed_from_ns(DISRUPTED_NS);
+        self.disrupted |= offset > FixedNs::from_ns(DISRUPTED_NS);
         self.disrupted &= !is_back;
         self.record(shared, interval_ns);
-    }
-
-    /// Plans the target of a first line.
-    #[inline(never)]
-    fn plan_recovery(&mut self, fit: &Fit, interval_ns: u64) -> Option<()> {
-        let horizon_ticks = fit.slope_max.ticks_in(interval_ns);
-        self.stability.history.put_target(&mut self.plan.target, fit, horizon_ticks)?;
-        self.plan.allowance = self.stability.allowance(Some(fit), MIN_INTERVAL_NS);
-        Some(())
     }
 
     /// Where a first line starts at `at_ticks`: at the target, or at what the reference may be at
@@ -246,28 +215,29 @@ impl Control {
         let resolutions = &self.config.resolutions;
         let since_ticks =
             ticks_between(before_ticks, at_ticks).saturating_add(signed(resolutions.counter_ticks));
-        let most = fixed_from_ns(reference_ns.saturating_add(resolutions.reference_ns))
-            .saturating_add(target.slope.over(since_ticks));
+        let most = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
+            .plus(target.slope.over(since_ticks));
         // A writer that was stopped in between knows it better by its samples.
-        let most = most.min(bounds.upper.fixed_at(at_ticks)).max(fixed_from_ns(reference_ns));
+        let most = most.min(bounds.upper.fixed_at(at_ticks)).max(FixedNs::from_ns(reference_ns));
         target.at(at_ticks).max(most)
     }
 
-    /// Plans the first line, which starts at `at_ticks` from `from`.
+    /// Plans the first line, which is at `from` at `at_ticks`.
     #[inline(never)]
-    fn plan_first(&mut self, state: &State, at_ticks: u64, from: FixedNs) -> Result<(), Refusal> {
+    fn plan_first(&mut self, before: &Snapshot, at_ticks: u64, from: FixedNs) -> Result<(), Refusal> {
         let slope = self.plan.target.slope;
-        let reset_ticks = reset_tolerance_ticks(slope);
-        let word = self.next_word(state.word, at_ticks, reset_ticks).ok_or(Refusal::Early)?;
-        let high_water_ns = state.high_water_ns();
-        let high_water_lead = fixed_from_ns(high_water_ns).saturating_sub(from);
-        if (1..fixed_from_ns(WAIT_FOR_HIGH_WATER_NS)).contains(&high_water_lead) {
+        self.plan_line(before, slope, at_ticks, self.plan.line.window_ticks)?;
+        let start_ticks = self.plan.line.start_ticks;
+        let high_water_ns = before.state.high_water_ns();
+        let at_start = from.minus(slope.over(ticks_between(start_ticks, at_ticks)));
+        let ahead = FixedNs::from_ns(high_water_ns).minus(at_start);
+        if ahead > FixedNs::ZERO && ahead < FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS) {
             // The high-water mark is ahead by no more than its margin: better to let the reference
             // pass it than to start ahead.
             return Err(Refusal::Early);
         }
-        self.plan.published.line = recover(from, high_water_ns, slope, word.to_bits(), at_ticks);
-        self.plan.word = word;
+        let line = &mut self.plan.line;
+        line.state = recover(line.state, before.shift, start_ticks, high_water_ns, at_ticks, from);
         Ok(())
     }
 
@@ -275,33 +245,33 @@ impl Control {
     /// counter, and starts the line no lower than the reference may be at the second one. No
     /// reading of the reference that counts is made later.
     #[inline(never)]
-    pub(super) fn recover_line<S: StateCell, P: PastLines>(
+    pub(super) fn recover_line<S: StateCell>(
         &mut self,
-        state: &State,
-        shared: &Shared<S, P>,
+        before: &Snapshot,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         fit: &Fit,
     ) -> Result<(Iteration, u64), Refusal> {
         let interval_ns = self.interval_ns(Some(fit));
-        self.plan_recovery(fit, interval_ns).ok_or(Refusal::Stale)?;
+        self.plan_target(fit.slope_max, Some(fit), interval_ns).ok_or(Refusal::Stale)?;
+        self.plan.allowance = self.stability.allowance(Some(fit), MIN_INTERVAL_NS);
         self.plan_bounds().ok_or(Refusal::Stale)?;
         let slope = self.plan.target.slope;
-        // 75 us, and twice that for the validity. With a slow counter so long that the second
-        // iteration, which must come twice the start granularity later, comes in time.
+        // 75 us, and twice that for the validity: the second iteration follows at once.
         let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
-        self.plan.published.window_ticks =
-            least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);
+        self.plan.line.window_ticks = least_ticks
+            .saturating_add(least_ticks >> 1)
+            .saturating_add(self.lead_in_ticks(slope))
+            .min(MAX_WINDOW_TICKS);
         // A warm-up, as before a replacement; and no first publication is announced in vain.
         let now_ticks = counter.now_ordered();
         if self.is_stale(now_ticks, slope) {
             return Err(Refusal::Stale);
         }
         let from = self.first_ns(now_ticks, now_ticks, i64::MIN);
-        self.plan_first(state, now_ticks, from)?;
-        let high_water_ns = state.high_water_ns();
-        shared.timeline.make_room(&self.plan.past(self.plan.word.to_bits(), high_water_ns));
-        self.publish_first(state, shared, counter, reference, high_water_ns)?;
+        self.plan_first(before, now_ticks, from)?;
+        self.publish_first(before, shared, counter, reference)?;
         shared.count(Event::Recovery);
         self.record(shared, interval_ns);
         Ok((Iteration::Recovered, MIN_INTERVAL_NS))
@@ -309,16 +279,15 @@ impl Control {
 
     /// The steps of rule 7. Remembers how far the line is off its target.
     #[inline(never)]
-    fn publish_first<S: StateCell, P: PastLines>(
+    fn publish_first<S: StateCell>(
         &mut self,
-        state: &State,
-        shared: &Shared<S, P>,
+        before: &Snapshot,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-        high_water_ns: i64,
     ) -> Result<(), Refusal> {
-        let first = State { word: state.word.first_publication(), ..*state };
-        if !shared.cell.swap(state.word, first.word) {
+        let first = Snapshot { state: before.state.first_publication(), ..*before };
+        if !shared.cell.swap(before.state, first.state) {
             return Err(Refusal::Lost);
         }
         let before_ticks = counter.now_ordered();
@@ -328,57 +297,37 @@ impl Control {
             Err(Refusal::Stale)
         } else {
             let from = self.first_ns(at_ticks, before_ticks, reference_ns);
-            self.plan_first(state, at_ticks, from)
+            self.plan_first(before, at_ticks, from)
         };
         if planned.is_err() {
             shared.help(&first, counter, reference);
             return planned;
         }
-        let past = self.plan.past(at_ticks, high_water_ns);
-        shared.note_suspended(self.plan.word.slot(), self.suspended_ns);
-        shared.timeline.note_first(&past);
-        self.publish(shared, first.word, &past)?;
-        let Plan { target, published, .. } = &self.plan;
-        let offset = published.line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks));
+        self.publish(shared, first.state)?;
+        let Plan { target, line, .. } = &self.plan;
+        let offset = line.fixed_at(at_ticks).minus(target.at(at_ticks));
         self.settled = false;
         // Ahead of the reference there is only a line that starts from a high-water mark.
         self.disrupted =
-            !self.is_usual(offset, target.slope) && offset > fixed_from_ns(WAIT_FOR_HIGH_WATER_NS);
+            !self.is_usual(offset, target.slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
         self.plan.steering.offset = offset;
         Ok(())
     }
 
     /// Remembers what was published, and shows it.
     #[inline(never)]
-    fn record<S, P>(&mut self, shared: &Shared<S, P>, interval_ns: u64) {
+    fn record<S>(&mut self, shared: &Shared<S>, interval_ns: u64) {
         let Plan { target, allowance, bounds, .. } = &self.plan;
         self.stability.published(*bounds, *target);
         self.slope = Some(target.slope);
         let (slope, disrupted) = (target.slope, self.disrupted);
-        let offset_ns = fixed_to_ns_round(self.plan.steering.offset);
+        let offset_ns = self.plan.steering.offset.round_ns();
         shared.gauges.show(&Found { slope, bounds, allowance, interval_ns, offset_ns, disrupted });
     }
 
-    /// Rule 12: publishes the planned line, `past` in the timeline. Stamps know it before anybody
-    /// can take one by it: a thread may read the clock right after the swap, or in a handler that
-    /// has interrupted this one there.
-    fn publish<S: StateCell, P: PastLines>(
-        &self,
-        shared: &Shared<S, P>,
-        from: Word,
-        past: &Past,
-    ) -> Result<(), Refusal> {
-        shared.timeline.push(past);
-        if !shared.cell.publish(from, self.plan.word, &self.plan.published, &self.plan.bounds) {
-            shared.timeline.take_back();
-            return Err(Refusal::Lost);
-        }
-        Ok(())
+    /// Publishes the planned line.
+    fn publish<S: StateCell>(&self, shared: &Shared<S>, from: State) -> Result<(), Refusal> {
+        let published = shared.cell.publish(from, &self.plan.line, &self.plan.bounds, self.suspended_ns);
+        if published { Ok(()) } else { Err(Refusal::Lost) }
     }
-}
-
-/// How far behind a word's tick the counter must be to count as reset: 1 ms, and ten times the
-/// start granularity at least. Less is a tick that was rounded up.
-fn reset_tolerance_ticks(slope: Slope) -> u64 {
-    slope.ticks_in(1_000_000).max(START_GRANULARITY_TICKS.saturating_mul(10))
 }

@@ -1,12 +1,12 @@
 //! When the next iteration comes, and how long its line lasts.
 
 use super::{
-    Control, FRESH_NS, LATENESS_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, MIN_WINDOW_TICKS, PATIENT_ITERATIONS,
+    Control, FRESH_NS, LATENESS_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, PATIENT_ITERATIONS,
     Renewal, USUAL_OFFSET_NS,
 };
 use crate::estimate::Fit;
 use crate::line::Slope;
-use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_round, ticks_between, unsigned};
+use crate::units::{FixedNs, ticks_between, unsigned};
 
 /// How long the last eight samples took. That changes: a clock device answers later while other
 /// CPUs ask it, too. Eight, because the [`ATTEMPTS`](super::ATTEMPTS) of one iteration may all have
@@ -62,7 +62,7 @@ impl Control {
     /// than the whole interval, and end with samples that are young enough.
     pub(super) fn least_interval_ns(&self, slope: Slope) -> u64 {
         let rounds_ticks = i64::try_from(self.sampling.shortest().saturating_mul(4)).unwrap_or(0);
-        let rounds_ns = unsigned(fixed_to_ns_round(slope.over(rounds_ticks)).max(0));
+        let rounds_ns = unsigned(slope.over(rounds_ticks).round_ns().max(0));
         MIN_INTERVAL_NS.max(rounds_ns).min(self.config.interval_ns)
     }
 
@@ -74,8 +74,8 @@ impl Control {
 
     /// Whether samples as wide as the newest one explain an offset of this size.
     pub(super) fn is_usual(&self, offset: FixedNs, slope: Slope) -> bool {
-        let width = self.stability.history.newest().map_or(0, |newest| newest.width(slope));
-        offset.saturating_abs() <= fixed_from_ns(USUAL_OFFSET_NS).saturating_add(width.saturating_mul(2))
+        let width = self.stability.history.newest().map_or(FixedNs::ZERO, |newest| newest.width(slope));
+        offset.abs() <= FixedNs::from_ns(USUAL_OFFSET_NS).plus(width.times(2))
     }
 
     /// The interval when the next line is needed soon, ns: a sixteenth, but long enough for a
@@ -103,13 +103,13 @@ impl Control {
         self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(slow_ticks)
     }
 
-    /// The window of a line, ticks.
-    pub(super) fn window_ticks(&self, interval_ticks: u64) -> u64 {
+    /// The window of a line that starts `margin_ticks` before it is published, ticks.
+    pub(super) fn window_ticks(&self, interval_ticks: u64, margin_ticks: u64) -> u64 {
         let intervals = match self.config.renewal {
             Renewal::Ahead => 2,
             Renewal::Pinned => 4,
             Renewal::AtExpiry => 1,
         };
-        interval_ticks.saturating_mul(intervals).clamp(MIN_WINDOW_TICKS, MAX_WINDOW_TICKS)
+        interval_ticks.saturating_mul(intervals).saturating_add(margin_ticks).min(MAX_WINDOW_TICKS)
     }
 }

@@ -45,16 +45,16 @@ mod unsupported;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub use aarch64::HardwareCounter;
+pub use aarch64::{HardwareCounter, SHIFT};
 #[cfg(not(target_arch = "x86_64"))]
 pub use no_cpu_id::HardwareCpuCounter;
 pub use resolution::{Scratch, resolution_ticks, resolution_ticks_in};
 #[cfg(target_arch = "riscv64")]
-pub use riscv64::HardwareCounter;
+pub use riscv64::{HardwareCounter, SHIFT};
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub use unsupported::HardwareCounter;
+pub use unsupported::{HardwareCounter, SHIFT};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{HardwareCounter, HardwareCpuCounter, Rdpid, Rdtscp};
+pub use x86_64::{HardwareCounter, HardwareCpuCounter, Rdpid, Rdtscp, SHIFT};
 
 /// A counter that fulfils the [contract](self) of this module.
 pub trait Counter {

@@ -10,6 +10,11 @@ use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc, CpuidResult};
 use super::{Counter, CpuCounter};
 use crate::gate::Clocksource;
 
+/// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 1 serves counters from 500 MHz
+/// up. With 0 a reading would be one instruction shorter, and processors below 1 GHz (Intel N100:
+/// 806 MHz) would have no line.
+pub const SHIFT: u32 = 1;
+
 /// The time-stamp counter. Making one reads nothing; reading may fault where the process has been
 /// denied it.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sample::{Bracket, Resolutions};
-use crate::units::{fixed_from_ns, fixed_to_ns_round};
+use crate::units::{FixedNs};
 
 const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 };
 
@@ -44,7 +44,7 @@ fn the_true_line_is_feasible_and_its_middle_is_close() {
     assert!(fit.slope_min <= true_slope && true_slope <= fit.slope_max, "{fit:?} without {true_slope:?}");
     assert!(fit.slope_max.ppb_above(fit.slope_min) <= 2, "{fit:?}");
     let target = history.target(&fit, 1_000_000_000).unwrap();
-    let error = fixed_to_ns_round(target.ns) - truth(target.ticks);
+    let error = target.ns.round_ns() - truth(target.ticks);
     assert!(error.abs() <= 8, "{error} ns off");
     assert!(target.slope.ppb_above(true_slope).abs() <= 1);
     assert!(history.samples().len() <= 10, "{} samples for 99 s", history.samples().len());
@@ -111,7 +111,7 @@ fn the_bounds_hold_while_the_rate_stays_within_the_maximum_drift_and_not_beyond(
     let bounds = history.bounds(ghz(), 1_000).unwrap();
     let at = 11_000_000_000;
     for (ppb, inside) in [(-1_000, true), (0, true), (1_000, true), (1_100, false), (-1_100, false)] {
-        let truth = 10_000_000_000 + fixed_to_ns_round(ghz().adjusted_ppb(ppb).over(1_000_000_000));
+        let truth = 10_000_000_000 + ghz().adjusted_ppb(ppb).over(1_000_000_000).round_ns();
         let found = (bounds.lower.at(at)..=bounds.upper.at(at)).contains(&truth);
         assert_eq!(found, inside, "{ppb} ppb, {bounds:?}");
     }
@@ -134,7 +134,7 @@ fn the_bounds_hold_through_a_change_of_rate_that_the_polygon_misses() {
     let at = last + 2_000_000_000;
     let truth = i64::try_from(at).unwrap() + 12 + 40;
     let polygon_top = history.upper_bound(at, fit.slope_max).unwrap();
-    assert!(polygon_top < fixed_from_ns(truth), "the polygon claims to know better");
+    assert!(polygon_top < FixedNs::from_ns(truth), "the polygon claims to know better");
     let bounds = history.bounds(ghz(), 25).unwrap();
     assert!((bounds.lower.at(at)..=bounds.upper.at(at)).contains(&truth));
 }

@@ -6,16 +6,26 @@
 use core::cell::Cell;
 
 use super::*;
-use crate::cell::Published;
-use crate::control::{Control, Iteration};
-use crate::line::{Line, Slope};
-use crate::shared::{Ordered, Plain, Source, Unix, WithBounds};
-use crate::testing::{HookedCell, INTERVAL_NS, Machine, Step, leak, new_control};
+use crate::control::{Config, Control, Iteration, Renewal};
+use crate::line::Slope;
+use crate::sample::Resolutions;
+use crate::shared::Source;
+use crate::state::Serves;
+use crate::testing::{HookedCell, INTERVAL_NS, Machine, Step, leak};
+use crate::units::FixedNs;
 
 /// CPU 1 is ahead of CPU 0 by so many ticks (ns): less than a window, which would refuse more.
 const SKEW_TICKS: u64 = 100_000_000;
 
-type Units = [Unit<HookedCell>];
+type Units = [Shared<HookedCell>];
+
+fn new_control() -> Control {
+    Control::new(Config {
+        interval_ns: INTERVAL_NS,
+        resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
+        renewal: Renewal::Pinned,
+    })
+}
 
 /// Two CPUs whose counters have one rate and different origins, and a thread that is on one of
 /// them.
@@ -48,7 +58,7 @@ impl CpuCounter for Board {
 fn settled_board(atomic: bool) -> (&'static Board, &'static Units, [Control; 2]) {
     let machine = Machine::new();
     let board = leak(Board { machine, on: Cell::new(0), atomic });
-    let units = leak([(); 2].map(|()| Shared::without_timeline(HookedCell::new(machine))));
+    let units = leak([(); 2].map(|()| Shared::new(HookedCell::new(machine))));
     let mut controls = [(); 2].map(|()| new_control());
     settle(board, units, &mut controls);
     (board, units, controls)
@@ -82,10 +92,10 @@ fn calibrate(board: &'static Board, units: &Units, controls: &mut [Control; 2], 
 
 /// The readings of the fast path, as ns of the reference.
 const READINGS: [fn(&Units, &Board) -> Option<i64>; 4] = [
-    |units, board| read::<Plain>(units, board),
-    |units, board| read::<Ordered>(units, board),
-    |units, board| read::<Unix>(units, board).map(|ns| ns - 1_000_000_000_000),
-    |units, board| read::<WithBounds>(units, board).map(|line| line.ns),
+    |units, board| read(units, board),
+    |units, board| read_ordered(units, board),
+    |units, board| read_unix(units, board).map(|ns| ns - 1_000_000_000_000),
+    |units, board| read_bounds(units, board).map(|line| line.ns),
 ];
 
 /// Runs `work` once for each of its steps, with `meddle` before that step. Returns how many there
@@ -185,23 +195,22 @@ fn a_migration_never_ends_the_line_of_a_unit() {
             migrate,
         );
         assert!(steps >= 4, "{steps} steps");
-        assert!(units.iter().all(|unit| unit.cell.word().is_published()));
+        assert!(units.iter().all(|unit| unit.cell.load_whole().is_published()));
     }
 }
 
 /// Replaces a unit's line by one of so many ns per 10 ticks (the old one has 10), which meets the
 /// old one at the present tick.
-fn bend(board: &Board, unit: &Unit<HookedCell>, ns: u64) {
-    let (state, ticks) = (unit.cell.load(), board.machine.now());
-    let (old, slope) = (state.line, Slope::from_hz(10_000_000_000 / ns).unwrap());
-    let word = state.word.next_published(ticks, 0).unwrap();
-    let behind = slope.over(i64::try_from(ticks - word.to_bits()).unwrap());
-    let base_ns = old.at(ticks) - crate::units::fixed_to_ns_round(behind);
-    let line = Line { start_ticks: word.to_bits(), base_ns, slope };
-    let replacing = state.word.replacing();
-    assert!(unit.cell.swap(state.word, replacing));
-    let published = Published { line, window_ticks: 1 << 20 };
-    assert!(unit.cell.publish(replacing, word, &published, &unit.cell.bounds(state.word)));
+fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
+    let (old, ticks) = (unit.cell.snapshot(), board.machine.now());
+    let replacing = old.state.replacing();
+    assert!(unit.cell.swap(old.state, replacing));
+    let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
+    let next = replacing.next_line(slope, old.shift, Serves::Both).unwrap();
+    let next = next.with_b(next.b_through(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));
+    let line = Snapshot { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
+    let bounds = unit.cell.slot(old.state.slot()).bounds(old.state.b);
+    assert!(unit.cell.publish(replacing, &line, &bounds, None));
 }
 
 /// The thread is stopped between the counter and the line, while the line is replaced by one that
@@ -215,7 +224,6 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
         let done = leak(Cell::new(false));
         board.machine.hooks.set(move |step| {
             if step == Step::Load && !done.replace(true) {
-                // The new line starts 126 ticks before the present at the least.
                 board.machine.pass(100);
                 bend(board, &units[0], 100);
             }
@@ -300,7 +308,7 @@ fn a_lost_counter_publishes_nothing_wrong() {
             (board, (units, controls, pinned, before))
         },
         |board, (units, controls, pinned, before), step| {
-            let (other, before) = (units[1].cell.load(), *before);
+            let (other, before) = (units[1].cell.snapshot(), *before);
             controls[0].maintain(&units[0], pinned, board.machine);
             board.machine.hooks.clear();
             lost.set(lost.get() + u32::from(pinned.is_lost()));
@@ -317,7 +325,7 @@ fn a_lost_counter_publishes_nothing_wrong() {
                 }
             }
             assert_eq!(units[0].events(Event::Disruption), 0, "step {step}: a sample came of it");
-            assert_eq!(units[1].cell.load(), other, "step {step}");
+            assert_eq!(units[1].cell.snapshot(), other, "step {step}");
         },
         migrate,
     );
@@ -339,7 +347,7 @@ fn a_unit_whose_counter_was_lost_recovers() {
     controls[0].maintain(&units[0], &pinned, board.machine);
     board.machine.hooks.clear();
     settle(board, units, &mut controls);
-    assert!(read::<Plain>(units, board).is_some());
+    assert!(read(units, board).is_some());
 }
 
 /// Rule 3: a reader that finds its CPU's line being replaced has interrupted the writer, and does
@@ -373,7 +381,6 @@ fn a_bad_unit_falls_back_alone() {
         board.machine.pass(INTERVAL_NS);
         calibrate(board, units, &mut controls, 0);
     }
-    board.machine.pass(FIRST_TICKS);
     assert!(READINGS.iter().all(|reading| reading(units, board).is_some()));
     board.on.set(1);
     assert!(READINGS.iter().all(|reading| reading(units, board).is_none()));
@@ -441,9 +448,9 @@ impl Storm {
         // Not in Unix time, which has its own offset.
         let kind = self.below(4);
         let fast = match kind {
-            0 => read::<Plain>(self.units, self.board),
-            1 => read::<Ordered>(self.units, self.board),
-            2 => read::<WithBounds>(self.units, self.board).map(|line| {
+            0 => read(self.units, self.board),
+            1 => read_ordered(self.units, self.board),
+            2 => read_bounds(self.units, self.board).map(|line| {
                 let (earliest_ns, latest_ns) = line.bounds_ns();
                 let after = self.board.machine.truth_ns();
                 assert!(earliest_ns <= after && before <= latest_ns, "{line:?}: {before} to {after}");

@@ -4,7 +4,7 @@ use crate::cell::Bounds;
 use crate::line::Slope;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::stability::Allowance;
-use crate::units::{fixed_to_ns_round, unsigned};
+use crate::units::unsigned;
 
 /// What an iteration found and published.
 pub(crate) struct Found<'a> {
@@ -31,6 +31,8 @@ pub struct Gauges {
     offset_ns: AtomicU64,
     /// Iterations in a row all of whose samples were too old when they were complete.
     stale_iterations: AtomicU64,
+    /// 1 once the counter was found to be too slow for the target; else 0.
+    out_of_range: AtomicU64,
     /// [`BoundParts`], field by field.
     sample_ns: AtomicU64,
     dither_ns: AtomicU64,
@@ -76,6 +78,7 @@ impl Gauges {
             interval_ns: AtomicU64::new(0),
             offset_ns: AtomicU64::new(0),
             stale_iterations: AtomicU64::new(0),
+            out_of_range: AtomicU64::new(0),
             sample_ns: AtomicU64::new(0),
             dither_ns: AtomicU64::new(0),
             stability_ppb: AtomicU64::new(0),
@@ -144,10 +147,23 @@ impl Gauges {
         self.disrupted.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether the counter is too slow for this target: see [`SHIFT`](crate::counter::SHIFT). There
+    /// is never a line then.
+    #[must_use]
+    pub fn is_out_of_range(&self) -> bool {
+        // ORDERING: Relaxed, a flag on its own for display.
+        self.out_of_range.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn show_out_of_range(&self) {
+        // ORDERING: Relaxed, a flag on its own for display.
+        self.out_of_range.store(1, Ordering::Relaxed);
+    }
+
     /// Shows what an iteration found.
     pub(crate) fn show(&self, found: &Found<'_>) {
         let Found { slope, bounds, allowance, interval_ns, offset_ns, disrupted } = *found;
-        let dither_ns = unsigned(fixed_to_ns_round(allowance.dither));
+        let dither_ns = unsigned(allowance.dither.round_ns());
         let half_width_ns = bounds.upper.base_ns.abs_diff(bounds.lower.base_ns).div_ceil(2);
         // One after the other: a list of them takes 1.5 KiB of stack where nothing is optimised.
         let show = |gauge: &AtomicU64, figure: u64| {

@@ -25,12 +25,11 @@
 //! (`timekeeping_resume`).
 
 use super::Shared;
-use crate::cell::{State, StateCell};
+use crate::cell::{Evidence, Snapshot, StateCell};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_ERROR_NS};
 use crate::units::{NS_PER_S, signed, ticks_between, unsigned};
-use crate::word::{FIRST_TICKS, Word};
 
 /// By how much the reference's rate may have fallen unnoticed since it was sampled, ppb of that
 /// rate: 36.9 %, from the fastest slew to the slowest.
@@ -44,12 +43,6 @@ const _: () = assert!(UNNOTICED_SLEW_PPB > 368_000_000 && UNNOTICED_SLEW_PPB < 3
 /// end, and a suspend can add 1 % of a window to a high-water mark.
 const VOUCHED_SLEW_PPB: i64 = 10_000_000;
 
-/// Ticks from a line's start within which the inlined path may use it. Where there is a line for
-/// each CPU, that is a little more than the window.
-fn inlined_ticks(state: &State) -> u64 {
-    state.window_ticks.saturating_add(FIRST_TICKS).min(state.valid_ticks())
-}
-
 /// The last tick that the counter can have reached when the reference is at `reference_ns`, if
 /// the reference was at `since` or later at that tick, and has been slower than `slope` by no
 /// more than `slew_ppb`.
@@ -61,98 +54,96 @@ fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u
     since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min(unsigned(i64::MAX >> 1)))
 }
 
-/// Ticks by which a reader may have read the counter after its second load of the word.
-fn margin_ticks(state: &State) -> u64 {
-    state.line.slope.ticks_in(MEETING_MARGIN_NS)
+/// Ticks by which a reader may have read the counter after its second look at the state.
+fn margin_ticks(line: &Snapshot) -> u64 {
+    line.slope().ticks_in(MEETING_MARGIN_NS)
 }
 
 /// Ticks from the line's start to `ticks`; 0 before the start.
-fn since_start(state: &State, ticks: u64) -> u64 {
-    unsigned(ticks_between(state.line.start_ticks, ticks).max(0))
+fn since_start(line: &Snapshot, ticks: u64) -> u64 {
+    unsigned(ticks_between(line.start_ticks, ticks).max(0))
 }
 
 /// Ticks from the line's start up to which a reading can have used it, if `ticks` was read after
-/// the word that ended it.
-fn unlimited_delta(state: &State, ticks: u64) -> u64 {
-    let (delta, valid_ticks) = (ticks.wrapping_sub(state.line.start_ticks), state.valid_ticks());
-    if delta < valid_ticks { delta.saturating_add(margin_ticks(state)).min(valid_ticks) } else { valid_ticks }
-}
-
-/// Ticks from the line's start for which the reference vouches at `reference_ns`.
-fn vouched_delta(state: &State, first: Point, slowest: Slope, reference_ns: i64) -> u64 {
-    since_start(state, last_ticks(first, slowest, reference_ns, VOUCHED_SLEW_PPB))
-}
-
-/// The point, unless it is from before a counter reset.
-fn since_reset(state: &State, newest: Option<Point>) -> Option<Point> {
-    newest.filter(|point| point.ticks.wrapping_sub(state.line.start_ticks) < state.valid_ticks())
+/// the state that ended it.
+fn unlimited_delta(line: &Snapshot, ticks: u64) -> u64 {
+    let (delta, valid_ticks) = (ticks.wrapping_sub(line.start_ticks), line.valid_ticks());
+    if delta < valid_ticks { delta.saturating_add(margin_ticks(line)).min(valid_ticks) } else { valid_ticks }
 }
 
 /// Ticks from the line's start that the counter can have reached by `reference_ns`, if no suspend
 /// has passed since the point `since`.
-fn reached_delta(state: &State, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
+fn reached_delta(line: &Snapshot, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
     // A reference that returns an old value is late by microseconds.
     let late_ns = signed(SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS));
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached = last_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
     // Not before the meeting point with the previous line, whose readings were no larger than this
-    // line is there.
-    since_start(state, reached).max(FIRST_TICKS.saturating_add(margin_ticks(state)))
+    // line is there: it lies a margin after the start, and readers were later by another.
+    since_start(line, reached).max(margin_ticks(line).saturating_mul(2))
 }
 
-impl<S: StateCell, P> Shared<S, P> {
-    /// Whether the line of `state` does not count for `ticks`, which were read after `state`: its
-    /// validity has passed, the counter is before its start, or its window has passed and the
-    /// reference does not vouch for it (rule 13). Asks the reference only past the window.
-    pub(crate) fn is_over(&self, state: &State, ticks: u64, reference: &impl Reference) -> bool {
-        let delta = ticks.wrapping_sub(state.line.start_ticks);
-        if delta <= inlined_ticks(state) {
+/// Whether the reference says that there was no suspend since the samples of a line. Not if it says
+/// nothing.
+fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
+    // A reference that did not answer then is not asked now: the call may be forbidden.
+    let Some(then_ns) = evidence.suspended_ns else { return false };
+    reference
+        .suspended_ns()
+        .is_some_and(|now_ns| now_ns.abs_diff(then_ns) <= SUSPENDED_ERROR_NS.saturating_mul(2))
+}
+
+impl<S: StateCell> Shared<S> {
+    /// Whether `line` does not count for `ticks`, which were read after its state: its validity has
+    /// passed, the counter is before its start, or its window has passed and the reference does not
+    /// vouch for it (rule 13). Asks the reference only past the window.
+    pub(crate) fn is_over(&self, line: &Snapshot, ticks: u64, reference: &impl Reference) -> bool {
+        let delta = ticks.wrapping_sub(line.start_ticks);
+        if delta < line.window_ticks {
             return false;
         }
-        delta >= state.valid_ticks() || {
+        delta >= line.valid_ticks() || {
             // The reference is read after the counter, so it was not later when `ticks` were
             // read.
             let reference_ns = reference.monotonic_ns();
-            let vouched = last_ticks(
-                self.cell.proven(state.word.slot()),
-                self.slowest(state),
-                reference_ns,
-                VOUCHED_SLEW_PPB,
-            );
+            let (evidence, slowest) = self.evidence(line);
+            let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
             ticks_between(ticks, vouched) < 0
         }
     }
 
-    /// The slope of the lower bound.
-    fn slowest(&self, state: &State) -> Slope {
-        self.cell.bounds(Word::from_bits(state.line.start_ticks)).lower.slope
+    /// What the line rests on, and the slope of its lower bound.
+    fn evidence(&self, line: &Snapshot) -> (Evidence, Slope) {
+        let slot = self.cell.slot(line.state.slot());
+        (slot.evidence(), slot.bounds(line.state.b).lower.slope)
     }
 
-    /// Rule 5: the tick whose value no reading of the line has exceeded, if `ticks` was read
-    /// after the word that ended it, or is outside of its validity. As at a meeting point, a
-    /// reader may have read the counter a little after its second load of the word. `newest` is a
+    /// Rule 5: the high-water mark, ns: what no reading of the line has exceeded, if `ticks` was
+    /// read after the state that ended it, or is outside of its validity. As at a meeting point, a
+    /// reader may have read the counter a little after its second look at the state. `newest` is a
     /// point below the reference that was proven before the line ended, if the caller has one.
-    pub(super) fn high_water_ticks(
+    pub(super) fn high_water_ns(
         &self,
-        state: &State,
+        line: &Snapshot,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
-    ) -> u64 {
-        let mut last = unlimited_delta(state, ticks);
-        if last > inlined_ticks(state) {
-            let unsuspended = ticks_between(state.line.start_ticks, ticks) < 0
-                && self.suspends.is_none_since(state.word.slot(), reference);
+    ) -> i64 {
+        let mut last = unlimited_delta(line, ticks);
+        if last > line.window_ticks {
+            let (evidence, slowest) = self.evidence(line);
+            let unsuspended =
+                ticks_between(line.start_ticks, ticks) < 0 && was_not_suspended(&evidence, reference);
             let reference_ns = reference.monotonic_ns();
-            let (first, slope) = (self.cell.proven(state.word.slot()), self.slowest(state));
-            let vouched = vouched_delta(state, first, slope, reference_ns);
-            last = last.min(vouched.max(inlined_ticks(state)));
+            let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
+            last = last.min(since_start(line, vouched).max(line.window_ticks));
             if unsuspended {
-                let since = since_reset(state, newest).unwrap_or(first);
-                last = last.min(reached_delta(state, since, slope, reference_ns));
+                // The newest point, unless it is from before the reset.
+                let since = newest.filter(|point| line.is_valid_at(point.ticks)).unwrap_or(evidence.proven);
+                last = last.min(reached_delta(line, since, slowest, reference_ns));
             }
         }
-        state.line.start_ticks.wrapping_add(last)
+        line.at(line.start_ticks.wrapping_add(last))
     }
 }
 

@@ -1,33 +1,33 @@
-//! One generic reading of a line, and the slow path behind it.
+//! The inlined readings of a line, and the slow path behind them.
 //!
 //! ```text
-//! w = word                              // no line -> slow path
-//! (base, slope, window) = slot(w)
+//! (m, b) = state                                  // no line there   -> slow path
+//! (start, window) = slot(m)
 //! t = counter
-//! t - w >= window, or the word is another one now   -> slow path
-//! otherwise                                         base + ((t - w) * slope >> 48)
+//! t - start >= window, or the state has changed                      -> slow path
+//! otherwise                                                             ((t << s) * m >> 64) + b
 //! ```
 //!
-//! A [`Kind`] says which read of the counter a reading makes, and what it takes from the slot.
-//! The source of ticks is the common counter here, and the counter of this CPU in
-//! [`per_cpu`](crate::per_cpu). The named functions only choose the two.
+//! All readings are one function, [`Shared::read_with`]. It is told which states serve, where the
+//! ticks come from (the common counter here, the counter of this CPU in
+//! [`per_cpu`](crate::per_cpu)), and what else to take from the slot.
 
 use super::{Event, Shared};
-use crate::cell::{Bounds, Published, State, StateCell};
+use crate::cell::{Bounds, Snapshot, SlotView, StateCell};
 use crate::counter::Counter;
 use crate::sample::Reference;
-use crate::word::{Phase, Word};
+use crate::state::{Phase, State};
 
 /// How long a reader waits while a line is being replaced before it helps, ns. A writer that is
 /// not preempted needs some 60 ns.
 const REPLACING_NS: u64 = 2_000;
 
-/// ...and how often it loads the word meanwhile, in case the counter stands still or the line's
+/// ...and how often it loads the state meanwhile, in case the counter stands still or the line's
 /// slope is wrong. An ordered read takes 5 ns at least, so with a counter that runs the time ends
 /// the wait first.
 const REPLACING_LOADS: u32 = 1_000;
 
-/// How often a reader loads the word during a first publication before it helps. The writer asks
+/// How often a reader loads the state during a first publication before it helps. The writer asks
 /// the reference meanwhile, which may take 2 us (`acpi_pm`); a load takes 5 ns at least. The
 /// clock has no line yet, so the reader must not read the counter.
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 2_000 };
@@ -78,170 +78,73 @@ impl LineReading {
     }
 }
 
-/// A kind of reading: which read of the counter it makes, and what it takes from a slot.
-pub trait Kind {
-    /// The result.
-    type Reading;
-    /// What it takes from the slot besides the line.
-    type Extra;
-    /// Whether the counter is read after every earlier load.
-    const ORDERED: bool;
-
-    /// Whether `word` names a line that serves this kind.
-    #[inline(always)]
-    fn serves(word: Word) -> bool {
-        word.is_published()
-    }
-
-    /// The line.
-    #[inline(always)]
-    fn published(cell: &impl StateCell, word: Word) -> Published {
-        cell.published(word)
-    }
-
-    /// Reads what this kind takes from the slot besides the line.
-    fn extra(cell: &impl StateCell, word: Word) -> Self::Extra;
-
-    /// The result, from the line's value `ns` at `ticks`.
-    fn reading(ticks: u64, ns: i64, extra: Self::Extra) -> Self::Reading;
-}
-
-/// The monotonic time, ns, by a plain read of the counter.
-#[derive(Debug)]
-pub enum Plain {}
-
-/// The monotonic time, ns, by an ordered read of the counter.
-#[derive(Debug)]
-pub enum Ordered {}
-
-/// Unix time, ns, by a plain read of the counter. The line may leave it to the OS.
-#[derive(Debug)]
-pub enum Unix {}
-
-/// The monotonic time by an ordered read of the counter, with the bounds that belong to the line.
-#[derive(Debug)]
-pub enum WithBounds {}
-
-impl Kind for Plain {
-    type Reading = i64;
-    type Extra = ();
-    const ORDERED: bool = false;
-
-    #[inline(always)]
-    fn extra(_cell: &impl StateCell, _word: Word) {}
-
-    #[inline(always)]
-    fn reading(_ticks: u64, ns: i64, (): ()) -> i64 {
-        ns
-    }
-}
-
-impl Kind for Ordered {
-    type Reading = i64;
-    type Extra = ();
-    const ORDERED: bool = true;
-
-    #[inline(always)]
-    fn extra(_cell: &impl StateCell, _word: Word) {}
-
-    #[inline(always)]
-    fn reading(_ticks: u64, ns: i64, (): ()) -> i64 {
-        ns
-    }
-}
-
-impl Kind for Unix {
-    type Reading = i64;
-    type Extra = ();
-    const ORDERED: bool = false;
-
-    #[inline(always)]
-    fn serves(word: Word) -> bool {
-        word.is_published_for_unix()
-    }
-
-    #[inline(always)]
-    fn published(cell: &impl StateCell, word: Word) -> Published {
-        cell.published_unix(word)
-    }
-
-    #[inline(always)]
-    fn extra(_cell: &impl StateCell, _word: Word) {}
-
-    #[inline(always)]
-    fn reading(_ticks: u64, ns: i64, (): ()) -> i64 {
-        ns
-    }
-}
-
-impl Kind for WithBounds {
-    type Reading = LineReading;
-    type Extra = Bounds;
-    const ORDERED: bool = true;
-
-    #[inline(always)]
-    fn extra(cell: &impl StateCell, word: Word) -> Bounds {
-        cell.bounds(word)
-    }
-
-    #[inline(always)]
-    fn reading(ticks: u64, ns: i64, bounds: Bounds) -> LineReading {
-        LineReading { ticks, ns, bounds }
-    }
-}
-
-impl<S: StateCell, P> Shared<S, P> {
-    /// The inlined path: the line at a plain read of the counter, or `None` if the slow path must
-    /// be taken. Does not read the counter unless there is a line.
+impl<S: StateCell> Shared<S> {
+    /// The inlined path: the line at a plain read of the counter, ns, or `None` if the slow path
+    /// must be taken. Does not read the counter unless there is a line.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_as::<Plain>(counter)
+        self.read_at(|| Some(counter.now()))
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_as::<Ordered>(counter)
+        self.read_at(|| Some(counter.now_ordered()))
     }
 
     /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_as::<Unix>(counter)
+        self.read_unix_at(|| Some(counter.now()))
     }
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
     #[inline]
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
-        self.read_as::<WithBounds>(counter)
+        self.read_bounds_at(|| Some(counter.now_ordered()))
     }
 
-    /// A reading of kind `K` by the inlined path.
     #[inline(always)]
-    pub fn read_as<K: Kind>(&self, counter: &impl Counter) -> Option<K::Reading> {
-        self.read_line::<K>(|| if K::ORDERED { counter.now_ordered() } else { counter.now() }, 0)
+    pub(crate) fn read_at(&self, ticks: impl FnOnce() -> Option<u64>) -> Option<i64> {
+        let (state, ticks, ()) = self.read_with(State::is_inlined, ticks, |_, _| ())?;
+        Some(state.inlined_at(S::SHIFT, ticks))
     }
 
-    /// A reading of the line at the tick that `ticks` returns, if it is at least `skipped_ticks`
-    /// after the line's start. The window then ends later by as much. Rule 1: the word must be
-    /// the same after `ticks` was called.
     #[inline(always)]
-    pub(crate) fn read_line<K: Kind>(
+    pub(crate) fn read_unix_at(&self, ticks: impl FnOnce() -> Option<u64>) -> Option<i64> {
+        let unix_b = |_: State, slot: SlotView<'_>| slot.unix_b();
+        let (state, ticks, unix_b) = self.read_with(State::is_inlined_for_unix, ticks, unix_b)?;
+        Some(state.with_b(unix_b).inlined_at(S::SHIFT, ticks))
+    }
+
+    #[inline]
+    pub(crate) fn read_bounds_at(&self, ticks: impl FnOnce() -> Option<u64>) -> Option<LineReading> {
+        let bounds = |state: State, slot: SlotView<'_>| slot.bounds(state.b);
+        let (state, ticks, bounds) = self.read_with(State::is_inlined, ticks, bounds)?;
+        Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
+    }
+
+    /// A line that `serves`, the ticks at which it was current, and what `take` found in its slot.
+    /// Rule 1: the state must be the same after `ticks` was called.
+    #[inline(always)]
+    fn read_with<T>(
         &self,
-        ticks: impl FnOnce() -> u64,
-        skipped_ticks: u64,
-    ) -> Option<K::Reading> {
-        let word = self.cell.word();
-        if !K::serves(word) {
+        serves: impl FnOnce(State) -> bool,
+        ticks: impl FnOnce() -> Option<u64>,
+        take: impl FnOnce(State, SlotView<'_>) -> T,
+    ) -> Option<(State, u64, T)> {
+        let cell = crate::state::in_register(&self.cell);
+        let state = cell.load();
+        if !serves(state) {
             return None;
         }
-        let published = K::published(&self.cell, word);
-        let extra = K::extra(&self.cell, word);
-        let ticks = ticks();
+        let slot = cell.slot(state.slot());
+        let (start_ticks, window_ticks) = (slot.start_ticks(), slot.window_ticks());
+        let taken = take(state, slot);
+        let ticks = ticks()?;
         // Two-sided: a tick before the start wraps to a huge difference.
-        let delta = ticks.wrapping_sub(word.to_bits()).wrapping_sub(skipped_ticks);
-        (delta < published.window_ticks && self.cell.is_still(word))
-            .then(|| K::reading(ticks, published.line.at(ticks), extra))
+        let is_in_window = ticks.wrapping_sub(start_ticks) < window_ticks;
+        (is_in_window && cell.is_still(state)).then_some((state, ticks, taken))
     }
 
     /// As [`read_bounds`](Self::read_bounds), but as long as the line is valid, for the slow
@@ -251,14 +154,14 @@ impl<S: StateCell, P> Shared<S, P> {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Option<LineReading> {
-        let state = self.cell.load();
-        if !state.word.is_published() {
+        let line = self.cell.snapshot();
+        if !line.state.is_published() {
             return None;
         }
-        let bounds = self.cell.bounds(state.word);
+        let bounds = self.cell.slot(line.state.slot()).bounds(line.state.b);
         let ticks = counter.now_ordered();
-        let in_use = !self.is_over(&state, ticks, reference) && self.cell.is_still(state.word);
-        in_use.then(|| LineReading { ticks, ns: state.line.at(ticks), bounds })
+        let in_use = !self.is_over(&line, ticks, reference) && self.cell.is_still_whole(line.state);
+        in_use.then(|| LineReading { ticks, ns: line.at(ticks), bounds })
     }
 
     /// The slow path: whatever the state, an ordered reading. Never waits for another thread
@@ -267,8 +170,8 @@ impl<S: StateCell, P> Shared<S, P> {
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {
-            let unfinished = |state: &State| {
-                if wait.is_over(state, counter) && self.help(state, counter, reference) {
+            let unfinished = |line: &Snapshot| {
+                if wait.is_over(line, counter) && self.help(line, counter, reference) {
                     self.count(Event::Help);
                 }
             };
@@ -292,21 +195,21 @@ impl<S: StateCell, P> Shared<S, P> {
         ordered_ticks: impl FnOnce() -> Option<u64>,
         barrier: impl FnOnce(),
         reference: &impl Reference,
-        unfinished: impl FnOnce(&State),
+        unfinished: impl FnOnce(&Snapshot),
     ) -> Option<SlowReading> {
-        let state = self.cell.load();
-        let word = state.word;
-        match word.phase() {
+        let line = self.cell.snapshot();
+        let state = line.state;
+        match state.phase() {
             Phase::Published => {
                 let ticks = ordered_ticks()?;
-                if self.is_over(&state, ticks, reference) {
-                    self.expire(&state, ticks, None, reference);
+                if self.is_over(&line, ticks, reference) {
+                    self.expire(&line, ticks, None, reference);
                     return None;
                 }
-                self.cell.is_still(word).then(|| line_reading(&state, ticks))
+                self.cell.is_still_whole(state).then(|| line_reading(&line, ticks))
             }
             Phase::Replacing | Phase::FirstPublication => {
-                unfinished(&state);
+                unfinished(&line);
                 None
             }
             Phase::NoLine => {
@@ -315,7 +218,7 @@ impl<S: StateCell, P> Shared<S, P> {
                 let source = Source::Reference { reference_ns };
                 // Rule 6: a line that was published meanwhile may already be above this.
                 self.cell
-                    .is_still(word)
+                    .is_still_whole(state)
                     .then(|| SlowReading { ns: reference_ns.max(state.high_water_ns()), source })
             }
         }
@@ -325,29 +228,29 @@ impl<S: StateCell, P> Shared<S, P> {
 /// How long a reader has waited for a writer.
 #[derive(Default)]
 struct Wait {
-    /// The word for which it waits, the tick at which it began, and how often it has read the
-    /// word since.
-    current: Option<(Word, u64, u32)>,
+    /// The state for which it waits, the tick at which it began, and how often it has loaded the
+    /// state since.
+    current: Option<(State, u64, u32)>,
 }
 
 impl Wait {
-    /// Rule 3: whether the reader has waited long enough for the writer of `state`.
-    fn is_over(&mut self, state: &State, counter: &impl Counter) -> bool {
-        let first = state.word.phase() == Phase::FirstPublication;
-        let Some((_, since_ticks, loads)) = self.current.filter(|(seen, ..)| *seen == state.word) else {
+    /// Rule 3: whether the reader has waited long enough for the writer of `line`.
+    fn is_over(&mut self, line: &Snapshot, counter: &impl Counter) -> bool {
+        let first = line.state.phase() == Phase::FirstPublication;
+        let Some((_, since_ticks, loads)) = self.current.filter(|(seen, ..)| *seen == line.state) else {
             // A line that is being replaced was published before, so the counter may be read.
             let since_ticks = if first { 0 } else { counter.now_ordered() };
-            self.current = Some((state.word, since_ticks, 0));
+            self.current = Some((line.state, since_ticks, 0));
             return false;
         };
         let early = if first {
             loads < FIRST_LOADS
         } else {
-            let patience_ticks = state.line.slope.ticks_in(REPLACING_NS);
+            let patience_ticks = line.slope().ticks_in(REPLACING_NS);
             counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && loads < REPLACING_LOADS
         };
         if early {
-            self.current = Some((state.word, since_ticks, loads.saturating_add(1)));
+            self.current = Some((line.state, since_ticks, loads.saturating_add(1)));
             crate::primitive::spin_loop();
         }
         !early
@@ -355,9 +258,9 @@ impl Wait {
 }
 
 /// A reading of a line that is valid at `ticks`.
-fn line_reading(state: &State, ticks: u64) -> SlowReading {
-    let ns = state.line.at(ticks);
-    let window_end_ticks = state.line.start_ticks.wrapping_add(state.window_ticks);
-    let overdue_ns = u64::try_from(ns.saturating_sub(state.line.at(window_end_ticks))).unwrap_or(0);
+fn line_reading(line: &Snapshot, ticks: u64) -> SlowReading {
+    let ns = line.at(ticks);
+    let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
+    let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);
     SlowReading { ns, source: Source::Line { overdue_ns } }
 }

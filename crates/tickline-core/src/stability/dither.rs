@@ -23,7 +23,7 @@
 //! little dither. From the distance of any other, the most that noise can do is taken off.
 
 use crate::line::Slope;
-use crate::units::{FixedNs, NS_PER_S, fixed_from_ns, signed, ticks_between, unsigned};
+use crate::units::{NS_PER_S, FixedNs, signed, ticks_between, unsigned};
 
 /// How far the rate may be from the intended one between two ticks, ppb: one step of the
 /// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as
@@ -42,7 +42,7 @@ const LEAST_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
 /// The range is taken to be so many times the largest distance that was seen. With 2, bounds were
 /// wrong in the simulator: the samples had happened to fall near the intended line.
-const SAFETY: i128 = 4;
+const SAFETY: i64 = 4;
 
 /// Samples in a block of evidence, at the least...
 const BLOCK_SAMPLES: u32 = 32;
@@ -55,7 +55,7 @@ const MOST_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 
 /// The width up to which a sample is clear: a quarter more than the narrowest, and 3 ns.
 const fn widest_clear(narrowest: FixedNs) -> FixedNs {
-    narrowest.saturating_add(narrowest >> 2).saturating_add(fixed_from_ns(3))
+    narrowest.plus(narrowest.half().half()).plus(FixedNs::from_ns(3))
 }
 
 /// A sample, and what was known before it.
@@ -74,7 +74,10 @@ pub(super) struct Departure {
 }
 
 impl Departure {
-    pub(super) const NONE: Self = Self { ticks: 0, distance: 0, width: 0, open: 0, narrowest_before: 0 };
+    pub(super) const NONE: Self = {
+        const ZERO: FixedNs = FixedNs::ZERO;
+        Self { ticks: 0, distance: ZERO, width: ZERO, open: ZERO, narrowest_before: ZERO }
+    };
 
     fn is_clear(&self, narrowest: FixedNs) -> bool {
         self.width.max(self.open) <= widest_clear(narrowest)
@@ -83,10 +86,10 @@ impl Departure {
     /// The distance, less the most that noise can do: half of what the sample is wider, half of
     /// what was open, and half of the reference's rounding.
     fn without_noise(&self, narrowest: FixedNs) -> FixedNs {
-        let wider = self.width.saturating_sub(narrowest).max(0);
-        let open = if self.is_clear(narrowest) { 0 } else { self.open.saturating_sub(narrowest).max(0) };
-        let noise = wider.saturating_add(open).saturating_add(fixed_from_ns(1)) >> 1;
-        self.distance.saturating_sub(noise).max(0)
+        let wider = self.width.minus(narrowest).max(FixedNs::ZERO);
+        let open = if self.is_clear(narrowest) { FixedNs::ZERO } else { self.open.minus(narrowest) };
+        let noise = wider.plus(open.max(FixedNs::ZERO)).plus(FixedNs::from_ns(1)).half();
+        self.distance.minus(noise).max(FixedNs::ZERO)
     }
 }
 
@@ -133,7 +136,7 @@ impl Dither {
             since_ticks: departure.ticks,
             samples: 0,
             clear: 0,
-            largest: 0,
+            largest: FixedNs::ZERO,
         });
         block.samples = block.samples.saturating_add(1);
         block.clear = block.clear.saturating_add(u32::from(departure.is_clear(narrowest)));
@@ -154,10 +157,10 @@ impl Dither {
 
     /// How far the reference may move against its intended line between any two moments.
     pub(super) fn range(&self) -> FixedNs {
-        let most = fixed_from_ns(signed(MOST_NS));
+        let most = FixedNs::from_ns(signed(MOST_NS));
         let Some(previous) = self.previous else { return most };
-        let largest = self.current.map_or(0, |block| block.largest).max(previous);
-        largest.saturating_mul(SAFETY).clamp(fixed_from_ns(signed(LEAST_NS)), most)
+        let largest = self.current.map_or(FixedNs::ZERO, |block| block.largest).max(previous);
+        largest.times(SAFETY).clamp(FixedNs::from_ns(signed(LEAST_NS)), most)
     }
 }
 
@@ -170,7 +173,7 @@ mod tests {
     }
 
     fn range_ns(dither: &Dither) -> i64 {
-        crate::units::fixed_to_ns_ceil(dither.range())
+        dither.range().ceil_ns()
     }
 
     /// So many samples at this interval, each at this distance and so wide, after ones that left so
@@ -185,14 +188,14 @@ mod tests {
     ) {
         for _ in 0..samples {
             *now_ticks += gap_ns;
-            let rounding = fixed_from_ns(1) >> 1;
+            let rounding = FixedNs::from_ns(1).half();
             dither.note(
                 &Departure {
                     ticks: *now_ticks,
-                    distance: fixed_from_ns(distance_ns) + rounding,
-                    width: fixed_from_ns(widths_ns.0),
-                    open: fixed_from_ns(widths_ns.1),
-                    narrowest_before: fixed_from_ns(widths_ns.0),
+                    distance: FixedNs::from_ns(distance_ns).plus(rounding),
+                    width: FixedNs::from_ns(widths_ns.0),
+                    open: FixedNs::from_ns(widths_ns.1),
+                    narrowest_before: FixedNs::from_ns(widths_ns.0),
                 },
                 ghz(),
             );

@@ -2,7 +2,7 @@
 //! Hz for a reference.
 
 use super::*;
-use crate::cell::Latch;
+use crate::cell::LineCell;
 use crate::control::{Config, Control, Iteration, Renewal};
 use crate::sample::{Reference, Resolutions};
 use crate::shared::{Event, Shared, Source};
@@ -60,7 +60,7 @@ impl Reference for Board {
 struct Rig<'a, C> {
     board: &'a Board,
     counter: C,
-    clock: Shared<Latch>,
+    clock: Shared,
     control: Control,
     last_ns: i64,
 }
@@ -77,7 +77,7 @@ fn new_rig(board: &Board) -> Rig<'_, impl Counter> {
         renewal: Renewal::Ahead,
     });
     let counter = Extended::<BITS, _>::new(|| u64::from(!board.systick()));
-    Rig { board, counter, clock: Shared::new(Latch::new()), control, last_ns: i64::MIN }
+    Rig { board, counter, clock: Shared::new(LineCell::new()), control, last_ns: i64::MIN }
 }
 
 impl<C: Counter> Rig<'_, C> {

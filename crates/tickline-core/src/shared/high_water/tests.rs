@@ -5,7 +5,7 @@ use core::cell::Cell;
 use crate::cell::StateCell;
 use crate::shared::{SlowReading, Source};
 use crate::testing::{HookedClock, INTERVAL_NS, Machine, Step, leak, new_clock, settle, settled_clock};
-use crate::word::Phase;
+use crate::state::Phase;
 
 fn slow(clock: &HookedClock, machine: &Machine) -> SlowReading {
     clock.read_slow(machine, machine)
@@ -88,8 +88,8 @@ fn rule_5_the_high_water_mark_after_a_reset_allows_for_the_strongest_slew() {
 #[test]
 fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
     let soft_end = |clock: &HookedClock| {
-        let state = clock.cell.load();
-        state.line.at(state.line.start_ticks + state.window_ticks)
+        let state = clock.cell.snapshot();
+        state.at(state.start_ticks + state.window_ticks)
     };
     // 100 ms into a window of 1 s, of a line that is valid for 2 s.
     for asleep_ns in [1_100_000_000, 2_000_000_000] {
@@ -127,7 +127,7 @@ fn rule_13_a_line_that_was_vouched_for_later_is_not_forgotten() {
         machine.suspend(15_000_000); // past the window, and ahead by 1.4 % of what has passed
         let seen = leak(Cell::new(None));
         machine.hooks.set(move |step| {
-            if matches!(step, Step::Swap(word) if word.phase() == Phase::Replacing) && seen.get().is_none() {
+            if matches!(step, Step::Swap(state) if state.phase() == Phase::Replacing) && seen.get().is_none() {
                 machine.pass(800_000_000); // now by 0.8 %
                 seen.set(Some(slow(clock, machine)));
             }

@@ -1,0 +1,156 @@
+//! aarch64: `ldp` loads a state where FEAT_LSE2 makes that atomic. Exclusive pairs, which every
+//! processor has, do everything else: swaps are so rare that `casp` would gain nothing.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::fmt;
+
+use super::{State, Support};
+use crate::primitive::{AtomicU64, Ordering};
+use crate::units::{signed, unsigned};
+
+/// 16 bytes that are only ever accessed as one. See the [module](super).
+#[repr(C, align(16))]
+pub struct AtomicState(UnsafeCell<[u64; 2]>);
+
+// SAFETY: the content is reached only by `load_pair` and `exchange`, from any thread. Neither is
+// torn where its result is used: a line is published for the inlined path only where `support` is
+// `Whole`.
+unsafe impl Sync for AtomicState {}
+
+/// 1 once [`promise_whole_loads`] was called; else 0.
+static WHOLE: AtomicU64 = AtomicU64::new(0);
+
+/// Tells that all processors of this machine have FEAT_LSE2. A program learns that from the
+/// operating system (Linux: `HWCAP_USCAT`), because it may not read the feature registers. Lines
+/// serve the inlined path from then on.
+pub fn promise_whole_loads() {
+    // ORDERING: Relaxed, a fact on its own.
+    WHOLE.store(1, Ordering::Relaxed);
+}
+
+/// What this processor offers, as far as the program was told.
+#[must_use]
+pub fn support() -> Support {
+    // ORDERING: Relaxed, a fact on its own.
+    if cfg!(target_feature = "lse2") || WHOLE.load(Ordering::Relaxed) != 0 {
+        Support::Whole
+    } else {
+        Support::Split
+    }
+}
+
+impl AtomicState {
+    /// No line, and a high-water mark of 0 ns.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(UnsafeCell::new([0; 2]))
+    }
+
+    /// The state, by one load. May be torn where [`support`] is not [`Support::Whole`]; `m` then
+    /// allows no reading by the inlined path.
+    #[inline(always)]
+    #[must_use]
+    pub fn load(&self) -> State {
+        let (m, b): (u64, u64);
+        // SAFETY: the pointer is valid for 16 bytes and aligned to 16.
+        // ORDERING: acquire, by the barrier for loads that follows (Arm ARM B2.3.12). Pairs with the
+        // `stlxp` of a swap.
+        unsafe {
+            asm!(
+                "ldp {m}, {b}, [{state}]",
+                "dmb ishld",
+                state = in(reg) self.0.get(),
+                m = out(reg) m,
+                b = out(reg) b,
+                options(nostack, preserves_flags),
+            );
+        }
+        State { m, b: signed(b) }
+    }
+
+    /// The state, never torn.
+    #[must_use]
+    pub fn load_whole(&self) -> State {
+        if support() == Support::Whole {
+            self.load()
+        } else {
+            // Swapping zeros for zeros changes nothing, and returns what is there.
+            self.exchange(State::default(), State::default())
+        }
+    }
+
+    /// Whether the state is `state`, after every earlier load.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_still(&self, state: State) -> bool {
+        let (m, b): (u64, u64);
+        // SAFETY: as in `load`.
+        // ORDERING: the barrier keeps it behind every earlier load. The counter's read ends with a
+        // load that depends on its value (`counter/aarch64.rs`), so it is among them. Pairs with the
+        // Release stores of a slot.
+        unsafe {
+            asm!(
+                "dmb ishld",
+                "ldp {m}, {b}, [{state}]",
+                state = in(reg) self.0.get(),
+                m = out(reg) m,
+                b = out(reg) b,
+                options(nostack, preserves_flags),
+            );
+        }
+        State { m, b: signed(b) } == state
+    }
+
+    /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one.
+    pub fn swap(&self, from: State, to: State) -> bool {
+        self.exchange(from, to) == from
+    }
+
+    /// Swaps `from` for `to` if the state is `from`; returns the state that was found, never torn.
+    fn exchange(&self, from: State, to: State) -> State {
+        let (m, b): (u64, u64);
+        // SAFETY: the pointer is valid for 16 bytes and aligned to 16. The pair that was loaded is
+        // atomic because the loop ends only when a store-exclusive to the same 16 bytes has
+        // succeeded (Arm ARM B2.9.5): on a mismatch the loaded pair itself is stored back.
+        // ORDERING: acquire (`ldaxp`) and release (`stlxp`); `dmb ish` keeps a later read of the
+        // counter behind the store. Pairs with `load`.
+        unsafe {
+            asm!(
+                "2:",
+                "ldaxp {m}, {b}, [{state}]",
+                "cmp {m}, {from_m}",
+                "ccmp {b}, {from_b}, #0, eq",
+                "csel {new_m}, {to_m}, {m}, eq",
+                "csel {new_b}, {to_b}, {b}, eq",
+                "stlxp {failed:w}, {new_m}, {new_b}, [{state}]",
+                "cbnz {failed:w}, 2b",
+                "dmb ish",
+                state = in(reg) self.0.get(),
+                m = out(reg) m,
+                b = out(reg) b,
+                from_m = in(reg) from.m,
+                from_b = in(reg) unsigned(from.b),
+                to_m = in(reg) to.m,
+                to_b = in(reg) unsigned(to.b),
+                new_m = out(reg) _,
+                new_b = out(reg) _,
+                failed = out(reg) _,
+                options(nostack),
+            );
+        }
+        State { m, b: signed(b) }
+    }
+}
+
+impl Default for AtomicState {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for AtomicState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.load_whole().fmt(f)
+    }
+}

@@ -1,0 +1,392 @@
+//! The state of a clock: 128 bits that are the line itself, and change as one.
+//!
+//! ```text
+//! 127                        64 63                        9 8          0
+//! [ b: ns, two's complement   ] [ m: slope, 2^-(64-s) ns  | tag        ]   16 bytes, aligned to 16
+//!
+//! ns = ((ticks << s) * m >> 64) + b
+//! ```
+//!
+//! `ticks` is the counter as it was read, not a difference. The shift `s` is a constant of the
+//! target ([`SHIFT`](crate::counter::SHIFT)). **`m` is used as it stands, tag included**: the
+//! writer computes `b` for the `m` that it stores, so a reader masks nothing. The tag alters the
+//! rate by less than a unit of 2^-48 ns a tick would.
+//!
+//! ```text
+//! 8   6   5         4      3      2           1              0
+//! [ count | no Unix | gate | slot | replacing | inlined Unix | inlined ]
+//! ```
+//!
+//! | phase | `m` | `replacing` | `b` | who may read the counter |
+//! |---|---|---|---|---|
+//! | no line | tag alone | 0 | the high-water mark, exactly | nobody |
+//! | first publication | tag alone | 1 | the high-water mark | the writer |
+//! | published | the line's | 0 | the line's | everybody |
+//! | replacing | the line's | 1 | the line's | the writer, and readers that help |
+//!
+//! The bits `inlined` and `inlined Unix` let the inlined path use a published line, for monotonic
+//! and for Unix time. Neither is set on processors that may split a load of 16 bytes: their lines
+//! serve the slow path. All bits zero is a clock without a line, with a high-water mark of 0, so
+//! static memory is a valid clock.
+//!
+//! # A state is its own proof
+//!
+//! Whoever holds a state can convert, help, retire and hand over: `m`, `b` and phase are all there
+//! is. And **a state that comes again means the same**. Let a reader load S, be stopped, and find S
+//! again at its second look, while other lines were in use between. What was returned before it
+//! began is not above S at the first look. What is returned after it is not below S at the second
+//! look. Its own tick lies between the two, so the reading is in order. The same holds for a
+//! high-water mark that comes again.
+//!
+//! Only a swap to a value that was computed from a tick needs more: whoever retires a line with a
+//! tick from its last life would leave a high-water mark below what was returned since. The count in
+//! the tag rises with each line and each opened gate. So a thread would have to be stopped for eight
+//! of them, and find slope and `b` the same to the last bit (rule 10).
+//!
+//! # The interface
+//!
+//! [`AtomicState`] is a 128-bit atomic and nothing more: load, compare and swap, is still. The
+//! protocol above it ([`cell`](crate::cell), [`shared`](crate::shared),
+//! [`control`](crate::control)) is the same code for every target.
+//!
+//! | target | load, inlined path | load, slow path | swap | file |
+//! |---|---|---|---|---|
+//! | x86_64 with AVX | `movdqa` | the same | `lock cmpxchg16b` | `x86_64.rs` |
+//! | x86_64 without AVX, or under QEMU's TCG | no line there | `lock cmpxchg16b` | `lock cmpxchg16b` | `x86_64.rs` |
+//! | x86_64 without `cmpxchg16b` | no line there | none: [`Support::Missing`] | none | `x86_64.rs` |
+//! | aarch64 with LSE2 | `ldp`, `dmb ishld` | the same | `ldaxp`, `stlxp` | `aarch64.rs` |
+//! | aarch64 without | no line there | `ldaxp`, `stlxp` | `ldaxp`, `stlxp` | `aarch64.rs` |
+//! | others, x86_64 without SSE (kernels), Miri | 64-bit loads of one of eight pairs | the same | a compare-and-swap of the word that names the pair | `portable.rs` |
+//! | loom | an atomic that names one of all states so far | the same | its compare-and-swap | `modelled.rs` |
+//!
+//! | access | ordering | pairs with |
+//! |---|---|---|
+//! | load | acquire | a swap: what the swapping thread did before is seen |
+//! | is still | earlier loads, and on aarch64 the counter, come before it | a writer's stores to a slot |
+//! | swap | acquire and release | both; the counter is read after it |
+//!
+//! Sources: Intel SDM vol. 3A, 10.1.1 "Guaranteed Atomic Operations" (aligned 16-byte loads are
+//! atomic on processors that enumerate AVX); AMD APM vol. 2, 7.3.2 "Access Atomicity" (the same);
+//! Arm ARM (DDI 0487) B2.2.1 and FEAT_LSE2 (an aligned `ldp` of 16 bytes is single-copy atomic).
+
+use crate::line::Slope;
+use crate::units::{FRACTION_BITS, FixedNs, signed};
+
+// The machine's own atomic; the portable one elsewhere; and for loom an exact model of one.
+#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
+#[path = "aarch64.rs"]
+mod native;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
+#[path = "x86_64.rs"]
+mod native;
+#[cfg(loom)]
+#[path = "modelled.rs"]
+mod native;
+#[cfg(any(
+    miri,
+    not(any(loom, target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2")))
+))]
+use portable as native;
+
+#[cfg(any(
+    test,
+    miri,
+    not(any(loom, target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2")))
+))]
+pub(crate) mod portable;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
+pub use native::promise_whole_loads;
+pub use native::{AtomicState, support};
+
+/// What the processor offers for the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Support {
+    /// Loads and swaps of 16 bytes are atomic.
+    Whole,
+    /// Swaps are, but loads may be split: lines serve the slow path alone.
+    Split,
+    /// Neither: there is never a line.
+    Missing,
+}
+
+const TAG_BITS: u32 = 9;
+/// The largest shift of a counter: the slope's 48 binary places, so shifted, leave the tag free.
+pub const MAX_SHIFT: u32 = 64 - FRACTION_BITS - TAG_BITS;
+
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+const INLINED: u64 = 1;
+const INLINED_UNIX: u64 = 1 << 1;
+const REPLACING: u64 = 1 << 2;
+/// Also the distance of the two slots in memory, bytes: a reader finds its slot by one mask.
+const SLOT: u64 = 1 << 3;
+const GATE: u64 = 1 << 4;
+/// The line leaves Unix time to the OS clock. It stays when the line is being replaced, so that the
+/// line's `m` can be told.
+const NO_UNIX: u64 = 1 << 5;
+const COUNT: u64 = 1 << 6;
+const COUNT_MASK: u64 = 7 << 6;
+
+const _: () = assert!(SLOT as usize == size_of::<u64>());
+
+/// What a [`State`] allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// No line: readers return the reference, never below the high-water mark.
+    NoLine,
+    /// A writer is about to publish the first line: readers wait some microseconds, then go on
+    /// without it.
+    FirstPublication,
+    /// A writer is replacing the line: readers wait for two microseconds, then go on without it.
+    Replacing,
+    /// The line may be used by everybody.
+    Published,
+}
+
+/// Which of the two slots holds what belongs to the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slot {
+    /// The first slot.
+    A = 0,
+    /// The second slot.
+    B = 1,
+}
+
+/// What a published line serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Serves {
+    /// Monotonic and Unix time.
+    Both,
+    /// Monotonic time; the OS clock serves Unix time.
+    Monotonic,
+}
+
+/// The state. See the [module](self) for its layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(C, align(16))]
+pub struct State {
+    pub(crate) m: u64,
+    pub(crate) b: i64,
+}
+
+impl State {
+    /// The state of a line with this slope and `b` = 0 that follows this state. It is in the other
+    /// slot. `None` if the slope does not fit `shift`: the counter is too slow for the target.
+    #[must_use]
+    pub fn next_line(self, slope: Slope, shift: u32, serves: Serves) -> Option<Self> {
+        let bits = slope.to_bits();
+        if bits.checked_shr(FRACTION_BITS.saturating_add(shift)).unwrap_or(0) != 0 || bits == 0 {
+            return None;
+        }
+        // The slope's 48 binary places leave the tag's bits free: see `MAX_SHIFT`.
+        let m = bits << (64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift));
+        let unix = if serves == Serves::Both { 0 } else { NO_UNIX };
+        let slot = (self.m & SLOT) ^ SLOT;
+        let count = self.m.wrapping_add(COUNT) & COUNT_MASK;
+        let line_m = Self { m: m | unix | slot | count, b: 0 }.line_m();
+        let inlined = if support() == Support::Whole { 0 } else { INLINED | INLINED_UNIX };
+        Some(Self { m: line_m & !inlined, b: 0 })
+    }
+
+    /// The state that announces the replacement of this line.
+    #[must_use]
+    pub const fn replacing(self) -> Self {
+        Self { m: self.m & !(INLINED | INLINED_UNIX) | REPLACING, b: self.b }
+    }
+
+    /// The state without a line that follows this one.
+    #[must_use]
+    pub const fn without_line(self, high_water_ns: i64) -> Self {
+        Self { m: self.m & (SLOT | GATE | COUNT_MASK), b: high_water_ns }
+    }
+
+    /// The state that announces the first line after this one. Until that line is published or
+    /// given up, no reading takes its time from the reference.
+    #[must_use]
+    pub const fn first_publication(self) -> Self {
+        Self { m: self.m | REPLACING, b: self.b }
+    }
+
+    /// The state to which a first publication goes back: the one before it.
+    #[must_use]
+    pub const fn given_up(self) -> Self {
+        Self { m: self.m & !REPLACING, b: self.b }
+    }
+
+    /// This state with its gate closed. A published line is then being replaced, because a closed
+    /// gate leaves no line in use.
+    #[must_use]
+    pub const fn with_gate_closed(self) -> Self {
+        let state = if self.is_published() { self.replacing() } else { self };
+        Self { m: state.m | GATE, b: state.b }
+    }
+
+    /// This state without a line, with its gate open again. The change is counted.
+    #[must_use]
+    pub const fn with_gate_open(self) -> Self {
+        Self { m: self.m & !(COUNT_MASK | GATE) | self.m.wrapping_add(COUNT) & COUNT_MASK, b: self.b }
+    }
+
+    /// What this state allows.
+    #[must_use]
+    pub const fn phase(self) -> Phase {
+        match (self.m > TAG_MASK, self.m & REPLACING != 0) {
+            (false, false) => Phase::NoLine,
+            (false, true) => Phase::FirstPublication,
+            (true, false) => Phase::Published,
+            (true, true) => Phase::Replacing,
+        }
+    }
+
+    /// Whether there is a line that may be used.
+    #[must_use]
+    pub const fn is_published(self) -> bool {
+        matches!(self.phase(), Phase::Published)
+    }
+
+    /// Whether the inlined path may use this state's line.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_inlined(self) -> bool {
+        self.m & INLINED != 0
+    }
+
+    /// Whether the inlined path may use this state's line for Unix time.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_inlined_for_unix(self) -> bool {
+        self.m & INLINED_UNIX != 0
+    }
+
+    /// Whether a gate is closed, so that the clock has no line.
+    #[must_use]
+    pub const fn is_gate_closed(self) -> bool {
+        self.m & GATE != 0
+    }
+
+    /// The slot in use; without a line, the one that was.
+    #[inline(always)]
+    #[must_use]
+    pub const fn slot(self) -> Slot {
+        if self.m & SLOT == 0 { Slot::A } else { Slot::B }
+    }
+
+    /// The line's `m`, as the inlined path finds it.
+    const fn line_m(self) -> u64 {
+        let inlined = if self.m & NO_UNIX == 0 { INLINED | INLINED_UNIX } else { INLINED };
+        self.m & !(REPLACING | GATE) | inlined
+    }
+
+    /// A published line at `ticks`, ns, rounded down. Wraps where [`is_in_one_turn`] is false.
+    #[inline(always)]
+    #[must_use]
+    pub const fn inlined_at(self, shift: u32, ticks: u64) -> i64 {
+        // BOUND: the product of two 64-bit numbers fits into 128 bits; its high half is below 2^64.
+        self.b.wrapping_add(signed(multiply_high(ticks << shift, self.m)))
+    }
+
+    /// The same for a line in any phase, and for one that only the slow path may use.
+    #[must_use]
+    pub const fn at(self, shift: u32, ticks: u64) -> i64 {
+        Self { m: self.line_m(), b: self.b }.inlined_at(shift, ticks)
+    }
+
+    /// The line at `ticks`, rounded down to a fraction.
+    #[must_use]
+    pub fn fixed_at(self, shift: u32, ticks: u64) -> FixedNs {
+        const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
+        let product = u128::from(ticks << shift).wrapping_mul(u128::from(self.line_m()));
+        FixedNs::from_parts(self.at(shift, ticks), low(product) >> UNUSED_BITS)
+    }
+
+    /// The line's slope, its tag rounded off.
+    #[must_use]
+    pub const fn slope(self, shift: u32) -> Slope {
+        Slope::from_bits((self.m & !TAG_MASK) >> (64 - FRACTION_BITS - shift))
+    }
+
+    /// The least `b` with which this line is not below `ns` at `ticks`.
+    #[must_use]
+    pub fn b_through(self, shift: u32, ticks: u64, ns: FixedNs) -> i64 {
+        const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
+        let product = u128::from(ticks << shift).wrapping_mul(u128::from(self.line_m()));
+        let (whole_ns, fraction) = ns.parts();
+        let up = i64::from(fraction << UNUSED_BITS > low(product));
+        whole_ns.wrapping_sub(signed(high(product))).wrapping_add(up)
+    }
+
+    /// The least `b` with which this line is not below the line of `old` at `ticks`, whole
+    /// nanoseconds or not (rule 9).
+    #[must_use]
+    pub fn b_not_below(self, old: Self, shift: u32, ticks: u64) -> i64 {
+        let (steeper, flatter, sign) =
+            if self.line_m() > old.line_m() { (self, old, -1_i64) } else { (old, self, 1) };
+        let product = u128::from(ticks << shift)
+            .wrapping_mul(u128::from(steeper.line_m().wrapping_sub(flatter.line_m())));
+        // Rounded up: an old line that is steeper by a fraction is above by that at this tick.
+        let up = i64::from(sign > 0 && low(product) > 0);
+        old.b.wrapping_add(sign.wrapping_mul(signed(high(product)))).wrapping_add(up)
+    }
+
+    /// This state with another `b`.
+    #[must_use]
+    pub const fn with_b(self, b: i64) -> Self {
+        Self { m: self.m, b }
+    }
+
+    /// Without a line: the high-water mark, ns, which no reading may be below.
+    #[must_use]
+    pub const fn high_water_ns(self) -> i64 {
+        self.b
+    }
+}
+
+/// Whether a line may be in use for all ticks from one to the other: `ticks << shift` must not wrap
+/// in between. That happens every 2^63 ticks on x86_64, and every 2^57 elsewhere: after 58 years at
+/// 5 GHz, and after 4 at 1 GHz. A clock has no line for some milliseconds then.
+#[must_use]
+pub const fn is_in_one_turn(shift: u32, from_ticks: u64, to_ticks: u64) -> bool {
+    let turns = 64_u32.saturating_sub(shift);
+    match (from_ticks.checked_shr(turns), to_ticks.checked_shr(turns)) {
+        (Some(from), Some(to)) => from == to,
+        _ => from_ticks <= to_ticks,
+    }
+}
+
+/// The same reference, in a register from here on. Otherwise the compiler computes the address of a
+/// static clock twice in each reading.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
+#[inline(always)]
+pub(crate) fn in_register<T>(value: &T) -> &T {
+    let mut address: *const T = value;
+    // SAFETY: no instruction, and the operand stays as it is.
+    unsafe {
+        core::arch::asm!("/* {} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags));
+    }
+    // SAFETY: the address of `value`.
+    unsafe { &*address }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom)))))]
+pub(crate) const fn in_register<T>(value: &T) -> &T {
+    value
+}
+
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the high half of 128 bits")]
+const fn multiply_high(a: u64, b: u64) -> u64 {
+    ((a as u128).wrapping_mul(b as u128) >> 64) as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the high half of 128 bits")]
+const fn high(product: u128) -> u64 {
+    (product >> 64) as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
+const fn low(product: u128) -> u64 {
+    product as u64
+}

@@ -1,0 +1,75 @@
+//! An exact model of a 128-bit atomic, for loom: an atomic number stands for each state that there
+//! has ever been. So a load, and a swap, is one step, as on the machine.
+
+use std::sync::Mutex;
+
+use super::{State, Support};
+use crate::primitive::{AtomicU64, Ordering, fence};
+
+/// All states so far; the number of a state is its place here. The first one is all zeros.
+static STATES: Mutex<Vec<State>> = Mutex::new(Vec::new());
+
+fn number(state: State) -> u64 {
+    let mut states = STATES.lock().expect("no model panics in here");
+    if states.is_empty() {
+        states.push(State::default());
+    }
+    let place = states.iter().position(|known| *known == state).unwrap_or_else(|| {
+        states.push(state);
+        states.len().saturating_sub(1)
+    });
+    u64::try_from(place).expect("few states")
+}
+
+fn state(number: u64) -> State {
+    let states = STATES.lock().expect("no model panics in here");
+    let place = usize::try_from(number).expect("few states");
+    states.get(place).copied().unwrap_or_default()
+}
+
+/// A state that changes as one. See the [module](self).
+#[derive(Debug, Default)]
+pub struct AtomicState(AtomicU64);
+
+/// Loads and swaps are atomic.
+#[must_use]
+pub const fn support() -> Support {
+    Support::Whole
+}
+
+impl AtomicState {
+    /// No line, and a high-water mark of 0 ns.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// The state.
+    #[must_use]
+    pub fn load(&self) -> State {
+        // ORDERING: Acquire, as the machine's load; pairs with `swap`.
+        state(self.0.load(Ordering::Acquire))
+    }
+
+    /// The same.
+    #[must_use]
+    pub fn load_whole(&self) -> State {
+        self.load()
+    }
+
+    /// Whether the state is `state`, after every earlier load.
+    #[must_use]
+    pub fn is_still(&self, state: State) -> bool {
+        // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot.
+        fence(Ordering::Acquire);
+        // ORDERING: Relaxed, behind the fence.
+        self.0.load(Ordering::Relaxed) == number(state)
+    }
+
+    /// Swaps `from` for `to`. Returns whether it happened.
+    pub fn swap(&self, from: State, to: State) -> bool {
+        // ORDERING: acquire and release, as the machine's swap; pairs with the loads. Relaxed on
+        // failure, after which nothing is used.
+        self.0.compare_exchange(number(from), number(to), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}

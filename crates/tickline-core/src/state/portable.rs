@@ -1,0 +1,154 @@
+//! A 128-bit atomic of 64-bit ones, for targets that have no other, and for Miri.
+//!
+//! A word names one of eight pairs, and counts the swaps: it never comes again. A swap takes a pair
+//! that nobody uses, fills it, and swaps the word. Readers never wait. So up to seven threads may be
+//! stopped in the middle of a swap; only with more does a swap fail for want of a pair. A child of a
+//! fork keeps the pairs that other threads of its parent were filling.
+//!
+//! Where there are no 64-bit atomics, [`primitive`](crate::primitive) has plain cells, and the clock
+//! is not [`Sync`].
+
+use super::{State, Support};
+use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
+
+const PAIRS: usize = 8;
+const INDEX_MASK: u64 = 7;
+
+/// A state that changes as one. See the [module](self).
+#[derive(Debug)]
+pub struct AtomicState {
+    /// Swaps so far, and the index of the pair in use.
+    word: AtomicU64,
+    /// A bit for each pair that is in use or being filled.
+    taken: AtomicU64,
+    pairs: [Pair; PAIRS],
+}
+
+#[derive(Debug)]
+struct Pair {
+    m: AtomicU64,
+    b: AtomicI64,
+}
+
+/// Loads and swaps are atomic.
+#[must_use]
+pub const fn support() -> Support {
+    Support::Whole
+}
+
+impl AtomicState {
+    /// No line, and a high-water mark of 0 ns.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            word: AtomicU64::new(0),
+            taken: AtomicU64::new(1),
+            pairs: [const { Pair { m: AtomicU64::new(0), b: AtomicI64::new(0) } }; PAIRS],
+        }
+    }
+
+    /// The state.
+    #[inline(always)]
+    #[must_use]
+    pub fn load(&self) -> State {
+        loop {
+            // ORDERING: Acquire, pairs with the swap of the word: the pair is seen as filled.
+            let word = self.word.load(Ordering::Acquire);
+            let state = self.pair(word);
+            // ORDERING: the fence keeps the loads of the pair before the one below; it pairs with the
+            // Release stores in `swap`.
+            fence(Ordering::Acquire);
+            // ORDERING: Relaxed, behind the fence.
+            if self.word.load(Ordering::Relaxed) == word {
+                return state;
+            }
+        }
+    }
+
+    /// The same: no load is torn.
+    #[must_use]
+    pub fn load_whole(&self) -> State {
+        self.load()
+    }
+
+    /// Whether the state is `state`, after every earlier load.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_still(&self, state: State) -> bool {
+        // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot.
+        fence(Ordering::Acquire);
+        self.load() == state
+    }
+
+    /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, or has
+    /// just been changed.
+    pub fn swap(&self, from: State, to: State) -> bool {
+        // ORDERING: Acquire, pairs with the swap of the word below.
+        let word = self.word.load(Ordering::Acquire);
+        if self.pair(word) != from {
+            return false;
+        }
+        let Some(place) = self.take() else { return false };
+        let Some(pair) = self.pairs.get(place) else { return false };
+        // ORDERING: Release for both, pairs with the fence in `load`: a reader that has seen one of
+        // them in the place of an earlier state also sees the word that had left this pair.
+        pair.m.store(to.m, Ordering::Release);
+        // ORDERING: as above.
+        pair.b.store(to.b, Ordering::Release);
+        let next = (word & !INDEX_MASK).wrapping_add(INDEX_MASK + 1) | place as u64;
+        // ORDERING: acquire and release, pairs with the loads of the word; Relaxed on failure, after
+        // which nothing is used.
+        let swapped =
+            self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        self.free(if swapped { word & INDEX_MASK } else { place as u64 });
+        swapped
+    }
+
+    /// What the pair that `word` names holds. Torn if the word has changed meanwhile.
+    #[inline(always)]
+    fn pair(&self, word: u64) -> State {
+        #[expect(clippy::indexing_slicing, reason = "three bits, and eight pairs")]
+        let pair = &self.pairs[(word & INDEX_MASK) as usize];
+        // ORDERING: Relaxed for both, between the two loads of the word.
+        State { m: pair.m.load(Ordering::Relaxed), b: pair.b.load(Ordering::Relaxed) }
+    }
+
+    /// Takes a pair that nobody uses; `None` if there is none.
+    fn take(&self) -> Option<usize> {
+        loop {
+            // ORDERING: Relaxed, only decides what the exchange expects.
+            let taken = self.taken.load(Ordering::Relaxed);
+            let place = taken.trailing_ones();
+            let with = taken | 1_u64.checked_shl(place)?;
+            if place as usize >= PAIRS {
+                return None;
+            }
+            // ORDERING: Acquire, pairs with the Release exchange in `free`: whoever left the pair has
+            // swapped the word before, and what is stored to the pair comes after that.
+            if self.taken.compare_exchange(taken, with, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Some(place as usize);
+            }
+        }
+    }
+
+    fn free(&self, place: u64) {
+        loop {
+            // ORDERING: Relaxed, only decides what the exchange expects.
+            let taken = self.taken.load(Ordering::Relaxed);
+            // ORDERING: Release, pairs with the Acquire exchange in `take`.
+            if self
+                .taken
+                .compare_exchange(taken, taken & !(1 << place), Ordering::Release, Ordering::Relaxed)
+                .is_ok()
+            {
+                return;
+            }
+        }
+    }
+}
+
+impl Default for AtomicState {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,188 @@
+//! x86_64: one `movdqa` loads a state, `lock cmpxchg16b` swaps it.
+
+use core::arch::x86_64::{
+    __cpuid, __m128i, _mm_cmpeq_epi32, _mm_cvtsi128_si64, _mm_movemask_epi8, _mm_set_epi64x,
+    _mm_unpackhi_epi64,
+};
+use core::cell::UnsafeCell;
+use core::fmt;
+
+use super::{State, Support};
+use crate::primitive::{AtomicU64, Ordering};
+use crate::units::{signed, unsigned};
+
+/// 16 bytes that are only ever accessed as one. See the [module](super).
+#[repr(C, align(16))]
+pub struct AtomicState(UnsafeCell<[u64; 2]>);
+
+// SAFETY: the content is reached only by `load_value` and `exchange`, each one instruction, from
+// any thread. Neither is torn where its result is used: a line is published for the inlined path
+// only on processors whose `support` is `Whole`.
+unsafe impl Sync for AtomicState {}
+
+/// What [`support`] has found, counted from 1; 0 before.
+static SUPPORT: AtomicU64 = AtomicU64::new(0);
+
+/// What this processor offers, from CPUID: leaf 1 ECX bit 13 (CMPXCHG16B), bit 28 (AVX), bit 31
+/// (hypervisor), and the hypervisor's name in leaf 4000_0000h. QEMU's TCG may split a load of 16
+/// bytes: it does so before version 8.1, and on hosts that have no such load.
+#[must_use]
+pub fn support() -> Support {
+    // ORDERING: Relaxed, a value on its own.
+    match SUPPORT.load(Ordering::Relaxed) {
+        1 => Support::Whole,
+        2 => Support::Split,
+        3 => Support::Missing,
+        _ => detect(),
+    }
+}
+
+#[cold]
+fn detect() -> Support {
+    const CMPXCHG16B: u32 = 1 << 13;
+    const AVX: u32 = 1 << 28;
+    const HYPERVISOR: u32 = 1 << 31;
+    let cpuid = |leaf| {
+        #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
+        // SAFETY: every x86_64 processor has CPUID.
+        unsafe {
+            __cpuid(leaf)
+        }
+    };
+    let features = cpuid(1).ecx;
+    let is_tcg = features & HYPERVISOR != 0 && {
+        let name = cpuid(0x4000_0000);
+        [name.ebx, name.ecx, name.edx].map(u32::to_le_bytes) == [*b"TCGT", *b"CGTC", *b"GTCG"]
+    };
+    let (support, number) = if features & CMPXCHG16B == 0 {
+        (Support::Missing, 3)
+    } else if features & AVX == 0 || is_tcg {
+        (Support::Split, 2)
+    } else {
+        (Support::Whole, 1)
+    };
+    // ORDERING: Relaxed, a value on its own.
+    SUPPORT.store(number, Ordering::Relaxed);
+    support
+}
+
+impl AtomicState {
+    /// No line, and a high-water mark of 0 ns.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(UnsafeCell::new([0; 2]))
+    }
+
+    /// The state, by one load. May be torn where [`support`] is not [`Support::Whole`]; `m` then
+    /// allows no reading by the inlined path.
+    #[inline(always)]
+    #[must_use]
+    pub fn load(&self) -> State {
+        let value = self.load_value();
+        #[allow(unused_unsafe, reason = "these are unsafe on the oldest supported compiler only")]
+        // SAFETY: SSE2 is a feature of this target.
+        let low = unsafe { _mm_cvtsi128_si64(value) };
+        #[allow(unused_unsafe, reason = "as above")]
+        // SAFETY: as above.
+        let high = unsafe { _mm_unpackhi_epi64(value, value) };
+        #[allow(unused_unsafe, reason = "as above")]
+        // SAFETY: as above.
+        let b = unsafe { _mm_cvtsi128_si64(high) };
+        State { m: unsigned(low), b }
+    }
+
+    /// The state, never torn.
+    #[must_use]
+    pub fn load_whole(&self) -> State {
+        match support() {
+            Support::Whole => self.load(),
+            // Swapping zeros for zeros changes nothing, and returns what is there.
+            Support::Split => self.exchange(State::default(), State::default()),
+            // Nobody has ever swapped it.
+            Support::Missing => State::default(),
+        }
+    }
+
+    /// Whether the state is `state`, after every earlier load.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_still(&self, state: State) -> bool {
+        // ORDERING: loads are not reordered with earlier loads (Intel SDM vol. 3A 10.2.2), nor by
+        // the compiler, to which the block is a barrier. Pairs with the Release stores of a slot.
+        let value = self.load_value();
+        #[allow(unused_unsafe, reason = "these are unsafe on the oldest supported compiler only")]
+        // SAFETY: SSE2 is a feature of this target. The compiler finds that the parts of `state`
+        // were one register, and makes nothing of this.
+        let seen = unsafe { _mm_set_epi64x(state.b, signed(state.m)) };
+        #[allow(unused_unsafe, reason = "as above")]
+        // SAFETY: as above.
+        let equal = unsafe { _mm_cmpeq_epi32(value, seen) };
+        #[allow(unused_unsafe, reason = "as above")]
+        // SAFETY: as above.
+        let mask = unsafe { _mm_movemask_epi8(equal) };
+        mask == 0xffff
+    }
+
+    /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, and
+    /// never where the processor has no such instruction.
+    pub fn swap(&self, from: State, to: State) -> bool {
+        support() != Support::Missing && self.exchange(from, to) == from
+    }
+
+    #[inline(always)]
+    fn load_value(&self) -> __m128i {
+        let value: __m128i;
+        // SAFETY: the pointer is valid for 16 bytes and aligned to 16, as `movdqa` demands. The
+        // load is one instruction, outside of the language's memory model.
+        // ORDERING: acquire: loads are not reordered with later loads (Intel SDM vol. 3A 10.2.2),
+        // and the block, without `nomem` or `readonly`, is a barrier to the compiler. Pairs with
+        // the swap in `exchange`.
+        unsafe {
+            core::arch::asm!(
+                "movdqa {value}, xmmword ptr [{state}]",
+                value = out(xmm_reg) value,
+                state = in(reg) self.0.get(),
+                options(nostack, preserves_flags),
+            );
+        }
+        value
+    }
+
+    /// Swaps `from` for `to` if the state is `from`; returns the state that was found. Only where
+    /// the processor has the instruction.
+    fn exchange(&self, from: State, to: State) -> State {
+        let (mut m, mut b) = (from.m, unsigned(from.b));
+        // Not `core::arch::x86_64::cmpxchg16b`: without optimisation that calls into libatomic.
+        // SAFETY: callers have made sure that the processor has CMPXCHG16B. The pointer is valid
+        // and aligned to 16. RBX, which the compiler keeps for itself, is swapped with RSI and back;
+        // the pointer is in RDI and so not in RBX.
+        // ORDERING: acquire and release: the locked instruction is a full barrier. Pairs with
+        // `load_value`.
+        unsafe {
+            core::arch::asm!(
+                "xchg rsi, rbx",
+                "lock cmpxchg16b xmmword ptr [rdi]",
+                "mov rbx, rsi",
+                in("rdi") self.0.get(),
+                inout("rsi") to.m => _,
+                in("rcx") unsigned(to.b),
+                inout("rax") m,
+                inout("rdx") b,
+                options(nostack),
+            );
+        }
+        State { m, b: signed(b) }
+    }
+}
+
+impl Default for AtomicState {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for AtomicState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.load_whole().fmt(f)
+    }
+}
