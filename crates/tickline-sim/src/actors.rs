@@ -12,7 +12,7 @@ use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
 use tickline_core::unstable::callers::Callers;
-use tickline_core::unstable::keeper::{Conclusion, Gated, Keeper, Stage};
+use tickline_core::unstable::keeper::{Admission, Conclusion, Gated, Keeper};
 
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::machine::PS;
@@ -175,7 +175,15 @@ impl Cast {
         }
         let known = guard.is_some();
         let now_ns = || self.hands().monotonic_ns();
-        if !self.clock.keeper.admit(&self.line(), known, now_ns, || self.judge(&mut guard)) {
+        let admitted = match self.clock.keeper.admit(known, now_ns) {
+            Admission::Granted => true,
+            Admission::After(judgement) => {
+                let conclusion = self.judge(&mut guard);
+                self.clock.keeper.conclude(judgement, conclusion, &self.line())
+            }
+            Admission::Refused => false,
+        };
+        if !admitted {
             self.world.actors[me].serving.set(false);
             self.gate_after_iteration(true);
             return None;
@@ -229,15 +237,19 @@ impl Cast {
         Conclusion::Open
     }
 
-    /// Has the gates judged again if the facts have changed. Returns whether they must be judged
-    /// now.
+    /// Judges the gates again if the facts have changed. Returns whether it did.
     fn watch(&self) -> bool {
-        let stage = self.clock.keeper.stage();
-        let current = self.clock.verdict.get() == self.clock.judged.get();
-        if current || stage == Stage::New || self.clock.keeper.is_disabled() {
+        if self.clock.verdict.get() == self.clock.judged.get() {
             return false;
         }
-        self.clock.keeper.judge_again(&self.line());
+        // SAFETY: as in `serve`.
+        let guard = unsafe { self.clock.control.try_lock(self.clock.token.get()) };
+        let (Some(mut guard), Some(review)) = (guard, self.clock.keeper.review()) else { return false };
+        let me = self.world.running.get();
+        self.world.actors[me].serving.set(true);
+        let conclusion = self.judge(&mut guard);
+        self.clock.keeper.conclude(review, conclusion, &self.line());
+        self.world.actors[me].serving.set(false);
         true
     }
 

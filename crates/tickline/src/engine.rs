@@ -36,7 +36,8 @@ pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_
 /// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
 pub(crate) const OS_STAMP: u64 = 1 << 63;
 
-/// What a control loop is made with before the gates are judged.
+/// What a control loop is made with before the gates are judged. Each iteration sets interval and
+/// renewal.
 const UNSETTLED: Config = Config {
     interval_ns: DEFAULT_INTERVAL_NS,
     resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, resolution_ticks: 0 },
@@ -364,7 +365,7 @@ impl Engine {
     /// Never waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
-        let mut driven = self.lock_judged(renewal)?;
+        let mut driven = self.lock_judged()?;
         self.iterate(&mut driven, renewal)
     }
 
@@ -390,16 +391,6 @@ impl Engine {
         }
         self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
-    }
-
-    /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a
-    /// gate is closed.
-    fn lock_judged(&self, renewal: Renewal) -> Option<LockGuard<'_, Driven>> {
-        let mut driven = self.lock()?;
-        let known = driven.is_begun;
-        let judge = || self.judge(&mut driven, renewal);
-        let admitted = self.keeper.admit(self, known, || OsClock.monotonic_ns(), judge);
-        admitted.then_some(driven)
     }
 
     /// The lock. Resets its content if another process has left it half changed.

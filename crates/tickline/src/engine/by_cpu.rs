@@ -76,8 +76,10 @@ impl Engine {
         let Some(table) = self.per_cpu.made() else {
             return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };
-        self.per_cpu.enter(&self.keeper, self);
-        let driven = self.lock_judged(Renewal::Ahead)?;
+        if self.per_cpu.enter() {
+            self.judge_again();
+        }
+        let driven = self.lock_judged()?;
         let config = *driven.control.config();
         if !self.per_cpu.open() {
             self.keeper.notice_closed();
@@ -88,7 +90,9 @@ impl Engine {
 
     /// No line for each CPU from now on. No thread may be in a pass.
     pub(crate) fn leave_per_cpu(&self) {
-        self.per_cpu.leave(&self.keeper, self);
+        if self.per_cpu.leave() {
+            self.judge_again();
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A clock on the real machine, with made-up costs.
 
+use tickline_core::control::Renewal;
 use tickline_core::counter::Counter;
 use tickline_core::gate::Cost;
 use tickline_core::shared::Event;

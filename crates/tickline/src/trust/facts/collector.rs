@@ -186,8 +186,7 @@ impl Collector {
         self.take(own)
     }
 
-    /// The facts, after all stages. Begins anew. Not a part of [`finish`](Self::finish), whose frame
-    /// the stages have below them.
+    /// The facts, after all stages. Begins anew.
     fn take(&mut self, own: &OsClockFacts) -> Facts {
         let (clocksource, available) = (self.clocksource, self.available);
         let (known, cost) = (self.resolution_ticks, self.cost);
