@@ -1,6 +1,6 @@
 //! One clock: what its readers and its driver share, and the slow path of every reading.
 //!
-//! The inlined path of a reading is one call of [`Shared::read_as`]. If that refuses,
+//! The inlined path of a reading is one call of [`Shared::read`] or one of its like. If that refuses,
 //! [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it runs an
 //! iteration of the control loop, if readers drive this clock, and calls are frequent enough to pay
 //! for it.
@@ -10,8 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
 use tickline_core::gate::Gate;
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::Latch;
-use tickline_core::shared::{Kind, LineReading, Ordered, Plain, Shared, SlowReading, Source, Unix};
+use tickline_core::shared::{LineCell, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 use tickline_core::unstable::callers::Callers;
 use tickline_core::unstable::keeper::{Keeper, Stage};
@@ -55,7 +54,7 @@ struct Driven {
 /// One clock. All of it is usable in static memory.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) shared: Shared<Latch>,
+    pub(crate) shared: Shared,
     /// The lines of the CPUs, where there is one for each.
     per_cpu: Mode,
     control: TryLock<Driven>,
@@ -90,7 +89,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
-            shared: Shared::new(Latch::new()),
+            shared: Shared::new(LineCell::new()),
             per_cpu: Mode::new(),
             control: TryLock::new(Driven { control: Control::new(UNSETTLED), is_begun: false }),
             collector: TryLock::new(Collector::new()),
@@ -114,24 +113,24 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
-        self.read::<Plain>(Self::now_by_cpu)
+        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read(&counter)), Self::now_by_cpu)
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        self.read::<Ordered>(Self::now_ordered_by_cpu)
+        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read_ordered(&counter)), Self::now_ordered_by_cpu)
     }
 
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
-        self.read::<Unix>(Self::unix_by_cpu)
+        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read_unix(&counter)), Self::unix_by_cpu)
     }
 
     /// A time by the common line, or else what `otherwise` returns. That function is not generic,
     /// so it is compiled once, in this crate.
     #[inline(always)]
-    fn read<K: Kind<Reading = i64>>(&self, otherwise: impl FnOnce(&Self) -> u64) -> u64 {
-        match COUNTER.and_then(|counter| self.shared.read_as::<K>(&counter)) {
+    fn or_by_cpu(&self, by_line: Option<i64>, otherwise: impl FnOnce(&Self) -> u64) -> u64 {
+        match by_line {
             Some(ns) => to_unsigned(ns),
             None => otherwise(self),
         }

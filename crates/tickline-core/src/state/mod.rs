@@ -337,6 +337,12 @@ impl State {
         Self { m: self.m, b }
     }
 
+    /// The line at tick 0, ns; without a line, the high-water mark.
+    #[must_use]
+    pub const fn b(self) -> i64 {
+        self.b
+    }
+
     /// Without a line: the high-water mark, ns, which no reading may be below.
     #[must_use]
     pub const fn high_water_ns(self) -> i64 {

@@ -22,13 +22,13 @@ use tickline_core::gate::{
     judge_plausible, unix_by_os,
 };
 use tickline_core::sample::Reference;
-use tickline_core::shared::{Latch, Shared};
+use tickline_core::shared::Shared;
 use tickline_core::try_lock::LockGuard;
 use tickline_core::unstable::cell::StateCell;
 use tickline_core::unstable::discipline::DISRUPTED_NS;
 use tickline_core::unstable::keeper::{Admission, Conclusion, Gated, Judgement, Stage};
 use tickline_core::unstable::units::signed;
-use tickline_core::unstable::word::Phase;
+use tickline_core::unstable::state::Phase;
 
 use super::{Driven, Engine, UNSETTLED};
 use crate::options::{Policy, Probes};
@@ -232,14 +232,15 @@ impl Engine {
             // The process that serves it has judged the others.
             return Verdicts::by(|gate| Verdict::closed(gate, page.reason().filter(|_| gate == Gate::User)));
         }
-        let word = self.shared.cell.word();
+        let state = self.shared.cell.load_whole();
         let table = self.per_cpu_table();
         let has_line =
-            word.is_gate_closed() || word.phase() != Phase::NoLine || table.is_some_and(Table::is_published);
+            state.is_gate_closed() || state.phase() != Phase::NoLine || table.is_some_and(Table::is_published);
         let gauges = table.and_then(Table::unit_here).map_or(&self.shared.gauges, |unit| &unit.gauges);
         let measured_hz = gauges.frequency_hz();
         let calibration = match (has_line, measured_hz) {
             (true, _) => Calibration::Current,
+            (false, _) if gauges.is_out_of_range() => Calibration::OutOfRange,
             (false, _) if gauges.samples_are_stale() => Calibration::Stale,
             (false, Some(_)) => Calibration::Passed,
             (false, None) => Calibration::Pending,
@@ -295,7 +296,7 @@ impl Engine {
         if let Some(reason) = first_closed(&self.verdicts()) {
             return State::Fallback(reason);
         }
-        let live = self.shared.cell.word().is_published()
+        let live = self.shared.cell.load_whole().is_published()
             || self.per_cpu.open_table().is_some_and(Table::is_published);
         match COUNTER.is_some() && live {
             true if self.is_disrupted() => State::Disrupted,
@@ -323,7 +324,7 @@ impl Engine {
 
 /// What a clock's gate stops: the common line, and those of the CPUs.
 struct Lines<'a> {
-    common: &'a Shared<Latch>,
+    common: &'a Shared,
     per_cpu: &'a Mode,
     reference: Followed,
 }

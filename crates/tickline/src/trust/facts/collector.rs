@@ -203,6 +203,7 @@ impl Collector {
         facts.trust = own.policy.trust;
         facts.assumed_invariant = own.policy.assumed_invariant;
         facts.counter_present = COUNTER.is_some();
+        facts.support = cpu::state_support();
         facts.readable = readable;
         facts.invariant = cpu::invariant();
         facts.hypervisor = hypervisor();
