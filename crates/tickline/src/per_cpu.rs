@@ -26,9 +26,9 @@ use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
 use tickline_core::shared::Latch;
-use tickline_core::shared::{Event, Kind, Source};
+use tickline_core::shared::{Event, Kind, Shared, Source};
 use tickline_core::unstable::cell::StateCell;
-use tickline_core::unstable::per_cpu::{self, CPU_IDS, Unit, mode};
+use tickline_core::unstable::per_cpu::{self, CPU_IDS, mode};
 
 use crate::error::PerCpuUnsupported;
 use crate::options::PerCpu;
@@ -105,7 +105,7 @@ const FALLEN_BACK: u8 = 2;
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
 pub(crate) struct Table {
-    units: Box<[Unit<Latch>]>,
+    units: Box<[Shared<Latch>]>,
     records: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
 }
@@ -117,7 +117,7 @@ impl Table {
 
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
-            units: (0..ids).map(|_| Unit::without_timeline(Latch::new())).collect(),
+            units: (0..ids).map(|_| Shared::new(Latch::new())).collect(),
             records: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
         }
@@ -140,7 +140,7 @@ impl Table {
     }
 
     /// The unit of the CPU that this runs on.
-    pub(crate) fn unit_here(&self) -> Option<&Unit<Latch>> {
+    pub(crate) fn unit_here(&self) -> Option<&Shared<Latch>> {
         self.units.get(self.counter.now_ordered()?.1)
     }
 

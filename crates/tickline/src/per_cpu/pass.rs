@@ -6,9 +6,9 @@ use core::time::Duration;
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::HardwareCpuCounter;
 use tickline_core::sample::Reference;
-use tickline_core::shared::Latch;
+use tickline_core::shared::{Latch, Shared};
 use tickline_core::unstable::cell::StateCell;
-use tickline_core::unstable::per_cpu::{PinnedCounter, Unit};
+use tickline_core::unstable::per_cpu::PinnedCounter;
 
 use super::{CALIBRATED, FALLEN_BACK, IDLE, Table, state_of};
 use crate::status::CpuState;
@@ -155,7 +155,7 @@ impl CpuCalibration {
     fn iterate(
         &mut self,
         cpu: usize,
-        unit: &Unit<Latch>,
+        unit: &Shared<Latch>,
         counter: &HardwareCpuCounter,
         config: &Config,
     ) -> Option<Outcome> {
