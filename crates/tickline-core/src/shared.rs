@@ -12,14 +12,12 @@
 //! - a reading without a line is the reference or the high-water mark, whichever is larger, and
 //!   counts if the state is still the same after the reference was read (rule 6);
 //! - a gate is a state of its own, so that no late writer can open it (rule 8);
-//! - a stamp, whenever it is converted, is in order with the readings of its thread (rule 12).
 //! - past the window the reference must vouch for a reading (rule 13): `high_water.rs`.
 
 pub use crate::cell::Latch;
 use crate::cell::{State, StateCell};
 use crate::counter::Counter;
 use crate::sample::{Point, Reference};
-use crate::timeline::{NoTimeline, Timeline};
 use crate::units::ticks_between;
 use crate::word::{Phase, Slot};
 
@@ -27,7 +25,6 @@ pub(crate) mod events;
 mod gauges;
 mod high_water;
 mod reading;
-mod stamp;
 mod suspends;
 
 pub use events::Event;
@@ -39,11 +36,9 @@ pub use reading::{Kind, LineReading, Ordered, Plain, SlowReading, Source, Unix, 
 /// The memory that readers and the writer of one clock share. All zeros are a valid clock without
 /// a line, with high-water mark 0.
 #[derive(Debug, Default)]
-pub struct Shared<S, P = Timeline> {
+pub struct Shared<S> {
     /// State, slopes and bounds.
     pub cell: S,
-    /// Past lines, for stamps.
-    pub(crate) timeline: P,
     /// What the control loop last found.
     pub gauges: Gauges,
     suspends: suspends::Suspends,
@@ -54,27 +49,7 @@ impl<S> Shared<S> {
     /// A clock that has no line yet, around `cell`.
     #[must_use]
     pub const fn new(cell: S) -> Self {
-        Self::with(cell, Timeline::new())
-    }
-}
-
-impl<S> Shared<S, NoTimeline> {
-    /// As [`new`](Shared::new), without stamps: the clock keeps no past lines.
-    #[must_use]
-    pub const fn without_timeline(cell: S) -> Self {
-        Self::with(cell, NoTimeline)
-    }
-}
-
-impl<S, P> Shared<S, P> {
-    const fn with(cell: S, timeline: P) -> Self {
-        Self {
-            cell,
-            timeline,
-            gauges: Gauges::new(),
-            suspends: suspends::Suspends::new(),
-            events: Events::new(),
-        }
+        Self { cell, gauges: Gauges::new(), suspends: suspends::Suspends::new(), events: Events::new() }
     }
 
     /// Stores, for the line that is about to be published in `slot`, how long the machine had
@@ -95,7 +70,7 @@ impl<S, P> Shared<S, P> {
     }
 }
 
-impl<S: StateCell, P> Shared<S, P> {
+impl<S: StateCell> Shared<S> {
     /// Rules 4 and 5: retires the line of `state`, which does not count for `ticks` that were
     /// read after it ([`is_over`](Self::is_over)). It changes the word first, so that nobody
     /// reads the line any more when the high-water mark is taken. `ticks` alone do not show that

@@ -16,7 +16,6 @@ use crate::line::{Line, Slope};
 use crate::sample::{Point, Reference};
 use crate::shared::{Event, Found, Shared};
 use crate::stability::Allowance;
-use crate::timeline::{Past, PastLines};
 use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_round, signed, ticks_between};
 use crate::word::{START_GRANULARITY_TICKS, Word};
 
@@ -50,11 +49,6 @@ impl Plan {
             published: Published { line: LINE, window_ticks: 0 },
         }
     };
-
-    /// The planned line as a past one, in use from `at_ticks` on.
-    fn past(&self, at_ticks: u64, high_water_ns: i64) -> Past {
-        Past::new(at_ticks, self.published.line, self.word.slot(), high_water_ns)
-    }
 }
 
 impl Control {
@@ -127,11 +121,11 @@ impl Control {
 
     /// Whether the line of `state` is over at `ticks`; ends it then.
     #[inline(never)]
-    fn is_over<S: StateCell, P>(
+    fn is_over<S: StateCell>(
         &self,
         state: &State,
         ticks: u64,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         reference: &impl Reference,
     ) -> bool {
         if shared.is_over(state, ticks, reference) {
@@ -148,10 +142,10 @@ impl Control {
 
     /// Rule 2: replaces a line by the next one.
     #[inline(never)]
-    pub(super) fn replace<S: StateCell, P: PastLines>(
+    pub(super) fn replace<S: StateCell>(
         &mut self,
         state: &State,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         fit: Option<&Fit>,
@@ -174,7 +168,6 @@ impl Control {
         // the readers waiting for microseconds (without this, a reader helped in one replacement of
         // 25). And no line ends in vain.
         self.plan_next(state, before, window_ticks).ok_or(Refusal::Early)?;
-        shared.timeline.make_room(&self.plan.past(before, i64::MAX));
         self.exchange(state, shared, counter, reference, window_ticks)?;
         self.note_replacement(shared, offset, interval_ns, fit.is_some());
         Ok((Iteration::Published, interval_ns))
@@ -182,10 +175,10 @@ impl Control {
 
     /// The three steps of rule 2.
     #[inline(never)]
-    fn exchange<S: StateCell, P: PastLines>(
+    fn exchange<S: StateCell>(
         &mut self,
         state: &State,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         window_ticks: u64,
@@ -201,18 +194,12 @@ impl Control {
             return Err(Refusal::Lost);
         }
         shared.note_suspended(self.plan.word.slot(), self.suspended_ns);
-        self.publish(shared, replacing.word, &self.plan.past(at_ticks, i64::MAX))
+        self.publish(shared, replacing.word)
     }
 
     /// Remembers the replacement of a line that was off by `offset`, and shows it.
     #[inline(never)]
-    fn note_replacement<S, P>(
-        &mut self,
-        shared: &Shared<S, P>,
-        offset: FixedNs,
-        interval_ns: u64,
-        settled: bool,
-    ) {
+    fn note_replacement<S>(&mut self, shared: &Shared<S>, offset: FixedNs, interval_ns: u64, settled: bool) {
         let (steering, target) = (&self.plan.steering, &self.plan.target);
         shared.events.count(Event::Publication);
         if steering.step_to.is_some() {
@@ -275,10 +262,10 @@ impl Control {
     /// counter, and starts the line no lower than the reference may be at the second one. No
     /// reading of the reference that counts is made later.
     #[inline(never)]
-    pub(super) fn recover_line<S: StateCell, P: PastLines>(
+    pub(super) fn recover_line<S: StateCell>(
         &mut self,
         state: &State,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         fit: &Fit,
@@ -299,9 +286,7 @@ impl Control {
         }
         let from = self.first_ns(now_ticks, now_ticks, i64::MIN);
         self.plan_first(state, now_ticks, from)?;
-        let high_water_ns = state.high_water_ns();
-        shared.timeline.make_room(&self.plan.past(self.plan.word.to_bits(), high_water_ns));
-        self.publish_first(state, shared, counter, reference, high_water_ns)?;
+        self.publish_first(state, shared, counter, reference)?;
         shared.count(Event::Recovery);
         self.record(shared, interval_ns);
         Ok((Iteration::Recovered, MIN_INTERVAL_NS))
@@ -309,13 +294,12 @@ impl Control {
 
     /// The steps of rule 7. Remembers how far the line is off its target.
     #[inline(never)]
-    fn publish_first<S: StateCell, P: PastLines>(
+    fn publish_first<S: StateCell>(
         &mut self,
         state: &State,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-        high_water_ns: i64,
     ) -> Result<(), Refusal> {
         let first = State { word: state.word.first_publication(), ..*state };
         if !shared.cell.swap(state.word, first.word) {
@@ -334,10 +318,8 @@ impl Control {
             shared.help(&first, counter, reference);
             return planned;
         }
-        let past = self.plan.past(at_ticks, high_water_ns);
         shared.note_suspended(self.plan.word.slot(), self.suspended_ns);
-        shared.timeline.note_first(&past);
-        self.publish(shared, first.word, &past)?;
+        self.publish(shared, first.word)?;
         let Plan { target, published, .. } = &self.plan;
         let offset = published.line.fixed_at(at_ticks).saturating_sub(target.at(at_ticks));
         self.settled = false;
@@ -350,7 +332,7 @@ impl Control {
 
     /// Remembers what was published, and shows it.
     #[inline(never)]
-    fn record<S, P>(&mut self, shared: &Shared<S, P>, interval_ns: u64) {
+    fn record<S>(&mut self, shared: &Shared<S>, interval_ns: u64) {
         let Plan { target, allowance, bounds, .. } = &self.plan;
         self.stability.published(*bounds, *target);
         self.slope = Some(target.slope);
@@ -359,21 +341,10 @@ impl Control {
         shared.gauges.show(&Found { slope, bounds, allowance, interval_ns, offset_ns, disrupted });
     }
 
-    /// Rule 12: publishes the planned line, `past` in the timeline. Stamps know it before anybody
-    /// can take one by it: a thread may read the clock right after the swap, or in a handler that
-    /// has interrupted this one there.
-    fn publish<S: StateCell, P: PastLines>(
-        &self,
-        shared: &Shared<S, P>,
-        from: Word,
-        past: &Past,
-    ) -> Result<(), Refusal> {
-        shared.timeline.push(past);
-        if !shared.cell.publish(from, self.plan.word, &self.plan.published, &self.plan.bounds) {
-            shared.timeline.take_back();
-            return Err(Refusal::Lost);
-        }
-        Ok(())
+    /// Publishes the planned line.
+    fn publish<S: StateCell>(&self, shared: &Shared<S>, from: Word) -> Result<(), Refusal> {
+        let Plan { word, published, bounds, .. } = &self.plan;
+        if shared.cell.publish(from, *word, published, bounds) { Ok(()) } else { Err(Refusal::Lost) }
     }
 }
 

@@ -100,7 +100,7 @@ fn reached_delta(state: &State, since: Point, slowest: Slope, reference_ns: i64)
     since_start(state, reached).max(FIRST_TICKS.saturating_add(margin_ticks(state)))
 }
 
-impl<S: StateCell, P> Shared<S, P> {
+impl<S: StateCell> Shared<S> {
     /// Whether the line of `state` does not count for `ticks`, which were read after `state`: its
     /// validity has passed, the counter is before its start, or its window has passed and the
     /// reference does not vouch for it (rule 13). Asks the reference only past the window.

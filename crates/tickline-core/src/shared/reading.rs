@@ -190,7 +190,7 @@ impl Kind for WithBounds {
     }
 }
 
-impl<S: StateCell, P> Shared<S, P> {
+impl<S: StateCell> Shared<S> {
     /// The inlined path: the line at a plain read of the counter, or `None` if the slow path must
     /// be taken. Does not read the counter unless there is a line.
     #[inline(always)]
