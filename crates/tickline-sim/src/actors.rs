@@ -295,7 +295,6 @@ impl Cast {
     /// A thread that reads, in bursts and now and then.
     pub(crate) fn read(&self, hand: &Hand) {
         self.world.enter(hand);
-        self.check.forget_stamps();
         let mut aimed = false;
         loop {
             if self.world.scenario.even {
@@ -344,7 +343,7 @@ impl Cast {
     }
 
     fn one_reading(&self) {
-        let kind = self.below(11);
+        let kind = self.below(9);
         let begin = self.check.begin();
         let complete = || self.world.step(Step::End);
         self.world.me().patience.set(READING_STEPS);
@@ -383,20 +382,7 @@ impl Cast {
                     return check.unix(ns, margin_ns);
                 }
             }
-            3 => {
-                if let Some(ticks) = shared.stamp(&hands) {
-                    complete();
-                    check.not_behind_the_gate(begin);
-                    check.stamped(ticks);
-                    // At once, or when it is its turn below.
-                    if self.below(2) == 0 {
-                        self.convert_stamp();
-                    }
-                    return;
-                }
-            }
-            4 => return self.convert_stamp(),
-            5 => {}
+            3 => {}
             _ => {
                 if let Some(ns) = shared.read_ordered(&hands) {
                     complete();
@@ -441,14 +427,6 @@ impl Cast {
             self.check.disturbed(self.world.now_ps.get());
         }
         result
-    }
-
-    /// Converts one of the stamps that this thread has kept, and may keep it for another time.
-    fn convert_stamp(&self) {
-        let Some((place, ticks)) = self.check.some_stamp() else { return };
-        let (shared, hands) = (self.clock.shared(), self.hands());
-        let ns = self.with_helps(|| shared.stamp_to_ns(ticks, &hands, &hands)).expect("a line was in use");
-        self.check.converted(place, ns);
     }
 
     /// A reader that only records offsets and bounds at even times, for a plot.

@@ -32,9 +32,6 @@ mod status;
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
 
-/// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
-pub(crate) const OS_STAMP: u64 = 1 << 63;
-
 /// What a control loop is made with before the gates are judged. Each iteration sets interval and
 /// renewal.
 const UNSETTLED: Config = Config {
@@ -134,43 +131,6 @@ impl Engine {
             Some(ns) => to_unsigned(ns),
             None => otherwise(self),
         }
-    }
-
-    /// A stamp: the counter while the line is in use, else ns by the OS clock, or by this CPU's
-    /// line, with [`OS_STAMP`] set.
-    #[inline(always)]
-    pub(crate) fn stamp(&self) -> u64 {
-        match COUNTER.and_then(|counter| self.shared.stamp(&counter)) {
-            Some(ticks) if ticks & OS_STAMP == 0 => ticks,
-            _ => self.now_by_cpu() | OS_STAMP,
-        }
-    }
-
-    /// A stamp in monotonic ns. Negative for ticks before the zero of `CLOCK_MONOTONIC`, for the
-    /// counter may be older.
-    #[inline]
-    fn stamp_to_signed_ns(&self, stamp: u64) -> i64 {
-        if stamp & OS_STAMP != 0 {
-            return signed(stamp & !OS_STAMP);
-        }
-        // Before the first line this clock has made no stamp of ticks. One from elsewhere converts
-        // to 0.
-        COUNTER.and_then(|counter| self.shared.stamp_to_ns(stamp, &counter, &OsClock)).unwrap_or(0)
-    }
-
-    /// A stamp in monotonic ns, at least 0.
-    #[inline]
-    pub(crate) fn stamp_to_ns(&self, stamp: u64) -> u64 {
-        saturating_unsigned(self.stamp_to_signed_ns(stamp))
-    }
-
-    /// The time from one stamp to another, ns; 0 if the second is the earlier one.
-    #[inline]
-    pub(crate) fn ns_between_stamps(&self, start: u64, end: u64) -> u64 {
-        let (start_ns, end_ns) = (self.stamp_to_signed_ns(start), self.stamp_to_signed_ns(end));
-        // BOUND: a stamp of the OS clock is at least 0 and ticks are at least -2^63 ns, so the
-        // difference fits into 64 bits without a sign; `abs_diff` is exact there.
-        if end_ns > start_ns { end_ns.abs_diff(start_ns) } else { 0 }
     }
 
     /// A reading with bounds; `None` if the inlined path is closed.
