@@ -25,10 +25,6 @@ pub mod estimate {
 pub mod keeper {
     pub use crate::gate::keeper::*;
 }
-/// Lines that one process publishes for readers of a page.
-pub mod lease {
-    pub use crate::lease::*;
-}
 /// Lines.
 pub mod line {
     pub use crate::line::*;
