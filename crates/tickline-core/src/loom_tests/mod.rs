@@ -7,7 +7,6 @@
 //! - `cell`: the parts, without time: the cell, the lock, the ring of past lines;
 //! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
 //! - `gate`: threads that switch the counter off and on, ask for a judgement, and judge;
-//! - `lease`: the memory of a page, its writer and its readers;
 //! - `mode`: the switch between a common line and one for each CPU.
 //!
 //! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the
@@ -15,7 +14,6 @@
 
 mod cell;
 mod gate;
-mod lease;
 mod mode;
 mod order;
 
