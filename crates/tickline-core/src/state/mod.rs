@@ -261,6 +261,12 @@ impl State {
         self.m & INLINED_UNIX != 0
     }
 
+    /// Whether this published line serves Unix time.
+    #[must_use]
+    pub const fn serves_unix(self) -> bool {
+        self.m & NO_UNIX == 0
+    }
+
     /// Whether a gate is closed, so that the clock has no line.
     #[must_use]
     pub const fn is_gate_closed(self) -> bool {

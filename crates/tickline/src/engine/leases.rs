@@ -19,11 +19,11 @@ impl Engine {
             return None;
         }
         let cell = &self.shared.cell;
-        let word = cell.word();
-        let bounds = word.is_published().then(|| cell.bounds(word))?;
-        let unix = word.is_published_for_unix().then(|| unix_interval_ns(&bounds));
+        let state = cell.load_whole();
+        let bounds = state.is_published().then(|| cell.slot(state.slot()).bounds(state.b()))?;
+        let unix = state.serves_unix().then(|| unix_interval_ns(&bounds));
         let estimate = Estimate { lower: plain(bounds.lower), upper: plain(bounds.upper), unix_ns: unix };
-        cell.is_still(word).then_some(estimate)
+        cell.is_still_whole(state).then_some(estimate)
     }
 }
 
