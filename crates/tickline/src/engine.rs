@@ -8,6 +8,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
+use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Gate;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineCell, LineReading, Shared, SlowReading, Source};
@@ -110,27 +111,29 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
-        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read(&counter)), Self::now_by_cpu)
+        self.read(|counter| self.shared.read(counter), Self::now_by_cpu)
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        self.or_by_cpu(
-            COUNTER.and_then(|counter| self.shared.read_ordered(&counter)),
-            Self::now_ordered_by_cpu,
-        )
+        self.read(|counter| self.shared.read_ordered(counter), Self::now_ordered_by_cpu)
     }
 
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
-        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read_unix(&counter)), Self::unix_by_cpu)
+        self.read(|counter| self.shared.read_unix(counter), Self::unix_by_cpu)
     }
 
     /// A time by the common line, or else what `otherwise` returns. That function is not generic,
-    /// so it is compiled once, in this crate.
+    /// so it is compiled once, in this crate. It never unwinds, which `extern "C"` says, so a caller
+    /// jumps there, and the inlined path touches no stack.
     #[inline(always)]
-    fn or_by_cpu(&self, by_line: Option<i64>, otherwise: impl FnOnce(&Self) -> u64) -> u64 {
-        match by_line {
+    fn read(
+        &self,
+        by_line: impl FnOnce(&HardwareCounter) -> Option<i64>,
+        otherwise: extern "C" fn(&Self) -> u64,
+    ) -> u64 {
+        match COUNTER.and_then(|counter| by_line(&counter)) {
             Some(ns) => to_unsigned(ns),
             None => otherwise(self),
         }

@@ -291,7 +291,7 @@ impl State {
     #[must_use]
     pub const fn inlined_at(self, shift: u32, ticks: u64) -> i64 {
         // BOUND: the product of two 64-bit numbers fits into 128 bits; its high half is below 2^64.
-        self.b.wrapping_add(signed(multiply_high(ticks << shift, self.m)))
+        signed(multiply_high(ticks << shift, self.m)).wrapping_add(self.b)
     }
 
     /// The same for a line in any phase, and for one that only the slow path may use.
