@@ -25,7 +25,6 @@ use crate::line::Slope;
 use crate::sample::{Effort, Reference, Resolutions, burst};
 use crate::shared::{Event, Shared};
 use crate::stability::{SampleOutcome, StabilityMonitor};
-use crate::timeline::PastLines;
 use crate::units::{FRACTION_BITS, NS_PER_S, fixed_from_ns, ticks_between};
 use crate::unix::UnixTrack;
 use crate::word::{Phase, START_GRANULARITY_TICKS};
@@ -266,9 +265,9 @@ impl Control {
     }
 
     /// One iteration. Never panics, allocates or waits.
-    pub fn maintain<S: StateCell, P: PastLines>(
+    pub fn maintain<S: StateCell>(
         &mut self,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Outcome {
@@ -281,9 +280,9 @@ impl Control {
         Outcome { iteration, next_in_ns }
     }
 
-    fn iterate<S: StateCell, P: PastLines>(
+    fn iterate<S: StateCell>(
         &mut self,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> (Iteration, u64) {
@@ -333,9 +332,9 @@ impl Control {
 
     /// Takes a burst, and notes what it says.
     #[inline(never)]
-    fn take_sample<S, P>(
+    fn take_sample<S>(
         &mut self,
-        shared: &Shared<S, P>,
+        shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Option<SampleOutcome> {
@@ -378,9 +377,9 @@ impl Control {
 /// Ends a line of whose slope nothing is known any more. Readers get the OS clock until there is
 /// another line.
 #[inline(never)]
-fn end_line<S: StateCell, P: PastLines>(
+fn end_line<S: StateCell>(
     state: &State,
-    shared: &Shared<S, P>,
+    shared: &Shared<S>,
     counter: &impl Counter,
     reference: &impl Reference,
 ) {
@@ -398,7 +397,5 @@ mod dither_tests;
 mod following_tests;
 #[cfg(all(test, not(miri)))]
 mod slow_tests;
-#[cfg(all(test, not(miri)))]
-mod stamp_tests;
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -70,9 +70,9 @@
 //! condition for using the counter at all.
 //!
 //! ```text
-//! counter/ --+                                                             +-- shared: readings
+//! counter/ --+
 //!            +-> sample -> stability -> estimate -> discipline -> control -> cell
-//! Reference -+                                                             +-- timeline: stamps
+//! Reference -+                                                             +-- shared: readings
 //! facts ---------------------------------------------> gate ---------------> shared: close_gate()
 //! ```
 //!
@@ -109,7 +109,6 @@ pub mod shared;
 mod stability;
 #[cfg(test)]
 mod testing;
-mod timeline;
 pub mod try_lock;
 mod units;
 mod unix;

@@ -36,14 +36,12 @@ use crate::cell::{Latch, State, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, Kind, Shared, SlowReading};
-use crate::timeline::NoTimeline;
 use crate::word::FIRST_TICKS;
 
-/// The memory of one CPU's line. It has no stamps, so it keeps no past lines.
-pub type Unit<S> = Shared<S, NoTimeline>;
-
-const _: () =
-    assert!(size_of::<Unit<Latch>>() <= 1_024 || cfg!(loom), "a table has one for each of up to 4,096 CPUs");
+const _: () = assert!(
+    size_of::<Shared<Latch>>() <= 1_024 || cfg!(loom),
+    "a table has one for each of up to 4,096 CPUs"
+);
 
 /// The number of ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
 /// `arch/x86/include/asm/segment.h`).
@@ -52,10 +50,7 @@ pub const CPU_IDS: usize = 1 << 12;
 /// A reading of kind `K` by the inlined path, by the line of the CPU that this runs on. `None` if
 /// the slow path must be taken.
 #[inline(always)]
-pub fn read<K: Kind>(
-    units: &[Shared<impl StateCell, impl Sized>],
-    counter: &impl CpuCounter,
-) -> Option<K::Reading> {
+pub fn read<K: Kind>(units: &[Shared<impl StateCell>], counter: &impl CpuCounter) -> Option<K::Reading> {
     let (ticks, cpu) = if K::ORDERED { counter.now_ordered() } else { counter.now() }?;
     // The window also ends later by that much, which is still well inside the line's validity.
     units.get(cpu)?.read_line::<K>(|| ticks, FIRST_TICKS)
@@ -64,8 +59,8 @@ pub fn read<K: Kind>(
 /// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None`
 /// if the table has no such unit. Waits for nobody; repeats only when the thread was moved, or
 /// another one has changed the state meanwhile.
-pub fn read_slow<S: StateCell, P>(
-    units: &[Shared<S, P>],
+pub fn read_slow<S: StateCell>(
+    units: &[Shared<S>],
     counter: &impl CpuCounter,
     reference: &impl Reference,
 ) -> Option<(usize, SlowReading)> {

@@ -25,8 +25,6 @@ pub(crate) enum Step {
     /// A change to a word that is not published.
     Swap(Word),
     Publish(Word),
-    /// After a try to publish.
-    Published,
 }
 
 /// A value that lives as long as the program.
@@ -237,9 +235,7 @@ impl StateCell for HookedCell {
     }
     fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool {
         self.machine.hooks.run(Step::Publish(to));
-        let swapped = self.inner.publish(from, to, published, bounds);
-        self.machine.hooks.run(Step::Published);
-        swapped
+        self.inner.publish(from, to, published, bounds)
     }
 }
 

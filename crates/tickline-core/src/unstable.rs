@@ -37,10 +37,6 @@ pub mod line {
 pub mod per_cpu {
     pub use crate::per_cpu::*;
 }
-/// Past lines.
-pub mod timeline {
-    pub use crate::timeline::*;
-}
 /// Fixed-point nanoseconds, and arithmetic on ticks.
 pub mod units {
     pub use crate::units::*;

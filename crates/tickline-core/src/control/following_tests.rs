@@ -103,23 +103,6 @@ fn a_small_rate_change_is_found_within_two_intervals() {
     }
 }
 
-/// The timeline converts old ticks to the times that were read then.
-#[test]
-fn old_ticks_convert_to_what_was_read_then() {
-    let (machine, clock, mut control) = settled_clock();
-    let mut seen = Vec::new();
-    for iteration in 0..20 {
-        machine.set_rate_ppb(if iteration % 2 == 0 { 30_000 } else { -30_000 });
-        let due_in_ns = control.maintain(clock, machine, machine).next_in_ns;
-        machine.pass(due_in_ns - 1_000);
-        let reading = clock.read_bounds(machine).expect("a line");
-        seen.push((reading.ticks, reading.ns));
-    }
-    for (ticks, ns) in seen {
-        assert_eq!(clock.stamp_to_ns(ticks, machine, machine), Some(ns));
-    }
-}
-
 /// A change of the kernel's steering widens the maximum drift by as much, at once.
 #[test]
 fn a_change_of_steering_widens_the_maximum_drift() {

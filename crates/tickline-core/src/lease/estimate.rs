@@ -35,7 +35,7 @@ pub struct Estimate {
 impl Estimate {
     /// What the line in use of a clock was published with. `None` without one.
     #[must_use]
-    pub fn of<S: StateCell, P>(shared: &Shared<S, P>) -> Option<Self> {
+    pub fn of<S: StateCell>(shared: &Shared<S>) -> Option<Self> {
         let word = shared.cell.word();
         let bounds = word.is_published().then(|| shared.cell.bounds(word))?;
         let serves_unix = word.is_published_for_unix();

@@ -15,7 +15,7 @@ use crate::testing::{HookedCell, INTERVAL_NS, Machine, Step, leak, new_control};
 /// CPU 1 is ahead of CPU 0 by so many ticks (ns): less than a window, which would refuse more.
 const SKEW_TICKS: u64 = 100_000_000;
 
-type Units = [Unit<HookedCell>];
+type Units = [Shared<HookedCell>];
 
 /// Two CPUs whose counters have one rate and different origins, and a thread that is on one of
 /// them.
@@ -48,7 +48,7 @@ impl CpuCounter for Board {
 fn settled_board(atomic: bool) -> (&'static Board, &'static Units, [Control; 2]) {
     let machine = Machine::new();
     let board = leak(Board { machine, on: Cell::new(0), atomic });
-    let units = leak([(); 2].map(|()| Shared::without_timeline(HookedCell::new(machine))));
+    let units = leak([(); 2].map(|()| Shared::new(HookedCell::new(machine))));
     let mut controls = [(); 2].map(|()| new_control());
     settle(board, units, &mut controls);
     (board, units, controls)
@@ -191,7 +191,7 @@ fn a_migration_never_ends_the_line_of_a_unit() {
 
 /// Replaces a unit's line by one of so many ns per 10 ticks (the old one has 10), which meets the
 /// old one at the present tick.
-fn bend(board: &Board, unit: &Unit<HookedCell>, ns: u64) {
+fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
     let (state, ticks) = (unit.cell.load(), board.machine.now());
     let (old, slope) = (state.line, Slope::from_hz(10_000_000_000 / ns).unwrap());
     let word = state.word.next_published(ticks, 0).unwrap();
