@@ -47,8 +47,7 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 ///   same one. loom 0.7 compares a step only with the last step on its object, which is that load
 ///   then. So `gate::keeper` swaps without a load;
 /// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of
-///   `testing.rs` have those); bursts of 32 brackets and a ring of 128 lines, which are 1 and 2
-///   here; `fork`.
+///   `testing.rs` have those); bursts of 32 brackets, which are 1 here; `fork`.
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];
 
 /// A fuzz target for a second or two: its committed corpus, and a fixed number of mutations. New

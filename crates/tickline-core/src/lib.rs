@@ -70,9 +70,9 @@
 //! condition for using the counter at all.
 //!
 //! ```text
-//! counter/ --+                                                             +-- shared: readings
+//! counter/ --+
 //!            +-> sample -> stability -> estimate -> discipline -> control -> cell
-//! Reference -+                                                             +-- timeline: stamps
+//! Reference -+                                                             +-- shared: readings
 //! facts ---------------------------------------------> gate ---------------> shared: close_gate()
 //! ```
 //!

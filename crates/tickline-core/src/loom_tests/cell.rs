@@ -1,4 +1,4 @@
-//! The parts without time: the cell, the lock, the ring of past lines.
+//! The parts without time: the cell and the lock.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -6,9 +6,8 @@ use loom::thread;
 use super::{bounds_of, check, made};
 use crate::cell::{Latch, Published, StateCell};
 use crate::line::{Line, Slope};
-use crate::timeline::{CAPACITY, Past, PastLines, Timeline, Unconverted};
 use crate::try_lock::TryLock;
-use crate::word::{Phase, START_GRANULARITY_TICKS, Slot, Word};
+use crate::word::{Phase, START_GRANULARITY_TICKS, Word};
 
 /// The number of a line, which is published at tick `number << 20`.
 fn number_of(word: Word) -> u64 {
@@ -170,131 +169,5 @@ fn a_lock_excludes_and_hands_over() {
         let guard = unsafe { lock.try_lock(7) }.expect("free");
         // SAFETY: the guard holds the lock.
         assert_eq!(guard.with(|content| unsafe { *content }), sum);
-    });
-}
-
-/// Line `k` is in use from tick 1000 k on; no two have a field in common.
-fn past_line(k: u64) -> Line {
-    let base_ns = i64::try_from(7_001 * k).unwrap();
-    Line { start_ticks: 1_000 * k, base_ns, slope: Slope::from_bits(k << 48) }
-}
-
-fn push(timeline: &Timeline, k: u64) {
-    timeline.push(&Past { high_water_ns: i64::MAX, ..past(k) });
-}
-
-/// Line `k` as an entry in which each field tells its number.
-fn past(k: u64) -> Past {
-    Past {
-        from_ticks: 1_000 * k,
-        line: past_line(k),
-        slot: slot(k),
-        high_water_ns: i64::try_from(k).unwrap(),
-    }
-}
-
-fn slot(k: u64) -> Slot {
-    if k % 2 == 0 { Slot::A } else { Slot::B }
-}
-
-/// The line by which `ticks` are converted where the word has the slot of line `newest`. It tries
-/// again as its users do.
-fn line_at(timeline: &Timeline, ticks: u64, newest: u64) -> u64 {
-    let ns = loop {
-        match timeline.convert(ticks, slot(newest)) {
-            Ok(conversion) => break conversion.ns,
-            Err(Unconverted::Moved) => thread::yield_now(),
-            Err(Unconverted::NoLine) => panic!("there is one"),
-        }
-    };
-    let number = (1..9).find(|&k| past_line(k).at_any(ticks) == ns);
-    number.unwrap_or_else(|| panic!("a mixture: {ns}"))
-}
-
-/// In an entry that is overwritten meanwhile a reader finds the whole old line, the whole new
-/// line, or nothing.
-#[test]
-fn an_entry_is_never_a_mixture() {
-    check(None, &["old: true", "old: false", "new: true", "new: false"], |seen| {
-        let timeline = made(Timeline::new());
-        timeline.push(&past(1));
-        timeline.push(&past(2));
-        let reader = {
-            let (timeline, seen) = (timeline.clone(), seen.clone());
-            thread::spawn(move || {
-                for (name, k) in [("old", 1), ("new", 3)] {
-                    let found = timeline.get(k - 1);
-                    assert!(found.is_none_or(|found| found == past(k)), "{found:?}");
-                    seen.note(format!("{name}: {}", found.is_some()));
-                }
-            })
-        };
-        timeline.push(&past(3));
-        reader.join().unwrap();
-    });
-}
-
-/// A tick is converted with one whole line while its entry is overwritten, and with the line of
-/// its time if that is still there.
-#[test]
-fn a_conversion_uses_one_line() {
-    const { assert!(CAPACITY == 2) };
-    check(Some(5), &["line 2", "line 3"], |seen| {
-        let timeline = made(Timeline::new());
-        push(&timeline, 1);
-        push(&timeline, 2);
-        let reader = {
-            let (timeline, seen) = (timeline.clone(), seen.clone());
-            thread::spawn(move || {
-                // Line 2 is of that time; once it is overwritten, line 3 is the oldest that is
-                // left.
-                let number = line_at(&timeline, 2_500, 2);
-                assert!([2, 3, 4].contains(&number), "line {number}");
-                seen.note(format!("line {number}"));
-            })
-        };
-        push(&timeline, 3);
-        push(&timeline, 4);
-        reader.join().unwrap();
-    });
-}
-
-/// A tick is converted with one line, whole, while another is taken back and a third takes its
-/// place; and never with the one that was taken back, as long as the word has the slot of its
-/// predecessor.
-#[test]
-fn a_line_that_is_taken_back_converts_nothing() {
-    check(Some(4), &["line 1", "line 3"], |seen| {
-        let timeline = made(Timeline::new());
-        push(&timeline, 1);
-        let reader = {
-            let (timeline, seen) = (timeline.clone(), seen.clone());
-            thread::spawn(move || {
-                let number = line_at(&timeline, 5_500, 1);
-                seen.note(format!("line {number}"));
-                assert_eq!(number % 2, 1, "it was not published");
-            })
-        };
-        push(&timeline, 2);
-        timeline.take_back();
-        push(&timeline, 3);
-        reader.join().unwrap();
-    });
-}
-
-/// Ticks from before the first line are converted with one whole line while the counter starts
-/// again and another first line takes its place.
-#[test]
-fn a_first_line_is_never_a_mixture() {
-    check(None, &["line 1", "line 3"], |seen| {
-        let timeline = made(Timeline::new());
-        timeline.note_first(&past(1));
-        push(&timeline, 1);
-        let reader = {
-            let (timeline, seen) = (timeline.clone(), seen.clone());
-            thread::spawn(move || seen.note(format!("line {}", line_at(&timeline, 500, 1))))
-        };
-        timeline.note_first(&Past { from_ticks: 900, ..past(3) });
-        reader.join().unwrap();
     });
 }

@@ -4,7 +4,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p tickline-core --lib --release --target-dir target/loom
 //! loom_tests`
 //!
-//! - `cell`: the parts, without time: the cell, the lock, the ring of past lines;
+//! - `cell`: the parts, without time: the cell and the lock;
 //! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
 //! - `gate`: threads that switch the counter off and on, ask for a judgement, and judge;
 //! - `mode`: the switch between a common line and one for each CPU.

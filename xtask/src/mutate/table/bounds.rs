@@ -20,16 +20,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "if !K::serves(word) && size_of::<K::Extra>() == 0 {",
     ),
     mutant(
-        "phase",
-        "stamps look at the counter whatever the phase",
-        "shared/stamp.rs",
-        "        if !word.is_published() {
-            return None;
-        }
-        let window_ticks",
-        "        let window_ticks",
-    ),
-    mutant(
         "window",
         "the window admits a counter before its start",
         "shared/reading.rs",
@@ -42,13 +32,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "shared/reading.rs",
         "(delta < published.window_ticks && ",
         "(crate::units::signed(delta) >= 0 && ",
-    ),
-    mutant(
-        "window",
-        "stamps do not look at the window",
-        "shared/stamp.rs",
-        "(delta < window_ticks).then_some(ticks)",
-        "(window_ticks > 0).then_some(ticks)",
     ),
     mutant(
         "window",
@@ -384,40 +367,5 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "control/schedule.rs",
         "MIN_INTERVAL_NS.max(rounds_ns).min(self.config.interval_ns)",
         "MIN_INTERVAL_NS.max(rounds_ns >> 63)",
-    ),
-    mutant(
-        "timeline",
-        "an entry is not looked at again after its fields",
-        "timeline.rs",
-        "(self.tag.load(Ordering::Relaxed) == tag).then_some(",
-        "Some(",
-    ),
-    mutant(
-        "timeline",
-        "an entry keeps its tag while it is written",
-        "timeline.rs",
-        "        self.tag.store(0, Ordering::Release);",
-        "",
-    ),
-    mutant(
-        "timeline",
-        "an entry has the tag of one that was taken back",
-        "timeline.rs",
-        "tag.wrapping_add(TAKEN_BACK)",
-        "tag",
-    ),
-    mutant(
-        "timeline",
-        "ticks of before the first line go by the oldest line that is left",
-        "timeline.rs",
-        ".filter(is_before).unwrap_or(past)",
-        ".filter(|first| is_before(first) && false).unwrap_or(past)",
-    ),
-    mutant(
-        "timeline",
-        "ticks of after a reset go by the first line of all",
-        "timeline.rs",
-        "if last.is_none_or(|last| ticks_between(last.from_ticks, past.from_ticks) < 0) {",
-        "if last.is_none() {",
     ),
 ];

@@ -190,8 +190,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "how long the machine had been suspended is not stored with a line",
         "control/publish.rs",
         "        shared.note_suspended(self.plan.word.slot(), self.suspended_ns);
-        self.publish(",
-        "        self.publish(",
+        self.publish(shared, replacing",
+        "        self.publish(shared, replacing",
     ),
     mutant(
         "5",
@@ -476,89 +476,5 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "discipline.rs",
         "base = base.max(step_to.saturating_sub(from_start.fixed_at(at_ticks)));",
         "base = step_to.saturating_sub(from_start.fixed_at(at_ticks));",
-    ),
-    mutant(
-        "12",
-        "a line is published before stamps know it",
-        "control/publish.rs",
-        "        shared.timeline.push(past);
-        if !shared.cell.publish(from, self.plan.word, &self.plan.published, &self.plan.bounds) {
-            shared.timeline.take_back();
-            return Err(Refusal::Lost);
-        }
-",
-        "        if !shared.cell.publish(from, self.plan.word, &self.plan.published, &self.plan.bounds) {
-            return Err(Refusal::Lost);
-        }
-        shared.timeline.push(past);
-",
-    ),
-    mutant(
-        "12",
-        "a line that was not published stays known to stamps",
-        "control/publish.rs",
-        "            shared.timeline.take_back();
-",
-        "",
-    ),
-    mutant(
-        "12",
-        "stamps go by a line that is not published yet",
-        "timeline.rs",
-        "} else if past.slot != slot {",
-        "} else if false {",
-    ),
-    mutant(
-        "12",
-        "stamps do not wait for what comes of a replacement",
-        "shared/stamp.rs",
-        "                    // The result, a line or a high-water mark, decides.
-                    self.read_slow(counter, reference);
-                    continue;",
-        "                    i64::MAX",
-    ),
-    mutant(
-        "12",
-        "a stamp that was taken late is above the high-water mark",
-        "shared/stamp.rs",
-        "Phase::NoLine => state.high_water_ns(),",
-        "Phase::NoLine => i64::MAX,",
-    ),
-    mutant(
-        "12",
-        "a stamp that was taken late is above the high-water mark once the clock has a line again",
-        "timeline.rs",
-        "limit_ns = newer.high_water_ns;",
-        "",
-    ),
-    mutant(
-        "12",
-        "a stamp that was taken late goes by a line whose window has passed",
-        "shared/stamp.rs",
-        "Phase::Published if by_newest && passed() => {",
-        "Phase::Published if by_newest && passed() && false => {",
-    ),
-    mutant(
-        "12",
-        "a conversion makes no second load",
-        "shared/stamp.rs",
-        "            if self.cell.is_still(word) {
-                return Some(ns.min(limit_ns));
-            }",
-        "            return Some(ns.min(limit_ns));",
-    ),
-    mutant(
-        "12",
-        "a stamp may be of before the publication of its line",
-        "shared/stamp.rs",
-        "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS);",
-        "ticks.wrapping_sub(word.to_bits()).wrapping_sub(FIRST_TICKS & 0);",
-    ),
-    mutant(
-        "12",
-        "the tick at which two lines meet goes by the new one",
-        "timeline.rs",
-        "from_ticks: at_ticks.wrapping_add(1)",
-        "from_ticks: at_ticks",
     ),
 ];

@@ -36,8 +36,8 @@ pub(crate) struct Untold {
 }
 
 /// The files whose orderings are all in [`WEAKENINGS`] or in [`UNTOLD`]; a test says so.
-pub(crate) const FILES: [&str; 6] =
-    ["cell.rs", "timeline.rs", "try_lock.rs", "gate/keeper.rs", "per_cpu/mode.rs", "lease/cell.rs"];
+pub(crate) const FILES: [&str; 5] =
+    ["cell.rs", "try_lock.rs", "gate/keeper.rs", "per_cpu/mode.rs", "lease/cell.rs"];
 
 const fn weaker(
     does: &'static str,
@@ -54,8 +54,6 @@ const TO_STORE: (&str, &str) = ("Release", "Relaxed");
 
 /// What a reading uses.
 const READING: &str = "a_reading_is_never_a_mixture";
-const ENTRY: &str = "an_entry_is_never_a_mixture";
-const FIRST: &str = "a_first_line_is_never_a_mixture";
 const LEASE: &str = "a_lease_is_never_a_mixture";
 const LOCK: &str = "a_lock_excludes_and_hands_over";
 
@@ -88,97 +86,6 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         "compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, ",
         ("AcqRel", "Acquire"),
         READING,
-    ),
-    weaker(
-        "the tick from which a past line is used changes before its tag is gone",
-        "timeline.rs",
-        "self.from_ticks.store(past.from_ticks, Ordering::Release)",
-        TO_STORE,
-        ENTRY,
-    ),
-    weaker(
-        "a past line's start changes before its tag is gone",
-        "timeline.rs",
-        "self.start_ticks.store(past.line.start_ticks, Ordering::Release)",
-        TO_STORE,
-        ENTRY,
-    ),
-    weaker(
-        "a past line's base changes before its tag is gone",
-        "timeline.rs",
-        "self.base_ns.store(past.line.base_ns, Ordering::Release)",
-        TO_STORE,
-        ENTRY,
-    ),
-    weaker(
-        "a past line's slope changes before its tag is gone",
-        "timeline.rs",
-        "self.slope.store(past.line.slope.to_bits(), Ordering::Release)",
-        TO_STORE,
-        ENTRY,
-    ),
-    weaker(
-        "the high-water mark before a past line changes before its tag is gone",
-        "timeline.rs",
-        "self.high_water_ns.store(past.high_water_ns, Ordering::Release)",
-        TO_STORE,
-        ENTRY,
-    ),
-    weaker(
-        "an entry is read before its tag",
-        "timeline.rs",
-        "let tag = self.tag.load(Ordering::Acquire)",
-        TO_LOAD,
-        ENTRY,
-    ),
-    weaker(
-        "the tick from which a past line is used is read after the second load of the tag",
-        "timeline.rs",
-        "self.from_ticks.load(Ordering::Acquire)",
-        TO_LOAD,
-        ENTRY,
-    ),
-    weaker(
-        "a past line's start is read after the second load of the tag",
-        "timeline.rs",
-        "self.start_ticks.load(Ordering::Acquire)",
-        TO_LOAD,
-        ENTRY,
-    ),
-    weaker(
-        "a past line's base is read after the second load of the tag",
-        "timeline.rs",
-        "self.base_ns.load(Ordering::Acquire)",
-        TO_LOAD,
-        ENTRY,
-    ),
-    weaker(
-        "a past line's slope is read after the second load of the tag",
-        "timeline.rs",
-        "Slope::from_bits(self.slope.load(Ordering::Acquire))",
-        TO_LOAD,
-        ENTRY,
-    ),
-    weaker(
-        "the high-water mark before a past line is read after the second load of the tag",
-        "timeline.rs",
-        "self.high_water_ns.load(Ordering::Acquire)",
-        TO_LOAD,
-        ENTRY,
-    ),
-    weaker(
-        "an entry has its tag before its line",
-        "timeline.rs",
-        "tag | SLOT_BIT }, Ordering::Release)",
-        TO_STORE,
-        ENTRY,
-    ),
-    weaker(
-        "the first line has its tag before its fields",
-        "timeline.rs",
-        "self.first.tag.store(newest.wrapping_add(1), Ordering::Release)",
-        TO_STORE,
-        FIRST,
     ),
     weaker(
         "a thread that takes the lock does not see what its last holder did",
@@ -299,41 +206,6 @@ pub(crate) const UNTOLD: &[Untold] = &[
         from: "AcqRel",
         to: "Release",
         why: "keeps the read of the counter that follows the announcement of a replacement behind it; the modelled counter is never read early",
-    },
-    Untold {
-        file: "timeline.rs",
-        text: "        self.tag.store(0, Ordering::Release)",
-        from: "Release",
-        to: "Relaxed",
-        why: "the stores of the fields keep it before them; it only tells readers sooner that they should look again",
-    },
-    Untold {
-        file: "timeline.rs",
-        text: "self.newest.store(tag, Ordering::Release)",
-        from: "Release",
-        to: "Relaxed",
-        why: "only how soon a line is found: what is found is held against the entry's tag, and a published line is found because of the word",
-    },
-    Untold {
-        file: "timeline.rs",
-        text: "self.newest.store(tag.wrapping_add(TAKEN_BACK), Ordering::Release)",
-        from: "Release",
-        to: "Relaxed",
-        why: "as above",
-    },
-    Untold {
-        file: "timeline.rs",
-        text: "            entry.tag.store(0, Ordering::Release)",
-        from: "Release",
-        to: "Relaxed",
-        why: "as above: a line that was taken back is told by its slot",
-    },
-    Untold {
-        file: "timeline.rs",
-        text: "self.newest.load(Ordering::Acquire)",
-        from: "Acquire",
-        to: "Relaxed",
-        why: "as above",
     },
     Untold {
         file: "lease/cell.rs",
