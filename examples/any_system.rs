@@ -21,8 +21,7 @@ fn main() {
     }
     let reading = clock.reading();
     assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest(), "{reading:?}");
-    let (spent, unix, stamp) = (start.elapsed(), UnixTime::now(), clock.ticks());
-    assert!(clock.ticks_to_ns(stamp) >= reading.earliest().as_nanos(), "a stamp is a time, too");
+    let (spent, unix) = (start.elapsed(), UnixTime::now());
     assert!(spent < Duration::from_secs(60) && tickline::recent_ns() >= last_ns);
 
     let manual = Clock::builder().driver(Driver::Manual).start().expect("it needs nothing of the system");

@@ -57,7 +57,6 @@ fn two_threads(criterion: &mut Criterion) {
 
 /// Arithmetic on readings.
 fn arithmetic(criterion: &mut Criterion) {
-    let clock = Clock::global();
     let mut group = criterion.benchmark_group("arithmetic");
     let start = tickline::Instant::now();
     group.bench_function("tickline Instant::elapsed", |bencher| bencher.iter(|| black_box(start).elapsed()));
@@ -74,15 +73,6 @@ fn arithmetic(criterion: &mut Criterion) {
     let fastant_start = fastant::Instant::now();
     group.bench_function("fastant Instant::elapsed", |bencher| {
         bencher.iter(|| black_box(fastant_start).elapsed())
-    });
-    let stamp = clock.ticks();
-    group.bench_function("tickline ticks_to_ns", |bencher| {
-        bencher.iter(|| clock.ticks_to_ns(black_box(stamp)))
-    });
-    let quanta = quanta::Clock::new();
-    let (raw_start, raw_end) = (quanta.raw(), quanta.raw());
-    group.bench_function("quanta delta_as_nanos", |bencher| {
-        bencher.iter(|| quanta.delta_as_nanos(black_box(raw_start), black_box(raw_end)));
     });
     group.finish();
 }

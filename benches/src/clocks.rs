@@ -117,8 +117,6 @@ pub fn subjects() -> Vec<Subject> {
             move |now: tickline::Instant| whole_ns(now.duration_since(*epoch))
         }),
         subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading<tickline::Instant>| now.at().as_nanos()),
-        // Not exchanged: stamps by the OS clock cannot be compared with those by the counter.
-        subject!(Ticks, "tickline ticks", || tickline::Clock::global().ticks().to_bits()),
         subject!(Coarse, "tickline recent_ns", tickline::recent_ns, ns same),
     ];
     subjects.extend(per_cpu_subjects());

@@ -3,8 +3,9 @@
 use std::sync::OnceLock;
 
 use tickline_core::counter::Counter;
-use tickline_core::unstable::lease::{LeaseLine, LeaseMemory, LeasePhase, LeaseStore, SlotNumber, UnixShift};
-use tickline_core::unstable::line::{Line, Slope};
+use tickline_page::lease::{
+    LeaseLine, LeaseMemory, LeasePhase, LeaseStore, Line, Slope, SlotNumber, UnixShift,
+};
 use tickline_page::{Attached, Header, Machine, OsClock, PrivateFloor, WritablePage};
 
 use crate::subject::{Subject, counter, subject};

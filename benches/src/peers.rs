@@ -82,17 +82,6 @@ pub(crate) fn subjects() -> Vec<Subject> {
         subject!(Time, "clocksource precise", clocksource::precise::Instant::now, ns {
             |now: clocksource::precise::Instant| now.as_nanos()
         }),
-        subject!(
-            Ticks,
-            "quanta raw",
-            {
-                let clock = quanta_clock();
-                move || clock.raw()
-            },
-            ticks same
-        ),
-        subject!(Ticks, "minstant now", minstant::Instant::now),
-        subject!(Ticks, "fastant now", fastant::Instant::now),
         subject!(Coarse, "coarsetime Instant::now", coarsetime::Instant::now, ns {
             let epoch = epoch!(coarsetime::Instant, coarsetime::Instant::now());
             move |now: coarsetime::Instant| now.duration_since(*epoch).as_nanos()
@@ -149,21 +138,15 @@ mod fast {
         fn clock() -> &'static Kept {
             kept().expect("checked before")
         }
-        vec![
-            subject!(
-                Time,
-                "fast-clock now, in ns",
-                {
-                    let kept = clock();
-                    move || kept.now_ns()
-                },
-                ns same
-            ),
-            subject!(Ticks, "fast-clock now", {
-                let clock = &clock().clock;
-                move || clock.now()
-            }),
-        ]
+        vec![subject!(
+            Time,
+            "fast-clock now, in ns",
+            {
+                let kept = clock();
+                move || kept.now_ns()
+            },
+            ns same
+        )]
     }
 }
 

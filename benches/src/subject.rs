@@ -15,8 +15,6 @@ pub enum Group {
     Counter,
     /// The time in ns, or what the clock's users compare and subtract as such.
     Time,
-    /// Ticks, to be converted later.
-    Ticks,
     /// A time that may be milliseconds old.
     Coarse,
     /// No public call.

@@ -130,19 +130,13 @@ impl<S: StateCell> Machine<'_, S> {
 
     /// What anyone may do to a clock at any time.
     fn anyone(&self) {
-        match self.input.byte() % 10 {
+        match self.input.byte() % 7 {
             0 => done(self.shared.read(&self)),
             1 => done(self.shared.read_ordered(&self)),
             2 => done(self.shared.read_unix(&self)),
             3 => done(self.shared.read_bounds(&self).map(|reading| reading.bounds_ns())),
-            4 => done(self.shared.stamp(&self)),
-            5 => done(self.shared.close_gate(&self, &self)),
-            6 => done(self.shared.open_gate(&self, &self)),
-            7 => {
-                let ticks = self.ticks.get().wrapping_sub(self.input.power());
-                done(self.shared.stamp_to_ns(ticks, &self, &self));
-            }
-            8 => done(self.shared.stamp_to_ns(self.input.number(), &self, &self)),
+            4 => done(self.shared.close_gate(&self, &self)),
+            5 => done(self.shared.open_gate(&self, &self)),
             _ => done(self.shared.read_slow(&self, &self)),
         }
     }

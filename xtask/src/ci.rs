@@ -13,8 +13,8 @@ const ROUNDS: &[(&str, &str)] = &[("TICKLINE_TEST_ROUNDS", "10")];
 
 const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 
-/// Miri finds undefined behaviour and data races in what the unit tests of core execute. Tests
-/// leak their machines on purpose (`testing.rs`).
+/// Miri finds undefined behaviour and data races in what the unit tests of core and leases execute.
+/// Tests leak their machines on purpose (`testing.rs`).
 ///
 /// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of
 /// `control`, `per_cpu` and `shared/high_water.rs`, which are not compiled for it (minutes, and
@@ -25,8 +25,9 @@ const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 /// have no unsafe code.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 
-/// Loom runs the models in `crates/tickline-core/src/loom_tests/` through their interleavings,
-/// and through every value that the orderings let an atomic load return.
+/// Loom runs the models in `crates/tickline-core/src/loom_tests/`, and those of leases in
+/// `crates/tickline-page/src/lease/loom_tests.rs`, through their interleavings, and through every
+/// value that the orderings let an atomic load return.
 ///
 /// What it cannot see:
 ///
@@ -37,7 +38,7 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 /// - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The
 ///   cell's models of a reading, a high-water mark and a swap, and the lock's, have no bound;
 /// - load buffering: relaxed loads that return later stores. Nor `SeqCst`, which loom treats as
-///   `AcqRel` (its README, "Unsupported features"): no atomic access in core has it. Of the two
+///   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Of the two
 ///   fences that have it, the one in `counter/extended.rs` binds the compiler alone, and the one
 ///   in `lease/cell.rs` is for reads of the counter and the OS clock, see above;
 /// - whether a plain store can come between an exchange and what that has read: loom lets it, so
@@ -132,7 +133,7 @@ fn own() -> Vec<Step> {
         Step::new("docs", "cargo doc --workspace --no-deps --all-features").with(DENY),
         Step::new("tests, as in the README", "cargo test --workspace"),
         Step::new("tests of tracing, all features", "cargo test -p tickline-tracing --all-features"),
-        Step::new("tests, optimised", "cargo test -p tickline-core -p tickline --release --all-features"),
+        Step::new("tests, optimised", "cargo test -p tickline-core -p tickline-page -p tickline --release --all-features"),
         // The tool must also read what this nightly compiler writes.
         Step::new("public API, as stored", "cargo xtask api")
             .needs(&["cargo +nightly public-api -p tickline-core -ss"]),
@@ -147,7 +148,7 @@ fn own() -> Vec<Step> {
         .needs(&["cargo xtask vm --prepare"]),
         // From here on two at a time: whatever above measures, or waits for a guest, has had the
         // machine to itself.
-        Step::new("Miri on core", "cargo +nightly miri test -p tickline-core --lib")
+        Step::new("Miri on core and leases", "cargo +nightly miri test -p tickline-core -p tickline-page --lib")
             .with(MIRI)
             .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
             .beside(),
@@ -159,10 +160,10 @@ fn own() -> Vec<Step> {
         .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
         .beside(),
         Step::new(
-            "loom on core",
+            "loom on core and leases",
             // A directory of its own: other flags would have everything built again, there and
             // back.
-            "cargo test -p tickline-core --lib --release --target-dir target/loom loom_tests",
+            "cargo test -p tickline-core -p tickline-page --lib --release --target-dir target/loom loom_tests",
         )
         .with(LOOM)
         .beside(),

@@ -1,7 +1,7 @@
 //! The mutation check: takes out one rule at a time and shows that a test fails for it.
 //!
 //! The workspace is copied to `target/mutate/tree`; each mutant of the [`table`] is applied
-//! there, tickline-core's unit tests are built and run, and the file is put back. A mutant is
+//! there, its crate's unit tests are built and run, and the file is put back. A mutant is
 //! *caught* if a test fails, or if the tests do not end: some rules make sure that nobody waits.
 //! Tests in which threads race do not count.
 //!
@@ -20,8 +20,8 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use table::Mutant;
 use table::orderings::{WEAKENINGS, Weakening};
+use table::{Mutant, crate_of};
 use tree::{Ran, Tree};
 
 /// How long tests may take, as a multiple of their time without a mutation, and at least. They
@@ -139,35 +139,55 @@ fn check_rules(tree: &Tree, mutants: &[&Mutant], rows: &mut String) -> Result<us
     for mutant in mutants {
         tree.mutated(mutant)?; // all of them before the first one is run
     }
+    let (start, mut survivors, mut never_red) = (Instant::now(), 0, Vec::new());
+    for package in table::CRATES {
+        let of_crate: Vec<&Mutant> =
+            mutants.iter().copied().filter(|mutant| crate_of(mutant.file) == package).collect();
+        if !of_crate.is_empty() {
+            survivors += check_crate(tree, package, &of_crate, rows, &mut never_red)?;
+        }
+    }
+    println!("{} mutants, {survivors} survived, {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
+    if mutants.len() == table::all().count() && !never_red.is_empty() {
+        return Err(format!("no mutant turns these red, so they prove nothing: {}", never_red.join(", ")));
+    }
+    Ok(survivors)
+}
+
+/// The same for one crate. Adds the tests of rules that no mutant has turned red to `never_red`.
+fn check_crate(
+    tree: &Tree,
+    package: &str,
+    mutants: &[&Mutant],
+    rows: &mut String,
+    never_red: &mut Vec<String>,
+) -> Result<usize, String> {
     let start = Instant::now();
-    let tests = tree.build()?;
+    let tests = tree.build(package)?;
     let without = tests.run(PATIENCE.1)?;
     let patience = (without.took * PATIENCE.0).max(PATIENCE.1);
     if !without.red.is_empty() || without.hangs {
         return Err(format!("the tests are red without any mutation: {}", without.red.join(", ")));
     }
     println!(
-        "{} tests, {:.1} s to build and {:.1} s to run",
+        "{} tests of {package}, {:.1} s to build and {:.1} s to run",
         without.green.len(),
         start.elapsed().as_secs_f64() - without.took.as_secs_f64(),
         without.took.as_secs_f64()
     );
     let mut survivors = 0;
-    let mut never_red: Vec<&str> =
+    let mut never: Vec<&str> =
         without.green.iter().map(|test| last_part(test)).filter(|test| test.starts_with("rule_")).collect();
     for mutant in mutants {
-        let ran = tree.with(mutant, || tree.build()?.run(patience))?;
+        let ran = tree.with(mutant, || tree.build(package)?.run(patience))?;
         survivors += usize::from(!ran.is_red());
         let red = red(&ran, &without);
-        never_red.retain(|test| !red.contains(test));
+        never.retain(|test| !red.contains(test));
         let row = row(mutant, red, ran.hangs);
         print!("{row}");
         rows.push_str(&row);
     }
-    println!("{} mutants, {survivors} survived, {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
-    if mutants.len() == table::all().count() && !never_red.is_empty() {
-        return Err(format!("no mutant turns these red, so they prove nothing: {}", never_red.join(", ")));
-    }
+    never_red.extend(never.into_iter().map(str::to_owned));
     Ok(survivors)
 }
 
@@ -184,10 +204,10 @@ fn red<'a>(ran: &'a Ran, without: &'a Ran) -> Vec<&'a str> {
 const HEAD: &str = "\
 # Mutants
 
-Each row takes one rule out of `tickline-core`, and names the tests that fail then. `cargo xtask
-mutate --write` writes this file; the mutants are in `xtask/src/mutate/table/`. *Rule*: its number
-in DESIGN.md, \"Order\", or what else is taken out. *Ordering*: an atomic access has a weaker one, and
-a model by loom fails.
+Each row takes one rule out of `tickline-core`, or out of the leases of `tickline-page` (`lease/`),
+and names the tests that fail then. `cargo xtask mutate --write` writes this file; the mutants are in
+`xtask/src/mutate/table/`. *Rule*: its number in DESIGN.md, \"Order\", or in [lease.md](lease.md), or
+what else is taken out. *Ordering*: an atomic access has a weaker one, and a model by loom fails.
 
 | rule | mutated, the code does this | file | red |
 |---|---|---|---|
@@ -230,7 +250,7 @@ mod tests {
     fn every_text_occurs_exactly_once() {
         let mut stale = Vec::new();
         for mutant in table::all() {
-            let path = tree::workspace().join(table::SOURCES).join(mutant.file);
+            let path = tree::workspace().join(table::path_of(crate_of(mutant.file), mutant.file));
             let found = std::fs::read_to_string(path).unwrap().matches(mutant.text).count();
             if found != 1 {
                 stale.push(format!("{found} times in {}: \"{}\"", mutant.file, mutant.does));

@@ -47,7 +47,7 @@ pub(crate) fn steps() -> Vec<Step> {
         .beside(),
         Step::new(
             "tests by the oldest supported compiler",
-            "cargo +1.86 test --target-dir target/msrv -p tickline-core -p tickline --lib --tests",
+            "cargo +1.86 test --target-dir target/msrv -p tickline-core -p tickline-page -p tickline --lib --tests",
         )
         .needs(OLDEST_COMPILER)
         .beside(),

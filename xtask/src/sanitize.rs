@@ -47,7 +47,11 @@ struct Run {
 const RUNS: [Run; 2] = [
     // Its tests leak their machines on purpose (`testing.rs`). Its integration tests are
     // arithmetic: no unsafe code, no thread.
-    Run { crates: &["tickline-core"], tests: "--lib", options: "die_after_fork=0:detect_leaks=0" },
+    Run {
+        crates: &["tickline-core", "tickline-page"],
+        tests: "--lib",
+        options: "die_after_fork=0:detect_leaks=0",
+    },
     Run { crates: &["tickline", "tickline-tracing"], tests: "--lib --tests", options: "die_after_fork=0" },
 ];
 
@@ -311,7 +315,7 @@ mod tests {
             "test result: ok. 7 passed; 0 failed\nx\ntest result: ok. 12 passed; 0 failed; 1 ignored\n";
         assert_eq!(passed_in(output), 19);
         let text = document(&[(&SANITIZERS[0], &RUNS[0], 7)]);
-        assert!(text.contains("| thread | tickline-core | 7 |"), "{text}");
+        assert!(text.contains("| thread | tickline-core, tickline-page | 7 |"), "{text}");
     }
 
     #[test]

@@ -186,8 +186,11 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
         Ok(()) if is_short && target.triple == RISC_V => nightly(),
         Ok(()) => {
             let some = if is_short { " --lib" } else { "" };
-            let tests = format!("cargo test -p tickline-core -p tickline{some}{}", option(target));
-            match machine.run(&tests) {
+            let option = option(target);
+            let tests = machine.run(&format!("cargo test -p tickline-core -p tickline{some}{option}"));
+            // Its other tests need a C compiler for the target.
+            let leases = || machine.run(&format!("cargo test -p tickline-page --lib{option}"));
+            match tests.and_then(|output| Some(output + &leases()?)) {
                 Some(output) => Outcome::Passed(with_skips(&machine.name, &output)),
                 None => Outcome::Failed,
             }

@@ -97,7 +97,6 @@ mod cpu_list;
 mod discipline;
 mod estimate;
 pub mod gate;
-
 mod line;
 #[cfg(loom)]
 #[cfg(test)]

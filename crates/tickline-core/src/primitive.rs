@@ -5,23 +5,23 @@
 //! same methods. Those are not `Sync`, so the compiler keeps such a clock in one execution
 //! context; nothing else changes.
 //!
-//! With `--cfg loom` (the models in `loom_tests`) every atomic is one of loom's, and waiting is
-//! yielding.
+//! In the models (`loom_tests`, by `--cfg loom`) every atomic is one of loom's, and waiting is
+//! yielding. Where core is a dependency of other models, it has its usual atomics.
 
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 pub(crate) use core::hint::spin_loop;
 
 // Where atomics are plain cells, a fence orders nothing and costs little.
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 pub(crate) use core::sync::atomic::fence;
 
-#[cfg(all(target_has_atomic = "64", not(loom)))]
+#[cfg(all(target_has_atomic = "64", not(all(test, loom))))]
 pub(crate) use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 pub(crate) use modelled::{AtomicI64, AtomicPtr, AtomicU64, Ordering, fence, spin_loop};
 
-#[cfg(all(not(target_has_atomic = "64"), not(loom)))]
+#[cfg(all(not(target_has_atomic = "64"), not(all(test, loom))))]
 pub(crate) use single::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 /// Loom's atomics, behind a `const` constructor.
@@ -31,7 +31,7 @@ pub(crate) use single::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 /// So [`new`](AtomicU64::new) only keeps the value, and formatting with `Debug` makes the atomic:
 /// `loom_tests::made` formats a whole clock before a model's threads start. An atomic that was
 /// not made panics.
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 mod modelled {
     use core::fmt;
     pub(crate) use loom::hint::spin_loop;
@@ -133,7 +133,7 @@ mod modelled {
     }
 }
 
-#[cfg(all(not(target_has_atomic = "64"), not(loom)))]
+#[cfg(all(not(target_has_atomic = "64"), not(all(test, loom))))]
 mod single {
     use core::cell::Cell;
     pub(crate) use core::sync::atomic::Ordering;

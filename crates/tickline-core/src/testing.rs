@@ -195,20 +195,23 @@ impl<F: Fn() -> i64> Reference for By<F> {
     }
 }
 
+/// Room for lines of 10 ns a tick.
+const SHIFT: u32 = 7;
+
 /// A cell that lets the machine's hooks run before each of its steps.
 pub(crate) struct HookedCell {
-    inner: LineCell,
+    inner: LineCell<SHIFT>,
     machine: &'static Machine,
 }
 
 impl HookedCell {
     pub(crate) fn new(machine: &'static Machine) -> Self {
-        Self { inner: LineCell::new(), machine }
+        Self { inner: LineCell::with_shift(), machine }
     }
 }
 
 impl StateCell for HookedCell {
-    const SHIFT: u32 = <LineCell as StateCell>::SHIFT;
+    const SHIFT: u32 = SHIFT;
 
     fn load(&self) -> State {
         self.machine.hooks.run(Step::Load);

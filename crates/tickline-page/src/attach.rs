@@ -1,9 +1,8 @@
 //! Whether a page counts for this process, and readings of one that does.
 
-use tickline_core::unstable::lease::{OsClock, PrivateFloor, Reading, Timescale, read, read_first_line};
-
 use crate::Counter;
 use crate::layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page};
+use crate::lease::{OsClock, PrivateFloor, Reading, Timescale, read, read_first_line};
 
 /// Where a process runs. It finds out again after a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,8 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use tickline_core::unstable::lease::{LeaseMemory, LeasePhase, LeaseStore, LeaseWords};
-
 use crate::Machine;
+use crate::lease::{LeaseMemory, LeasePhase, LeaseStore, LeaseWords};
 
 /// The size of a page, bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -45,11 +44,13 @@ pub struct Page {
     _tail: [AtomicU64; TAIL_WORDS],
 }
 
-const _: () = assert!(size_of::<Page>() == PAGE_BYTES && size_of::<LeaseWords>() == 640 - 64);
+const _: () = assert!(size_of::<Page>() == PAGE_BYTES || cfg!(loom));
+const _: () = assert!(size_of::<LeaseWords>() == 640 - 64 || cfg!(loom));
 const _: () = assert!(offset_of!(Page, boot_id) == 16 && offset_of!(Page, time_namespace) == 32);
 const _: () = assert!(offset_of!(Page, counter) == 40 && offset_of!(Page, monotonic_offset_ns) == 48);
 const _: () = assert!(offset_of!(Page, version) == 8 && offset_of!(Page, size) == 12);
-const _: () = assert!(offset_of!(Page, words) == 64 && offset_of!(Page, _tail) == 640);
+const _: () = assert!(offset_of!(Page, words) == 64);
+const _: () = assert!(offset_of!(Page, _tail) == 640 || cfg!(loom));
 
 /// Where the word is in a page.
 #[cfg(all(feature = "file", target_os = "linux"))]
@@ -209,7 +210,7 @@ impl WritablePage {
         unsafe { &*start.cast::<Self>() }
     }
 
-    /// What a [`Writer`](tickline_core::unstable::lease::Writer) stores to.
+    /// What a [`Writer`](crate::lease::Writer) stores to.
     #[must_use]
     pub const fn words(&self) -> &LeaseWords {
         &self.0.words

@@ -28,7 +28,7 @@
 //! assert_eq!((reading.ns, reading.source), (1_000, Source::Os));
 //! ```
 
-#![no_std]
+#![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg(target_has_atomic = "64")]
 #![cfg_attr(
     not(test),
@@ -45,6 +45,8 @@ mod find;
 #[cfg(all(feature = "file", target_os = "linux"))]
 mod host;
 mod layout;
+pub mod lease;
+mod primitive;
 #[cfg(all(feature = "machine", target_os = "linux"))]
 #[doc(hidden)]
 pub mod program;
@@ -57,7 +59,5 @@ pub use find::namespace_offset_ns;
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use host::{PageError, PageFile, PageWriter, Snapshot, switch_off, writer_of};
 pub use layout::{COUNTER, ClaimError, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
+pub use lease::{Lost, OsClock, PrivateFloor, Reading, Source, Timescale, attach as begin_with_os_clock};
 pub use tickline_core::counter::{Counter, HardwareCounter};
-pub use tickline_core::unstable::lease::{
-    Lost, OsClock, PrivateFloor, Reading, Source, Timescale, attach as begin_with_os_clock,
-};

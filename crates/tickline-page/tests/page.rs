@@ -5,8 +5,7 @@ mod common;
 use std::cell::Cell;
 
 use common::{Bits as _, Case, Output};
-use tickline_core::unstable::lease::{Config, Did, Estimate, LeaseMemory, LeasePhase, Writer};
-use tickline_core::unstable::line::{Line, Slope};
+use tickline_page::lease::{Config, Did, Estimate, LeaseMemory, LeasePhase, Line, Slope, Writer};
 use tickline_page::{
     ClaimError, Counter, Header, Machine, OsClock, PrivateFloor, Refusal, Source, Timescale, WritablePage,
 };

@@ -104,7 +104,7 @@ fn a_program_is_served() {
     let (_folder, page) = page_off_by(AHEAD_NS + 22_000_000, 0);
     passes(&mut run("behind", &page));
     // As in the moments after a VM was paused.
-    let (_folder, page) = page_off_by(AHEAD_NS + 5_000_000_000, 0);
+    let (_folder, page) = page_off_by(LEFT_NS, 0);
     passes(&mut run("left", &page));
 }
 
@@ -354,8 +354,11 @@ fn behind() {
     }
 }
 
+/// By how much the line is lower at first in [`left`], ns: 5 s below the OS clock.
+const LEFT_NS: i64 = AHEAD_NS + 5_000_000_000;
+
 /// Makes the line in the file at `path` say so much more.
-fn raise_line(path: &Path, ns: u64) {
+fn raise_line(path: &Path, ns: i64) {
     let file = fs::File::options().read(true).write(true).open(path).unwrap();
     let load = |place| {
         let mut bytes = [0; 8];
@@ -364,7 +367,7 @@ fn raise_line(path: &Path, ns: u64) {
     };
     // The word, and the base of the slot that it names first (tickline-page's README).
     let base = 128 + 64 * (load(64) >> 3 & 7) + 8;
-    file.write_all_at(&(load(base) + ns).to_ne_bytes(), base).unwrap();
+    file.write_all_at(&load(base).wrapping_add_signed(ns).to_ne_bytes(), base).unwrap();
 }
 
 /// Symptom: a child of a fork that first found the line seconds behind had the kernel's clock for life.
@@ -372,7 +375,7 @@ fn left() {
     let page = PathBuf::from(env::var_os("TICKLINE_PAGE").unwrap());
     let code = code_of_fork(|| {
         let had_kernels = !(0..100).any(|_| is_served(libc::CLOCK_MONOTONIC));
-        raise_line(&page, 5_000_000_000);
+        raise_line(&page, LEFT_NS);
         let is_served = (0..100).any(|_| is_served(libc::CLOCK_MONOTONIC));
         i32::from(!(had_kernels && is_served))
     });

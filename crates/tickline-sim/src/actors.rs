@@ -12,7 +12,7 @@ use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
 use tickline_core::unstable::callers::Callers;
-use tickline_core::unstable::keeper::{Conclusion, Gated, Keeper, Stage};
+use tickline_core::unstable::keeper::{Admission, Conclusion, Gated, Keeper};
 
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::machine::PS;
@@ -175,7 +175,15 @@ impl Cast {
         }
         let known = guard.is_some();
         let now_ns = || self.hands().monotonic_ns();
-        if !self.clock.keeper.admit(&self.line(), known, now_ns, || self.judge(&mut guard)) {
+        let admitted = match self.clock.keeper.admit(known, now_ns) {
+            Admission::Granted => true,
+            Admission::After(judgement) => {
+                let conclusion = self.judge(&mut guard);
+                self.clock.keeper.conclude(judgement, conclusion, &self.line())
+            }
+            Admission::Refused => false,
+        };
+        if !admitted {
             self.world.actors[me].serving.set(false);
             self.gate_after_iteration(true);
             return None;
@@ -229,15 +237,19 @@ impl Cast {
         Conclusion::Open
     }
 
-    /// Has the gates judged again if the facts have changed. Returns whether they must be judged
-    /// now.
+    /// Judges the gates again if the facts have changed. Returns whether it did.
     fn watch(&self) -> bool {
-        let stage = self.clock.keeper.stage();
-        let current = self.clock.verdict.get() == self.clock.judged.get();
-        if current || stage == Stage::New || self.clock.keeper.is_disabled() {
+        if self.clock.verdict.get() == self.clock.judged.get() {
             return false;
         }
-        self.clock.keeper.judge_again(&self.line());
+        // SAFETY: as in `serve`.
+        let guard = unsafe { self.clock.control.try_lock(self.clock.token.get()) };
+        let (Some(mut guard), Some(review)) = (guard, self.clock.keeper.review()) else { return false };
+        let me = self.world.running.get();
+        self.world.actors[me].serving.set(true);
+        let conclusion = self.judge(&mut guard);
+        self.clock.keeper.conclude(review, conclusion, &self.line());
+        self.world.actors[me].serving.set(false);
         true
     }
 
@@ -283,7 +295,6 @@ impl Cast {
     /// A thread that reads, in bursts and now and then.
     pub(crate) fn read(&self, hand: &Hand) {
         self.world.enter(hand);
-        self.check.forget_stamps();
         let mut aimed = false;
         loop {
             if self.world.scenario.even {
@@ -332,7 +343,7 @@ impl Cast {
     }
 
     fn one_reading(&self) {
-        let kind = self.below(11);
+        let kind = self.below(9);
         let begin = self.check.begin();
         let complete = || self.world.step(Step::End);
         self.world.me().patience.set(READING_STEPS);
@@ -371,20 +382,7 @@ impl Cast {
                     return check.unix(ns, margin_ns);
                 }
             }
-            3 => {
-                if let Some(ticks) = shared.stamp(&hands) {
-                    complete();
-                    check.not_behind_the_gate(begin);
-                    check.stamped(ticks);
-                    // At once, or when it is its turn below.
-                    if self.below(2) == 0 {
-                        self.convert_stamp();
-                    }
-                    return;
-                }
-            }
-            4 => return self.convert_stamp(),
-            5 => {}
+            3 => {}
             _ => {
                 if let Some(ns) = shared.read_ordered(&hands) {
                     complete();
@@ -429,14 +427,6 @@ impl Cast {
             self.check.disturbed(self.world.now_ps.get());
         }
         result
-    }
-
-    /// Converts one of the stamps that this thread has kept, and may keep it for another time.
-    fn convert_stamp(&self) {
-        let Some((place, ticks)) = self.check.some_stamp() else { return };
-        let (shared, hands) = (self.clock.shared(), self.hands());
-        let ns = self.with_helps(|| shared.stamp_to_ns(ticks, &hands, &hands)).expect("a line was in use");
-        self.check.converted(place, ns);
     }
 
     /// A reader that only records offsets and bounds at even times, for a plot.

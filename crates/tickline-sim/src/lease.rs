@@ -1,5 +1,5 @@
 //! Leases under attack: several processes read a page whose writers are delayed, killed and started
-//! again, over the real code of `tickline_core`'s `lease`.
+//! again, over the real code of `tickline_page::lease`.
 //!
 //! Each actor is a coroutine that gives way before every step. [`search`] takes every order of the
 //! steps of a writer and two readers that has few preemptions. [`attack`] lets chance choose, with
@@ -18,11 +18,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use tickline_core::counter::Counter;
-use tickline_core::unstable::lease::{
-    Closing, Config, Did, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords,
-    OsClock, PrivateFloor, Reading, SLOT_WORDS, SlotNumber, Source, Swapped, Timescale, Writer, read,
+use tickline_page::lease::{
+    Closing, Config, Did, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
+    OsClock, PrivateFloor, Reading, SLOT_WORDS, Slope, SlotNumber, Source, Swapped, Timescale, Writer, read,
 };
-use tickline_core::unstable::line::{Line, Slope};
 
 mod attack;
 mod search;

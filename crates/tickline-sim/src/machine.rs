@@ -98,8 +98,6 @@ pub(crate) struct Clocks {
     rates: Vec<(u64, u128)>,
     /// When reference or counter last jumped, ps.
     pub(crate) jumped_ps: u64,
-    /// When the counter last started again, ps.
-    pub(crate) reset_ps: u64,
     /// How long the reference stood still in suspends, ns.
     pub(crate) suspended_ns: i64,
 }
@@ -133,7 +131,6 @@ impl Clocks {
             reference,
             rates: Vec::new(),
             jumped_ps: 0,
-            reset_ps: 0,
             suspended_ns: 0,
         };
         clocks.note_rate(0);
@@ -297,7 +294,6 @@ impl Clocks {
             Sleep::Runs => {}
             Sleep::Resets if !within_window => {
                 (self.counter.since_ps, self.counter.base_ticks) = (end_ps, RESET_TICKS);
-                self.reset_ps = end_ps;
             }
             Sleep::Stops | Sleep::Resets => {
                 (self.counter.since_ps, self.counter.base_ticks) = (end_ps, ticks);

@@ -10,8 +10,7 @@
 //! counter. The check therefore keeps every line that was published, by its word
 //! ([`Check::by_own_line`]).
 //!
-//! Not simulated here: the gate (faults of the gate do nothing), stamps, and the choice of the
-//! mode.
+//! Not simulated here: the gate (faults of the gate do nothing), and the choice of the mode.
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};

@@ -20,8 +20,6 @@ pub(crate) struct Unit {
     pub(crate) reset: Cell<Option<(Word, u64)>>,
     /// When the iteration began that published the line, ps.
     pub(crate) born_ps: Cell<u64>,
-    /// Lines published so far.
-    pub(crate) lines: Cell<u64>,
     /// When the iteration under way began, ps.
     pub(crate) iteration_began_ps: Cell<u64>,
     /// For each line, by its word: the time of the oldest sample that its bounds rest on, ps.
@@ -52,7 +50,6 @@ impl Unit {
         match to.phase() {
             Phase::Published => {
                 self.born_ps.set(self.iteration_began_ps.get());
-                self.lines.set(self.lines.get() + 1);
                 self.newest_line.set(to);
             }
             Phase::Replacing | Phase::FirstPublication => self.closed_ps.set(now_ps),

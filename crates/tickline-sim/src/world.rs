@@ -76,8 +76,6 @@ pub(crate) struct ClockRead {
     pub(crate) word: Word,
     /// When the iteration began that published this word, ps.
     pub(crate) born_ps: u64,
-    /// Lines published until then.
-    pub(crate) lines: u64,
     /// The unit of that cell.
     pub(crate) unit: usize,
 }
@@ -210,8 +208,8 @@ impl World {
 
     fn note_read(&self, ticks: u64, at_ps: u64) {
         let unit = self.unit_of(self.me());
-        let Unit { word, born_ps, lines, .. } = &self.units[unit];
-        let (word, born_ps, lines) = (word.get(), born_ps.get(), lines.get());
+        let Unit { word, born_ps, .. } = &self.units[unit];
+        let (word, born_ps) = (word.get(), born_ps.get());
         self.returned_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
@@ -222,7 +220,6 @@ impl World {
             at_ps,
             word,
             born_ps,
-            lines,
             unit,
         });
     }

@@ -14,8 +14,6 @@ use tickline_core::sample::Reference;
 #[cfg(feature = "mock")]
 use tickline_core::unstable::units::signed;
 
-#[cfg(feature = "mock")]
-use crate::engine::OS_STAMP;
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
 use crate::instant::Instant;
@@ -29,7 +27,6 @@ use crate::options::{Driver, Probes, Settings};
 #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
 use crate::page::PageReader;
 use crate::reading::Reading;
-use crate::stamp::Stamp;
 use crate::status::{State, Status};
 use crate::sys::reference::OsClock;
 use crate::thread::Recalibrator;
@@ -61,9 +58,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// let clock = Clock::global();
 /// let first = clock.now_ordered_ns();
 /// assert!(clock.now_ordered_ns() >= first);
-///
-/// let stamp = clock.ticks(); // cheaper than a time; converted where there is time for it
-/// println!("{} ns; {}", clock.ticks_to_ns(stamp), clock.status().state);
+/// println!("{}", clock.status().state);
 /// ```
 ///
 /// # A clock to inject
@@ -303,62 +298,6 @@ impl Clock {
         self.engine().recent_ns()
     }
 
-    /// A stamp of the present, in order as [`now_ns`](Self::now_ns).
-    /// [`ticks_to_ns`](Self::ticks_to_ns) converts it later, so a stamp costs less than a
-    /// reading.
-    ///
-    /// A stamp holds the counter's ticks while the counter serves, and ns of the OS clock
-    /// otherwise. Stamps of both kinds convert to one timescale. With a line for each CPU ticks
-    /// alone say nothing, so there a stamp always holds a time.
-    #[inline]
-    #[must_use]
-    pub fn ticks(&self) -> Stamp {
-        #[cfg(feature = "mock")]
-        if let Some(mock) = &self.mock {
-            return Stamp::from_bits(mock.now_ns() | OS_STAMP);
-        }
-        Stamp::from_bits(self.engine().stamp())
-    }
-
-    /// A stamp from [`ticks`](Self::ticks) of this clock, as ns of `CLOCK_MONOTONIC`, rounded down.
-    /// It is in order with the thread's other stamps and readings.
-    ///
-    /// The conversion takes the line that was in use at the stamp. The clock keeps the last 128
-    /// lines: a minute at the default interval. It converts an older stamp with the oldest line,
-    /// which is off by as much as the rate has changed since. The result is 0 for ticks of a
-    /// clock that has had no line, and for ticks before the zero of `CLOCK_MONOTONIC`: the
-    /// counter of a virtual machine may be older than that.
-    #[inline]
-    #[must_use]
-    pub fn ticks_to_ns(&self, stamp: Stamp) -> u64 {
-        self.engine().stamp_to_ns(stamp.to_bits())
-    }
-
-    /// The time from one stamp of this clock to another, ns; 0 if `end` was taken before `start`.
-    ///
-    /// Each stamp is converted as by [`ticks_to_ns`](Self::ticks_to_ns), so rounding makes the
-    /// difference up to 1 ns longer or shorter. Apart from that, its error is that of the clock's
-    /// rate in between.
-    ///
-    /// `start` may hold ticks from before the clock's first line, such as `Stamp::from_bits(0)`,
-    /// which have no absolute time. Such a difference is off by the first line's error of up to 0.2
-    /// %, and grows with `end` as time does.
-    ///
-    /// ```
-    /// # use tickline::Clock;
-    /// let clock = Clock::global();
-    /// let start = clock.ticks();
-    /// let sum: u64 = std::hint::black_box((0..1_000).sum());
-    /// let end = clock.ticks();
-    /// println!("{sum} after {} ns", clock.ticks_between_ns(start, end));
-    /// assert_eq!(clock.ticks_between_ns(start, start), 0);
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn ticks_between_ns(&self, start: Stamp, end: Stamp) -> u64 {
-        self.engine().ns_between_stamps(start.to_bits(), end.to_bits())
-    }
-
     /// The time, in order across threads, with the bounds between which `CLOCK_MONOTONIC` must have
     /// been.
     #[inline]
@@ -495,7 +434,7 @@ impl MockClock {
     /// A [`Clock`] that shows this mock's time, on every thread, for code that is given its clock
     /// ([A clock to inject](Clock#a-clock-to-inject)).
     ///
-    /// Bounds of its readings are as narrow as they can be. Stamps hold times. Its state is
+    /// Bounds of its readings are as narrow as they can be. Its state is
     /// [`Fallback`](State::Fallback), for no counter serves.
     ///
     /// ```

@@ -1,6 +1,6 @@
 //! One clock: what its readers and its driver share, and the slow path of every reading.
 //!
-//! The inlined path of a reading is one call of [`Shared::read_as`]. If that refuses,
+//! The inlined path of a reading is one call of [`Shared::read`] or one of its like. If that refuses,
 //! [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it runs an
 //! iteration of the control loop, if readers drive this clock, and calls are frequent enough to pay
 //! for it.
@@ -10,8 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
 use tickline_core::gate::Gate;
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::Latch;
-use tickline_core::shared::{Kind, LineReading, Ordered, Plain, Shared, SlowReading, Source, Unix};
+use tickline_core::shared::{LineCell, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 use tickline_core::unstable::callers::Callers;
 use tickline_core::unstable::keeper::{Keeper, Stage};
@@ -33,10 +32,8 @@ mod status;
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
 
-/// The top bit of a stamp says that it holds OS nanoseconds, not ticks.
-pub(crate) const OS_STAMP: u64 = 1 << 63;
-
-/// What a control loop is made with before the gates are judged.
+/// What a control loop is made with before the gates are judged. Each iteration sets interval and
+/// renewal.
 const UNSETTLED: Config = Config {
     interval_ns: DEFAULT_INTERVAL_NS,
     resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, resolution_ticks: 0 },
@@ -54,7 +51,7 @@ struct Driven {
 /// One clock. All of it is usable in static memory.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) shared: Shared<Latch>,
+    pub(crate) shared: Shared,
     /// The lines of the CPUs, where there is one for each.
     per_cpu: Mode,
     control: TryLock<Driven>,
@@ -89,7 +86,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
-            shared: Shared::new(Latch::new()),
+            shared: Shared::new(LineCell::new()),
             per_cpu: Mode::new(),
             control: TryLock::new(Driven { control: Control::new(UNSETTLED), is_begun: false }),
             collector: TryLock::new(Collector::new()),
@@ -113,64 +110,27 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
-        self.read::<Plain>(Self::now_by_cpu)
+        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read(&counter)), Self::now_by_cpu)
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        self.read::<Ordered>(Self::now_ordered_by_cpu)
+        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read_ordered(&counter)), Self::now_ordered_by_cpu)
     }
 
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
-        self.read::<Unix>(Self::unix_by_cpu)
+        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read_unix(&counter)), Self::unix_by_cpu)
     }
 
     /// A time by the common line, or else what `otherwise` returns. That function is not generic,
     /// so it is compiled once, in this crate.
     #[inline(always)]
-    fn read<K: Kind<Reading = i64>>(&self, otherwise: impl FnOnce(&Self) -> u64) -> u64 {
-        match COUNTER.and_then(|counter| self.shared.read_as::<K>(&counter)) {
+    fn or_by_cpu(&self, by_line: Option<i64>, otherwise: impl FnOnce(&Self) -> u64) -> u64 {
+        match by_line {
             Some(ns) => to_unsigned(ns),
             None => otherwise(self),
         }
-    }
-
-    /// A stamp: the counter while the line is in use, else ns by the OS clock, or by this CPU's
-    /// line, with [`OS_STAMP`] set.
-    #[inline(always)]
-    pub(crate) fn stamp(&self) -> u64 {
-        match COUNTER.and_then(|counter| self.shared.stamp(&counter)) {
-            Some(ticks) if ticks & OS_STAMP == 0 => ticks,
-            _ => self.now_by_cpu() | OS_STAMP,
-        }
-    }
-
-    /// A stamp in monotonic ns. Negative for ticks before the zero of `CLOCK_MONOTONIC`, for the
-    /// counter may be older.
-    #[inline]
-    fn stamp_to_signed_ns(&self, stamp: u64) -> i64 {
-        if stamp & OS_STAMP != 0 {
-            return signed(stamp & !OS_STAMP);
-        }
-        // Before the first line this clock has made no stamp of ticks. One from elsewhere converts
-        // to 0.
-        COUNTER.and_then(|counter| self.shared.stamp_to_ns(stamp, &counter, &OsClock)).unwrap_or(0)
-    }
-
-    /// A stamp in monotonic ns, at least 0.
-    #[inline]
-    pub(crate) fn stamp_to_ns(&self, stamp: u64) -> u64 {
-        saturating_unsigned(self.stamp_to_signed_ns(stamp))
-    }
-
-    /// The time from one stamp to another, ns; 0 if the second is the earlier one.
-    #[inline]
-    pub(crate) fn ns_between_stamps(&self, start: u64, end: u64) -> u64 {
-        let (start_ns, end_ns) = (self.stamp_to_signed_ns(start), self.stamp_to_signed_ns(end));
-        // BOUND: a stamp of the OS clock is at least 0 and ticks are at least -2^63 ns, so the
-        // difference fits into 64 bits without a sign; `abs_diff` is exact there.
-        if end_ns > start_ns { end_ns.abs_diff(start_ns) } else { 0 }
     }
 
     /// A reading with bounds; `None` if the inlined path is closed.
@@ -364,7 +324,7 @@ impl Engine {
     /// Never waits, allocates or panics.
     pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
-        let mut driven = self.lock_judged(renewal)?;
+        let mut driven = self.lock_judged()?;
         self.iterate(&mut driven, renewal)
     }
 
@@ -390,16 +350,6 @@ impl Engine {
         }
         self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
         Some(outcome)
-    }
-
-    /// The lock, with the gates judged and a control loop; `None` if another thread has it, or a
-    /// gate is closed.
-    fn lock_judged(&self, renewal: Renewal) -> Option<LockGuard<'_, Driven>> {
-        let mut driven = self.lock()?;
-        let known = driven.is_begun;
-        let judge = || self.judge(&mut driven, renewal);
-        let admitted = self.keeper.admit(self, known, || OsClock.monotonic_ns(), judge);
-        admitted.then_some(driven)
     }
 
     /// The lock. Resets its content if another process has left it half changed.

@@ -19,7 +19,6 @@
 //! | measure a time within a thread | [`Instant::now`], [`Instant::elapsed`] |
 //! | compare times that several threads took | [`Instant::now_ordered`] |
 //! | write a log or a trace | [`UnixTime::now`] |
-//! | stamp now, convert later | [`Clock::ticks`], [`Clock::ticks_to_ns`] |
 //! | know the error of a time | [`Clock::reading`], [`Clock::unix_reading`] |
 //! | check time-outs in a loop, to a millisecond or so | [`Instant::recent`], with [`ClockBuilder::recent_every`] |
 //! | turn an instant into one of `std` (for `sleep_until`), or into Unix time, and back | `From`, and [`Anchor`] for many |
@@ -136,7 +135,6 @@ mod process_lock;
 mod reading;
 #[cfg(feature = "serde")]
 mod serialize;
-mod stamp;
 mod status;
 mod sys;
 mod thread;
@@ -155,7 +153,6 @@ pub use error::{Error, ErrorKind, PerCpuUnsupported};
 pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
 pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
-pub use stamp::Stamp;
 pub use status::{CpuState, CpuStatus, Events, State, Status};
 pub use tickline_core::gate::{
     Comparison, Difference, Gate, Hypervisor, Pair, Reason, Trust, Verdict, Verdicts,

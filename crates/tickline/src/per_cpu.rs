@@ -25,10 +25,9 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
-use tickline_core::shared::Latch;
-use tickline_core::shared::{Event, Kind, Source};
+use tickline_core::shared::{Event, LineCell, LineReading, Shared, Source};
 use tickline_core::unstable::cell::StateCell;
-use tickline_core::unstable::per_cpu::{self, CPU_IDS, Unit, mode};
+use tickline_core::unstable::per_cpu::{self, CPU_IDS, mode};
 
 use crate::error::PerCpuUnsupported;
 use crate::options::PerCpu;
@@ -105,7 +104,7 @@ const FALLEN_BACK: u8 = 2;
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
 pub(crate) struct Table {
-    units: Box<[Unit<Latch>]>,
+    units: Box<[Shared]>,
     records: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
 }
@@ -117,16 +116,33 @@ impl Table {
 
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
-            units: (0..ids).map(|_| Unit::without_timeline(Latch::new())).collect(),
+            units: (0..ids).map(|_| Shared::new(LineCell::new())).collect(),
             records: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
         }
     }
 
-    /// A reading by the line of the CPU that this runs on.
-    #[inline(always)]
-    pub(crate) fn read<K: Kind>(&self) -> Option<K::Reading> {
-        per_cpu::read::<K>(&self.units, &self.counter)
+    // Readings by the line of the CPU that this runs on. Calls of their own: what they take of the
+    // stack is free again before the slow path.
+
+    #[inline(never)]
+    pub(crate) fn read(&self) -> Option<i64> {
+        per_cpu::read(&self.units, &self.counter)
+    }
+
+    #[inline(never)]
+    pub(crate) fn read_ordered(&self) -> Option<i64> {
+        per_cpu::read_ordered(&self.units, &self.counter)
+    }
+
+    #[inline(never)]
+    pub(crate) fn read_unix(&self) -> Option<i64> {
+        per_cpu::read_unix(&self.units, &self.counter)
+    }
+
+    #[inline(never)]
+    pub(crate) fn read_bounds(&self) -> Option<LineReading> {
+        per_cpu::read_bounds(&self.units, &self.counter)
     }
 
     /// A reading whatever the state, and whether a line has served it; `None` if the table has no
@@ -140,13 +156,13 @@ impl Table {
     }
 
     /// The unit of the CPU that this runs on.
-    pub(crate) fn unit_here(&self) -> Option<&Unit<Latch>> {
+    pub(crate) fn unit_here(&self) -> Option<&Shared> {
         self.units.get(self.counter.now_ordered()?.1)
     }
 
     /// Whether any CPU has a line.
     pub(crate) fn is_published(&self) -> bool {
-        self.units.iter().any(|unit| unit.cell.word().is_published())
+        self.units.iter().any(|unit| unit.cell.load_whole().is_published())
     }
 
     pub(crate) fn events(&self, event: Event) -> u64 {
@@ -167,7 +183,7 @@ impl Table {
             cpus.push(CpuStatus {
                 cpu,
                 state: match state {
-                    _ if unit.cell.word().is_published() => CpuState::Fast,
+                    _ if unit.cell.load_whole().is_published() => CpuState::Fast,
                     FALLEN_BACK => CpuState::Fallback,
                     _ => CpuState::Calibrating,
                 },

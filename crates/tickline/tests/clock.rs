@@ -8,8 +8,8 @@ use std::time::{Duration, Instant as StdInstant, SystemTime};
 
 use common::{in_child, until_fast};
 use tickline::{
-    Clock, ClockBuilder, Driver, Environment, ErrorKind, Event, Instant, PerCpu, Probes, Reason, Stamp,
-    State, UnixTime,
+    Clock, ClockBuilder, Driver, Environment, ErrorKind, Event, Instant, PerCpu, Probes, Reason, State,
+    UnixTime,
 };
 
 #[test]
@@ -112,7 +112,7 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     let fast = clock.now_ordered_ns();
     clock.disable();
     assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
-    assert_ne!(clock.ticks().to_bits() >> 63, 0, "a stamp of a disabled clock is no counter reading");
+    assert_ne!(clock.reading().state(), State::Fast, "a reading of a disabled clock is by no line");
     for _ in 0..100 {
         assert!(clock.now_ordered_ns() >= fast);
     }
@@ -168,51 +168,6 @@ fn the_manual_driver_works_alone() {
     }
     assert_ne!(clock.status().state, State::Calibrating);
     assert_eq!(clock.status().driver, Driver::Manual);
-}
-
-#[test]
-fn stamps_convert_to_the_time_they_were_taken() {
-    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
-    let early = clock.ticks(); // by the OS: the clock is new
-    assert_ne!(early.to_bits() >> 63, 0);
-    if until_fast(&clock).is_none() {
-        return;
-    }
-    let before = clock.now_ordered_ns();
-    let stamp = clock.ticks();
-    let after = clock.now_ordered_ns();
-    let converted = clock.ticks_to_ns(stamp);
-    assert!(clock.ticks_to_ns(early) < before);
-    // The stamp is a plain read, and may be early, though by less than a microsecond.
-    assert!(before <= converted + 1_000 && converted <= after, "{before} {converted} {after}");
-}
-
-/// Stamps of the counter and of the OS clock are of one timescale, in both directions.
-#[test]
-fn differences_of_stamps_go_across_a_gate() {
-    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
-    if until_fast(&clock).is_none() {
-        return;
-    }
-    while clock.ticks().to_bits() >> 63 != 0 {}
-    let (before_ns, by_counter) = (clock.now_ordered_ns(), clock.ticks());
-    std::thread::sleep(Duration::from_millis(2));
-    clock.disable();
-    let (by_os, after_ns) = (clock.ticks(), clock.now_ordered_ns());
-    assert_eq!((by_counter.to_bits() >> 63, by_os.to_bits() >> 63), (0, 1));
-    let between_ns = clock.ticks_between_ns(by_counter, by_os);
-    // The first is a plain read, and may be early, though by less than a microsecond.
-    assert!(between_ns >= 1_000_000 && between_ns <= after_ns - before_ns + 1_000, "{between_ns} ns");
-    assert_eq!(clock.ticks_between_ns(by_os, by_counter), 0);
-    assert_eq!(
-        between_ns,
-        clock.ticks_to_ns(by_os) - clock.ticks_to_ns(by_counter),
-        "both are after the zero of the monotonic clock"
-    );
-    // A counter may be older than the monotonic clock, and 0 is older than both.
-    let since = clock.ticks_between_ns(Stamp::from_bits(0), by_counter);
-    assert!(clock.ticks_to_ns(Stamp::from_bits(0)) <= clock.ticks_to_ns(by_counter) && since > 0, "{since}");
-    assert_eq!(clock.ticks_between_ns(Stamp::from_bits(0), by_os), since + between_ns);
 }
 
 #[test]
@@ -327,7 +282,7 @@ fn a_mock_can_be_injected() {
     use tickline::mock::MockClock;
     let mock = MockClock::new();
     let (clock, second) = (mock.clock(), mock.clock());
-    let (start, unix, stamp) = (clock.now(), clock.unix(), clock.ticks());
+    let (start, unix) = (clock.now(), clock.unix());
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let (clock, mock) = (clock.clone(), mock.clone());
@@ -346,8 +301,6 @@ fn a_mock_can_be_injected() {
     let (reading, unix_reading) = (clock.reading(), clock.unix_reading());
     assert_eq!((reading.earliest(), reading.at()), (start + four, start + four));
     assert_eq!((unix_reading.earliest(), unix_reading.at()), (unix + four, unix + four));
-    assert_eq!(clock.ticks_between_ns(stamp, clock.ticks()), 4_000_000_000);
-    assert_eq!(clock.ticks_to_ns(stamp), start.as_nanos());
     let anchor = clock.unix_anchor();
     assert_eq!((anchor.instant(), anchor.other()), (start + four, unix + four));
 
@@ -439,49 +392,6 @@ fn a_status_and_a_reading_are_json() {
     let json = serde_json::to_value(reading).unwrap();
     assert_eq!(json["at"], reading.at().as_nanos());
     assert_eq!(json["state"], status["state"]);
-}
-
-/// Stamps alone are enough calls for readers to keep the line.
-#[test]
-fn stamps_keep_the_line_alive() {
-    let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(5)).start().unwrap();
-    if until_fast(&clock).is_none() {
-        return;
-    }
-    let before = clock.status().events.get(Event::Publication);
-    let end = StdInstant::now() + Duration::from_millis(200);
-    while StdInstant::now() < end {
-        for _ in 0..100 {
-            std::hint::black_box(clock.ticks());
-        }
-    }
-    assert!(clock.status().events.get(Event::Publication) > before + 3, "{:?}", clock.status());
-}
-
-/// After a pause of the calls the clock is soon fast again, wherever in the window they go on.
-/// Symptom: the benches took the slow path for half a second after each pause.
-#[test]
-fn a_pause_does_not_leave_readers_in_the_slow_path() {
-    let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(200)).start().unwrap();
-    if until_fast(&clock).is_none() {
-        return;
-    }
-    // Where code runs so slowly that samples are wide, as under a sanitizer, the loop comes more
-    // often for good.
-    let start = StdInstant::now();
-    while clock.status().interval_ns < 200_000_000 && start.elapsed() < Duration::from_secs(5) {
-        std::hint::black_box(clock.now_ns());
-    }
-    for pause_ms in [230, 330, 430, 530] {
-        std::thread::sleep(Duration::from_millis(pause_ms));
-        let start = StdInstant::now();
-        while clock.ticks().to_bits() >> 63 != 0 {
-            assert!(
-                start.elapsed() < Duration::from_millis(100),
-                "still slow after a pause of {pause_ms} ms"
-            );
-        }
-    }
 }
 
 /// The last call wins when two threads enable and disable a clock at once: the clock ends as one or

@@ -11,9 +11,6 @@ use std::time::{Duration, Instant as StdInstant};
 use common::{skipped_as_too_slow, until_fast};
 use tickline::{Clock, Driver, State, Trust};
 
-/// The top bit of a stamp says that the OS clock made it.
-const OS_STAMP: u64 = 1 << 63;
-
 /// So many readings by the line are made.
 const READINGS: u32 = 1_000;
 
@@ -37,7 +34,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     }
     let until_fast_ms = start.elapsed().as_millis();
 
-    let (mut readings, mut by_line, mut inlined, mut outside, mut last_ns) = (0_u32, 0_u32, 0_u32, 0_u32, 0);
+    let (mut readings, mut by_line, mut outside, mut last_ns) = (0_u32, 0_u32, 0_u32, 0);
     let start = StdInstant::now();
     while by_line < READINGS {
         assert!(start.elapsed() < PATIENCE, "{by_line} readings by the line: {:?}", clock.status());
@@ -53,10 +50,6 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
         let now_ns = clock.now_ordered_ns();
         assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
         last_ns = now_ns;
-
-        let stamp = clock.ticks();
-        inlined += u32::from(stamp.to_bits() & OS_STAMP == 0);
-        assert!(clock.ticks_to_ns(stamp) <= clock.reading().latest().as_nanos(), "a stamp from the future");
     }
     // The bound is void for a moment if the host pauses this machine or somebody sets its clock.
     assert!(outside <= readings / 100, "{outside} of {readings} readings exclude the OS clock");
@@ -64,12 +57,11 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     let status = clock.status();
     writeln!(
         std::io::stderr(),
-        "control loop: {by_line} of {readings} readings by the line, {inlined} stamps by the inlined path, {outside} readings \
-         exclude the OS clock; {:?} Hz measured, {:?} Hz named; fast after {until_fast_ms} ms; counters {:?}",
+        "control loop: {by_line} of {readings} readings by the line, {outside} readings exclude the OS \
+         clock; {:?} Hz measured, {:?} Hz named; fast after {until_fast_ms} ms; counters {:?}",
         status.frequency_hz,
         status.nominal_hz,
         status.comparison,
     )
     .ok();
-    assert!(inlined > 0, "no stamp was taken by the inlined path");
 }

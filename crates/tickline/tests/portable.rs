@@ -17,10 +17,7 @@ fn a_program_measures_a_time() {
     std::thread::sleep(Duration::from_millis(2));
     assert!(start.elapsed() >= Duration::from_millis(1));
     assert!(Instant::now_ordered() >= start && Instant::recent() >= start);
-    let clock = Clock::global();
-    let stamp = clock.ticks();
-    assert!(clock.ticks_to_ns(stamp) >= start.as_nanos());
-    let reading = clock.reading();
+    let reading = Clock::global().reading();
     assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest());
 }
 

@@ -129,8 +129,6 @@ fn all_calls() -> Calls {
         "UnixTime": UnixTime::now();
         "reading": Clock::global().reading();
         "unix_reading": Clock::global().unix_reading();
-        "ticks": Clock::global().ticks();
-        "ticks_to_ns": Clock::global().ticks_to_ns(Clock::global().ticks());
         "status": Clock::global().status();
         "maintain": Clock::global().maintain();
         "disable": Clock::global().disable();

@@ -18,7 +18,7 @@ pub(crate) struct Mutant {
     pub(crate) rule: &'static str,
     /// What the mutated code does.
     pub(crate) does: &'static str,
-    /// The file, seen from [`SOURCES`].
+    /// The file, seen from its crate's `src` ([`crate_of`]).
     pub(crate) file: &'static str,
     /// What stands there, exactly once.
     pub(crate) text: &'static str,
@@ -26,8 +26,21 @@ pub(crate) struct Mutant {
     pub(crate) instead: &'static str,
 }
 
-/// Where the mutated files are, seen from the workspace's root.
-pub(crate) const SOURCES: &str = "crates/tickline-core/src";
+const CORE: &str = "tickline-core";
+const PAGE: &str = "tickline-page";
+
+/// The crates whose rules are taken out.
+pub(crate) const CRATES: [&str; 2] = [CORE, PAGE];
+
+/// The crate whose unit tests a mutant of `file` is for: that of the leases, or core.
+pub(crate) fn crate_of(file: &str) -> &'static str {
+    if file.starts_with("lease/") { PAGE } else { CORE }
+}
+
+/// A file of one of these crates, seen from the workspace's root.
+pub(crate) fn path_of(package: &str, file: &str) -> String {
+    format!("crates/{package}/src/{file}")
+}
 
 /// Where rules 5 and 13 are kept.
 pub(crate) const HIGH_WATER: &str = "shared/high_water.rs";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::table::{Mutant, SOURCES};
+use super::table::{Mutant, crate_of, path_of};
 
 /// The names of tests in which threads race contain one of these. They catch a mutant only by
 /// chance, so they do not count.
@@ -18,7 +18,7 @@ pub(crate) struct Tree {
     target: PathBuf,
 }
 
-/// The unit tests of tickline-core, built.
+/// The unit tests of a crate, built.
 #[derive(Debug)]
 pub(crate) struct Tests {
     program: PathBuf,
@@ -100,16 +100,17 @@ impl Tree {
     }
 
     fn path(&self, mutant: &Mutant) -> PathBuf {
-        self.root.join(SOURCES).join(mutant.file)
+        self.root.join(path_of(crate_of(mutant.file), mutant.file))
     }
 
-    /// Changes a file for good.
+    /// Changes a file of a crate for good.
     pub(crate) fn change(
         &self,
+        package: &str,
         file: &str,
         change: impl FnOnce(&str) -> Result<String, String>,
     ) -> Result<(), String> {
-        let path = self.root.join(SOURCES).join(file);
+        let path = self.root.join(path_of(package, file));
         write(&path, &change(&read(&path)?)?)
     }
 
@@ -141,26 +142,26 @@ impl Tree {
         result
     }
 
-    /// Builds the tests.
-    pub(crate) fn build(&self) -> Result<Tests, String> {
+    /// Builds the tests of a crate.
+    pub(crate) fn build(&self, package: &str) -> Result<Tests, String> {
         // Without debug information, which doubles the time of linking.
-        self.build_with(|cargo| {
+        self.build_with(package, |cargo| {
             cargo.arg("--target-dir").arg(&self.target).env("CARGO_PROFILE_TEST_DEBUG", "0");
         })
     }
 
-    /// Builds the models for loom, with the flags and the directory of the check in `ci.rs`, so
+    /// Builds a crate's models for loom, with the flags and the directory of the check in `ci.rs`, so
     /// that loom is not built again.
-    pub(crate) fn build_models(&self) -> Result<Tests, String> {
-        self.build_with(|cargo| {
+    pub(crate) fn build_models(&self, package: &str) -> Result<Tests, String> {
+        self.build_with(package, |cargo| {
             cargo.arg("--release").arg("--target-dir").arg(workspace().join("target/loom"));
             cargo.env("RUSTFLAGS", "--cfg loom");
         })
     }
 
-    fn build_with(&self, options: impl FnOnce(&mut Command)) -> Result<Tests, String> {
+    fn build_with(&self, package: &str, options: impl FnOnce(&mut Command)) -> Result<Tests, String> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["test", "-p", "tickline-core", "--lib", "--no-run", "--message-format=json"]);
+        cargo.args(["test", "-p", package, "--lib", "--no-run", "--message-format=json"]);
         options(&mut cargo);
         let output = cargo.current_dir(&self.root).output().map_err(|error| format!("cargo: {error}"))?;
         let messages = String::from_utf8_lossy(&output.stdout);

@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use super::table::orderings::{FILES, UNTOLD, WEAKENINGS, Weakening};
+use super::table::{CRATES, crate_of};
 use super::tree::{Tests, Tree};
 
 /// The word in the place of a rule's number.
@@ -21,13 +22,13 @@ pub(super) const RULE: &str = "ordering";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Most preemptions in an execution, for all models. Three find every weakening; without a
-/// weakening, `loom on core` allows more.
+/// weakening, the checks of `ci.rs` allow more.
 const PREEMPTIONS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
 /// Says which switch is on.
 const SWITCH: &str = "TICKLINE_WEAKENED";
 
-/// The only import point for atomics.
+/// A crate's only import point for atomics.
 const PRIMITIVE: &str = "primitive.rs";
 
 /// The code that is added to it in the copy, with the name of [`SWITCH`].
@@ -131,13 +132,15 @@ fn with_switches<'a>(
     Ok(switched)
 }
 
-/// Puts every weakening into the copy, behind its switch, and builds the models.
-fn build(tree: &Tree) -> Result<Tests, String> {
-    for file in FILES {
-        tree.change(file, |source| switched(source, file))?;
+/// Puts every weakening of a crate into the copy, behind its switch, and builds the models.
+fn build(tree: &Tree, package: &str) -> Result<Tests, String> {
+    for file in FILES.into_iter().filter(|file| crate_of(file) == package) {
+        tree.change(package, file, |source| switched(source, file))?;
     }
-    tree.change(PRIMITIVE, |source| Ok(format!("{source}{}", SWITCHES.replace("{SWITCH}", SWITCH))))?;
-    tree.build_models()
+    tree.change(package, PRIMITIVE, |source| {
+        Ok(format!("{source}{}", SWITCHES.replace("{SWITCH}", SWITCH)))
+    })?;
+    tree.build_models(package)
 }
 
 /// Turns on one switch after the other, and runs its model. How many weakenings survived.
@@ -146,8 +149,25 @@ pub(super) fn check(
     weakenings: &[(usize, &Weakening)],
     rows: &mut String,
 ) -> Result<usize, String> {
+    let mut survivors = 0;
+    for package in CRATES {
+        let of_crate: Vec<_> =
+            weakenings.iter().copied().filter(|(_, weakening)| crate_of(weakening.file) == package).collect();
+        if !of_crate.is_empty() {
+            survivors += check_crate(tree, package, &of_crate, rows)?;
+        }
+    }
+    Ok(survivors)
+}
+
+fn check_crate(
+    tree: &Tree,
+    package: &str,
+    weakenings: &[(usize, &Weakening)],
+    rows: &mut String,
+) -> Result<usize, String> {
     let start = Instant::now();
-    let models = build(tree)?;
+    let models = build(tree, package)?;
     let built_s = start.elapsed().as_secs_f64();
     let mut names: Vec<&str> = weakenings.iter().map(|(_, weakening)| weakening.model).collect();
     names.sort_unstable();
@@ -159,7 +179,7 @@ pub(super) fn check(
         return Err(format!("of the models {names:?} these are green without any mutation: {green:?}"));
     }
     println!(
-        "{} models, {built_s:.1} s to build and {:.1} s to run",
+        "{} models of {package}, {built_s:.1} s to build and {:.1} s to run",
         names.len(),
         without.took.as_secs_f64()
     );
@@ -209,12 +229,12 @@ above, or `Relaxed`.
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::SOURCES;
+    use super::super::table::path_of;
     use super::super::tree;
     use super::*;
 
     fn source(file: &str) -> String {
-        std::fs::read_to_string(tree::workspace().join(SOURCES).join(file)).unwrap()
+        std::fs::read_to_string(tree::workspace().join(path_of(crate_of(file), file))).unwrap()
     }
 
     #[test]

@@ -7,12 +7,8 @@ use super::markdown::{self, Cell, Row, count, head, head_of, line, short, time_n
 use super::stored::{Record, title};
 
 /// Groups of clocks, as the programs call them and as the table does.
-const GROUPS: [(&str, &str); 4] = [
-    ("counter", "bare instructions"),
-    ("time", "time in ns"),
-    ("ticks", "ticks, converted later"),
-    ("coarse", "coarse time"),
-];
+const GROUPS: [(&str, &str); 3] =
+    [("counter", "bare instructions"), ("time", "time in ns"), ("coarse", "coarse time")];
 
 /// The machines that the records were taken on, a line each.
 pub(super) fn machines_block(records: &[Record]) -> Result<String, String> {

@@ -391,7 +391,7 @@ fn the_maximum_drift_is_learnt_slowly_and_forgotten_at_once() {
 /// ahead.
 #[test]
 fn a_recovery_waits_for_a_near_high_water_mark_only() {
-    for (ahead_ns, waits) in [(8_000, true), (19_000, false)] {
+    for (ahead_ns, waits) in [(8_000, true), (40_000, false)] {
         let (machine, clock, mut control) = settled_clock();
         machine.suspend(1_000_000);
         let mut due_ns = 0;
@@ -467,7 +467,7 @@ fn a_late_renewal_does_not_swing() {
     let lead = clock.read(machine).expect("a line") - machine.truth_ns();
     assert!((29_000..31_000).contains(&lead), "{lead} ns");
     assert_eq!(control.maintain(clock, machine, machine).iteration, Iteration::Published);
-    machine.pass(clock.cell.snapshot().valid_ticks() - 5_000);
+    machine.pass(clock.cell.snapshot().valid_ticks() - 15_000);
     let reading = clock.read_slow(machine, machine);
     assert!(matches!(reading.source, crate::shared::Source::Line { .. }), "{reading:?}");
     let swung = reading.ns - machine.truth_ns();

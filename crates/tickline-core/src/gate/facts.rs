@@ -3,6 +3,7 @@
 
 use crate::compare::Comparison;
 use crate::sample::Resolutions;
+use crate::state::Support;
 
 /// Whose verdict about the counter counts.
 ///
@@ -262,6 +263,8 @@ pub struct Facts {
     pub assumed_invariant: bool,
     /// Whether the target has a counter.
     pub counter_present: bool,
+    /// What the processor offers for the state of a clock.
+    pub support: Support,
     /// Whether the process may read the counter.
     pub readable: bool,
     /// Whether the counter is invariant; `None` where the architecture demands it (ARM, RISC-V).
@@ -295,6 +298,7 @@ impl Facts {
         trust: Trust::Auto,
         assumed_invariant: false,
         counter_present: false,
+        support: Support::Missing,
         readable: false,
         invariant: Some(false),
         hypervisor: Hypervisor::Other,

@@ -2,8 +2,10 @@
 //! next.
 //!
 //! It decides nothing about the counter: [`judge`](super::judge) does. It orders concurrent
-//! threads, which switch the counter off and on, ask for another judgement, and judge. One word
-//! holds the state:
+//! threads, which switch the counter off and on, ask for another judgement, and judge. The holder
+//! of the clock's lock asks whether to judge ([`admit`](Keeper::admit)), judges, and hands its
+//! conclusion over ([`conclude`](Keeper::conclude)), which closes or opens the gate. One word holds
+//! the state:
 //!
 //! ```text
 //! 63                        3    2    1   0
@@ -27,7 +29,8 @@
 //!    published. If the word has changed, the exchange fails, and the judge closes the gate
 //!    again. So a change during a judgement has one of two effects. Either the exchange fails; or
 //!    the exchange came first, and the thread that made the change sees the open gate, and closes
-//!    it.
+//!    it. A judge who judges an open gate again ([`review`](Keeper::review)) closes it first, which
+//!    ends the line of the earlier judgement.
 //! 3. **A gate that is closed late is judged again.** A thread that is stopped between its change
 //!    and the closing of the gate may close a gate that has since been judged and opened. The
 //!    next iteration finds that, and has the gates judged again
@@ -84,8 +87,27 @@ pub enum Conclusion {
     Waiting(i64),
     /// A gate is closed until something asks for another judgement.
     Closed,
-    /// The facts could not be had now. Nothing changes; the next holder of the lock judges.
-    Later,
+}
+
+/// A judgement that has begun. It counts if nobody makes a change before its conclusion. A judge
+/// who can't judge now drops it, and the next holder of the clock's lock judges.
+#[derive(Debug)]
+pub struct Judgement {
+    /// The word when it began.
+    before: u64,
+    /// Whether it is about a gate that has been judged, and whose line may be in use.
+    is_review: bool,
+}
+
+/// Whether the holder of the clock's lock may run an iteration.
+#[derive(Debug)]
+pub enum Admission {
+    /// It may.
+    Granted,
+    /// It may if the conclusion of this judgement opens the gate.
+    After(Judgement),
+    /// It may not: a gate is closed.
+    Refused,
 }
 
 const STAGE_MASK: u64 = 3;
@@ -135,7 +157,7 @@ impl Keeper {
     /// How far the judgement has come.
     #[must_use]
     pub fn stage(&self) -> Stage {
-        // ORDERING: Acquire, pairs with the exchange in `admit`: a thread that sees a conclusion
+        // ORDERING: Acquire, pairs with the exchange in `conclude`: a thread that sees a conclusion
         // sees what the judge has stored before it.
         stage_of(self.word.load(Ordering::Acquire))
     }
@@ -169,26 +191,43 @@ impl Keeper {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// For the holder of the clock's lock: whether it may run an iteration. Judges first, if
+    /// For the holder of the clock's lock: whether it may run an iteration. It judges first if
     /// nobody has since the last change. `known`: whether the holder has the results of the last
     /// judgement.
-    pub fn admit(
-        &self,
-        gated: &impl Gated,
-        known: bool,
-        now_ns: impl FnOnce() -> i64,
-        judge: impl FnOnce() -> Conclusion,
-    ) -> bool {
+    pub fn admit(&self, known: bool, now_ns: impl FnOnce() -> i64) -> Admission {
+        let judgement = self.begin();
+        match stage_of(judgement.before) {
+            Stage::Open if known => return Admission::Granted,
+            Stage::New | Stage::Open => {}
+            Stage::Waiting if self.is_due_at(Stage::Waiting, now_ns()) => {}
+            Stage::Waiting | Stage::Closed | Stage::Disabled => return Admission::Refused,
+        }
+        Admission::After(judgement)
+    }
+
+    /// For the holder of the clock's lock, if facts have changed since the last judgement: another
+    /// one. `None` if nobody has judged since the last change, or the counter is switched off.
+    pub fn review(&self) -> Option<Judgement> {
+        let judgement = Judgement { is_review: true, ..self.begin() };
+        let is_judged = !matches!(stage_of(judgement.before), Stage::New | Stage::Disabled);
+        is_judged.then_some(judgement)
+    }
+
+    fn begin(&self) -> Judgement {
         // ORDERING: Acquire, pairs with the exchange in `turn`: the judge sees the settings for
         // which it was asked.
         let before = self.word.load(Ordering::Acquire);
-        match stage_of(before) {
-            Stage::Open if known => return true,
-            Stage::New | Stage::Open => {}
-            Stage::Waiting if self.is_due_at(Stage::Waiting, now_ns()) => {}
-            Stage::Waiting | Stage::Closed | Stage::Disabled => return false,
+        Judgement { before, is_review: false }
+    }
+
+    /// For the holder of the clock's lock: closes or opens the gate. Returns whether the holder
+    /// may run an iteration.
+    pub fn conclude(&self, judgement: Judgement, conclusion: Conclusion, gated: &impl Gated) -> bool {
+        let Judgement { before, is_review } = judgement;
+        if is_review {
+            gated.close();
         }
-        let stage = match judge() {
+        let stage = match conclusion {
             Conclusion::Open => {
                 gated.open();
                 OPEN
@@ -198,7 +237,6 @@ impl Keeper {
                 WAITING
             }
             Conclusion::Closed => CLOSED,
-            Conclusion::Later => return false,
         };
         let after = (before & !STAGE_MASK) | stage;
         // ORDERING: Release, pairs with the exchange in `turn`: a thread that changes the word
@@ -212,8 +250,7 @@ impl Keeper {
         admitted
     }
 
-    /// For the holder of the clock's lock, if an iteration that [`admit`](Self::admit) has
-    /// allowed finds the gate closed: has the gate judged again if nobody has asked for that.
+    /// For the holder of the clock's lock, if an iteration that it was admitted to finds the gate closed: has the gate judged again if nobody has asked for that.
     /// Returns whether there is something to judge.
     pub fn notice_closed(&self) -> bool {
         // ORDERING: Relaxed, only decides what the exchange expects.
@@ -247,11 +284,11 @@ impl Keeper {
     /// Changes the word.
     fn turn(&self, change: impl Fn(u64) -> u64) {
         // A guess: an exchange that fails returns the word. It is not preceded by a load, because
-        // loom would then not see that this exchange and the load in `admit` may come in either
+        // loom would then not see that this exchange and the load in `begin` may come in either
         // order.
         let mut word = NEW;
-        // ORDERING: Acquire, pairs with the exchange in `admit`: a gate that was opened before
-        // this is seen to be open, and is closed. Release, pairs with the load in `admit`: the
+        // ORDERING: Acquire, pairs with the exchange in `conclude`: a gate that was opened before
+        // this is seen to be open, and is closed. Release, pairs with the load in `begin`: the
         // next judge sees the settings that were changed before this.
         while let Err(found) =
             self.word.compare_exchange(word, change(word), Ordering::AcqRel, Ordering::Relaxed)

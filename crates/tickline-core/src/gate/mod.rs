@@ -44,6 +44,7 @@ mod tests;
 pub use facts::{Clocksource, Cost, Facts, Hypervisor, Switch, Trust};
 
 pub use crate::compare::{Comparison, Difference, Pair};
+use crate::state::Support;
 
 /// What a gate judges by.
 ///
@@ -57,7 +58,8 @@ pub use crate::compare::{Comparison, Difference, Pair};
 pub enum Gate {
     /// Nobody has switched the counter off.
     User,
-    /// The target has a counter that this crate reads.
+    /// The target has a counter that this crate reads, and the processor can swap the state of a
+    /// clock. Warns if it may split the load of a state.
     Exists,
     /// The process may read the counter.
     Readable,
@@ -130,6 +132,8 @@ pub enum Reason {
     SwitchedOff,
     /// The target has no counter that this crate reads.
     NoCounter,
+    /// The processor cannot swap 128 bits at once, which publishing a line takes.
+    NoAtomics,
     /// The process has been denied the counter (`PR_SET_TSC`).
     Denied,
     /// CPUID does not call the counter invariant.
@@ -154,12 +158,17 @@ pub enum Reason {
     Slow,
     /// The counter stood still while its cost was measured.
     Stuck,
+    /// The counter is so slow that no line of this target fits it
+    /// ([`SHIFT`](crate::counter::SHIFT)).
+    CounterTooSlow,
     /// Taking samples takes so long here that they are too old for a line once they are complete.
     SamplesStale,
     /// Nobody renewed the line, and its window has passed.
     WindowPassed,
     /// The measured frequency is not the one that the processor or the hypervisor names.
     Implausible,
+    /// The processor, or the emulator, may split a load of 128 bits, so lines serve a slower path.
+    SplitLoads,
 }
 
 impl Reason {
@@ -168,6 +177,7 @@ impl Reason {
         Self::Disabled,
         Self::SwitchedOff,
         Self::NoCounter,
+        Self::NoAtomics,
         Self::Denied,
         Self::NotInvariant,
         Self::KernelUndecided,
@@ -180,9 +190,11 @@ impl Reason {
         Self::Unsynchronised,
         Self::Slow,
         Self::Stuck,
+        Self::CounterTooSlow,
         Self::SamplesStale,
         Self::WindowPassed,
         Self::Implausible,
+        Self::SplitLoads,
     ];
 
     /// A stable name, in snake case.
@@ -192,6 +204,8 @@ impl Reason {
             Self::Disabled => "disabled",
             Self::SwitchedOff => "switched_off",
             Self::NoCounter => "no_counter",
+            Self::NoAtomics => "no_atomics",
+            Self::SplitLoads => "split_loads",
             Self::Denied => "denied",
             Self::NotInvariant => "not_invariant",
             Self::KernelUndecided => "kernel_undecided",
@@ -204,6 +218,7 @@ impl Reason {
             Self::Unsynchronised => "unsynchronised",
             Self::Slow => "slow",
             Self::Stuck => "stuck",
+            Self::CounterTooSlow => "counter_too_slow",
             Self::SamplesStale => "samples_stale",
             Self::WindowPassed => "window_passed",
             Self::Implausible => "implausible",
@@ -217,6 +232,10 @@ impl Reason {
             Self::Disabled => "the program called disable()",
             Self::SwitchedOff => "the environment variable TICKLINE is off",
             Self::NoCounter => "this target has no counter that tickline reads",
+            Self::NoAtomics => "the processor has no compare-and-swap of 128 bits (cmpxchg16b)",
+            Self::SplitLoads => {
+                "the processor or the emulator may split a load of 128 bits, so a reading takes a slower path"
+            }
             Self::Denied => "the process may not read the counter (prctl PR_SET_TSC)",
             Self::NotInvariant => "CPUID does not say that the counter runs at one rate in all power states",
             Self::KernelUndecided => "the kernel is still deciding whether it trusts the counter",
@@ -231,6 +250,7 @@ impl Reason {
             Self::Unsynchronised => "the counters of two CPUs differ",
             Self::Slow => "reading the counter takes longer than asking the OS",
             Self::Stuck => "the counter stands still",
+            Self::CounterTooSlow => "the counter ticks too slowly for the lines of this target",
             Self::SamplesStale => "sampling the OS clock takes too long here for the interval",
             Self::WindowPassed => "nobody renewed the line in time",
             Self::Implausible => "the measured frequency is not the one that the processor names",
@@ -454,8 +474,12 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
             Switch::Disabled => Some(Reason::Disabled),
             Switch::SwitchedOff => Some(Reason::SwitchedOff),
         },
-        Gate::Exists if facts.counter_present => None,
-        Gate::Exists => Some(Reason::NoCounter),
+        Gate::Exists => match (facts.counter_present, facts.support) {
+            (false, _) => Some(Reason::NoCounter),
+            (true, Support::Missing) => Some(Reason::NoAtomics),
+            (true, Support::Split) => return Verdict::warned(gate, Some(Reason::SplitLoads)),
+            (true, Support::Whole) => None,
+        },
         Gate::Readable if facts.readable => None,
         Gate::Readable => Some(Reason::Denied),
         Gate::Invariant => match facts.invariant {
@@ -484,6 +508,8 @@ pub enum Calibration {
     /// There is none: in iteration after iteration, the samples were too old when they were
     /// complete.
     Stale,
+    /// There is none: the counter is too slow for the target.
+    OutOfRange,
 }
 
 /// Judges [`Gate::Calibration`]. It is closed on a machine that is too slow to make a line;
@@ -495,6 +521,7 @@ pub const fn judge_calibration(calibration: Calibration) -> Verdict {
         Calibration::Pending | Calibration::Current => (None, None),
         Calibration::Passed => (None, Some(Reason::WindowPassed)),
         Calibration::Stale => (Some(Reason::SamplesStale), None),
+        Calibration::OutOfRange => (Some(Reason::CounterTooSlow), None),
     };
     Verdict { gate: Gate::Calibration, closed, warning }
 }

@@ -9,6 +9,7 @@ pub(super) fn healthy() -> Facts {
         trust: Trust::Auto,
         assumed_invariant: false,
         counter_present: true,
+        support: Support::Whole,
         readable: true,
         invariant: Some(true),
         hypervisor: Hypervisor::None,
@@ -46,10 +47,11 @@ fn a_healthy_machine_opens_every_gate() {
 #[test]
 fn each_fault_closes_its_gate_with_its_reason() {
     type Fault = fn(&mut Facts);
-    let cases: [(Reason, Fault); 15] = [
+    let cases: [(Reason, Fault); 16] = [
         (Reason::Disabled, |facts| facts.switch = Switch::Disabled),
         (Reason::SwitchedOff, |facts| facts.switch = Switch::SwitchedOff),
         (Reason::NoCounter, |facts| facts.counter_present = false),
+        (Reason::NoAtomics, |facts| facts.support = Support::Missing),
         (Reason::Denied, |facts| facts.readable = false),
         (Reason::NotInvariant, |facts| facts.invariant = Some(false)),
         (Reason::KernelUndecided, |facts| facts.clocksource = Clocksource::TscEarly),
@@ -79,7 +81,22 @@ fn each_fault_closes_its_gate_with_its_reason() {
         assert_eq!(reason(fault), Some(expected));
         assert_eq!(Reason::ALL[index], expected, "in the order of Reason::ALL");
     }
-    assert_eq!(Reason::ALL[cases.len()..], [Reason::SamplesStale, Reason::WindowPassed, Reason::Implausible]);
+    assert_eq!(
+        Reason::ALL[cases.len()..],
+        [
+            Reason::CounterTooSlow,
+            Reason::SamplesStale,
+            Reason::WindowPassed,
+            Reason::Implausible,
+            Reason::SplitLoads
+        ]
+    );
+}
+
+#[test]
+fn a_processor_that_may_split_loads_is_told() {
+    let verdict = judge(Gate::Exists, &Facts { support: Support::Split, ..healthy() });
+    assert_eq!((verdict.closed, verdict.warning), (None, Some(Reason::SplitLoads)));
 }
 
 #[test]
@@ -227,6 +244,7 @@ fn the_line_has_gates_of_its_own() {
     assert_eq!(calibration(Calibration::Pending), (None, None), "a new clock");
     assert_eq!(calibration(Calibration::Passed), (None, Some(Reason::WindowPassed)));
     assert_eq!(calibration(Calibration::Stale), (Some(Reason::SamplesStale), None));
+    assert_eq!(calibration(Calibration::OutOfRange), (Some(Reason::CounterTooSlow), None));
     let plausible = |nominal, measured| judge_plausible(nominal, measured).warning;
     assert_eq!(plausible(Some(2_600_000_000), Some(2_596_120_000)), None, "1,500 ppm: rounded to 100 MHz");
     assert_eq!(plausible(Some(2_600_000_000), Some(2_400_000_000)), Some(Reason::Implausible));

@@ -10,7 +10,7 @@ use super::order::without_line;
 use super::{Clock, Seen, Time, View, check, made, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
-use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
+use crate::gate::keeper::{Admission, Conclusion, Gated, Keeper, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
 use crate::state::Phase;
@@ -68,7 +68,12 @@ impl Scene {
     /// The holder of the clock's lock. `None`: it is not admitted.
     fn serve(&self, control: &mut Control) -> Option<Iteration> {
         let line = self.line();
-        if !self.keeper.admit(&line, true, || 0, || self.judge()) {
+        let admitted = match self.keeper.admit(true, || 0) {
+            Admission::Granted => true,
+            Admission::After(judgement) => self.keeper.conclude(judgement, self.judge(), &line),
+            Admission::Refused => false,
+        };
+        if !admitted {
             return None;
         }
         let iteration = control.maintain(&self.clock, &line.view, &line.view).iteration;
@@ -152,6 +157,31 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
     });
 }
 
+/// When `disable()` has returned no reading uses the counter, though an open gate was just being
+/// judged again, because facts had changed.
+#[test]
+fn a_counter_is_switched_off_under_a_review() {
+    check(Some(3), &["reviewed", "overtaken", "not judged"], |seen| {
+        let (scene, mut control) = Scene::new();
+        scene.serve(&mut control).expect("nobody else is here");
+        let switch = spawn(&scene, |scene| {
+            scene.keeper.disable(&scene.line());
+            scene.is_not_read(i64::MIN);
+        });
+        let reviewed =
+            scene.keeper.review().map(|review| scene.keeper.conclude(review, scene.judge(), &scene.line()));
+        seen.note(match reviewed {
+            Some(true) => "reviewed",
+            Some(false) => "overtaken",
+            None => "not judged",
+        });
+        scene.serve(&mut control);
+        switch.join().unwrap();
+        scene.settle(&mut control, seen);
+        assert_eq!(scene.keeper.stage(), Stage::Disabled);
+    });
+}
+
 /// A policy that closes a gate takes effect even if the gate was just being judged by the last
 /// policy.
 #[test]
@@ -207,12 +237,10 @@ fn a_conclusion_is_published_after_its_reasons() {
                 assert_eq!(noted.load(Ordering::Relaxed), 1);
             })
         };
-        let judge = || {
-            // ORDERING: Relaxed, ordered by the conclusion.
-            noted.store(1, Ordering::Relaxed);
-            Conclusion::Open
-        };
-        assert!(keeper.admit(&NoLine, true, || 0, judge));
+        let Admission::After(judgement) = keeper.admit(true, || 0) else { panic!("nobody has judged") };
+        // ORDERING: Relaxed, ordered by the conclusion.
+        noted.store(1, Ordering::Relaxed);
+        assert!(keeper.conclude(judgement, Conclusion::Open, &NoLine));
         asker.join().unwrap();
     });
 }

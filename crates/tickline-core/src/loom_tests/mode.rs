@@ -13,7 +13,7 @@ use super::order::without_line;
 use super::{Clock, Seen, Time, check, made, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
-use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
+use crate::gate::keeper::{Admission, Conclusion, Gated, Keeper, Stage};
 use crate::per_cpu::mode::Mode;
 use crate::try_lock::TryLock;
 
@@ -121,10 +121,12 @@ impl Scene {
         // SAFETY: one process, one token.
         let mut control = unsafe { self.control.try_lock(7) }?;
         let lines = self.lines();
-        if !self.keeper.admit(&lines, true, || 0, || Conclusion::Open) {
-            return None;
-        }
-        action(&mut control, &lines)
+        let admitted = match self.keeper.admit(true, || 0) {
+            Admission::Granted => true,
+            Admission::After(judgement) => self.keeper.conclude(judgement, Conclusion::Open, &lines),
+            Admission::Refused => false,
+        };
+        if admitted { action(&mut control, &lines) } else { None }
     }
 
     /// A reader that drives the clock: publishes a common line, if that is the mode.
@@ -145,7 +147,9 @@ impl Scene {
 
     /// The clock's thread: opens the CPUs' lines.
     fn open_table(&self) -> Option<()> {
-        self.mode.enter(&self.keeper, &self.lines());
+        if self.mode.enter() {
+            self.keeper.judge_again(&self.lines());
+        }
         self.admitted(|_, _| {
             if !self.mode.open() {
                 self.keeper.notice_closed();
@@ -195,7 +199,8 @@ fn the_mode_is_given_up_under_a_reader() {
         scene.open_table().expect("nobody else is here");
         let noted = seen.clone();
         let reader = spawn(&scene, move |scene| note(&noted, "published", scene.serve().is_some()));
-        scene.mode.leave(&scene.keeper, &scene.lines());
+        assert!(scene.mode.leave());
+        scene.keeper.judge_again(&scene.lines());
         reader.join().unwrap();
         assert!(!scene.serves().1);
         scene.time.pass(13_000);

@@ -12,8 +12,8 @@
 //!
 //! Two flags would not do: a gate may close between two loads, or between two stores.
 //!
-//! The switch from one mode to the other is a change that asks for a judgement
-//! ([`Keeper::judge_again`]), for two reasons. The gate that compares the counters depends on the
+//! Whoever switches from one mode to the other asks for a judgement
+//! (`Keeper::judge_again`), for two reasons. The gate that compares the counters depends on the
 //! mode. And no common line may be left. While the mode is in force nobody begins to publish one.
 //! But a reader may be in the middle of an iteration; closing the gate ends the line that it
 //! publishes.
@@ -21,7 +21,6 @@
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use crate::gate::keeper::{Gated, Keeper};
 use crate::primitive::{AtomicPtr, AtomicU64, Ordering};
 
 /// See the [module](self). `T` is the table.
@@ -121,24 +120,28 @@ impl<T> Mode<T> {
         self.in_force.load(Ordering::Relaxed) != 0
     }
 
-    /// Enters the mode: no common line is published from now on, and the present one ends. For
-    /// the clock's thread.
-    pub fn enter(&self, keeper: &Keeper, gated: &impl Gated) {
-        if !self.is_in_force() {
-            // ORDERING: Relaxed, as in `is_in_force`.
-            self.in_force.store(1, Ordering::Relaxed);
-            keeper.judge_again(gated);
-        }
+    /// Enters the mode: no common line is published from now on, and the caller ends the present
+    /// one by asking for a judgement if this returns `true`. For the clock's thread.
+    #[must_use = "the gates are to be judged again"]
+    pub fn enter(&self) -> bool {
+        self.turn(1)
     }
 
-    /// Leaves the mode: the table is closed, as by a gate, and stays closed. For the clock's
-    /// thread, or while there is none.
-    pub fn leave(&self, keeper: &Keeper, gated: &impl Gated) {
-        if self.is_in_force() {
+    /// Leaves the mode: the caller closes the table by asking for a judgement if this returns
+    /// `true`, and it stays closed. For the clock's thread, or while there is none.
+    #[must_use = "the gates are to be judged again"]
+    pub fn leave(&self) -> bool {
+        self.turn(0)
+    }
+
+    /// Whether the mode was another one.
+    fn turn(&self, in_force: u64) -> bool {
+        let is_other = self.is_in_force() != (in_force != 0);
+        if is_other {
             // ORDERING: Relaxed, as in `is_in_force`.
-            self.in_force.store(0, Ordering::Relaxed);
-            keeper.judge_again(gated);
+            self.in_force.store(in_force, Ordering::Relaxed);
         }
+        is_other
     }
 
     /// Lets readers use the table. For the clock's thread, after it was admitted. Returns whether
@@ -162,7 +165,7 @@ impl<T> Mode<T> {
     }
 
     /// No reading that begins after this uses the table, until [`ungate`](Self::ungate). For
-    /// [`Gated::close`].
+    /// whoever closes the gate.
     pub fn gate(&self) {
         // ORDERING: Relaxed: an earlier `open` comes before this in the pointer's modification
         // order, and the keeper's word orders this with a judge's `ungate`. A swap, because loom
@@ -170,7 +173,7 @@ impl<T> Mode<T> {
         self.open.swap(Self::GATED, Ordering::Relaxed);
     }
 
-    /// Lets the table be opened again. For [`Gated::open`].
+    /// Lets the table be opened again. For a judge.
     pub fn ungate(&self) {
         // ORDERING: Relaxed, as in `gate`. A failure is no gate.
         self.open.compare_exchange(Self::GATED, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).ok();
@@ -192,35 +195,14 @@ impl<T> Mode<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::keeper::{Conclusion, Stage};
-
-    struct Gate<'a>(&'a Mode<u64>);
-
-    impl Gated for Gate<'_> {
-        fn close(&self) {
-            self.0.gate();
-        }
-        fn open(&self) {
-            self.0.ungate();
-        }
-    }
-
-    fn admitted(keeper: &Keeper, mode: &Mode<u64>) -> bool {
-        keeper.admit(&Gate(mode), true, || 0, || Conclusion::Open)
-    }
 
     #[test]
-    fn a_table_is_opened_once_the_gates_are_judged_and_closed_with_them() {
+    fn a_table_is_opened_behind_an_open_gate_and_closed_with_it() {
         let (mut table, mut second) = (7_u64, 8_u64);
         let mut mode = Mode::new();
         {
-            let (mode, keeper) = (&mode, Keeper::new());
-            assert!(admitted(&keeper, mode));
-            mode.enter(&keeper, &Gate(mode));
-            assert_eq!(keeper.stage(), Stage::New, "what was judged was the other mode");
-            assert!(admitted(&keeper, mode));
-            mode.enter(&keeper, &Gate(mode));
-            assert_eq!(keeper.stage(), Stage::Open, "it is in force");
+            let mode = &mode;
+            assert!(mode.enter() && !mode.enter() && mode.is_in_force());
             assert!(!mode.open() && mode.open_table().is_none(), "there is none");
             // SAFETY: `table` outlives `mode`, and is not touched meanwhile.
             unsafe { mode.lend(NonNull::from(&mut table)) }.unwrap();
@@ -231,18 +213,13 @@ mod tests {
             mode.close();
             assert_eq!(mode.open_table(), None);
             assert!(mode.open());
-            keeper.disable(&Gate(mode));
+            mode.gate();
             assert_eq!(mode.open_table(), None);
             mode.close();
-            assert!(!mode.open() && !admitted(&keeper, mode) && !mode.open(), "behind the gate");
-            keeper.enable();
-            assert!(!mode.open(), "not before it is judged");
-            assert!(admitted(&keeper, mode) && mode.open() && mode.is_in_force());
-            mode.leave(&keeper, &Gate(mode));
-            assert_eq!((mode.open_table(), mode.is_in_force()), (None, false));
-            assert_eq!(keeper.stage(), Stage::New, "what was judged was the other mode");
-            mode.leave(&keeper, &Gate(mode));
-            assert!(admitted(&keeper, mode));
+            assert!(!mode.open(), "behind the gate");
+            mode.ungate();
+            assert!(mode.open_table().is_none() && mode.open());
+            assert!(mode.leave() && !mode.leave() && !mode.is_in_force());
         }
         assert_eq!(mode.take_back(), Some(NonNull::from(&mut table)));
         assert_eq!((mode.take_back(), mode.table()), (None, None));

@@ -16,7 +16,7 @@ use super::{Event, Shared};
 use crate::cell::{Bounds, Snapshot, SlotView, StateCell};
 use crate::counter::Counter;
 use crate::sample::Reference;
-use crate::state::{Phase, State};
+use crate::state::{Phase, State, Support, support};
 
 /// How long a reader waits while a line is being replaced before it helps, ns. A writer that is
 /// not preempted needs some 60 ns.
@@ -118,10 +118,28 @@ impl<S: StateCell> Shared<S> {
     }
 
     #[inline]
-    pub(crate) fn read_bounds_at(&self, ticks: impl FnOnce() -> Option<u64>) -> Option<LineReading> {
+    pub(crate) fn read_bounds_at(&self, ticks: impl Fn() -> Option<u64>) -> Option<LineReading> {
         let bounds = |state: State, slot: SlotView<'_>| slot.bounds(state.b);
-        let (state, ticks, bounds) = self.read_with(State::is_inlined, ticks, bounds)?;
-        Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
+        match self.read_with(State::is_inlined, &ticks, bounds) {
+            Some((state, ticks, bounds)) => {
+                Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
+            }
+            None => self.read_bounds_whole(ticks),
+        }
+    }
+
+    /// The same where a load of the state may be split.
+    #[cold]
+    fn read_bounds_whole(&self, ticks: impl Fn() -> Option<u64>) -> Option<LineReading> {
+        if support() != Support::Split {
+            return None;
+        }
+        let line = self.cell.snapshot();
+        let bounds = self.cell.slot(line.state.slot()).bounds(line.state.b);
+        let ticks = line.state.is_published().then(ticks)??;
+        let is_in_window = ticks.wrapping_sub(line.start_ticks) < line.window_ticks;
+        let is_current = is_in_window && self.cell.is_still_whole(line.state);
+        is_current.then(|| LineReading { ticks, ns: line.at(ticks), bounds })
     }
 
     /// A line that `serves`, the ticks at which it was current, and what `take` found in its slot.

@@ -261,6 +261,12 @@ impl State {
         self.m & INLINED_UNIX != 0
     }
 
+    /// Whether this published line serves Unix time.
+    #[must_use]
+    pub const fn serves_unix(self) -> bool {
+        self.m & NO_UNIX == 0
+    }
+
     /// Whether a gate is closed, so that the clock has no line.
     #[must_use]
     pub const fn is_gate_closed(self) -> bool {
@@ -335,6 +341,12 @@ impl State {
     #[must_use]
     pub const fn with_b(self, b: i64) -> Self {
         Self { m: self.m, b }
+    }
+
+    /// The line at tick 0, ns; without a line, the high-water mark.
+    #[must_use]
+    pub const fn b(self) -> i64 {
+        self.b
     }
 
     /// Without a line: the high-water mark, ns, which no reading may be below.

@@ -3,8 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tickline_core::unstable::lease::Lost;
-
+use crate::lease::Lost;
 use crate::{ClaimError, FileRefusal, Machine, Refusal};
 
 /// Why a page's file is not opened, made or written to. The text names the file, the value that is

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use tickline_core::unstable::lease::{LeaseMemory, LeasePhase};
 
 use super::error::PageError;
 use super::mapping::{Mapping, Place};
 use super::snapshot::Snapshot;
+use crate::lease::{LeaseMemory, LeasePhase};
 use crate::{Attached, Counter, Machine, Page};
 
 /// A page's file that this process trusts, mapped read-only; unmapped when dropped.

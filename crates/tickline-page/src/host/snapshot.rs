@@ -1,9 +1,7 @@
 //! What a page serves, for people.
 
-use tickline_core::unstable::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase, UNIX_BY_OS};
-use tickline_core::unstable::units::{fixed_to_ns_floor, ticks_between};
-
 use crate::Counter;
+use crate::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase, UNIX_BY_OS, is_before};
 
 /// Tries to see one word and its slots unchanged. Words change a few times a second.
 const TRIES: u32 = 64;
@@ -69,10 +67,9 @@ impl Snapshot {
                 let first = LeaseLine::load(memory, word.first());
                 let last = word.second().map_or(first, |slot| LeaseLine::load(memory, slot));
                 let ticks = counter.now_ordered();
-                let is_first = ticks_between(first.end_ticks, ticks) < 0;
+                let is_first = is_before(ticks, first.end_ticks);
                 let current = if is_first { first } else { last };
-                let ns =
-                    |from: u64, to: u64| fixed_to_ns_floor(current.line.slope.over(ticks_between(from, to)));
+                let ns = |from: u64, to: u64| current.line.slope.ns_between_floor(from, to);
                 let (age_ns, left_ns) = (ns(current.line.start_ticks, ticks), ns(ticks, last.end_ticks));
                 let has_unix = current.unix.offset_ns != UNIX_BY_OS;
                 Self {

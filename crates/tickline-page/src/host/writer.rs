@@ -10,16 +10,14 @@ use super::lock::Lock;
 use super::mapping::{Place, WritableMapping};
 use super::restartable;
 use crate::layout::PAGE_BYTES;
+use crate::lease::{Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, Swapped};
 use crate::{ClaimError, Counter, Header, Machine, WritablePage};
-use tickline_core::unstable::lease::{
-    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, Swapped,
-};
 
 /// All may read the page, and its owner may write to it.
 const PAGE_MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// A page's file, locked by this process and mapped for writing. It is memory for a
-/// [`Writer`](tickline_core::unstable::lease::Writer). Dropping it gives up the lock; the file
+/// [`Writer`](crate::lease::Writer). Dropping it gives up the lock; the file
 /// stays, with what it says.
 ///
 /// The process must not fork while it has this: the child would hold the lock, too.
@@ -76,7 +74,7 @@ impl PageWriter {
         &self.path
     }
 
-    /// The error of a [`Writer`](tickline_core::unstable::lease::Writer) that finds the page
+    /// The error of a [`Writer`](crate::lease::Writer) that finds the page
     /// changed.
     #[must_use]
     pub fn lost(&self) -> PageError {

@@ -7,11 +7,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::ptr;
 
-use tickline_core::unstable::lease::{
-    Config, Did, Estimate, LeaseLine, LeaseMemory as _, LeaseStore as _, OsClock, Writer,
+use tickline_page::lease::{
+    Config, Did, Estimate, LeaseLine, LeaseMemory as _, LeaseStore as _, Line, Slope, Writer,
 };
-use tickline_core::unstable::line::{Line, Slope};
-use tickline_page::{Counter as _, HardwareCounter, Header, Machine, PAGE_BYTES, WritablePage};
+use tickline_page::{Counter as _, HardwareCounter, Header, Machine, OsClock, PAGE_BYTES, WritablePage};
 
 pub(crate) const AHEAD_NS: i64 = 5_000_000;
 

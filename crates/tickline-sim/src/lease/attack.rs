@@ -1,7 +1,7 @@
 //! A machine with leases of the real length, attacked by chance.
 
 use corosensei::CoroutineResult;
-use tickline_core::unstable::lease::{Closing, Config, PrivateFloor};
+use tickline_page::lease::{Closing, Config, PrivateFloor};
 
 use super::{ACTORS, Pending, Script, Seen, Stops, WRITER, World, kill};
 

@@ -20,7 +20,7 @@
 use std::collections::HashSet;
 
 use corosensei::CoroutineResult;
-use tickline_core::unstable::lease::{Config, LeaseMemory};
+use tickline_page::lease::{Config, LeaseMemory};
 
 use super::{Pending, Script, Seen, Stops, WRITER, World, add, kill};
 

@@ -2,7 +2,7 @@
 //! the inlined path of every reading comes here.
 
 use tickline_core::control::{Config, Renewal};
-use tickline_core::shared::{Kind, LineReading, Ordered, Plain, Source, Unix, WithBounds};
+use tickline_core::shared::{LineReading, Source};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::per_cpu::Table;
@@ -19,13 +19,13 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn now_by_cpu(&self) -> u64 {
-        self.read_by_cpu::<Plain>()
+        self.read_by_cpu(Table::read)
     }
 
     #[cold]
     #[inline(never)]
     pub(super) fn now_ordered_by_cpu(&self) -> u64 {
-        self.read_by_cpu::<Ordered>()
+        self.read_by_cpu(Table::read_ordered)
     }
 
     #[cold]
@@ -36,17 +36,17 @@ impl Engine {
             return saturating_unsigned(page.unix_ns());
         }
         let table = self.per_cpu_table().filter(|_| !self.unix_by_os());
-        table.and_then(Table::read::<Unix>).map_or_else(|| self.unix_slow(), to_unsigned)
+        table.and_then(Table::read_unix).map_or_else(|| self.unix_slow(), to_unsigned)
     }
 
     /// The monotonic time: by this CPU's line, or else by the slow path.
-    fn read_by_cpu<K: Kind<Reading = i64>>(&self) -> u64 {
+    fn read_by_cpu(&self, read: impl FnOnce(&Table) -> Option<i64>) -> u64 {
         #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.page {
             return saturating_unsigned(page.monotonic_ns());
         }
         match self.per_cpu_table() {
-            Some(table) => match read_table::<K>(table) {
+            Some(table) => match read(table) {
                 Some(ns) => to_unsigned(ns),
                 None => self.now_by_cpu_slow(table),
             },
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {
-        self.per_cpu_table().and_then(Table::read::<WithBounds>)
+        self.per_cpu_table().and_then(Table::read_bounds)
     }
 
     #[cold]
@@ -76,8 +76,10 @@ impl Engine {
         let Some(table) = self.per_cpu.made() else {
             return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };
-        self.per_cpu.enter(&self.keeper, self);
-        let driven = self.lock_judged(Renewal::Ahead)?;
+        if self.per_cpu.enter() {
+            self.judge_again();
+        }
+        let driven = self.lock_judged()?;
         let config = *driven.control.config();
         if !self.per_cpu.open() {
             self.keeper.notice_closed();
@@ -88,12 +90,8 @@ impl Engine {
 
     /// No line for each CPU from now on. No thread may be in a pass.
     pub(crate) fn leave_per_cpu(&self) {
-        self.per_cpu.leave(&self.keeper, self);
+        if self.per_cpu.leave() {
+            self.judge_again();
+        }
     }
-}
-
-/// A call of its own: what it takes of the stack is free again before the slow path.
-#[inline(never)]
-fn read_table<K: Kind<Reading = i64>>(table: &Table) -> Option<i64> {
-    table.read::<K>()
 }

@@ -1,9 +1,20 @@
 //! The gates of a clock: when the clock collects the facts, what a verdict does to its line, and
 //! when it judges again. The rules are in `tickline_core::gate`.
+//!
+//! A judgement goes one way, under the clock's lock:
+//!
+//! ```text
+//! keeper: judge? -> collector: facts -> core: verdicts -> keeper: conclusion -> gate of the lines
+//! ```
+//!
+//! A reader judges in a signal handler, on what is left of a stack of 8 KiB. That has its price
+//! here, in `engine.rs` and in the collector: steps are functions that are not inlined, so that the
+//! frame of one is gone before the next; large buffers lie under the lock; and a reader
+//! [prepares](Engine::is_prepared) the facts in stages, one a call.
 
 use core::sync::atomic::Ordering;
 
-use tickline_core::control::{Config, Renewal};
+use tickline_core::control::Config;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Comparison;
 use tickline_core::gate::{
@@ -11,22 +22,33 @@ use tickline_core::gate::{
     judge_plausible, unix_by_os,
 };
 use tickline_core::sample::Reference;
+use tickline_core::shared::Shared;
+use tickline_core::try_lock::LockGuard;
 use tickline_core::unstable::cell::StateCell;
 use tickline_core::unstable::discipline::DISRUPTED_NS;
-use tickline_core::unstable::keeper::{Conclusion, Gated, Stage};
+use tickline_core::unstable::keeper::{Admission, Conclusion, Gated, Judgement, Stage};
 use tickline_core::unstable::units::signed;
-use tickline_core::unstable::word::Phase;
+use tickline_core::unstable::state::Phase;
 
-use super::{Driven, Engine};
+use super::{Driven, Engine, UNSETTLED};
 use crate::options::{Policy, Probes};
-use crate::per_cpu::Table;
+use crate::per_cpu::{Mode, Table};
 use crate::status::State;
-use crate::sys::reference::{HAS_CLOCK, OsClock, step_ns};
+use crate::sys::reference::{Followed, HAS_CLOCK, OsClock, step_ns};
 use crate::sys::{self, COUNTER};
 use crate::trust::{compare, facts};
 
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
+
+/// What a judgement has found.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    /// The first closed gate's reason.
+    closed: Option<Reason>,
+    /// Why the OS serves Unix time.
+    unix: Option<Reason>,
+}
 
 impl Engine {
     /// Judges by `policy` from now on.
@@ -40,7 +62,11 @@ impl Engine {
 
     /// Ends the present line. The gates are judged again before the next one.
     pub(crate) fn judge_again(&self) {
-        self.keeper.judge_again(self);
+        self.keeper.judge_again(&self.lines());
+    }
+
+    fn lines(&self) -> Lines<'_> {
+        Lines { common: &self.shared, per_cpu: &self.per_cpu, reference: self.followed() }
     }
 
     /// The clock's own facts, and how often the comparison in them has changed.
@@ -75,7 +101,7 @@ impl Engine {
     /// Whether a reader may go on to an iteration: the gates are judged, or the facts for it are
     /// there. Collecting takes too long for one call, so each call does one stage of it.
     pub(super) fn is_prepared(&self) -> bool {
-        if self.is_judged() && !self.is_closed() {
+        if self.keeper.stage() == Stage::Open {
             return true;
         }
         let Some(mut collector) = self.collector() else { return false };
@@ -87,74 +113,84 @@ impl Engine {
         self.probes() == Probes::Full && self.seen.wants_comparison()
     }
 
+    /// The clock's lock, with the gates judged and a control loop; `None` if another thread has
+    /// it, or a gate is closed.
+    pub(super) fn lock_judged(&self) -> Option<LockGuard<'_, Driven>> {
+        let mut driven = self.lock()?;
+        let admitted = match self.keeper.admit(driven.is_begun, || OsClock.monotonic_ns()) {
+            Admission::Granted => true,
+            Admission::After(judgement) => self.judge(&mut driven, judgement),
+            Admission::Refused => false,
+        };
+        admitted.then_some(driven)
+    }
+
+    /// Judges the gates. Returns whether all are open. Without the facts nothing changes, and the
+    /// next holder of the lock judges.
+    #[inline(never)]
+    fn judge(&self, driven: &mut Driven, judgement: Judgement) -> bool {
+        let Some(facts) = self.facts() else { return false };
+        let found = self.record_all(&facts);
+        self.conclude(&facts, found, driven, judgement)
+    }
+
     /// Whether facts have changed since the gates were judged: the kernel's clocksource, whether
-    /// the kernel would accept the counter, or the comparison of the counters. If so, the gates are
-    /// judged again before the next line, and `true` says that this should be now. A driver calls
-    /// this once in an interval. It takes some 10 us. With minimal probes it does nothing.
+    /// the kernel would accept the counter, or the comparison of the counters. If so, this judges
+    /// them again. If the present line can't go on then, it ends, and `true` says that the next
+    /// iteration should be now. A driver calls this once in an interval. It takes some 10 us. With
+    /// minimal probes it does nothing.
     pub(crate) fn watch(&self) -> bool {
-        if self.probes() == Probes::Minimal {
+        if self.probes() == Probes::Minimal || !self.is_judged() || self.is_disabled() {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
-        if !self.is_judged() || self.is_disabled() || self.seen.is_current() {
+        if self.seen.is_current() {
             return false;
         }
-        let Some(control) = self.lock() else { return false };
-        let before = self.seen.clocksource();
+        let Some(mut driven) = self.lock() else { return false };
+        let Some(judgement) = self.keeper.review() else { return false };
+        let before = (self.keeper.stage(), self.reason_of(Gate::UnixCost), self.seen.clocksource());
         let Some(facts) = self.facts() else { return false };
-        let verdicts = judge_all(&facts);
-        let open = self.keeper.stage() == Stage::Open;
-        let same_unix = unix_by_os(&verdicts) == self.reason_of(Gate::UnixCost);
-        if open && first_closed(&verdicts).is_none() && same_unix && before == self.seen.clocksource() {
-            verdicts.iter().for_each(|verdict| self.record(*verdict));
+        let found = self.record_all(&facts);
+        if found.closed.is_none() && before == (Stage::Open, found.unix, self.seen.clocksource()) {
             return false;
         }
-        drop(control);
-        self.judge_again();
+        self.conclude(&facts, found, &mut driven, judgement);
         true
     }
 
-    /// Collects the facts and judges the gates. If all are open, the control loop begins anew.
+    /// Judges the facts, and records the verdicts.
     #[inline(never)]
-    pub(super) fn judge(&self, driven: &mut Driven, renewal: Renewal) -> Conclusion {
-        match self.facts() {
-            Some(facts) => self.judge_by(&facts, driven, renewal),
-            None => Conclusion::Later,
-        }
+    fn record_all(&self, facts: &Facts) -> Found {
+        let verdicts = judge_all(facts);
+        verdicts.iter().for_each(|verdict| self.record(*verdict));
+        Found { closed: first_closed(&verdicts), unix: unix_by_os(&verdicts) }
     }
 
-    /// Not a part of [`judge`](Self::judge), whose frame the collection of facts has above it.
+    /// Puts what was found into force. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn judge_by(&self, facts: &Facts, driven: &mut Driven, renewal: Renewal) -> Conclusion {
-        driven.is_begun = false;
-        let (closed, unix_by_os) = self.record_all(facts);
-        match closed {
-            None => {}
+    fn conclude(&self, facts: &Facts, found: Found, driven: &mut Driven, judgement: Judgement) -> bool {
+        driven.is_begun = found.closed.is_none();
+        let conclusion = match found.closed {
+            None => {
+                let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
+                let mut resolutions =
+                    facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
+                resolutions.reference_ns = resolutions.reference_ns.max(step_ns());
+                driven.control.begin_anew(Config { resolutions, ..UNSETTLED });
+                if found.unix.is_some() {
+                    driven.control.leave_unix_to_the_os();
+                }
+                Conclusion::Open
+            }
             // The kernel decides about the counter within seconds of boot. No other reason goes
             // away by itself.
             Some(Reason::KernelUndecided) => {
-                let interval_ns = signed(self.interval_ns());
-                return Conclusion::Waiting(OsClock.monotonic_ns().saturating_add(interval_ns));
+                Conclusion::Waiting(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())))
             }
-            Some(_) => return Conclusion::Closed,
-        }
-        let mut resolutions =
-            facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, facts.resolution_ticks.unwrap_or(0));
-        resolutions.reference_ns = resolutions.reference_ns.max(step_ns());
-        driven.control.begin_anew(Config { interval_ns: self.interval_ns(), resolutions, renewal });
-        if unix_by_os {
-            driven.control.leave_unix_to_the_os();
-        }
-        driven.is_begun = true;
-        Conclusion::Open
-    }
-
-    /// Judges the facts. Returns the first closed gate's reason, and whether Unix time is the OS's.
-    #[inline(never)]
-    fn record_all(&self, facts: &Facts) -> (Option<Reason>, bool) {
-        let verdicts = judge_all(facts);
-        verdicts.iter().for_each(|verdict| self.record(*verdict));
-        (first_closed(&verdicts), unix_by_os(&verdicts).is_some())
+            Some(_) => Conclusion::Closed,
+        };
+        self.keeper.conclude(judgement, conclusion, &self.lines())
     }
 
     fn record(&self, verdict: Verdict) {
@@ -196,14 +232,15 @@ impl Engine {
             // The process that serves it has judged the others.
             return Verdicts::by(|gate| Verdict::closed(gate, page.reason().filter(|_| gate == Gate::User)));
         }
-        let word = self.shared.cell.word();
+        let state = self.shared.cell.load_whole();
         let table = self.per_cpu_table();
         let has_line =
-            word.is_gate_closed() || word.phase() != Phase::NoLine || table.is_some_and(Table::is_published);
+            state.is_gate_closed() || state.phase() != Phase::NoLine || table.is_some_and(Table::is_published);
         let gauges = table.and_then(Table::unit_here).map_or(&self.shared.gauges, |unit| &unit.gauges);
         let measured_hz = gauges.frequency_hz();
         let calibration = match (has_line, measured_hz) {
             (true, _) => Calibration::Current,
+            (false, _) if gauges.is_out_of_range() => Calibration::OutOfRange,
             (false, _) if gauges.samples_are_stale() => Calibration::Stale,
             (false, Some(_)) => Calibration::Passed,
             (false, None) => Calibration::Pending,
@@ -232,7 +269,7 @@ impl Engine {
         if let Some(page) = &self.page {
             return page.disable();
         }
-        self.keeper.disable(self);
+        self.keeper.disable(&self.lines());
     }
 
     pub(crate) fn enable(&self) {
@@ -259,7 +296,7 @@ impl Engine {
         if let Some(reason) = first_closed(&self.verdicts()) {
             return State::Fallback(reason);
         }
-        let live = self.shared.cell.word().is_published()
+        let live = self.shared.cell.load_whole().is_published()
             || self.per_cpu.open_table().is_some_and(Table::is_published);
         match COUNTER.is_some() && live {
             true if self.is_disrupted() => State::Disrupted,
@@ -285,18 +322,25 @@ impl Engine {
     }
 }
 
-impl Gated for Engine {
+/// What a clock's gate stops: the common line, and those of the CPUs.
+struct Lines<'a> {
+    common: &'a Shared,
+    per_cpu: &'a Mode,
+    reference: Followed,
+}
+
+impl Gated for Lines<'_> {
     fn close(&self) {
         self.per_cpu.gate();
         if let Some(counter) = COUNTER {
-            self.shared.close_gate(&counter, &self.followed());
+            self.common.close_gate(&counter, &self.reference);
         }
     }
 
     fn open(&self) {
         self.per_cpu.ungate();
         if let Some(counter) = COUNTER {
-            self.shared.open_gate(&counter, &self.followed());
+            self.common.open_gate(&counter, &self.reference);
         }
     }
 }

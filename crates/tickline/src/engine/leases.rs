@@ -1,7 +1,9 @@
 //! What a clock knows of the OS clock, for the leases of a page.
 
 use tickline_core::counter::HardwareCounter;
-use tickline_core::unstable::lease::Estimate;
+use tickline_core::unstable::cell::{Bounds, StateCell as _};
+use tickline_core::unstable::line;
+use tickline_page::lease::{Estimate, Line, Slope};
 
 use super::Engine;
 use crate::sys::reference::step_ns;
@@ -16,8 +18,28 @@ impl Engine {
         if !is_used || self.is_disrupted() {
             return None;
         }
-        Estimate::of(&self.shared)
+        let cell = &self.shared.cell;
+        let state = cell.load_whole();
+        let bounds = state.is_published().then(|| cell.slot(state.slot()).bounds(state.b()))?;
+        let unix = state.serves_unix().then(|| unix_interval_ns(&bounds));
+        let estimate = Estimate { lower: plain(bounds.lower), upper: plain(bounds.upper), unix_ns: unix };
+        cell.is_still_whole(state).then_some(estimate)
     }
+}
+
+/// A line of this clock as one of a page: both count 2^-48 ns a tick.
+const fn plain(line: line::Line) -> Line {
+    Line {
+        start_ticks: line.start_ticks,
+        base_ns: line.base_ns,
+        slope: Slope::from_bits(line.slope.to_bits()),
+    }
+}
+
+/// The least and the most that Unix time minus monotonic time may be, ns.
+fn unix_interval_ns(bounds: &Bounds) -> (i64, i64) {
+    let bound_ns = i64::try_from(bounds.unix_bound_ns).unwrap_or(i64::MAX);
+    (bounds.unix_offset_ns.saturating_sub(bound_ns), bounds.unix_offset_ns.saturating_add(bound_ns))
 }
 
 /// The resolution of the OS clock, ns.

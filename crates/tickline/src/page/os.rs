@@ -1,7 +1,6 @@
 //! The OS clocks, for readers and the writer of a page.
 
 use tickline_core::sample::Reference;
-use tickline_core::unstable::lease;
 
 use crate::sys::reference::{self, OsClock};
 
@@ -21,7 +20,7 @@ impl PageOs {
     }
 }
 
-impl lease::OsClock for PageOs {
+impl tickline_page::OsClock for PageOs {
     #[inline]
     fn monotonic_ns(&self) -> i64 {
         OsClock.monotonic_ns()

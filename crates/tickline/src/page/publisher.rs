@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::path::Path;
 
 use tickline_core::counter::resolution_ticks;
-use tickline_core::unstable::lease::{Closing, Config, Did, LeasePhase, Lost, Writer};
-use tickline_page::PageWriter;
+use tickline_page::lease::{Closing, Config, Did, LeaseMemory as _, LeasePhase, Writer};
+use tickline_page::{Lost, PageWriter};
 
 use super::os::PageOs;
 use super::status::Phase;
@@ -132,7 +132,6 @@ impl Publisher {
     /// What the page says now.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        use tickline_core::unstable::lease::LeaseMemory;
         self.page.word().phase().into()
     }
 

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use tickline_core::gate::Reason;
 use tickline_core::sample::Reference;
-use tickline_core::unstable::lease::{PrivateFloor, Reading, Source};
-use tickline_page::PageFile;
+use tickline_page::{PageFile, PrivateFloor, Reading, Source};
 
 use super::os::PageOs;
 use super::status::PageStatus;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tickline_core::unstable::lease::LeasePhase;
+use tickline_page::lease::LeasePhase;
 
 /// What a page serves to its readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

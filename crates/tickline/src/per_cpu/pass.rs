@@ -6,9 +6,9 @@ use core::time::Duration;
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::HardwareCpuCounter;
 use tickline_core::sample::Reference;
-use tickline_core::shared::Latch;
+use tickline_core::shared::Shared;
 use tickline_core::unstable::cell::StateCell;
-use tickline_core::unstable::per_cpu::{PinnedCounter, Unit};
+use tickline_core::unstable::per_cpu::PinnedCounter;
 
 use super::{CALIBRATED, FALLEN_BACK, IDLE, Table, state_of};
 use crate::status::CpuState;
@@ -141,7 +141,7 @@ impl CpuCalibration {
         self.due_ns = now_ns.saturating_add(wait_ns);
         self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
         let waited_ns = now_ns.saturating_sub(*self.waiting_since_ns.get_or_insert(now_ns));
-        let fallen_back = state_of(unit.cell.word().is_published(), waited_ns) == CpuState::Fallback;
+        let fallen_back = state_of(unit.cell.load_whole().is_published(), waited_ns) == CpuState::Fallback;
         let state = if fallen_back { FALLEN_BACK } else { CALIBRATED };
         // ORDERING: Relaxed, for display; only this thread writes it.
         if record.state.swap(state, Ordering::Relaxed) != state && fallen_back {
@@ -155,7 +155,7 @@ impl CpuCalibration {
     fn iterate(
         &mut self,
         cpu: usize,
-        unit: &Unit<Latch>,
+        unit: &Shared,
         counter: &HardwareCpuCounter,
         config: &Config,
     ) -> Option<Outcome> {

@@ -55,6 +55,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "gate",
+        "gates are judged again, and the line by the judgement before goes on",
+        "gate/keeper.rs",
+        "if is_review {",
+        "if is_review && false {",
+    ),
+    mutant(
+        "gate",
         "a counter that is switched on is not judged",
         "gate/keeper.rs",
         "self.turn(|word| asked(word) & !DISABLED_BIT)",
@@ -64,9 +71,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "gate",
         "a policy switches the counter on",
         "gate/keeper.rs",
-        "            Stage::Waiting | Stage::Closed | Stage::Disabled => return false,",
+        "            Stage::Waiting | Stage::Closed | Stage::Disabled => return Admission::Refused,",
         "            Stage::Disabled => {}
-            Stage::Waiting | Stage::Closed => return false,",
+            Stage::Waiting | Stage::Closed => return Admission::Refused,",
     ),
     mutant(
         "gate",

@@ -8,7 +8,7 @@
 pub(crate) struct Weakening {
     /// What the mutated code does.
     pub(crate) does: &'static str,
-    /// The file, seen from [`SOURCES`](super::SOURCES).
+    /// The file, seen from its crate's `src` ([`crate_of`](super::crate_of)).
     pub(crate) file: &'static str,
     /// What stands there, exactly once; has `Ordering::` and [`from`](Self::from) exactly once.
     pub(crate) text: &'static str,

@@ -57,19 +57,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "per CPU",
         "the mode is taken up, and the common line left in use",
         "per_cpu/mode.rs",
-        "self.in_force.store(1, Ordering::Relaxed);
-            keeper.judge_again(gated);",
-        "self.in_force.store(1, Ordering::Relaxed);
-            let _ = (keeper, gated);",
+        "self.turn(1)",
+        "self.turn(1) && false",
     ),
     mutant(
         "per CPU",
         "the mode is given up, and what was judged for it counts on",
         "per_cpu/mode.rs",
-        "self.in_force.store(0, Ordering::Relaxed);
-            keeper.judge_again(gated);",
-        "self.in_force.store(0, Ordering::Relaxed);
-            let _ = (keeper, gated);",
+        "self.turn(0)",
+        "self.turn(0) && false",
     ),
     mutant(
         "per CPU",

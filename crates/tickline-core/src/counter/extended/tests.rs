@@ -60,7 +60,7 @@ impl Reference for Board {
 struct Rig<'a, C> {
     board: &'a Board,
     counter: C,
-    clock: Shared,
+    clock: Shared<LineCell<7>>,
     control: Control,
     last_ns: i64,
 }
@@ -77,7 +77,7 @@ fn new_rig(board: &Board) -> Rig<'_, impl Counter> {
         renewal: Renewal::Ahead,
     });
     let counter = Extended::<BITS, _>::new(|| u64::from(!board.systick()));
-    Rig { board, counter, clock: Shared::new(LineCell::new()), control, last_ns: i64::MIN }
+    Rig { board, counter, clock: Shared::new(LineCell::with_shift()), control, last_ns: i64::MIN }
 }
 
 impl<C: Counter> Rig<'_, C> {

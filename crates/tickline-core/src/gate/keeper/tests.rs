@@ -2,6 +2,7 @@
 //! is closed. `loom_tests` checks the orderings.
 
 use core::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use super::*;
 
@@ -32,7 +33,11 @@ impl Gated for Gate {
 
 impl Gate {
     fn admit(&self, now_ns: i64, judge: impl FnOnce() -> Conclusion) -> bool {
-        let admitted = self.keeper.admit(self, true, || now_ns, judge);
+        let admitted = match self.keeper.admit(true, || now_ns) {
+            Admission::Granted => true,
+            Admission::After(judgement) => self.keeper.conclude(judgement, judge(), self),
+            Admission::Refused => false,
+        };
         assert_eq!(admitted, self.keeper.stage() == Stage::Open, "whoever is let in finds it said so");
         assert_eq!(admitted, self.open.get(), "the gate is as the stage says, in the end");
         admitted
@@ -66,7 +71,9 @@ fn a_gate_is_judged_once_and_again_when_asked() {
     assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MIN)), (Stage::New, true));
     assert!(gate.opens());
     assert!(gate.admit(0, || panic!("judged already")));
-    assert!(gate.keeper.admit(&gate, false, || 0, || Conclusion::Open), "what it left behind was lost");
+    let lost = gate.keeper.admit(false, || 0);
+    let Admission::After(judgement) = lost else { panic!("{lost:?}, but what it left behind was lost") };
+    assert!(gate.keeper.conclude(judgement, Conclusion::Open, &gate));
     gate.keeper.judge_again(&gate);
     assert!(!gate.open.get());
     assert!(gate.opens());
@@ -100,12 +107,32 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
     assert!(!gate.keeper.is_due(i64::MAX));
 }
 
+/// Facts change while the gate is open.
+#[test]
+fn an_open_gate_is_judged_again_and_its_line_ends() {
+    let gate = Gate::default();
+    assert!(gate.keeper.review().is_none(), "there is a first judgement to come");
+    assert!(gate.opens());
+    let is_closed = Rc::new(Cell::new(false));
+    let noted = Rc::clone(&is_closed);
+    *gate.before_close.borrow_mut() = Some(Box::new(move |_, gate| noted.set(gate.open.get())));
+    let review = gate.keeper.review().expect("judged");
+    assert!(gate.keeper.conclude(review, Conclusion::Open, &gate) && gate.open.get());
+    assert!(is_closed.get(), "the line by the earlier judgement goes on");
+    let review = gate.keeper.review().expect("judged");
+    assert!(!gate.keeper.conclude(review, Conclusion::Closed, &gate) && !gate.open.get());
+    let review = gate.keeper.review().expect("judged");
+    assert!(gate.keeper.conclude(review, Conclusion::Open, &gate) && gate.open.get());
+    gate.keeper.disable(&gate);
+    assert!(gate.keeper.review().is_none(), "switched off");
+}
+
 /// A change in the middle of a judgement counts, whatever the judgement's result. That judgement
 /// admits nobody, and another one follows unless the counter is switched off.
 #[test]
 fn a_judgement_does_not_outlive_what_happened_during_it() {
     type Place = fn(&Gate, Act) -> bool;
-    let places: [(&str, Place); 4] = [
+    let places: [(&str, Place); 5] = [
         ("while the facts are collected", |gate, act| {
             gate.admit(0, || {
                 act(&gate.keeper, gate);
@@ -129,6 +156,12 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         ("before the gate is closed", |gate, act| {
             *gate.before_close.borrow_mut() = Some(act);
             gate.admit(0, || Conclusion::Waiting(i64::MAX))
+        }),
+        ("while an open gate is judged again", |gate, act| {
+            assert!(gate.opens());
+            let review = gate.keeper.review().expect("judged");
+            act(&gate.keeper, gate);
+            gate.keeper.conclude(review, Conclusion::Open, gate)
         }),
     ];
     for (when, place) in places {

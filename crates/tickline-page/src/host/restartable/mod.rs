@@ -14,7 +14,7 @@ mod x86_64;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use tickline_core::unstable::lease::Swapped;
+use crate::lease::Swapped;
 
 /// How often a sequence begins again before the swap counts as too late. One that is preempted each
 /// time has no CPU for a microsecond.

@@ -5,9 +5,8 @@ use core::mem::offset_of;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use tickline_core::unstable::lease::Swapped;
-
 use super::registered::{Area, SIGNATURE};
+use crate::lease::Swapped;
 
 /// How a sequence ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 //! A clock on the real machine, with made-up costs.
 
+use tickline_core::control::Renewal;
 use tickline_core::counter::Counter;
 use tickline_core::gate::Cost;
 use tickline_core::shared::Event;
-use tickline_core::unstable::cell::{Bounds, Published};
+use tickline_core::unstable::cell::{Bounds, Snapshot, StateCell as _};
 use tickline_core::unstable::line::Line;
+use tickline_core::unstable::state::Serves;
 
 use super::*;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};
@@ -80,22 +82,21 @@ fn unix_time_is_served_by_its_own_verdict() {
 }
 
 /// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter
-/// running does. `false` if the line has just ended, or was replaced within the start granularity.
+/// running does. `false` if the line has just ended.
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     let (cell, Some(counter)) = (&engine.shared.cell, COUNTER) else { return false };
-    let state = cell.load();
-    let ticks = counter.now_ordered();
-    let Some(word) = state.word.next_published(ticks, u64::MAX).filter(|_| state.word.is_published()) else {
+    let old = cell.snapshot();
+    if !old.state.is_published() {
         return false;
-    };
-    let known = cell.bounds(state.word);
+    }
+    let slot = cell.slot(old.state.slot());
+    let (known, evidence) = (slot.bounds(old.state.b()), slot.evidence());
     let ahead = |line: Line| Line { base_ns: line.base_ns + ahead_ns, ..line };
-    let line =
-        Line { start_ticks: word.to_bits(), base_ns: ahead(state.line).at(word.to_bits()), ..state.line };
     let bounds = Bounds { lower: ahead(known.lower), upper: ahead(known.upper), ..known };
-    let next = Published { line, window_ticks: state.window_ticks };
-    cell.swap(state.word, state.word.replacing())
-        && cell.publish(state.word.replacing(), word, &next, &bounds)
+    let Some(next) = old.state.next_line(old.slope(), old.shift, Serves::Both) else { return false };
+    let state = next.with_b(next.b_not_below(old.state, old.shift, counter.now_ordered()) + ahead_ns);
+    let (from, line) = (old.state.replacing(), Snapshot { state, ..old });
+    cell.swap(old.state, from) && cell.publish(from, &line, &bounds, evidence.suspended_ns)
 }
 
 /// The state says that the line is ahead of the OS clock before any iteration has found it. The

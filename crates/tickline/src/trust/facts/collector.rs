@@ -186,8 +186,7 @@ impl Collector {
         self.take(own)
     }
 
-    /// The facts, after all stages. Begins anew. Not a part of [`finish`](Self::finish), whose frame
-    /// the stages have below them.
+    /// The facts, after all stages. Begins anew.
     fn take(&mut self, own: &OsClockFacts) -> Facts {
         let (clocksource, available) = (self.clocksource, self.available);
         let (known, cost) = (self.resolution_ticks, self.cost);
@@ -204,6 +203,7 @@ impl Collector {
         facts.trust = own.policy.trust;
         facts.assumed_invariant = own.policy.assumed_invariant;
         facts.counter_present = COUNTER.is_some();
+        facts.support = cpu::state_support();
         facts.readable = readable;
         facts.invariant = cpu::invariant();
         facts.hypervisor = hypervisor();

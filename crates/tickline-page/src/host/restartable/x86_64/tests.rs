@@ -3,8 +3,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::boxed::Box;
 use std::{eprintln, thread};
 
+use crate::{Counter, HardwareCounter};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-use tickline_core::counter::{Counter, HardwareCounter};
 
 use super::super::registered;
 use super::*;

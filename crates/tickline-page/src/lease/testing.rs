@@ -2,13 +2,12 @@
 
 use core::cell::{Cell, RefCell};
 
+use tickline_core::counter::Counter;
+
 use super::{
-    Config, Estimate, Field, LeaseLine, LeaseMemory, LeaseStore, LeaseWord, LeaseWords, OsClock,
-    PrivateFloor, Reading, SLOT_WORDS, SlotNumber, Step, Timescale, Writer, read,
+    Config, Estimate, Field, LeaseLine, LeaseMemory, LeaseStore, LeaseWord, LeaseWords, Line, OsClock,
+    PrivateFloor, Reading, SLOT_WORDS, Slope, SlotNumber, Step, Timescale, Writer, read,
 };
-use crate::counter::Counter;
-use crate::line::{Line, Slope};
-use crate::testing::leak;
 
 /// A step of a reader or a writer. The hook runs before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +23,11 @@ pub(crate) enum At {
     Swap(LeaseWord),
     /// After a swap that took place.
     Swapped(LeaseWord),
+}
+
+/// A value that lives as long as the program.
+pub(super) fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
 }
 
 type Hook = Box<dyn FnMut(At)>;

@@ -11,14 +11,14 @@
 //! Nothing here allocates, panics, locks, or calls anything but what it was given. A reading ends
 //! whatever the page holds: after [`MAX_LOOKS`] at openings, and after [`MAX_STARTS`] words.
 //!
-//! What this module does not do: decide whether a page is trusted (`tickline-page`).
+//! What this module does not do: decide whether a page is trusted (`file.rs`, `attach.rs`).
 
+use tickline_core::counter::Counter;
+
+use super::line::{Line, signed, unsigned};
 use super::slot::{Limit, Timescale, UnixShift, Window};
 use super::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, SlotNumber, is_before};
-use crate::counter::Counter;
-use crate::line::Line;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::units::{signed, unsigned};
 
 /// How often a reading starts again because the word has changed. Words change twice a second, so
 /// a reader would have to be stopped that often within one reading. After that it is the OS clock.

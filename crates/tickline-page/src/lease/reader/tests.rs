@@ -123,7 +123,7 @@ fn rule_r2_each_line_counts_in_its_window() {
     assert_eq!(first.end_ticks, second.line.start_ticks);
     // Make them tell: the second is a microsecond above.
     let raised = LeaseLine {
-        line: crate::line::Line { base_ns: second.line.base_ns + 1_000, ..second.line },
+        line: super::super::Line { base_ns: second.line.base_ns + 1_000, ..second.line },
         ..second
     };
     scene.memory.fill(word.second().unwrap(), &raised.to_words());

@@ -5,16 +5,15 @@
 //! (W1). The caller runs an iteration of its own clock, then [`Writer::step`] with what that found
 //! out, and sleeps for as long as the step says.
 //!
-//! What this module does not do: calibrate (`control.rs`), lock files, or decide about gates.
+//! What this module does not do: calibrate (`tickline-core`), lock files, or decide about gates.
 
+use tickline_core::counter::Counter;
+
+use super::line::{MAX_DELTA_TICKS, NS_PER_S, Slope, fixed_to_ns_ceil};
 use super::{
     Estimate, Floor, LeaseLine, LeasePhase, LeaseStore, LeaseWord, OsClock, SlotNumber, Swapped, Timescale,
     is_before,
 };
-use crate::counter::Counter;
-use crate::discipline::DISRUPTED_NS;
-use crate::line::Slope;
-use crate::units::{NS_PER_S, fixed_to_ns_ceil, fixed_to_ns_floor, ticks_between};
 
 /// What a writer needs to know from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,12 +40,22 @@ impl Config {
         lease_ns: 500_000_000,
         margin_ns: 100_000_000,
         wait_ns: 1_000_000,
-        skew_ns: crate::discipline::MEETING_MARGIN_NS,
+        skew_ns: SKEW_NS,
         pause_ns: NS_PER_S,
         resolution_ns: 1,
         counter_ticks: 1,
     };
 }
+
+/// How much later than the writer a reader may have read the counter, ns. The CPU may execute the
+/// second look a little before the read of the counter: out-of-order windows end within a microsecond,
+/// and 5 us leave room for a cache miss. `docs/lease.md` promises order between CPUs whose counters
+/// differ by less.
+const SKEW_NS: u64 = 5_000;
+
+/// Rule W9: from this on the OS clock has left a line behind, ns. An NTP daemon's slew of 500 ppm makes
+/// 0.5 ms in the two leases that a word names.
+const LEFT_BEHIND_NS: i64 = 1_000_000;
 
 /// An opening waits for the OS clock while the floor is further ahead than this, ns. Otherwise
 /// the lead of one line would be added to that of the last, suspend after suspend.
@@ -273,7 +282,7 @@ impl Writer {
         }
         let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
         // W9, whatever else is known of the OS clock.
-        let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > DISRUPTED_NS;
+        let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > LEFT_BEHIND_NS;
         if self.closing == Some(Closing::InDoubt) || is_left_behind {
             return self.doubt(memory);
         }
@@ -287,11 +296,11 @@ impl Writer {
             return Ok(Step::at_once(Did::SetUnix));
         }
         let current_slot = second_slot.unwrap_or(first_slot);
-        let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in(self.config.skew_ns));
+        let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in_ceil(self.config.skew_ns));
         if is_before(ticks, due_ticks) {
             return Ok(self.waited(in_ns(due_ticks)));
         }
-        let limit_ticks = last.end_ticks.wrapping_sub(slope.ticks_in(self.config.margin_ns));
+        let limit_ticks = last.end_ticks.wrapping_sub(slope.ticks_in_ceil(self.config.margin_ns));
         if !is_before(ticks, limit_ticks) {
             // W2: too late.
             return Ok(self.waited(in_ns(last.end_ticks)));
@@ -354,7 +363,7 @@ impl Writer {
     }
 
     fn lease_ticks(&self, estimate: &Estimate) -> u64 {
-        estimate.lower.slope.ticks_in(self.config.lease_ns).clamp(1, crate::line::MAX_DELTA_TICKS >> 1)
+        estimate.lower.slope.ticks_in_ceil(self.config.lease_ns).clamp(1, MAX_DELTA_TICKS >> 1)
     }
 
     /// Rule W5: opens.
@@ -379,12 +388,12 @@ impl Writer {
         }
         self.not_before_ns = now_ns.saturating_add_unsigned(self.pause_ns());
 
-        let wait_ticks = estimate.upper.slope.ticks_in(self.config.wait_ns);
+        let wait_ticks = estimate.upper.slope.ticks_in_ceil(self.config.wait_ns);
         let slot = self.free_slots().0;
         let begin_ticks = counter.now_ordered();
         let deadline_ticks = begin_ticks.wrapping_add(wait_ticks);
         // A counter that is behind this one is further from the deadline.
-        let skew_ticks = estimate.upper.slope.ticks_in(self.config.skew_ns);
+        let skew_ticks = estimate.upper.slope.ticks_in_ceil(self.config.skew_ns);
         let longest_ticks = wait_ticks.saturating_add(skew_ticks);
         memory.fill(slot, &Floor { deadline_ticks, wait_ticks: longest_ticks, ..floor }.to_words());
         self.swap(memory, self.word.next(LeasePhase::Opening, slot, None))?;
@@ -444,8 +453,7 @@ fn is_unix_stale(estimate: &Estimate, line: &LeaseLine) -> bool {
 
 /// Time from a tick to a later one, ns, rounded up; 0 if it is not later.
 fn ns_between(ticks: u64, later: u64, slope: Slope) -> u64 {
-    let ns = fixed_to_ns_floor(slope.over(ticks_between(ticks, later).max(0)));
-    ns.max(0).unsigned_abs().saturating_add(1)
+    slope.ns_between_floor(ticks, later).max(0).unsigned_abs().saturating_add(1)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! Leases: one process publishes lines for readers that cannot write to its memory.
+//! Leases: one process publishes lines for readers that cannot write to its memory. Every release may
+//! change this module; programs that read a page need nothing of it.
 //!
 //! The writer of a page calibrates; every other process maps the page read-only. Such readers
 //! leave no trace: they can neither retire a line nor help a writer that was stopped. So a line
 //! carries its own end, the writer publishes the next one a lease ahead, and each line is at or
 //! above the upper edge of the bound of the OS clock. `docs/lease.md` has the rules, R1 to R10 for
-//! readers and W1 to W8 for the writer, with the reasons.
+//! readers and W1 to W9 for the writer, with the reasons.
 //!
 //! ```text
 //!             open                     successor, again and again
@@ -19,10 +20,14 @@
 //! - [`LeaseMemory`] and [`LeaseStore`]: how a reader loads, and how the writer stores;
 //!   [`LeaseWords`] is the memory itself;
 //! - [`read`]: a reading, the same code for programs, the simulator, models, and the page;
-//! - [`Writer`]: the writer's side, driven by the [`Estimate`]s of the control loop.
+//! - [`Writer`]: the writer's side, driven by an [`Estimate`] for each step;
+//! - [`Line`]: from ticks to nanoseconds, in integers.
 
 mod cell;
 mod estimate;
+mod line;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod reader;
 mod slot;
 #[cfg(test)]
@@ -32,12 +37,13 @@ mod writer;
 
 pub use cell::LeaseWords;
 pub use estimate::Estimate;
+pub use line::{Line, Slope};
 pub use reader::{OsClock, PrivateFloor, Reading, Source, attach, read, read_first_line};
 pub use slot::{Field, Floor, LeaseLine, Limit, SLOT_WORDS, SLOTS, Timescale, UNIX_BY_OS, UnixShift};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
 pub use writer::{Closing, Config, Did, Lost, Step, Writer};
 
-use crate::counter::Counter;
+use tickline_core::counter::Counter;
 
 /// What a reader loads. Nothing here stores, waits or fails.
 pub trait LeaseMemory {
@@ -95,5 +101,5 @@ pub enum Swapped {
 /// Whether `ticks` is before `other`, on a counter that wraps.
 #[inline(always)]
 pub(crate) const fn is_before(ticks: u64, other: u64) -> bool {
-    crate::units::ticks_between(other, ticks) < 0
+    line::ticks_between(other, ticks) < 0
 }

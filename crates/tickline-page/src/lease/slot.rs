@@ -11,9 +11,8 @@
 //! | 6 | most by which Unix time may be above the OS clock's, ns | the same, of the last line |
 //! | 7 | least that the difference in word 5 may be, ns; for the writer | the same, of the last line |
 
+use super::line::{Line, Slope, signed, unsigned};
 use super::{LeaseMemory, SlotNumber};
-use crate::line::{Line, Slope};
-use crate::units::{signed, unsigned};
 
 /// Words in a slot: one cache line.
 pub const SLOT_WORDS: usize = 8;

@@ -1,35 +1,29 @@
-//! Leases: the memory, then the real writer against real readers.
+//! Models for loom: every interleaving of a few threads over a page, and every value that the
+//! orderings let an atomic load return. First the memory, then the real writer against real readers.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p tickline-page --lib --release --target-dir target/loom
+//! loom_tests`
+//!
+//! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the number.
+//! `xtask/src/ci.rs` says what loom cannot see.
 //!
 //! The memory's models have one line after another in two slots. Those of the order have readers in
 //! processes of their own: the second begins when the first is complete, and shares nothing with it
 //! but the page.
 
+mod harness;
+
 use std::sync::Arc;
 
+use loom::sync::atomic::{AtomicI64, Ordering};
 use loom::thread;
+use tickline_core::counter::Counter;
 
-use super::{Seen, Time, View, check, made, spawn};
-use crate::counter::Counter;
-use crate::lease::{
-    Config, Did, Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, OsClock,
-    PrivateFloor, Reading, SlotNumber, Source, Timescale, UnixShift, Writer, read,
+use super::{
+    Config, Did, Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
+    PrivateFloor, Reading, Slope, SlotNumber, Source, Timescale, UnixShift, Writer, read,
 };
-use crate::line::{Line, Slope};
-use crate::primitive::{AtomicI64, Ordering};
-use crate::sample::Reference;
-use crate::units::FRACTION_BITS;
-
-impl OsClock for View<'_> {
-    fn monotonic_ns(&self) -> i64 {
-        Reference::monotonic_ns(self)
-    }
-    fn realtime_ns(&self) -> i64 {
-        Reference::realtime_ns(self)
-    }
-    fn pause(&self) {
-        loom::thread::yield_now();
-    }
-}
+use harness::{Seen, Time, check, made, spawn};
 
 /// The counter stands still.
 struct Still(u64);
@@ -51,7 +45,7 @@ fn line(number: i64) -> LeaseLine {
         line: Line {
             start_ticks,
             base_ns: number * 1_000,
-            slope: Slope::from_bits(number.unsigned_abs() << FRACTION_BITS),
+            slope: Slope::from_bits(number.unsigned_abs() << 48),
         },
         end_ticks: 1_000 + start_ticks,
         lead_ns: number,
@@ -70,7 +64,7 @@ fn publish(memory: &LeaseWords, from: LeaseWord, number: i64) -> LeaseWord {
 /// A reader never mixes two lines, and never takes a slot for a line that is not in it yet.
 #[test]
 fn a_lease_is_never_a_mixture() {
-    check(Some(3), &["line 1", "line 2", "line 3", "changed"], |seen| {
+    check(3, &["line 1", "line 2", "line 3", "changed"], |seen| {
         let memory = made(LeaseWords::new());
         let first = publish(&memory, LeaseWord::default(), 1);
         let reader = {
@@ -96,8 +90,8 @@ fn a_lease_is_never_a_mixture() {
 /// A reading by the real reader belongs to one line, too.
 #[test]
 fn a_reading_of_a_page_is_never_a_mixture() {
-    check(Some(2), &["line 1", "line 3"], |seen| {
-        let (memory, time) = (made(LeaseWords::new()), made(Time::new(0, 0)));
+    check(2, &["line 1", "line 3"], |seen| {
+        let (memory, time) = (made(LeaseWords::new()), Time::new(0));
         let private = made(PrivateFloor::new());
         let first = publish(&memory, LeaseWord::default(), 1);
         let reader = {
@@ -120,8 +114,8 @@ fn a_reading_of_a_page_is_never_a_mixture() {
 /// Two writers, against the rules: one of them ends, and no slot of the other has changed.
 #[test]
 fn rule_w1_two_writers_at_once() {
-    check(Some(3), &["lost", "won"], |seen| {
-        let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
+    check(3, &["lost", "won"], |seen| {
+        let (memory, time) = (made(LeaseWords::new()), Time::new(1 << 30));
         let view = time.view(10);
         let mut first = Writer::start(&*memory, CONFIG).unwrap();
         assert_eq!(first.step(&*memory, &view, &view, Some(&estimate(&time))).unwrap().did, Did::Opened);
@@ -199,9 +193,9 @@ fn with_two_readers(
     begin: fn(&Scene, &mut Writer),
     act: fn(&Scene, &mut Writer, &Estimate),
 ) {
-    check(Some(preemptions), wanted, move |seen| {
-        let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
-        let scene = Scene { memory, time, told: made(AtomicI64::new(0)), seen: seen.clone() };
+    check(preemptions, wanted, move |seen| {
+        let (memory, time) = (made(LeaseWords::new()), Time::new(1 << 30));
+        let scene = Scene { memory, time, told: Arc::new(AtomicI64::new(0)), seen: seen.clone() };
         let mut writer = Writer::start(&*scene.memory, CONFIG).unwrap();
         begin(&scene, &mut writer);
         let estimate = estimate(&scene.time);
@@ -230,9 +224,9 @@ fn begin_live(scene: &Scene, writer: &mut Writer) {
 /// gives up at once, because its reads take longer than an opening may.
 #[test]
 fn rule_w5_an_opening_among_readers() {
-    check(Some(2), &["Opened", "Line after another", "Os after another"], |seen| {
-        let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
-        let scene = Scene { memory, time, told: made(AtomicI64::new(0)), seen: seen.clone() };
+    check(2, &["Opened", "Line after another", "Os after another"], |seen| {
+        let (memory, time) = (made(LeaseWords::new()), Time::new(1 << 30));
+        let scene = Scene { memory, time, told: Arc::new(AtomicI64::new(0)), seen: seen.clone() };
         let mut writer = Writer::start(&*scene.memory, CONFIG).unwrap();
         let estimate = estimate(&scene.time);
         let other = spawn(&scene, |scene| {
@@ -266,7 +260,7 @@ fn rule_w4_an_end_among_readers() {
             begin_live(scene, writer);
             scene.time.pass(9_700);
             // The counter ran on while the OS clock stood still.
-            scene.time.jump(-5_000);
+            scene.time.fall_behind(5_000);
         },
         |scene, writer, estimate| {
             step(scene, writer, estimate, 300);
@@ -277,9 +271,9 @@ fn rule_w4_an_end_among_readers() {
 /// Rule R8: two threads of one process, over an end and with a clock above its bounds.
 #[test]
 fn rule_r8_a_private_floor_among_threads() {
-    check(Some(3), &["Line after another"], |seen| {
-        let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
-        let scene = Scene { memory, time, told: made(AtomicI64::new(0)), seen: seen.clone() };
+    check(3, &["Line after another"], |seen| {
+        let (memory, time) = (made(LeaseWords::new()), Time::new(1 << 30));
+        let scene = Scene { memory, time, told: Arc::new(AtomicI64::new(0)), seen: seen.clone() };
         let private = made(PrivateFloor::new());
         let mut writer = Writer::start(&*scene.memory, CONFIG).unwrap();
         let estimate = estimate(&scene.time);

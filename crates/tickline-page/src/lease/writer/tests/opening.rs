@@ -69,8 +69,8 @@ fn rule_w5_a_first_line_is_above_whatever_was_returned_before_it() {
     let mut writer = new_writer(scene);
     let estimate = scene.estimate();
     scene.os_ns.set(scene.os_ns.get() + 100_000);
-    let asked = crate::testing::leak(core::cell::Cell::new(0));
-    let returned_ns = crate::testing::leak(core::cell::Cell::new(0));
+    let asked = leak(core::cell::Cell::new(0));
+    let returned_ns = leak(core::cell::Cell::new(0));
     scene.on_step(move |at| match at {
         // A reader that began before the opening has asked the OS...
         At::Os => asked.set(asked.get() + 1),
@@ -114,7 +114,10 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
         scene.ticks.set(scene.ticks.get() - behind);
         let reading = scene.read(&PrivateFloor::new());
         assert_eq!(reading.source, Source::Line, "{behind} behind");
-        assert!(now_ns - reading.ns <= crate::units::signed(behind), "no further behind than its counter");
+        assert!(
+            now_ns - reading.ns <= super::super::super::line::signed(behind),
+            "no further behind than its counter"
+        );
         assert!(reading.ns >= scene.truth_ns(), "nor below the OS clock");
         scene.pass(behind);
     }
@@ -122,7 +125,7 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
     // A reader in the opening whose counter is behind the writer's waits as well.
     let scene = Scene::new();
     let mut writer = new_writer(scene);
-    let waited = crate::testing::leak(core::cell::Cell::new(0));
+    let waited = leak(core::cell::Cell::new(0));
     scene.once(
         |at| matches!(at, At::Swapped(word) if word.phase() == LeasePhase::Opening),
         move || {

@@ -1,13 +1,10 @@
-//! What the control loop knows of the OS clock, and the lines that follow from it.
+//! What the writer's process knows of the OS clock, and the lines that follow from it.
 //!
 //! A lease is at or above the *upper* edge of the bound for as long as it counts. Readers that had
 //! asked the OS clock before, and were delayed for any time, are then not above it.
 
+use super::line::{FixedNs, Line, Slope, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor};
 use super::{LeaseLine, UNIX_BY_OS, UnixShift};
-use crate::cell::{Bounds, StateCell};
-use crate::line::{Line, Slope};
-use crate::shared::Shared;
-use crate::units::{FixedNs, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor};
 
 /// The clock was set back if the most that its offset may be is below the least that it may have
 /// been, by more than this, ns: samples that are wrong by less than that do not set Unix time back.
@@ -33,23 +30,6 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// What the line in use of a clock was published with. `None` without one.
-    #[must_use]
-    pub fn of<S: StateCell, P>(shared: &Shared<S, P>) -> Option<Self> {
-        let word = shared.cell.word();
-        let bounds = word.is_published().then(|| shared.cell.bounds(word))?;
-        let serves_unix = word.is_published_for_unix();
-        shared.cell.is_still(word).then(|| Self::from_bounds(&bounds, serves_unix.then_some(())))
-    }
-
-    /// The bounds that were published with a line; `unix` if the line serves Unix time.
-    fn from_bounds(bounds: &Bounds, unix: Option<()>) -> Self {
-        let Bounds { lower, upper, unix_offset_ns, unix_bound_ns, .. } = *bounds;
-        let bound_ns = i64::try_from(unix_bound_ns).unwrap_or(i64::MAX);
-        let interval = (unix_offset_ns.saturating_sub(bound_ns), unix_offset_ns.saturating_add(bound_ns));
-        Self { lower, upper, unix_ns: unix.map(|()| interval) }
-    }
-
     /// The line of a lease from `start_ticks` to `end_ticks`: at its start not below `least_ns`,
     /// and nowhere below the upper edge. It reaches the upper edge at its end, unless it would have
     /// to run at less than half the rate.
@@ -151,10 +131,13 @@ mod tests {
             bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let hz = 24_000_000 + (bits >> 33) % 5_000_000_000;
             let lower = at(1_000_000, hz);
-            let upper = Line { slope: lower.slope.adjusted_ppb(300), ..at(1_000_040, hz) };
+            let bits_of_lower = lower.slope.to_bits();
+            // 300 ppb faster.
+            let slope = Slope::from_bits(bits_of_lower + bits_of_lower / 10_000_000 * 3);
+            let upper = Line { slope, ..at(1_000_040, hz) };
             let estimate = Estimate { lower, upper, unix_ns: None };
             let start = (1 << 40) + (bits >> 50);
-            let lease = lower.slope.ticks_in(1_000 + (bits >> 45));
+            let lease = lower.slope.ticks_in_ceil(1_000 + (bits >> 45));
             let least = fixed_to_ns_ceil(upper.fixed_at(start)) + i64::try_from(bits % 60).unwrap() - 30;
             let line = estimate.line(start, least, start + lease, UnixShift::NONE);
             assert!(line.line.base_ns >= least);

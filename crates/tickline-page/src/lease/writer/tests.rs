@@ -2,10 +2,9 @@
 
 mod opening;
 
-use super::super::testing::{At, Scene, UNIX_NS, WIDTH_NS};
-use super::super::{Field, LeaseMemory, LeaseWords, PrivateFloor, Source, UnixShift};
+use super::super::testing::{At, Scene, UNIX_NS, WIDTH_NS, leak};
+use super::super::{Field, LeaseMemory, LeaseWords, Line, PrivateFloor, Source, UnixShift};
 use super::*;
-use crate::line::Line;
 
 const LEASE: u64 = Config::DEFAULT.lease_ns;
 
@@ -48,7 +47,7 @@ fn a_page_is_served_without_a_break() {
 fn rule_w1_a_second_writer_ends_the_first() {
     let (scene, mut first) = Scene::live();
     scene.pass(6_000);
-    let taken_over = crate::testing::leak(core::cell::Cell::new(None));
+    let taken_over = leak(core::cell::Cell::new(None));
     scene.once(
         |at| at == At::Fill,
         move || {
@@ -235,7 +234,7 @@ fn rule_w4_the_floor_after_a_reset_is_that_of_its_readers() {
     let (scene, mut writer) = Scene::live_twice();
     let before_ns = scene.now();
     scene.reset();
-    let seen = crate::testing::leak(core::cell::Cell::new(0));
+    let seen = leak(core::cell::Cell::new(0));
     scene.once(
         |at| matches!(at, At::Swap(_)),
         move || {
@@ -338,7 +337,7 @@ fn rule_w7_a_restarted_writer_goes_on_with_the_leases() {
 #[test]
 fn rule_w7_an_opening_that_is_found_is_over() {
     let scene = Scene::new();
-    let stopped = crate::testing::leak(core::cell::Cell::new(None));
+    let stopped = leak(core::cell::Cell::new(None));
     let mut first = new_writer(scene);
     scene.once(
         |at| matches!(at, At::Swapped(word) if word.phase() == LeasePhase::Opening),

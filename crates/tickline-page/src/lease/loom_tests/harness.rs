@@ -1,0 +1,124 @@
+//! What the models run on.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use loom::thread;
+use tickline_core::counter::Counter;
+
+use super::super::OsClock;
+
+/// Counts of what happened in the executions of a model: a model in which something never happens
+/// does not check it.
+#[derive(Clone, Default)]
+pub(super) struct Seen(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl Seen {
+    pub(super) fn note(&self, what: impl Into<String>) {
+        *self.0.lock().unwrap().entry(what.into()).or_default() += 1;
+    }
+}
+
+/// Runs a model with at most so many preemptions in an execution (voluntary switches, and those
+/// at a thread's end, are free); `LOOM_MAX_PREEMPTIONS` overrides it. Each of `wanted` must have
+/// been seen.
+pub(super) fn check(preemptions: usize, wanted: &[&str], model: impl Fn(&Seen) + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    // Steps of one execution: the longest model has some hundred.
+    builder.max_branches = 20_000;
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let start = std::time::Instant::now();
+    builder.check(move || {
+        noted.note("execution");
+        model(&noted);
+    });
+    let seen = seen.0.lock().unwrap();
+    println!("{:?}: {seen:?}", start.elapsed());
+    for wanted in wanted {
+        assert!(seen.contains_key(*wanted), "'{wanted}' never happened, so it was not checked: {seen:?}");
+    }
+}
+
+/// Makes all atomics in `value` (see `primitive.rs`) and shares it. To be called before any
+/// thread starts.
+pub(super) fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
+    drop(format!("{value:?}"));
+    Arc::new(value)
+}
+
+/// A thread that runs `action` on what the threads of a model share.
+pub(super) fn spawn<S: Clone + 'static>(
+    scene: &S,
+    action: impl FnOnce(&S) + 'static,
+) -> thread::JoinHandle<()> {
+    let scene = scene.clone();
+    thread::spawn(move || action(&scene))
+}
+
+/// Time: a counter of 1 GHz, and an OS clock that returns its ticks plus a lead.
+///
+/// Each read takes time, and sees whatever was done before an earlier read returned: that is the
+/// meaning of "current when the counter was read". All reads in a model are in one modification
+/// order, so AcqRel says exactly that.
+#[derive(Debug)]
+pub(super) struct Time {
+    pub(super) ticks: AtomicU64,
+    lead_ns: AtomicI64,
+}
+
+/// One thread's view of the time: how many ticks a read takes.
+pub(super) struct View<'a> {
+    time: &'a Time,
+    ticks: u64,
+}
+
+impl Time {
+    pub(super) fn new(ticks: u64) -> Arc<Self> {
+        Arc::new(Self { ticks: AtomicU64::new(ticks), lead_ns: AtomicI64::new(0) })
+    }
+
+    /// A view in which each read takes `ticks`.
+    pub(super) const fn view(&self, ticks: u64) -> View<'_> {
+        View { time: self, ticks }
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass(&self, ticks: u64) {
+        // ORDERING: AcqRel, a read.
+        self.ticks.fetch_add(ticks, Ordering::AcqRel);
+    }
+
+    /// The OS clock stands still while the counter runs on. Only before threads start.
+    pub(super) fn fall_behind(&self, ns: i64) {
+        // ORDERING: Relaxed, before threads start.
+        self.lead_ns.fetch_sub(ns, Ordering::Relaxed);
+    }
+}
+
+impl Counter for View<'_> {
+    fn now(&self) -> u64 {
+        self.now_ordered()
+    }
+    fn now_ordered(&self) -> u64 {
+        // ORDERING: AcqRel, pairs with all other reads.
+        self.time.ticks.fetch_add(self.ticks, Ordering::AcqRel) + self.ticks
+    }
+    fn barrier(&self) {}
+}
+
+impl OsClock for View<'_> {
+    fn monotonic_ns(&self) -> i64 {
+        let ticks = i64::try_from(self.now_ordered()).unwrap();
+        // ORDERING: Relaxed, no thread changes it.
+        ticks + self.time.lead_ns.load(Ordering::Relaxed)
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.monotonic_ns() + 1_000_000
+    }
+    fn pause(&self) {
+        thread::yield_now();
+    }
+}
