@@ -4,8 +4,9 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::{check, made};
-use crate::cell::{Bounds, LineCell, Snapshot, StateCell};
+use crate::cell::{Bounds, Evidence, LineCell, Snapshot, StateCell};
 use crate::line::{Line, Slope};
+use crate::sample::Point;
 use crate::state::{Phase, Serves, State};
 use crate::try_lock::TryLock;
 
@@ -97,19 +98,31 @@ fn a_slow_reading_is_never_a_mixture() {
     });
 }
 
-/// The same for the bounds, and for what a line rests on.
+/// The same for the bounds.
 #[test]
 fn bounds_are_never_a_mixture() {
     a_reader_of_a_cell(Some(3), |cell| {
         let state = cell.load();
-        let slot = cell.slot(state.slot());
-        let (bounds, evidence) = (slot.bounds(state.b), slot.evidence());
+        let bounds = cell.slot(state.slot()).bounds(state.b);
+        cell.is_still(state).then(|| {
+            let expected = line(State::default(), number_of(state));
+            assert_eq!(bounds, bounds_of(&Snapshot { state, ..expected }));
+            state
+        })
+    });
+}
+
+/// The same for what a line rests on.
+#[test]
+fn evidence_is_never_a_mixture() {
+    a_reader_of_a_cell(Some(4), |cell| {
+        let state = cell.load();
+        let evidence = cell.slot(state.slot()).evidence();
         cell.is_still(state).then(|| {
             let number = number_of(state);
-            let expected = bounds_of(&Snapshot { state, ..line(State::default(), number) });
-            assert_eq!(bounds, expected);
-            assert_eq!((evidence.suspended_ns, evidence.proven.ns), (Some(number), expected.lower.base_ns));
-            assert_eq!(evidence.proven.ticks, expected.lower.start_ticks);
+            let Bounds { lower, .. } = bounds_of(&Snapshot { state, ..line(State::default(), number) });
+            let proven = Point { ticks: lower.start_ticks, ns: lower.base_ns };
+            assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
             state
         })
     });
