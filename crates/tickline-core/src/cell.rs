@@ -27,7 +27,7 @@
 use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::Point;
-use crate::state::{AtomicState, MAX_SHIFT, Slot, State, is_in_one_turn};
+use crate::state::{AtomicState, MAX_SHIFT, Slot, State};
 use crate::units::{FixedNs, ticks_between};
 
 /// A state, and for which ticks its line may be used.
@@ -82,17 +82,6 @@ impl Snapshot {
     #[must_use]
     pub const fn slope(&self) -> Slope {
         self.state.slope(self.shift)
-    }
-
-    /// Whether the line can be published: no tick for which it may be asked, nor any up to
-    /// `margin_ticks` on either side, wraps.
-    #[must_use]
-    pub const fn is_in_one_turn(&self, margin_ticks: u64) -> bool {
-        is_in_one_turn(
-            self.shift,
-            self.start_ticks.wrapping_sub(margin_ticks),
-            self.end_ticks().wrapping_add(margin_ticks),
-        )
     }
 }
 

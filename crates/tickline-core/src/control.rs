@@ -25,9 +25,9 @@ use crate::line::Slope;
 use crate::sample::{Effort, Reference, Resolutions, burst};
 use crate::shared::{Event, Shared};
 use crate::stability::{SampleOutcome, StabilityMonitor};
-use crate::units::{FRACTION_BITS, NS_PER_S, FixedNs, ticks_between};
-use crate::unix::UnixTrack;
 use crate::state::{Phase, Support, support};
+use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
+use crate::unix::UnixTrack;
 
 mod publish;
 mod schedule;
@@ -190,7 +190,7 @@ enum Refusal {
     /// The state changed.
     Lost,
     /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
-    /// ([`is_in_one_turn`](crate::state::is_in_one_turn)): try again later.
+    /// ([`turn_mask`](crate::state::turn_mask)): try again later.
     Early,
     /// The counter is too slow for the target's [`SHIFT`](crate::counter::SHIFT).
     OutOfRange,
@@ -301,7 +301,8 @@ impl Control {
                     shared.help(&line, counter, reference);
                     continue;
                 }
-                _ if line.state.is_gate_closed() || support() == Support::Missing => return (Iteration::GateClosed, self.config.interval_ns),
+                _ if support() == Support::Missing => return (Iteration::Learning, self.config.interval_ns),
+                _ if line.state.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
                 Phase::Published if self.slope.is_none() || noted == SampleOutcome::Void && !self.settled => {
@@ -369,7 +370,11 @@ impl Control {
         match narrowest {
             Some((slope, narrowest)) => Effort {
                 brackets: BRACKETS,
-                wanted: if is_full { FixedNs::ZERO } else { narrowest.plus(FixedNs::from_ns(SPARE_WIDTH_NS)) },
+                wanted: if is_full {
+                    FixedNs::ZERO
+                } else {
+                    narrowest.plus(FixedNs::from_ns(SPARE_WIDTH_NS))
+                },
                 most_brackets: MOST_BRACKETS,
                 most_ticks: slope.ticks_in(BURST_NS),
             },

@@ -15,7 +15,7 @@ use crate::cell::Snapshot;
 use crate::estimate::Target;
 use crate::line::Slope;
 use crate::state::State;
-use crate::units::{NS_PER_S, FixedNs};
+use crate::units::{FixedNs, NS_PER_S};
 
 /// How much later than the writer's read of the counter a reader of the old line may have read
 /// it, ns. The CPU may execute the second look at the state a little before the read of the
@@ -50,14 +50,12 @@ pub fn steer(old: &Snapshot, at_ticks: u64, target: &Target, horizon_ticks: u64)
     let offset = old.fixed_at(at_ticks).minus(wanted);
     let rate = i128::from(target.slope.to_bits());
     let horizon_ns = target.slope.over(i64::try_from(horizon_ticks).unwrap_or(i64::MAX));
-    let step_above =
-        horizon_ns.times(STEP_PPB).to_bits().checked_div(i128::from(NS_PER_S)).unwrap_or(0);
+    let step_above = horizon_ns.times(STEP_PPB).to_bits().checked_div(i128::from(NS_PER_S)).unwrap_or(0);
     if offset.to_bits().saturating_neg() > step_above {
         return Steering { slope: target.slope, step_to: Some(wanted), offset };
     }
     // A positive offset (the line is ahead) bends the rate down, at most to half.
-    let bend =
-        offset.to_bits().checked_div(i128::from(horizon_ticks.max(1))).unwrap_or(0).min(rate >> 1);
+    let bend = offset.to_bits().checked_div(i128::from(horizon_ticks.max(1))).unwrap_or(0).min(rate >> 1);
     Steering { slope: Slope::saturating_from(rate.saturating_sub(bend)), step_to: None, offset }
 }
 
@@ -129,7 +127,11 @@ mod tests {
     /// A target whose offset from `old` at `at` is `-ahead_ns` (the reference is ahead of the
     /// line).
     fn target(at: u64, ahead_ns: i64, ppb: i64) -> Target {
-        Target { ticks: at, ns: old().fixed_at(at).plus(FixedNs::from_ns(ahead_ns)), slope: ghz().adjusted_ppb(ppb) }
+        Target {
+            ticks: at,
+            ns: old().fixed_at(at).plus(FixedNs::from_ns(ahead_ns)),
+            slope: ghz().adjusted_ppb(ppb),
+        }
     }
 
     #[test]
@@ -169,11 +171,16 @@ mod tests {
     #[test]
     fn rule_2_a_line_is_above_the_old_one_on_both_sides_of_the_meeting_point() {
         let at = START + HORIZON + 1_000;
-        for (before, after) in [(ghz().to_bits() >> 1, ghz().to_bits()), (ghz().to_bits(), ghz().to_bits() >> 1)] {
+        for (before, after) in
+            [(ghz().to_bits() >> 1, ghz().to_bits()), (ghz().to_bits(), ghz().to_bits() >> 1)]
+        {
             let old = line(Slope::from_bits(before), 77);
             let steering = Steering { slope: Slope::from_bits(after), step_to: None, offset: FixedNs::ZERO };
             let new = joined(&old, &steering, at, 5_000);
-            assert!((at - 5_000..=at + 5_000).all(|ticks| new.at(ticks) >= old.at(ticks)), "{before} {after}");
+            assert!(
+                (at - 5_000..=at + 5_000).all(|ticks| new.at(ticks) >= old.at(ticks)),
+                "{before} {after}"
+            );
             // Without the margin it would be below there, so the test can fail.
             let tight = joined(&old, &steering, at, 0);
             assert!([at - 5_000, at + 5_000].iter().any(|ticks| tight.at(*ticks) < old.at(*ticks)));

@@ -398,7 +398,8 @@ impl StabilityMonitor {
     pub(crate) fn allowance(&self, fit: Option<&Fit>, over_ns: u64) -> Allowance {
         let range = self.dither.range();
         let by_rate = FixedNs::from_ns(signed(over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S));
-        let (dither_ppb, dither) = if by_rate < range { (dither::RATE_PPB, FixedNs::ZERO) } else { (0, range) };
+        let (dither_ppb, dither) =
+            if by_rate < range { (dither::RATE_PPB, FixedNs::ZERO) } else { (0, range) };
         Allowance { stability_ppb: self.stability_ppb, slope_ppb: self.slope_ppb(fit), dither_ppb, dither }
     }
 }

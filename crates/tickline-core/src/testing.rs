@@ -6,7 +6,7 @@
 
 use core::cell::{Cell, RefCell};
 
-use crate::cell::{Bounds, LineCell, Snapshot, SlotView, StateCell};
+use crate::cell::{Bounds, LineCell, SlotView, Snapshot, StateCell};
 use crate::control::{Config, Control, Iteration, Renewal};
 use crate::counter::Counter;
 use crate::sample::{Reference, Resolutions};

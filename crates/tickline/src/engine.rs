@@ -115,7 +115,10 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read_ordered(&counter)), Self::now_ordered_by_cpu)
+        self.or_by_cpu(
+            COUNTER.and_then(|counter| self.shared.read_ordered(&counter)),
+            Self::now_ordered_by_cpu,
+        )
     }
 
     #[inline(always)]

@@ -17,7 +17,7 @@ use crate::line::{Line, Slope};
 use crate::sample::{Point, Reference};
 use crate::shared::{Event, Found, Shared};
 use crate::stability::Allowance;
-use crate::state::{Serves, State};
+use crate::state::{Serves, State, turn_mask};
 use crate::units::{FixedNs, signed, ticks_between};
 
 /// What the next line is made of.
@@ -105,9 +105,16 @@ impl Control {
         let serves = if self.without_unix { Serves::Monotonic } else { Serves::Both };
         let state = before.state.next_line(slope, before.shift, serves).ok_or(Refusal::OutOfRange)?;
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
-        self.plan.line = Snapshot { state, start_ticks, window_ticks, shift: before.shift };
+        // A line and its margins do not reach across the end of a turn. It is valid for two windows.
         let margin_ticks = slope.ticks_in(2 * MEETING_MARGIN_NS);
-        if self.plan.line.is_in_one_turn(margin_ticks) { Ok(()) } else { Err(Refusal::Early) }
+        let in_turn = start_ticks & turn_mask(before.shift);
+        let left_ticks = turn_mask(before.shift).saturating_sub(in_turn).saturating_sub(margin_ticks);
+        let window_ticks = window_ticks.min(left_ticks >> 1);
+        if in_turn < margin_ticks || window_ticks < margin_ticks {
+            return Err(Refusal::Early);
+        }
+        self.plan.line = Snapshot { state, start_ticks, window_ticks, shift: before.shift };
+        Ok(())
     }
 
     /// Plans the line that replaces `old` at `at_ticks`.
@@ -155,8 +162,7 @@ impl Control {
         }
         let offset = old.fixed_at(before_ticks).minus(self.plan.target.at(before_ticks));
         let interval_ns = self.interval_at_offset_ns(interval_ns, offset, slope);
-        let window_ticks =
-            self.window_ticks(old_slope.ticks_in(interval_ns), self.lead_in_ticks(old_slope));
+        let window_ticks = self.window_ticks(old_slope.ticks_in(interval_ns), self.lead_in_ticks(old_slope));
         // A warm-up: a thread that has just woken has none of this in its caches, and would keep
         // the readers waiting for microseconds (without this, a reader helped in one replacement of
         // 25). And no line ends in vain.

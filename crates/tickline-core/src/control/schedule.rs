@@ -1,8 +1,8 @@
 //! When the next iteration comes, and how long its line lasts.
 
 use super::{
-    Control, FRESH_NS, LATENESS_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, PATIENT_ITERATIONS,
-    Renewal, USUAL_OFFSET_NS,
+    Control, FRESH_NS, LATENESS_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, PATIENT_ITERATIONS, Renewal,
+    USUAL_OFFSET_NS,
 };
 use crate::estimate::Fit;
 use crate::line::Slope;

@@ -106,3 +106,35 @@ impl crate::sample::Reference for SlowToTellSuspends {
         self.0.suspended_ns()
     }
 }
+
+/// `ticks << shift` wraps: lines become short before that, there is none across it, and readings go
+/// on in order.
+#[test]
+fn a_line_does_not_reach_across_the_end_of_a_turn() {
+    let machine = Machine::new();
+    let end_ticks = crate::state::turn_mask(7) + 1;
+    let counter = crate::testing::By(move || {
+        crate::counter::Counter::now(machine) + (end_ticks - (1 << 40) - 3_000_000_000)
+    });
+    let (clock, mut control) = new_clock(machine);
+    let (mut last, mut lost, mut lines) = (i64::MIN, 0, [0; 2]);
+    while machine.truth_ns() < (1 << 39) + 6_000_000_000 {
+        let outcome = control.maintain(clock, &counter, machine);
+        lost += u32::from(outcome.iteration == Iteration::Lost);
+        let line = clock.cell.snapshot();
+        if line.state.is_published() {
+            let turn = |ticks: u64| ticks / end_ticks;
+            assert_eq!(turn(line.start_ticks), turn(line.end_ticks()), "{line:?}");
+            lines[usize::try_from(turn(line.start_ticks)).unwrap()] += 1;
+        }
+        for _ in 0..5 {
+            machine.pass(outcome.next_in_ns / 5);
+            let ns = clock.read_slow(&counter, machine).ns;
+            assert!(ns >= last, "{} ns back", last - ns);
+            assert!(ns.abs_diff(machine.truth_ns()) < 10_000);
+            last = ns;
+        }
+    }
+    assert!(lines.iter().all(|lines| *lines > 5), "{lines:?}");
+    assert!(lost < 20, "{lost} iterations without a line");
+}

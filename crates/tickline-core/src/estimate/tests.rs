@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sample::{Bracket, Resolutions};
-use crate::units::{FixedNs};
+use crate::units::FixedNs;
 
 const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 };
 

@@ -175,6 +175,7 @@ impl Gauges {
         show(&self.interval_ns, interval_ns);
         show(&self.offset_ns, unsigned(offset_ns));
         show(&self.stale_iterations, 0);
+        show(&self.out_of_range, 0);
         show(&self.sample_ns, half_width_ns.saturating_sub(dither_ns));
         show(&self.dither_ns, dither_ns);
         show(&self.stability_ppb, allowance.stability_ppb);

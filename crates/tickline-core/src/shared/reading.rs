@@ -13,7 +13,7 @@
 //! [`per_cpu`](crate::per_cpu)), and what else to take from the slot.
 
 use super::{Event, Shared};
-use crate::cell::{Bounds, Snapshot, SlotView, StateCell};
+use crate::cell::{Bounds, SlotView, Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::sample::Reference;
 use crate::state::{Phase, State, Support, support};

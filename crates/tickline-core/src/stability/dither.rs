@@ -23,7 +23,7 @@
 //! little dither. From the distance of any other, the most that noise can do is taken off.
 
 use crate::line::Slope;
-use crate::units::{NS_PER_S, FixedNs, signed, ticks_between, unsigned};
+use crate::units::{FixedNs, NS_PER_S, signed, ticks_between, unsigned};
 
 /// How far the rate may be from the intended one between two ticks, ppb: one step of the
 /// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as

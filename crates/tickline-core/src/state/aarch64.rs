@@ -113,8 +113,8 @@ impl AtomicState {
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16. The pair that was loaded is
         // atomic because the loop ends only when a store-exclusive to the same 16 bytes has
         // succeeded (Arm ARM B2.9.5): on a mismatch the loaded pair itself is stored back.
-        // ORDERING: acquire (`ldaxp`) and release (`stlxp`); `dmb ish` keeps a later read of the
-        // counter behind the store. Pairs with `load`.
+        // ORDERING: acquire (`ldaxp`) and release (`stlxp`); the store is complete at `dsb ish`, before
+        // a later `isb` and the counter behind that. Pairs with `load`.
         unsafe {
             asm!(
                 "2:",
@@ -125,7 +125,7 @@ impl AtomicState {
                 "csel {new_b}, {to_b}, {b}, eq",
                 "stlxp {failed:w}, {new_m}, {new_b}, [{state}]",
                 "cbnz {failed:w}, 2b",
-                "dmb ish",
+                "dsb ish",
                 state = in(reg) self.0.get(),
                 m = out(reg) m,
                 b = out(reg) b,
@@ -142,6 +142,8 @@ impl AtomicState {
         State { m, b: signed(b) }
     }
 }
+
+impl core::panic::RefUnwindSafe for AtomicState {}
 
 impl Default for AtomicState {
     fn default() -> Self {

@@ -286,7 +286,7 @@ impl State {
         self.m & !(REPLACING | GATE) | inlined
     }
 
-    /// A published line at `ticks`, ns, rounded down. Wraps where [`is_in_one_turn`] is false.
+    /// A published line at `ticks`, ns, rounded down. Wraps with [`turn_mask`].
     #[inline(always)]
     #[must_use]
     pub const fn inlined_at(self, shift: u32, ticks: u64) -> i64 {
@@ -356,15 +356,14 @@ impl State {
     }
 }
 
-/// Whether a line may be in use for all ticks from one to the other: `ticks << shift` must not wrap
-/// in between. That happens every 2^63 ticks on x86_64, and every 2^57 elsewhere: after 58 years at
-/// 5 GHz, and after 4 at 1 GHz. A clock has no line for some milliseconds then.
+/// The ticks in a turn, less one: `ticks << shift` wraps once in so many. That is every 2^63 ticks on
+/// x86_64, and every 2^57 elsewhere: after 58 years at 5 GHz, and after 4.5 at 1 GHz. No line is in
+/// use across that tick, so a clock has none for some 50 us then.
 #[must_use]
-pub const fn is_in_one_turn(shift: u32, from_ticks: u64, to_ticks: u64) -> bool {
-    let turns = 64_u32.saturating_sub(shift);
-    match (from_ticks.checked_shr(turns), to_ticks.checked_shr(turns)) {
-        (Some(from), Some(to)) => from == to,
-        _ => from_ticks <= to_ticks,
+pub const fn turn_mask(shift: u32) -> u64 {
+    match u64::MAX.checked_shr(shift) {
+        Some(mask) => mask,
+        None => 0,
     }
 }
 

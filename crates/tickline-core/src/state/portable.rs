@@ -19,7 +19,8 @@ const INDEX_MASK: u64 = 7;
 pub struct AtomicState {
     /// Swaps so far, and the index of the pair in use.
     word: AtomicU64,
-    /// A bit for each pair that is in use or being filled.
+    /// A bit for each pair that is in use or being filled; that of the first pair is inverted, so
+    /// that memory of all zeros has it in use.
     taken: AtomicU64,
     pairs: [Pair; PAIRS],
 }
@@ -42,7 +43,7 @@ impl AtomicState {
     pub const fn new() -> Self {
         Self {
             word: AtomicU64::new(0),
-            taken: AtomicU64::new(1),
+            taken: AtomicU64::new(0),
             pairs: [const { Pair { m: AtomicU64::new(0), b: AtomicI64::new(0) } }; PAIRS],
         }
     }
@@ -98,8 +99,7 @@ impl AtomicState {
         let next = (word & !INDEX_MASK).wrapping_add(INDEX_MASK + 1) | place as u64;
         // ORDERING: acquire and release, pairs with the loads of the word; Relaxed on failure, after
         // which nothing is used.
-        let swapped =
-            self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let swapped = self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         self.free(if swapped { word & INDEX_MASK } else { place as u64 });
         swapped
     }
@@ -118,11 +118,11 @@ impl AtomicState {
         loop {
             // ORDERING: Relaxed, only decides what the exchange expects.
             let taken = self.taken.load(Ordering::Relaxed);
-            let place = taken.trailing_ones();
-            let with = taken | 1_u64.checked_shl(place)?;
+            let place = (taken ^ 1).trailing_ones();
             if place as usize >= PAIRS {
                 return None;
             }
+            let with = taken ^ (1 << place);
             // ORDERING: Acquire, pairs with the Release exchange in `free`: whoever left the pair has
             // swapped the word before, and what is stored to the pair comes after that.
             if self.taken.compare_exchange(taken, with, Ordering::Acquire, Ordering::Relaxed).is_ok() {
@@ -138,7 +138,7 @@ impl AtomicState {
             // ORDERING: Release, pairs with the Acquire exchange in `take`.
             if self
                 .taken
-                .compare_exchange(taken, taken & !(1 << place), Ordering::Release, Ordering::Relaxed)
+                .compare_exchange(taken, taken ^ (1 << place), Ordering::Release, Ordering::Relaxed)
                 .is_ok()
             {
                 return;

@@ -138,24 +138,13 @@ fn rule_9_a_line_that_is_not_below_another_is_not_below_after_rounding() {
     }
 }
 
-#[test]
-fn ticks_wrap_once_in_a_turn() {
-    for (shift, from, to, is_in_one) in [
-        (1, 5, (1 << 63) - 1, true),
-        (1, (1 << 63) - 1, 1 << 63, false),
-        (1, (1 << 63) + 5, (1 << 63) + 6, true),
-        (7, (1 << 57) - 1, 1 << 57, false),
-        (0, u64::MAX, 1, false),
-        (0, 1, u64::MAX, true),
-        (1, 5_u64.wrapping_sub(10), 5, false),
-    ] {
-        assert_eq!(is_in_one_turn(shift, from, to), is_in_one, "{shift} {from} {to}");
-    }
-}
-
 /// Threads swap between states whose halves belong together. No load may ever see halves of two,
 /// and each swap counts.
-fn no_load_is_torn(swaps_each: u64, load: impl Fn() -> State + Sync, swap: impl Fn(State, State) -> bool + Sync) {
+fn no_load_is_torn(
+    swaps_each: u64,
+    load: impl Fn() -> State + Sync,
+    swap: impl Fn(State, State) -> bool + Sync,
+) {
     let whole = |number: u64| State { m: number, b: signed(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) };
     let (load, swap) = (&load, &swap);
     let threads = 2;

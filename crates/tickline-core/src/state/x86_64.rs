@@ -175,6 +175,8 @@ impl AtomicState {
     }
 }
 
+impl core::panic::RefUnwindSafe for AtomicState {}
+
 impl Default for AtomicState {
     fn default() -> Self {
         Self::new()

@@ -27,8 +27,8 @@ use tickline_core::try_lock::LockGuard;
 use tickline_core::unstable::cell::StateCell;
 use tickline_core::unstable::discipline::DISRUPTED_NS;
 use tickline_core::unstable::keeper::{Admission, Conclusion, Gated, Judgement, Stage};
-use tickline_core::unstable::units::signed;
 use tickline_core::unstable::state::Phase;
+use tickline_core::unstable::units::signed;
 
 use super::{Driven, Engine, UNSETTLED};
 use crate::options::{Policy, Probes};
@@ -234,8 +234,9 @@ impl Engine {
         }
         let state = self.shared.cell.load_whole();
         let table = self.per_cpu_table();
-        let has_line =
-            state.is_gate_closed() || state.phase() != Phase::NoLine || table.is_some_and(Table::is_published);
+        let has_line = state.is_gate_closed()
+            || state.phase() != Phase::NoLine
+            || table.is_some_and(Table::is_published);
         let gauges = table.and_then(Table::unit_here).map_or(&self.shared.gauges, |unit| &unit.gauges);
         let measured_hz = gauges.frequency_hz();
         let calibration = match (has_line, measured_hz) {

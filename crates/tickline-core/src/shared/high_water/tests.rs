@@ -4,8 +4,8 @@ use core::cell::Cell;
 
 use crate::cell::StateCell;
 use crate::shared::{SlowReading, Source};
-use crate::testing::{HookedClock, INTERVAL_NS, Machine, Step, leak, new_clock, settle, settled_clock};
 use crate::state::Phase;
+use crate::testing::{HookedClock, INTERVAL_NS, Machine, Step, leak, new_clock, settle, settled_clock};
 
 fn slow(clock: &HookedClock, machine: &Machine) -> SlowReading {
     clock.read_slow(machine, machine)
@@ -127,7 +127,8 @@ fn rule_13_a_line_that_was_vouched_for_later_is_not_forgotten() {
         machine.suspend(15_000_000); // past the window, and ahead by 1.4 % of what has passed
         let seen = leak(Cell::new(None));
         machine.hooks.set(move |step| {
-            if matches!(step, Step::Swap(state) if state.phase() == Phase::Replacing) && seen.get().is_none() {
+            if matches!(step, Step::Swap(state) if state.phase() == Phase::Replacing) && seen.get().is_none()
+            {
                 machine.pass(800_000_000); // now by 0.8 %
                 seen.set(Some(slow(clock, machine)));
             }
