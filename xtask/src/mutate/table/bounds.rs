@@ -49,6 +49,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "window",
+        "a line reaches across the tick at which the ticks wrap",
+        "control/publish.rs",
+        "window_ticks.min(left_ticks >> 1)",
+        "window_ticks.min(left_ticks | u64::MAX)",
+    ),
+    mutant(
+        "window",
         "a line is read before its start",
         HIGH_WATER,
         "if delta < line.window_ticks {

@@ -366,8 +366,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "8",
         "an iteration opens a closed gate",
         "control.rs",
-        "line.state.is_gate_closed() || support()",
-        "support()",
+        "_ if line.state.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),",
+        "",
     ),
     mutant(
         "8",

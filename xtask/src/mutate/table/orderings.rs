@@ -169,7 +169,7 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
     weaker(
         "a pair is free before another one is in use",
         "state/portable.rs",
-        "compare_exchange(taken, taken & !(1 << place), Ordering::Release, ",
+        "compare_exchange(taken, taken ^ (1 << place), Ordering::Release, ",
         TO_STORE,
         PAIR,
     ),
