@@ -125,7 +125,9 @@ fn with_switches<'a>(
         let chosen = format!("crate::primitive::weakened(Ordering::{from}, &[{choice}])");
         switched.replace_range(place..end, &chosen);
         // A fence without an ordering is not allowed.
-        if let Some(start) = switched.get(..place).and_then(|before| before.strip_suffix("fence(")) {
+        let before = switched.get(..place).unwrap_or_default().strip_suffix("fence(");
+        if let Some(start) = before.map(|before| before.strip_suffix("crate::primitive::").unwrap_or(before))
+        {
             switched.replace_range(start.len()..place, "crate::primitive::weakened_fence(");
         }
     }

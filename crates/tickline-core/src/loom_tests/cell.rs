@@ -1,137 +1,180 @@
-//! The parts without time: the cell and the lock.
+//! The parts, without time: the cell, the lock.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use super::{bounds_of, check, made};
-use crate::cell::{Latch, Published, StateCell};
+use super::{check, made};
+use crate::cell::{Bounds, Evidence, LineCell, Snapshot, StateCell};
 use crate::line::{Line, Slope};
+use crate::sample::Point;
+use crate::state::{Phase, Serves, State};
 use crate::try_lock::TryLock;
-use crate::word::{Phase, START_GRANULARITY_TICKS, Word};
 
-/// The number of a line, which is published at tick `number << 20`.
-fn number_of(word: Word) -> u64 {
-    (word.start_ticks() + 2 * START_GRANULARITY_TICKS) >> 20
+/// Line `number`, which follows `from`. Each field tells the number.
+pub(super) fn line(from: State, number: i64) -> Snapshot {
+    let (shift, start_ticks) = (<LineCell as StateCell>::SHIFT, u64::try_from(number).unwrap() << 20);
+    let slope = Slope::from_bits(start_ticks << 20);
+    let state = from.next_line(slope, shift, Serves::Both).unwrap().with_b(number << 32);
+    Snapshot { state, start_ticks, window_ticks: start_ticks + 1, shift }
 }
 
-/// Every field tells the number of the line.
-fn line(word: Word) -> Published {
-    let number = number_of(word);
-    let line = Line {
-        start_ticks: word.to_bits(),
-        base_ns: i64::try_from(number).unwrap() << 32,
-        slope: Slope::from_bits(number << 40),
-    };
-    Published { line, window_ticks: number << 20 }
+/// The number of a line, or of one that was retired.
+fn number_of(state: State) -> i64 {
+    state.b >> 32
 }
 
-fn publish(cell: &Latch, from: Word, number: u64) -> Word {
-    let word = from.next_published(number << 20, 0).unwrap();
-    let line = line(word);
-    assert!(cell.publish(from, word, &line, &bounds_of(&line.line)), "nobody else swaps");
-    word
+/// Bounds that tell the line with which they were published.
+fn bounds_of(line: &Snapshot) -> Bounds {
+    let lower = Line { start_ticks: line.start_ticks, base_ns: line.state.b, slope: line.slope() };
+    Bounds {
+        lower,
+        upper: Line { base_ns: line.state.b + 1, ..lower },
+        unix_offset_ns: line.state.b + 2,
+        unix_bound_ns: line.start_ticks + 3,
+        ..Bounds::default()
+    }
 }
 
-fn accepted(word: Word) -> String {
-    format!("line {}", number_of(word))
+fn publish(cell: &LineCell, from: State, number: i64) -> State {
+    let line = line(from, number);
+    assert!(cell.publish(from, &line, &bounds_of(&line), Some(number)), "nobody else swaps");
+    line.state
+}
+
+fn accepted(state: State) -> String {
+    format!("line {}", number_of(state))
 }
 
 /// Each of these must happen to a reader in some execution.
 const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 
-/// What a reader accepts after the second load belongs to one line, even if the writer fills the
-/// slot that it reads.
-#[test]
-fn a_reading_is_never_a_mixture() {
-    check(None, &ACCEPTED, |seen| {
-        let cell = made(Latch::new());
-        let first = publish(&cell, Word::default(), 1);
+/// A reader, while the line that it reads is replaced twice, so that its slot is filled again.
+/// `read` returns what it accepts.
+fn a_reader_of_a_cell(preemptions: Option<usize>, read: fn(&LineCell) -> Option<State>) {
+    check(preemptions, &ACCEPTED, move |seen| {
+        let cell = made(LineCell::new());
+        let first = publish(&cell, State::default(), 1);
         let reader = {
             let (cell, seen) = (cell.clone(), seen.clone());
-            thread::spawn(move || {
-                let word = cell.word();
-                let published = cell.published(word);
-                let unix = cell.published_unix(word);
-                if cell.is_still(word) {
-                    assert_eq!(published, line(word));
-                    let offset_ns = bounds_of(&published.line).unix_offset_ns;
-                    assert_eq!(unix.line.base_ns, published.line.base_ns + offset_ns);
-                    seen.note(accepted(word));
-                } else {
-                    seen.note("refused");
-                }
-            })
+            thread::spawn(move || seen.note(read(&cell).map_or("refused".into(), accepted)))
         };
         let second = publish(&cell, first, 2);
         publish(&cell, second, 3);
         reader.join().unwrap();
+    });
+}
+
+/// What a reader accepts after its second look belongs to one line, even if the writer fills the
+/// slot that it reads.
+#[test]
+fn a_reading_is_never_a_mixture() {
+    a_reader_of_a_cell(None, |cell| {
+        let state = cell.load();
+        let slot = cell.slot(state.slot());
+        let (start_ticks, window_ticks, unix_b) = (slot.start_ticks(), slot.window_ticks(), slot.unix_b());
+        cell.is_still(state).then(|| {
+            let expected = line(State::default(), number_of(state));
+            assert_eq!(
+                (start_ticks, window_ticks),
+                (expected.start_ticks, expected.window_ticks),
+                "{state:?}"
+            );
+            assert_eq!(unix_b, state.b + bounds_of(&expected).unix_offset_ns, "{state:?}");
+            state
+        })
+    });
+}
+
+/// The same for the slow path.
+#[test]
+fn a_slow_reading_is_never_a_mixture() {
+    a_reader_of_a_cell(None, |cell| {
+        let found = cell.snapshot();
+        cell.is_still_whole(found.state).then(|| {
+            let expected = line(State::default(), number_of(found.state));
+            assert_eq!(found, Snapshot { state: found.state, ..expected });
+            found.state
+        })
     });
 }
 
 /// The same for the bounds.
 #[test]
 fn bounds_are_never_a_mixture() {
-    check(Some(4), &ACCEPTED, |seen| {
-        let cell = made(Latch::new());
-        let first = publish(&cell, Word::default(), 1);
-        let reader = {
-            let (cell, seen) = (cell.clone(), seen.clone());
-            thread::spawn(move || {
-                let word = cell.word();
-                let bounds = cell.bounds(word);
-                if cell.is_still(word) {
-                    assert_eq!(bounds, bounds_of(&line(word).line));
-                    seen.note(accepted(word));
-                } else {
-                    seen.note("refused");
-                }
-            })
-        };
-        let second = publish(&cell, first, 2);
-        publish(&cell, second, 3);
-        reader.join().unwrap();
+    a_reader_of_a_cell(Some(3), |cell| {
+        let state = cell.load();
+        let bounds = cell.slot(state.slot()).bounds(state.b);
+        cell.is_still(state).then(|| {
+            let expected = line(State::default(), number_of(state));
+            assert_eq!(bounds, bounds_of(&Snapshot { state, ..expected }));
+            state
+        })
     });
 }
 
-/// The high-water mark of a word without a line is made from the slot; it too belongs to one line.
+/// The same for what a line rests on.
+#[test]
+fn evidence_is_never_a_mixture() {
+    a_reader_of_a_cell(Some(4), |cell| {
+        let state = cell.load();
+        let evidence = cell.slot(state.slot()).evidence();
+        cell.is_still(state).then(|| {
+            let number = number_of(state);
+            let Bounds { lower, .. } = bounds_of(&Snapshot { state, ..line(State::default(), number) });
+            let proven = Point { ticks: lower.start_ticks, ns: lower.base_ns };
+            assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
+            state
+        })
+    });
+}
+
+/// What a swap that expects a state takes from the slot belongs to that state's line: whoever
+/// retires a line computes its high-water mark from the slot, and has no second look but the swap.
 #[test]
 fn a_high_water_mark_is_never_a_mixture() {
-    check(None, &["line 1", "line 2"], |seen| {
-        let cell = made(Latch::new());
-        let tick = |number: u64| (number << 20) + (1 << 19);
-        let retire = |in_use: Word| {
-            let by_reference = in_use.without_line(tick(number_of(in_use)));
-            assert!(cell.swap(in_use, by_reference));
-            by_reference
-        };
-        let first = publish(&cell, Word::default(), 1);
-        let high_water_ns = |in_use: Word| line(in_use).line.at(tick(number_of(in_use)));
-        let marks = [first, first.next_published(2 << 20, 0).unwrap()].map(high_water_ns);
-        let by_reference = retire(first);
-        let reader = {
+    check(None, &["line 1", "line 2", "lost"], |seen| {
+        let cell = made(LineCell::new());
+        let first = publish(&cell, State::default(), 1);
+        assert!(cell.swap(first, first.replacing()));
+        let helper = {
             let (cell, seen) = (cell.clone(), seen.clone());
             thread::spawn(move || {
-                let state = cell.load();
-                if cell.is_still(state.word) && state.word.phase() == Phase::NoLine {
-                    let number = state.word.start_ticks() >> 20;
-                    assert_eq!(state.high_water_ns(), marks[usize::try_from(number - 1).unwrap()]);
-                    seen.note(format!("line {number}"));
+                let found = cell.snapshot();
+                if found.state.phase() != Phase::Replacing {
+                    return seen.note("published");
+                }
+                let mark_ns = found.at(found.end_ticks());
+                if cell.swap(found.state, found.state.without_line(mark_ns)) {
+                    let expected =
+                        Snapshot { state: found.state, ..line(State::default(), number_of(found.state)) };
+                    assert_eq!(mark_ns, expected.at(expected.end_ticks()));
+                    seen.note(accepted(found.state));
+                } else {
+                    seen.note("lost");
                 }
             })
         };
-        let by_reference = retire(publish(&cell, by_reference, 2));
-        let third = publish(&cell, by_reference, 3);
-        assert_eq!(third.slot(), first.slot(), "the slot of the first line");
-        reader.join().unwrap();
+        // The writer goes on as long as nobody retires a line, and fills the first slot again.
+        let (mut replacing, mut lines) = (first.replacing(), 1);
+        while lines < 3 {
+            lines += 1;
+            let next = line(replacing, lines);
+            if !cell.publish(replacing, &next, &bounds_of(&next), None) {
+                break;
+            }
+            replacing = next.state.replacing();
+            assert!(cell.swap(next.state, replacing), "nobody else ends a published line");
+        }
+        helper.join().unwrap();
     });
 }
 
-/// Two threads that swap the same word: one of them succeeds.
+/// Two threads that swap the same state: one of them succeeds.
 #[test]
 fn a_line_is_retired_once() {
     check(None, &["mine", "theirs"], |seen| {
-        let cell = made(Latch::new());
-        let in_use = publish(&cell, Word::default(), 1);
+        let cell = made(LineCell::new());
+        let in_use = publish(&cell, State::default(), 1);
         let other = {
             let cell = cell.clone();
             thread::spawn(move || cell.swap(in_use, in_use.with_gate_closed()))
@@ -140,7 +183,7 @@ fn a_line_is_retired_once() {
         let theirs = other.join().unwrap();
         assert!(mine != theirs, "{mine} and {theirs}");
         seen.note(if mine { "mine" } else { "theirs" });
-        assert_eq!(cell.word(), if mine { in_use.replacing() } else { in_use.with_gate_closed() });
+        assert_eq!(cell.load(), if mine { in_use.replacing() } else { in_use.with_gate_closed() });
     });
 }
 

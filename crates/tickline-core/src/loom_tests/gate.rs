@@ -13,7 +13,7 @@ use crate::control::{Control, Iteration};
 use crate::gate::keeper::{Admission, Conclusion, Gated, Keeper, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
-use crate::word::Phase;
+use crate::state::Phase;
 
 /// How long a read of these threads takes, ticks: as `order::WRITER_TICKS`.
 pub(super) const TICKS: u64 = 100;
@@ -83,15 +83,15 @@ impl Scene {
     /// Nobody makes changes any more: the result of the next two iterations, one of which may
     /// find a gate that was closed late.
     fn settle(&self, control: &mut Control, seen: &Seen) {
-        self.time.pass(8_000);
+        self.time.pass(13_000);
         let first = self.serve(control);
         let second = self.serve(control);
         seen.note(format!("{:?}", second.or(first)));
-        let (word, stage) = (self.clock.cell.word(), self.keeper.stage());
+        let (state, stage) = (self.clock.cell.load(), self.keeper.stage());
         match stage {
-            Stage::Open => assert!(word.is_published(), "{word:?} after {first:?}, {second:?}"),
+            Stage::Open => assert!(state.is_published(), "{state:?} after {first:?}, {second:?}"),
             Stage::Closed | Stage::Disabled => {
-                assert!(word.is_gate_closed() && word.phase() == Phase::NoLine, "{word:?}, {stage:?}");
+                assert!(state.is_gate_closed() && state.phase() == Phase::NoLine, "{state:?}, {stage:?}");
             }
             Stage::New | Stage::Waiting => panic!("{stage:?} after {first:?}, {second:?}"),
         }
@@ -116,7 +116,7 @@ fn a_counter_is_switched_off_under_a_judge() {
         let noted = seen.clone();
         let switch = spawn(&scene, move |scene| {
             let view = scene.time.view(TICKS);
-            if scene.clock.cell.word().is_published() {
+            if scene.clock.cell.load().is_published() {
                 noted.note("a line before");
             }
             let last_ns = reading(&scene.clock, &view);
@@ -148,12 +148,12 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
         scene.serve(&mut control);
         off.join().unwrap();
         on.join().unwrap();
-        if scene.keeper.stage() == Stage::Open && scene.clock.cell.word().is_gate_closed() {
+        if scene.keeper.stage() == Stage::Open && scene.clock.cell.load().is_gate_closed() {
             seen.note("late");
         }
         scene.settle(&mut control, seen);
         let disabled = scene.keeper.is_disabled();
-        assert_eq!(scene.clock.cell.word().is_published(), !disabled);
+        assert_eq!(scene.clock.cell.load().is_published(), !disabled);
     });
 }
 

@@ -4,33 +4,39 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p tickline-core --lib --release --target-dir target/loom
 //! loom_tests`
 //!
-//! - `cell`: the parts, without time: the cell and the lock;
+//! - `state`: the state of targets that have no atomic of 128 bits;
+//! - `cell`: the parts, without time: the cell, the lock;
 //! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
+//! - `again`: states that come again, and high-water marks, with the real readers;
 //! - `gate`: threads that switch the counter off and on, ask for a judgement, and judge;
 //! - `mode`: the switch between a common line and one for each CPU.
+//!
+//! In all but `state` an exact model of a 128-bit atomic holds a clock's state
+//! (`state/modelled.rs`).
 //!
 //! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the
 //! number. `xtask/src/ci.rs` says what loom cannot see.
 
+mod again;
 mod cell;
 mod gate;
 mod mode;
 mod order;
+mod state;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use loom::thread;
 
-use crate::cell::{Bounds, Latch};
+use crate::cell::LineCell;
 use crate::control::{Config, Control, Iteration, Renewal};
 use crate::counter::Counter;
-use crate::line::Line;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::{Reference, Resolutions};
 use crate::shared::Shared;
 
-pub(crate) type Clock = Shared<Latch>;
+pub(crate) type Clock = Shared<LineCell>;
 
 /// Counts of what happened in the executions of a model: a model in which something never happens
 /// does not check it.
@@ -77,18 +83,6 @@ fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
 fn spawn<S: Clone + 'static>(scene: &S, action: impl FnOnce(&S) + 'static) -> thread::JoinHandle<()> {
     let scene = scene.clone();
     thread::spawn(move || action(&scene))
-}
-
-/// Bounds that identify the line with which they were published.
-fn bounds_of(line: &Line) -> Bounds {
-    let above = Line { base_ns: line.base_ns + 1, ..*line };
-    Bounds {
-        lower: *line,
-        upper: above,
-        unix_offset_ns: line.base_ns + 2,
-        unix_bound_ns: line.start_ticks + 3,
-        ..Bounds::default()
-    }
 }
 
 /// Time: a counter of 1 GHz, and a reference that returns its ticks plus a lead.

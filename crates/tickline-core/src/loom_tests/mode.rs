@@ -156,15 +156,15 @@ impl Scene {
                 return None;
             }
             // Nobody publishes a common line any more, and the last one has ended.
-            let word = self.clock.cell.word();
-            assert!(!word.is_published(), "a common line beside those of the CPUs: {word:?}");
+            let state = self.clock.cell.load();
+            assert!(!state.is_published(), "a common line beside those of the CPUs: {state:?}");
             Some(())
         })
     }
 
     /// Which of the two would serve a reading: at most one.
     fn serves(&self) -> (bool, bool) {
-        let serves = (self.clock.cell.word().is_published(), self.mode.open_table().is_some());
+        let serves = (self.clock.cell.load().is_published(), self.mode.open_table().is_some());
         assert_ne!(serves, (true, true));
         serves
     }
@@ -203,7 +203,7 @@ fn the_mode_is_given_up_under_a_reader() {
         scene.keeper.judge_again(&scene.lines());
         reader.join().unwrap();
         assert!(!scene.serves().1);
-        scene.time.pass(8_000);
+        scene.time.pass(13_000);
         let last = scene.serve().or_else(|| scene.serve());
         assert!(matches!(last, Some(Iteration::Published | Iteration::Recovered)), "{last:?}");
         assert_eq!(scene.serves(), (true, false));

@@ -9,22 +9,22 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::{Clock, Seen, Time, View, check, made, new_control, reading, run_until};
-use crate::cell::{Latch, StateCell};
+use crate::cell::{LineCell, StateCell};
 use crate::control::{Control, Iteration};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
 use crate::shared::{Event, Shared, Source};
-use crate::word::Phase;
+use crate::state::Phase;
 
 fn started(until: Iteration) -> (Arc<Clock>, Control, Arc<Time>) {
-    let (clock, time) = (made(Shared::new(Latch::new())), made(Time::new(1 << 40, 0)));
+    let (clock, time) = (made(Shared::new(LineCell::new())), made(Time::new(1 << 40, 0)));
     let mut control = new_control();
     run_until(until, &clock, &mut control, &time);
     (clock, control, time)
 }
 
 /// A clock whose line is 30 us ahead of the reference, so that the next one has half its slope.
-fn with_line() -> (Arc<Clock>, Control, Arc<Time>) {
+pub(super) fn with_line() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, control, time) = started(Iteration::Published);
     time.pass(20_000);
     time.suspend(30_000);
@@ -53,15 +53,15 @@ pub(super) fn without_line() -> (Arc<Clock>, Control, Arc<Time>) {
     let (clock, control, time) = started(Iteration::Recovered);
     let view = time.view(10);
     assert!(clock.close_gate(&view, &view) && clock.open_gate(&view, &view));
-    time.pass(8_000);
+    time.pass(13_000);
     (clock, control, time)
 }
 
 /// How long a read of the writer takes, ticks. A reader's reads take longer than
 /// [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS), and longer than it waits for a
 /// replacement. So the next read distinguishes lines that differ, and nobody spins.
-const WRITER_TICKS: u64 = 100;
-const READER_TICKS: u64 = 9_000;
+pub(super) const WRITER_TICKS: u64 = 100;
+pub(super) const READER_TICKS: u64 = 9_000;
 
 /// A kind of reading, ns.
 type Read = fn(&Clock, &View<'_>) -> i64;
@@ -184,9 +184,9 @@ fn a_line_that_was_helped_is_not_revived() {
 fn a_window_ends_under_a_writer() {
     check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
         let (clock, mut control, time) = with_line();
-        let state = clock.cell.load();
-        let passed = time.view(0).now_ordered() - state.line.start_ticks;
-        time.pass(state.window_ticks - passed - 12_000);
+        let line = clock.cell.snapshot();
+        let passed = time.view(0).now_ordered() - line.start_ticks;
+        time.pass(line.window_ticks - passed - 12_000);
         let reader = reader(&clock, &time, reading);
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
@@ -202,11 +202,11 @@ fn a_window_ends_under_a_writer() {
 fn a_window_passes_under_a_writer() {
     check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
         let (clock, mut control, time) = with_long_line();
-        let state = clock.cell.load();
+        let line = clock.cell.snapshot();
         // A reader's first load may be before the end of the window, and its second is not. The
         // writer's loads are, as long as nobody reads.
         let now_ticks = time.view(0).now_ordered();
-        time.pass(state.end_ticks() - now_ticks - 12_000);
+        time.pass(line.end_ticks() - now_ticks - 12_000);
         let reader = reader(&clock, &time, slow_reading);
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
@@ -271,8 +271,8 @@ fn a_gate_closes_under_a_writer() {
         let outcome = control.maintain(&clock, &view, &view);
         closer.join().unwrap();
         note(seen, &clock, outcome.iteration);
-        let word = clock.cell.word();
-        assert!(word.is_gate_closed() && word.phase() == Phase::NoLine, "{word:?}");
+        let state = clock.cell.load();
+        assert!(state.is_gate_closed() && state.phase() == Phase::NoLine, "{state:?}");
     });
 }
 
@@ -286,7 +286,7 @@ fn a_gate_closes_under_a_recovery() {
         let outcome = control.maintain(&clock, &view, &view);
         closer.join().unwrap();
         note(seen, &clock, outcome.iteration);
-        let word = clock.cell.word();
-        assert!(word.is_gate_closed() && word.phase() == Phase::NoLine, "{word:?}");
+        let state = clock.cell.load();
+        assert!(state.is_gate_closed() && state.phase() == Phase::NoLine, "{state:?}");
     });
 }

@@ -6,40 +6,47 @@ use super::{HIGH_WATER, Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "1",
-        "inlined readings make no second load of the word",
+        "inlined readings make no second look at the state",
         "shared/reading.rs",
-        "< published.window_ticks && self.cell.is_still(word)",
-        "< published.window_ticks && (skipped_ticks == 0 || self.cell.is_still(word))",
+        "(is_in_window && cell.is_still(state))",
+        "is_in_window",
     ),
     mutant(
         "1",
-        "slow readings make no second load of the word",
+        "slow readings make no second look at the state",
         "shared/reading.rs",
-        "self.cell.is_still(word).then(|| line_reading(&state, ticks))",
-        "Some(line_reading(&state, ticks))",
+        "self.cell.is_still_whole(state).then(|| line_reading(&line, ticks))",
+        "Some(line_reading(&line, ticks))",
+    ),
+    mutant(
+        "1",
+        "slow readings with bounds make no second look at the state",
+        "shared/reading.rs",
+        "!self.is_over(&line, ticks, reference) && self.cell.is_still_whole(line.state)",
+        "!self.is_over(&line, ticks, reference)",
     ),
     mutant(
         "2",
         "a line is replaced without an announcement",
         "control/publish.rs",
-        "        let replacing = State { word: state.word.replacing(), ..*state };
-        if !shared.cell.swap(state.word, replacing.word) {
+        "        let replacing = Snapshot { state: old.state.replacing(), ..*old };
+        if !shared.cell.swap(old.state, replacing.state) {
             return Err(Refusal::Lost);
         }",
-        "        let replacing = *state;",
+        "        let replacing = *old;",
     ),
     mutant(
         "2",
         "the counter is read before the replacement is announced, not after",
         "control/publish.rs",
-        "        let replacing = State { word: state.word.replacing(), ..*state };
-        if !shared.cell.swap(state.word, replacing.word) {
+        "        let replacing = Snapshot { state: old.state.replacing(), ..*old };
+        if !shared.cell.swap(old.state, replacing.state) {
             return Err(Refusal::Lost);
         }
         let at_ticks = counter.now_ordered();",
         "        let at_ticks = counter.now_ordered();
-        let replacing = State { word: state.word.replacing(), ..*state };
-        if !shared.cell.swap(state.word, replacing.word) {
+        let replacing = Snapshot { state: old.state.replacing(), ..*old };
+        if !shared.cell.swap(old.state, replacing.state) {
             return Err(Refusal::Lost);
         }",
     ),
@@ -47,36 +54,36 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "2",
         "a writer that comes past the old window extends the line",
         "control/publish.rs",
-        "window_ticks).filter(|()| state.is_valid_at(at_ticks));",
-        "window_ticks);",
+        "if !old.is_valid_at(at_ticks) || self.plan_next(",
+        "if self.plan_next(",
     ),
     mutant(
         "2",
         "lines meet without a margin",
         "control/publish.rs",
-        "let margin_ticks = old.slope.ticks_in(MEETING_MARGIN_NS);",
+        "let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);",
         "let margin_ticks = 0;",
     ),
     mutant(
         "2",
         "a raised line may be below the old one before they meet",
         "discipline.rs",
-        "needed(early).max(needed(at_ticks.wrapping_add(margin_ticks)))",
-        "needed(at_ticks.wrapping_add(margin_ticks))",
+        "let early = next.b_not_below(old.state, shift, at_ticks.wrapping_sub(margin_ticks));",
+        "let early = next.b_not_below(old.state, shift, at_ticks.wrapping_add(margin_ticks));",
     ),
     mutant(
         "2",
         "a raised line is held against the old one at the meeting point only",
         "discipline.rs",
-        "needed(early).max(",
-        "needed(at_ticks).max(",
+        "at_ticks.wrapping_sub(margin_ticks)",
+        "at_ticks",
     ),
     mutant(
         "2",
         "a lowered line may be below the old one after they meet",
         "discipline.rs",
-        "needed(early).max(needed(at_ticks.wrapping_add(margin_ticks)))",
-        "needed(early)",
+        "larger(larger(early, late), stepped)",
+        "larger(early, if late > 0 { stepped } else { stepped })",
     ),
     mutant(
         "3",
@@ -97,7 +104,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "3",
         "a writer leaves the replacement of a writer that is gone",
         "control.rs",
-        "                    shared.help(&state, counter, reference);
+        "                    shared.help(&line, counter, reference);
                     continue;",
         "                    continue;",
     ),
@@ -106,37 +113,36 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "opening a gate waits for a thread that is closing it",
         "shared.rs",
         "                (_, true) => {
-                    self.help(&state, counter, reference);",
+                    self.help(&line, counter, reference);",
         "                (_, true) => {",
     ),
     mutant(
         "3",
-        "a new line fills the slot in use, from which others take the high-water mark",
-        "word.rs",
-        "(self.0 & SLOT_BIT) ^ SLOT_BIT;",
-        "self.0 & SLOT_BIT;",
+        "a new line fills the slot in use, from which others take what it rests on",
+        "state/mod.rs",
+        "let slot = (self.m & SLOT) ^ SLOT;",
+        "let slot = self.m & SLOT;",
     ),
     mutant(
         "4",
         "a line that is over is answered with OS time, and not retired",
         "shared/reading.rs",
-        "                    self.expire(&state, ticks, None, reference);
+        "                    self.expire(&line, ticks, None, reference);
                     return None;",
         "                    let reference_ns = reference.monotonic_ns();
-                    let high_water_ticks = self.high_water_ticks(&state, ticks, None, reference);
-                    let ns = reference_ns.max(state.line.at_any(high_water_ticks));
+                    let ns = reference_ns.max(self.high_water_ns(&line, ticks, None, reference));
                     return Some(SlowReading { ns, source: Source::Reference { reference_ns } });",
     ),
     mutant(
         "5",
         "every high-water mark is the start of the line",
         HIGH_WATER,
-        "        state.line.start_ticks.wrapping_add(last)",
-        "        state.line.start_ticks.wrapping_add(last & 0)",
+        "line.at(line.start_ticks.wrapping_add(last))",
+        "line.at(line.start_ticks.wrapping_add(last & 0))",
     ),
     mutant(
         "5",
-        "a line that ends early leaves the end of the window as the high-water mark",
+        "a line that ends early leaves its end as the high-water mark",
         HIGH_WATER,
         "if delta < valid_ticks {",
         "if false {",
@@ -145,22 +151,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "5",
         "a high-water mark has no margin",
         HIGH_WATER,
-        "delta.saturating_add(margin_ticks(state)).min(valid_ticks)",
+        "delta.saturating_add(margin_ticks(line)).min(valid_ticks)",
         "delta",
+    ),
+    mutant(
+        "5",
+        "the high-water mark of a line that has passed is beyond its end",
+        HIGH_WATER,
+        "} else { valid_ticks }",
+        "} else { valid_ticks.saturating_add(margin_ticks(line)) }",
     ),
     mutant(
         "5",
         "a passed window, or a reset, leaves the end of the line as the high-water mark",
         HIGH_WATER,
-        "last = last.min(vouched.max(inlined_ticks(state)));",
+        "last = last.min(since_start(line, vouched).max(line.window_ticks));",
         "",
     ),
     mutant(
         "5",
         "the high-water mark after a suspend counts on no other suspend before it",
         HIGH_WATER,
-        "last = last.min(vouched.max(inlined_ticks(state)));",
-        "last = last.min(vouched);",
+        "last = last.min(since_start(line, vouched).max(line.window_ticks));",
+        "last = last.min(since_start(line, vouched));",
     ),
     mutant(
         "5",
@@ -173,25 +186,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "5",
         "every reset is taken for one without a suspend",
         HIGH_WATER,
-        "
-                && self.suspends.is_none_since(state.word.slot(), reference);",
+        " && was_not_suspended(&evidence, reference);",
         ";",
     ),
     mutant(
         "5",
         "a reference that says nothing of suspends is taken for one that knows of none",
-        "shared/suspends.rs",
-        "then_ns != UNKNOWN
-            && reference",
-        "then_ns == UNKNOWN || reference",
+        HIGH_WATER,
+        "let Some(then_ns) = evidence.suspended_ns else { return false };",
+        "let Some(then_ns) = evidence.suspended_ns else { return true };",
     ),
     mutant(
         "5",
         "how long the machine had been suspended is not stored with a line",
         "control/publish.rs",
-        "        shared.note_suspended(self.plan.word.slot(), self.suspended_ns);
-        self.publish(shared, replacing",
-        "        self.publish(shared, replacing",
+        "&self.plan.bounds, self.suspended_ns)",
+        "&self.plan.bounds, None)",
     ),
     mutant(
         "5",
@@ -211,23 +221,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "13",
         "past the window nobody asks the reference",
         HIGH_WATER,
-        "if delta <= inlined_ticks(state) {
+        "if delta < line.window_ticks {
             return false;",
-        "if delta < state.valid_ticks() {
+        "if delta < line.valid_ticks() {
             return false;",
     ),
     mutant(
         "13",
         "a line is over before others have stopped reading it",
         "shared.rs",
-        "        let replacing = State { word: state.word.replacing(), ..*state };
-        if !self.cell.swap(state.word, replacing.word) {
+        "        let replacing = Snapshot { state: line.state.replacing(), ..*line };
+        if !self.cell.swap(line.state, replacing.state) {
             return;
         }
         let reset",
-        "        let replacing = State { word: state.word.replacing(), ..*state };
-        let high_water_ticks = self.high_water_ticks(state, ticks, newest, reference);
-        if self.cell.swap(state.word, replacing.word.without_line(high_water_ticks)) {
+        "        let replacing = Snapshot { state: line.state.replacing(), ..*line };
+        let high_water_ns = self.high_water_ns(line, ticks, newest, reference);
+        if self.cell.swap(line.state, replacing.state.without_line(high_water_ns)) {
             self.count(Event::Expiry);
         }
         if true {
@@ -239,43 +249,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "13",
         "the high-water mark of a line that is over is where it was found",
         "shared.rs",
-        "let ticks = if reset { ticks } else { state.end_ticks() };",
+        "let ticks = if reset { ticks } else { line.end_ticks() };",
         "",
     ),
     mutant(
         "5",
-        "the high-water mark is taken for the start of the line",
-        "cell.rs",
-        "self.line.at_any(if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks })",
-        "self.line.base_ns",
-    ),
-    mutant(
-        "5",
-        "the high-water mark of a passed window is rounded up beyond the line's end",
-        "cell.rs",
-        "if ticks_between(end_ticks, ticks) > 0 { end_ticks } else { ticks }",
-        "ticks",
-    ),
-    mutant(
-        "5",
-        "the tick of a high-water mark is rounded down",
-        "word.rs",
-        "let rounded_ticks = ticks.wrapping_add(META_MASK) & !META_MASK;",
-        "let rounded_ticks = ticks & !META_MASK;",
-    ),
-    mutant(
-        "5",
         "opening a gate forgets the high-water mark",
-        "word.rs",
-        "Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | ",
-        "Self((self.0 & META_MASK & !(CHANGES_MASK | GATE_BIT)) | ",
+        "state/mod.rs",
+        "& COUNT_MASK, b: self.b }",
+        "& COUNT_MASK, b: 0 }",
     ),
     mutant(
         "6",
-        "readings without a line make no second load of the word",
+        "readings without a line make no second look at the state",
         "shared/reading.rs",
         "                self.cell
-                    .is_still(word)
+                    .is_still_whole(state)
                     .then(",
         "                true
                     .then(",
@@ -299,40 +288,43 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a recovery starts where the reference was, not where it may be by now",
         "control/publish.rs",
         "target.at(at_ticks).max(most)",
-        "target.at(at_ticks).max(fixed_from_ns(reference_ns))",
+        "target.at(at_ticks).max(FixedNs::from_ns(reference_ns))",
     ),
     mutant(
         "7",
         "a recovery does not announce itself before it asks the reference",
         "control/publish.rs",
-        "        let first = State { word: state.word.first_publication(), ..*state };
-        if !shared.cell.swap(state.word, first.word) {
+        "        let first = Snapshot { state: before.state.first_publication(), ..*before };
+        if !shared.cell.swap(before.state, first.state) {
             return Err(Refusal::Lost);
         }",
-        "        let first = *state;",
+        "        let first = *before;",
     ),
     mutant(
         "7",
         "a first publication that is given up loses its high-water mark",
-        "word.rs",
-        "    pub const fn given_up(self) -> Self {
-        self.with_phase(0)",
-        "    pub const fn given_up(self) -> Self {
-        self.without_line(0)",
+        "state/mod.rs",
+        "Self { m: self.m & !REPLACING, b: self.b }",
+        "Self { m: self.m & !REPLACING, b: 0 }",
     ),
     mutant(
         "7",
         "a recovery line starts below the high-water mark",
         "discipline.rs",
-        ".max(fixed_from_ns(high_water_ns));",
-        ";",
+        "larger(next.b_through(shift, at_ticks, most), above_mark)",
+        "larger(next.b_through(shift, at_ticks, most), above_mark.wrapping_sub(1 << 40))",
     ),
     mutant(
         "7",
         "a recovery line has the window of any other",
         "control/publish.rs",
-        "least_ticks.saturating_add(least_ticks >> 1).clamp(2 * MIN_WINDOW_TICKS, MAX_WINDOW_TICKS);",
-        "self.window_ticks(slope.ticks_in(interval_ns));",
+        "self.plan.line.window_ticks = least_ticks
+            .saturating_add(least_ticks >> 1)
+            .saturating_add(self.lead_in_ticks(slope))
+            .min(MAX_WINDOW_TICKS);",
+        "let _ = least_ticks;
+        self.plan.line.window_ticks =
+            self.window_ticks(slope.ticks_in(interval_ns), self.lead_in_ticks(slope)).min(MAX_WINDOW_TICKS);",
     ),
     mutant(
         "7",
@@ -352,7 +344,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "lines are steered by stale samples",
         "control/publish.rs",
-        "if self.is_stale(before, slope) {",
+        "if self.is_stale(before_ticks, slope) {",
         "if false {",
     ),
     mutant(
@@ -364,25 +356,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "8",
-        "late writers publish over whatever word they find",
+        "late writers publish over whatever state they find",
         "cell.rs",
-        "        self.slot(to.slot()).fill(published, bounds);",
-        "        self.slot(to.slot()).fill(published, bounds);
-        let from = self.word();",
+        "        self.slot(line.state.slot()).fill(line, bounds, suspended_ns);",
+        "        self.slot(line.state.slot()).fill(line, bounds, suspended_ns);
+        let from = self.state.load_whole();",
     ),
     mutant(
         "8",
         "an iteration opens a closed gate",
         "control.rs",
-        "_ if state.word.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),",
+        "_ if line.state.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),",
         "",
     ),
     mutant(
         "8",
-        "a word without a line loses the closed gate of the word before it",
-        "word.rs",
-        "(self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK))",
-        "(self.0 & (SLOT_BIT | CHANGES_MASK))",
+        "a state without a line loses the closed gate of the state before it",
+        "state/mod.rs",
+        "self.m & (SLOT | GATE | COUNT_MASK)",
+        "self.m & (SLOT | COUNT_MASK)",
     ),
     mutant(
         "8",
@@ -393,80 +385,65 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "9",
-        "the base of a line is rounded down",
-        "discipline.rs",
-        "    }
-    Line { base_ns: fixed_to_ns_ceil(base), ..from_start }",
-        "    }
-    Line { base_ns: crate::units::fixed_to_ns_floor(base), ..from_start }",
+        "the b of a line that is flatter than the one before it is rounded down",
+        "state/mod.rs",
+        "i64::from(sign > 0 && low(product) > 0)",
+        "i64::from(sign > 0 && low(product) > u64::MAX)",
     ),
     mutant(
         "9",
-        "the base of a line is rounded to the nearest",
-        "discipline.rs",
-        "    }
-    Line { base_ns: fixed_to_ns_ceil(base), ..from_start }",
-        "    }
-    Line { base_ns: crate::units::fixed_to_ns_round(base), ..from_start }",
+        "the b of a line that is flatter than the one before it is rounded to the nearest",
+        "state/mod.rs",
+        "i64::from(sign > 0 && low(product) > 0)",
+        "i64::from(sign > 0 && low(product) > 1 << 63)",
     ),
     mutant(
         "9",
-        "the base of a recovery line is rounded down",
-        "discipline.rs",
-        ".max(fixed_from_ns(high_water_ns));
-    Line { base_ns: fixed_to_ns_ceil(base), ..from_start }",
-        ".max(fixed_from_ns(high_water_ns));
-    Line { base_ns: crate::units::fixed_to_ns_floor(base), ..from_start }",
+        "the b of a line that is steeper than the one before it is rounded down",
+        "state/mod.rs",
+        "let up = i64::from(sign > 0 && low(product) > 0);",
+        "let up = if low(product) > 0 { i64::from(sign > 0).wrapping_sub(i64::from(sign < 0)) } else { 0 };",
     ),
-    mutant("10", "a later word may have the same start", "word.rs", "ahead > 0 ||", "ahead >= 0 ||"),
     mutant(
-        "10",
-        "a word may come at any tick",
-        "word.rs",
-        "(ahead > 0 || reset)",
-        "(ahead > 0 || reset || true)",
+        "9",
+        "the b of a recovery line is rounded down",
+        "state/mod.rs",
+        "i64::from(fraction << UNUSED_BITS > low(product))",
+        "i64::from(fraction > 1 << 60)",
     ),
     mutant(
         "10",
-        "a reset of the counter is not counted",
-        "word.rs",
-        "if reset { self.0.wrapping_add(CHANGE) } else { self.0 }",
-        "self.0",
+        "the count of a line is that of the line before it",
+        "state/mod.rs",
+        "let count = self.m.wrapping_add(COUNT) & COUNT_MASK;",
+        "let count = self.m & COUNT_MASK;",
     ),
     mutant(
         "10",
-        "a word without a line forgets how often the counter was reset",
-        "word.rs",
-        "(self.0 & (SLOT_BIT | GATE_BIT | CHANGES_MASK))",
-        "(self.0 & (SLOT_BIT | GATE_BIT))",
+        "a state without a line forgets the count",
+        "state/mod.rs",
+        "self.m & (SLOT | GATE | COUNT_MASK)",
+        "self.m & (SLOT | GATE)",
     ),
     mutant(
         "10",
         "opening a gate is not counted",
-        "word.rs",
-        "(self.0.wrapping_add(CHANGE) & CHANGES_MASK)",
-        "(self.0 & CHANGES_MASK)",
+        "state/mod.rs",
+        "self.m.wrapping_add(COUNT) & COUNT_MASK, b",
+        "self.m & COUNT_MASK, b",
     ),
     mutant(
         "10",
-        "the count of changes carries into the slot",
-        "word.rs",
-        "(self.0.wrapping_add(CHANGE) & CHANGES_MASK)",
-        "((self.0 & CHANGES_MASK).wrapping_add(CHANGE))",
-    ),
-    mutant(
-        "10",
-        "each eighth opening of a gate raises the high-water mark",
-        "word.rs",
-        "Self((self.0 & !(CHANGES_MASK | GATE_BIT)) | ",
-        "let granularity = if self.0 & CHANGES_MASK == CHANGES_MASK { START_GRANULARITY_TICKS } else { 0 };
-        Self((self.0 & !(CHANGES_MASK | GATE_BIT)).wrapping_add(granularity) | ",
+        "the count carries into the slope",
+        "state/mod.rs",
+        "self.m.wrapping_add(COUNT) & COUNT_MASK, b",
+        "(self.m & COUNT_MASK).wrapping_add(COUNT), b",
     ),
     mutant(
         "11",
         "a large lag is slewed, not stepped",
         "discipline.rs",
-        "if offset.saturating_neg() > step_above {",
+        "if offset.to_bits().saturating_neg() > step_above {",
         "if false {",
     ),
     mutant("11", "a lead is slewed at any rate", "discipline.rs", ".min(rate >> 1)", ""),
@@ -474,7 +451,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "11",
         "a step may go back",
         "discipline.rs",
-        "base = base.max(step_to.saturating_sub(from_start.fixed_at(at_ticks)));",
-        "base = step_to.saturating_sub(from_start.fixed_at(at_ticks));",
+        "larger(larger(early, late), stepped)",
+        "if steering.step_to.is_some() { stepped } else { larger(early, late) }",
     ),
 ];

@@ -6,17 +6,10 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "per CPU",
-        "a line is used at a tick before the one that it counts from",
-        "per_cpu.rs",
-        "read_line::<K>(|| ticks, FIRST_TICKS)",
-        "read_line::<K>(|| ticks, 0)",
-    ),
-    mutant(
-        "per CPU",
-        "no second load at the word",
-        "shared/reading.rs",
-        "< published.window_ticks && self.cell.is_still(word)",
-        "< published.window_ticks && (skipped_ticks != 0 || self.cell.is_still(word))",
+        "a line is used at a tick before its publication",
+        "control/publish.rs",
+        "if self.config.renewal == Renewal::Pinned { 0 }",
+        "if self.config.renewal == Renewal::Pinned && false { 0 }",
     ),
     mutant(
         "per CPU",
@@ -29,8 +22,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "per CPU",
         "a reader waits for the writer that it has interrupted",
         "per_cpu.rs",
-        "|ticks| unit.help_at(state, ticks, None, reference)",
-        "|ticks| ticks % 64 == 0 && unit.help_at(state, ticks, None, reference)",
+        "|ticks| unit.help_at(line, ticks, None, reference)",
+        "|ticks| ticks % 64 == 0 && unit.help_at(line, ticks, None, reference)",
     ),
     mutant(
         "per CPU",

@@ -1,0 +1,156 @@
+//! The state of targets that have no atomic of 128 bits: pairs under a word that counts.
+
+use loom::thread;
+
+use super::{check, made};
+use crate::primitive::{AtomicU64, Ordering};
+use crate::state::State;
+use crate::state::portable::AtomicState;
+
+/// State `number`, whose halves belong together. State 0 is that of a new clock.
+fn whole(number: u64) -> State {
+    State { m: number, b: i64::try_from(number).unwrap() << 32 }
+}
+
+fn loaded(state: &AtomicState) -> u64 {
+    let found = state.load();
+    assert_eq!(found, whole(found.m), "halves of two states");
+    found.m
+}
+
+fn swap(state: &AtomicState, from: u64, to: u64) -> bool {
+    state.swap(whole(from), whole(to))
+}
+
+/// A reader is stopped for three swaps, so that the pair that it loads is filled again: no load
+/// sees halves of two states.
+#[test]
+fn a_portable_load_sees_one_state() {
+    check(Some(4), &["0", "1", "2", "3"], |seen| {
+        let state = made(AtomicState::new());
+        let reader = {
+            let (state, seen) = (state.clone(), seen.clone());
+            thread::spawn(move || seen.note(loaded(&state).to_string()))
+        };
+        for number in 0..3 {
+            assert!(swap(&state, number, number + 1), "nobody else swaps");
+        }
+        reader.join().unwrap();
+    });
+}
+
+/// Where each state is followed by a larger one, no look at the state finds an older one than the
+/// look before it.
+#[test]
+fn a_portable_state_is_never_an_older_one() {
+    check(Some(3), &["0, still", "0, changed", "1, still", "1, changed", "2, still"], |seen| {
+        let state = made(AtomicState::new());
+        let reader = {
+            let (state, seen) = (state.clone(), seen.clone());
+            thread::spawn(move || {
+                let first = loaded(&state);
+                let is_still = state.is_still(whole(first));
+                let second = loaded(&state);
+                assert!(second >= first && (is_still || second > first), "{first}, {is_still}, {second}");
+                seen.note(format!("{first}, {}", if is_still { "still" } else { "changed" }));
+            })
+        };
+        for number in 0..2 {
+            assert!(swap(&state, number, number + 1), "nobody else swaps");
+        }
+        reader.join().unwrap();
+    });
+}
+
+/// Two swaps from one state: one wins. Both pairs are free again, so nobody runs out of them.
+#[test]
+fn of_two_portable_swaps_from_one_state_one_wins() {
+    check(None, &["mine", "theirs"], |seen| {
+        let state = made(AtomicState::new());
+        let other = {
+            let state = state.clone();
+            thread::spawn(move || swap(&state, 0, 1))
+        };
+        let mine = swap(&state, 0, 2);
+        let theirs = other.join().unwrap();
+        assert!(mine != theirs, "{mine} and {theirs}");
+        seen.note(if mine { "mine" } else { "theirs" });
+        let mut last = if mine { 2 } else { 1 };
+        assert_eq!(loaded(&state), last);
+        for number in 3..20 {
+            assert!(swap(&state, last, number), "out of pairs");
+            last = number;
+        }
+    });
+}
+
+/// A pair that one thread has left, and another has taken while its swap was bound to fail: a
+/// reader of the pair's last state does not take that for the next one.
+#[test]
+fn a_portable_pair_is_left_before_it_is_taken_again() {
+    check(Some(4), &["0", "1", "2", "both failed: false"], |seen| {
+        let state = made(AtomicState::new());
+        let other = {
+            let state = state.clone();
+            thread::spawn(move || swap(&state, 0, 2))
+        };
+        let reader = {
+            let (state, seen) = (state.clone(), seen.clone());
+            thread::spawn(move || seen.note(loaded(&state).to_string()))
+        };
+        let mine = swap(&state, 0, 1);
+        let theirs = other.join().unwrap();
+        reader.join().unwrap();
+        seen.note(format!("both failed: {}", !mine && !theirs));
+        assert!(mine != theirs);
+    });
+}
+
+/// A state that comes again is found again; the word beneath it is another one, so a swap that
+/// began before fails, and takes nothing with it.
+#[test]
+fn a_portable_state_may_come_again() {
+    check(Some(4), &["swapped", "not swapped"], |seen| {
+        let state = made(AtomicState::new());
+        let late = {
+            let state = state.clone();
+            thread::spawn(move || swap(&state, 0, 9))
+        };
+        let there = swap(&state, 0, 1);
+        let back = there && swap(&state, 1, 0);
+        assert_eq!(there, back);
+        let swapped = late.join().unwrap();
+        assert_eq!(loaded(&state), if swapped { 9 } else { 0 });
+        seen.note(if swapped { "swapped" } else { "not swapped" });
+    });
+}
+
+/// What lies beside the state, as a slot does, and is changed once the state that names it is gone:
+/// a reader that finds its state again has seen none of the change. What was stored before a swap is
+/// seen with its state.
+#[test]
+fn a_slot_beside_a_portable_state_belongs_to_it() {
+    check(Some(4), &["still", "changed"], |seen| {
+        let (state, slot) = (made(AtomicState::new()), made(AtomicU64::new(0)));
+        let reader = {
+            let (state, slot, seen) = (state.clone(), slot.clone(), seen.clone());
+            thread::spawn(move || {
+                let number = loaded(&state);
+                // ORDERING: Relaxed, between the two looks at the state.
+                let beside = slot.load(Ordering::Relaxed);
+                if state.is_still(whole(number)) {
+                    // State 1 names nothing.
+                    assert!(number == 1 || beside == number, "state {number}, and {beside} beside it");
+                    seen.note("still");
+                } else {
+                    seen.note("changed");
+                }
+            })
+        };
+        assert!(swap(&state, 0, 1));
+        // ORDERING: Release, pairs with the fence of the reader's second look.
+        slot.store(2, Ordering::Release);
+        assert!(swap(&state, 1, 2));
+        reader.join().unwrap();
+    });
+}
