@@ -93,6 +93,7 @@ use portable as native;
     miri,
     not(any(loom, target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2")))
 ))]
+#[cfg_attr(test, allow(dead_code, unreachable_pub, reason = "for its own tests, beside the machine's"))]
 pub(crate) mod portable;
 #[cfg(all(test, not(loom)))]
 mod tests;
