@@ -222,7 +222,7 @@ impl Count {
         let (now, by_reference) = read();
         after();
         // ORDERING: Release, as above.
-        largest.fetch_max(now, Ordering::AcqRel);
+        largest.fetch_max(now, Ordering::Release);
         self.exchanges += 1;
         self.by_reference += u64::from(by_reference);
         if now < earlier {

@@ -265,8 +265,8 @@ impl Engine {
 
     /// The thread will not run any more.
     pub(crate) fn detach_thread(&self) {
-        // ORDERING: Release, pairs with the Acquire load in `thread_is_here`.
-        self.thread_token.store(0, Ordering::Release);
+        // ORDERING: Relaxed, says nothing of other memory.
+        self.thread_token.store(0, Ordering::Relaxed);
     }
 
     /// Who drives this clock in this process.
@@ -297,14 +297,15 @@ impl Engine {
     pub(crate) fn restrict_probes(&self) {
         sys::forgo_page();
         reference::trust_libc();
-        // ORDERING: Release, pairs with the Acquire load in `probes`.
-        self.minimal.store(true, Ordering::Release);
+        // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet the two
+        // above runs before a filter that is installed after this call.
+        self.minimal.store(true, Ordering::Relaxed);
     }
 
     /// What this clock may ask the system.
     pub(crate) fn probes(&self) -> Probes {
-        // ORDERING: Acquire, pairs with the Release store in `restrict_probes`.
-        if self.minimal.load(Ordering::Acquire) { Probes::Minimal } else { Probes::Full }
+        // ORDERING: Relaxed, a setting.
+        if self.minimal.load(Ordering::Relaxed) { Probes::Minimal } else { Probes::Full }
     }
 
     /// The OS clock, as far as this clock's probes go.
