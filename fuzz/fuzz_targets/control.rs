@@ -221,7 +221,9 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         }
         let line = shared.cell.snapshot();
         assert!(
-            !line.state.is_published() || line.slope() > Slope::default() && (line.start_ticks ^ line.end_ticks()) & !turn_mask(line.shift) == 0,
+            !line.state.is_published()
+                || line.slope() > Slope::default()
+                    && (line.start_ticks ^ line.end_ticks()) & !turn_mask(line.shift) == 0,
             "a line that stands still, or wraps"
         );
     }
