@@ -99,7 +99,7 @@ impl MockClock {
     }
 
     /// Sets Unix time forward (or back, if negative) by `ns`; monotonic time is not affected. Steps
-    /// add up exactly, also beyond what [`unix_ns`](Self::unix_ns) can show.
+    /// add up exactly, also beyond what a [`UnixTime`](crate::UnixTime) can show.
     pub fn step_unix_ns(&self, ns: i64) {
         let mut offset_ns = self.0.unix_offset_ns.lock().unwrap_or_else(PoisonError::into_inner);
         *offset_ns = offset_ns.saturating_add(ns.into());
@@ -117,15 +117,13 @@ impl MockClock {
     }
 
     /// Monotonic time, ns.
-    #[must_use]
-    pub fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         // ORDERING: Relaxed, as in `advance`.
         self.0.monotonic_ns.load(Ordering::Relaxed)
     }
 
     /// Unix time, ns; 0 before 1970, and 2^64 - 1 after the year 2554.
-    #[must_use]
-    pub fn unix_ns(&self) -> u64 {
+    pub(crate) fn unix_ns(&self) -> u64 {
         let offset_ns = *self.0.unix_offset_ns.lock().unwrap_or_else(PoisonError::into_inner);
         let unix_ns = offset_ns.saturating_add(self.now_ns().into());
         u64::try_from(unix_ns.max(0)).unwrap_or(u64::MAX)

@@ -10,7 +10,7 @@ use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
 
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, Inner};
 use crate::options::{Priority, Probes, Schedule};
 use crate::per_cpu::pass::CpuPass;
 use crate::per_cpu::wanted;
@@ -55,12 +55,12 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
         let thread = builder
             .stack_size(STACK_BYTES)
             .spawn(move || run(&engine_inside, &notifier_inside, schedule))
-            .map_err(Error::thread)
+            .map_err(|error| Error(Inner::Thread(error)))
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
         let raised = match schedule.priority {
             Priority::Normal => Ok(()),
-            Priority::Realtime => sys::make_realtime(&thread).map_err(Error::realtime),
+            Priority::Realtime => sys::make_realtime(&thread).map_err(|error| Error(Inner::Realtime(error))),
         };
         let running = Self { engine, notifier, thread: Some(thread), token: sys::token() };
         raised.map(|()| running)

@@ -1,7 +1,7 @@
 //! The global clock's thread, and the guards that keep it running.
 
 use crate::engine::{Engine, GLOBAL};
-use crate::error::Error;
+use crate::error::{Error, Inner};
 use crate::options::{Driver, Probes, Settings};
 use crate::process_lock::{ProcessLock, ProcessLockGuard};
 use crate::sys;
@@ -92,7 +92,7 @@ impl ClockGuard {
         let mut slot = global_thread();
         match slot.as_mut() {
             Some(running) if running.settings == settings => Ok(Self::share(running)),
-            Some(_) => Err(Error::running()),
+            Some(_) => Err(Error(Inner::Running)),
             None => Self::launch(&mut slot, settings),
         }
     }
