@@ -1,5 +1,5 @@
 //! What an `Instant` and a `UnixTime` have in common: a number of ns, to which durations are added
-//! as in std.
+//! as in std, and which `serde` stores as it is.
 
 /// The arithmetic of `$time`, a struct with a field `ns`; `$a_time` names it in panics.
 macro_rules! arithmetic {
@@ -19,6 +19,22 @@ macro_rules! arithmetic {
             pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
                 let ns = u64::try_from(duration.as_nanos()).ok()?;
                 Some(Self { ns: self.ns.checked_sub(ns)? })
+            }
+        }
+
+        /// A number of ns.
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $time {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_u64(self.ns)
+            }
+        }
+
+        /// A number of ns.
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $time {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                u64::deserialize(deserializer).map(Self::from_nanos)
             }
         }
 

@@ -180,7 +180,7 @@ impl Clock {
         }
         engine.adopt(settings.policy);
         let thread = match driver {
-            Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), settings.schedule)?),
+            Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
         };
         Ok(Self::of(thread, engine))
@@ -349,7 +349,7 @@ impl Clock {
     pub fn unix_reading(&self) -> Reading<UnixTime> {
         #[cfg(feature = "mock")]
         if let Some(mock) = &self.mock {
-            return Reading::<UnixTime>::by_os(signed(mock.unix_ns()), self.state_without_line());
+            return self.unix_reading_without_line(signed(mock.unix_ns()));
         }
         match &self.engine().read_bounds() {
             Some(line) => Reading::<UnixTime>::by_line(line),
@@ -364,7 +364,7 @@ impl Clock {
         if let Some(page) = &self.engine().page {
             let before_ns = OsClock.monotonic_ns();
             let ns = page.monotonic_ns();
-            return Reading::<Instant>::by_page(ns, [before_ns, OsClock.monotonic_ns()], page.state());
+            return Reading::<Instant>::by_os(ns, [before_ns, OsClock.monotonic_ns()], page.state());
         }
         let mut line = None;
         let ns = self.engine().read_bounds_slow(&mut line);
@@ -374,10 +374,9 @@ impl Clock {
         }
     }
 
-    /// Not a part of its callers, whose frames all that a reading does has above it.
     #[inline(never)]
     fn reading_without_line(&self, ns: i64, os_ns: i64) -> Reading<Instant> {
-        Reading::<Instant>::by_os(ns, os_ns, self.state_without_line())
+        Reading::<Instant>::by_os(ns, [os_ns; 2], self.state_without_line())
     }
 
     #[cold]
@@ -387,14 +386,18 @@ impl Clock {
         if let Some(page) = &self.engine().page {
             let before_ns = OsClock.realtime_ns();
             let ns = page.unix_ns();
-            return Reading::<UnixTime>::by_page(ns, [before_ns, OsClock.realtime_ns()], page.state());
+            return Reading::<UnixTime>::by_os(ns, [before_ns, OsClock.realtime_ns()], page.state());
         }
         let mut line = None;
         self.engine().read_bounds_slow(&mut line);
         match &line {
             Some(line) => Reading::<UnixTime>::by_line(line),
-            None => Reading::<UnixTime>::by_os(OsClock.realtime_ns(), self.state_without_line()),
+            None => self.unix_reading_without_line(OsClock.realtime_ns()),
         }
+    }
+
+    fn unix_reading_without_line(&self, ns: i64) -> Reading<UnixTime> {
+        Reading::<UnixTime>::by_os(ns, [ns; 2], self.state_without_line())
     }
 
     /// A reading by the line, its Unix time, and the bound of the difference, ns.

@@ -17,8 +17,6 @@ use crate::unix_time::UnixTime;
 mod chrono;
 #[cfg(feature = "jiff")]
 mod jiff;
-#[cfg(feature = "serde")]
-mod serde;
 #[cfg(feature = "time")]
 mod time;
 

@@ -298,10 +298,7 @@ fn a_mock_moves_time_by_hand() {
     clock.step_unix_ns(-3_600_000_000_000);
     assert_eq!(unix - UnixTime::now(), Duration::from_secs(3_597));
     assert_eq!(start.elapsed(), Duration::from_secs(3), "a step of Unix time does not touch monotonic time");
-    clock.skew_ppb(500_000_000);
-    clock.advance(Duration::from_nanos(3));
-    clock.advance(Duration::from_nanos(3));
-    assert_eq!(start.elapsed(), Duration::new(3, 9), "the half nanoseconds add up");
+    clock.advance(Duration::from_nanos(9));
     clock.step_unix_ns(3_600_000_000_000);
     let unix_ns = UnixTime::now().as_nanos();
     clock.step_unix_ns(i64::MAX);

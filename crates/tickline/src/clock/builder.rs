@@ -9,7 +9,7 @@ use tickline_core::gate::Trust;
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
 use crate::error::{Error, Inner};
-use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Priority, Probes, Schedule, Settings};
+use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Priority, Probes, Settings};
 use crate::per_cpu;
 
 /// The least and the most time between two stores of the coarse time. A sleeping thread can hardly
@@ -76,7 +76,7 @@ impl ClockBuilder {
     /// How often the thread stores the coarse time for [`recent_ns`](crate::recent_ns): 100 us to
     /// 10 s, by default at each recalibration. The thread wakes up for each store.
     pub fn recent_every(mut self, period: Duration) -> Self {
-        self.settings.schedule.recent_every = Some(period);
+        self.settings.recent_every = Some(period);
         self
     }
 
@@ -84,7 +84,7 @@ impl ClockBuilder {
     /// the coarse time punctually on a busy machine; libmtev's calibrating thread has such a
     /// priority, too. It is an error where the process may not have it.
     pub fn realtime(mut self) -> Self {
-        self.settings.schedule.priority = Priority::Realtime;
+        self.settings.priority = Priority::Realtime;
         self
     }
 
@@ -104,7 +104,7 @@ impl ClockBuilder {
     /// move there, which takes most of some 80 us of CPU. With a line for each CPU the order of
     /// readings is weaker: [`PerCpu`].
     pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
-        self.settings.schedule.per_cpu = per_cpu;
+        self.settings.per_cpu = per_cpu;
         self
     }
 
@@ -203,7 +203,7 @@ impl ClockBuilder {
     fn check(&self) -> Result<Settings, Error> {
         let (least, most) = (INTERVAL_RANGE_NS.start(), INTERVAL_RANGE_NS.end());
         within("interval", self.interval, Duration::from_nanos(*least)..=Duration::from_nanos(*most))?;
-        let Schedule { recent_every, priority, per_cpu } = self.settings.schedule;
+        let Settings { recent_every, priority, per_cpu, .. } = self.settings;
         if let Some(period) = recent_every {
             within("recent_every", period, RECENT_RANGE)?;
         }

@@ -113,8 +113,8 @@ impl ClockGuard {
 
     fn launch(slot: &mut Option<GlobalThread>, settings: Settings) -> Result<Self, Error> {
         Self::apply(settings);
-        let thread = Recalibrator::start(&GLOBAL, settings.schedule)
-            .inspect_err(|_| Self::apply(Settings::DEFAULT))?;
+        let thread =
+            Recalibrator::start(&GLOBAL, settings).inspect_err(|_| Self::apply(Settings::DEFAULT))?;
         *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
         Ok(Self { token: sys::token() })
     }
