@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, CpuState, CpuStatus, PerCpu, Reading};
+use tickline::{Clock, CpuStatus, PerCpu, Reading, State};
 use tickline_core::control::MAX_WINDOW_TICKS;
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 use tickline_core::shared::{LineCell, Shared};
@@ -22,7 +22,7 @@ pub fn per_cpu_clock() -> Option<&'static Clock> {
     let make = || {
         let clock = Clock::builder().per_cpu(PerCpu::On).start().ok()?;
         let end = Instant::now() + Duration::from_secs(3);
-        let waiting = |cpu: &CpuStatus| cpu.state != CpuState::Fast;
+        let waiting = |cpu: &CpuStatus| cpu.state != State::Fast;
         while Instant::now() < end && clock.status().per_cpu.iter().any(waiting) {
             std::thread::sleep(Duration::from_millis(100));
         }

@@ -261,7 +261,7 @@ fn publish(
         }
         let line = clock.cell.snapshot();
         if line.state.is_published() {
-            let slope = state.line.slope;
+            let slope = line.slope();
             let ppm = slope.ppb_above(*first.get_or_insert(slope)) / 1_000;
             if iterations > 100 {
                 slopes = (ppm.min(slopes.0), ppm.max(slopes.1));

@@ -47,6 +47,8 @@ struct Driven {
     control: Control,
     /// Whether the loop was begun since the gates were judged: it has its settings.
     is_begun: bool,
+    /// The facts of the last judgement that may change.
+    seen: TrustSnapshot,
 }
 
 /// One clock. All of it is usable in static memory.
@@ -73,8 +75,6 @@ pub(crate) struct Engine {
     interval_ns: AtomicU64,
     /// A [`Policy`], packed.
     policy: AtomicU8,
-    /// The facts of the last judgement that may change.
-    seen: TrustSnapshot,
     /// Each gate's reason: its place in `Reason::ALL`, counted from 1; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// What the reader driver knows of its callers.
@@ -89,7 +89,11 @@ impl Engine {
         Self {
             shared: Shared::new(LineCell::new()),
             per_cpu: Mode::new(),
-            control: TryLock::new(Driven { control: Control::new(UNSETTLED), is_begun: false }),
+            control: TryLock::new(Driven {
+                control: Control::new(UNSETTLED),
+                is_begun: false,
+                seen: TrustSnapshot::NONE,
+            }),
             collector: TryLock::new(Collector::new()),
             keeper: Keeper::new(),
             driver: AtomicU8::new(driver as u8),
@@ -99,7 +103,6 @@ impl Engine {
             minimal: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
-            seen: TrustSnapshot::new(),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             callers: Callers::new(),
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]

@@ -131,7 +131,7 @@ const NO_UNIX: u64 = 1 << 5;
 const COUNT: u64 = 1 << 6;
 const COUNT_MASK: u64 = 7 << 6;
 
-const _: () = assert!(SLOT as usize == size_of::<u64>());
+const _: () = assert!(SLOT == 8 && size_of::<u64>() == 8);
 
 /// What a [`State`] allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,7 +312,7 @@ impl State {
     /// The line's slope, its tag rounded off.
     #[must_use]
     pub const fn slope(self, shift: u32) -> Slope {
-        Slope::from_bits((self.m & !TAG_MASK) >> (64 - FRACTION_BITS - shift))
+        Slope::from_bits(self.m >> 64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift))
     }
 
     /// The least `b` with which this line is not below `ns` at `ticks`.
