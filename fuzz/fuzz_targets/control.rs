@@ -103,7 +103,8 @@ impl<S: StateCell> Machine<'_, S> {
             144..=151 => self.ticks.set(self.ticks.get().wrapping_add(input.power())),
             152..=159 => self.ticks.set(self.ticks.get().wrapping_sub(input.power())),
             160..=163 => self.ticks.set(input.number()),
-            164..=165 => self.ticks.set(u64::MAX - u64::from(input.byte())),
+            // Just before `ticks` wrap, or before they do shifted.
+            164..=165 => self.ticks.set((u64::MAX >> (input.byte() % 8)) - u64::from(input.byte())),
             166..=167 => self.ticks.set(input.byte().into()),
             168..=175 => self.ns.set(self.ns.get().wrapping_add(input.power().cast_signed())),
             176..=183 => self.ns.set(self.ns.get().wrapping_sub(input.power().cast_signed())),
