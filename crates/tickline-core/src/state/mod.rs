@@ -376,7 +376,7 @@ pub(crate) fn in_register<T>(value: &T) -> &T {
     let mut address: *const T = value;
     // SAFETY: no instruction, and the operand stays as it is.
     unsafe {
-        core::arch::asm!("/* {} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags));
+        core::arch::asm!("/* {} */", inout(reg) address, options(pure, readonly, nostack, preserves_flags));
     }
     // SAFETY: the address of `value`.
     unsafe { &*address }
@@ -388,12 +388,10 @@ pub(crate) const fn in_register<T>(value: &T) -> &T {
 }
 
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the high half of 128 bits")]
 const fn multiply_high(a: u64, b: u64) -> u64 {
     ((a as u128).wrapping_mul(b as u128) >> 64) as u64
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the high half of 128 bits")]
 const fn high(product: u128) -> u64 {
     (product >> 64) as u64
 }
