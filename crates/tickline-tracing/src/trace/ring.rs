@@ -450,7 +450,7 @@ mod tests {
                 while !ring.has_ended() {
                     std::thread::yield_now();
                 }
-                assert!(ring.end() > 0);
+                assert_eq!(ring.end(), 6, "a block, and its record");
             });
         }
     }
