@@ -27,6 +27,7 @@
 
 mod actors;
 mod check;
+#[cfg(any())]
 pub mod lease;
 mod limits;
 mod machine;
