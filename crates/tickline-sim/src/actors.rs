@@ -15,6 +15,7 @@ use tickline_core::unstable::callers::Callers;
 use tickline_core::unstable::keeper::{Conclusion, Gated, Keeper, Stage};
 
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
+use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Driver, Verdict};
 use crate::world::{Actor, ClockRead, Hand, Hands, Step, SteppedCell, World};
@@ -22,8 +23,8 @@ use crate::world::{Actor, ClockRead, Hand, Hands, Step, SteppedCell, World};
 /// How long before a stopped actor goes on readers begin to read, ps.
 const HASTE_PS: u64 = 3_000_000;
 
-/// A reading that takes more steps than this waits for another thread. A reader loads a word that
-/// announces a replacement a thousand times at most, in two steps each; a few such words may
+/// A reading that takes more steps than this waits for another thread. A reader loads a state
+/// that announces a replacement a thousand times at most, in two steps each; a few such states may
 /// follow each other.
 const READING_STEPS: u64 = 20_000;
 
@@ -254,6 +255,10 @@ impl Cast {
         if idle_ps > 2 * self.clock.config.interval_ns * PS {
             self.check.disturbed(now_ps); // no iteration has come for a while
         }
+        let valid_ns = valid_intervals(&self.world.scenario) * self.clock.config.interval_ns;
+        if self.world.clocks.borrow().has_no_line(now_ps, valid_ns) {
+            self.check.disturbed(now_ps);
+        }
         let outcome = control.maintain(&self.clock.units[unit], counter, &self.hands());
         let mut counts = self.check.counts.borrow_mut();
         counts.iterations += 1;
@@ -261,7 +266,7 @@ impl Cast {
             counts.publications += 1;
             let oldest = control.evidence_ticks().expect("a line has evidence");
             let since_ps = noted.time_ps(&self.world.clocks.borrow(), oldest);
-            noted.evidence.borrow_mut().insert(noted.newest_line.get().to_bits(), since_ps);
+            noted.evidence.borrow_mut().insert(noted.newest_start_ticks.get(), since_ps);
         }
         outcome
     }
@@ -283,7 +288,6 @@ impl Cast {
     /// A thread that reads, in bursts and now and then.
     pub(crate) fn read(&self, hand: &Hand) {
         self.world.enter(hand);
-        self.check.forget_stamps();
         let mut aimed = false;
         loop {
             if self.world.scenario.even {
@@ -332,7 +336,7 @@ impl Cast {
     }
 
     fn one_reading(&self) {
-        let kind = self.below(11);
+        let kind = self.below(9);
         let begin = self.check.begin();
         let complete = || self.world.step(Step::End);
         self.world.me().patience.set(READING_STEPS);
@@ -363,7 +367,7 @@ impl Cast {
             }
             2 => {
                 if let Some(ns) = shared.read_unix(&hands) {
-                    // Nothing has happened since the reading's second load of the word, so this
+                    // Nothing has happened since the reading's second look at the state, so this
                     // belongs to its line.
                     let margin_ns = shared.cell.peek_unix_bound_ns();
                     complete();
@@ -371,20 +375,7 @@ impl Cast {
                     return check.unix(ns, margin_ns);
                 }
             }
-            3 => {
-                if let Some(ticks) = shared.stamp(&hands) {
-                    complete();
-                    check.not_behind_the_gate(begin);
-                    check.stamped(ticks);
-                    // At once, or when it is its turn below.
-                    if self.below(2) == 0 {
-                        self.convert_stamp();
-                    }
-                    return;
-                }
-            }
-            4 => return self.convert_stamp(),
-            5 => {}
+            3 => {}
             _ => {
                 if let Some(ns) = shared.read_ordered(&hands) {
                     complete();
@@ -395,7 +386,7 @@ impl Cast {
         let mut reading = self.with_helps(|| shared.read_slow(&hands, &hands));
         let me = self.world.me();
         let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
-        let (loaded, window_ticks) = (me.loaded.get(), me.window_ticks.get());
+        let loaded = me.loaded.get();
         if self.serve_as_reader(&reading) {
             reading = shared.read_slow(&hands, &hands);
         } else {
@@ -403,7 +394,6 @@ impl Cast {
             me.last_read.set(last_read);
             me.counter_read.set(counter_read);
             me.loaded.set(loaded);
-            me.window_ticks.set(window_ticks);
         }
         complete();
         let from = match reading.source {
@@ -429,14 +419,6 @@ impl Cast {
             self.check.disturbed(self.world.now_ps.get());
         }
         result
-    }
-
-    /// Converts one of the stamps that this thread has kept, and may keep it for another time.
-    fn convert_stamp(&self) {
-        let Some((place, ticks)) = self.check.some_stamp() else { return };
-        let (shared, hands) = (self.clock.shared(), self.hands());
-        let ns = self.with_helps(|| shared.stamp_to_ns(ticks, &hands, &hands)).expect("a line was in use");
-        self.check.converted(place, ns);
     }
 
     /// A reader that only records offsets and bounds at even times, for a plot.

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
 //! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
-//! | nor do its stamps, among each other and with its readings, no matter when and how often they are converted | [`Check::converted`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
 //! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_iteration`] |
@@ -15,19 +14,16 @@
 //! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_iteration`] |
 
 use core::cell::{Cell, RefCell};
-use core::cmp::Ordering;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use serde::Serialize;
 use tickline_core::shared::LineReading;
-use tickline_core::unstable::timeline::CAPACITY;
-use tickline_core::unstable::word::Word;
+use tickline_core::unstable::state::State;
 
 use crate::limits::Limits;
 use crate::machine::PS;
 use crate::scenario::MAX_CPUS;
-use crate::world::{ClockRead, MAX_ACTORS, World};
+use crate::world::{MAX_ACTORS, World};
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident: $text:literal, $together:ident;)*) => {
@@ -74,8 +70,14 @@ counts! {
     helps: "helps", saturating_add;
     /// Lines that were retired because they were over.
     expiries: "expiries", saturating_add;
-    /// Stamps that were converted, and whose order was checked.
-    stamps_checked: "stamps checked", saturating_add;
+    /// States that came again, with others in between.
+    again: "states again", saturating_add;
+    /// Published lines among them.
+    lines_again: "lines again", saturating_add;
+    /// Readings whose two looks at the state saw different lives of it.
+    spanning_readings: "readings across lives", saturating_add;
+    /// Swaps of a state that the thread had loaded in an earlier life of it.
+    spanning_swaps: "swaps across lives", saturating_add;
     /// Readings by the line of a CPU.
     by_cpu: "readings by a CPU's line", saturating_add;
     /// Calibrations whose thread was moved away.
@@ -124,23 +126,6 @@ pub(crate) struct Begin {
     gate_turns: u64,
 }
 
-/// The most stamps that a thread keeps.
-const KEPT_STAMPS: usize = 6;
-
-/// A stamp that its thread may convert, and the readings of the thread before and after it.
-#[derive(Debug, Clone, Copy)]
-struct Kept {
-    ticks: u64,
-    /// Its read of the counter.
-    last_read: ClockRead,
-    /// The largest reading before it, and the smallest after it, ns; converted stamps count as
-    /// readings.
-    before_ns: i64,
-    after_ns: i64,
-    /// What it was converted to, ns.
-    returned_ns: Option<i64>,
-}
-
 /// Bounds whose evidence is not known yet.
 struct Pending {
     from_ps: u64,
@@ -159,8 +144,6 @@ pub(crate) struct Check {
     completed: Cell<u64>,
     own_completed: [Cell<u64>; MAX_ACTORS],
     own_last_ns: [[Cell<i64>; MAX_CPUS]; MAX_ACTORS],
-    /// In the order in which they were taken.
-    own_stamps: [RefCell<VecDeque<Kept>>; MAX_ACTORS],
     /// Odd while the counter is switched off: a `disable()` that no `enable()` overlapped has
     /// returned, and no `enable()` has begun since.
     gate_turns: Cell<u64>,
@@ -213,7 +196,6 @@ impl Check {
             completed: Cell::new(0),
             own_completed: Default::default(),
             own_last_ns: [const { [const { Cell::new(i64::MIN) }; MAX_CPUS] }; MAX_ACTORS],
-            own_stamps: Default::default(),
             gate_turns: Cell::new(0),
             enables_begun: Cell::new(0),
             enables_under_way: Cell::new(0),
@@ -248,7 +230,8 @@ impl Check {
             world.me().last_read.set(world.me().counter_read.get());
         }
         let (me, last_read) = (world.running.get(), world.me().last_read.get());
-        let met = |(word, at_ps)| word == world.me().loaded.get() && last_read.at_ps > at_ps;
+        let loaded = world.me().loaded.get();
+        let met = |(state, at_ps)| state == loaded.state && last_read.at_ps > at_ps;
         if from != From::Reference && world.units[unit].reset.get().is_some_and(met) {
             // Nobody has read since the counter started again, and by now the counter is back in
             // the window of the old line.
@@ -268,21 +251,11 @@ impl Check {
             "order within a thread: {ns} ns after {last_ns} ns: {} ns back",
             last_ns - ns
         );
-        for kept in self.own_stamps[me].borrow_mut().iter_mut() {
-            kept.after_ns = kept.after_ns.min(ns);
-        }
         if from != From::Reference && world.scenario.clock.per_cpu {
             self.by_own_line(unit, ns, from);
         } else if from != From::Reference {
-            let word = world.me().loaded.get();
-            self.in_use(&last_read, word);
-            let window_ticks = world.me().window_ticks.get();
-            let window = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
-            let delta = last_read.ticks.wrapping_sub(word.to_bits());
-            assert!(
-                word.is_published() && delta < window,
-                "an expired line: {delta} ticks of {window}, {word:?}"
-            );
+            self.in_use(&last_read, &loaded);
+            self.not_expired(&last_read, &loaded, from);
             self.not_behind_the_gate(begin);
         }
         let mut counts = self.counts.borrow_mut();
@@ -408,88 +381,6 @@ impl Check {
         );
     }
 
-    /// This thread is a new one.
-    pub(crate) fn forget_stamps(&self) {
-        self.own_stamps[self.world.running.get()].borrow_mut().clear();
-    }
-
-    /// A stamp is complete.
-    pub(crate) fn stamped(&self, ticks: u64) {
-        let me = self.world.running.get();
-        let mut stamps = self.own_stamps[me].borrow_mut();
-        if stamps.len() == KEPT_STAMPS {
-            stamps.pop_front();
-        }
-        let before_ns = self.own_last_ns[me][ONE_LINE].get();
-        let last_read = self.world.me().last_read.get();
-        stamps.push_back(Kept { ticks, last_read, before_ns, after_ns: i64::MAX, returned_ns: None });
-    }
-
-    /// A stamp that this thread keeps, the newest or any: its place, and its ticks.
-    pub(crate) fn some_stamp(&self) -> Option<(usize, u64)> {
-        let stamps = self.own_stamps[self.world.running.get()].borrow();
-        let newest = stamps.len().checked_sub(1)?;
-        let mut chance = self.world.chance.borrow_mut();
-        let place = if chance.bool() { newest } else { chance.usize(..=newest) };
-        Some((place, stamps[place].ticks))
-    }
-
-    /// The stamp that this thread keeps at `place` was converted.
-    pub(crate) fn converted(&self, place: usize, ns: i64) {
-        let me = self.world.running.get();
-        let mut stamps = self.own_stamps[me].borrow_mut();
-        let Kept { last_read, before_ns, after_ns, returned_ns, .. } = stamps[place];
-        let (reset_ps, jumped_ps) = {
-            let clocks = self.world.clocks.borrow();
-            (clocks.reset_ps, clocks.jumped_ps)
-        };
-        // Old lines are forgotten, one earlier while the next is being published. After a reset
-        // the same tick comes again, and nothing distinguishes a stamp from before it.
-        let remembered = u64::try_from(CAPACITY).expect("small") - 1;
-        if self.world.units[ONE_LINE].lines.get() - last_read.lines >= remembered
-            || (reset_ps != 0 && last_read.at_ps <= reset_ps)
-        {
-            stamps.remove(place);
-            return;
-        }
-        // With skew a line may be replaced by one that steps forward while another CPU's counter
-        // is already past that: a stamp of that CPU, taken by the old line, is converted by the
-        // new one.
-        if self.limits.step_back_ns == 0 {
-            assert!(
-                ns >= before_ns,
-                "order of stamps: {ns} ns, though {before_ns} ns had been returned before: {} ns back",
-                before_ns - ns
-            );
-            assert!(
-                ns <= after_ns,
-                "order of stamps: {ns} ns, though {after_ns} ns was returned after: {} ns back",
-                ns - after_ns
-            );
-            assert!(
-                returned_ns.is_none_or(|returned_ns| ns == returned_ns),
-                "a stamp is {ns} ns, and was {returned_ns:?} ns when it was converted before"
-            );
-            self.counts.borrow_mut().stamps_checked += 1;
-        }
-        for (other, kept) in stamps.iter_mut().enumerate() {
-            match other.cmp(&place) {
-                Ordering::Less => kept.after_ns = kept.after_ns.min(ns),
-                Ordering::Equal => kept.returned_ns = Some(ns),
-                Ordering::Greater => kept.before_ns = kept.before_ns.max(ns),
-            }
-        }
-        drop(stamps);
-        if self.limits.step_back_ns == 0 {
-            let last_ns = &self.own_last_ns[me][ONE_LINE];
-            last_ns.set(last_ns.get().max(ns));
-        }
-        // A stamp that was taken late, when no line was in use, is not above the end of its line.
-        if last_read.at_ps > jumped_ps && last_read.word.is_published() {
-            self.offset(ns - last_read.returned_ns, last_read.at_ps);
-        }
-    }
-
     /// A reading that used the counter is complete.
     pub(crate) fn not_behind_the_gate(&self, begin: Begin) {
         let stayed_closed = begin.gate_turns % 2 == 1 && begin.gate_turns == self.gate_turns.get();
@@ -563,11 +454,11 @@ impl Check {
 
     /// The driver has run an iteration for a cell, or was kept from it. `excused`: a line is not
     /// needed.
-    pub(crate) fn after_iteration(&self, unit: usize, word: Word, excused: bool) {
+    pub(crate) fn after_iteration(&self, unit: usize, state: State, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
         let mut counts = self.counts.borrow_mut();
-        if word.is_published() {
+        if state.is_published() {
             if !self.recovered[unit].replace(true) {
                 counts.recovery_ns = counts.recovery_ns.max(since_ps / PS);
             }
@@ -577,8 +468,8 @@ impl Check {
         assert!(
             since_ps <= limit_ns * PS || excused,
             "{:?}{} for {} ns after the last fault, limit {limit_ns}",
-            word.phase(),
-            if word.is_gate_closed() { ", gated" } else { "" },
+            state.phase(),
+            if state.is_gate_closed() { ", gated" } else { "" },
             since_ps / PS
         );
     }

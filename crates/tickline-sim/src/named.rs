@@ -94,6 +94,15 @@ pub fn contended(seed: u64) -> Scenario {
     scenario
 }
 
+/// A counter of 8 MHz that becomes slower than a line allows, by 5 % from 5.1 s to 10.1 s.
+#[must_use]
+pub fn slow_counter(seed: u64) -> Scenario {
+    let rate = |ppb| What::CounterRate { ppb };
+    let mut scenario = with(seed, &[(5_100_000_000, rate(-50_000_000)), (10_100_000_000, rate(52_000_000))]);
+    scenario.machine.counter_hz = 8_000_000;
+    scenario
+}
+
 /// One reader drives the clock, and calls once in `pause_ns` to half of that; the interval is 0.5
 /// s.
 #[must_use]

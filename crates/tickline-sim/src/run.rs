@@ -5,13 +5,14 @@ use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult};
 use tickline_core::shared::Event;
-use tickline_core::unstable::word::Phase;
+use tickline_core::unstable::state::Phase;
 
 use crate::actors::{Cast, Order};
 use crate::check::{Counts, Mark};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Fault, Scenario, What};
+use crate::unit::Unit;
 use crate::world::{FOREVER_PS, Hand, MAX_ACTORS, Step, World};
 
 /// The result of a run.
@@ -217,7 +218,7 @@ impl Stage {
         let chances = &world.scenario.chance;
         // The rules of order matter at these steps. They are rare, so chance alone would hardly
         // ever stop an actor there.
-        let phase = world.units[world.unit_of(actor)].word.get().phase();
+        let phase = world.units[world.unit_of(actor)].state.get().phase();
         let critical = match step {
             Step::Swap | Step::Published => true,
             Step::Reference if phase == Phase::NoLine => true,
@@ -308,7 +309,7 @@ impl Stage {
                 let times_ps = (now_ps, over_ps);
                 let mut clocks = world.clocks.borrow_mut();
                 if clocks.suspend(times_ps, counter, window_ps, reference_runs) {
-                    world.units.iter().for_each(|unit| unit.reset.set(Some((unit.word.get(), over_ps))));
+                    world.units.iter().for_each(|unit| unit.reset.set(Some((unit.state.get(), over_ps))));
                 }
                 drop(clocks);
                 let driver = self.driver.filter(|&place| world.actors[place].asleep.get());
@@ -436,6 +437,10 @@ impl Stage {
         counts.simulated_ns = self.world().now_ps.get() / PS;
         counts.helps = events(Event::Help);
         counts.expiries = events(Event::Expiry);
+        let sum = |count: fn(&Unit) -> u64| self.world().units.iter().map(count).sum();
+        counts.again = sum(|unit| unit.again.get());
+        counts.lines_again = sum(|unit| unit.lines_again.get());
+        counts.spanning_swaps = sum(|unit| unit.spanning_swaps.get());
         Outcome {
             counts,
             events: Event::ALL.iter().map(|event| (event.name(), events(*event))).collect(),

@@ -39,7 +39,7 @@ pub struct Scenario {
 pub struct Machine {
     /// 1 to 8.
     pub cpus: u32,
-    /// Ticks per second: 1 MHz to 10 GHz.
+    /// Ticks per second: 1 MHz to 10 GHz. There is a line from 7.9 MHz up.
     pub counter_hz: u64,
     /// The counter moves by so many ticks at a time: 1 to 1,000.
     pub counter_step: u64,

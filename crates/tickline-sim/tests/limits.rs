@@ -185,6 +185,23 @@ fn a_reference_that_becomes_slower_is_followed() {
     }
 }
 
+/// A counter that becomes too slow for a line: the last one ends, the OS clock serves, and no
+/// reading steps back. There is a line again when the counter is fast enough.
+#[test]
+fn a_counter_that_is_too_slow_leaves_the_time_to_the_os_clock() {
+    for seed in 0..SEEDS {
+        let track = track(&named::slow_counter(seed));
+        let fast = |from: u64, to: u64| {
+            let part = track.iter().filter(|mark| (from * SECOND..to * SECOND).contains(&mark.at_ns));
+            part.fold((0, 0), |(fast, all), mark| (fast + u32::from(mark.fast), all + 1))
+        };
+        let (before, slow, after) = (fast(1, 5), fast(8, 10), fast(12, 20));
+        let found = format!("seed {seed}: {before:?} {slow:?} {after:?}");
+        println!("{found}");
+        assert!(before.0 == before.1 && slow.0 == 0 && slow.1 > 100 && after.0 == after.1, "{found}");
+    }
+}
+
 /// Every driver keeps the steady limits on error.
 #[test]
 fn every_driver_follows_a_steady_reference() {
@@ -310,7 +327,6 @@ fn each_cpu_is_as_good_as_a_clock_of_its_own() {
         scenario.faults.clear();
         scenario.chance.preempt_one_in = 0;
         let track = track(&scenario);
-        // The first 0.2 us of a line are left to the slow path.
         let slow = track.iter().filter(|mark| mark.at_ns > SECOND && !mark.fast).count();
         assert!(slow <= 2, "seed {seed}: {slow} without a line");
         for (cpu, marks) in by_cpu(&track, 3, SECOND).into_iter().enumerate() {
