@@ -516,3 +516,36 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     let (earliest, latest) = reading.bounds_ns();
     assert!(reading.ns >= before && earliest <= machine.truth_ns() && machine.truth_ns() - 100 <= latest);
 }
+
+/// Found by simulation: iterations that wait until the ticks have wrapped counted as fruitless. A
+/// thread that was stopped then learnt once in an interval, and a reference that changed its rate as
+/// often kept the clock without a line.
+#[test]
+fn a_turn_of_the_ticks_is_not_for_want_of_samples() {
+    /// A counter that is ahead of the machine's by so many ticks.
+    struct Ahead(&'static Machine, u64);
+    impl Counter for Ahead {
+        fn now(&self) -> u64 {
+            self.0.now() + self.1
+        }
+        fn now_ordered(&self) -> u64 {
+            self.0.now_ordered() + self.1
+        }
+        fn barrier(&self) {}
+    }
+    let machine = Machine::new();
+    let turn = 1 << (64 - crate::counter::SHIFT);
+    let counter = Ahead(machine, turn - 3 * INTERVAL_NS - machine.now());
+    let (clock, mut control) = new_clock(machine);
+    let mut waits = 0;
+    while waits < PATIENT_ITERATIONS + 20 {
+        let outcome = control.maintain(clock, &counter, machine);
+        waits += u32::from(outcome.iteration == Iteration::Lost);
+        machine.pass(outcome.next_in_ns);
+    }
+    assert!(counter.now() < turn, "the thread waits while the line lasts");
+    machine.pass(4 * INTERVAL_NS);
+    machine.jump_reference(1_000_000_000);
+    let outcome = control.maintain(clock, &counter, machine);
+    assert_eq!((outcome.iteration, outcome.next_in_ns), (Iteration::Learning, MIN_INTERVAL_NS));
+}
