@@ -185,12 +185,13 @@ impl Cast {
         control.reschedule(renewal, self.clock.config.interval_ns);
         let hands = self.hands();
         let mut outcome = self.iterate(ONE_LINE, control, &hands);
-        if outcome.iteration == Iteration::Recovered {
+        let gate_turns = self.world.scenario.clock.gate_ns != 0;
+        if outcome.iteration == Iteration::Recovered && !gate_turns {
             outcome = self.iterate(ONE_LINE, control, &hands);
         }
         let barred = outcome.iteration == Iteration::GateClosed;
         self.gate_after_iteration(barred);
-        if barred && self.clock.keeper.notice_closed() {
+        if barred && !gate_turns && self.clock.keeper.notice_closed() {
             self.world.actors[me].serving.set(false);
             return None;
         }
@@ -477,6 +478,22 @@ impl Cast {
     }
 
     // ---- gatekeepers --------------------------------------------------------------------------
+
+    /// A thread that turns the gate of the cell again and again, behind the keeper's back.
+    pub(crate) fn turn_gate(&self, hand: &Hand) {
+        self.world.enter(hand);
+        let most_ps = self.world.scenario.clock.gate_ns * PS;
+        let line = self.line();
+        loop {
+            self.world.step(Step::Sleep(self.below(most_ps)));
+            self.check.act_begins();
+            line.close();
+            self.world.step(Step::Sleep(self.some_ps(most_ps)));
+            line.open();
+            self.check.act_returned();
+            self.check.disturbed(self.world.now_ps.get());
+        }
+    }
 
     /// A thread of the program that switches the counter off and on, and sets policies, by order;
     /// the scheduler wakes it.

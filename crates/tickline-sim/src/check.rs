@@ -4,6 +4,7 @@
 //! | invariant | where |
 //! |---|---|
 //! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
+//! | a retired line leaves a high-water mark that is not below what was returned | [`SteppedCell`](crate::world::SteppedCell) |
 //! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
@@ -78,6 +79,8 @@ counts! {
     spanning_readings: "readings across lives", saturating_add;
     /// Swaps of a state that the thread had loaded in an earlier life of it.
     spanning_swaps: "swaps across lives", saturating_add;
+    /// High-water marks below what was returned, by such a swap.
+    low_marks: "low marks across lives", saturating_add;
     /// Readings by the line of a CPU.
     by_cpu: "readings by a CPU's line", saturating_add;
     /// Calibrations whose thread was moved away.
@@ -138,8 +141,6 @@ pub(crate) struct Check {
     world: Rc<World>,
     limits: Limits,
     pub(crate) counts: RefCell<Counts>,
-    /// The largest ordered reading by each cell that is complete, ns.
-    largest_ns: [Cell<i64>; MAX_CPUS],
     /// Readings that are complete, of all actors and of each.
     completed: Cell<u64>,
     own_completed: [Cell<u64>; MAX_ACTORS],
@@ -192,7 +193,6 @@ impl Check {
             world,
             limits,
             counts: RefCell::default(),
-            largest_ns: [const { Cell::new(i64::MIN) }; MAX_CPUS],
             completed: Cell::new(0),
             own_completed: Default::default(),
             own_last_ns: [const { [const { Cell::new(i64::MIN) }; MAX_CPUS] }; MAX_ACTORS],
@@ -212,7 +212,9 @@ impl Check {
     /// A reading begins.
     pub(crate) fn begin(&self) -> Begin {
         Begin {
-            high_water_ns: self.largest_ns.each_ref().map(Cell::get),
+            high_water_ns: core::array::from_fn(|unit| {
+                self.world.units.get(unit).map_or(i64::MIN, |unit| unit.returned_ns.get())
+            }),
             completed: self.completed.get(),
             gate_turns: self.gate_turns.get(),
         }
@@ -269,7 +271,8 @@ impl Check {
         self.completed.set(self.completed.get() + 1);
         self.own_completed[me].set(self.completed.get());
         if ordered {
-            self.largest_ns[unit].set(self.largest_ns[unit].get().max(ns));
+            let returned_ns = &world.units[unit].returned_ns;
+            returned_ns.set(returned_ns.get().max(ns));
         }
         drop(counts);
         self.offset(ns - last_read.returned_ns, last_read.at_ps);

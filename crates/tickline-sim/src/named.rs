@@ -28,7 +28,13 @@ pub fn steady(seed: u64) -> Scenario {
             bracket_ns: 30,
             hides_suspends: false,
         },
-        clock: Clock { interval_ns: SECOND / 2, driver: Driver::Thread, per_cpu: false },
+        clock: Clock {
+            interval_ns: SECOND / 2,
+            driver: Driver::Thread,
+            per_cpu: false,
+            gate_ns: 0,
+            uncounted: false,
+        },
         readers: 2,
         think_ns: SECOND / 10,
         even: false,
@@ -131,6 +137,15 @@ pub fn gates(seed: u64) -> Scenario {
     scenario.duration_ns = SECOND / 2;
     scenario.think_ns = 100_000;
     (scenario.chance.preempt_one_in, scenario.chance.preempt_ns) = (20, 1_000_000);
+    scenario
+}
+
+/// The same states come again and again: see [`Scenario::repeat`].
+#[must_use]
+pub fn repeating(seed: u64) -> Scenario {
+    let mut scenario = steady(seed);
+    scenario.repeat();
+    (scenario.readers, scenario.max_steps) = (4, 1_000_000);
     scenario
 }
 

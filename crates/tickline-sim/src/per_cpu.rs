@@ -286,10 +286,11 @@ impl Check {
     /// The state that a reading loaded was in the cell when it read the counter, or came again
     /// before its second look.
     pub(crate) fn in_use(&self, last_read: &ClockRead, loaded: &Loaded) {
-        let spans = self.world().units[last_read.unit].lives(loaded.state) != loaded.life;
+        let unit = &self.world().units[last_read.unit];
+        let spans = unit.lives(loaded.state) != loaded.life;
         self.counts.borrow_mut().spanning_readings += u64::from(spans);
         assert!(
-            spans || loaded.state == last_read.state,
+            spans || unit.is_same(loaded.state, last_read.state),
             "a line that was not in use: {:?}, in use was {:?}",
             loaded.state,
             last_read.state

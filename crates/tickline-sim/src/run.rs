@@ -116,6 +116,10 @@ impl Stage {
         for _ in 0..scenario.readers {
             stage.employ(Cast::read);
         }
+        for _ in 0..if scenario.clock.gate_ns == 0 { 0 } else { MAX_GATEKEEPERS } {
+            let place = stage.employ(Cast::turn_gate);
+            stage.gatekeepers.push(place);
+        }
         if every_ns != 0 {
             stage.employ(move |cast, hand| cast.record(hand, every_ns * PS));
         }
@@ -224,7 +228,13 @@ impl Stage {
             Step::Reference if phase == Phase::NoLine => true,
             _ => actor.serving.get() && phase == Phase::Replacing,
         };
-        let often = if critical { 16 } else { 1 };
+        // Where states come again, whoever holds an old one must be stopped for long.
+        let holds_old = step == Step::Swap && !actor.serving.get() && world.scenario.clock.gate_ns != 0;
+        let often = match (holds_old, critical) {
+            (true, _) => 256,
+            (false, true) => 16,
+            (false, false) => 1,
+        };
         let unlucky = |chance: &mut fastrand::Rng, one_in: u64| one_in != 0 && chance.u64(..one_in) < often;
         let stopped_ps = if unlucky(&mut chance, chances.stall_one_in) {
             chance.u64(..=chances.stall_ns * PS)
@@ -440,6 +450,7 @@ impl Stage {
         let sum = |count: fn(&Unit) -> u64| self.world().units.iter().map(count).sum();
         counts.again = sum(|unit| unit.again.get());
         counts.lines_again = sum(|unit| unit.lines_again.get());
+        counts.low_marks = sum(|unit| unit.low_marks.get());
         counts.spanning_swaps = sum(|unit| unit.spanning_swaps.get());
         Outcome {
             counts,

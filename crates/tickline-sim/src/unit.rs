@@ -7,6 +7,10 @@ use tickline_core::unstable::cell::Snapshot;
 use tickline_core::unstable::state::{Phase, State};
 
 use crate::machine::{Clocks, skewed};
+use crate::world::SHIFT;
+
+/// All of a state, or all but the count.
+type Identity = (u64, i64, u8, u8, bool, State);
 
 /// What is known about one cell and its lines.
 #[derive(Debug, Default)]
@@ -14,15 +18,21 @@ pub(crate) struct Unit {
     /// The difference of this CPU's counter from the machine's, ticks, where the cell belongs to
     /// a CPU.
     skew_ticks: i64,
+    /// The largest ordered reading that is complete, ns.
+    pub(crate) returned_ns: Cell<i64>,
     /// What the cell holds.
     pub(crate) state: Cell<State>,
+    /// Whether states that differ in the count alone are the same.
+    is_uncounted: bool,
     /// How often it has held each state.
-    lives: RefCell<HashMap<State, u64>>,
+    lives: RefCell<HashMap<Identity, u64>>,
     /// States, and published lines among them, that came again.
     pub(crate) again: Cell<u64>,
     pub(crate) lines_again: Cell<u64>,
     /// Swaps by an actor that had loaded the state in an earlier life.
     pub(crate) spanning_swaps: Cell<u64>,
+    /// High-water marks that were too low because of such a swap.
+    pub(crate) low_marks: Cell<u64>,
     /// The state when the counter last started again, and when that was, ps.
     pub(crate) reset: Cell<Option<(State, u64)>>,
     /// When the iteration began that published the line, ps.
@@ -41,8 +51,8 @@ pub(crate) struct Unit {
 
 impl Unit {
     /// One for all CPUs.
-    pub(crate) fn for_all() -> Vec<Self> {
-        vec![Self::default()]
+    pub(crate) fn for_all(is_uncounted: bool) -> Vec<Self> {
+        vec![Self { is_uncounted, ..Self::default() }]
     }
 
     /// One for each CPU.
@@ -51,9 +61,20 @@ impl Unit {
         skew_ticks.iter().map(unit).collect()
     }
 
+    fn identity(&self, state: State) -> Identity {
+        let (m, b) = (state.slope(SHIFT).to_bits(), state.high_water_ns());
+        let counted = if self.is_uncounted { State::default() } else { state };
+        (m, b, state.phase() as u8, state.slot() as u8, state.is_gate_closed(), counted)
+    }
+
+    /// Whether the cell cannot tell these two apart.
+    pub(crate) fn is_same(&self, one: State, other: State) -> bool {
+        self.identity(one) == self.identity(other)
+    }
+
     /// How often the cell has been in this state.
     pub(crate) fn lives(&self, state: State) -> u64 {
-        self.lives.borrow().get(&state).copied().unwrap_or(0)
+        self.lives.borrow().get(&self.identity(state)).copied().unwrap_or(0)
     }
 
     /// The cell's state became `to`. `spans`: whoever swapped had loaded it in an earlier life.
@@ -61,7 +82,7 @@ impl Unit {
         let add = |count: &Cell<u64>, is_one| count.set(count.get() + u64::from(is_one));
         self.state.set(to);
         let mut lives = self.lives.borrow_mut();
-        let lives = lives.entry(to).or_default();
+        let lives = lives.entry(self.identity(to)).or_default();
         add(&self.again, *lives > 0);
         add(&self.lines_again, *lives > 0 && to.is_published());
         add(&self.spanning_swaps, spans);

@@ -23,7 +23,9 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::shared::LineCell;
 use tickline_core::unstable::cell::{Bounds, SlotView, Snapshot, StateCell};
-use tickline_core::unstable::state::{Slot, State};
+use tickline_core::unstable::line::Slope;
+use tickline_core::unstable::state::{Phase, Serves, Slot, State};
+use tickline_core::unstable::units::FRACTION_BITS;
 
 use crate::machine::{self, Clocks, PS};
 use crate::scenario::{Scenario, What};
@@ -86,6 +88,8 @@ pub(crate) struct Loaded {
     pub(crate) state: State,
     /// How often the cell had been in this state by then.
     pub(crate) life: u64,
+    /// Whether it has swapped a later life of this state.
+    pub(crate) is_old: bool,
     /// Start and window of its line, ticks, once it has looked into the slot.
     pub(crate) use_ticks: Option<(u64, u64)>,
 }
@@ -132,8 +136,8 @@ pub(crate) struct World {
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
     pub(crate) units: Vec<Unit>,
-    /// Whether a reader met a line from before a reset when the counter came back to it, which
-    /// nothing can detect.
+    /// Whether a reader met a line from before a reset when the counter came back to it, or a thread
+    /// swapped a later life of the state that it knew. Nothing can detect either.
     pub(crate) is_over: Cell<bool>,
     /// The CPUs that are online.
     pub(crate) online: RefCell<Vec<bool>>,
@@ -160,7 +164,11 @@ impl World {
             running: Cell::new(0),
             hand: Cell::new(core::ptr::null()),
             chance: RefCell::new(chance),
-            units: if scenario.clock.per_cpu { Unit::for_each(&skew_ticks) } else { Unit::for_all() },
+            units: if scenario.clock.per_cpu {
+                Unit::for_each(&skew_ticks)
+            } else {
+                Unit::for_all(scenario.clock.uncounted)
+            },
             is_over: Cell::new(false),
             online: RefCell::new(vec![true; skew_ticks.len()]),
             paused_ps: skew_ticks.iter().map(|_| Cell::new(0)).collect(),
@@ -321,6 +329,10 @@ impl Reference for Hands {
 /// The shift of the simulated counters: from 7.9 MHz up.
 pub(crate) const SHIFT: u32 = 7;
 
+/// Binary places of slopes that are cleared where states are to come again: 2^-16 ns a tick is left,
+/// 15 ppm at 1 GHz.
+const COARSE_BITS: u32 = FRACTION_BITS - 16;
+
 /// The real cell, which gives way before each access.
 pub(crate) struct SteppedCell {
     inner: LineCell<SHIFT>,
@@ -349,14 +361,42 @@ impl SteppedCell {
     }
 
     fn loaded(&self, state: State) -> State {
-        self.world.me().loaded.set(Loaded { state, life: self.unit().lives(state), use_ticks: None });
+        self.world.me().loaded.set(Loaded { state, life: self.unit().lives(state), ..Loaded::default() });
         state
     }
 
+    /// What the cell holds, if that is the same as `state`; otherwise `state`.
+    fn same(&self, state: State) -> State {
+        let held = self.peek();
+        if self.unit().is_same(state, held) { held } else { state }
+    }
+
+    /// Where states are to come again: `line` with the nearest of few slopes, nowhere below it.
+    fn coarse(&self, from: State, line: &Snapshot) -> Snapshot {
+        let unit = 1_u64 << COARSE_BITS;
+        let slope = (line.slope().to_bits() + unit / 2) & !(unit - 1);
+        let next = from.next_line(Slope::from_bits(slope), SHIFT, Serves::Both);
+        let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
+        let early = next.b_not_below(line.state, SHIFT, line.start_ticks);
+        let late = next.b_not_below(line.state, SHIFT, line.end_ticks());
+        Snapshot { state: next.with_b(early.max(late)), ..*line }
+    }
+
     fn swapped(&self, from: State, to: State) {
-        let loaded = self.world.me().loaded.get();
-        let spans = loaded.state == from && loaded.life != self.unit().lives(from);
-        self.unit().swapped(to, spans, self.world.now_ps.get());
+        let (world, unit, me) = (&self.world, self.unit(), self.world.me());
+        let mut loaded = me.loaded.get();
+        loaded.is_old |= unit.is_same(loaded.state, from) && loaded.life != unit.lives(from);
+        me.loaded.set(loaded);
+        let retires = from.phase() == Phase::Replacing && to.phase() == Phase::NoLine;
+        let is_ordered = world.scenario.machine.skew_ticks == 0 || world.scenario.clock.per_cpu;
+        let below_ns = unit.returned_ns.get().saturating_sub(to.high_water_ns());
+        if retires && is_ordered && below_ns > 0 {
+            assert!(loaded.is_old, "a high-water mark that is {below_ns} ns below what was returned");
+            // The count in the tag came around while this thread was stopped.
+            unit.low_marks.set(unit.low_marks.get() + 1);
+            world.is_over.set(true);
+        }
+        unit.swapped(to, loaded.is_old, world.now_ps.get());
     }
 }
 
@@ -375,12 +415,12 @@ impl StateCell for SteppedCell {
 
     fn is_still(&self, state: State) -> bool {
         self.world.step(Step::Load);
-        self.inner.is_still(state)
+        self.inner.is_still(self.same(state))
     }
 
     fn is_still_whole(&self, state: State) -> bool {
         self.world.step(Step::Load);
-        self.inner.is_still_whole(state)
+        self.inner.is_still_whole(self.same(state))
     }
 
     fn slot(&self, slot: Slot) -> SlotView<'_> {
@@ -394,6 +434,7 @@ impl StateCell for SteppedCell {
 
     fn swap(&self, from: State, to: State) -> bool {
         self.world.step(Step::Swap);
+        let from = self.same(from);
         let swapped = self.inner.swap(from, to);
         if swapped {
             self.swapped(from, to);
@@ -404,6 +445,8 @@ impl StateCell for SteppedCell {
 
     fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         self.world.step(Step::Swap);
+        let from = self.same(from);
+        let line = &self.coarse(from, line);
         let published = self.inner.publish(from, line, bounds, suspended_ns);
         if published {
             self.swapped(from, line.state);

@@ -1,7 +1,7 @@
 //! The limits that named scenarios must keep, whatever the seed.
 
 use tickline_sim::scenario::{Driver, Fault, Sleep, What};
-use tickline_sim::{Mark, Scenario, named, run, run_tracked};
+use tickline_sim::{Counts, Mark, Scenario, named, run, run_tracked};
 
 /// Seeds that a test tries; fewer where core is not optimised, for it takes several times as long.
 const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
@@ -204,6 +204,27 @@ fn a_counter_that_is_too_slow_leaves_the_time_to_the_os_clock() {
     }
 }
 
+/// The same 128 bits come again and again, with other lines in between, while threads are stopped: no
+/// reading steps back. A thread that retires a line with a tick from an earlier life of it would
+/// leave a high-water mark below what was returned. The count in the tag makes that rare: in 1,000
+/// seeds it happened 3 times, and without the count 35 times (`repeat --seeds 1000`).
+#[test]
+fn states_that_come_again_keep_the_order() {
+    let runs = |uncounted| {
+        let mut counts = Counts::default();
+        for seed in 0..3 * SEEDS {
+            let mut scenario = named::repeating(seed);
+            scenario.clock.uncounted = uncounted;
+            counts.add(&run(&scenario).expect("no violation").counts);
+        }
+        println!("{counts:?}");
+        counts
+    };
+    let (counted, uncounted) = (runs(false), runs(true));
+    assert!(counted.again > 500 * SEEDS && counted.lines_again > 100 * SEEDS && counted.low_marks <= 1);
+    assert!(uncounted.spanning_swaps > 10 * counted.spanning_swaps, "the count is of use");
+}
+
 /// Every driver keeps the steady limits on error.
 #[test]
 fn every_driver_follows_a_steady_reference() {
@@ -330,7 +351,7 @@ fn each_cpu_is_as_good_as_a_clock_of_its_own() {
         scenario.chance.preempt_one_in = 0;
         let track = track(&scenario);
         let slow = track.iter().filter(|mark| mark.at_ns > SECOND && !mark.fast).count();
-        assert!(slow <= 2, "seed {seed}: {slow} without a line");
+        assert!(slow <= 1, "seed {seed}: {slow} without a line");
         for (cpu, marks) in by_cpu(&track, 3, SECOND).into_iter().enumerate() {
             let error = marks.iter().map(|mark| mark.offset_ns.abs()).max().expect("points");
             let learning = marks.iter().map(|mark| half_width_ns(mark)).max().expect("points");

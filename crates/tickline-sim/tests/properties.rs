@@ -81,6 +81,8 @@ fn clock() -> impl Strategy<Value = Clock> {
         interval_ns,
         driver,
         per_cpu: per_cpu && driver == Driver::Thread,
+        gate_ns: 0,
+        uncounted: false,
     })
 }
 
