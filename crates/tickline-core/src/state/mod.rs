@@ -360,8 +360,8 @@ impl State {
     }
 }
 
-/// The ticks in a turn, less one: `ticks << shift` wraps once in so many. That is every 2^63 ticks on
-/// x86_64, and every 2^57 elsewhere: after 58 years at 5 GHz, and after 4.5 at 1 GHz. No line is in
+/// The ticks in a turn, less one: `ticks << shift` wraps once in so many. That is every 2^60 ticks on
+/// x86_64, and every 2^57 elsewhere: after 7 years at 5 GHz, and after 4.5 at 1 GHz. No line is in
 /// use across that tick, so a clock has none for some 50 us then.
 #[must_use]
 pub const fn turn_mask(shift: u32) -> u64 {
