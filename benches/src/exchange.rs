@@ -116,7 +116,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let publisher = scope.spawn(|| publish(counter, &clock, &reference, ppm, &stop));
-        while !clock.cell.load_whole().is_published() {
+        while !clock.cell.load().is_published() {
             std::thread::yield_now();
         }
         let count = exchange(time, |_| {

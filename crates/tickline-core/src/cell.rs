@@ -141,26 +141,18 @@ pub trait StateCell {
     /// The shift of the counter whose lines these are.
     const SHIFT: u32;
 
-    /// The state, for the inlined path: the first load, before the slot is read. Where loads may be
-    /// split it may be torn; it is not [`is_inlined`](State::is_inlined) then.
+    /// The state: the first load, before the slot is read.
     fn load(&self) -> State;
 
-    /// The state, never torn, for the slow path.
-    fn load_whole(&self) -> State;
-
-    /// Whether the state is still `state`: the second look of the inlined path, after the slot and
-    /// the counter were read.
+    /// Whether the state is still `state`: the second look, after the slot and the counter were read.
     fn is_still(&self, state: State) -> bool;
-
-    /// The same for the slow path.
-    fn is_still_whole(&self, state: State) -> bool;
 
     /// What the slot holds.
     fn slot(&self, slot: Slot) -> SlotView<'_>;
 
     /// The state, and for which ticks its line may be used, whatever the phase.
     fn snapshot(&self) -> Snapshot {
-        let state = self.load_whole();
+        let state = self.load();
         let slot = self.slot(state.slot());
         Snapshot {
             state,
@@ -377,20 +369,9 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
         self.state.load()
     }
 
-    fn load_whole(&self) -> State {
-        self.state.load_whole()
-    }
-
     #[inline(always)]
     fn is_still(&self, state: State) -> bool {
         self.state.is_still(state)
-    }
-
-    fn is_still_whole(&self, state: State) -> bool {
-        // ORDERING: keeps earlier loads, and on aarch64 the one that depends on the counter, before
-        // the load below; pairs with the Release stores in `fill`.
-        crate::primitive::fence(Ordering::Acquire);
-        self.state.load_whole() == state
     }
 
     #[inline(always)]

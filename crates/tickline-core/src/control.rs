@@ -321,7 +321,7 @@ impl Control {
             match result {
                 Ok(done) => return done,
                 Err(Refusal::Stale) => {}
-                Err(Refusal::Lost) if shared.cell.load_whole().phase() == Phase::NoLine => {}
+                Err(Refusal::Lost) if shared.cell.load().phase() == Phase::NoLine => {}
                 Err(Refusal::Lost) => return (Iteration::Lost, MIN_INTERVAL_NS),
                 Err(Refusal::Early) => {
                     // Not for want of samples: the next iterations need not come less often.

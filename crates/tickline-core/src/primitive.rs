@@ -13,6 +13,7 @@ pub(crate) use core::hint::spin_loop;
 
 // Where atomics are plain cells, a fence orders nothing and costs little.
 #[cfg(not(all(test, loom)))]
+#[allow(unused_imports, reason = "where the machine has its own 128-bit atomic, nothing needs a fence")]
 pub(crate) use core::sync::atomic::fence;
 
 #[cfg(all(target_has_atomic = "64", not(all(test, loom))))]

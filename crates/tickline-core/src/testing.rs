@@ -217,17 +217,9 @@ impl StateCell for HookedCell {
         self.machine.hooks.run(Step::Load);
         self.inner.load()
     }
-    fn load_whole(&self) -> State {
-        self.machine.hooks.run(Step::Load);
-        self.inner.load_whole()
-    }
     fn is_still(&self, state: State) -> bool {
         self.machine.hooks.run(Step::SecondLoad);
         self.inner.is_still(state)
-    }
-    fn is_still_whole(&self, state: State) -> bool {
-        self.machine.hooks.run(Step::SecondLoad);
-        self.inner.is_still_whole(state)
     }
     fn slot(&self, slot: Slot) -> SlotView<'_> {
         self.inner.slot(slot)

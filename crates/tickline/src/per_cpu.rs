@@ -159,7 +159,7 @@ impl Table {
 
     /// Whether any CPU has a line.
     pub(crate) fn is_published(&self) -> bool {
-        self.units.iter().any(|unit| unit.cell.load_whole().is_published())
+        self.units.iter().any(|unit| unit.cell.load().is_published())
     }
 
     pub(crate) fn events(&self, event: Event) -> u64 {
@@ -180,7 +180,7 @@ impl Table {
             cpus.push(CpuStatus {
                 cpu,
                 state: match state {
-                    _ if unit.cell.load_whole().is_published() => State::Fast,
+                    _ if unit.cell.load().is_published() => State::Fast,
                     FALLEN_BACK => State::Fallback(Reason::WindowPassed),
                     _ => State::Calibrating,
                 },

@@ -25,14 +25,14 @@ fn line(from: State, start_ticks: u64, b: i64, slope: Slope) -> Snapshot {
 #[test]
 fn a_line_is_published_and_retired() {
     let cell = LineCell::new();
-    let zero = cell.load_whole();
+    let zero = cell.load();
     assert_eq!(zero, State::default(), "a new cell has no line, and the high-water mark 0");
 
     let slope = Slope::from_hz(1_000_000_000).unwrap();
     let first = line(zero, 1 << 20, -5_000, slope);
     assert!(cell.publish(zero, &first, &bounds(1 << 20, 4), Some(7)));
     assert_eq!(cell.snapshot(), first);
-    assert!(cell.is_still_whole(first.state) && !cell.is_still_whole(zero));
+    assert!(cell.is_still(first.state) && !cell.is_still(zero));
     let slot = cell.slot(first.state.slot());
     assert_eq!((slot.bounds(-5_000), slot.unix_b()), (bounds(1 << 20, 4), -5_000 + 12));
     let proven = Point { ticks: 1 << 20, ns: 4 };
@@ -51,15 +51,15 @@ fn a_line_is_published_and_retired() {
 
     let high_water_ns = first.at(first.end_ticks());
     assert!(cell.swap(replacing, replacing.without_line(high_water_ns)));
-    let by_reference = cell.load_whole();
+    let by_reference = cell.load();
     assert_eq!((by_reference.phase(), by_reference.high_water_ns()), (Phase::NoLine, high_water_ns));
     assert!(cell.swap(by_reference, by_reference.with_gate_closed()));
-    assert_eq!(cell.load_whole().high_water_ns(), high_water_ns, "a gate keeps the high-water mark");
+    assert_eq!(cell.load().high_water_ns(), high_water_ns, "a gate keeps the high-water mark");
 
     // A writer whose state had no line before the gate closed comes too late (rule 8).
     let late = line(by_reference, 1 << 30, 7, slope);
     assert!(!cell.publish(by_reference, &late, &bounds(1 << 30, 4), None));
-    assert_eq!(cell.load_whole(), by_reference.with_gate_closed());
+    assert_eq!(cell.load(), by_reference.with_gate_closed());
 }
 
 #[test]
@@ -90,14 +90,14 @@ fn concurrent_readers_never_see_a_mixture() {
                 scope.spawn(move || {
                     let (mut checked, mut last) = (0_u64, 0);
                     while last < iterations {
-                        let state = cell.load_whole();
+                        let state = cell.load();
                         let number = number_of(state);
                         if !state.is_published() {
                             continue;
                         }
                         let slot = cell.slot(state.slot());
                         let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds(state.b));
-                        if !cell.is_still_whole(state) {
+                        if !cell.is_still(state) {
                             continue;
                         }
                         assert!(number >= last, "lines came out of order");
@@ -110,7 +110,7 @@ fn concurrent_readers_never_see_a_mixture() {
             })
             .collect();
         for number in 1..=iterations {
-            let from = cell.load_whole();
+            let from = cell.load();
             let next = line(from, number << 20, signed(number) << 32, slope(number));
             assert!(cell.publish(from, &next, &bounds(number << 20, signed(number)), None));
             if cfg!(miri) {

@@ -510,7 +510,7 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     let before = clock.read_ordered(machine).expect("a line");
     let mut anew = crate::testing::new_control();
     assert_eq!(anew.maintain(clock, machine, machine).iteration, Iteration::Learning);
-    assert_eq!(clock.cell.load_whole().phase(), Phase::NoLine);
+    assert_eq!(clock.cell.load().phase(), Phase::NoLine);
     settle(machine, clock, &mut anew);
     let reading = clock.read_bounds(machine).expect("a line again");
     let (earliest, latest) = reading.bounds_ns();

@@ -59,7 +59,7 @@ pub enum Gate {
     /// Nobody has switched the counter off.
     User,
     /// The target has a counter that this crate reads, and the processor can swap the state of a
-    /// clock. Warns if it may split the load of a state.
+    /// clock.
     Exists,
     /// The process may read the counter.
     Readable,
@@ -167,8 +167,6 @@ pub enum Reason {
     WindowPassed,
     /// The measured frequency is not the one that the processor or the hypervisor names.
     Implausible,
-    /// The processor, or the emulator, may split a load of 128 bits, so lines serve a slower path.
-    SplitLoads,
 }
 
 impl Reason {
@@ -194,7 +192,6 @@ impl Reason {
         Self::SamplesStale,
         Self::WindowPassed,
         Self::Implausible,
-        Self::SplitLoads,
     ];
 
     /// A stable name, in snake case.
@@ -205,7 +202,6 @@ impl Reason {
             Self::SwitchedOff => "switched_off",
             Self::NoCounter => "no_counter",
             Self::NoAtomics => "no_atomics",
-            Self::SplitLoads => "split_loads",
             Self::Denied => "denied",
             Self::NotInvariant => "not_invariant",
             Self::KernelUndecided => "kernel_undecided",
@@ -233,9 +229,6 @@ impl Reason {
             Self::SwitchedOff => "the environment variable TICKLINE is off",
             Self::NoCounter => "this target has no counter that tickline reads",
             Self::NoAtomics => "the processor has no compare-and-swap of 128 bits (cmpxchg16b)",
-            Self::SplitLoads => {
-                "the processor or the emulator may split a load of 128 bits, so a reading takes a slower path"
-            }
             Self::Denied => "the process may not read the counter (prctl PR_SET_TSC)",
             Self::NotInvariant => "CPUID does not say that the counter runs at one rate in all power states",
             Self::KernelUndecided => "the kernel is still deciding whether it trusts the counter",
@@ -477,8 +470,7 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         Gate::Exists => match (facts.counter_present, facts.support) {
             (false, _) => Some(Reason::NoCounter),
             (true, Support::Missing) => Some(Reason::NoAtomics),
-            (true, Support::Split) => return Verdict::warned(gate, Some(Reason::SplitLoads)),
-            (true, Support::Whole) => None,
+            (true, Support::Present) => None,
         },
         Gate::Readable if facts.readable => None,
         Gate::Readable => Some(Reason::Denied),

@@ -9,7 +9,7 @@ pub(super) fn healthy() -> Facts {
         trust: Trust::Auto,
         assumed_invariant: false,
         counter_present: true,
-        support: Support::Whole,
+        support: Support::Present,
         readable: true,
         invariant: Some(true),
         hypervisor: Hypervisor::None,
@@ -83,20 +83,8 @@ fn each_fault_closes_its_gate_with_its_reason() {
     }
     assert_eq!(
         Reason::ALL[cases.len()..],
-        [
-            Reason::CounterTooSlow,
-            Reason::SamplesStale,
-            Reason::WindowPassed,
-            Reason::Implausible,
-            Reason::SplitLoads
-        ]
+        [Reason::CounterTooSlow, Reason::SamplesStale, Reason::WindowPassed, Reason::Implausible]
     );
-}
-
-#[test]
-fn a_processor_that_may_split_loads_is_told() {
-    let verdict = judge(Gate::Exists, &Facts { support: Support::Split, ..healthy() });
-    assert_eq!((verdict.closed, verdict.warning), (None, Some(Reason::SplitLoads)));
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn a_reading_is_never_a_mixture() {
 fn a_slow_reading_is_never_a_mixture() {
     a_reader_of_a_cell(None, |cell| {
         let found = cell.snapshot();
-        cell.is_still_whole(found.state).then(|| {
+        cell.is_still(found.state).then(|| {
             let expected = line(State::default(), number_of(found.state));
             assert_eq!(found, Snapshot { state: found.state, ..expected });
             found.state

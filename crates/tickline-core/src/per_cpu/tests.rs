@@ -195,7 +195,7 @@ fn a_migration_never_ends_the_line_of_a_unit() {
             migrate,
         );
         assert!(steps >= 4, "{steps} steps");
-        assert!(units.iter().all(|unit| unit.cell.load_whole().is_published()));
+        assert!(units.iter().all(|unit| unit.cell.load().is_published()));
     }
 }
 

@@ -16,7 +16,7 @@ use super::{Event, Shared};
 use crate::cell::{Bounds, SlotView, Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::sample::Reference;
-use crate::state::{Phase, State, Support, support};
+use crate::state::{Phase, State};
 
 /// How long a reader waits while a line is being replaced before it helps, ns. A writer that is
 /// not preempted needs some 60 ns.
@@ -118,28 +118,10 @@ impl<S: StateCell> Shared<S> {
     }
 
     #[inline]
-    pub(crate) fn read_bounds_at(&self, ticks: impl Fn() -> Option<u64>) -> Option<LineReading> {
+    pub(crate) fn read_bounds_at(&self, ticks: impl FnOnce() -> Option<u64>) -> Option<LineReading> {
         let bounds = |state: State, slot: SlotView<'_>| slot.bounds(state.b);
-        match self.read_with(State::is_inlined, &ticks, bounds) {
-            Some((state, ticks, bounds)) => {
-                Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
-            }
-            None => self.read_bounds_whole(ticks),
-        }
-    }
-
-    /// The same where a load of the state may be split.
-    #[cold]
-    fn read_bounds_whole(&self, ticks: impl Fn() -> Option<u64>) -> Option<LineReading> {
-        if support() != Support::Split {
-            return None;
-        }
-        let line = self.cell.snapshot();
-        let bounds = self.cell.slot(line.state.slot()).bounds(line.state.b);
-        let ticks = line.state.is_published().then(ticks)??;
-        let is_in_window = ticks.wrapping_sub(line.start_ticks) < line.window_ticks;
-        let is_current = is_in_window && self.cell.is_still_whole(line.state);
-        is_current.then(|| LineReading { ticks, ns: line.at(ticks), bounds })
+        let (state, ticks, bounds) = self.read_with(State::is_inlined, ticks, bounds)?;
+        Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
     }
 
     /// A line that `serves`, the ticks at which it was current, and what `take` found in its slot.
@@ -180,7 +162,7 @@ impl<S: StateCell> Shared<S> {
         }
         let bounds = self.cell.slot(line.state.slot()).bounds(line.state.b);
         let ticks = counter.now_ordered();
-        let in_use = !self.is_over(&line, ticks, reference) && self.cell.is_still_whole(line.state);
+        let in_use = !self.is_over(&line, ticks, reference) && self.cell.is_still(line.state);
         in_use.then(|| LineReading { ticks, ns: line.at(ticks), bounds })
     }
 
@@ -226,7 +208,7 @@ impl<S: StateCell> Shared<S> {
                     self.expire(&line, ticks, None, reference);
                     return None;
                 }
-                self.cell.is_still_whole(state).then(|| line_reading(&line, ticks))
+                self.cell.is_still(state).then(|| line_reading(&line, ticks))
             }
             Phase::Replacing | Phase::FirstPublication => {
                 unfinished(&line);
@@ -238,7 +220,7 @@ impl<S: StateCell> Shared<S> {
                 let source = Source::Reference { reference_ns };
                 // Rule 6: a line that was published meanwhile may already be above this.
                 self.cell
-                    .is_still_whole(state)
+                    .is_still(state)
                     .then(|| SlowReading { ns: reference_ns.max(state.high_water_ns()), source })
             }
         }

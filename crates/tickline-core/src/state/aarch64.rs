@@ -1,43 +1,25 @@
-//! aarch64: `ldp` loads a state where FEAT_LSE2 makes that atomic. Exclusive pairs, which every
-//! processor has, do everything else: swaps are so rare that `casp` would gain nothing.
+//! aarch64: `ldp` loads a state. Exclusive pairs, which every processor has, swap it: that is so rare
+//! that `casp` would gain nothing.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::fmt;
 
 use super::{State, Support};
-use crate::primitive::{AtomicU64, Ordering};
 use crate::units::{signed, unsigned};
 
 /// 16 bytes that are only ever accessed as one. See the [module](super).
 #[repr(C, align(16))]
 pub struct AtomicState(UnsafeCell<[u64; 2]>);
 
-// SAFETY: the content is reached only by `load_pair` and `exchange`, from any thread. Neither is
-// torn where its result is used: a line is published for the inlined path only where `support` is
-// `Whole`.
+// SAFETY: the content is reached only by `load`, `is_still` and `exchange`, from any thread. A load
+// may be split, which the protocol allows for.
 unsafe impl Sync for AtomicState {}
 
-/// 1 once [`promise_whole_loads`] was called; else 0.
-static WHOLE: AtomicU64 = AtomicU64::new(0);
-
-/// Tells that all processors of this machine have FEAT_LSE2. A program learns that from the
-/// operating system (Linux: `HWCAP_USCAT`), because it may not read the feature registers. Lines
-/// serve the inlined path from then on.
-pub fn promise_whole_loads() {
-    // ORDERING: Relaxed, a fact on its own.
-    WHOLE.store(1, Ordering::Relaxed);
-}
-
-/// What this processor offers, as far as the program was told.
+/// Every processor has exclusive pairs.
 #[must_use]
-pub fn support() -> Support {
-    // ORDERING: Relaxed, a fact on its own.
-    if cfg!(target_feature = "lse2") || WHOLE.load(Ordering::Relaxed) != 0 {
-        Support::Whole
-    } else {
-        Support::Split
-    }
+pub const fn support() -> Support {
+    Support::Present
 }
 
 impl AtomicState {
@@ -47,8 +29,7 @@ impl AtomicState {
         Self(UnsafeCell::new([0; 2]))
     }
 
-    /// The state, by one load. May be torn where [`support`] is not [`Support::Whole`]; `m` then
-    /// allows no reading by the inlined path.
+    /// The state, by one load.
     #[inline(always)]
     #[must_use]
     pub fn load(&self) -> State {
@@ -67,17 +48,6 @@ impl AtomicState {
             );
         }
         State { m, b: signed(b) }
-    }
-
-    /// The state, never torn.
-    #[must_use]
-    pub fn load_whole(&self) -> State {
-        if support() == Support::Whole {
-            self.load()
-        } else {
-            // Swapping zeros for zeros changes nothing, and returns what is there.
-            self.exchange(State::default(), State::default())
-        }
     }
 
     /// Whether the state is `state`, after every earlier load.
@@ -153,6 +123,6 @@ impl Default for AtomicState {
 
 impl fmt::Debug for AtomicState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.load_whole().fmt(f)
+        self.load().fmt(f)
     }
 }

@@ -24,10 +24,9 @@
 //! | published | the line's | 0 | the line's | everybody |
 //! | replacing | the line's | 1 | the line's | the writer, and readers that help |
 //!
-//! The bits `inlined` and `inlined Unix` let the inlined path use a published line, for monotonic
-//! and for Unix time. Neither is set on processors that may split a load of 16 bytes: their lines
-//! serve the slow path. All bits zero is a clock without a line, with a high-water mark of 0, so
-//! static memory is a valid clock.
+//! The bits `inlined` and `inlined Unix` let a reading use a published line, for monotonic and for
+//! Unix time. All bits zero is a clock without a line, with a high-water mark of 0, so static memory
+//! is a valid clock.
 //!
 //! # A state is its own proof
 //!
@@ -43,21 +42,28 @@
 //! the tag rises with each line and each opened gate. So a thread would have to be stopped for 1,024
 //! of them, and find slope and `b` the same to the last bit (rule 10).
 //!
+//! # Where a load may be split
+//!
+//! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2 and emulators
+//! may load two halves. A mixture of two states is never used. Each swap changes `m`, whose count
+//! rises with each line, so `m` is that of one life during a reading. A reading counts only if both
+//! looks found the same 128 bits: then one of them found `b` in the life of `m`. The exception is two
+//! lives with one `b`, before and after that of `m`, in a reading whose looks were split in opposite
+//! orders by a publication each. A swap fails if it expects a mixture.
+//!
 //! # The interface
 //!
 //! [`AtomicState`] is a 128-bit atomic and nothing more: load, compare and swap, is still. The
 //! protocol above it ([`cell`](crate::cell), [`shared`](crate::shared),
 //! [`control`](crate::control)) is the same code for every target.
 //!
-//! | target | load, inlined path | load, slow path | swap | file |
-//! |---|---|---|---|---|
-//! | x86_64 with AVX | `movdqa` | the same | `lock cmpxchg16b` | `x86_64.rs` |
-//! | x86_64 without AVX, or under QEMU's TCG | no line there | `lock cmpxchg16b` | `lock cmpxchg16b` | `x86_64.rs` |
-//! | x86_64 without `cmpxchg16b` | no line there | none: [`Support::Missing`] | none | `x86_64.rs` |
-//! | aarch64 with LSE2 | `ldp`, `dmb ishld` | the same | `ldaxp`, `stlxp` | `aarch64.rs` |
-//! | aarch64 without | no line there | `ldaxp`, `stlxp` | `ldaxp`, `stlxp` | `aarch64.rs` |
-//! | others, x86_64 without SSE (kernels), Miri | 64-bit loads of one of eight pairs | the same | a compare-and-swap of the word that names the pair | `portable.rs` |
-//! | loom | an atomic that names one of all states so far | the same | its compare-and-swap | `modelled.rs` |
+//! | target | load | swap | file |
+//! |---|---|---|---|
+//! | x86_64 | `movdqa` | `lock cmpxchg16b` | `x86_64.rs` |
+//! | x86_64 without `cmpxchg16b` | there is never a line: [`Support::Missing`] | none | `x86_64.rs` |
+//! | aarch64 | `ldp`, `dmb ishld` | `ldaxp`, `stlxp` | `aarch64.rs` |
+//! | others, x86_64 without SSE (kernels), Miri | 64-bit loads of one of eight pairs | a compare-and-swap of the word that names the pair | `portable.rs` |
+//! | loom | an atomic that names one of all states so far | its compare-and-swap | `modelled.rs` |
 //!
 //! | access | ordering | pairs with |
 //! |---|---|---|
@@ -98,19 +104,15 @@ pub(crate) mod portable;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
-pub use native::promise_whole_loads;
 pub use native::{AtomicState, support};
 
 /// What the processor offers for the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Support {
-    /// Loads and swaps of 16 bytes are atomic.
-    Whole,
-    /// Swaps are, but loads may be split: lines serve the slow path alone.
-    Split,
-    /// Neither: there is never a line.
+    /// It can be swapped.
+    Present,
+    /// It cannot: there is never a line.
     Missing,
 }
 
@@ -190,9 +192,7 @@ impl State {
         let unix = if serves == Serves::Both { 0 } else { NO_UNIX };
         let slot = (self.m & SLOT) ^ SLOT;
         let count = self.m.wrapping_add(COUNT) & COUNT_MASK;
-        let line_m = Self { m: m | unix | slot | count, b: 0 }.line_m();
-        let inlined = if support() == Support::Whole { 0 } else { INLINED | INLINED_UNIX };
-        Some(Self { m: line_m & !inlined, b: 0 })
+        Some(Self { m: Self { m: m | unix | slot | count, b: 0 }.line_m(), b: 0 })
     }
 
     /// The state that announces the replacement of this line.
@@ -298,7 +298,7 @@ impl State {
         signed(multiply_high(ticks << shift, self.m)).wrapping_add(self.b)
     }
 
-    /// The same for a line in any phase, and for one that only the slow path may use.
+    /// The same for a line in any phase.
     #[must_use]
     pub const fn at(self, shift: u32, ticks: u64) -> i64 {
         Self { m: self.line_m(), b: self.b }.inlined_at(shift, ticks)

@@ -34,7 +34,7 @@ pub struct AtomicState(AtomicU64);
 /// Loads and swaps are atomic.
 #[must_use]
 pub const fn support() -> Support {
-    Support::Whole
+    Support::Present
 }
 
 impl AtomicState {
@@ -49,12 +49,6 @@ impl AtomicState {
     pub fn load(&self) -> State {
         // ORDERING: Acquire, as the machine's load; pairs with `swap`.
         state(self.0.load(Ordering::Acquire))
-    }
-
-    /// The same.
-    #[must_use]
-    pub fn load_whole(&self) -> State {
-        self.load()
     }
 
     /// Whether the state is `state`, after every earlier load.

@@ -34,7 +34,7 @@ struct Pair {
 /// Loads and swaps are atomic.
 #[must_use]
 pub const fn support() -> Support {
-    Support::Whole
+    Support::Present
 }
 
 impl AtomicState {
@@ -64,12 +64,6 @@ impl AtomicState {
                 return state;
             }
         }
-    }
-
-    /// The same: no load is torn.
-    #[must_use]
-    pub fn load_whole(&self) -> State {
-        self.load()
     }
 
     /// Whether the state is `state`, after every earlier load.

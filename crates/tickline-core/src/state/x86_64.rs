@@ -13,23 +13,19 @@ use crate::units::{signed, unsigned};
 pub struct AtomicState(UnsafeCell<[u64; 2]>);
 
 // SAFETY: the content is reached only by `load_value` and `exchange`, each one instruction, from
-// any thread. Neither is torn where its result is used: a line is published for the inlined path
-// only on processors whose `support` is `Whole`.
+// any thread. A load may be split, which the protocol allows for.
 unsafe impl Sync for AtomicState {}
 
 /// What [`support`] has found, counted from 1; 0 before.
 static SUPPORT: AtomicU64 = AtomicU64::new(0);
 
-/// What this processor offers, from CPUID: leaf 1 ECX bit 13 (CMPXCHG16B), bit 28 (AVX), bit 31
-/// (hypervisor), and the hypervisor's name in leaf 4000_0000h. QEMU's TCG may split a load of 16
-/// bytes: it does so before version 8.1, and on hosts that have no such load.
+/// What this processor offers: CPUID leaf 1, ECX bit 13 (CMPXCHG16B).
 #[must_use]
 pub fn support() -> Support {
     // ORDERING: Relaxed, a value on its own.
     match SUPPORT.load(Ordering::Relaxed) {
-        1 => Support::Whole,
-        2 => Support::Split,
-        3 => Support::Missing,
+        1 => Support::Present,
+        2 => Support::Missing,
         _ => detect(),
     }
 }
@@ -37,27 +33,11 @@ pub fn support() -> Support {
 #[cold]
 fn detect() -> Support {
     const CMPXCHG16B: u32 = 1 << 13;
-    const AVX: u32 = 1 << 28;
-    const HYPERVISOR: u32 = 1 << 31;
-    let cpuid = |leaf| {
-        #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
-        // SAFETY: every x86_64 processor has CPUID.
-        unsafe {
-            __cpuid(leaf)
-        }
-    };
-    let features = cpuid(1).ecx;
-    let is_tcg = features & HYPERVISOR != 0 && {
-        let name = cpuid(0x4000_0000);
-        [name.ebx, name.ecx, name.edx].map(u32::to_le_bytes) == [*b"TCGT", *b"CGTC", *b"GTCG"]
-    };
-    let (support, number) = if features & CMPXCHG16B == 0 {
-        (Support::Missing, 3)
-    } else if features & AVX == 0 || is_tcg {
-        (Support::Split, 2)
-    } else {
-        (Support::Whole, 1)
-    };
+    #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
+    // SAFETY: every x86_64 processor has CPUID.
+    let features = unsafe { __cpuid(1) }.ecx;
+    let (support, number) =
+        if features & CMPXCHG16B == 0 { (Support::Missing, 2) } else { (Support::Present, 1) };
     // ORDERING: Relaxed, a value on its own.
     SUPPORT.store(number, Ordering::Relaxed);
     support
@@ -70,8 +50,7 @@ impl AtomicState {
         Self(UnsafeCell::new([0; 2]))
     }
 
-    /// The state, by one load. May be torn where [`support`] is not [`Support::Whole`]; `m` then
-    /// allows no reading by the inlined path.
+    /// The state, by one load.
     #[inline(always)]
     #[must_use]
     pub fn load(&self) -> State {
@@ -86,18 +65,6 @@ impl AtomicState {
         // SAFETY: as above.
         let b = unsafe { _mm_cvtsi128_si64(high) };
         State { m: unsigned(low), b }
-    }
-
-    /// The state, never torn.
-    #[must_use]
-    pub fn load_whole(&self) -> State {
-        match support() {
-            Support::Whole => self.load(),
-            // Swapping zeros for zeros changes nothing, and returns what is there.
-            Support::Split => self.exchange(State::default(), State::default()),
-            // Nobody has ever swapped it.
-            Support::Missing => State::default(),
-        }
     }
 
     /// Whether the state is `state`, after every earlier load.
@@ -189,6 +156,6 @@ impl Default for AtomicState {
 
 impl fmt::Debug for AtomicState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.load_whole().fmt(f)
+        self.load().fmt(f)
     }
 }

@@ -229,7 +229,7 @@ impl Engine {
             // The process that serves it has judged the others.
             return Verdicts::by(|gate| Verdict::closed(gate, page.reason().filter(|_| gate == Gate::User)));
         }
-        let state = self.shared.cell.load_whole();
+        let state = self.shared.cell.load();
         let table = self.per_cpu_table();
         let has_line = state.is_gate_closed()
             || state.phase() != Phase::NoLine
@@ -294,7 +294,7 @@ impl Engine {
         if let Some(reason) = first_closed(&self.verdicts()) {
             return State::Fallback(reason);
         }
-        let live = self.shared.cell.load_whole().is_published()
+        let live = self.shared.cell.load().is_published()
             || self.per_cpu.open_table().is_some_and(Table::is_published);
         match COUNTER.is_some() && live {
             true if self.is_disrupted() => State::Disrupted,

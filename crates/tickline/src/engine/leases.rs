@@ -19,11 +19,11 @@ impl Engine {
             return None;
         }
         let cell = &self.shared.cell;
-        let state = cell.load_whole();
+        let state = cell.load();
         let bounds = state.is_published().then(|| cell.slot(state.slot()).bounds(state.b()))?;
         let unix = state.serves_unix().then(|| unix_interval_ns(&bounds));
         let estimate = Estimate { lower: plain(bounds.lower), upper: plain(bounds.upper), unix_ns: unix };
-        cell.is_still_whole(state).then_some(estimate)
+        cell.is_still(state).then_some(estimate)
     }
 }
 

@@ -15,14 +15,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "1",
         "slow readings make no second look at the state",
         "shared/reading.rs",
-        "self.cell.is_still_whole(state).then(|| line_reading(&line, ticks))",
+        "self.cell.is_still(state).then(|| line_reading(&line, ticks))",
         "Some(line_reading(&line, ticks))",
     ),
     mutant(
         "1",
         "slow readings with bounds make no second look at the state",
         "shared/reading.rs",
-        "!self.is_over(&line, ticks, reference) && self.cell.is_still_whole(line.state)",
+        "!self.is_over(&line, ticks, reference) && self.cell.is_still(line.state)",
         "!self.is_over(&line, ticks, reference)",
     ),
     mutant(
@@ -264,7 +264,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "readings without a line make no second look at the state",
         "shared/reading.rs",
         "                self.cell
-                    .is_still_whole(state)
+                    .is_still(state)
                     .then(",
         "                true
                     .then(",
@@ -360,7 +360,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "cell.rs",
         "        self.slot(line.state.slot()).fill(line, bounds, suspended_ns);",
         "        self.slot(line.state.slot()).fill(line, bounds, suspended_ns);
-        let from = self.state.load_whole();",
+        let from = self.state.load();",
     ),
     mutant(
         "8",

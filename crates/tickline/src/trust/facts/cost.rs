@@ -3,7 +3,6 @@
 use tickline_core::counter::{Counter, HardwareCounter};
 use tickline_core::gate::Cost;
 use tickline_core::sample::Reference;
-use tickline_core::unstable::state::{AtomicState, Support, support};
 
 use crate::sys::reference::OsClock;
 
@@ -17,16 +16,9 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
     if let Some(cost) = played::COST.get() {
         return cost;
     }
-    let state = AtomicState::new();
-    let counter_ps = match support() {
-        Support::Split => fastest_ps(|| {
-            // The slow path loads the state by its swap instruction, before the counter and after.
-            core::hint::black_box((state.load_whole(), counter.now_ordered(), state.load_whole()));
-        }),
-        _ => fastest_ps(|| {
-            core::hint::black_box(counter.now());
-        }),
-    };
+    let counter_ps = fastest_ps(|| {
+        core::hint::black_box(counter.now());
+    });
     let os_ps = fastest_ps(|| {
         core::hint::black_box(OsClock.monotonic_ns());
     });

@@ -1,7 +1,6 @@
 //! What the processor says about itself.
 
 use tickline_core::gate::Hypervisor;
-use tickline_core::unstable::state::{Support, support};
 
 #[cfg(target_arch = "x86_64")]
 use leaf::cpuid;
@@ -117,22 +116,6 @@ pub(crate) fn learn() -> bool {
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn learn() -> bool {
     true
-}
-
-/// What the processor offers for the state of a clock.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn state_support() -> Support {
-    support()
-}
-
-/// What the processor offers for the state of a clock, by the system (on Linux `HWCAP_USCAT`).
-#[cfg(target_arch = "aarch64")]
-pub(crate) fn state_support() -> Support {
-    #[cfg(not(miri))]
-    if std::arch::is_aarch64_feature_detected!("lse2") {
-        tickline_core::unstable::state::promise_whole_loads();
-    }
-    support()
 }
 
 /// Which extended leaves there are, and one of them.

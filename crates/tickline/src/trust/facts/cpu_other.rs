@@ -9,11 +9,6 @@ pub(crate) fn learn() -> bool {
     true
 }
 
-/// The portable state's.
-pub(crate) fn state_support() -> tickline_core::unstable::state::Support {
-    tickline_core::unstable::state::support()
-}
-
 /// Unknown.
 pub(crate) fn invariant() -> Option<bool> {
     None
