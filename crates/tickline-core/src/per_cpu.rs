@@ -31,6 +31,7 @@ pub mod mode;
 use core::cell::Cell;
 
 use crate::cell::{LineCell, Snapshot, StateCell};
+pub use crate::counter::CPU_IDS;
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, LineReading, Shared, SlowReading};
@@ -39,10 +40,6 @@ const _: () = assert!(
     size_of::<Shared<LineCell>>() <= 1_024 || cfg!(loom),
     "a table has one for each of up to 4,096 CPUs"
 );
-
-/// The number of ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
-/// `arch/x86/include/asm/segment.h`).
-pub const CPU_IDS: usize = 1 << 12;
 
 /// Reads the counter, and the id of the CPU that this runs on, and hands the ticks to a reading of
 /// that CPU's line. `None` if the slow path must be taken.

@@ -7,7 +7,9 @@ use tickline_core::unstable::state::turn_mask;
 use tickline_core::unstable::units::{FRACTION_BITS, unsigned};
 
 use crate::scenario::{Machine, Sleep};
-use crate::world::SHIFT;
+
+/// The shift of the simulated counters: from 7.9 MHz up.
+pub(crate) const SHIFT: u32 = 7;
 
 /// Picoseconds in a nanosecond.
 pub(crate) const PS: u64 = 1_000;

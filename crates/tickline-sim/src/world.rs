@@ -27,7 +27,7 @@ use tickline_core::unstable::line::Slope;
 use tickline_core::unstable::state::{Phase, Serves, Slot, State};
 use tickline_core::unstable::units::FRACTION_BITS;
 
-use crate::machine::{self, Clocks, PS};
+use crate::machine::{self, Clocks, PS, SHIFT};
 use crate::scenario::{Scenario, What};
 use crate::unit::Unit;
 
@@ -325,9 +325,6 @@ impl Reference for Hands {
         (!world.scenario.machine.hides_suspends).then(|| world.clocks.borrow().suspended_ns)
     }
 }
-
-/// The shift of the simulated counters: from 7.9 MHz up.
-pub(crate) const SHIFT: u32 = 7;
 
 /// Binary places of slopes that are cleared where states are to come again: 2^-16 ns a tick is left,
 /// 15 ppm at 1 GHz.

@@ -56,6 +56,10 @@ pub use unsupported::{HardwareCounter, SHIFT};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::{HardwareCounter, HardwareCpuCounter, Rdpid, Rdtscp, SHIFT};
 
+/// The number of ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
+/// `arch/x86/include/asm/segment.h`).
+pub const CPU_IDS: usize = 1 << 12;
+
 /// A counter that fulfils the [contract](self) of this module.
 pub trait Counter {
     /// The counter, in ticks. The CPU may read it before older loads that still wait.

@@ -145,7 +145,7 @@ impl HardwareCpuCounter {
 
 #[inline(always)]
 const fn cpu_of(aux: u32) -> usize {
-    aux as usize & (crate::per_cpu::CPU_IDS - 1)
+    aux as usize & (super::CPU_IDS - 1)
 }
 
 impl CpuCounter for HardwareCpuCounter {
