@@ -3,14 +3,14 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, CpuState, CpuStatus, PerCpu, Reading};
+use tickline::{Clock, CpuStatus, PerCpu, Reading, State};
 use tickline_core::control::MAX_WINDOW_TICKS;
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
-use tickline_core::shared::{Latch, Plain, Shared};
-use tickline_core::unstable::cell::{Bounds, Published, StateCell};
-use tickline_core::unstable::line::{Line, Slope};
+use tickline_core::shared::{LineCell, Shared};
+use tickline_core::unstable::cell::{Bounds, Snapshot, StateCell};
+use tickline_core::unstable::line::Slope;
 use tickline_core::unstable::per_cpu;
-use tickline_core::unstable::word::Word;
+use tickline_core::unstable::state::{Serves, State};
 
 use crate::peers;
 use crate::subject::{Subject, counter, epoch, same, subject, whole_ns};
@@ -22,7 +22,7 @@ pub fn per_cpu_clock() -> Option<&'static Clock> {
     let make = || {
         let clock = Clock::builder().per_cpu(PerCpu::On).start().ok()?;
         let end = Instant::now() + Duration::from_secs(3);
-        let waiting = |cpu: &CpuStatus| cpu.state != CpuState::Fast;
+        let waiting = |cpu: &CpuStatus| cpu.state != State::Fast;
         while Instant::now() < end && clock.status().per_cpu.iter().any(waiting) {
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -35,7 +35,7 @@ pub fn per_cpu_clock() -> Option<&'static Clock> {
 /// because only the cost matters.
 #[derive(Debug)]
 struct WithoutRdpid {
-    units: Vec<Shared<Latch>>,
+    units: Vec<Shared>,
     counter: HardwareCpuCounter,
 }
 
@@ -54,13 +54,12 @@ fn without_rdpid() -> Option<&'static WithoutRdpid> {
     let make = || {
         let counter = counter_without_rdpid()?;
         let (ticks, _) = counter.now_ordered()?;
-        let empty = Word::default();
-        let word = empty.next_published(ticks, 0)?;
-        let line = Line { start_ticks: word.to_bits(), base_ns: 0, slope: Slope::from_hz(2_600_000_000)? };
-        let published = Published { line, window_ticks: MAX_WINDOW_TICKS };
+        let (empty, shift) = (State::default(), tickline_core::counter::SHIFT);
+        let state = empty.next_line(Slope::from_hz(2_600_000_000)?, shift, Serves::Both)?;
+        let line = Snapshot { state, start_ticks: ticks, window_ticks: MAX_WINDOW_TICKS, shift };
         let unit = || {
-            let unit = Shared::new(Latch::new());
-            unit.cell.publish(empty, word, &published, &Bounds::default());
+            let unit = Shared::new(LineCell::new());
+            unit.cell.publish(empty, &line, &Bounds::default(), None);
             unit
         };
         Some(WithoutRdpid { units: (0..64).map(|_| unit()).collect(), counter })
@@ -98,7 +97,7 @@ fn per_cpu_subjects() -> Vec<Subject> {
         }, ns same),
         subject!(Internal, "core per CPU by rdtscp", {
             let table = table();
-            move || per_cpu::read::<Plain>(&table.units, &table.counter)
+            move || per_cpu::read(&table.units, &table.counter)
         }),
     ]
 }

@@ -27,7 +27,7 @@ use tickline::{Clock, Driver};
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::Latch;
+use tickline_core::shared::LineCell;
 use tickline_core::shared::{Event, Shared, Source};
 use tickline_core::unstable::cell::StateCell;
 
@@ -111,12 +111,12 @@ pub fn cpus() -> Vec<core_affinity::CoreId> {
 #[must_use]
 pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
     assert!(ppm <= MAX_PPM, "{ppm} ppm");
-    let clock = Shared::new(Latch::new());
+    let clock = Shared::new(LineCell::new());
     let reference = Bent(Mutex::new(Bend { since_ns: monotonic_ns(), ahead_ns: 0, rate_ppm: 0 }));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let publisher = scope.spawn(|| publish(counter, &clock, &reference, ppm, &stop));
-        while !clock.cell.word().is_published() {
+        while !clock.cell.load_whole().is_published() {
             std::thread::yield_now();
         }
         let count = exchange(time, |_| {
@@ -222,7 +222,7 @@ impl Count {
         let (now, by_reference) = read();
         after();
         // ORDERING: Release, as above.
-        largest.fetch_max(now, Ordering::AcqRel);
+        largest.fetch_max(now, Ordering::Release);
         self.exchanges += 1;
         self.by_reference += u64::from(by_reference);
         if now < earlier {
@@ -236,7 +236,7 @@ impl Count {
 /// first one, ppm.
 fn publish(
     counter: HardwareCounter,
-    clock: &Shared<Latch>,
+    clock: &Shared,
     reference: &Bent,
     ppm: u64,
     stop: &AtomicBool,
@@ -259,9 +259,9 @@ fn publish(
         if outcome.iteration == Iteration::Recovered {
             control.maintain(clock, &counter, reference);
         }
-        let state = clock.cell.load();
-        if state.word.is_published() {
-            let slope = state.line.slope;
+        let line = clock.cell.snapshot();
+        if line.state.is_published() {
+            let slope = line.slope();
             let ppm = slope.ppb_above(*first.get_or_insert(slope)) / 1_000;
             if iterations > 100 {
                 slopes = (ppm.min(slopes.0), ppm.max(slopes.1));

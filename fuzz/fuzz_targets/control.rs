@@ -11,10 +11,10 @@ use libfuzzer_sys::fuzz_target;
 use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::Latch;
-use tickline_core::shared::Shared;
+use tickline_core::shared::{LineCell, Shared};
 use tickline_core::unstable::cell::StateCell;
 use tickline_core::unstable::line::Slope;
+use tickline_core::unstable::state::{MAX_SHIFT, turn_mask};
 
 /// Reads at the machine that one call may take, with all that comes in between: an iteration of
 /// four attempts takes some 300.
@@ -103,7 +103,8 @@ impl<S: StateCell> Machine<'_, S> {
             144..=151 => self.ticks.set(self.ticks.get().wrapping_add(input.power())),
             152..=159 => self.ticks.set(self.ticks.get().wrapping_sub(input.power())),
             160..=163 => self.ticks.set(input.number()),
-            164..=165 => self.ticks.set(u64::MAX - u64::from(input.byte())),
+            // Just before `ticks` wrap, or before they do shifted.
+            164..=165 => self.ticks.set((u64::MAX >> (input.byte() % 8)) - u64::from(input.byte())),
             166..=167 => self.ticks.set(input.byte().into()),
             168..=175 => self.ns.set(self.ns.get().wrapping_add(input.power().cast_signed())),
             176..=183 => self.ns.set(self.ns.get().wrapping_sub(input.power().cast_signed())),
@@ -130,13 +131,14 @@ impl<S: StateCell> Machine<'_, S> {
 
     /// What anyone may do to a clock at any time.
     fn anyone(&self) {
-        match self.input.byte() % 7 {
+        match self.input.byte() % 8 {
             0 => done(self.shared.read(&self)),
             1 => done(self.shared.read_ordered(&self)),
             2 => done(self.shared.read_unix(&self)),
             3 => done(self.shared.read_bounds(&self).map(|reading| reading.bounds_ns())),
-            4 => done(self.shared.close_gate(&self, &self)),
-            5 => done(self.shared.open_gate(&self, &self)),
+            4 => done(self.shared.read_bounds_slow(&self, &self).map(|reading| reading.bounds_ns())),
+            5 => done(self.shared.close_gate(&self, &self)),
+            6 => done(self.shared.open_gate(&self, &self)),
             _ => done(self.shared.read_slow(&self, &self)),
         }
     }
@@ -167,9 +169,9 @@ impl<S: StateCell> Reference for &Machine<'_, S> {
     }
 }
 
-fn run(input: &Input) {
-    let shared = Shared::new(Latch::new());
-    let (kind, fraction) = (input.byte(), u64::from(input.byte()));
+fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
+    let shared = Shared::new(cell);
+    let fraction = u64::from(input.byte());
     let (shortest, longest) = INTERVAL_RANGE_NS.into_inner();
     let interval_ns = shortest + (longest - shortest) / 255 * fraction;
     let extreme = kind & 4 != 0;
@@ -218,16 +220,21 @@ fn run(input: &Input) {
             }
             _ => machine.anyone(),
         }
-        // The cell takes a slope of 0 for a line that was never published.
-        let state = shared.cell.load();
+        let line = shared.cell.snapshot();
         assert!(
-            !state.word.is_published() || state.line.slope > Slope::default(),
-            "a line that stands still"
+            !line.state.is_published()
+                || line.slope() > Slope::default()
+                    && (line.start_ticks ^ line.end_ticks()) & !turn_mask(line.shift) == 0,
+            "a line that stands still, or wraps"
         );
     }
 }
 
 fuzz_target!(|data: &[u8]| {
     let input = Input(RefCell::new(Vec::from(data).into_iter()));
-    run(&input);
+    // The slower the counter, the larger the shift.
+    match input.byte() {
+        kind if kind & 8 == 0 => run(LineCell::new(), kind, &input),
+        kind => run(LineCell::<MAX_SHIFT>::with_shift(), kind, &input),
+    }
 });

@@ -1,4 +1,4 @@
-//! Words, lines, slopes and the discipline with arbitrary values: the properties of
+//! States, lines, slopes and the discipline with arbitrary values: the properties of
 //! `arithmetic.rs`, steered by coverage.
 #![no_main]
 
@@ -6,43 +6,43 @@
 mod discipline;
 #[path = "../../crates/tickline-core/tests/properties/line.rs"]
 mod line;
+#[path = "../../crates/tickline-core/tests/properties/state.rs"]
+mod state;
 #[path = "../../crates/tickline-core/tests/properties/wide.rs"]
 mod wide;
-#[path = "../../crates/tickline-core/tests/properties/word.rs"]
-mod word;
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
+use state::Known;
 use tickline_core::unstable::discipline::Steering;
 use tickline_core::unstable::estimate::Target;
 use tickline_core::unstable::line::{Line, Slope};
-use tickline_core::unstable::word::Word;
+use tickline_core::unstable::state::{MAX_SHIFT, Serves};
+use tickline_core::unstable::units::FixedNs;
 
 #[derive(Debug, Arbitrary)]
 enum Case {
-    Word {
-        before: u64,
+    State {
+        line: LineCase,
+        high_water_ns: i64,
         ticks: u64,
-        margin_ticks: u64,
-        high_water_ticks: u64,
-    },
-    Gates {
-        without_line: u64,
+        ns: i128,
         changes: u8,
     },
-    Precedes {
-        word: u64,
+    NotBelow {
+        old: LineCase,
+        slope: SlopeCase,
+        both: bool,
         ticks: u64,
-        margin_ticks: u64,
+    },
+    Turn {
+        shift: u8,
+        from: u64,
+        delta: u64,
     },
     Conversion {
         line: [u64; 3],
         ticks: u64,
-        near: bool,
-    },
-    Inverse {
-        line: [u64; 3],
-        ns: i64,
         near: bool,
     },
     Frequency {
@@ -60,33 +60,32 @@ enum Case {
         ppb: i64,
         raw: i128,
     },
-    Rounding {
+    Fixed {
         fixed: i128,
+        other: i128,
         ns: i64,
     },
     Join {
-        old: [u64; 3],
+        old: LineCase,
         target: TargetCase,
-        at: u32,
+        at: u64,
         horizon: u64,
-        start: u32,
         margin: u32,
         probe: u64,
     },
     /// As `Join`, with a steering that nobody computed.
     Bend {
-        old: [u64; 3],
-        slope: u64,
+        old: LineCase,
+        slope: SlopeCase,
         step_to: Option<i128>,
         at: u64,
-        start: u64,
         margin: u64,
         probe: u64,
     },
     Recover {
+        next: LineCase,
         most: i128,
         high_water_ns: i64,
-        slope: u64,
         start: u64,
         at: u64,
         probe: u64,
@@ -108,53 +107,87 @@ enum SlopeCase {
     Any(u64),
 }
 
-fn line_of([start_ticks, base, slope]: [u64; 3]) -> Line {
-    Line { start_ticks, base_ns: base.cast_signed(), slope: Slope::from_bits(slope) }
+impl SlopeCase {
+    fn after(&self, old: Slope) -> Slope {
+        match *self {
+            Self::Near(more) => Slope::saturating_from(i128::from(old.to_bits()) + i128::from(more)),
+            Self::Any(bits) => Slope::from_bits(bits),
+        }
+    }
+}
+
+/// A state with a line, for a counter that is fast enough.
+#[derive(Debug, Arbitrary)]
+struct LineCase {
+    tag: u8,
+    both: bool,
+    slope: u64,
+    b: i64,
+}
+
+impl LineCase {
+    fn states(&self) -> (Known, Known) {
+        let shift = u32::from(self.tag >> 4) % (MAX_SHIFT + 1);
+        let before = Known::without_line(self.tag & 15, shift);
+        let slope = Slope::from_bits((self.slope >> (16 - shift)).max(1));
+        let line = before.next(slope, serves(self.both)).expect("fast enough");
+        (before, line.with_b(self.b))
+    }
+}
+
+fn serves(both: bool) -> Serves {
+    if both { Serves::Both } else { Serves::Monotonic }
 }
 
 fuzz_target!(|case: Case| match case {
-    Case::Word { before, ticks, margin_ticks, high_water_ticks } => {
-        word::check_life(Word::from_bits(before).without_line(before), ticks, margin_ticks, high_water_ticks);
+    Case::State { line, high_water_ns, ticks, ns, changes } => {
+        let (before, line) = line.states();
+        state::check_life(&before, &line, high_water_ns);
+        state::check_gates(before.line.state.without_line(high_water_ns), changes.into());
+        state::check_conversion(&line, ticks, FixedNs::from_bits(ns));
     }
-    Case::Gates { without_line, changes } =>
-        word::check_gates(Word::default().without_line(without_line), changes.into()),
-    Case::Precedes { word, ticks, margin_ticks } => {
-        word::check_order(Word::from_bits(word), ticks, margin_ticks);
+    Case::NotBelow { old, slope, both, ticks } => {
+        let (_, old) = old.states();
+        if let Some(new) = old.next(slope.after(old.slope()), serves(both)) {
+            state::check_not_below(&new, &old, ticks);
+        }
     }
-    Case::Conversion { line, ticks, near } => {
-        let line = line_of(line);
+    Case::Turn { shift, from, delta } => state::check_turn(u32::from(shift) % (MAX_SHIFT + 1), from, delta),
+    Case::Conversion { line: [start_ticks, base, slope], ticks, near } => {
+        let line = Line { start_ticks, base_ns: base.cast_signed(), slope: Slope::from_bits(slope) };
         line::check_conversion(&line, if near { line.start_ticks.wrapping_add(ticks) } else { ticks });
     }
-    Case::Inverse { line, ns, near } => {
-        let line = line_of(line);
-        line::check_inverse(&line, if near { line.base_ns.saturating_add(ns) } else { ns });
+    Case::Frequency { hz, slope } => {
+        line::check_frequency(hz, Slope::from_bits(slope));
+        line::check_counts(slope, hz);
     }
-    Case::Frequency { hz, slope } => line::check_frequency(hz, Slope::from_bits(slope)),
     Case::Spans { slope, ticks, ns } => line::check_spans(Slope::from_bits(slope), ticks, ns),
     Case::Ppb { slope, other, ppb, raw } => {
         line::check_ppb(Slope::from_bits(slope), Slope::from_bits(other), ppb, raw);
     }
-    Case::Rounding { fixed, ns } => line::check_rounding(fixed, ns),
-    Case::Join { old, target, at, horizon, start, margin, probe } => {
-        let old = line_of(old);
-        let at_ticks = old.start_ticks.wrapping_add(at.into());
-        let slope = match target.slope {
-            SlopeCase::Near(more) => {
-                Slope::saturating_from(i128::from(old.slope.to_bits()) + i128::from(more))
-            }
-            SlopeCase::Any(bits) => Slope::from_bits(bits),
+    Case::Fixed { fixed, other, ns } => {
+        line::check_fixed(FixedNs::from_bits(fixed), FixedNs::from_bits(other), ns);
+    }
+    Case::Join { old, target, at, horizon, margin, probe } => {
+        let (_, old) = old.states();
+        let ticks = at.wrapping_sub(target.age.into());
+        let ahead = FixedNs::from_bits(i128::from(target.ahead) << (target.shift & 63));
+        let target = Target {
+            ticks,
+            ns: old.line.fixed_at(ticks).plus(ahead),
+            slope: target.slope.after(old.slope()),
         };
-        let ticks = at_ticks.wrapping_sub(target.age.into());
-        let ns = old.fixed_at(ticks).saturating_add(i128::from(target.ahead) << (target.shift & 63));
-        let steering = discipline::check_steer(&old, at_ticks, &Target { ticks, ns, slope }, horizon);
-        let start_ticks = at_ticks.wrapping_sub(start.into());
-        discipline::check_meeting(&old, &steering, start_ticks, at_ticks, margin.into(), probe);
+        let steering = discipline::check_steer(&old, at, &target, horizon);
+        discipline::check_meeting(&old, &steering, at, margin.into(), probe);
     }
-    Case::Bend { old, slope, step_to, at, start, margin, probe } => {
-        let steering = Steering { slope: Slope::from_bits(slope), step_to, offset: 0 };
-        discipline::check_meeting(&line_of(old), &steering, start, at, margin, probe);
+    Case::Bend { old, slope, step_to, at, margin, probe } => {
+        let (_, old) = old.states();
+        let slope = slope.after(old.slope());
+        let steering = Steering { slope, step_to: step_to.map(FixedNs::from_bits), offset: FixedNs::ZERO };
+        discipline::check_meeting(&old, &steering, at, margin, probe);
     }
-    Case::Recover { most, high_water_ns, slope, start, at, probe } => {
-        discipline::check_recover(most, high_water_ns, Slope::from_bits(slope), start, at, probe);
+    Case::Recover { next, most, high_water_ns, start, at, probe } => {
+        let (_, next) = next.states();
+        discipline::check_recover(&next, FixedNs::from_bits(most), high_water_ns, start, at, probe);
     }
 });

@@ -25,6 +25,11 @@ const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 /// have no unsafe code.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 
+/// For the tests of orderings outside of core: eight schedules, and values that the orderings let
+/// loads return. What Miri cannot see: a load that returns a later store; stores to one atomic in
+/// another order than that in which they were made.
+const MIRI_SEEDS: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-many-seeds=0..8")];
+
 /// Loom runs the models in `crates/tickline-core/src/loom_tests/`, and those of leases in
 /// `crates/tickline-page/src/lease/loom_tests.rs`, through their interleavings, and through every
 /// value that the orderings let an atomic load return.
@@ -47,8 +52,7 @@ const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 ///   same one. loom 0.7 compares a step only with the last step on its object, which is that load
 ///   then. So `gate::keeper` swaps without a load;
 /// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of
-///   `testing.rs` have those); bursts of 32 brackets and a ring of 128 lines, which are 1 and 2
-///   here; `fork`.
+///   `testing.rs` have those); bursts of 32 brackets, which are 1 here; `fork`.
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];
 
 /// A fuzz target for a second or two: its committed corpus, and a fixed number of mutations. New
@@ -83,7 +87,7 @@ pub(crate) fn steps() -> Vec<Step> {
 /// What takes too long for every change. The results are stored where the documentation has them.
 pub(crate) fn nightly() -> Vec<Step> {
     vec![
-        // A quarter of an hour.
+        // 25 minutes, ten of them under Miri.
         Step::new("a test goes red for each rule that is taken out", "cargo xtask mutate --write"),
         // A quarter of an hour: unit tests, integration tests and doc tests under emulators.
         Step::new("every target", "cargo xtask targets --write"),
@@ -157,6 +161,14 @@ fn own() -> Vec<Step> {
             "Miri on tickline",
             "cargo +nightly miri test -p tickline --features mock --test portable --test types",
         )
+        .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
+        .beside(),
+        // Three minutes. `mutate` weakens each ordering, with more seeds.
+        Step::new(
+            "Miri on orderings outside of core",
+            "cargo +nightly miri test -p tickline -p tickline-quanta -p tickline-tracing --lib ordering_",
+        )
+        .with(MIRI_SEEDS)
         .needs(&["cargo +nightly miri --version", "cargo +nightly miri setup"])
         .beside(),
         Step::new(

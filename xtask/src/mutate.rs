@@ -5,9 +5,9 @@
 //! *caught* if a test fails, or if the tests do not end: some rules make sure that nobody waits.
 //! Tests in which threads race do not count.
 //!
-//! Orderings of atomic accesses are weakened as well, and models by loom must fail for it
-//! ([`weaken`]): the processor that runs the tests keeps most orderings, whether the code asks
-//! for them or not.
+//! Orderings of atomic accesses are weakened as well, and models by loom must fail for it, or tests
+//! under Miri outside of core ([`weaken`]): the processor that runs the tests keeps most orderings,
+//! whether the code asks for them or not.
 //!
 //! A mutant that does not compile proves nothing and is an error. So are a table that does not
 //! match the sources, and a test of a rule (`rule_N_...`) that fails for no mutant.
@@ -91,12 +91,11 @@ fn check(wanted: Wanted<'_>, store: bool) -> Result<usize, String> {
         .filter(|(index, mutant)| wanted.has(*index, mutant.rule, mutant.does, mutant.file))
         .map(|(_, mutant)| mutant)
         .collect();
-    let weakenings: Vec<(usize, &Weakening)> = WEAKENINGS
-        .iter()
+    let (weakenings, by_miri): (Vec<(usize, Weakening)>, Vec<_>) = weaken::all()
         .enumerate()
         .filter(|(index, weakening)| wanted.has(*index, weaken::RULE, weakening.does, weakening.file))
-        .collect();
-    if mutants.is_empty() && weakenings.is_empty() {
+        .partition(|(index, _)| *index < WEAKENINGS.len());
+    if mutants.is_empty() && weakenings.is_empty() && by_miri.is_empty() {
         return Err(
             "no mutant matches; a filter is a rule, or a part of a description or of a file name".into()
         );
@@ -109,6 +108,10 @@ fn check(wanted: Wanted<'_>, store: bool) -> Result<usize, String> {
     if !weakenings.is_empty() {
         survivors += weaken::check(&tree, &weakenings, &mut rows)?;
     }
+    if !by_miri.is_empty() {
+        let by_miri: Vec<Weakening> = by_miri.into_iter().map(|(_, weakening)| weakening).collect();
+        survivors += weaken::check_by_miri(&tree, &by_miri, &mut rows)?;
+    }
     if store && survivors == 0 {
         let stored = tree::stored(STORED)?;
         tree::store(STORED, &format!("{HEAD}{}{}", with_rows(&stored, &rows)?, weaken::untold()))?;
@@ -119,7 +122,7 @@ fn check(wanted: Wanted<'_>, store: bool) -> Result<usize, String> {
 /// How the row of each mutant begins, in the order of the table.
 fn row_starts() -> impl Iterator<Item = String> {
     let rules = table::all().map(|mutant| row_start(mutant.rule, mutant.does, mutant.file));
-    rules.chain(WEAKENINGS.iter().map(weaken::row_start))
+    rules.chain(weaken::all().map(|weakening| weaken::row_start(&weakening)))
 }
 
 /// The row of each mutant: a new one, or else the stored one. Rows of mutants that are gone are
@@ -207,7 +210,8 @@ const HEAD: &str = "\
 Each row takes one rule out of `tickline-core`, or out of the leases of `tickline-page` (`lease/`),
 and names the tests that fail then. `cargo xtask mutate --write` writes this file; the mutants are in
 `xtask/src/mutate/table/`. *Rule*: its number in DESIGN.md, \"Order\", or in [lease.md](lease.md), or
-what else is taken out. *Ordering*: an atomic access has a weaker one, and a model by loom fails.
+what else is taken out. *Ordering*: an atomic access has a weaker one, and a model by loom fails, or
+outside of core a test under Miri.
 
 | rule | mutated, the code does this | file | red |
 |---|---|---|---|

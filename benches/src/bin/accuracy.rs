@@ -14,10 +14,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tickline::{BoundParts, Clock, Driver, Event};
+use tickline::{Clock, Driver, Event};
 use tickline_benches::bracket::{Bracket, SPARE_NS, to_f64};
 use tickline_benches::os::monotonic_ns;
 use tickline_benches::{args, report};
+use tickline_core::shared::BoundParts;
 
 #[derive(Debug, Default)]
 struct Tally {

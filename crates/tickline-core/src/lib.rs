@@ -1,6 +1,18 @@
 //! The control loop and the publication protocol of [tickline](https://docs.rs/tickline), without
 //! an operating system: no `std`, no allocation, no floating point, no dependency.
 //!
+//! The state of a clock is its line, `y = m*x + b`, in 128 bits:
+//!
+//! ```text
+//! [ b: ns, 64 bits | m: slope, 55 bits and more | tag: what the clock may do ]
+//!
+//! ns = ((ticks << s) * m >> 64) + b
+//! ```
+//!
+//! One 16-byte load gives a reading `m` and `b`. Every change, by the writer, a helper or a gate, is
+//! one 128-bit compare-and-swap. There is no sequence lock, and nobody waits for a writer: see
+//! [`state`].
+//!
 //! # A clock on bare metal
 //!
 //! A clock needs a counter, a slower clock of known rate, and a caller that does an iteration
@@ -8,7 +20,7 @@
 //!
 //! ```
 //! use core::cell::Cell;
-//! use tickline_core::{control::*, counter::Counter, sample::*, shared::{Latch, Shared}};
+//! use tickline_core::{control::*, counter::Counter, sample::*, shared::{LineCell, Shared}};
 //!
 //! /// 1 GHz, and each read takes 10 ns.
 //! struct Machine(Cell<u64>);
@@ -23,7 +35,7 @@
 //! }
 //!
 //! let machine = Machine(Cell::new(5_000_000));
-//! let clock = Shared::new(Latch::new());
+//! let clock = Shared::new(LineCell::new());
 //! let mut control = Control::new(Config {
 //!     interval_ns: 500_000_000,
 //!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
@@ -61,7 +73,7 @@
 //! # The model
 //!
 //! A **counter** ticks at a constant but unknown rate. A **reference** returns nanoseconds, but
-//! asking it is slow. A **line**, `ns = base + ticks * slope`, turns ticks into nanoseconds. The
+//! asking it is slow. A **line**, `ns = m * ticks + b`, turns ticks into nanoseconds. The
 //! inlined path uses it in a **window** of ticks; it is valid for twice as long. The control loop
 //! takes **samples** (a read of the reference between two reads of the counter), keeps the lines
 //! that are consistent with all of them, and publishes the next line so that no reader ever sees
@@ -70,15 +82,16 @@
 //! condition for using the counter at all.
 //!
 //! ```text
-//! counter/ --+                                                             +-- shared: readings
-//!            +-> sample -> stability -> estimate -> discipline -> control -> cell
-//! Reference -+                                                             +-- timeline: stamps
-//! facts ---------------------------------------------> gate ---------------> shared: close_gate()
+//! counter/ --+
+//!            +-> sample -> stability -> estimate -> discipline -> control -> cell, state
+//! Reference -+                                                                  |
+//!                                                                               v
+//! facts -> gate ----------------------------------> shared: close_gate(), readings
 //! ```
 //!
 //! # Stability
 //!
-//! [`control`], [`counter`], [`gate`], [`sample`], [`shared`] and [`try_lock`] are what a `no_std`
+//! [`control`], [`counter`], [`gate`], [`sample`], [`shared`], [`state`] and [`try_lock`] are what a `no_std`
 //! program needs. Their changes follow semantic versioning. What they name of [`unstable`] is
 //! exempt, and so is that module itself.
 

@@ -5,11 +5,8 @@
 //! ```
 //!
 //! Conversion to nanoseconds rounds down, so it never rises above the line and is non-decreasing
-//! in `t`. Conversion back, [`Line::ticks_at`], gives the first tick whose conversion is not
-//! below the asked value, so `line.at(line.ticks_at(ns)) >= ns` and one tick less is below `ns`.
-//!
-//! What this module does not do: decide whether a line may be used (`word`, `shared`) or where
-//! the next one runs (`discipline`).
+//! in `t`. Samples and bounds are kept in this form; the line that readers use is a
+//! [`State`](crate::state::State).
 
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, signed, ticks_between};
 
@@ -108,7 +105,6 @@ const fn narrow(bits: u128) -> Option<Slope> {
 /// let line = Line { start_ticks: 1_000, base_ns: 50, slope: Slope::from_hz(2_000_000_000).unwrap() };
 /// assert_eq!(line.at(1_000), 50);
 /// assert_eq!(line.at(1_003), 51); // 1.5 ns, rounded down
-/// assert_eq!(line.ticks_at(51), 1_002);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Line {

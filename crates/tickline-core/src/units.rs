@@ -53,7 +53,7 @@ impl FixedNs {
     /// The largest whole nanosecond not above this, and the fraction above that in units of 2^-48
     /// ns.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the fraction has 48 bits")]
+    #[expect(clippy::cast_sign_loss, reason = "the mask leaves 48 bits")]
     pub const fn parts(self) -> (i64, u64) {
         (self.floor_ns(), (self.0 & ((1 << FRACTION_BITS) - 1)) as u64)
     }

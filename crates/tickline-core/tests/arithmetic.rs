@@ -13,10 +13,11 @@ use tickline_core::sample::Resolutions;
 use tickline_core::unstable::discipline::Steering;
 use tickline_core::unstable::estimate::Target;
 use tickline_core::unstable::line::{Line, MAX_DELTA_TICKS, Slope};
-use tickline_core::unstable::units::{FixedNs, fixed_from_ns, signed};
-use tickline_core::unstable::word::Word;
+use tickline_core::unstable::state::{MAX_SHIFT, Serves};
+use tickline_core::unstable::units::{FRACTION_BITS, FixedNs, signed};
 
-use properties::{discipline, estimate, line, word};
+use properties::state::Known;
+use properties::{discipline, estimate, line, state};
 
 /// Proptest's own number of cases (256, or the environment's), times `diligence`; once where this
 /// may run in an emulator, because integers are the same everywhere.
@@ -51,20 +52,23 @@ fn signed_number() -> impl Strategy<Value = i64> {
 
 fn fixed() -> impl Strategy<Value = FixedNs> {
     prop_oneof![
-        4 => (signed_number(), -2..3_i128).prop_map(|(ns, more)| fixed_from_ns(ns) + more),
-        4 => (signed_number(), number()).prop_map(|(ns, more)| fixed_from_ns(ns) + i128::from(more)),
-        1 => any::<i128>(),
-        1 => (0..3_i128, any::<bool>()).prop_map(|(more, top)| if top { i128::MAX - more } else { i128::MIN + more }),
+        4 => (signed_number(), -2..3_i128).prop_map(|(ns, more)| above(FixedNs::from_ns(ns), more)),
+        6 => (any::<i128>(), 0..128_u32).prop_map(|(bits, shift)| FixedNs::from_bits(bits >> shift)),
+        1 => (0..3_i128).prop_map(|more| FixedNs::from_bits(i128::MIN + more)),
     ]
+}
+
+fn above(fixed: FixedNs, more: i128) -> FixedNs {
+    fixed.plus(FixedNs::from_bits(more))
 }
 
 fn slope() -> impl Strategy<Value = Slope> {
     number().prop_map(Slope::from_bits)
 }
 
-/// Slopes of counters that exist, 15.3 kHz to 16 GHz.
-fn usual_slope() -> impl Strategy<Value = Slope> {
-    (14.0..34.0_f64).prop_filter_map("too slow", |log_hz| {
+/// Slopes of counters that exist, from `least_log_hz` to 16 GHz. 14.0 is 15.3 kHz.
+fn usual_slope(least_log_hz: f64) -> impl Strategy<Value = Slope> {
+    (least_log_hz..34.0).prop_filter_map("too slow", |log_hz| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^34, positive")]
         let hz = log_hz.exp2() as u64;
         Slope::from_hz(hz)
@@ -79,17 +83,25 @@ fn any_line() -> impl Strategy<Value = Line> {
     })
 }
 
-/// A line in use: anywhere on the counter, some centuries around zero, with a usual slope.
-fn usual_line() -> impl Strategy<Value = Line> {
-    (any::<u64>(), -(1_i64 << 61)..1 << 61, usual_slope()).prop_map(|(start_ticks, base_ns, slope)| Line {
-        start_ticks,
-        base_ns,
-        slope,
+fn serves() -> impl Strategy<Value = Serves> {
+    prop_oneof![Just(Serves::Both), Just(Serves::Monotonic)]
+}
+
+/// A state without a line, and one with the next line, of a counter that is fast enough for the
+/// shift.
+fn beginning() -> impl Strategy<Value = (Known, Known)> {
+    (any::<u8>(), 0..=MAX_SHIFT, serves()).prop_flat_map(|(tag, shift, serves)| {
+        let any = number().prop_map(move |bits| (bits % (1 << (FRACTION_BITS + shift))).max(1));
+        let slope = prop_oneof![any.prop_map(Slope::from_bits), usual_slope(30.0 - f64::from(shift))];
+        let before = Known::without_line(tag & 15, shift);
+        slope.prop_map(move |slope| (before, before.next(slope, serves).expect("fast enough")))
     })
 }
 
-fn delta() -> impl Strategy<Value = u64> {
-    number().prop_map(|ticks| ticks & MAX_DELTA_TICKS)
+/// A line in use, some centuries around zero at a tick anywhere on the counter.
+fn known() -> impl Strategy<Value = (Known, u64)> {
+    (beginning(), number(), -(1_i64 << 61)..1 << 61)
+        .prop_map(|((_, known), ticks, ns)| (known.with_b(ns.wrapping_sub(known.line.at(ticks))), ticks))
 }
 
 /// Slopes near `slope`, as the next line has them; and far away ones.
@@ -98,18 +110,17 @@ fn next_slope(slope: Slope) -> impl Strategy<Value = Slope> {
         (-1_000_000..1_000_000_i64).prop_map(move |ppb| slope.adjusted_ppb(ppb)),
         (-2_000..2_000_i128).prop_map(move |more| Slope::saturating_from(i128::from(slope.to_bits()) + more)),
         Just(Slope::from_bits(slope.to_bits() >> 1)),
-        usual_slope(),
+        usual_slope(14.0),
     ]
 }
 
 /// An old line, a tick on it, and a target around there.
-fn meeting() -> impl Strategy<Value = (Line, u64, Target)> {
-    (usual_line(), number()).prop_flat_map(|(old, delta)| {
-        let at = old.start_ticks.wrapping_add(delta & (MAX_DELTA_TICKS >> 1));
-        let target = (next_slope(old.slope), signed_number(), 0..64_u32, 0..1_u64 << 34).prop_map(
+fn meeting() -> impl Strategy<Value = (Known, u64, Target)> {
+    known().prop_flat_map(|(old, at)| {
+        let target = (next_slope(old.slope()), signed_number(), 0..64_u32, 0..1_u64 << 34).prop_map(
             move |(slope, ahead, shift, age)| {
                 let ticks = at.wrapping_sub(age);
-                Target { ticks, ns: old.fixed_at(ticks) + (i128::from(ahead) << shift), slope }
+                Target { ticks, ns: above(old.line.fixed_at(ticks), i128::from(ahead) << shift), slope }
             },
         );
         (Just(old), Just(at), target)
@@ -135,7 +146,7 @@ fn truth(max_drift_ppb: impl Strategy<Value = u32>) -> impl Strategy<Value = est
         (prop_oneof![Just(0), Just(1), Just(26), 0..1_000_u64], prop_oneof![Just(1), 1..300_i64]).prop_map(
             |(counter_ticks, reference_ns)| Resolutions { counter_ticks, reference_ns, resolution_ticks: 0 },
         );
-    (usual_slope(), max_drift_ppb, any::<u64>(), -(1_i64 << 60)..1 << 60, resolutions).prop_map(
+    (usual_slope(14.0), max_drift_ppb, any::<u64>(), -(1_i64 << 60)..1 << 60, resolutions).prop_map(
         |(slope, max_drift_ppb, ticks, ns, resolutions)| estimate::Truth {
             slope,
             max_drift_ppb,
@@ -151,26 +162,10 @@ proptest! {
     #![proptest_config(config(16))]
 
     #[test]
-    fn conversion_is_exact_in_the_window((line, delta) in (any_line(), delta())) {
-        line::check_conversion(&line, line.start_ticks.wrapping_add(delta));
-    }
-
-    #[test]
     fn conversion_is_exact_or_saturates_everywhere((line, ticks) in (any_line(), number())) {
-        line::check_conversion(&line, ticks);
-        line::check_conversion(&line, line.start_ticks.wrapping_sub(ticks));
-    }
-
-    #[test]
-    fn the_inverse_is_the_first_tick_that_reaches_a_value((line, ns) in (any_line(), signed_number())) {
-        line::check_inverse(&line, ns);
-        line::check_inverse(&line, line.base_ns.saturating_add(ns));
-    }
-
-    #[test]
-    fn the_inverse_undoes_the_conversion((line, delta) in (usual_line(), delta())) {
-        line::check_inverse(&line, line.at_any(line.start_ticks.wrapping_add(delta)));
-        line::check_inverse(&line, line.at_any(line.start_ticks.wrapping_sub(delta)));
+        for ticks in [ticks, line.start_ticks.wrapping_sub(ticks), line.start_ticks.wrapping_add(ticks)] {
+            line::check_conversion(&line, ticks);
+        }
     }
 
     #[test]
@@ -203,22 +198,38 @@ proptest! {
     }
 
     #[test]
-    fn rounding_keeps_its_direction((fixed, ns) in (fixed(), signed_number())) {
-        line::check_rounding(fixed, ns);
+    fn fixed_point_values_keep_their_direction((fixed, other, ns) in (fixed(), fixed(), signed_number())) {
+        line::check_fixed(fixed, other, ns);
+        line::check_fixed(fixed, FixedNs::from_bits(i128::from(ns)), 1);
     }
 
     #[test]
-    fn words_have_what_they_were_made_of((bits, at, margin, high_water) in (number(), number(), number(), number())) {
-        let before = Word::from_bits(bits).without_line(bits);
-        word::check_life(before, at, margin, high_water);
-        word::check_life(before, before.start_ticks().wrapping_add(at), margin, high_water);
+    fn states_have_what_they_were_made_of(
+        ((before, line), b, high_water) in (beginning(), signed_number(), signed_number())
+    ) {
+        state::check_life(&before, &line.with_b(b), high_water);
+        state::check_gates(before.line.state.without_line(high_water), 20);
     }
 
     #[test]
-    fn words_come_in_order((bits, ticks, margin_ticks) in (number(), number(), number())) {
-        let word = Word::from_bits(bits);
-        word::check_order(word, ticks, margin_ticks);
-        word::check_order(word, word.start_ticks().wrapping_add(ticks).wrapping_sub(margin_ticks), margin_ticks);
+    fn a_line_is_exact_at_every_tick_in_every_phase(
+        ((known, _), b, ticks, ns) in (known(), signed_number(), number(), fixed())
+    ) {
+        state::check_conversion(&known.with_b(b), !ticks, ns);
+        // The line itself must come out, and one a nanosecond above it for the smallest step.
+        for ns in [ns, known.line.fixed_at(ticks), above(known.line.fixed_at(ticks), 1)] {
+            state::check_conversion(&known, ticks, ns);
+        }
+    }
+
+    #[test]
+    fn a_line_is_put_above_any_other(((old, _), ticks, serves, raw) in (known(), number(), serves(), number())) {
+        let near = Slope::from_bits(old.slope().to_bits() ^ raw >> 32);
+        for slope in [Slope::from_bits(raw), old.slope(), near] {
+            if let Some(new) = old.next(slope, serves) {
+                state::check_not_below(&new, &old, ticks);
+            }
+        }
     }
 
     #[test]
@@ -231,41 +242,35 @@ proptest! {
 
     #[test]
     fn a_line_that_joins_is_not_below_the_old_one(
-        ((old, at, target), horizon, since_start, margin, probe)
-            in (meeting(), 0..1_u64 << 36, number(), 0..1_u64 << 20, any::<u64>())
+        ((old, at, target), horizon, margin, probe)
+            in (meeting(), 0..1_u64 << 36, 0..1_u64 << 20, any::<u64>())
     ) {
         let steering = discipline::check_steer(&old, at, &target, horizon);
-        let start = at.wrapping_sub(since_start & (MAX_DELTA_TICKS >> 8));
-        discipline::check_meeting(&old, &steering, start, at, margin, probe);
-        // Starts as the control loop has them, and slopes that differ by next to nothing.
-        let close = Steering { slope: target.slope, step_to: None, offset: 0 };
-        discipline::check_meeting(&old, &close, at & !1023, at, margin, probe);
-        // The old line itself must come out, and one a nanosecond above it for the smallest step.
-        for step_to in [None, Some(old.fixed_at(at) + 1)] {
-            let same = Steering { slope: old.slope, step_to, offset: 0 };
-            discipline::check_meeting(&old, &same, old.start_ticks, at, margin, probe);
+        discipline::check_meeting(&old, &steering, at, margin, probe);
+        // Slopes that differ by next to nothing. And the old line itself must come out, and one a
+        // nanosecond above it for the smallest step.
+        let smallest = Some(above(old.line.fixed_at(at), 1));
+        for (slope, step_to) in [(target.slope, None), (old.slope(), None), (old.slope(), smallest)] {
+            let steering = Steering { slope, step_to, offset: FixedNs::ZERO };
+            discipline::check_meeting(&old, &steering, at, margin, probe);
         }
     }
 
     #[test]
     fn a_first_line_is_above_reference_and_high_water_mark(
-        ((line, at, target), since_start, high_water, probe)
+        ((known, at, target), since_start, high_water, probe)
             in (meeting(), number(), signed_number(), any::<u64>())
     ) {
         let start = at.wrapping_sub(since_start & (MAX_DELTA_TICKS >> 8));
-        let marks = [high_water, line.at_any(at).saturating_add(high_water >> 32)];
-        // A whole base meets this bound exactly, and the next one does not.
-        let exact = fixed_from_ns(line.base_ns) + target.slope.over(signed(at.wrapping_sub(start)));
+        let Some(next) = known.next(target.slope, Serves::Both) else { return Ok(()) };
+        let near = known.line.at(at).saturating_add(high_water >> 32);
+        // A whole `b` meets this bound exactly, and the next one does not.
+        let exact = next.line.fixed_at(at);
         for (most, high_water) in
-            [(target.at(at), marks[0]), (target.at(at), marks[1]), (exact, i64::MIN), (exact + 1, i64::MIN)]
+            [(target.at(at), high_water), (target.at(at), near), (exact, i64::MIN), (above(exact, 1), i64::MIN)]
         {
-            discipline::check_recover(most, high_water, target.slope, start, at, probe);
+            discipline::check_recover(&next, most, high_water, start, at, probe);
         }
-    }
-
-    #[test]
-    fn gates_never_repeat_a_word((bits, high_water_ticks) in (number(), number())) {
-        word::check_gates(Word::from_bits(bits & !15).without_line(high_water_ticks), 100);
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Source {
     pub(crate) fn start(self) -> Start {
         // ORDERING: SeqCst, for the instruction that it becomes, not for another thread: point 1.
         // An end has no full fence. With a weaker fence here, earlier stores would drain during the
-        // measured code.
+        // measured code. No test sees a weaker one: it is a matter of nanoseconds.
         fence(Ordering::SeqCst);
         Start(match self {
             Self::WithCpu(counter) => {

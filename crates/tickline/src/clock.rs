@@ -72,39 +72,41 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// a clock of one's own counts a reference. A reading goes through the pointer, as it would
 /// through a reference; only the feature `mock` adds a test of a flag.
 ///
-/// Take times by the clock (`clock.now() - start`): `start.elapsed()` reads the global one.
+/// Take times by the clock: `Instant::from_nanos(clock.now_ns()) - start`. `start.elapsed()` reads
+/// the global one. Instants of all clocks have one timescale: those of two clocks differ by at most
+/// the sum of their bounds.
 ///
 /// ```
-/// use std::sync::atomic::Ordering::Relaxed;
-/// use std::time::Duration;
-/// use tickline::{AtomicInstant, Clock};
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+/// use tickline::Clock;
 ///
 /// /// What has not been used for a while.
 /// #[derive(Debug)]
 /// struct Recency {
 ///     clock: Clock,
-///     used: AtomicInstant,
-///     idle_after: Duration,
+///     used_ns: AtomicU64,
+///     idle_after_ns: u64,
 /// }
 ///
 /// impl Recency {
-///     fn new(clock: Clock, idle_after: Duration) -> Self {
-///         let used = AtomicInstant::new(clock.now_ordered());
-///         Self { clock, used, idle_after }
+///     fn new(clock: Clock, idle_after_ns: u64) -> Self {
+///         let used_ns = AtomicU64::new(clock.now_ordered_ns());
+///         Self { clock, used_ns, idle_after_ns }
 ///     }
 ///
 ///     fn is_idle(&self) -> bool {
-///         self.clock.now_ordered() - self.used.load(Relaxed) >= self.idle_after
+///         let idle_ns = self.clock.now_ordered_ns().saturating_sub(self.used_ns.load(Relaxed));
+///         idle_ns >= self.idle_after_ns
 ///     }
 /// }
 ///
-/// let recency = Recency::new(Clock::default(), Duration::from_secs(60));
+/// let recency = Recency::new(Clock::default(), 60_000_000_000);
 /// assert!(!recency.is_idle());
 /// # #[cfg(feature = "mock")] {
 /// let mock = tickline::mock::MockClock::new(); // with the feature `mock`
-/// let recency = Recency::new(mock.clock(), Duration::from_secs(60));
+/// let recency = Recency::new(mock.clock(), 60_000_000_000);
 /// std::thread::scope(|scope| {
-///     mock.advance(Duration::from_secs(60));
+///     mock.advance(std::time::Duration::from_secs(60));
 ///     scope.spawn(|| assert!(recency.is_idle())); // on any thread
 /// });
 /// # }
@@ -173,7 +175,7 @@ impl Clock {
         }
         engine.adopt(settings.policy);
         let thread = match driver {
-            Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), settings.schedule)?),
+            Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
         };
         Ok(Self::of(thread, engine))
@@ -250,42 +252,6 @@ impl Clock {
         self.engine().unix_ns()
     }
 
-    /// As [`now_ns`](Self::now_ns), for [`Instant`]'s arithmetic. Instants of all clocks have one
-    /// timescale: those of two clocks differ by at most the sum of their bounds.
-    ///
-    /// ```
-    /// # use tickline::Clock;
-    /// let clock = Clock::global();
-    /// let start = clock.now();
-    /// println!("{:?}", clock.now() - start); // `start.elapsed()` would read the global clock
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn now(&self) -> Instant {
-        Instant::from_nanos(self.now_ns())
-    }
-
-    /// As [`now_ordered_ns`](Self::now_ordered_ns).
-    #[inline]
-    #[must_use]
-    pub fn now_ordered(&self) -> Instant {
-        Instant::from_nanos(self.now_ordered_ns())
-    }
-
-    /// As [`unix_ns`](Self::unix_ns).
-    #[inline]
-    #[must_use]
-    pub fn unix(&self) -> UnixTime {
-        UnixTime::from_nanos(self.unix_ns())
-    }
-
-    /// As [`recent_ns`](Self::recent_ns).
-    #[inline]
-    #[must_use]
-    pub fn recent(&self) -> Instant {
-        Instant::from_nanos(self.recent_ns())
-    }
-
     /// The coarse time that the thread last stored, ns of `CLOCK_MONOTONIC`; without a thread,
     /// [`now_ns`](Self::now_ns).
     #[inline]
@@ -322,7 +288,7 @@ impl Clock {
     pub fn unix_reading(&self) -> Reading<UnixTime> {
         #[cfg(feature = "mock")]
         if let Some(mock) = &self.mock {
-            return Reading::<UnixTime>::by_os(signed(mock.unix_ns()), self.state_without_line());
+            return self.unix_reading_without_line(signed(mock.unix_ns()));
         }
         match &self.engine().read_bounds() {
             Some(line) => Reading::<UnixTime>::by_line(line),
@@ -337,7 +303,7 @@ impl Clock {
         if let Some(page) = &self.engine().page {
             let before_ns = OsClock.monotonic_ns();
             let ns = page.monotonic_ns();
-            return Reading::<Instant>::by_page(ns, [before_ns, OsClock.monotonic_ns()], page.state());
+            return Reading::<Instant>::by_os(ns, [before_ns, OsClock.monotonic_ns()], page.state());
         }
         let mut line = None;
         let ns = self.engine().read_bounds_slow(&mut line);
@@ -347,10 +313,9 @@ impl Clock {
         }
     }
 
-    /// Not a part of its callers, whose frames all that a reading does has above it.
     #[inline(never)]
     fn reading_without_line(&self, ns: i64, os_ns: i64) -> Reading<Instant> {
-        Reading::<Instant>::by_os(ns, os_ns, self.state_without_line())
+        Reading::<Instant>::by_os(ns, [os_ns; 2], self.state_without_line())
     }
 
     #[cold]
@@ -360,14 +325,18 @@ impl Clock {
         if let Some(page) = &self.engine().page {
             let before_ns = OsClock.realtime_ns();
             let ns = page.unix_ns();
-            return Reading::<UnixTime>::by_page(ns, [before_ns, OsClock.realtime_ns()], page.state());
+            return Reading::<UnixTime>::by_os(ns, [before_ns, OsClock.realtime_ns()], page.state());
         }
         let mut line = None;
         self.engine().read_bounds_slow(&mut line);
         match &line {
             Some(line) => Reading::<UnixTime>::by_line(line),
-            None => Reading::<UnixTime>::by_os(OsClock.realtime_ns(), self.state_without_line()),
+            None => self.unix_reading_without_line(OsClock.realtime_ns()),
         }
+    }
+
+    fn unix_reading_without_line(&self, ns: i64) -> Reading<UnixTime> {
+        Reading::<UnixTime>::by_os(ns, [ns; 2], self.state_without_line())
     }
 
     /// A reading by the line, its Unix time, and the bound of the difference, ns.
@@ -443,10 +412,10 @@ impl MockClock {
     ///
     /// let mock = MockClock::new();
     /// let clock = mock.clock();
-    /// let start = clock.now();
+    /// let start_ns = clock.now_ns();
     /// mock.advance(Duration::from_secs(5));
-    /// let elsewhere = std::thread::spawn(move || clock.now());
-    /// assert_eq!(elsewhere.join().expect("no panic") - start, Duration::from_secs(5));
+    /// let elsewhere = std::thread::spawn(move || clock.now_ns());
+    /// assert_eq!(elsewhere.join().expect("no panic") - start_ns, 5_000_000_000);
     /// ```
     #[must_use]
     pub fn clock(&self) -> Clock {

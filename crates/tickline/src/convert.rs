@@ -17,8 +17,6 @@ use crate::unix_time::UnixTime;
 mod chrono;
 #[cfg(feature = "jiff")]
 mod jiff;
-#[cfg(feature = "serde")]
-mod serde;
 #[cfg(feature = "time")]
 mod time;
 
@@ -65,25 +63,6 @@ pub struct Anchor<T> {
 }
 
 impl<T: Copy> Anchor<T> {
-    /// An anchor of two times that were taken at one moment, give or take `error`: by another
-    /// process, say. An error beyond 2^64 ns counts as that.
-    #[must_use]
-    pub fn from_parts(instant: Instant, other: T, error: Duration) -> Self {
-        Self { instant, other, error_ns: u64::try_from(error.as_nanos()).unwrap_or(u64::MAX) }
-    }
-
-    /// The moment on tickline's clock.
-    #[must_use]
-    pub const fn instant(&self) -> Instant {
-        self.instant
-    }
-
-    /// The moment on the other clock.
-    #[must_use]
-    pub const fn other(&self) -> T {
-        self.other
-    }
-
     /// The most by which the two times may be of different moments.
     #[must_use]
     pub const fn error(&self) -> Duration {
@@ -112,7 +91,7 @@ impl<T: Copy> Anchor<T> {
         let half_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX).div_ceil(2);
         let resolution_ns = reference::step_ns().unsigned_abs().max(1);
         let error_ns = half_ns.saturating_add(resolution_ns);
-        Self { instant: before.saturating_add(width / 2), other, error_ns }
+        Self { instant: before + width / 2, other, error_ns }
     }
 }
 
@@ -126,25 +105,41 @@ impl Anchor<UnixTime> {
         if mock::is_active() {
             return Self::by_bracket(Instant::now_ordered, UnixTime::now);
         }
-        Clock::global().unix_anchor()
+        Self::unix_by(Clock::global())
+    }
+
+    fn unix_by(clock: &Clock) -> Self {
+        match clock.unix_by_line() {
+            // The offset is one number, so only its bound is in error, and the rounding of two
+            // clocks.
+            Some((instant, other, bound_ns)) => Self { instant, other, error_ns: bound_ns.saturating_add(1) },
+            None => Self::by_bracket(
+                || Instant::from_nanos(clock.now_ordered_ns()),
+                || UnixTime::from_nanos(clock.unix_ns()),
+            ),
+        }
     }
 
     /// `instant` as Unix time. At most [`UnixTime::MAX`], at least 1970.
     #[must_use]
     pub fn to_unix(&self, instant: Instant) -> UnixTime {
-        match instant.checked_duration_since(self.instant) {
-            Some(later) => self.other.saturating_add(later),
-            None => self.other.saturating_sub(self.instant.saturating_duration_since(instant)),
-        }
+        let (here_ns, there_ns) = (self.instant.as_nanos(), self.other.as_nanos());
+        UnixTime::from_nanos(shifted_ns(instant.as_nanos(), here_ns, there_ns))
     }
 
-    /// The instant of a Unix time. At most [`Instant::MAX`], at least [`Instant::ZERO`].
+    /// The instant of a Unix time. At most 2^64 - 1 ns, at least [`Instant::ZERO`].
     #[must_use]
     pub fn to_instant(&self, time: UnixTime) -> Instant {
-        match time.checked_duration_since(self.other) {
-            Some(later) => self.instant.saturating_add(later),
-            None => self.instant.saturating_sub(self.other.saturating_duration_since(time)),
-        }
+        let (here_ns, there_ns) = (self.other.as_nanos(), self.instant.as_nanos());
+        Instant::from_nanos(shifted_ns(time.as_nanos(), here_ns, there_ns))
+    }
+}
+
+/// As far after `there_ns` as `ns` is after `here_ns`, or before it.
+const fn shifted_ns(ns: u64, here_ns: u64, there_ns: u64) -> u64 {
+    match ns.checked_sub(here_ns) {
+        Some(later_ns) => there_ns.saturating_add(later_ns),
+        None => there_ns.saturating_sub(here_ns - ns),
     }
 }
 
@@ -161,9 +156,9 @@ impl Anchor<StdInstant> {
         Self::by_bracket(Instant::now_ordered, StdInstant::now)
     }
 
-    /// `instant` on the clock of `std`. One that std cannot represent becomes
-    /// [`other`](Self::other); there is none on Linux and macOS, and on Windows none from after the
-    /// start of the machine.
+    /// `instant` on the clock of `std`. One that std cannot represent becomes the moment of this
+    /// anchor; there is none on Linux and macOS, and on Windows none from after the start of the
+    /// machine.
     #[must_use]
     pub fn to_std(&self, instant: Instant) -> StdInstant {
         let converted = match instant.checked_duration_since(self.instant) {
@@ -173,38 +168,13 @@ impl Anchor<StdInstant> {
         converted.unwrap_or(self.other)
     }
 
-    /// The instant of one of `std`. At most [`Instant::MAX`], at least [`Instant::ZERO`].
+    /// The instant of one of `std`. At most 2^64 - 1 ns, at least [`Instant::ZERO`].
     #[must_use]
     pub fn to_instant(&self, instant: StdInstant) -> Instant {
         match instant.checked_duration_since(self.other) {
-            Some(later) => self.instant.saturating_add(later),
-            None => self.instant.saturating_sub(self.other.saturating_duration_since(instant)),
+            Some(later) => self.instant.checked_add(later).unwrap_or(Instant::from_nanos(u64::MAX)),
+            None => self.instant.checked_sub(self.other - instant).unwrap_or(Instant::ZERO),
         }
-    }
-}
-
-impl Clock {
-    /// As [`Anchor::unix`], by this clock.
-    #[must_use]
-    pub fn unix_anchor(&self) -> Anchor<UnixTime> {
-        match self.unix_by_line() {
-            // The offset is one number, so only its bound is in error, and the rounding of two
-            // clocks.
-            Some((instant, other, bound_ns)) => {
-                Anchor { instant, other, error_ns: bound_ns.saturating_add(1) }
-            }
-            None => Anchor::by_bracket(|| self.now_ordered(), || self.unix()),
-        }
-    }
-
-    /// As [`Anchor::std`], by this clock.
-    ///
-    /// # Panics
-    ///
-    /// Where `std::time::Instant::now` does: on `wasm32-unknown-unknown`.
-    #[must_use]
-    pub fn std_anchor(&self) -> Anchor<StdInstant> {
-        Anchor::by_bracket(|| self.now_ordered(), StdInstant::now)
     }
 }
 
@@ -232,7 +202,7 @@ impl From<Instant> for StdInstant {
 }
 
 /// By a new [`Anchor::std`], which takes 50 ns to 1 us and has its error. An instant before the start
-/// of the machine becomes [`Instant::ZERO`], one after 2^64 ns [`Instant::MAX`].
+/// of the machine becomes [`Instant::ZERO`], one after 2^64 ns the last.
 ///
 /// # Panics
 ///
@@ -258,3 +228,6 @@ impl From<UnixTime> for Instant {
         Anchor::unix().to_instant(time)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
+use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Gate;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineCell, LineReading, Shared, SlowReading, Source};
@@ -46,6 +47,8 @@ struct Driven {
     control: Control,
     /// Whether the loop was begun since the gates were judged: it has its settings.
     is_begun: bool,
+    /// The facts of the last judgement that may change.
+    seen: TrustSnapshot,
 }
 
 /// One clock. All of it is usable in static memory.
@@ -72,8 +75,6 @@ pub(crate) struct Engine {
     interval_ns: AtomicU64,
     /// A [`Policy`], packed.
     policy: AtomicU8,
-    /// The facts of the last judgement that may change.
-    seen: TrustSnapshot,
     /// Each gate's reason: its place in `Reason::ALL`, counted from 1; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// What the reader driver knows of its callers.
@@ -88,7 +89,11 @@ impl Engine {
         Self {
             shared: Shared::new(LineCell::new()),
             per_cpu: Mode::new(),
-            control: TryLock::new(Driven { control: Control::new(UNSETTLED), is_begun: false }),
+            control: TryLock::new(Driven {
+                control: Control::new(UNSETTLED),
+                is_begun: false,
+                seen: TrustSnapshot::NONE,
+            }),
             collector: TryLock::new(Collector::new()),
             keeper: Keeper::new(),
             driver: AtomicU8::new(driver as u8),
@@ -98,7 +103,6 @@ impl Engine {
             minimal: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
-            seen: TrustSnapshot::new(),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             callers: Callers::new(),
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
@@ -110,27 +114,29 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
-        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read(&counter)), Self::now_by_cpu)
+        self.read(|counter| self.shared.read(counter), Self::now_by_cpu)
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        self.or_by_cpu(
-            COUNTER.and_then(|counter| self.shared.read_ordered(&counter)),
-            Self::now_ordered_by_cpu,
-        )
+        self.read(|counter| self.shared.read_ordered(counter), Self::now_ordered_by_cpu)
     }
 
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
-        self.or_by_cpu(COUNTER.and_then(|counter| self.shared.read_unix(&counter)), Self::unix_by_cpu)
+        self.read(|counter| self.shared.read_unix(counter), Self::unix_by_cpu)
     }
 
     /// A time by the common line, or else what `otherwise` returns. That function is not generic,
-    /// so it is compiled once, in this crate.
+    /// so it is compiled once, in this crate. It never unwinds, which `extern "C"` says, so a caller
+    /// jumps there, and the inlined path touches no stack.
     #[inline(always)]
-    fn or_by_cpu(&self, by_line: Option<i64>, otherwise: impl FnOnce(&Self) -> u64) -> u64 {
-        match by_line {
+    fn read(
+        &self,
+        by_line: impl FnOnce(&HardwareCounter) -> Option<i64>,
+        otherwise: extern "C" fn(&Self) -> u64,
+    ) -> u64 {
+        match COUNTER.and_then(|counter| by_line(&counter)) {
             Some(ns) => to_unsigned(ns),
             None => otherwise(self),
         }
@@ -262,8 +268,8 @@ impl Engine {
 
     /// The thread will not run any more.
     pub(crate) fn detach_thread(&self) {
-        // ORDERING: Release, pairs with the Acquire load in `thread_is_here`.
-        self.thread_token.store(0, Ordering::Release);
+        // ORDERING: Relaxed, says nothing of other memory.
+        self.thread_token.store(0, Ordering::Relaxed);
     }
 
     /// Who drives this clock in this process.
@@ -294,14 +300,15 @@ impl Engine {
     pub(crate) fn restrict_probes(&self) {
         sys::forgo_page();
         reference::trust_libc();
-        // ORDERING: Release, pairs with the Acquire load in `probes`.
-        self.minimal.store(true, Ordering::Release);
+        // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet the two
+        // above runs before a filter that is installed after this call.
+        self.minimal.store(true, Ordering::Relaxed);
     }
 
     /// What this clock may ask the system.
     pub(crate) fn probes(&self) -> Probes {
-        // ORDERING: Acquire, pairs with the Release store in `restrict_probes`.
-        if self.minimal.load(Ordering::Acquire) { Probes::Minimal } else { Probes::Full }
+        // ORDERING: Relaxed, a setting.
+        if self.minimal.load(Ordering::Relaxed) { Probes::Minimal } else { Probes::Full }
     }
 
     /// The OS clock, as far as this clock's probes go.

@@ -5,8 +5,6 @@ use core::time::Duration;
 use std::error::Error as StdError;
 use std::io;
 
-use tickline_core::unstable::per_cpu::CPU_IDS;
-
 /// Why a clock could not be made or started.
 ///
 /// ```
@@ -18,10 +16,10 @@ use tickline_core::unstable::per_cpu::CPU_IDS;
 /// assert_eq!(error.to_string(), "interval of 0ns is outside 1ms to 10s");
 /// ```
 #[derive(Debug)]
-pub struct Error(Inner);
+pub struct Error(pub(crate) Inner);
 
 #[derive(Debug)]
-enum Inner {
+pub(crate) enum Inner {
     OutOfRange {
         setting: &'static str,
         value: Duration,
@@ -35,7 +33,8 @@ enum Inner {
     Thread(io::Error),
     Realtime(io::Error),
     Running,
-    PerCpu(PerCpuUnsupported),
+    /// Why.
+    PerCpu(&'static str),
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
     Page(tickline_page::PageError),
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
@@ -67,45 +66,11 @@ pub enum ErrorKind {
     Realtime,
     /// The global clock's thread already runs, with other settings.
     Running,
-    /// There cannot be a line for each CPU here, for this reason.
-    PerCpu(PerCpuUnsupported),
+    /// There cannot be a line for each CPU here.
+    PerCpu,
     /// A page cannot be served or read.
     #[cfg(feature = "page")]
     Page,
-}
-
-/// Why there cannot be a line for each CPU.
-///
-/// ```
-/// use tickline::{Clock, ErrorKind, PerCpu};
-///
-/// match Clock::builder().per_cpu(PerCpu::On).start().map_err(|error| error.kind()) {
-///     Ok(clock) => println!("{} CPUs, each with a line", clock.status().per_cpu.len()),
-///     Err(ErrorKind::PerCpu(reason)) => println!("one line for all: {reason}"),
-///     Err(other) => panic!("{other:?}"),
-/// }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PerCpuUnsupported {
-    /// The system does not name its CPUs, or does not let a thread choose one.
-    System,
-    /// The processor has no instruction that reads its counter and its id (`rdtscp`).
-    Instruction,
-    /// The system has more CPU ids than the processor's register tells apart.
-    TooManyIds,
-}
-
-impl fmt::Display for PerCpuUnsupported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System => f.write_str("this system cannot be asked for its CPUs"),
-            Self::Instruction => {
-                f.write_str("this processor has no instruction for its counter and its id (rdtscp)")
-            }
-            Self::TooManyIds => write!(f, "this system has more than {CPU_IDS} CPU ids"),
-        }
-    }
 }
 
 impl Error {
@@ -118,39 +83,10 @@ impl Error {
             Inner::Thread(_) => ErrorKind::Thread,
             Inner::Realtime(_) => ErrorKind::Realtime,
             Inner::Running => ErrorKind::Running,
-            Inner::PerCpu(reason) => ErrorKind::PerCpu(reason),
+            Inner::PerCpu(_) => ErrorKind::PerCpu,
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
             Inner::Page(_) | Inner::Denied => ErrorKind::Page,
         }
-    }
-
-    pub(crate) fn out_of_range(
-        setting: &'static str,
-        value: Duration,
-        least: Duration,
-        most: Duration,
-    ) -> Self {
-        Self(Inner::OutOfRange { setting, value, least, most })
-    }
-
-    pub(crate) fn unused(setting: &'static str, needs: &'static str) -> Self {
-        Self(Inner::Unused { setting, needs })
-    }
-
-    pub(crate) fn thread(error: io::Error) -> Self {
-        Self(Inner::Thread(error))
-    }
-
-    pub(crate) fn realtime(error: io::Error) -> Self {
-        Self(Inner::Realtime(error))
-    }
-
-    pub(crate) fn running() -> Self {
-        Self(Inner::Running)
-    }
-
-    pub(crate) fn per_cpu(reason: PerCpuUnsupported) -> Self {
-        Self(Inner::PerCpu(reason))
     }
 
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]

@@ -1,9 +1,9 @@
 //! A point in monotonic time.
 
 use core::fmt;
-use core::ops::{Add, AddAssign, Sub, SubAssign};
 use core::time::Duration;
 
+use crate::arithmetic::arithmetic;
 use crate::engine::GLOBAL;
 #[cfg(feature = "mock")]
 use crate::mock::{MockClock, active};
@@ -73,9 +73,6 @@ impl Instant {
     /// other instant, so it can stand for "never".
     pub const ZERO: Self = Self { ns: 0 };
 
-    /// 2^64 - 1 ns, in the year 584 of uptime: later than every other instant.
-    pub const MAX: Self = Self { ns: u64::MAX };
-
     /// The present, by a plain read of the counter.
     #[inline]
     #[must_use]
@@ -142,90 +139,12 @@ impl Instant {
     pub fn elapsed(&self) -> Duration {
         Self::now().saturating_duration_since(*self)
     }
-
-    /// This instant and `duration`; `None` beyond 2^64 ns (the year 584 of uptime).
-    #[inline]
-    #[must_use]
-    pub fn checked_add(&self, duration: Duration) -> Option<Self> {
-        let ns = u64::try_from(duration.as_nanos()).ok()?;
-        Some(Self { ns: self.ns.checked_add(ns)? })
-    }
-
-    /// This instant less `duration`; `None` before 0.
-    #[inline]
-    #[must_use]
-    pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
-        let ns = u64::try_from(duration.as_nanos()).ok()?;
-        Some(Self { ns: self.ns.checked_sub(ns)? })
-    }
-
-    /// This instant and `duration`, at most 2^64 - 1 ns.
-    #[inline]
-    #[must_use]
-    pub fn saturating_add(&self, duration: Duration) -> Self {
-        self.checked_add(duration).unwrap_or(Self::MAX)
-    }
-
-    /// This instant less `duration`, at least 0.
-    #[inline]
-    #[must_use]
-    pub fn saturating_sub(&self, duration: Duration) -> Self {
-        self.checked_sub(duration).unwrap_or(Self::ZERO)
-    }
 }
+
+arithmetic!(Instant, "an instant");
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Instant").field(&Duration::from_nanos(self.ns)).finish()
-    }
-}
-
-impl Add<Duration> for Instant {
-    type Output = Self;
-
-    /// # Panics
-    ///
-    /// If the sum is beyond 2^64 ns (584 years), where std's goes on; use
-    /// [`checked_add`](Instant::checked_add) otherwise.
-    #[inline]
-    fn add(self, duration: Duration) -> Self {
-        self.checked_add(duration).expect("overflow when adding a duration to an instant")
-    }
-}
-
-impl Sub<Duration> for Instant {
-    type Output = Self;
-
-    /// # Panics
-    ///
-    /// If the difference is before 0, the start of the machine, where std's goes on (on Linux); use
-    /// [`checked_sub`](Instant::checked_sub) otherwise.
-    #[inline]
-    fn sub(self, duration: Duration) -> Self {
-        self.checked_sub(duration).expect("overflow when subtracting a duration from an instant")
-    }
-}
-
-impl Sub for Instant {
-    type Output = Duration;
-
-    /// Time since `earlier`; zero if that is later.
-    #[inline]
-    fn sub(self, earlier: Self) -> Duration {
-        self.saturating_duration_since(earlier)
-    }
-}
-
-impl AddAssign<Duration> for Instant {
-    #[inline]
-    fn add_assign(&mut self, duration: Duration) {
-        *self = *self + duration;
-    }
-}
-
-impl SubAssign<Duration> for Instant {
-    #[inline]
-    fn sub_assign(&mut self, duration: Duration) {
-        *self = *self - duration;
     }
 }

@@ -22,8 +22,6 @@
 //! | know the error of a time | [`Clock::reading`], [`Clock::unix_reading`] |
 //! | check time-outs in a loop, to a millisecond or so | [`Instant::recent`], with [`ClockBuilder::recent_every`] |
 //! | turn an instant into one of `std` (for `sleep_until`), or into Unix time, and back | `From`, and [`Anchor`] for many |
-//! | share an instant between threads | [`AtomicInstant`] |
-//! | compare the counters of two CPUs | [`exchange::between`] |
 //! | learn whether the counter serves, and why not | [`Clock::status`] |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller, or a test, choose the clock | [`Clock`](Clock#a-clock-to-inject) |
@@ -112,11 +110,11 @@
 //! | | gives |
 //! |---|---|
 //! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact (`time` needs Rust 1.88) |
-//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `Serialize` for [`Reading`] and [`Status`] |
+//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
 //! | `page` | on Linux, one clock for all processes of a machine: `ClockBuilder::page` reads the page that `tickline serve` serves; `page::Publisher` serves one |
 
-mod atomic_instant;
+mod arithmetic;
 mod clock;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/coming_from.md")]
@@ -133,8 +131,6 @@ pub mod page;
 mod per_cpu;
 mod process_lock;
 mod reading;
-#[cfg(feature = "serde")]
-mod serialize;
 mod status;
 mod sys;
 mod thread;
@@ -144,24 +140,21 @@ mod unix_time;
 #[doc = include_str!("../docs/which_clock.md")]
 pub mod which_clock {}
 
-pub use atomic_instant::AtomicInstant;
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;
 pub use clock::global::{ClockGuard, start};
 pub use convert::Anchor;
-pub use error::{Error, ErrorKind, PerCpuUnsupported};
+pub use error::{Error, ErrorKind};
 pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
 pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
-pub use status::{CpuState, CpuStatus, Events, State, Status};
-pub use tickline_core::gate::{
-    Comparison, Difference, Gate, Hypervisor, Pair, Reason, Trust, Verdict, Verdicts,
-};
-pub use tickline_core::shared::{BoundParts, Event};
+pub use status::{CpuStatus, Events, State, Status};
+pub use tickline_core::gate::{Comparison, Gate, Hypervisor, Reason, Trust, Verdict};
+pub use tickline_core::shared::Event;
+/// For the program `tickline`, which is built with this version. No part of the API.
+#[doc(hidden)]
 pub use trust::exchange;
-pub use unix_time::{
-    NegativeDurationError, ParseUnixTimeError, UNIX_EPOCH, UnixTime, UnixTimeRangeError, unix_ns,
-};
+pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeError, unix_ns};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -41,9 +41,8 @@ thread_local! {
 /// let _active = clock.activate();
 /// let before = UnixTime::now();
 /// clock.step_unix_ns(-1_000); // somebody sets the clock
-/// clock.skew_ppb(500_000_000); // and it runs fast by half
 /// clock.advance(Duration::from_nanos(2_000));
-/// assert_eq!(UnixTime::now(), before + Duration::from_nanos(2_000));
+/// assert_eq!(UnixTime::now(), before + Duration::from_nanos(1_000));
 /// ```
 #[derive(Debug, Clone)]
 pub struct MockClock(Arc<Inner>);
@@ -53,14 +52,6 @@ struct Inner {
     monotonic_ns: AtomicU64,
     /// Unix minus monotonic, ns. Wider than a step, so that steps add up exactly.
     unix_offset_ns: Mutex<i128>,
-    skew: Mutex<Skew>,
-}
-
-/// The factor of `advance`, and the remainder of its last product.
-#[derive(Debug, Default)]
-struct Skew {
-    ppb: i64,
-    rest: i128,
 }
 
 impl Default for MockClock {
@@ -78,54 +69,33 @@ impl MockClock {
         Self(Arc::new(Inner {
             monotonic_ns: AtomicU64::new(START_NS),
             unix_offset_ns: Mutex::new((UNIX_START_S - 1) * 1_000_000_000),
-            skew: Mutex::default(),
         }))
     }
 
-    /// Moves both clocks forward by `duration` of true time, times one plus the skew. Saturates
-    /// at the end of 64-bit nanoseconds.
+    /// Moves both clocks forward. Saturates at the end of 64-bit nanoseconds.
     pub fn advance(&self, duration: Duration) {
-        const NS: i128 = 1_000_000_000;
-        let mut skew = self.0.skew.lock().unwrap_or_else(PoisonError::into_inner);
-        let true_ns = i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
-        let scaled = true_ns.saturating_mul(NS + i128::from(skew.ppb)).saturating_add(skew.rest);
-        skew.rest = scaled.rem_euclid(NS);
-        let ns = u64::try_from(scaled.div_euclid(NS)).unwrap_or(u64::MAX);
-        // ORDERING: Relaxed: a test that moves the clock on one thread and reads it on another
-        // orders the two itself. The lock keeps two movers from each other.
-        let now_ns = self.0.monotonic_ns.load(Ordering::Relaxed);
-        // ORDERING: as above.
-        self.0.monotonic_ns.store(now_ns.saturating_add(ns), Ordering::Relaxed);
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let later = |now_ns: u64| Some(now_ns.saturating_add(ns));
+        // ORDERING: Relaxed for both: a test that moves the clock on one thread and reads it on
+        // another orders the two itself.
+        self.0.monotonic_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later).ok();
     }
 
     /// Sets Unix time forward (or back, if negative) by `ns`; monotonic time is not affected. Steps
-    /// add up exactly, also beyond what [`unix_ns`](Self::unix_ns) can show.
+    /// add up exactly, also beyond what a [`UnixTime`](crate::UnixTime) can show.
     pub fn step_unix_ns(&self, ns: i64) {
         let mut offset_ns = self.0.unix_offset_ns.lock().unwrap_or_else(PoisonError::into_inner);
         *offset_ns = offset_ns.saturating_add(ns.into());
     }
 
-    /// From now on [`advance`](Self::advance) moves the clocks by `ppb` parts per billion more than
-    /// its argument, or less if negative.
-    ///
-    /// # Panics
-    ///
-    /// If `ppb` is at or below -1,000,000,000: time would stand still or run backwards.
-    pub fn skew_ppb(&self, ppb: i64) {
-        assert!(ppb > -1_000_000_000, "a skew of {ppb} ppb is not above the limit of -1000000000");
-        self.0.skew.lock().unwrap_or_else(PoisonError::into_inner).ppb = ppb;
-    }
-
     /// Monotonic time, ns.
-    #[must_use]
-    pub fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         // ORDERING: Relaxed, as in `advance`.
         self.0.monotonic_ns.load(Ordering::Relaxed)
     }
 
     /// Unix time, ns; 0 before 1970, and 2^64 - 1 after the year 2554.
-    #[must_use]
-    pub fn unix_ns(&self) -> u64 {
+    pub(crate) fn unix_ns(&self) -> u64 {
         let offset_ns = *self.0.unix_offset_ns.lock().unwrap_or_else(PoisonError::into_inner);
         let unix_ns = offset_ns.saturating_add(self.now_ns().into());
         u64::try_from(unix_ns.max(0)).unwrap_or(u64::MAX)

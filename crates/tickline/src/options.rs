@@ -94,17 +94,6 @@ pub enum PerCpu {
     Off,
 }
 
-/// What the thread does beside recalibrating.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Schedule {
-    /// How often the coarse time is stored; `None`: at each recalibration.
-    pub(crate) recent_every: Option<Duration>,
-    /// Whether to ask for real-time priority.
-    pub(crate) priority: Priority,
-    /// Whether there is a line for each CPU.
-    pub(crate) per_cpu: PerCpu,
-}
-
 /// The thread's priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Priority {
@@ -118,7 +107,12 @@ pub(crate) struct Settings {
     pub(crate) interval_ns: u64,
     pub(crate) policy: Policy,
     pub(crate) probes: Probes,
-    pub(crate) schedule: Schedule,
+    /// How often the thread stores the coarse time; `None`: at each recalibration.
+    pub(crate) recent_every: Option<Duration>,
+    /// Whether the thread asks for real-time priority.
+    pub(crate) priority: Priority,
+    /// Whether there is a line for each CPU.
+    pub(crate) per_cpu: PerCpu,
 }
 
 impl Settings {
@@ -127,7 +121,9 @@ impl Settings {
         interval_ns: DEFAULT_INTERVAL_NS,
         policy: Policy::DEFAULT,
         probes: Probes::Full,
-        schedule: Schedule { recent_every: None, priority: Priority::Normal, per_cpu: PerCpu::Auto },
+        recent_every: None,
+        priority: Priority::Normal,
+        per_cpu: PerCpu::Auto,
     };
 }
 

@@ -23,15 +23,14 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
-use tickline_core::gate::Comparison;
+use tickline_core::gate::{Comparison, Reason};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Event, LineCell, LineReading, Shared, Source};
 use tickline_core::unstable::cell::StateCell;
 use tickline_core::unstable::per_cpu::{self, CPU_IDS, mode};
 
-use crate::error::PerCpuUnsupported;
 use crate::options::PerCpu;
-use crate::status::{CpuState, CpuStatus};
+use crate::status::{CpuStatus, State};
 use crate::sys;
 use crate::sys::reference::OsClock;
 
@@ -48,21 +47,19 @@ pub(crate) const fn wanted(choice: PerCpu, comparison: Comparison) -> bool {
     }
 }
 
-/// What the mode needs: the counter with its id, and how many ids there are.
-pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), PerCpuUnsupported> {
-    let counter = HardwareCpuCounter::detect().ok_or(PerCpuUnsupported::Instruction)?;
-    let ids = sys::cpu_ids().ok_or(PerCpuUnsupported::System)?;
-    if ids > CPU_IDS { Err(PerCpuUnsupported::TooManyIds) } else { Ok((counter, ids)) }
+/// What the mode needs: the counter with its id, and how many ids there are. Or why there is none.
+pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), &'static str> {
+    const NO_INSTRUCTION: &str = "this processor has no instruction for its counter and its id (rdtscp)";
+    let counter = HardwareCpuCounter::detect().ok_or(NO_INSTRUCTION)?;
+    let ids = sys::cpu_ids().ok_or("this system cannot be asked for its CPUs")?;
+    if ids > CPU_IDS {
+        return Err("this system has more CPU ids than the processor's register tells apart");
+    }
+    Ok((counter, ids))
 }
 
-const fn state_of(has_line: bool, waited_ns: i64) -> CpuState {
-    if has_line {
-        CpuState::Fast
-    } else if waited_ns >= PATIENCE_NS {
-        CpuState::Fallback
-    } else {
-        CpuState::Calibrating
-    }
+const fn has_fallen_back(has_line: bool, waited_ns: i64) -> bool {
+    !has_line && waited_ns >= PATIENCE_NS
 }
 
 /// What is known about a CPU besides its line. Readers write `asked`, and the thread writes
@@ -183,9 +180,9 @@ impl Table {
             cpus.push(CpuStatus {
                 cpu,
                 state: match state {
-                    _ if unit.cell.load_whole().is_published() => CpuState::Fast,
-                    FALLEN_BACK => CpuState::Fallback,
-                    _ => CpuState::Calibrating,
+                    _ if unit.cell.load_whole().is_published() => State::Fast,
+                    FALLEN_BACK => State::Fallback(Reason::WindowPassed),
+                    _ => State::Calibrating,
                 },
                 frequency_hz: unit.gauges.frequency_hz(),
                 offset_ns: unit.gauges.offset_ns(),

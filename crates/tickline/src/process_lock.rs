@@ -42,20 +42,26 @@ impl<T: Default> ProcessLock<T> {
     /// changed: it is forgotten, not dropped, and the default takes its place.
     pub(crate) fn lock(&self) -> ProcessLockGuard<'_, T> {
         loop {
-            // ORDERING: Acquire, pairs with the Release increment in `drop`: if this sees the
-            // increment, the try below sees the release before it. If not, the sleep ends at once.
-            let seen = self.releases.load(Ordering::Acquire);
-            // SAFETY: the token is the same for all threads of this process, and unlike that of any
-            // ancestor; this is not for signal handlers.
-            if let Some(mut held) = unsafe { self.lock.try_lock(sys::token()) } {
-                if held.was_abandoned() {
-                    // SAFETY: valid for a write. Nothing reads or drops the half-written value.
-                    unsafe { core::ptr::write(&raw mut *held, T::default()) };
-                }
-                return ProcessLockGuard { held: Some(held), releases: &self.releases };
+            match self.try_lock() {
+                Ok(held) => return held,
+                Err(releases) => sys::sleep_while(&self.releases, releases),
             }
-            sys::sleep_while(&self.releases, seen);
         }
+    }
+
+    /// The lock, or the number of releases after which another thread had it.
+    fn try_lock(&self) -> Result<ProcessLockGuard<'_, T>, u32> {
+        // ORDERING: Acquire, pairs with the Release increment in `drop`: if this sees the increment,
+        // the try below sees the release before it. If not, the sleep ends at once.
+        let releases = self.releases.load(Ordering::Acquire);
+        // SAFETY: the token is the same for all threads of this process, and unlike that of any
+        // ancestor; this is not for signal handlers.
+        let mut held = unsafe { self.lock.try_lock(sys::token()) }.ok_or(releases)?;
+        if held.was_abandoned() {
+            // SAFETY: valid for a write. Nothing reads or drops the half-written value.
+            unsafe { core::ptr::write(&raw mut *held, T::default()) };
+        }
+        Ok(ProcessLockGuard { held: Some(held), releases: &self.releases })
     }
 }
 
@@ -76,7 +82,7 @@ impl<T> DerefMut for ProcessLockGuard<'_, T> {
 impl<T> Drop for ProcessLockGuard<'_, T> {
     fn drop(&mut self) {
         drop(self.held.take());
-        // ORDERING: Release, pairs with the Acquire load in `lock`.
+        // ORDERING: Release, pairs with the Acquire load in `try_lock`.
         self.releases.fetch_add(1, Ordering::Release);
         // One is enough: whoever takes the lock wakes the next one.
         sys::wake_one(self.releases);
@@ -86,6 +92,21 @@ impl<T> Drop for ProcessLockGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ordering_nobody_sleeps_through_a_release() {
+        for _ in 0..8 {
+            let lock = ProcessLock::new(());
+            let held = lock.lock();
+            std::thread::scope(|scope| {
+                scope.spawn(|| drop(held));
+                while let Err(releases) = lock.try_lock() {
+                    assert_eq!(releases, 0, "there is no other");
+                    std::thread::yield_now();
+                }
+            });
+        }
+    }
 
     #[test]
     fn every_waiter_gets_its_turn() {

@@ -65,10 +65,10 @@ impl<T: Copy> Reading<T> {
     }
 }
 
-/// A reading of the OS clock, `os_ns`, which is rounded down to a nanosecond, as bounds of a time
-/// `ns` that was returned.
-fn by_os(ns: i64, os_ns: i64) -> [i64; 3] {
-    [os_ns.min(ns), ns, os_ns.saturating_add(1).max(ns)]
+/// The bounds of a time `ns` that was returned between two readings of the OS clock, or at one. They
+/// are rounded down to a nanosecond.
+fn around(ns: i64, [before_ns, after_ns]: [i64; 2]) -> [i64; 3] {
+    [before_ns.min(ns), ns, after_ns.saturating_add(1).max(ns)]
 }
 
 impl Reading<Instant> {
@@ -79,31 +79,9 @@ impl Reading<Instant> {
         Self::new(Instant::from_nanos, [earliest_ns, line.ns, latest_ns], State::Fast)
     }
 
-    /// By the OS, which said `os_ns` where `ns` was returned.
-    pub(crate) fn by_os(ns: i64, os_ns: i64, state: State) -> Self {
-        Self::new(Instant::from_nanos, by_os(ns, os_ns), state)
-    }
-}
-
-/// Of a time `ns` that was returned, and the OS clock before and after that.
-#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-fn around(ns: i64, [before_ns, after_ns]: [i64; 2]) -> [i64; 3] {
-    [before_ns.min(ns), ns, after_ns.saturating_add(1).max(ns)]
-}
-
-#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-impl Reading<Instant> {
-    /// By a page, between two readings of the OS clock.
-    pub(crate) fn by_page(ns: i64, os_ns: [i64; 2], state: State) -> Self {
+    /// Of a time `ns` that was returned between two readings of the OS clock.
+    pub(crate) fn by_os(ns: i64, os_ns: [i64; 2], state: State) -> Self {
         Self::new(Instant::from_nanos, around(ns, os_ns), state)
-    }
-}
-
-#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-impl Reading<UnixTime> {
-    /// By a page, between two readings of the OS clock.
-    pub(crate) fn by_page(ns: i64, os_ns: [i64; 2], state: State) -> Self {
-        Self::new(UnixTime::from_nanos, around(ns, os_ns), state)
     }
 }
 
@@ -121,8 +99,8 @@ impl Reading<UnixTime> {
         Self::new(UnixTime::from_nanos, times, State::Fast)
     }
 
-    /// By the OS, which said `os_ns`.
-    pub(crate) fn by_os(os_ns: i64, state: State) -> Self {
-        Self::new(UnixTime::from_nanos, by_os(os_ns, os_ns), state)
+    /// Of a time `ns` that was returned between two readings of the OS clock.
+    pub(crate) fn by_os(ns: i64, os_ns: [i64; 2], state: State) -> Self {
+        Self::new(UnixTime::from_nanos, around(ns, os_ns), state)
     }
 }

@@ -139,7 +139,8 @@ pub struct Status {
     /// recalibration. `events` counts violations. The clock learns the figure: it shrinks while the
     /// rate stays steady.
     pub max_drift_ppb: u64,
-    /// What the bound of the present line is made of.
+    /// What the bound of the present line is made of, for the bench `accuracy`.
+    #[doc(hidden)]
     pub bound_parts: BoundParts,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
     /// correction. While it is large and positive, the control loop slews the clock down.
@@ -196,36 +197,6 @@ impl Status {
     }
 }
 
-/// How one CPU's readings are served.
-///
-/// ```
-/// use tickline::{Clock, CpuState};
-///
-/// let status = Clock::global().status();
-/// let fallen_back = status.per_cpu.iter().filter(|cpu| cpu.state == CpuState::Fallback).count();
-/// println!("{fallen_back} CPUs without a line");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CpuState {
-    /// By the OS clock, because there is no line yet, or the line has ended.
-    Calibrating,
-    /// By its counter.
-    Fast,
-    /// By the OS clock, after 15 s without a line. The thread still tries to calibrate it.
-    Fallback,
-}
-
-impl fmt::Display for CpuState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Calibrating => "calibrating: the OS clock serves until there is a line",
-            Self::Fast => "fast: the counter serves",
-            Self::Fallback => "fallback: the OS clock serves, because there has been no line for 15 s",
-        })
-    }
-}
-
 /// What a clock with a line for each CPU says about one of them.
 ///
 /// ```
@@ -238,8 +209,9 @@ impl fmt::Display for CpuState {
 pub struct CpuStatus {
     /// The CPU's id.
     pub cpu: usize,
-    /// How its readings are served.
-    pub state: CpuState,
+    /// How its readings are served: [`Fallback`](State::Fallback) after 15 s without a line. The
+    /// thread then still tries to calibrate it.
+    pub state: State,
     /// The measured frequency of its counter, Hz; `None` before its first line.
     pub frequency_hz: Option<u64>,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of its last recalibration, before the

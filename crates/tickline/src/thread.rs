@@ -10,8 +10,8 @@ use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
 
 use crate::engine::Engine;
-use crate::error::Error;
-use crate::options::{Priority, Probes, Schedule};
+use crate::error::{Error, Inner};
+use crate::options::{Priority, Probes, Settings};
 use crate::per_cpu::pass::CpuPass;
 use crate::per_cpu::wanted;
 use crate::sys::reference::OsClock;
@@ -37,7 +37,7 @@ pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
 }
 
 impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
-    pub(crate) fn start(engine: E, schedule: Schedule) -> Result<Self, Error> {
+    pub(crate) fn start(engine: E, settings: Settings) -> Result<Self, Error> {
         let probes = engine.probes();
         let mut builder = thread::Builder::new();
         let notifier = Arc::new(match probes {
@@ -54,13 +54,13 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
         let blocked = SignalsBlocked::new();
         let thread = builder
             .stack_size(STACK_BYTES)
-            .spawn(move || run(&engine_inside, &notifier_inside, schedule))
-            .map_err(Error::thread)
+            .spawn(move || run(&engine_inside, &notifier_inside, settings))
+            .map_err(|error| Error(Inner::Thread(error)))
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
-        let raised = match schedule.priority {
+        let raised = match settings.priority {
             Priority::Normal => Ok(()),
-            Priority::Realtime => sys::make_realtime(&thread).map_err(Error::realtime),
+            Priority::Realtime => sys::make_realtime(&thread).map_err(|error| Error(Inner::Realtime(error))),
         };
         let running = Self { engine, notifier, thread: Some(thread), token: sys::token() };
         raised.map(|()| running)
@@ -90,7 +90,7 @@ impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
     }
 }
 
-fn run(engine: &Engine, notifier: &ClockSetNotifier, schedule: Schedule) {
+fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
     let _marked = match engine.probes() {
         Probes::Full => engine.thread_mark().mark_this_thread(),
         Probes::Minimal => None,
@@ -99,7 +99,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, schedule: Schedule) {
     let (mut checked_ns, mut compared) = (i64::MIN, Comparison::Pending);
     loop {
         compared = compare::result().unwrap_or(compared);
-        let by_cpu = engine.probes() == Probes::Full && wanted(schedule.per_cpu, compared);
+        let by_cpu = engine.probes() == Probes::Full && wanted(settings.per_cpu, compared);
         let next_ns = if by_cpu {
             engine.calibrate_cpus(&mut pass, notifier)
         } else {
@@ -128,7 +128,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, schedule: Schedule) {
         if closed && comparing.is_running() {
             wait_ns = wait_ns.min(RESULT_EVERY_NS);
         }
-        match sleep(engine, notifier, Duration::from_nanos(wait_ns), schedule.recent_every) {
+        match sleep(engine, notifier, Duration::from_nanos(wait_ns), settings.recent_every) {
             Woken::Timeout => {}
             Woken::ClockSet => pass.force_due(),
             Woken::Stopped => return,

@@ -1,22 +1,17 @@
 //! A point in Unix time.
 
 use core::fmt;
-use core::ops::{Add, AddAssign, Sub, SubAssign};
 use core::time::Duration;
 use std::time::SystemTime;
 
 use tickline_core::unstable::units::NS_PER_S;
 
+use crate::arithmetic::arithmetic;
 use crate::engine::GLOBAL;
 #[cfg(feature = "mock")]
 use crate::mock::{MockClock, active};
 
 mod text;
-
-pub use text::ParseUnixTimeError;
-
-/// 1970-01-01 00:00:00 UTC, as [`UnixTime::UNIX_EPOCH`]: in the place of `std::time::UNIX_EPOCH`.
-pub const UNIX_EPOCH: UnixTime = UnixTime::UNIX_EPOCH;
 
 /// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next
 /// recalibration: with [`start`](crate::start) at once, else within half a second of use.
@@ -86,32 +81,7 @@ impl UnixTime {
     /// Beyond 18,446,744,073 s, in the year 2554; in a `const`, that does not compile.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
-        Self::of(seconds, NS_PER_S)
-    }
-
-    /// The time `millis` milliseconds after 1970.
-    ///
-    /// # Panics
-    ///
-    /// In the year 2554, as [`from_secs`](Self::from_secs).
-    #[must_use]
-    pub const fn from_millis(millis: u64) -> Self {
-        Self::of(millis, 1_000_000)
-    }
-
-    /// The time `micros` microseconds after 1970.
-    ///
-    /// # Panics
-    ///
-    /// In the year 2554, as [`from_secs`](Self::from_secs).
-    #[must_use]
-    pub const fn from_micros(micros: u64) -> Self {
-        Self::of(micros, 1_000)
-    }
-
-    /// So many units of `unit_ns`.
-    const fn of(count: u64, unit_ns: u64) -> Self {
-        match count.checked_mul(unit_ns) {
+        match seconds.checked_mul(NS_PER_S) {
             Some(ns) => Self { ns },
             None => panic!("a Unix time beyond the limit of 18446744073 s"),
         }
@@ -184,118 +154,17 @@ impl UnixTime {
         Self::now().duration_since(*self)
     }
 
-    /// Time since `earlier`; `None` if that is later, as it can be once somebody has set the clock.
-    #[inline]
-    #[must_use]
-    pub const fn checked_duration_since(self, earlier: Self) -> Option<Duration> {
-        match self.ns.checked_sub(earlier.ns) {
-            Some(ns) => Some(Duration::from_nanos(ns)),
-            None => None,
-        }
-    }
-
-    /// Time since `earlier`; zero if that is later.
-    #[inline]
-    #[must_use]
-    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
-    }
-
-    /// This time and `duration`; `None` beyond 2^64 ns.
-    #[inline]
-    #[must_use]
-    pub fn checked_add(self, duration: Duration) -> Option<Self> {
-        let ns = u64::try_from(duration.as_nanos()).ok()?;
-        Some(Self { ns: self.ns.checked_add(ns)? })
-    }
-
-    /// This time less `duration`; `None` before 1970.
-    #[inline]
-    #[must_use]
-    pub fn checked_sub(self, duration: Duration) -> Option<Self> {
-        let ns = u64::try_from(duration.as_nanos()).ok()?;
-        Some(Self { ns: self.ns.checked_sub(ns)? })
-    }
-
-    /// This time and `duration`, at most [`MAX`](Self::MAX).
-    #[inline]
-    #[must_use]
-    pub fn saturating_add(self, duration: Duration) -> Self {
-        self.checked_add(duration).unwrap_or(Self::MAX)
-    }
-
-    /// This time less `duration`, at least [`UNIX_EPOCH`](Self::UNIX_EPOCH).
-    #[inline]
-    #[must_use]
-    pub fn saturating_sub(self, duration: Duration) -> Self {
-        self.checked_sub(duration).unwrap_or(Self::UNIX_EPOCH)
-    }
-
     /// The time so many ns after 1970, or before it if negative: what every conversion comes down
     /// to.
-    pub(crate) fn from_signed_nanos(ns: i128) -> Result<Self, UnixTimeRangeError> {
+    pub(crate) fn from_signed_nanos(ns: i128) -> Result<Self, UnixTimeError> {
         match u64::try_from(ns) {
             Ok(ns) => Ok(Self { ns }),
-            Err(_) => Err(UnixTimeRangeError { ns }),
+            Err(_) => Err(UnixTimeError(Why::Range(ns))),
         }
     }
 }
 
-impl Add<Duration> for UnixTime {
-    type Output = Self;
-
-    /// # Panics
-    ///
-    /// If the sum is beyond 2^64 ns, as `SystemTime` does beyond its own limit; use
-    /// [`checked_add`](UnixTime::checked_add) otherwise.
-    #[inline]
-    fn add(self, duration: Duration) -> Self {
-        self.checked_add(duration).expect("overflow when adding a duration to a Unix time")
-    }
-}
-
-impl Sub<Duration> for UnixTime {
-    type Output = Self;
-
-    /// # Panics
-    ///
-    /// If the difference is before 1970; use [`checked_sub`](UnixTime::checked_sub) otherwise.
-    #[inline]
-    fn sub(self, duration: Duration) -> Self {
-        self.checked_sub(duration).expect("overflow when subtracting a duration from a Unix time")
-    }
-}
-
-impl Sub for UnixTime {
-    type Output = Duration;
-
-    /// Time since `earlier`; zero if that is later, as with
-    /// [`saturating_duration_since`](UnixTime::saturating_duration_since).
-    #[inline]
-    fn sub(self, earlier: Self) -> Duration {
-        self.saturating_duration_since(earlier)
-    }
-}
-
-impl AddAssign<Duration> for UnixTime {
-    /// # Panics
-    ///
-    /// As `+`.
-    #[inline]
-    fn add_assign(&mut self, duration: Duration) {
-        *self = *self + duration;
-    }
-}
-
-impl SubAssign<Duration> for UnixTime {
-    /// # Panics
-    ///
-    /// As `-`.
-    #[inline]
-    fn sub_assign(&mut self, duration: Duration) {
-        *self = *self - duration;
-    }
-}
+arithmetic!(UnixTime, "a Unix time");
 
 impl fmt::Debug for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -340,7 +209,7 @@ impl From<UnixTime> for SystemTime {
     }
 }
 
-/// A time that is no [`UnixTime`]: before 1970, or after 2^64 ns.
+/// What is no [`UnixTime`]: a time before 1970 or after 2^64 ns, or a text of another form.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -348,21 +217,31 @@ impl From<UnixTime> for SystemTime {
 ///
 /// let error = UnixTime::try_from(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).unwrap_err();
 /// assert_eq!(error.to_string(), "1 s before 1970 is below the limit of 0");
+/// let error = "yesterday".parse::<UnixTime>().unwrap_err();
+/// assert_eq!(error.to_string(), "neither an RFC 3339 time nor seconds since 1970");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnixTimeRangeError {
-    ns: i128,
+pub struct UnixTimeError(Why);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Form,
+    /// This many ns after 1970 are out of the range.
+    Range(i128),
 }
 
-impl fmt::Display for UnixTimeRangeError {
+impl fmt::Display for UnixTimeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, ns) =
-            (self.ns.unsigned_abs() / u128::from(NS_PER_S), self.ns.unsigned_abs() % u128::from(NS_PER_S));
-        if self.ns >= 0 {
+        let Why::Range(ns) = self.0 else {
+            return f.write_str("neither an RFC 3339 time nor seconds since 1970");
+        };
+        let ns_per_s = u128::from(NS_PER_S);
+        let seconds = ns.unsigned_abs() / ns_per_s;
+        if ns >= 0 {
             let limit = UnixTime::MAX.as_secs();
             return write!(f, "{seconds} s after 1970 is beyond the limit of {limit} s");
         }
-        let fraction = format!("{ns:09}");
+        let fraction = format!("{:09}", ns.unsigned_abs() % ns_per_s);
         match fraction.trim_end_matches('0') {
             "" => write!(f, "{seconds} s before 1970 is below the limit of 0"),
             digits => write!(f, "{seconds}.{digits} s before 1970 is below the limit of 0"),
@@ -370,11 +249,11 @@ impl fmt::Display for UnixTimeRangeError {
     }
 }
 
-impl std::error::Error for UnixTimeRangeError {}
+impl std::error::Error for UnixTimeError {}
 
 /// Exact.
 impl TryFrom<SystemTime> for UnixTime {
-    type Error = UnixTimeRangeError;
+    type Error = UnixTimeError;
 
     fn try_from(time: SystemTime) -> Result<Self, Self::Error> {
         // BOUND: a Duration is below 2^94 ns.

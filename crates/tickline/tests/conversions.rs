@@ -2,11 +2,10 @@
 //! is one.
 #![cfg(not(target_family = "wasm"))]
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant as StdInstant, SystemTime};
 
 use proptest::prelude::*;
-use tickline::{Anchor, AtomicInstant, Clock, Driver, Instant, UNIX_EPOCH, UnixTime};
+use tickline::{Anchor, Instant, UnixTime};
 
 /// Durations of all sizes, also beyond 2^64 ns.
 fn durations() -> impl Strategy<Value = Duration> {
@@ -30,8 +29,9 @@ fn in_range(ns: i128) -> Option<u64> {
 proptest! {
     /// Exact in the range, and the nearest end beyond it.
     #[test]
-    fn an_anchor_adds_one_difference(instant in nanos(), unix in nanos(), at in nanos()) {
-        let anchor = Anchor::from_parts(Instant::from_nanos(at), UnixTime::from_nanos(unix), Duration::ZERO);
+    fn an_anchor_adds_one_difference(instant in nanos()) {
+        let (anchor, at) = (Anchor::unix(), Instant::now());
+        let (at, unix) = (at.as_nanos(), anchor.to_unix(at).as_nanos());
         let exact = i128::from(instant) - i128::from(at) + i128::from(unix);
         let time = anchor.to_unix(Instant::from_nanos(instant));
         match in_range(exact) {
@@ -39,7 +39,7 @@ proptest! {
                 prop_assert_eq!(time, UnixTime::from_nanos(ns));
                 prop_assert_eq!(anchor.to_instant(time), Instant::from_nanos(instant), "there and back");
             }
-            None if exact < 0 => prop_assert_eq!(time, UNIX_EPOCH),
+            None if exact < 0 => prop_assert_eq!(time, UnixTime::UNIX_EPOCH),
             None => prop_assert_eq!(time, UnixTime::MAX),
         }
         let exact = i128::from(instant) - i128::from(unix) + i128::from(at);
@@ -50,7 +50,7 @@ proptest! {
                 prop_assert_eq!(anchor.to_unix(back), UnixTime::from_nanos(instant), "back and there");
             }
             None if exact < 0 => prop_assert_eq!(back, Instant::ZERO),
-            None => prop_assert_eq!(back, Instant::MAX),
+            None => prop_assert_eq!(back, Instant::from_nanos(u64::MAX)),
         }
     }
 
@@ -70,8 +70,8 @@ proptest! {
     #[cfg(target_os = "linux")]
     fn std_times_out_of_range_saturate(seconds in 18_446_744_074..1_u64 << 40) {
         let (anchor, away) = (Anchor::std(), Duration::from_secs(seconds));
-        prop_assert_eq!(anchor.to_instant(anchor.other() + away), Instant::MAX);
-        prop_assert_eq!(anchor.to_instant(anchor.other() - away), Instant::ZERO);
+        prop_assert_eq!(anchor.to_instant(StdInstant::now() + away), Instant::from_nanos(u64::MAX));
+        prop_assert_eq!(anchor.to_instant(StdInstant::now() - away), Instant::ZERO);
     }
 
     /// As std's, of the same numbers. `SystemTime` on Linux has seconds of 64 bits.
@@ -88,10 +88,8 @@ proptest! {
         prop_assert_eq!(time - other, system.duration_since(other_system).unwrap_or_default());
         let sum = system.checked_add(duration).and_then(|sum| UnixTime::try_from(sum).ok());
         prop_assert_eq!(time.checked_add(duration), sum);
-        prop_assert_eq!(time.saturating_add(duration), sum.unwrap_or(UnixTime::MAX));
         let less = system.checked_sub(duration).and_then(|less| UnixTime::try_from(less).ok());
         prop_assert_eq!(time.checked_sub(duration), less);
-        prop_assert_eq!(time.saturating_sub(duration), less.unwrap_or(UNIX_EPOCH));
         if let Some(sum) = sum {
             let mut moving = time;
             moving += duration;
@@ -105,8 +103,7 @@ proptest! {
     fn units_there_and_back(ns in any::<u64>()) {
         let time = UnixTime::from_nanos(ns);
         prop_assert_eq!(UnixTime::from_secs(time.as_secs()).as_nanos(), ns - ns % 1_000_000_000);
-        prop_assert_eq!(UnixTime::from_millis(time.as_millis()).as_nanos(), ns - ns % 1_000_000);
-        prop_assert_eq!(UnixTime::from_micros(time.as_micros()).as_nanos(), ns - ns % 1_000);
+        prop_assert_eq!((time.as_millis(), time.as_micros()), (ns / 1_000_000, ns / 1_000));
     }
 
     #[test]
@@ -125,23 +122,6 @@ proptest! {
         if let Ok(time) = text.parse::<UnixTime>() {
             prop_assert_eq!(time.to_string().parse(), Ok(time));
         }
-    }
-
-    /// An atomic holds any instant.
-    #[test]
-    fn atomics_hold_instants(first in nanos(), second in nanos()) {
-        let [first, second] = [first, second].map(Instant::from_nanos);
-        let atomic = AtomicInstant::from(first);
-        prop_assert_eq!(atomic.fetch_max(second, Relaxed), first);
-        prop_assert_eq!(atomic.swap(first, Relaxed), first.max(second));
-        prop_assert_eq!(atomic.fetch_min(second, Relaxed), first);
-        prop_assert_eq!(atomic.load(Relaxed), first.min(second));
-        atomic.store(second, Relaxed);
-        prop_assert_eq!(atomic.compare_exchange(second, first, Relaxed, Relaxed), Ok(second));
-        if first != second {
-            prop_assert_eq!(atomic.compare_exchange_weak(second, first, Relaxed, Relaxed), Err(first));
-        }
-        prop_assert_eq!(atomic.into_inner(), first);
     }
 }
 
@@ -206,11 +186,11 @@ proptest! {
     #[test]
     fn time_there_and_back_loses_nothing(ns in nanos(), offset_s in -86_399..86_400_i32) {
         let time = UnixTime::from_nanos(ns);
-        let utc = time::UtcDateTime::from(time);
+        let utc = time::OffsetDateTime::from(time);
         prop_assert_eq!(utc.unix_timestamp_nanos(), i128::from(ns));
         prop_assert_eq!(UnixTime::try_from(utc), Ok(time));
         let zone = time::UtcOffset::from_whole_seconds(offset_s).expect("within a day");
-        prop_assert_eq!(UnixTime::try_from(time::OffsetDateTime::from(time).to_offset(zone)), Ok(time));
+        prop_assert_eq!(UnixTime::try_from(utc.to_offset(zone)), Ok(time));
     }
 
     #[test]
@@ -287,88 +267,15 @@ fn texts_that_are_times() {
         assert_eq!(text.parse(), Ok(newyear), "{text}");
     }
     assert_eq!("2554-07-21T23:34:33.709551615Z".parse(), Ok(UnixTime::MAX));
-    assert_eq!("1969-12-31T23:00:00-01:00".parse(), Ok(UNIX_EPOCH));
+    assert_eq!("1969-12-31T23:00:00-01:00".parse(), Ok(UnixTime::UNIX_EPOCH));
     assert_eq!("2000-02-29T00:00:00Z".parse(), Ok(UnixTime::from_secs(951_782_400)));
-    assert_eq!(UnixTime::default(), UNIX_EPOCH);
+    assert_eq!(UnixTime::default(), UnixTime::UNIX_EPOCH);
 }
 
 #[test]
 #[should_panic(expected = "a Unix time beyond the limit of 18446744073 s")]
 fn a_second_too_many_panics() {
     let _ = UnixTime::from_secs(18_446_744_074);
-}
-
-/// The clocks of these tests, with a line or without.
-fn clocks() -> [Clock; 2] {
-    let [serving, disabled] =
-        [(); 2].map(|()| Clock::builder().driver(Driver::Manual).start().expect("a clock"));
-    for _ in 0..100 {
-        serving.maintain();
-    }
-    disabled.disable();
-    [serving, disabled]
-}
-
-/// The most by which `clock` and the OS clock may differ.
-fn bound(clock: &Clock) -> Duration {
-    let reading = clock.reading();
-    reading.latest() - reading.earliest()
-}
-
-/// A reading between two of std, converted, is between those two, but for the stated errors. The
-/// widest bracket does not matter here: a preempted thread gets a wide error, which is then stated.
-#[test]
-fn a_converted_instant_is_within_its_error() {
-    for clock in clocks() {
-        for _ in 0..1_000 {
-            let anchor = clock.std_anchor();
-            let bound = bound(&clock);
-            let before = StdInstant::now();
-            let now = clock.now_ordered();
-            let after = StdInstant::now();
-            let error = anchor.error() + bound + bound;
-            let converted = anchor.to_std(now);
-            assert!(before <= converted + error, "{:?} too early, {anchor:?}", before - converted);
-            assert!(converted <= after + error, "{:?} too late, {anchor:?}", converted - after);
-        }
-    }
-}
-
-/// Two anchors convert one instant into times that differ by no more than both errors say.
-#[test]
-fn two_anchors_agree_within_their_errors() {
-    for clock in clocks() {
-        let instant = clock.now();
-        let mut last: Option<(UnixTime, Duration)> = None;
-        for _ in 0..1_000 {
-            let anchor = clock.unix_anchor();
-            let (time, error) = (anchor.to_unix(instant), anchor.error());
-            if let Some((last_time, last_error)) = last {
-                let differ = (time - last_time).max(last_time - time);
-                // Somebody may have set the clock.
-                let was_set = differ > Duration::from_millis(100);
-                assert!(
-                    differ <= error + last_error || was_set,
-                    "{differ:?}, errors {error:?}, {last_error:?}"
-                );
-            }
-            last = Some((time, error));
-        }
-    }
-}
-
-/// A Unix time is what the clock reads, within the bounds of its reading and the anchor.
-#[test]
-fn an_instant_as_unix_time_is_the_unix_time() {
-    for clock in clocks() {
-        for _ in 0..1_000 {
-            let (before, now, after) = (clock.unix_reading(), clock.now_ordered(), clock.unix_reading());
-            let anchor = clock.unix_anchor();
-            let (time, error) = (anchor.to_unix(now), anchor.error() + bound(&clock));
-            assert!(time + error >= before.earliest(), "{:?} too early", before.earliest() - time);
-            assert!(time <= after.latest() + error, "{:?} too late", time - after.latest());
-        }
-    }
 }
 
 /// `From` is an anchor of the moment.
@@ -392,7 +299,7 @@ fn a_mock_converts_by_its_own_present() {
     let mock = tickline::mock::MockClock::new();
     let _active = mock.activate();
     let anchor = Anchor::unix();
-    assert_eq!((anchor.instant(), anchor.other()), (Instant::now(), UnixTime::now()));
+    assert_eq!(anchor.to_unix(Instant::now()), UnixTime::now());
     assert_eq!(
         UnixTime::from(Instant::now() + Duration::from_secs(5)),
         UnixTime::now() + Duration::from_secs(5)
@@ -400,6 +307,6 @@ fn a_mock_converts_by_its_own_present() {
     let anchor = Anchor::std();
     assert_eq!(
         anchor.to_std(Instant::now() + Duration::from_secs(5)),
-        anchor.other() + Duration::from_secs(5)
+        anchor.to_std(Instant::now()) + Duration::from_secs(5)
     );
 }

@@ -24,9 +24,7 @@ fn instants_have_the_arithmetic_of_std() {
     moving -= Duration::from_nanos(5);
     assert_eq!(moving.as_nanos(), 1_000_000_000);
     assert_eq!(early.checked_sub(Duration::from_nanos(6)), None);
-    assert_eq!(early.saturating_sub(SECOND), Instant::from_nanos(0));
     assert_eq!(early.checked_add(Duration::MAX), None);
-    assert_eq!(early.saturating_add(Duration::MAX), Instant::from_nanos(u64::MAX));
     assert!(early < late && HashSet::from([early, late, early]).len() == 2);
     assert_eq!(format!("{late:?}"), "Instant(1.000000007s)");
 }
@@ -53,8 +51,8 @@ fn unix_time_converts_to_system_time_and_back() {
     assert_eq!(UnixTime::try_from(system), Ok(back));
     assert_eq!((time.as_secs(), time.subsec_nanos()), (1_767_225_600, 123_456_789));
     assert_eq!((time + SECOND) - SECOND, time);
-    assert_eq!(time.checked_add(SECOND).unwrap().checked_duration_since(time), Some(SECOND));
-    assert_eq!(time.checked_duration_since(time.checked_add(SECOND).unwrap()), None);
+    assert_eq!(time.checked_add(SECOND).unwrap() - time, SECOND);
+    assert_eq!(time - time.checked_add(SECOND).unwrap(), Duration::ZERO, "differences saturate");
     assert_eq!(UnixTime::UNIX_EPOCH.checked_sub(SECOND), None);
     assert_eq!(format!("{time:?}"), "UnixTime(1767225600.123456789)");
     assert_eq!(size_of::<UnixTime>(), 8);

@@ -32,11 +32,11 @@ use port::End;
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::resolution_ticks;
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::Latch;
+use tickline_core::shared::LineCell;
 use tickline_core::shared::{Event, LineReading, Shared};
 
 /// The clock: everybody may read it, interrupt handlers and other CPUs included.
-static CLOCK: Shared<Latch> = Shared::new(Latch::new());
+static CLOCK: Shared = Shared::new(LineCell::new());
 
 /// The time between iterations in the steady state, ns. Short, so that there is something to see
 /// in seconds.

@@ -5,11 +5,14 @@
 //! could observe do not belong here.
 
 mod bounds;
+pub(super) mod by_miri;
 mod gate;
 mod lease;
 mod order;
 pub(super) mod orderings;
 mod per_cpu;
+
+use std::path::{Path, PathBuf};
 
 /// A rule that is taken out.
 #[derive(Debug)]
@@ -44,6 +47,16 @@ pub(crate) fn path_of(package: &str, file: &str) -> String {
 
 /// Where rules 5 and 13 are kept.
 pub(crate) const HIGH_WATER: &str = "shared/high_water.rs";
+
+/// A file of the tables, seen from the workspace's root. Those outside of core begin with their
+/// package.
+pub(crate) fn path(file: &str) -> PathBuf {
+    if file.starts_with("tickline") {
+        Path::new("crates").join(file)
+    } else {
+        path_of(crate_of(file), file).into()
+    }
+}
 
 const fn mutant(
     rule: &'static str,

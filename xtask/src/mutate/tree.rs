@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::table::{Mutant, crate_of, path_of};
+use super::table::{self, Mutant};
 
 /// The names of tests in which threads race contain one of these. They catch a mutant only by
 /// chance, so they do not count.
@@ -100,7 +100,7 @@ impl Tree {
     }
 
     fn path(&self, mutant: &Mutant) -> PathBuf {
-        self.root.join(path_of(crate_of(mutant.file), mutant.file))
+        self.root.join(table::path(mutant.file))
     }
 
     /// Changes a file of a crate for good.
@@ -110,7 +110,12 @@ impl Tree {
         file: &str,
         change: impl FnOnce(&str) -> Result<String, String>,
     ) -> Result<(), String> {
-        let path = self.root.join(path_of(package, file));
+        let named = if file.starts_with("tickline") {
+            table::path(file)
+        } else {
+            table::path_of(package, file).into()
+        };
+        let path = self.root.join(named);
         write(&path, &change(&read(&path)?)?)
     }
 
@@ -157,6 +162,25 @@ impl Tree {
             cargo.arg("--release").arg("--target-dir").arg(workspace().join("target/loom"));
             cargo.env("RUSTFLAGS", "--cfg loom");
         })
+    }
+
+    /// Runs a test of a library under Miri with so many seeds. Whether it passes; an error if it does
+    /// not compile.
+    pub(crate) fn passes_under_miri(&self, package: &str, test: &str, seeds: u32) -> Result<bool, String> {
+        let cargo = |last: &str| {
+            Command::new("cargo")
+                .args(["+nightly", "miri", "test", "-p", package, "--lib", test, last, "--target-dir"])
+                .arg(workspace().join("target"))
+                .env("MIRIFLAGS", format!("-Zmiri-many-seeds=0..{seeds}"))
+                .current_dir(&self.root)
+                .output()
+                .map_err(|error| format!("cargo: {error}"))
+        };
+        let built = cargo("--no-run")?;
+        if !built.status.success() {
+            return Err(format!("it does not compile:\n{}", String::from_utf8_lossy(&built.stderr)));
+        }
+        Ok(cargo("--quiet")?.status.success())
     }
 
     fn build_with(&self, package: &str, options: impl FnOnce(&mut Command)) -> Result<Tests, String> {

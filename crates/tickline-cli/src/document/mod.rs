@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tickline::{Clock, CpuState, CpuStatus, Environment, Reason, State, Status};
+use tickline::{Clock, CpuStatus, Environment, Reason, State, Status};
 
 use crate::diagnose::{self, Facts, Finding, Health};
 use crate::exit::Exit;
@@ -152,9 +152,9 @@ impl CpuRow {
         Self {
             cpu: status.cpu,
             state: match status.state {
-                CpuState::Calibrating => "calibrating",
-                CpuState::Fast => "fast",
-                CpuState::Fallback => "fallback",
+                State::Calibrating => "calibrating",
+                State::Fast => "fast",
+                State::Fallback(_) => "fallback",
                 _ => "other",
             },
             frequency_hz: status.frequency_hz,

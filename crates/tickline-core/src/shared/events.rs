@@ -5,9 +5,9 @@ use crate::primitive::{AtomicU64, Ordering};
 /// Something that happened to a clock, counted since it was made.
 ///
 /// ```
-/// use tickline_core::shared::{Event, Latch, Shared};
+/// use tickline_core::shared::{Event, LineCell, Shared};
 ///
-/// let clock = Shared::new(Latch::new());
+/// let clock = Shared::new(LineCell::new());
 /// for event in Event::ALL.iter().copied() {
 ///     assert_eq!(clock.events(event), 0, "{}", event.name());
 /// }

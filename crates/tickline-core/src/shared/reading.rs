@@ -161,8 +161,10 @@ impl<S: StateCell> Shared<S> {
         let taken = take(state, slot);
         let ticks = ticks()?;
         // Two-sided: a tick before the start wraps to a huge difference.
-        let is_in_window = ticks.wrapping_sub(start_ticks) < window_ticks;
-        (is_in_window && cell.is_still(state)).then_some((state, ticks, taken))
+        if ticks.wrapping_sub(start_ticks) >= window_ticks || !cell.is_still(state) {
+            return None;
+        }
+        Some((state, ticks, taken))
     }
 
     /// As [`read_bounds`](Self::read_bounds), but as long as the line is valid, for the slow

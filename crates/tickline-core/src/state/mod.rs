@@ -93,6 +93,7 @@ use portable as native;
     miri,
     not(any(loom, target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2")))
 ))]
+#[cfg_attr(test, allow(dead_code, unreachable_pub, reason = "for its own tests, beside the machine's"))]
 pub(crate) mod portable;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -130,7 +131,7 @@ const NO_UNIX: u64 = 1 << 5;
 const COUNT: u64 = 1 << 6;
 const COUNT_MASK: u64 = 7 << 6;
 
-const _: () = assert!(SLOT as usize == size_of::<u64>());
+const _: () = assert!(SLOT == 8 && size_of::<u64>() == 8);
 
 /// What a [`State`] allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,7 +292,7 @@ impl State {
     #[must_use]
     pub const fn inlined_at(self, shift: u32, ticks: u64) -> i64 {
         // BOUND: the product of two 64-bit numbers fits into 128 bits; its high half is below 2^64.
-        self.b.wrapping_add(signed(multiply_high(ticks << shift, self.m)))
+        signed(multiply_high(ticks << shift, self.m)).wrapping_add(self.b)
     }
 
     /// The same for a line in any phase, and for one that only the slow path may use.
@@ -311,7 +312,7 @@ impl State {
     /// The line's slope, its tag rounded off.
     #[must_use]
     pub const fn slope(self, shift: u32) -> Slope {
-        Slope::from_bits((self.m & !TAG_MASK) >> (64 - FRACTION_BITS - shift))
+        Slope::from_bits(self.m >> 64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift))
     }
 
     /// The least `b` with which this line is not below `ns` at `ticks`.
@@ -375,7 +376,7 @@ pub(crate) fn in_register<T>(value: &T) -> &T {
     let mut address: *const T = value;
     // SAFETY: no instruction, and the operand stays as it is.
     unsafe {
-        core::arch::asm!("/* {} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags));
+        core::arch::asm!("/* {} */", inout(reg) address, options(pure, readonly, nostack, preserves_flags));
     }
     // SAFETY: the address of `value`.
     unsafe { &*address }
@@ -387,12 +388,10 @@ pub(crate) const fn in_register<T>(value: &T) -> &T {
 }
 
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the high half of 128 bits")]
 const fn multiply_high(a: u64, b: u64) -> u64 {
     ((a as u128).wrapping_mul(b as u128) >> 64) as u64
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the high half of 128 bits")]
 const fn high(product: u128) -> u64 {
     (product >> 64) as u64
 }

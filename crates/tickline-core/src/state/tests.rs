@@ -6,11 +6,11 @@ use crate::line::Line;
 const SHIFT: u32 = 7;
 
 fn slope_of(hz: u64) -> Slope {
-    Slope::from_hz(hz).unwrap()
+    Slope::from_hz(hz).expect("a frequency")
 }
 
 fn line(slope: Slope) -> State {
-    State::default().next_line(slope, SHIFT, Serves::Both).unwrap()
+    State::default().next_line(slope, SHIFT, Serves::Both).expect("a slope that fits")
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! x86_64: one `movdqa` loads a state, `lock cmpxchg16b` swaps it.
 
-use core::arch::x86_64::{
-    __cpuid, __m128i, _mm_cmpeq_epi32, _mm_cvtsi128_si64, _mm_movemask_epi8, _mm_set_epi64x,
-    _mm_unpackhi_epi64,
-};
+use core::arch::x86_64::{__cpuid, __m128i, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_unpackhi_epi64};
 use core::cell::UnsafeCell;
 use core::fmt;
 
@@ -107,20 +104,27 @@ impl AtomicState {
     #[inline(always)]
     #[must_use]
     pub fn is_still(&self, state: State) -> bool {
-        // ORDERING: loads are not reordered with earlier loads (Intel SDM vol. 3A 10.2.2), nor by
-        // the compiler, to which the block is a barrier. Pairs with the Release stores of a slot.
-        let value = self.load_value();
-        #[allow(unused_unsafe, reason = "these are unsafe on the oldest supported compiler only")]
+        #[allow(unused_unsafe, reason = "unsafe on the oldest supported compiler only")]
         // SAFETY: SSE2 is a feature of this target. The compiler finds that the parts of `state`
         // were one register, and makes nothing of this.
         let seen = unsafe { _mm_set_epi64x(state.b, signed(state.m)) };
-        #[allow(unused_unsafe, reason = "as above")]
-        // SAFETY: as above.
-        let equal = unsafe { _mm_cmpeq_epi32(value, seen) };
-        #[allow(unused_unsafe, reason = "as above")]
-        // SAFETY: as above.
-        let mask = unsafe { _mm_movemask_epi8(equal) };
-        mask == 0xffff
+        let equal: u32;
+        // SAFETY: as in `load_value`; the other instructions touch registers alone.
+        // ORDERING: loads are not reordered with earlier loads (Intel SDM vol. 3A 10.2.2), nor by
+        // the compiler, to which the block is a barrier. Pairs with the Release stores of a slot.
+        unsafe {
+            core::arch::asm!(
+                "movdqa {value}, xmmword ptr [{state}]",
+                "pcmpeqd {value}, {seen}",
+                "movmskps {equal:e}, {value}",
+                value = out(xmm_reg) _,
+                state = in(reg) self.0.get(),
+                seen = in(xmm_reg) seen,
+                equal = lateout(reg) equal,
+                options(nostack, preserves_flags),
+            );
+        }
+        equal == 0b1111
     }
 
     /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, and

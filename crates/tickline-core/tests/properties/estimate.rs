@@ -6,7 +6,7 @@ use tickline_core::sample::{Bracket, Resolutions, Sample};
 use tickline_core::unstable::estimate::{Fit, History};
 use tickline_core::unstable::line::Slope;
 
-use super::wide::{UNITS_PER_NS, bits, carried, clamped_i64, exact_at, floor_ns, signed_ticks, wide};
+use super::wide::{UNITS_PER_NS, bits, carried, clamped_i64, exact_at, floor_ns, signed_ticks, units, wide};
 
 /// A reference and the counter it is sampled with.
 #[derive(Debug, Clone, Copy)]
@@ -198,12 +198,13 @@ fn check_target(history: &History, fit: &Fit, now: &Now, slope: Slope, horizon_t
     assert_eq!(target.ticks, now.ticks, "the newest sample's");
     for ahead_ticks in [0, horizon_ticks] {
         let ticks = now.ticks.wrapping_add(ahead_ticks);
-        let lowest: BigInt = history.lower_bound(ticks, fit.slope_min).map(wide).expect("there is a sample");
-        let highest: BigInt = history.upper_bound(ticks, fit.slope_max).map(wide).expect("there is a sample");
+        let lowest: BigInt = history.lower_bound(ticks, fit.slope_min).map(units).expect("there is a sample");
+        let highest: BigInt =
+            history.upper_bound(ticks, fit.slope_max).map(units).expect("there is a sample");
         let true_now = &now.fixed + bits(slope) * ahead_ticks;
         assert!(lowest <= true_now && true_now <= highest, "{history:?} {fit:?} {ahead_ticks}");
         // The middle, up to what rounding the slope down costs.
-        let twice_off: BigInt = wide(target.at(ticks)) * 2 - lowest - highest;
+        let twice_off: BigInt = units(target.at(ticks)) * 2 - lowest - highest;
         assert!(twice_off <= wide(0) && -twice_off <= wide(ahead_ticks) * 2 + 1, "{target:?} {ahead_ticks}");
     }
 }

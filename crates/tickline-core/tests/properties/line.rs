@@ -1,15 +1,11 @@
 //! What holds for `Line`, `Slope` and the units.
 
-use num_bigint::BigInt;
 use tickline_core::unstable::line::{Line, MAX_DELTA_TICKS, Slope};
-use tickline_core::unstable::units::{
-    FixedNs, NS_PER_S, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor, fixed_to_ns_round,
-    ns_of_counts_floor,
-};
+use tickline_core::unstable::units::{FixedNs, NS_PER_S, ns_of_counts_floor};
 
 use super::wide::{
     UNITS_PER_NS, bits, ceil_div, ceil_ns, clamped_fixed, clamped_i64, clamped_u64, exact_at, floor_div,
-    floor_ns, signed_ticks, wide,
+    floor_ns, units, wide,
 };
 
 /// Ticks to nanoseconds: rounded down and exact, or saturating; by the fast path, wrapping.
@@ -21,27 +17,6 @@ pub(crate) fn check_conversion(line: &Line, ticks: u64) {
         let around = wide(1_u128 << 64);
         let difference = floor_ns(&exact) - wide(line.at(ticks));
         assert_eq!(difference % around, wide(0), "{line:?} at {ticks}");
-    }
-}
-
-/// Nanoseconds to ticks: the first tick at which the line is not below `ns`, at most 2^63 from
-/// the start.
-pub(crate) fn check_inverse(line: &Line, ns: i64) {
-    let ticks = line.ticks_at(ns);
-    if line.slope == Slope::default() {
-        assert_eq!(ticks, line.start_ticks, "{line:?} reaches {ns}");
-        return;
-    }
-    let first = ceil_div(&((wide(ns) - wide(line.base_ns)) * UNITS_PER_NS), &bits(line.slope));
-    assert_eq!(
-        signed_ticks(line.start_ticks, ticks),
-        wide(clamped_i64(first.clone())),
-        "{line:?} reaches {ns}"
-    );
-    // The same as its users see it, where the tick before is no further than 2^63 away.
-    if wide(i64::MIN) < first && first <= wide(i64::MAX) {
-        assert!(line.at_any(ticks) >= ns, "{line:?} reaches {ns}");
-        assert!(ns == i64::MIN || line.at_any(ticks.wrapping_sub(1)) < ns, "{line:?} reaches {ns}");
     }
 }
 
@@ -80,13 +55,22 @@ pub(crate) fn check_ppb(slope: Slope, other: Slope, ppb: i64, raw: i128) {
     assert_eq!(Slope::saturating_from(raw).to_bits(), clamped_u64(wide(raw)), "{raw}");
 }
 
-/// Whole nanoseconds of a fixed-point value, in the three directions; and back.
-pub(crate) fn check_rounding(fixed: FixedNs, ns: i64) {
-    let half: BigInt = wide(UNITS_PER_NS / 2);
-    assert_eq!(fixed_to_ns_floor(fixed), clamped_i64(floor_ns(&wide(fixed))), "{fixed}");
-    assert_eq!(fixed_to_ns_ceil(fixed), clamped_i64(ceil_ns(&wide(fixed))), "{fixed}");
-    assert_eq!(fixed_to_ns_round(fixed), clamped_i64(floor_ns(&(wide(fixed) + half))), "{fixed}");
-    assert_eq!(wide(fixed_from_ns(ns)), wide(ns) * UNITS_PER_NS);
+/// Fixed-point values: whole nanoseconds in the three directions, and sums; saturating.
+pub(crate) fn check_fixed(fixed: FixedNs, other: FixedNs, ns: i64) {
+    let (exact, other_exact) = (units(fixed), units(other));
+    let (floor, half) = (floor_ns(&exact), wide(UNITS_PER_NS / 2));
+    assert_eq!(fixed.floor_ns(), clamped_i64(floor.clone()), "{fixed:?}");
+    assert_eq!(fixed.ceil_ns(), clamped_i64(ceil_ns(&exact)), "{fixed:?}");
+    assert_eq!(fixed.round_ns(), clamped_i64(floor_ns(&(&exact + half))), "{fixed:?}");
+    assert_eq!(units(FixedNs::from_ns(ns)), wide(ns) * UNITS_PER_NS);
+    let (whole_ns, fraction) = fixed.parts();
+    assert_eq!((whole_ns, wide(fraction)), (fixed.floor_ns(), &exact - &floor * UNITS_PER_NS), "{fixed:?}");
+    assert_eq!(units(FixedNs::from_parts(ns, fraction)), wide(ns) * UNITS_PER_NS + fraction);
+    let sum_difference = [&exact + &other_exact, &exact - &other_exact].map(clamped_fixed);
+    assert_eq!([fixed.plus(other), fixed.minus(other)], sum_difference, "{fixed:?}, {other:?}");
+    assert_eq!(fixed.times(ns), clamped_fixed(&exact * ns), "{fixed:?} times {ns}");
+    assert_eq!(fixed.abs(), clamped_fixed(exact.clone().max(-&exact)), "{fixed:?}");
+    assert_eq!(units(fixed.half()), floor_div(&exact, &wide(2)), "{fixed:?}");
 }
 
 /// Counts of a clock in nanoseconds: rounded down and exact, or saturating.

@@ -5,5 +5,5 @@
 pub(crate) mod discipline;
 pub(crate) mod estimate;
 pub(crate) mod line;
+pub(crate) mod state;
 pub(crate) mod wide;
-pub(crate) mod word;

@@ -3,13 +3,18 @@
 
 use num_bigint::BigInt;
 use tickline_core::unstable::line::{Line, Slope};
-use tickline_core::unstable::units::FixedNs;
+use tickline_core::unstable::units::{FixedNs, signed};
 
 /// Parts of a nanosecond in one unit of a slope: 2^48.
 pub(crate) const UNITS_PER_NS: u64 = 1 << 48;
 
 pub(crate) fn wide(value: impl Into<BigInt>) -> BigInt {
     value.into()
+}
+
+/// In units of 2^-48 ns.
+pub(crate) fn units(fixed: FixedNs) -> BigInt {
+    wide(fixed.to_bits())
 }
 
 pub(crate) fn floor_div(numerator: &BigInt, denominator: &BigInt) -> BigInt {
@@ -36,7 +41,12 @@ pub(crate) fn clamped_u64(value: BigInt) -> u64 {
 }
 
 pub(crate) fn clamped_fixed(value: BigInt) -> FixedNs {
-    clamped(value, FixedNs::MIN, FixedNs::MAX)
+    FixedNs::from_bits(clamped(value, i128::MIN, i128::MAX))
+}
+
+/// `value` in 64 bits, wrapped.
+pub(crate) fn wrapped_i64(value: &BigInt) -> i64 {
+    signed(clamped_u64(value - (value >> 64_u32 << 64_u32)))
 }
 
 /// Whether `value` leaves room in fixed-point nanoseconds for a few more like it.

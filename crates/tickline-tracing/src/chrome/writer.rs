@@ -1,6 +1,6 @@
 //! The thread that takes records out of the rings, and writes them as text.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -19,32 +19,48 @@ use crate::trace::ring::{Record, Records};
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// Counts requests to write all that was recorded before.
+    /// Counts requests to write all that was recorded before; with [`FINISH`] once the writer is to
+    /// end.
     asked: AtomicU64,
-    /// The last request that was carried out.
+    /// The last request that was carried out; [`ENDED`] once the writer has ended, by itself or
+    /// because of an error.
     done: AtomicU64,
-    finish: AtomicBool,
-    /// The writer has ended, by itself or because of an error.
-    has_ended: AtomicBool,
 }
+
+const FINISH: u64 = 1 << 63;
+
+const ENDED: u64 = u64::MAX;
 
 impl Requests {
     /// Asks to write what was recorded before. Returns the request's number.
     pub(super) fn ask(&self) -> u64 {
-        // ORDERING: AcqRel, pairs with the Acquire load in `Writer::run`: the writer sees what the
-        // asking thread has recorded.
-        self.asked.fetch_add(1, Ordering::AcqRel) + 1
+        // ORDERING: Release, pairs with the Acquire load in `asked`: the writer sees what the asking
+        // thread has recorded.
+        (self.asked.fetch_add(1, Ordering::Release) & !FINISH) + 1
     }
 
     pub(super) fn is_done(&self, number: u64) -> bool {
-        // ORDERING: Acquire, pairs with the Release stores in `Writer::run`: the records are
-        // written.
-        self.done.load(Ordering::Acquire) >= number || self.has_ended.load(Ordering::Acquire)
+        // ORDERING: Acquire, pairs with the Release store in `set_done`: the records are written.
+        self.done.load(Ordering::Acquire) >= number
     }
 
     pub(super) fn ask_to_finish(&self) {
-        // ORDERING: Release, pairs with the Acquire load in `Writer::run`.
-        self.finish.store(true, Ordering::Release);
+        // ORDERING: Release, as in `ask`.
+        self.asked.fetch_or(FINISH, Ordering::Release);
+    }
+
+    /// For the writer: the number of the last request, and whether to finish.
+    fn asked(&self) -> (u64, bool) {
+        // ORDERING: Acquire, pairs with the Release changes in `ask` and `ask_to_finish`: what was
+        // recorded before them is taken next.
+        let asked = self.asked.load(Ordering::Acquire);
+        (asked & !FINISH, asked & FINISH != 0)
+    }
+
+    /// For the writer: requests up to this number are carried out.
+    fn set_done(&self, number: u64) {
+        // ORDERING: Release, pairs with the Acquire load in `is_done`.
+        self.done.store(number, Ordering::Release);
     }
 }
 
@@ -100,8 +116,7 @@ impl<W: Write> Writer<W> {
         local::this_thread_reads();
         let result = self.write_all();
         self.recorder.end();
-        // ORDERING: Release, pairs with the Acquire load in `Requests::is_done`.
-        self.requests.has_ended.store(true, Ordering::Release);
+        self.requests.set_done(ENDED);
         let Self { written, dropped, .. } = self;
         result.map(|()| Summary {
             written: written.begun,
@@ -114,27 +129,21 @@ impl<W: Write> Writer<W> {
     fn write_all(&mut self) -> io::Result<()> {
         self.pages.push(&json::head(self.process))?;
         self.pages.flush()?;
-        let mut flushed = Instant::now();
+        let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
-            // ORDERING: Acquire for both, pairs with the Release stores in `ask_to_finish` and
-            // `ask`: what was recorded before is taken below.
-            let finish = self.requests.finish.load(Ordering::Acquire);
-            // ORDERING: as above.
-            let asked = self.requests.asked.load(Ordering::Acquire);
+            let (asked, finish) = self.requests.asked();
             if finish {
                 // The writer does not wait for what other threads record from now on, because they
                 // may never stop.
                 self.recorder.end();
             }
             let took = self.take()?;
-            // ORDERING: Relaxed, this thread's own store.
-            let is_asked = asked != self.requests.done.load(Ordering::Relaxed);
-            if finish || is_asked || flushed.elapsed() >= self.flush_every {
+            if finish || asked != done || flushed.elapsed() >= self.flush_every {
                 self.write_missing()?;
                 self.pages.flush()?;
                 flushed = Instant::now();
-                // ORDERING: Release, pairs with the Acquire load in `Requests::is_done`.
-                self.requests.done.store(asked, Ordering::Release);
+                self.requests.set_done(asked);
+                done = asked;
             }
             if finish {
                 return self.pages.end();
@@ -212,5 +221,38 @@ impl<W: Write> Writer<W> {
         self.text.clear();
         json::push_missing(&mut self.text, self.process, self.last_ns, missing);
         self.pages.push(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The writer finds what was recorded before a request, and who asked finds it written.
+    #[test]
+    fn ordering_a_request_comes_with_what_was_recorded() {
+        for finish in [false, true].repeat(8) {
+            let (requests, recorded, written) = (Requests::default(), AtomicU64::new(0), AtomicU64::new(0));
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while requests.asked() == (0, false) {
+                        thread::yield_now();
+                    }
+                    // ORDERING: Relaxed for all: the requests order them.
+                    written.store(recorded.load(Ordering::Relaxed), Ordering::Relaxed);
+                    requests.set_done(ENDED);
+                });
+                recorded.store(7, Ordering::Relaxed);
+                if finish {
+                    requests.ask_to_finish();
+                } else {
+                    assert_eq!(requests.ask(), 1);
+                }
+                while !requests.is_done(1) {
+                    thread::yield_now();
+                }
+                assert_eq!(written.load(Ordering::Relaxed), 7);
+            });
+        }
     }
 }

@@ -123,7 +123,7 @@ impl Counts {
 #[inline]
 fn increase(number: &AtomicU64, by: u64) {
     // ORDERING: Relaxed, the thread's own last store, or that of the thread before, which happens
-    // before this (`Shard::is_taken`).
+    // before this (`Shard::owner`).
     let sum = number.load(Ordering::Relaxed).saturating_add(by);
     // ORDERING: Relaxed, see `all`: each number is read for itself.
     number.store(sum, Ordering::Relaxed);

@@ -14,7 +14,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::mem::ManuallyDrop;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::counts::Counts;
@@ -29,17 +29,18 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 pub(super) struct Shards {
     number: u64,
     /// Those of threads that have ended included.
-    all: Mutex<Vec<Arc<Shard>>>,
+    all: Mutex<Vec<Shard>>,
     /// For threads that have lost their thread-local memory, because they are ending. It is written
     /// under its lock.
-    late: Arc<Shard>,
+    late: Shard,
 }
 
 /// The counts of one thread. When that has ended, another thread may take them over.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default)]
 struct Shard {
-    is_taken: AtomicBool,
-    shared: Mutex<ForReaders>,
+    /// The thread has another clone until it ends.
+    owner: Arc<()>,
+    shared: Arc<Mutex<ForReaders>>,
 }
 
 #[derive(Debug, Default)]
@@ -54,22 +55,10 @@ struct ForReaders {
 struct Local {
     shards: Weak<Shards>,
     number: u64,
-    shard: Arc<Shard>,
+    shard: Shard,
     known: Known,
     /// The number of resets when `known` was last empty.
     resets: u64,
-}
-
-struct Locals(Vec<Local>);
-
-impl Drop for Locals {
-    fn drop(&mut self) {
-        for local in &self.0 {
-            // ORDERING: Release, pairs with the Acquire load in `Shards::take`: the next thread
-            // goes on from this one's last counts. Weaker, it could add to older ones.
-            local.shard.is_taken.store(false, Ordering::Release);
-        }
-    }
 }
 
 /// A span that could not be counted yet.
@@ -80,7 +69,7 @@ struct Pending {
 }
 
 thread_local! {
-    static LOCALS: RefCell<Locals> = const { RefCell::new(Locals(Vec::new())) };
+    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
     /// Whether the thread may hold one of this module's locks.
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
     /// Spans that were closed while the thread was inside. It is empty while it is not. Without a
@@ -133,11 +122,11 @@ fn defer(pending: Pending) {
 
 impl Shards {
     pub(super) fn new() -> Arc<Self> {
-        let late = Arc::new(Shard::taken());
+        let late = Shard::default();
         Arc::new(Self {
             // ORDERING: Relaxed, the number alone counts.
             number: NEXT.fetch_add(1, Ordering::Relaxed),
-            all: Mutex::new(vec![Arc::clone(&late)]),
+            all: Mutex::new(vec![late.clone()]),
             late,
         })
     }
@@ -148,7 +137,7 @@ impl Shards {
         let is_counted = LOCALS.try_with(|locals| {
             // Nothing is allocated while this is borrowed: an allocator may close a span of its own.
             let Ok(locals) = locals.try_borrow() else { return false };
-            let local = locals.0.iter().find(|local| local.number == self.number);
+            let local = locals.iter().find(|local| local.number == self.number);
             match local.and_then(|local| local.known.get(subject)) {
                 Some(counts) if !counts.is_retired() => counts.try_record(ns),
                 _ => false,
@@ -171,7 +160,7 @@ impl Shards {
         }
         let _inside = Inside::enter();
         let counts = LOCALS.try_with(|locals| {
-            let locals = &mut locals.try_borrow_mut().ok()?.0;
+            let locals = &mut *locals.try_borrow_mut().ok()?;
             if !locals.iter().any(|local| local.number == self.number) {
                 locals.retain(|local| local.shards.strong_count() > 0);
                 locals.push(Local::new(self));
@@ -187,47 +176,41 @@ impl Shards {
     }
 
     /// A shard for this thread.
-    fn take(&self) -> Arc<Shard> {
+    fn take(&self) -> Shard {
         let mut all = lock(&self.all);
-        // ORDERING: Acquire, pairs with the Release store at a thread's end.
-        if let Some(shard) = all.iter().find(|shard| !shard.is_taken.load(Ordering::Acquire)) {
-            // ORDERING: Relaxed. Shards are taken only under the lock on `all`.
-            shard.is_taken.store(true, Ordering::Relaxed);
-            return Arc::clone(shard);
+        // Where the last owner's clone is gone, all that it did has happened before: `Arc` promises so
+        // to whom it gives `&mut`. This thread goes on from its last counts.
+        let free = all.iter_mut().position(|shard| Arc::get_mut(&mut shard.owner).is_some());
+        if let Some(shard) = free.and_then(|place| all.get(place)) {
+            return shard.clone();
         }
-        let shard = Arc::new(Shard::taken());
-        all.push(Arc::clone(&shard));
+        let shard = Shard::default();
+        all.push(shard.clone());
         shard
     }
 
     /// All shards. Threads that begin do not wait while a caller works on them.
-    fn all(&self) -> Vec<Arc<Shard>> {
-        lock(&self.all).clone()
+    fn all(&self) -> Vec<Arc<Mutex<ForReaders>>> {
+        lock(&self.all).iter().map(|shard| Arc::clone(&shard.shared)).collect()
     }
 
     /// Calls `call` for all counts. Threads that record do not wait for it.
     pub(super) fn for_each(&self, mut call: impl FnMut(Subject<'_>, &Counts)) {
         let _inside = Inside::enter();
-        for shard in self.all() {
-            let known: Vec<_> = lock(&shard.shared).known.all().collect();
+        for shared in self.all() {
+            let known: Vec<_> = lock(&shared).known.all().collect();
             known.iter().for_each(|(subject, counts)| call(subject.subject(), counts));
         }
     }
 
     pub(super) fn reset(&self) {
         let _inside = Inside::enter();
-        for shard in self.all() {
-            let mut shared = lock(&shard.shared);
+        for shared in self.all() {
+            let mut shared = lock(&shared);
             shared.known.all().for_each(|(_, counts)| counts.retire());
             shared.known = Known::default();
             shared.resets += 1;
         }
-    }
-}
-
-impl Shard {
-    fn taken() -> Self {
-        Self { is_taken: AtomicBool::new(true), shared: Mutex::default() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Settings for a clock.
 
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use tickline_core::control::INTERVAL_RANGE_NS;
@@ -7,13 +8,13 @@ use tickline_core::gate::Trust;
 
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
-use crate::error::Error;
-use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Policy, Priority, Probes, Schedule, Settings};
+use crate::error::{Error, Inner};
+use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Priority, Probes, Settings};
 use crate::per_cpu;
 
 /// The least and the most time between two stores of the coarse time. A sleeping thread can hardly
 /// wake more often than each 100 us.
-const RECENT_RANGE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_secs(10));
+const RECENT_RANGE: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(10);
 
 /// Named in errors: what some settings need.
 const THREAD: &str = "the thread driver";
@@ -38,12 +39,9 @@ const THREAD: &str = "the thread driver";
 #[must_use = "a builder does nothing until it is started"]
 pub struct ClockBuilder {
     driver: Driver,
+    /// Takes the place of that in the settings.
     interval: Duration,
-    recent_every: Option<Duration>,
-    priority: Priority,
-    probes: Probes,
-    policy: Policy,
-    per_cpu: PerCpu,
+    settings: Settings,
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
     page: Option<std::path::PathBuf>,
 }
@@ -53,11 +51,7 @@ impl ClockBuilder {
         Self {
             driver: Driver::Thread,
             interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
-            recent_every: None,
-            priority: Priority::Normal,
-            probes: Probes::Full,
-            policy: Policy::DEFAULT,
-            per_cpu: PerCpu::Auto,
+            settings: Settings::DEFAULT,
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
             page: None,
         }
@@ -82,7 +76,7 @@ impl ClockBuilder {
     /// How often the thread stores the coarse time for [`recent_ns`](crate::recent_ns): 100 us to
     /// 10 s, by default at each recalibration. The thread wakes up for each store.
     pub fn recent_every(mut self, period: Duration) -> Self {
-        self.recent_every = Some(period);
+        self.settings.recent_every = Some(period);
         self
     }
 
@@ -90,7 +84,7 @@ impl ClockBuilder {
     /// the coarse time punctually on a busy machine; libmtev's calibrating thread has such a
     /// priority, too. It is an error where the process may not have it.
     pub fn realtime(mut self) -> Self {
-        self.priority = Priority::Realtime;
+        self.settings.priority = Priority::Realtime;
         self
     }
 
@@ -101,7 +95,7 @@ impl ClockBuilder {
     /// the rest of the process, as a filter does, even if that call returns an error. Verdicts from
     /// before stay in force, too.
     pub fn probes(mut self, probes: Probes) -> Self {
-        self.probes = probes;
+        self.settings.probes = probes;
         self
     }
 
@@ -110,7 +104,7 @@ impl ClockBuilder {
     /// move there, which takes most of some 80 us of CPU. With a line for each CPU the order of
     /// readings is weaker: [`PerCpu`].
     pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
-        self.per_cpu = per_cpu;
+        self.settings.per_cpu = per_cpu;
         self
     }
 
@@ -118,7 +112,7 @@ impl ClockBuilder {
     /// both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of what is trusted
     /// where.
     pub fn trust(mut self, trust: Trust) -> Self {
-        self.policy.trust = trust;
+        self.settings.policy.trust = trust;
         self
     }
 
@@ -126,7 +120,7 @@ impl ClockBuilder {
     /// This is for virtual machines on a host whose counter does. QEMU hides that from its guests
     /// by default, because it would bar migration.
     pub fn assume_invariant(mut self) -> Self {
-        self.policy.assumed_invariant = true;
+        self.settings.policy.assumed_invariant = true;
         self
     }
 
@@ -181,7 +175,7 @@ impl ClockBuilder {
         let settings = self.check()?;
         #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(path) = &self.page {
-            return Clock::of_page(path, self.probes);
+            return Clock::of_page(path, settings.probes);
         }
         Clock::own(self.driver, settings)
     }
@@ -197,51 +191,54 @@ impl ClockBuilder {
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         let settings = self.check()?;
         if self.driver != Driver::Thread {
-            return Err(Error::unused("start_global", THREAD));
+            return Err(unused("start_global", THREAD));
         }
         #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if self.page.is_some() {
-            return Err(Error::unused("page", "a clock of its own"));
+            return Err(unused("page", "a clock of its own"));
         }
         ClockGuard::start(settings)
     }
 
     fn check(&self) -> Result<Settings, Error> {
         let (least, most) = (INTERVAL_RANGE_NS.start(), INTERVAL_RANGE_NS.end());
-        let (least, most) = (Duration::from_nanos(*least), Duration::from_nanos(*most));
-        let interval_ns = u64::try_from(self.interval.as_nanos())
-            .ok()
-            .filter(|ns| INTERVAL_RANGE_NS.contains(ns))
-            .ok_or_else(|| Error::out_of_range("interval", self.interval, least, most))?;
-        if let Some(period) = self.recent_every {
-            let (least, most) = RECENT_RANGE;
-            if !(least..=most).contains(&period) {
-                return Err(Error::out_of_range("recent_every", period, least, most));
-            }
+        within("interval", self.interval, Duration::from_nanos(*least)..=Duration::from_nanos(*most))?;
+        let Settings { recent_every, priority, per_cpu, .. } = self.settings;
+        if let Some(period) = recent_every {
+            within("recent_every", period, RECENT_RANGE)?;
         }
-        let (has_thread, is_full) = (self.driver == Driver::Thread, self.probes == Probes::Full);
+        let (has_thread, is_full) = (self.driver == Driver::Thread, self.settings.probes == Probes::Full);
         #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         let has_thread = has_thread && self.page.is_none();
         let settings = [
-            ("recent_every", self.recent_every.is_some(), true),
-            ("realtime", self.priority == Priority::Realtime, is_full),
-            ("per_cpu", self.per_cpu == PerCpu::On, is_full),
+            ("recent_every", recent_every.is_some(), true),
+            ("realtime", priority == Priority::Realtime, is_full),
+            ("per_cpu", per_cpu == PerCpu::On, is_full),
         ];
         for (setting, _, is_allowed) in settings.into_iter().filter(|(_, is_chosen, _)| *is_chosen) {
             if !has_thread {
-                return Err(Error::unused(setting, THREAD));
+                return Err(unused(setting, THREAD));
             }
             if !is_allowed {
-                return Err(Error::unused(setting, "full probes"));
+                return Err(unused(setting, "full probes"));
             }
         }
-        if self.per_cpu == PerCpu::On {
-            per_cpu::needs().map_err(Error::per_cpu)?;
+        if per_cpu == PerCpu::On {
+            per_cpu::needs().map_err(|why| Error(Inner::PerCpu(why)))?;
         }
-        let (recent_every, priority, per_cpu) = (self.recent_every, self.priority, self.per_cpu);
-        let schedule = Schedule { recent_every, priority, per_cpu };
-        Ok(Settings { interval_ns, policy: self.policy, probes: self.probes, schedule })
+        let interval_ns = u64::try_from(self.interval.as_nanos()).unwrap_or(DEFAULT_INTERVAL_NS);
+        Ok(Settings { interval_ns, ..self.settings })
     }
+}
+
+fn within(setting: &'static str, value: Duration, range: RangeInclusive<Duration>) -> Result<(), Error> {
+    let (least, most) = (*range.start(), *range.end());
+    let error = Error(Inner::OutOfRange { setting, value, least, most });
+    if range.contains(&value) { Ok(()) } else { Err(error) }
+}
+
+fn unused(setting: &'static str, needs: &'static str) -> Error {
+    Error(Inner::Unused { setting, needs })
 }
 
 impl Clock {

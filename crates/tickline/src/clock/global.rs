@@ -1,7 +1,7 @@
 //! The global clock's thread, and the guards that keep it running.
 
 use crate::engine::{Engine, GLOBAL};
-use crate::error::Error;
+use crate::error::{Error, Inner};
 use crate::options::{Driver, Probes, Settings};
 use crate::process_lock::{ProcessLock, ProcessLockGuard};
 use crate::sys;
@@ -92,7 +92,7 @@ impl ClockGuard {
         let mut slot = global_thread();
         match slot.as_mut() {
             Some(running) if running.settings == settings => Ok(Self::share(running)),
-            Some(_) => Err(Error::running()),
+            Some(_) => Err(Error(Inner::Running)),
             None => Self::launch(&mut slot, settings),
         }
     }
@@ -113,8 +113,8 @@ impl ClockGuard {
 
     fn launch(slot: &mut Option<GlobalThread>, settings: Settings) -> Result<Self, Error> {
         Self::apply(settings);
-        let thread = Recalibrator::start(&GLOBAL, settings.schedule)
-            .inspect_err(|_| Self::apply(Settings::DEFAULT))?;
+        let thread =
+            Recalibrator::start(&GLOBAL, settings).inspect_err(|_| Self::apply(Settings::DEFAULT))?;
         *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
         Ok(Self { token: sys::token() })
     }

@@ -3,7 +3,7 @@
 use ::chrono::{DateTime, TimeZone, Utc};
 use tickline_core::unstable::units::NS_PER_S;
 
-use crate::unix_time::{UnixTime, UnixTimeRangeError};
+use crate::unix_time::{UnixTime, UnixTimeError};
 
 /// Exact: every Unix time is a date of chrono.
 impl From<UnixTime> for DateTime<Utc> {
@@ -17,7 +17,7 @@ impl From<UnixTime> for DateTime<Utc> {
 /// Exact. chrono counts the ns of a leap second on from the second before it, 23:59:59. It is the
 /// second after it here, as in POSIX.
 impl<Z: TimeZone> TryFrom<DateTime<Z>> for UnixTime {
-    type Error = UnixTimeRangeError;
+    type Error = UnixTimeError;
 
     fn try_from(time: DateTime<Z>) -> Result<Self, Self::Error> {
         let seconds_ns = i128::from(time.timestamp()) * i128::from(NS_PER_S);

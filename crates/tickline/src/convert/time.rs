@@ -1,38 +1,23 @@
-//! Unix time as `time::OffsetDateTime` and `time::UtcDateTime`, and back.
+//! Unix time as `time::OffsetDateTime`, and back.
 
-use ::time::{OffsetDateTime, UtcDateTime};
+use ::time::{OffsetDateTime, PrimitiveDateTime};
 
-use crate::unix_time::{UnixTime, UnixTimeRangeError};
+use crate::unix_time::{UnixTime, UnixTimeError};
 
 /// Exact: every Unix time is a date of this type. The offset is that of UTC.
 impl From<UnixTime> for OffsetDateTime {
     fn from(time: UnixTime) -> Self {
-        Self::from(UtcDateTime::from(time))
+        // BOUND: the year 2554 is before the last of `time`, 9999.
+        Self::from_unix_timestamp_nanos(i128::from(time.as_nanos()))
+            .unwrap_or(PrimitiveDateTime::MAX.assume_utc())
     }
 }
 
 /// Exact, from any offset.
 impl TryFrom<OffsetDateTime> for UnixTime {
-    type Error = UnixTimeRangeError;
+    type Error = UnixTimeError;
 
     fn try_from(time: OffsetDateTime) -> Result<Self, Self::Error> {
-        Self::from_signed_nanos(time.unix_timestamp_nanos())
-    }
-}
-
-/// Exact: every Unix time is a date of this type.
-impl From<UnixTime> for UtcDateTime {
-    fn from(time: UnixTime) -> Self {
-        // BOUND: the year 2554 is before the last of `time`, 9999.
-        Self::from_unix_timestamp_nanos(i128::from(time.as_nanos())).unwrap_or(Self::MAX)
-    }
-}
-
-/// Exact.
-impl TryFrom<UtcDateTime> for UnixTime {
-    type Error = UnixTimeRangeError;
-
-    fn try_from(time: UtcDateTime) -> Result<Self, Self::Error> {
         Self::from_signed_nanos(time.unix_timestamp_nanos())
     }
 }

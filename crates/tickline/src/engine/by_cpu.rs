@@ -18,19 +18,19 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn now_by_cpu(&self) -> u64 {
+    pub(super) extern "C" fn now_by_cpu(&self) -> u64 {
         self.read_by_cpu(Table::read)
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn now_ordered_by_cpu(&self) -> u64 {
+    pub(super) extern "C" fn now_ordered_by_cpu(&self) -> u64 {
         self.read_by_cpu(Table::read_ordered)
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn unix_by_cpu(&self) -> u64 {
+    pub(super) extern "C" fn unix_by_cpu(&self) -> u64 {
         #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.page {
             return saturating_unsigned(page.unix_ns());

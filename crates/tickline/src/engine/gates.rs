@@ -18,7 +18,7 @@ use tickline_core::control::Config;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Comparison;
 use tickline_core::gate::{
-    Calibration, Facts, Gate, Reason, Verdict, Verdicts, first_closed, judge_all, judge_calibration,
+    Calibration, Facts, Gate, Reason, Switch, Verdict, Verdicts, first_closed, judge_all, judge_calibration,
     judge_plausible, unix_by_os,
 };
 use tickline_core::sample::Reference;
@@ -36,6 +36,7 @@ use crate::per_cpu::{Mode, Table};
 use crate::status::State;
 use crate::sys::reference::{Followed, HAS_CLOCK, OsClock, step_ns};
 use crate::sys::{self, COUNTER};
+use crate::trust::snapshot::TrustSnapshot;
 use crate::trust::{compare, facts};
 
 /// In a recorded verdict: the reason is that of a warning.
@@ -70,31 +71,30 @@ impl Engine {
     }
 
     /// The clock's own facts, and how often the comparison in them has changed.
-    fn own(&self) -> (facts::OsClockFacts, u32) {
+    fn own(&self) -> (Facts, u32) {
         // Read before the result, so that a result that comes meanwhile is read later. So is one
         // whose lock is taken now.
         let changes = compare::changes();
         let comparison = compare::result();
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
-        let own = facts::OsClockFacts {
-            disabled: self.is_disabled(),
-            probes: self.probes(),
-            // ORDERING: Relaxed, a setting.
-            policy: Policy::from_bits(self.policy.load(Ordering::Relaxed)),
-            comparison: comparison.unwrap_or(Comparison::Pending),
-            line_per_cpu: self.per_cpu.is_in_force(),
-            was_slow: self.reason_of(Gate::Cost) == Some(Reason::Slow),
-            unix_was_slow: self.reason_of(Gate::UnixCost) == Some(Reason::Slow),
-        };
-        (own, comparisons)
+        // ORDERING: Relaxed, a setting.
+        let policy = Policy::from_bits(self.policy.load(Ordering::Relaxed));
+        let mut facts = Facts::UNKNOWN;
+        facts.switch = if self.is_disabled() { Switch::Disabled } else { Switch::On };
+        (facts.trust, facts.assumed_invariant) = (policy.trust, policy.assumed_invariant);
+        facts.comparison = comparison.unwrap_or(Comparison::Pending);
+        facts.line_per_cpu = self.per_cpu.is_in_force();
+        facts.was_slow = self.reason_of(Gate::Cost) == Some(Reason::Slow);
+        facts.unix_was_slow = self.reason_of(Gate::UnixCost) == Some(Reason::Slow);
+        (facts, comparisons)
     }
 
     /// The facts; `None` while another thread collects them, whose memory this takes.
     #[inline(never)]
-    fn facts(&self) -> Option<Facts> {
-        let (own, comparisons) = self.own();
-        let facts = self.collector()?.finish(&own);
-        self.seen.note(&facts, comparisons);
+    fn facts(&self, seen: &mut TrustSnapshot) -> Option<Facts> {
+        let (mut facts, comparisons) = self.own();
+        self.collector()?.finish(self.probes(), &mut facts);
+        *seen = TrustSnapshot::of(&facts, comparisons);
         Some(facts)
     }
 
@@ -105,12 +105,12 @@ impl Engine {
             return true;
         }
         let Some(mut collector) = self.collector() else { return false };
-        collector.step(&self.own().0)
+        collector.step(self.probes(), compare::result().unwrap_or(Comparison::Pending))
     }
 
     /// Whether the clock's thread should compare the CPUs' counters.
     pub(crate) fn wants_comparison(&self) -> bool {
-        self.probes() == Probes::Full && self.seen.wants_comparison()
+        self.probes() == Probes::Full && self.lock().is_some_and(|driven| driven.seen.wants_comparison())
     }
 
     /// The clock's lock, with the gates judged and a control loop; `None` if another thread has
@@ -129,7 +129,7 @@ impl Engine {
     /// next holder of the lock judges.
     #[inline(never)]
     fn judge(&self, driven: &mut Driven, judgement: Judgement) -> bool {
-        let Some(facts) = self.facts() else { return false };
+        let Some(facts) = self.facts(&mut driven.seen) else { return false };
         let found = self.record_all(&facts);
         self.conclude(&facts, found, driven, judgement)
     }
@@ -144,15 +144,12 @@ impl Engine {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
-        if self.seen.is_current() {
-            return false;
-        }
-        let Some(mut driven) = self.lock() else { return false };
+        let Some(mut driven) = self.lock().filter(|driven| !driven.seen.is_current()) else { return false };
         let Some(judgement) = self.keeper.review() else { return false };
-        let before = (self.keeper.stage(), self.reason_of(Gate::UnixCost), self.seen.clocksource());
-        let Some(facts) = self.facts() else { return false };
+        let before = (self.keeper.stage(), self.reason_of(Gate::UnixCost), driven.seen.clocksource);
+        let Some(facts) = self.facts(&mut driven.seen) else { return false };
         let found = self.record_all(&facts);
-        if found.closed.is_none() && before == (Stage::Open, found.unix, self.seen.clocksource()) {
+        if found.closed.is_none() && before == (Stage::Open, found.unix, facts.clocksource) {
             return false;
         }
         self.conclude(&facts, found, &mut driven, judgement);

@@ -43,3 +43,18 @@ fn times_before_zero_are_zero() {
         [0, 0, 0, 1, i64::MAX.unsigned_abs()]
     );
 }
+
+#[test]
+fn ordering_a_threads_first_coarse_time_is_there_before_it() {
+    for _ in 0..8 {
+        let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+        let start_ns = engine.now_ordered_ns();
+        std::thread::scope(|scope| {
+            scope.spawn(|| engine.attach_thread());
+            while !engine.thread_is_here() {
+                std::thread::yield_now();
+            }
+            assert!(engine.recent_ns() >= start_ns);
+        });
+    }
+}

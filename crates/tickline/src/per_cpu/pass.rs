@@ -10,8 +10,7 @@ use tickline_core::shared::Shared;
 use tickline_core::unstable::cell::StateCell;
 use tickline_core::unstable::per_cpu::PinnedCounter;
 
-use super::{CALIBRATED, FALLEN_BACK, IDLE, Table, state_of};
-use crate::status::CpuState;
+use super::{CALIBRATED, FALLEN_BACK, IDLE, Table, has_fallen_back};
 use crate::sys::reference::OsClock;
 use crate::sys::{ClockSetNotifier, CpuMask, Woken};
 
@@ -141,7 +140,7 @@ impl CpuCalibration {
         self.due_ns = now_ns.saturating_add(wait_ns);
         self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
         let waited_ns = now_ns.saturating_sub(*self.waiting_since_ns.get_or_insert(now_ns));
-        let fallen_back = state_of(unit.cell.load_whole().is_published(), waited_ns) == CpuState::Fallback;
+        let fallen_back = has_fallen_back(unit.cell.load_whole().is_published(), waited_ns);
         let state = if fallen_back { FALLEN_BACK } else { CALIBRATED };
         // ORDERING: Relaxed, for display; only this thread writes it.
         if record.state.swap(state, Ordering::Relaxed) != state && fallen_back {

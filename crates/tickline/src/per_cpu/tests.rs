@@ -31,7 +31,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let skip = |why: &str| writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
     let (counter, ids) = match needs() {
         Ok(needs) => needs,
-        Err(why) => return skip(&why.to_string()),
+        Err(why) => return skip(why),
     };
     if !crate::sys::counter_readable() {
         return skip("the counter cannot be used here");
@@ -54,7 +54,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
         // Elsewhere too, if the system numbers its CPUs otherwise than the register does.
         assert!(home.contains(cpu.cpu) || cpu.cpu == absent && cpu.failures == 1, "{cpu:?}");
     }
-    assert!(status.iter().any(|cpu| cpu.cpu == absent && cpu.state == CpuState::Calibrating));
+    assert!(status.iter().any(|cpu| cpu.cpu == absent && cpu.state == State::Calibrating));
     let after = CpuMask::of_this_thread().unwrap();
     assert!((0..ids + 3).all(|cpu| home.contains(cpu) == after.contains(cpu)), "the mask was changed");
 
@@ -65,8 +65,6 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
 
 #[test]
 fn a_cpu_without_a_line_falls_back_after_15_s() {
-    assert_eq!(state_of(false, 0), CpuState::Calibrating);
-    assert_eq!(state_of(false, 14_999_999_999), CpuState::Calibrating);
-    assert_eq!(state_of(false, 15_000_000_000), CpuState::Fallback);
-    assert_eq!(state_of(true, i64::MAX), CpuState::Fast);
+    assert!(!has_fallen_back(false, 0) && !has_fallen_back(false, 14_999_999_999));
+    assert!(has_fallen_back(false, 15_000_000_000) && !has_fallen_back(true, i64::MAX));
 }

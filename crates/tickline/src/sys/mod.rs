@@ -7,40 +7,36 @@
 //!
 //! Files in this folder import each other by name. Everybody else imports from here.
 
-mod counter;
+use tickline_core::counter::HardwareCounter;
+
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) mod linux;
 #[cfg(any(not(target_os = "linux"), miri))]
 mod other;
-#[cfg(any(not(any(target_os = "linux", windows)), miri))]
-mod pin_other;
 #[cfg(all(windows, not(miri)))]
 mod pin_windows;
 pub(crate) mod reference;
 
-pub(crate) use counter::COUNTER;
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
-#[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::counter::counter_readable;
-#[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::errno::PreserveErrno;
-#[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::fork::{forgo_page, lock_token, token};
-#[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::mark::ThreadMark;
-#[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::parking::{sleep_while, wake_one};
-#[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::sleep::{ClockSetNotifier, Woken};
-#[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::thread::{SignalsBlocked, make_realtime};
+pub(crate) use linux::{
+    affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread},
+    fork::{forgo_page, lock_token, token},
+    mark::ThreadMark,
+    parking::{sleep_while, wake_one},
+    process::{PreserveErrno, counter_readable},
+    sleep::{ClockSetNotifier, Woken},
+    thread::{SignalsBlocked, make_realtime},
+};
 #[cfg(any(not(target_os = "linux"), miri))]
 pub(crate) use other::{
     ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, Woken, counter_readable, cpu_ids,
     forgo_page, lock_token, make_realtime, sleep_while, token, wake_one,
 };
 #[cfg(any(not(any(target_os = "linux", windows)), miri))]
-pub(crate) use pin_other::{comparable_cpus, pin_this_thread};
+pub(crate) use other::{comparable_cpus, pin_this_thread};
 #[cfg(all(windows, not(miri)))]
 pub(crate) use pin_windows::{comparable_cpus, pin_this_thread};
+
+/// The counter of this target. The gates find out whether the process may read it.
+pub(crate) const COUNTER: Option<HardwareCounter> =
+    if cfg!(miri) { None } else { HardwareCounter::if_present() };

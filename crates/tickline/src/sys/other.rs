@@ -162,3 +162,15 @@ pub(crate) fn cpu_ids() -> Option<usize> {
 pub(crate) fn counter_readable() -> bool {
     true
 }
+
+/// Unknown. macOS does not let a thread choose its CPU.
+#[cfg(any(not(windows), miri))]
+pub(crate) fn comparable_cpus() -> Vec<u32> {
+    Vec::new()
+}
+
+/// Not available.
+#[cfg(any(not(windows), miri))]
+pub(crate) fn pin_this_thread(_: u32) -> bool {
+    false
+}

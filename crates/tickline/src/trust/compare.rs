@@ -75,8 +75,9 @@ pub(crate) fn result() -> Option<Comparison> {
 
 /// How often the result has changed.
 pub(crate) fn changes() -> u32 {
-    // ORDERING: Acquire, pairs with the Release addition in `publish`.
-    CHANGES.load(Ordering::Acquire)
+    // ORDERING: Relaxed. Whoever sees the addition in `publish` and then gets the lock gets it after
+    // `publish`. If `publish` had got it after this, the lock would put the addition after this load.
+    CHANGES.load(Ordering::Relaxed)
 }
 
 fn publish(comparison: Comparison) {
@@ -93,8 +94,8 @@ fn publish(comparison: Comparison) {
     *known = Some(next);
     drop(known);
     if before.is_none_or(|before| before.comparison != next.comparison) {
-        // ORDERING: Release, pairs with the Acquire load in `changes`.
-        CHANGES.fetch_add(1, Ordering::Release);
+        // ORDERING: Relaxed, see `changes`.
+        CHANGES.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -139,11 +140,11 @@ impl Comparing {
             return;
         }
         let token = sys::token();
-        // ORDERING: Acquire, pairs with the Release store below. Another token is an ancestor's,
-        // whose threads are not in this process.
-        let busy = BUSY.load(Ordering::Acquire);
+        // ORDERING: Relaxed for all, the word keeps threads from comparing at once, and no more: the
+        // result has a lock. Another token is an ancestor's, whose threads are not in this process.
+        let busy = BUSY.load(Ordering::Relaxed);
         // ORDERING: as above.
-        let taken = BUSY.compare_exchange(busy, token, Ordering::Acquire, Ordering::Relaxed);
+        let taken = BUSY.compare_exchange(busy, token, Ordering::Relaxed, Ordering::Relaxed);
         if busy == token || taken.is_err() {
             return;
         }
@@ -153,8 +154,8 @@ impl Comparing {
             if let Some(comparison) = compare(&stop) {
                 publish(comparison);
             }
-            // ORDERING: Release, pairs with the Acquire load in `ensure`.
-            BUSY.store(0, Ordering::Release);
+            // ORDERING: as above.
+            BUSY.store(0, Ordering::Relaxed);
         });
         drop(blocked);
         match made {
@@ -162,7 +163,7 @@ impl Comparing {
             Err(_) => {
                 publish(Comparison::Impossible);
                 // ORDERING: as above.
-                BUSY.store(0, Ordering::Release);
+                BUSY.store(0, Ordering::Relaxed);
             }
         }
     }

@@ -79,7 +79,7 @@ impl Token {
     }
 
     /// The token of `turn`: the giver's counter then, and this thread's now, ticks.
-    fn get(&self, turn: u32, counter: HardwareCounter) -> Option<Got> {
+    fn get(&self, turn: u32, counter: &impl Counter) -> Option<Got> {
         let (mut since_ns, mut kept_since_ns) = (None, None);
         loop {
             for _ in 0..SPINS {
@@ -218,7 +218,7 @@ fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
     let (mut started_ns, mut looked_ns, mut trips) = (None, None, 0);
     for trip in 0..ROUND_TRIPS {
         token.give(2 * trip + 1, counter.now_ordered());
-        let Some(Got { given_ticks, got_ticks, soon }) = token.get(2 * trip + 2, counter) else {
+        let Some(Got { given_ticks, got_ticks, soon }) = token.get(2 * trip + 2, &counter) else {
             break;
         };
         exchanges.received(given_ticks, got_ticks);
@@ -247,7 +247,7 @@ fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
 fn answer(token: &Token, counter: HardwareCounter) -> Exchanges {
     let mut exchanges = Exchanges::NONE;
     for trip in 0..ROUND_TRIPS {
-        let Some(Got { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, counter) else { break };
+        let Some(Got { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, &counter) else { break };
         exchanges.sent(given_ticks, got_ticks);
         token.give(2 * trip + 2, counter.now_ordered());
     }
@@ -275,6 +275,29 @@ pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
 mod tests {
     use super::*;
 
+    struct StandsStill;
+
+    impl Counter for StandsStill {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn now_ordered(&self) -> u64 {
+            0
+        }
+        fn barrier(&self) {}
+    }
+
+    #[test]
+    fn ordering_a_token_comes_with_its_givers_counter() {
+        for _ in 0..8 {
+            let token = Token::default();
+            thread::scope(|scope| {
+                scope.spawn(|| token.give(1, 7));
+                assert_eq!(token.get(1, &StandsStill).map(|got| got.given_ticks), Some(7));
+            });
+        }
+    }
+
     #[test]
     fn a_wait_for_a_token_that_never_comes_ends() {
         let Some(counter) = COUNTER.filter(|_| crate::sys::counter_readable()) else {
@@ -282,8 +305,8 @@ mod tests {
             return;
         };
         let token = Token::default();
-        assert_eq!(token.get(1, counter), None);
-        assert_eq!(token.get(1, counter), None, "and stays so");
+        assert_eq!(token.get(1, &counter), None);
+        assert_eq!(token.get(1, &counter), None, "and stays so");
     }
 
     /// Two threads of one CPU never run at once, so their exchanges take milliseconds. Enough of

@@ -9,7 +9,7 @@ use core::str::FromStr;
 
 use tickline_core::unstable::units::NS_PER_S;
 
-use super::{UnixTime, UnixTimeRangeError};
+use super::{UnixTime, UnixTimeError, Why};
 
 const DAY_S: u64 = 86_400;
 const ERA_DAYS: u64 = 146_097;
@@ -70,45 +70,14 @@ impl fmt::Display for UnixTime {
     }
 }
 
-/// A text that is no [`UnixTime`].
-///
-/// ```
-/// use tickline::UnixTime;
-///
-/// let error = "yesterday".parse::<UnixTime>().unwrap_err();
-/// assert_eq!(error.to_string(), "neither an RFC 3339 time nor seconds since 1970");
-/// let error = "1969-12-31T23:59:59Z".parse::<UnixTime>().unwrap_err();
-/// assert_eq!(error.to_string(), "1 s before 1970 is below the limit of 0");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ParseUnixTimeError(Why);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    Form,
-    Range(UnixTimeRangeError),
-}
-
-impl fmt::Display for ParseUnixTimeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Why::Form => f.write_str("neither an RFC 3339 time nor seconds since 1970"),
-            Why::Range(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ParseUnixTimeError {}
-
 /// Reads an RFC 3339 time with any offset from UTC, or seconds since 1970 (`1767225600.5`). Digits
 /// after the ninth are cut off. A leap second, `:60`, is the second after it, as in POSIX.
 impl FromStr for UnixTime {
-    type Err = ParseUnixTimeError;
+    type Err = UnixTimeError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let form = ParseUnixTimeError(Why::Form);
-        let ns = Rest(text.as_bytes()).rfc_3339().or_else(|| Rest(text.as_bytes()).seconds()).ok_or(form)?;
-        Self::from_signed_nanos(ns).map_err(|error| ParseUnixTimeError(Why::Range(error)))
+        let ns = Rest(text.as_bytes()).rfc_3339().or_else(|| Rest(text.as_bytes()).seconds());
+        Self::from_signed_nanos(ns.ok_or(UnixTimeError(Why::Form))?)
     }
 }
 

@@ -8,8 +8,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "1",
         "inlined readings make no second look at the state",
         "shared/reading.rs",
-        "(is_in_window && cell.is_still(state))",
-        "is_in_window",
+        "window_ticks || !cell.is_still(state)",
+        "window_ticks",
     ),
     mutant(
         "1",

@@ -1,14 +1,14 @@
 //! The orderings of atomic accesses: each is weakened, and a model by loom must go red; or there
-//! is a reason why none can.
+//! is a reason why none can. Those outside of core: [`by_miri`](super::by_miri).
 //!
 //! Not an entry of this table: `Relaxed`, which nothing is weaker than.
 
 /// An access with a weaker ordering.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Weakening {
     /// What the mutated code does.
     pub(crate) does: &'static str,
-    /// The file, seen from its crate's `src` ([`crate_of`](super::crate_of)).
+    /// The file, as in [`path`](super::path).
     pub(crate) file: &'static str,
     /// What stands there, exactly once; has `Ordering::` and [`from`](Self::from) exactly once.
     pub(crate) text: &'static str,
@@ -16,7 +16,7 @@ pub(crate) struct Weakening {
     pub(crate) from: &'static str,
     /// The weaker one. A fence that is `Relaxed` is none.
     pub(crate) to: &'static str,
-    /// The model that must go red, in `loom_tests`.
+    /// The model that must go red, in `loom_tests`; outside of core a test under Miri.
     pub(crate) model: &'static str,
 }
 

@@ -118,7 +118,7 @@ fn values_count_for_themselves_again_after_a_reset() {
         assert_eq!((all.len(), &all[0]), (1_001, &("(other)".to_owned(), 200)));
         let known = || {
             LOCALS.with_borrow(|locals| {
-                locals.0.iter().any(|local| {
+                locals.iter().any(|local| {
                     local.number == shards.number
                         && local.known.get(Subject::Value(&format!("{round} 7"))).is_some()
                 })

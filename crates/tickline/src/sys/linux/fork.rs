@@ -72,7 +72,9 @@ fn process_id() -> u64 {
 }
 
 fn page() -> Option<&'static AtomicU64> {
-    // ORDERING: Acquire, pairs with the Release exchange in `make_page`.
+    // ORDERING: Acquire, pairs with the Release exchange in `make_page`: the page is mapped. No test
+    // sees a weaker one: the kernel has filled the page, and processors know an address before they
+    // load from it.
     let mut known = PAGE.load(Ordering::Acquire);
     if known.is_null() {
         known = make_page();
@@ -113,27 +115,27 @@ fn own_page() -> Option<*mut AtomicU64> {
 /// Makes the page, unless another thread was faster. Returns what is installed now.
 #[cold]
 fn make_page() -> *mut AtomicU64 {
-    if let Some(own) = own_page() {
-        // ORDERING: as at the exchange below.
-        let installed = PAGE.compare_exchange(ptr::null_mut(), own, Ordering::Release, Ordering::Acquire);
-        return installed.map_or_else(|theirs| theirs, |_| own);
-    }
-    // SAFETY: a new private mapping; no existing memory is touched.
-    let fresh = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            PAGE_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
+    let own = own_page();
+    let fresh = match own {
+        Some(_) => libc::MAP_FAILED,
+        // SAFETY: a new private mapping; no existing memory is touched.
+        None => unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                PAGE_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        },
     };
     let mapped = fresh != libc::MAP_FAILED;
     let wiped = mapped && wipe_on_fork(fresh);
-    let wanted = if wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
+    let instead = if wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
+    let wanted = own.unwrap_or(instead);
     // ORDERING: Release, pairs with the Acquire load in `page`; Acquire on failure for the same
-    // reason.
+    // reason. No test sees weaker ones, as there.
     let installed = PAGE.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
     if mapped && !(wiped && installed.is_ok()) {
         // SAFETY: the mapping is this function's own, and no other thread has its address.

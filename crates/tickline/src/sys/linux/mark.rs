@@ -59,8 +59,8 @@ impl ThreadMark {
     /// Whether the marked thread was killed.
     #[inline]
     pub(crate) fn thread_died(&self) -> bool {
-        // ORDERING: Acquire, pairs with the kernel's exchange after all that the thread has done.
-        self.word.load(Ordering::Acquire) & DIED != 0
+        // ORDERING: Relaxed: what the thread has left behind has orderings of its own.
+        self.word.load(Ordering::Relaxed) & DIED != 0
     }
 
     /// For a thread that is to be made.

@@ -17,8 +17,8 @@ pub(crate) struct Parking {
 
 impl Parking {
     pub(crate) fn is_stopped(&self) -> bool {
-        // ORDERING: Acquire, pairs with the Release store in `stop`.
-        self.stopped.load(Ordering::Acquire) != 0
+        // ORDERING: Relaxed, a flag on its own.
+        self.stopped.load(Ordering::Relaxed) != 0
     }
 
     /// Sleeps for `time`, or until [`stop`](Self::stop) is called. May end early.
@@ -40,8 +40,8 @@ impl Parking {
 
     /// Ends the present and every later [`wait`](Self::wait).
     pub(crate) fn stop(&self) {
-        // ORDERING: Release, pairs with the Acquire load in `is_stopped`.
-        self.stopped.store(1, Ordering::Release);
+        // ORDERING: Relaxed, as above. The kernel sees it before it looks for sleepers.
+        self.stopped.store(1, Ordering::Relaxed);
         wake_one(&self.stopped);
     }
 }

@@ -5,8 +5,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use tickline_core::sample::{Reference, SUSPENDED_ERROR_NS};
 
-use crate::sys::linux::counter::counter_readable;
-use crate::sys::linux::errno::PreserveErrno;
+use crate::sys::linux::process::{PreserveErrno, counter_readable};
 
 /// `CLOCK_MONOTONIC` and `CLOCK_REALTIME`.
 #[derive(Debug, Clone, Copy)]
@@ -25,11 +24,6 @@ const ROUTE_KERNEL: u8 = 2;
 /// Tries to read the two clocks whose difference is the time asleep. A thread that is preempted
 /// between the two tries again.
 const TRIES: u32 = 4;
-
-/// Unknown here: the gates take it from the clocksource.
-pub(crate) fn step_ns() -> i64 {
-    0
-}
 
 /// Takes libc's clock without asking whether the process may read the counter, unless the answer is
 /// known.

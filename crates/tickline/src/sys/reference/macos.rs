@@ -27,17 +27,3 @@ impl Reference for OsClock {
         i64::try_from(clock_gettime_nsec_np(libc::CLOCK_REALTIME)).unwrap_or(i64::MAX)
     }
 }
-
-/// Unknown here: at 24 MHz it is 41.7 ns, less than the gates assume where the clocksource is
-/// unknown.
-pub(crate) fn step_ns() -> i64 {
-    0
-}
-
-/// There is no other clock here.
-pub(crate) fn trust_libc() {}
-
-/// Unknown.
-pub(crate) fn utc_error_ns() -> Option<u64> {
-    None
-}

@@ -16,16 +16,3 @@ impl Reference for OsClock {
         0
     }
 }
-
-/// There is no clock.
-pub(crate) fn step_ns() -> i64 {
-    0
-}
-
-/// There is no clock.
-pub(crate) fn trust_libc() {}
-
-/// Unknown.
-pub(crate) fn utc_error_ns() -> Option<u64> {
-    None
-}

@@ -22,16 +22,3 @@ impl Reference for OsClock {
         }
     }
 }
-
-/// Unknown.
-pub(crate) fn step_ns() -> i64 {
-    0
-}
-
-/// There is no other clock here.
-pub(crate) fn trust_libc() {}
-
-/// Unknown.
-pub(crate) fn utc_error_ns() -> Option<u64> {
-    None
-}

@@ -60,11 +60,3 @@ pub(crate) fn step_ns() -> i64 {
     // The time of one count, rounded up.
     ns_of_counts_floor(1, counts_per_second()).saturating_add(1)
 }
-
-/// There is no other clock here.
-pub(crate) fn trust_libc() {}
-
-/// Unknown.
-pub(crate) fn utc_error_ns() -> Option<u64> {
-    None
-}

@@ -16,7 +16,7 @@ use super::cost::measure_cost;
 use super::cpu::{self, hypervisor};
 use super::environment::environment;
 use super::kernel::{LIST_BYTES, clocksource, find_clocksource, is_available};
-use crate::options::{Environment, Policy, Probes};
+use crate::options::{Environment, Probes};
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, counter_readable};
 
@@ -56,47 +56,20 @@ pub(crate) struct Collector {
     list: [u8; LIST_BYTES],
 }
 
-/// The clock's own facts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OsClockFacts {
-    /// Whether the program has switched the counter off.
-    pub(crate) disabled: bool,
-    pub(crate) probes: Probes,
-    pub(crate) policy: Policy,
-    pub(crate) comparison: Comparison,
-    /// Whether each CPU has a line of its own.
-    pub(crate) line_per_cpu: bool,
-    /// Whether the counter was found too slow before, for monotonic and for Unix time.
-    pub(crate) was_slow: bool,
-    pub(crate) unix_was_slow: bool,
+/// Minimal probes don't ask the system whether the process may read the counter, so they don't read
+/// it. A comparison of the CPUs' counters before has shown that it may.
+fn may_measure(probes: Probes, comparison: Comparison) -> bool {
+    probes == Probes::Full
+        || matches!(comparison, Comparison::Synchronised { .. } | Comparison::Unsynchronised(_))
 }
 
-impl OsClockFacts {
-    fn is_full(&self) -> bool {
-        self.probes == Probes::Full
-    }
-
-    /// Minimal probes don't ask the system whether the process may read the counter, so they don't
-    /// read it. A comparison of the CPUs' counters before has shown that it may.
-    fn may_measure(&self) -> bool {
-        self.is_full()
-            || matches!(self.comparison, Comparison::Synchronised { .. } | Comparison::Unsynchronised(_))
-    }
-
-    fn is_readable(&self) -> bool {
-        !self.is_full() || counter_readable()
-    }
-
-    /// The counter, if it may be read to be measured.
-    fn counter(&self) -> Option<HardwareCounter> {
-        COUNTER.filter(|_| self.may_measure() && self.is_readable())
-    }
+fn is_readable(probes: Probes) -> bool {
+    probes == Probes::Minimal || counter_readable()
 }
 
-/// Everything that the gates judge, in one go.
-#[cfg(test)]
-pub(crate) fn collect(own: &OsClockFacts) -> Facts {
-    Collector::new().finish(own)
+/// The counter, if it may be read to be measured.
+fn measurable(probes: Probes, comparison: Comparison) -> Option<HardwareCounter> {
+    COUNTER.filter(|_| may_measure(probes, comparison) && is_readable(probes))
 }
 
 impl Collector {
@@ -120,11 +93,12 @@ impl Collector {
         (self.available, self.resolution_ticks, self.cost) = (None, None, None);
     }
 
-    /// Does one stage, and returns whether there was none left to do.
-    pub(crate) fn step(&mut self, own: &OsClockFacts) -> bool {
+    /// Does one stage, and returns whether there was none left to do. `comparison`: as far as the
+    /// clock knows it.
+    pub(crate) fn step(&mut self, probes: Probes, comparison: Comparison) -> bool {
         self.forget_if_old();
         let was_done = self.next == Stage::Done;
-        self.advance(own);
+        self.advance(probes, comparison);
         was_done
     }
 
@@ -141,14 +115,14 @@ impl Collector {
         counter.map(|counter| resolution_ticks_in(&counter, &mut self.scratch))
     }
 
-    fn advance(&mut self, own: &OsClockFacts) {
+    fn advance(&mut self, probes: Probes, comparison: Comparison) {
         self.next = match self.next {
             Stage::Begin => Stage::Processor,
             Stage::Processor if !cpu::learn() => Stage::Processor,
-            Stage::Processor if own.is_full() => Stage::Environment,
+            Stage::Processor if probes == Probes::Full => Stage::Environment,
             Stage::Processor => Stage::Resolution,
             Stage::Environment => {
-                environment(own.probes); // kept
+                environment(probes); // kept
                 Stage::Path
             }
             Stage::Path => {
@@ -166,62 +140,54 @@ impl Collector {
                 Stage::Resolution
             }
             Stage::Resolution => {
-                self.resolution_ticks = self.measure_resolution(own.counter());
+                self.resolution_ticks = self.measure_resolution(measurable(probes, comparison));
                 Stage::Cost
             }
             Stage::Cost => {
-                self.cost = own.counter().map(|counter| measure_cost(&counter));
+                self.cost = measurable(probes, comparison).map(|counter| measure_cost(&counter));
                 Stage::Done
             }
             Stage::Done => Stage::Done,
         };
     }
 
-    /// The facts. Does the stages that are left, and begins anew.
-    pub(crate) fn finish(&mut self, own: &OsClockFacts) -> Facts {
+    /// Adds to the clock's own facts those about the machine. Does the stages that are left, and
+    /// begins anew.
+    pub(crate) fn finish(&mut self, probes: Probes, facts: &mut Facts) {
         self.forget_if_old();
         while self.next != Stage::Done {
-            self.advance(own);
+            self.advance(probes, facts.comparison);
         }
-        self.take(own)
+        self.take(probes, facts);
     }
 
-    /// The facts, after all stages. Begins anew.
-    fn take(&mut self, own: &OsClockFacts) -> Facts {
+    /// After all stages. Begins anew.
+    fn take(&mut self, probes: Probes, facts: &mut Facts) {
         let (clocksource, available) = (self.clocksource, self.available);
         let (known, cost) = (self.resolution_ticks, self.cost);
         self.begin_anew();
+        if facts.switch == Switch::On && environment(probes) == Environment::Off {
+            facts.switch = Switch::SwitchedOff;
+        }
         // Asked again: since the measurement the right to read the counter may have come or gone.
-        let readable = own.is_readable();
-        let counter = COUNTER.filter(|_| readable && own.may_measure());
-        let mut facts = Facts::UNKNOWN;
-        facts.switch = match (own.disabled, environment(own.probes)) {
-            (true, _) => Switch::Disabled,
-            (false, Environment::Off) => Switch::SwitchedOff,
-            (false, _) => Switch::On,
-        };
-        facts.trust = own.policy.trust;
-        facts.assumed_invariant = own.policy.assumed_invariant;
+        facts.readable = is_readable(probes);
+        let may_measure = may_measure(probes, facts.comparison);
+        let counter = COUNTER.filter(|_| facts.readable && may_measure);
         facts.counter_present = COUNTER.is_some();
         facts.support = cpu::state_support();
-        facts.readable = readable;
         facts.invariant = cpu::invariant();
         facts.hypervisor = hypervisor();
         facts.counters_clocksource = HardwareCounter::CLOCKSOURCE;
-        if own.is_full() {
+        if probes == Probes::Full {
             facts.clocksource = clocksource;
             facts.available = available;
         }
-        if own.may_measure() {
-            facts.comparison = own.comparison;
+        if !may_measure {
+            facts.comparison = Comparison::Pending;
         }
-        facts.line_per_cpu = own.line_per_cpu;
         facts.cost = counter.map(|counter| cost.unwrap_or_else(|| measure_cost(&counter)));
-        facts.was_slow = own.was_slow;
-        facts.unix_was_slow = own.unix_was_slow;
         facts.resolution_ticks =
             known.filter(|_| counter.is_some()).or_else(|| self.measure_resolution(counter));
-        facts
     }
 }
 

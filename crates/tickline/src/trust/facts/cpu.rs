@@ -11,18 +11,30 @@ use leaf::cpuid;
 #[cfg(target_arch = "x86_64")]
 mod leaf {
     use core::arch::x86_64::{__cpuid, CpuidResult};
-    use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use core::sync::atomic::{AtomicU64, Ordering};
 
     /// A leaf, and its registers once they are known.
     struct Leaf {
         number: u32,
-        is_known: AtomicBool,
-        /// EAX, EBX, ECX, EDX.
-        registers: [AtomicU32; 4],
+        /// EAX, EBX, ECX, EDX, each with [`KNOWN`].
+        registers: [AtomicU64; 4],
     }
 
+    const KNOWN: u64 = 1 << 32;
+
     const fn unknown(number: u32) -> Leaf {
-        Leaf { number, is_known: AtomicBool::new(false), registers: [const { AtomicU32::new(0) }; 4] }
+        Leaf { number, registers: [const { AtomicU64::new(0) }; 4] }
+    }
+
+    impl Leaf {
+        fn known(&self) -> Option<CpuidResult> {
+            let [eax, ebx, ecx, edx] = self.registers.each_ref().map(|register| {
+                // ORDERING: Relaxed, each register says for itself that it is known.
+                let value = register.load(Ordering::Relaxed).checked_sub(KNOWN)?;
+                u32::try_from(value).ok()
+            });
+            Some(CpuidResult { eax: eax?, ebx: ebx?, ecx: ecx?, edx: edx? })
+        }
     }
 
     /// The leaves that this module reads.
@@ -37,8 +49,7 @@ mod leaf {
     ];
 
     pub(super) fn is_known(number: u32) -> bool {
-        // ORDERING: Relaxed, a hint.
-        LEAVES.iter().any(|leaf| leaf.number == number && leaf.is_known.load(Ordering::Relaxed))
+        LEAVES.iter().any(|leaf| leaf.number == number && leaf.known().is_some())
     }
 
     pub(super) fn cpuid(number: u32) -> CpuidResult {
@@ -50,21 +61,14 @@ mod leaf {
             }
         };
         let Some(leaf) = LEAVES.iter().find(|leaf| leaf.number == number) else { return ask() };
-        // ORDERING: Acquire, pairs with the Release store below: a thread that sees the leaf as
-        // known sees its registers.
-        if !leaf.is_known.load(Ordering::Acquire) {
+        leaf.known().unwrap_or_else(|| {
             let said = ask();
             for (register, value) in leaf.registers.iter().zip([said.eax, said.ebx, said.ecx, said.edx]) {
-                // ORDERING: Relaxed, published by the store below. All threads store the same.
-                register.store(value, Ordering::Relaxed);
+                // ORDERING: Relaxed, as in `known`. All threads store the same.
+                register.store(KNOWN | u64::from(value), Ordering::Relaxed);
             }
-            // ORDERING: Release, pairs with the Acquire load above.
-            leaf.is_known.store(true, Ordering::Release);
-        }
-        let [eax, ebx, ecx, edx] = &leaf.registers;
-        // ORDERING: Relaxed, ordered by the load above.
-        let known = |register: &AtomicU32| register.load(Ordering::Relaxed);
-        CpuidResult { eax: known(eax), ebx: known(ebx), ecx: known(ecx), edx: known(edx) }
+            said
+        })
     }
 
     #[cfg(test)]
@@ -91,10 +95,10 @@ mod leaf {
         #[test]
         fn a_leaf_is_read_once() {
             let (first, leaf) = (cpuid(0), &LEAVES[0]);
-            assert!(leaf.is_known.load(Ordering::Relaxed)); // ORDERING: Relaxed, stored by this thread, or seen by it.
+            assert!(leaf.known().is_some());
             // No other test reads this register.
             // ORDERING: Relaxed, a figure on its own.
-            leaf.registers[3].store(!first.edx, Ordering::Relaxed);
+            leaf.registers[3].store(KNOWN | u64::from(!first.edx), Ordering::Relaxed);
             assert_eq!(cpuid(0).edx, !first.edx);
         }
     }

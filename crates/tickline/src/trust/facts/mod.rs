@@ -15,14 +15,19 @@ mod kernel;
 #[cfg(any(not(target_os = "linux"), miri))]
 #[path = "other.rs"]
 mod kernel;
-mod nominal;
 
-#[cfg(test)]
-pub(crate) use collector::collect;
-pub(crate) use collector::{Collector, OsClockFacts};
+pub(crate) use collector::Collector;
 #[cfg(test)]
 pub(crate) use cost::played;
 pub(crate) use cpu::hypervisor;
 pub(crate) use environment::{environment, learn_environment};
 pub(crate) use kernel::{LIST_BYTES, clocksource, is_available};
-pub(crate) use nominal::nominal_hz;
+
+use crate::options::Probes;
+
+/// The counter's frequency as the processor, the firmware or the hypervisor names it, Hz. With
+/// minimal probes it is unknown where the process needs a right to read it.
+pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
+    let may_ask = probes == Probes::Full && crate::sys::counter_readable();
+    if cpu::NAMED_BESIDE_THE_COUNTER && !may_ask { None } else { cpu::nominal_hz() }
+}

@@ -4,18 +4,6 @@ use super::*;
 use crate::engine::Engine;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};
 
-fn own(probes: Probes) -> OsClockFacts {
-    OsClockFacts {
-        disabled: false,
-        probes,
-        policy: Policy::DEFAULT,
-        comparison: Comparison::Pending,
-        line_per_cpu: false,
-        was_slow: false,
-        unix_was_slow: false,
-    }
-}
-
 /// The facts that two collections have in common.
 fn lasting(mut facts: Facts) -> Facts {
     facts.cost = facts.cost.map(|_| Cost { counter_ps: 0, os_ps: 0, os_unix_ps: 0 });
@@ -26,25 +14,29 @@ fn lasting(mut facts: Facts) -> Facts {
 #[test]
 fn stages_collect_the_same_facts_as_one_go() {
     for probes in [Probes::Full, Probes::Minimal] {
-        let own = own(probes);
-        let at_once = collect(&own);
+        let collected = |mut collector: Collector| {
+            let mut facts = Facts::UNKNOWN;
+            collector.finish(probes, &mut facts);
+            assert_eq!(collector.next, Stage::Begin, "the next facts are new ones");
+            lasting(facts)
+        };
+        let at_once = collected(Collector::new());
         for stages in 0..20 {
             let mut collector = Collector::new();
-            let steps = (0..stages).take_while(|_| !collector.step(&own)).count();
-            assert_eq!(lasting(collector.finish(&own)), lasting(at_once), "{probes:?}, {steps} stages");
-            assert_eq!(collector.next, Stage::Begin, "the next facts are new ones");
+            let steps = (0..stages).take_while(|_| !collector.step(probes, Comparison::Pending)).count();
+            assert_eq!(collected(collector), at_once, "{probes:?}, {steps} stages");
         }
     }
 }
 
 #[test]
 fn an_old_collection_begins_anew() {
-    let own = own(Probes::Full);
+    let step = |collector: &mut Collector| collector.step(Probes::Full, Comparison::Pending);
     let mut collector = Collector::new();
-    while !collector.step(&own) {}
-    assert!(collector.step(&own), "still there");
+    while !step(&mut collector) {}
+    assert!(step(&mut collector), "still there");
     collector.begun_ns -= GOOD_FOR_NS + 1;
-    assert!(!collector.step(&own));
+    assert!(!step(&mut collector));
     assert_eq!((collector.next, collector.cost), (Stage::Processor, None));
 }
 

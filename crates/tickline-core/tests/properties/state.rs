@@ -1,0 +1,135 @@
+//! What holds for the state.
+
+use num_bigint::BigInt;
+use tickline_core::unstable::cell::Snapshot;
+use tickline_core::unstable::line::Slope;
+use tickline_core::unstable::state::{Phase, Serves, Slot, State, Support, support, turn_mask};
+use tickline_core::unstable::units::{FRACTION_BITS, FixedNs};
+
+use super::wide::{UNITS_PER_NS, floor_ns, units, wide, wrapped_i64};
+
+/// A state, and the `m` that its line has by the layout at the head of `state/mod.rs`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) line: Snapshot,
+    m: u64,
+}
+
+impl Known {
+    /// A state without a line, whose count and slot are the lower four bits of `tag`.
+    pub(crate) fn without_line(tag: u8, shift: u32) -> Self {
+        let mut state = State::default();
+        if tag & 8 != 0 {
+            state = state.next_line(Slope::from_bits(1), shift, Serves::Both).expect("fits").without_line(0);
+        }
+        for _ in 0..(tag & 7).wrapping_sub(tag >> 3) & 7 {
+            state = state.with_gate_closed().with_gate_open();
+        }
+        let line = Snapshot { state, start_ticks: 0, window_ticks: 0, shift };
+        Self { line, m: u64::from(tag & 8) | u64::from(tag & 7) << 6 }
+    }
+
+    /// The line after this state, with `b` = 0, if the counter is fast enough.
+    pub(crate) fn next(&self, slope: Slope, serves: Serves) -> Option<Self> {
+        let Snapshot { state, shift, .. } = self.line;
+        let next = state.next_line(slope, shift, serves);
+        assert_eq!(next, state.replacing().next_line(slope, shift, serves), "announced or not");
+        let bits = slope.to_bits();
+        let fits = bits != 0 && wide(bits) < wide(UNITS_PER_NS) << shift;
+        assert_eq!(next.is_some(), fits, "{slope:?} by a shift of {shift}");
+        let tag = self.m.wrapping_add(0x40) & 0x1c0 | !self.m & 8 | [3, 0x21][serves as usize];
+        let line = Snapshot { state: next?, ..self.line };
+        Some(Self { line, m: bits << (64 - FRACTION_BITS - shift) | tag })
+    }
+
+    pub(crate) fn slope(&self) -> Slope {
+        Slope::from_bits(self.m >> (64 - FRACTION_BITS - self.line.shift))
+    }
+
+    pub(crate) fn with_b(self, b: i64) -> Self {
+        Self { line: Snapshot { state: self.line.state.with_b(b), ..self.line }, ..self }
+    }
+
+    /// The line in units of 2^-64 ns, if nothing wraps.
+    pub(crate) fn exact_at(&self, ticks: u64) -> BigInt {
+        (wide(self.line.state.high_water_ns()) << 64) + wide(ticks << self.line.shift) * self.m
+    }
+
+    /// The least `b` with which this line is not below `needed` (units of 2^-64 ns) at `ticks`.
+    pub(crate) fn b_through(&self, needed: BigInt, ticks: u64) -> BigInt {
+        let spare: BigInt = (self.with_b(0).exact_at(ticks) - needed) >> 64;
+        -spare
+    }
+}
+
+/// Ticks to nanoseconds, in every phase, and back to `b` and slope.
+pub(crate) fn check_conversion(known: &Known, ticks: u64, ns: FixedNs) {
+    let Snapshot { state, shift, .. } = known.line;
+    let fixed = known.exact_at(ticks) >> 16;
+    let (at, fraction) = (wrapped_i64(&floor_ns(&fixed)), &fixed - floor_ns(&fixed) * UNITS_PER_NS);
+    for state in [state, state.replacing(), state.with_gate_closed(), state.replacing().with_gate_closed()] {
+        assert_eq!(state.at(shift, ticks), at, "{known:?} at {ticks}");
+        let found = state.fixed_at(shift, ticks).parts();
+        assert_eq!((found.0, wide(found.1)), (at, fraction.clone()), "{known:?} at {ticks}");
+        assert_eq!(state.slope(shift), known.slope(), "{known:?}");
+    }
+    assert!(!state.is_inlined() || state.inlined_at(shift, ticks) == at, "{known:?} at {ticks}");
+    if i64::try_from(floor_ns(&units(ns))).is_ok() {
+        let least = wrapped_i64(&known.b_through(units(ns) << 16, ticks));
+        assert_eq!(state.b_through(shift, ticks, ns), least, "{known:?} through {ns:?} at {ticks}");
+    }
+}
+
+/// Rule 9: the least `b` with which a line is not below another, at any tick.
+pub(crate) fn check_not_below(new: &Known, old: &Known, ticks: u64) {
+    let b = new.line.state.b_not_below(old.line.state, old.line.shift, ticks);
+    let least = wrapped_i64(&new.b_through(old.exact_at(ticks), ticks));
+    assert_eq!(b, least, "{new:?} {old:?} at {ticks}");
+}
+
+/// What may be done to a line keeps the right parts of it.
+pub(crate) fn check_life(before: &Known, line: &Known, high_water_ns: i64) {
+    let (line, unix) = (line.line.state, line.m & 2 != 0);
+    let slot = if before.line.state.slot() == Slot::A { Slot::B } else { Slot::A };
+    let inlined = support() == Support::Whole;
+    assert_eq!((line.is_inlined(), line.is_inlined_for_unix()), (inlined, inlined && unix), "{line:?}");
+    let (replacing, gated) = (line.replacing(), line.with_gate_closed());
+    assert_eq!(replacing.with_gate_closed(), gated, "whatever comes first");
+    for (state, phase) in [(line, Phase::Published), (replacing, Phase::Replacing), (gated, Phase::Replacing)]
+    {
+        let ended = state.without_line(high_water_ns);
+        let first = ended.first_publication();
+        assert_eq!(first.given_up(), ended);
+        assert_eq!(first.with_gate_closed().given_up(), ended.with_gate_closed(), "{ended:?}");
+        assert_eq!((ended.high_water_ns(), first.high_water_ns()), (high_water_ns, high_water_ns));
+        for (next, phase) in [(state, phase), (ended, Phase::NoLine), (first, Phase::FirstPublication)] {
+            let expected = (phase, slot, state == gated);
+            assert_eq!((next.phase(), next.slot(), next.is_gate_closed()), expected, "{next:?}");
+            assert_eq!(next.is_published(), next == line, "{next:?}");
+            assert!(next == line || !next.is_inlined() && !next.is_inlined_for_unix(), "{next:?}");
+        }
+    }
+}
+
+/// Rule 10: however often a gate is closed and opened, no state comes again within eight times,
+/// and the high-water mark stays.
+pub(crate) fn check_gates(without_line: State, changes: usize) {
+    let mut seen = vec![without_line];
+    let mut state = without_line;
+    let kept = (Phase::NoLine, without_line.slot(), without_line.high_water_ns());
+    for _ in 0..changes {
+        let gated = state.with_gate_closed();
+        state = gated.with_gate_open();
+        for next in [gated, state] {
+            assert_eq!((next.phase(), next.slot(), next.high_water_ns()), kept, "{next:?}");
+            assert_eq!(next.is_gate_closed(), next == gated, "{next:?}");
+            assert!(!seen.iter().rev().take(15).any(|seen| *seen == next), "{next:?} came twice");
+            seen.push(next);
+        }
+    }
+}
+
+/// Whether `ticks << shift` does not wrap between two ticks.
+pub(crate) const fn is_in_one_turn(shift: u32, from_ticks: u64, to_ticks: u64) -> bool {
+    from_ticks <= to_ticks && (from_ticks ^ to_ticks) & !turn_mask(shift) == 0
+}

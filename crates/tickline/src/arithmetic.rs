@@ -1,0 +1,100 @@
+//! What an `Instant` and a `UnixTime` have in common: a number of ns, to which durations are added
+//! as in std, and which `serde` stores as it is.
+
+/// The arithmetic of `$time`, a struct with a field `ns`; `$a_time` names it in panics.
+macro_rules! arithmetic {
+    ($time:ident, $a_time:literal) => {
+        impl $time {
+            /// This time and `duration`; `None` beyond 2^64 ns.
+            #[inline]
+            #[must_use]
+            pub fn checked_add(&self, duration: Duration) -> Option<Self> {
+                let ns = u64::try_from(duration.as_nanos()).ok()?;
+                Some(Self { ns: self.ns.checked_add(ns)? })
+            }
+
+            /// This time less `duration`; `None` before 0.
+            #[inline]
+            #[must_use]
+            pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
+                let ns = u64::try_from(duration.as_nanos()).ok()?;
+                Some(Self { ns: self.ns.checked_sub(ns)? })
+            }
+        }
+
+        /// A number of ns.
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $time {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_u64(self.ns)
+            }
+        }
+
+        /// A number of ns.
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $time {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                u64::deserialize(deserializer).map(Self::from_nanos)
+            }
+        }
+
+        impl core::ops::Add<Duration> for $time {
+            type Output = Self;
+
+            /// # Panics
+            ///
+            /// If the sum is beyond 2^64 ns (584 years), where std's goes on; use `checked_add`
+            /// otherwise.
+            #[inline]
+            fn add(self, duration: Duration) -> Self {
+                self.checked_add(duration).expect(concat!("overflow when adding a duration to ", $a_time))
+            }
+        }
+
+        impl core::ops::Sub<Duration> for $time {
+            type Output = Self;
+
+            /// # Panics
+            ///
+            /// If the difference is before 0, where std's goes on (on Linux); use `checked_sub`
+            /// otherwise.
+            #[inline]
+            fn sub(self, duration: Duration) -> Self {
+                let less = self.checked_sub(duration);
+                less.expect(concat!("overflow when subtracting a duration from ", $a_time))
+            }
+        }
+
+        impl core::ops::Sub for $time {
+            type Output = Duration;
+
+            /// Time since `earlier`; zero if that is later.
+            #[inline]
+            fn sub(self, earlier: Self) -> Duration {
+                Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
+            }
+        }
+
+        impl core::ops::AddAssign<Duration> for $time {
+            /// # Panics
+            ///
+            /// As `+`.
+            #[inline]
+            fn add_assign(&mut self, duration: Duration) {
+                *self = *self + duration;
+            }
+        }
+
+        impl core::ops::SubAssign<Duration> for $time {
+            /// # Panics
+            ///
+            /// As `-`.
+            #[inline]
+            fn sub_assign(&mut self, duration: Duration) {
+                *self = *self - duration;
+            }
+        }
+    };
+}
+
+pub(crate) use arithmetic;

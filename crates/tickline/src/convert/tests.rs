@@ -1,0 +1,81 @@
+//! Anchors of clocks with a line and without.
+
+use super::*;
+use crate::options::Driver;
+
+fn now_ordered(clock: &Clock) -> Instant {
+    Instant::from_nanos(clock.now_ordered_ns())
+}
+
+/// The clocks of these tests, with a line or without.
+fn clocks() -> [Clock; 2] {
+    let [serving, disabled] =
+        [(); 2].map(|()| Clock::builder().driver(Driver::Manual).start().expect("a clock"));
+    for _ in 0..100 {
+        serving.maintain();
+    }
+    disabled.disable();
+    [serving, disabled]
+}
+
+/// The most by which `clock` and the OS clock may differ.
+fn bound(clock: &Clock) -> Duration {
+    let reading = clock.reading();
+    reading.latest() - reading.earliest()
+}
+
+/// A reading between two of std, converted, is between those two, but for the stated errors. The
+/// widest bracket does not matter here: a preempted thread gets a wide error, which is then stated.
+#[test]
+fn a_converted_instant_is_within_its_error() {
+    for clock in clocks() {
+        for _ in 0..1_000 {
+            let anchor = Anchor::by_bracket(|| now_ordered(&clock), StdInstant::now);
+            let bound = bound(&clock);
+            let before = StdInstant::now();
+            let now = now_ordered(&clock);
+            let after = StdInstant::now();
+            let error = anchor.error() + bound + bound;
+            let converted = anchor.to_std(now);
+            assert!(before <= converted + error, "{:?} too early, {anchor:?}", before - converted);
+            assert!(converted <= after + error, "{:?} too late, {anchor:?}", converted - after);
+        }
+    }
+}
+
+/// Two anchors convert one instant into times that differ by no more than both errors say.
+#[test]
+fn two_anchors_agree_within_their_errors() {
+    for clock in clocks() {
+        let instant = now_ordered(&clock);
+        let mut last: Option<(UnixTime, Duration)> = None;
+        for _ in 0..1_000 {
+            let anchor = Anchor::unix_by(&clock);
+            let (time, error) = (anchor.to_unix(instant), anchor.error());
+            if let Some((last_time, last_error)) = last {
+                let differ = (time - last_time).max(last_time - time);
+                // Somebody may have set the clock.
+                let was_set = differ > Duration::from_millis(100);
+                assert!(
+                    differ <= error + last_error || was_set,
+                    "{differ:?}, errors {error:?}, {last_error:?}"
+                );
+            }
+            last = Some((time, error));
+        }
+    }
+}
+
+/// A Unix time is what the clock reads, within the bounds of its reading and the anchor.
+#[test]
+fn an_instant_as_unix_time_is_the_unix_time() {
+    for clock in clocks() {
+        for _ in 0..1_000 {
+            let (before, now, after) = (clock.unix_reading(), now_ordered(&clock), clock.unix_reading());
+            let anchor = Anchor::unix_by(&clock);
+            let (time, error) = (anchor.to_unix(now), anchor.error() + bound(&clock));
+            assert!(time + error >= before.earliest(), "{:?} too early", before.earliest() - time);
+            assert!(time <= after.latest() + error, "{:?} too late", time - after.latest());
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Linux: whether a process may read the counter, and its `errno`, which readings do not change.
+
+/// Whether the process may read the counter: `prctl(PR_GET_TSC)`, which x86 has, and arm64 since
+/// Linux 6.12. A kernel without this call can't deny the counter in this way.
+pub(crate) fn counter_readable() -> bool {
+    let mut mode: libc::c_int = libc::PR_TSC_ENABLE;
+    // SAFETY: PR_GET_TSC writes one int to the address given, or fails.
+    let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
+    result != 0 || mode != libc::PR_TSC_SIGSEGV
+}
+
+/// Puts `errno` back when it is dropped. A reading may make system calls that fail, perhaps in a
+/// signal handler, while the program is about to read its own `errno`.
+#[derive(Debug)]
+pub(crate) struct PreserveErrno(libc::c_int);
+
+impl PreserveErrno {
+    pub(crate) fn new() -> Self {
+        // SAFETY: takes nothing.
+        let place = unsafe { libc::__errno_location() };
+        // SAFETY: the address of this thread's errno is valid as long as the thread runs.
+        Self(unsafe { *place })
+    }
+}
+
+impl Drop for PreserveErrno {
+    fn drop(&mut self) {
+        // SAFETY: takes nothing.
+        let place = unsafe { libc::__errno_location() };
+        // SAFETY: as above.
+        unsafe { *place = self.0 };
+    }
+}
