@@ -10,7 +10,7 @@ use tickline_core::shared::{LineCell, Shared};
 use tickline_core::unstable::cell::{Bounds, Snapshot, StateCell};
 use tickline_core::unstable::line::Slope;
 use tickline_core::unstable::per_cpu;
-use tickline_core::unstable::state::{Serves, State};
+use tickline_core::unstable::state::{self, Serves};
 
 use crate::peers;
 use crate::subject::{Subject, counter, epoch, same, subject, whole_ns};
@@ -54,7 +54,7 @@ fn without_rdpid() -> Option<&'static WithoutRdpid> {
     let make = || {
         let counter = counter_without_rdpid()?;
         let (ticks, _) = counter.now_ordered()?;
-        let (empty, shift) = (State::default(), tickline_core::counter::SHIFT);
+        let (empty, shift) = (state::State::default(), tickline_core::counter::SHIFT);
         let state = empty.next_line(Slope::from_hz(2_600_000_000)?, shift, Serves::Both)?;
         let line = Snapshot { state, start_ticks: ticks, window_ticks: MAX_WINDOW_TICKS, shift };
         let unit = || {

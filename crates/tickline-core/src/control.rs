@@ -322,7 +322,12 @@ impl Control {
                 Ok(done) => return done,
                 Err(Refusal::Stale) => {}
                 Err(Refusal::Lost) if shared.cell.load_whole().phase() == Phase::NoLine => {}
-                Err(Refusal::Lost | Refusal::Early) => return (Iteration::Lost, MIN_INTERVAL_NS),
+                Err(Refusal::Lost) => return (Iteration::Lost, MIN_INTERVAL_NS),
+                Err(Refusal::Early) => {
+                    // Not for want of samples: the next iterations need not come less often.
+                    self.fruitless = 0;
+                    return (Iteration::Lost, MIN_INTERVAL_NS);
+                }
                 Err(Refusal::OutOfRange) => {
                     shared.gauges.show_out_of_range();
                     return (Iteration::Learning, self.config.interval_ns);

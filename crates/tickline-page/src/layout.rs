@@ -134,9 +134,16 @@ impl Page {
         &self.words
     }
 
-    /// The header; `None` if this is no page.
+    /// The header; `None` if this is no page, or one that is just being claimed.
     #[must_use]
     pub fn header(&self) -> Option<Header> {
+        // Twice: a claim that begins and ends between two looks at the magic leaves that as it was.
+        // Whoever has a value of such a claim in the first copy takes the second behind its end.
+        let header = self.copy()?;
+        (self.copy()? == header).then_some(header)
+    }
+
+    fn copy(&self) -> Option<Header> {
         // ORDERING: Relaxed for all, the only one that read-only memory allows.
         let order = Ordering::Relaxed;
         if self.magic.load(order) != MAGIC {

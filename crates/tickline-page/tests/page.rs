@@ -168,3 +168,29 @@ fn any_bytes_are_read_to_an_end() {
     }
     assert!(by_os > cases / 10, "{by_os} of {cases} cases asked the OS clock");
 }
+
+/// Symptom: half of the boot id of one claim and half of the next: a claim that began and ended
+/// between a reader's two looks left the magic as it was.
+#[test]
+fn a_header_is_never_a_mixture() {
+    let header = |boot: u8| {
+        let monotonic_offset_ns = Some(i64::from(boot));
+        Header::of(&Machine { boot_id: [boot; 16], time_namespace: boot.into(), monotonic_offset_ns })
+    };
+    let page = WritablePage::new();
+    let boots = [1, 2, 3].map(header);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 0..if cfg!(miri) { 3 } else { 3_000 } {
+                page.claim(&boots[turn % 3]).expect("one writer");
+            }
+        });
+        let mut last = None;
+        let start = std::time::Instant::now();
+        while last != Some(boots[2]) && start.elapsed().as_secs() < 10 {
+            last = page.header();
+            assert!(last.is_none_or(|found| boots.contains(&found)), "{last:?}");
+            std::thread::yield_now();
+        }
+    });
+}

@@ -15,6 +15,7 @@ use tickline_core::unstable::callers::Callers;
 use tickline_core::unstable::keeper::{Admission, Conclusion, Gated, Keeper};
 
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
+use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Driver, Verdict};
 use crate::world::{Actor, ClockRead, Hand, Hands, Step, SteppedCell, World};
@@ -22,8 +23,8 @@ use crate::world::{Actor, ClockRead, Hand, Hands, Step, SteppedCell, World};
 /// How long before a stopped actor goes on readers begin to read, ps.
 const HASTE_PS: u64 = 3_000_000;
 
-/// A reading that takes more steps than this waits for another thread. A reader loads a word that
-/// announces a replacement a thousand times at most, in two steps each; a few such words may
+/// A reading that takes more steps than this waits for another thread. A reader loads a state
+/// that announces a replacement a thousand times at most, in two steps each; a few such states may
 /// follow each other.
 const READING_STEPS: u64 = 20_000;
 
@@ -192,12 +193,13 @@ impl Cast {
         control.reschedule(renewal, self.clock.config.interval_ns);
         let hands = self.hands();
         let mut outcome = self.iterate(ONE_LINE, control, &hands);
-        if outcome.iteration == Iteration::Recovered {
+        let gate_turns = self.world.scenario.clock.gate_ns != 0;
+        if outcome.iteration == Iteration::Recovered && !gate_turns {
             outcome = self.iterate(ONE_LINE, control, &hands);
         }
         let barred = outcome.iteration == Iteration::GateClosed;
         self.gate_after_iteration(barred);
-        if barred && self.clock.keeper.notice_closed() {
+        if barred && !gate_turns && self.clock.keeper.notice_closed() {
             self.world.actors[me].serving.set(false);
             return None;
         }
@@ -266,6 +268,10 @@ impl Cast {
         if idle_ps > 2 * self.clock.config.interval_ns * PS {
             self.check.disturbed(now_ps); // no iteration has come for a while
         }
+        let valid_ns = valid_intervals(&self.world.scenario) * self.clock.config.interval_ns;
+        if self.world.clocks.borrow().has_no_line(now_ps, valid_ns) {
+            self.check.disturbed(now_ps);
+        }
         let outcome = control.maintain(&self.clock.units[unit], counter, &self.hands());
         let mut counts = self.check.counts.borrow_mut();
         counts.iterations += 1;
@@ -273,7 +279,7 @@ impl Cast {
             counts.publications += 1;
             let oldest = control.evidence_ticks().expect("a line has evidence");
             let since_ps = noted.time_ps(&self.world.clocks.borrow(), oldest);
-            noted.evidence.borrow_mut().insert(noted.newest_line.get().to_bits(), since_ps);
+            noted.evidence.borrow_mut().insert(noted.newest_start_ticks.get(), since_ps);
         }
         outcome
     }
@@ -374,7 +380,7 @@ impl Cast {
             }
             2 => {
                 if let Some(ns) = shared.read_unix(&hands) {
-                    // Nothing has happened since the reading's second load of the word, so this
+                    // Nothing has happened since the reading's second look at the state, so this
                     // belongs to its line.
                     let margin_ns = shared.cell.peek_unix_bound_ns();
                     complete();
@@ -393,7 +399,7 @@ impl Cast {
         let mut reading = self.with_helps(|| shared.read_slow(&hands, &hands));
         let me = self.world.me();
         let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
-        let (loaded, window_ticks) = (me.loaded.get(), me.window_ticks.get());
+        let loaded = me.loaded.get();
         if self.serve_as_reader(&reading) {
             reading = shared.read_slow(&hands, &hands);
         } else {
@@ -401,7 +407,6 @@ impl Cast {
             me.last_read.set(last_read);
             me.counter_read.set(counter_read);
             me.loaded.set(loaded);
-            me.window_ticks.set(window_ticks);
         }
         complete();
         let from = match reading.source {
@@ -485,6 +490,22 @@ impl Cast {
     }
 
     // ---- gatekeepers --------------------------------------------------------------------------
+
+    /// A thread that turns the gate of the cell again and again, behind the keeper's back.
+    pub(crate) fn turn_gate(&self, hand: &Hand) {
+        self.world.enter(hand);
+        let most_ps = self.world.scenario.clock.gate_ns * PS;
+        let line = self.line();
+        loop {
+            self.world.step(Step::Sleep(self.below(most_ps)));
+            self.check.act_begins();
+            line.close();
+            self.world.step(Step::Sleep(self.some_ps(most_ps)));
+            line.open();
+            self.check.act_returned();
+            self.check.disturbed(self.world.now_ps.get());
+        }
+    }
 
     /// A thread of the program that switches the counter off and on, and sets policies, by order;
     /// the scheduler wakes it.

@@ -4,6 +4,7 @@
 //! | invariant | where |
 //! |---|---|
 //! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
+//! | a retired line leaves a high-water mark that is not below what was returned | [`SteppedCell`](crate::world::SteppedCell) |
 //! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
@@ -18,7 +19,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use tickline_core::shared::LineReading;
-use tickline_core::unstable::word::Word;
+use tickline_core::unstable::state::State;
 
 use crate::limits::Limits;
 use crate::machine::PS;
@@ -70,6 +71,16 @@ counts! {
     helps: "helps", saturating_add;
     /// Lines that were retired because they were over.
     expiries: "expiries", saturating_add;
+    /// States that came again, with others in between.
+    again: "states again", saturating_add;
+    /// Published lines among them.
+    lines_again: "lines again", saturating_add;
+    /// Readings whose two looks at the state saw different lives of it.
+    spanning_readings: "readings across lives", saturating_add;
+    /// Swaps of a state that the thread had loaded in an earlier life of it.
+    spanning_swaps: "swaps across lives", saturating_add;
+    /// High-water marks below what was returned, by such a swap.
+    low_marks: "low marks across lives", saturating_add;
     /// Readings by the line of a CPU.
     by_cpu: "readings by a CPU's line", saturating_add;
     /// Calibrations whose thread was moved away.
@@ -130,8 +141,6 @@ pub(crate) struct Check {
     world: Rc<World>,
     limits: Limits,
     pub(crate) counts: RefCell<Counts>,
-    /// The largest ordered reading by each cell that is complete, ns.
-    largest_ns: [Cell<i64>; MAX_CPUS],
     /// Readings that are complete, of all actors and of each.
     completed: Cell<u64>,
     own_completed: [Cell<u64>; MAX_ACTORS],
@@ -184,7 +193,6 @@ impl Check {
             world,
             limits,
             counts: RefCell::default(),
-            largest_ns: [const { Cell::new(i64::MIN) }; MAX_CPUS],
             completed: Cell::new(0),
             own_completed: Default::default(),
             own_last_ns: [const { [const { Cell::new(i64::MIN) }; MAX_CPUS] }; MAX_ACTORS],
@@ -204,7 +212,9 @@ impl Check {
     /// A reading begins.
     pub(crate) fn begin(&self) -> Begin {
         Begin {
-            high_water_ns: self.largest_ns.each_ref().map(Cell::get),
+            high_water_ns: core::array::from_fn(|unit| {
+                self.world.units.get(unit).map_or(i64::MIN, |unit| unit.returned_ns.get())
+            }),
             completed: self.completed.get(),
             gate_turns: self.gate_turns.get(),
         }
@@ -222,7 +232,8 @@ impl Check {
             world.me().last_read.set(world.me().counter_read.get());
         }
         let (me, last_read) = (world.running.get(), world.me().last_read.get());
-        let met = |(word, at_ps)| word == world.me().loaded.get() && last_read.at_ps > at_ps;
+        let loaded = world.me().loaded.get();
+        let met = |(state, at_ps)| state == loaded.state && last_read.at_ps > at_ps;
         if from != From::Reference && world.units[unit].reset.get().is_some_and(met) {
             // Nobody has read since the counter started again, and by now the counter is back in
             // the window of the old line.
@@ -245,15 +256,8 @@ impl Check {
         if from != From::Reference && world.scenario.clock.per_cpu {
             self.by_own_line(unit, ns, from);
         } else if from != From::Reference {
-            let word = world.me().loaded.get();
-            self.in_use(&last_read, word);
-            let window_ticks = world.me().window_ticks.get();
-            let window = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
-            let delta = last_read.ticks.wrapping_sub(word.to_bits());
-            assert!(
-                word.is_published() && delta < window,
-                "an expired line: {delta} ticks of {window}, {word:?}"
-            );
+            self.in_use(&last_read, &loaded);
+            self.not_expired(&last_read, &loaded, from);
             self.not_behind_the_gate(begin);
         }
         let mut counts = self.counts.borrow_mut();
@@ -267,7 +271,8 @@ impl Check {
         self.completed.set(self.completed.get() + 1);
         self.own_completed[me].set(self.completed.get());
         if ordered {
-            self.largest_ns[unit].set(self.largest_ns[unit].get().max(ns));
+            let returned_ns = &world.units[unit].returned_ns;
+            returned_ns.set(returned_ns.get().max(ns));
         }
         drop(counts);
         self.offset(ns - last_read.returned_ns, last_read.at_ps);
@@ -452,11 +457,11 @@ impl Check {
 
     /// The driver has run an iteration for a cell, or was kept from it. `excused`: a line is not
     /// needed.
-    pub(crate) fn after_iteration(&self, unit: usize, word: Word, excused: bool) {
+    pub(crate) fn after_iteration(&self, unit: usize, state: State, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
         let mut counts = self.counts.borrow_mut();
-        if word.is_published() {
+        if state.is_published() {
             if !self.recovered[unit].replace(true) {
                 counts.recovery_ns = counts.recovery_ns.max(since_ps / PS);
             }
@@ -466,8 +471,8 @@ impl Check {
         assert!(
             since_ps <= limit_ns * PS || excused,
             "{:?}{} for {} ns after the last fault, limit {limit_ns}",
-            word.phase(),
-            if word.is_gate_closed() { ", gated" } else { "" },
+            state.phase(),
+            if state.is_gate_closed() { ", gated" } else { "" },
             since_ps / PS
         );
     }

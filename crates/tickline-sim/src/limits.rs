@@ -1,7 +1,6 @@
 //! The limits for a scenario: offsets, recovery, order.
 
 use tickline_core::unstable::discipline::MEETING_MARGIN_NS;
-use tickline_core::unstable::word::START_GRANULARITY_TICKS;
 
 use crate::machine::Clocks;
 use crate::scenario::{Driver, Scenario, Sleep, What};
@@ -79,13 +78,9 @@ impl Limits {
         // (rule 13).
         let longest_window_ns = window_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
-        // A high-water mark that was taken on the faster CPU also has a margin and the start
-        // granularity.
-        let skew_ns = if machine.skew_ticks == 0 || scenario.clock.per_cpu {
-            0
-        } else {
-            ticks_ns(machine.skew_ticks) + MEETING_MARGIN_NS + ticks_ns(START_GRANULARITY_TICKS)
-        };
+        let is_skewed = machine.skew_ticks != 0 && !scenario.clock.per_cpu;
+        // A high-water mark that was taken on the faster CPU also has a margin.
+        let skew_ns = if is_skewed { ticks_ns(machine.skew_ticks) + MEETING_MARGIN_NS } else { 0 };
         // Two brackets: half of one at both ends of the shortest baseline, extrapolated once more
         // by as much. Stale values are worse than a bracket of that length, because the samples
         // do not know about them.
@@ -94,9 +89,9 @@ impl Limits {
             + 12 * machine.stale_ns
             + 2 * machine.quantum_ns
             + 2 * ticks_ns(machine.counter_step);
-        // A high-water mark is the old line at the end of the start granularity of a tick 5 us
-        // later.
-        let high_water_ns = MEETING_MARGIN_NS + ticks_ns(START_GRANULARITY_TICKS);
+        // A high-water mark is the old line 5 us later. A line that starts there does so 5 us before
+        // its publication.
+        let high_water_ns = 2 * MEETING_MARGIN_NS;
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
         for fault in &scenario.faults {
@@ -121,11 +116,7 @@ impl Limits {
             }
         }
         if scenario.clock.per_cpu {
-            // Readings of a line begin twice the start granularity after its start, and end as
-            // much later.
-            let first_ns = ticks_ns(2 * START_GRANULARITY_TICKS);
-            let lost_ns = lost_ns(scenario).min(longest_window_ns);
-            jumps_ns = jumps_ns.saturating_add(if lost_ns == 0 { 0 } else { lost_ns + first_ns });
+            jumps_ns = jumps_ns.saturating_add(lost_ns(scenario).min(longest_window_ns));
         }
         let fastest_ppb = fastest.unsigned_abs().max(slowest.unsigned_abs());
         jumps_ns = jumps_ns.saturating_add(asleep_ns + share_ns(asleep_ns, fastest_ppb));
@@ -135,6 +126,9 @@ impl Limits {
         let dither_ns = u64::try_from(Clocks::dither_ns(machine)).expect("not negative");
         // Brackets that begin on one CPU and end on another may make any slope, so only order is
         // promised, up to the skew.
+        let is_led_in = ticks_ns(if is_skewed { machine.skew_ticks } else { 0 })
+            + scenario.chance.out_of_order_ns
+            < MEETING_MARGIN_NS;
         let skewed_ns = if skew_ns == 0 { 0 } else { u64::from(u32::MAX) * 1_000_000_000 };
         Self {
             step_back_ns: i64::try_from(skew_ns).expect("checked"),
@@ -156,14 +150,14 @@ impl Limits {
                 + share_ns(window_ns, 10 + 10 * wander_ppb),
             // A lead is slewed at half rate, so it takes twice as long to go.
             calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(window_ns, 2 * rates_ppb),
-            // Readers that read rarely start no line. With skew a reader on the slower CPU finds
-            // each new line's start ahead of its counter, takes that for a reset, and retires the
-            // line.
+            // Readers that read rarely start no line. With more skew than the lead-in of a line (5
+            // us) covers, a reader on the slower CPU finds each new line's start ahead of its
+            // counter, takes that for a reset, and retires the line.
             recovery_ns: if scenario.clock.per_cpu {
                 // The thread comes back an interval after it could not be on a CPU, and may stay
                 // on each of the others first.
                 2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
-            } else if scenario.clock.driver == Driver::Thread && skew_ns == 0 {
+            } else if scenario.clock.driver == Driver::Thread && is_led_in {
                 interval_ns + 20_000_000
             } else {
                 u64::MAX / 1_000_000

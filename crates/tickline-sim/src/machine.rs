@@ -3,9 +3,11 @@
 //! The counter's rate is the truth; only the reference changes its rate. Between events both are
 //! straight, so each is one ramp that starts anew at an event.
 
-use tickline_core::unstable::units::unsigned;
+use tickline_core::unstable::state::turn_mask;
+use tickline_core::unstable::units::{FRACTION_BITS, unsigned};
 
 use crate::scenario::{Machine, Sleep};
+use crate::world::SHIFT;
 
 /// Picoseconds in a nanosecond.
 pub(crate) const PS: u64 = 1_000;
@@ -198,6 +200,18 @@ impl Clocks {
             && self.rates.last().is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
     }
 
+    /// Whether no line may serve now: the counter is slower than 128 ns a tick (less 2 % for what a
+    /// first fit may be off), or wraps within `valid_ns`.
+    pub(crate) fn has_no_line(&self, now_ps: u64, valid_ns: u64) -> bool {
+        let too_slow = (1_u128 << (FRACTION_BITS + SHIFT)) * 49 / 50;
+        let reach_ps = u128::from(valid_ns + 10_000) * u128::from(PS);
+        let reach = u64::try_from((reach_ps * self.counter.rate) >> RATE_BITS).expect("minutes");
+        // The counter's rate may have been another one when the line was planned.
+        let (now, reach) = (self.counter.at(now_ps), reach + reach / 4);
+        self.rates.last().is_some_and(|(_, bits)| *bits >= too_slow)
+            || (now.wrapping_sub(reach / 4) ^ now.wrapping_add(reach)) & !turn_mask(SHIFT) != 0
+    }
+
     /// The kernel's ticks, and the wander of each second, up to `at_ps`.
     fn advance(&mut self, at_ps: u64) {
         // Nobody has read for long, so the kernel's ticks do not matter.
@@ -252,7 +266,7 @@ impl Clocks {
     fn note_rate(&mut self, at_ps: u64) {
         let rate = unsigned_rate(rate_of(self.reference.nominal_ppb));
         // 2^-60 ns per ps over 2^-64 ticks per ps, in units of 2^-48.
-        let bits = (rate << (RATE_BITS - NS_BITS + 48)) / self.counter.rate;
+        let bits = (rate << (RATE_BITS - NS_BITS + FRACTION_BITS)) / self.counter.rate;
         self.rates.push((at_ps, bits));
     }
 

@@ -42,6 +42,15 @@ enum Command {
         /// The seed.
         seed: u64,
     },
+    /// Runs a scenario in which the same states come again and again, with many seeds.
+    Repeat {
+        /// How many.
+        #[arg(long, default_value_t = 20)]
+        seeds: u64,
+        /// What if the tag had no count.
+        #[arg(long)]
+        uncounted: bool,
+    },
     /// Plots offset and bound over time for five scenarios.
     Plot {
         /// The SVG file.
@@ -58,6 +67,23 @@ fn main() -> ExitCode {
         Command::Replay { file } => replay(&file),
         Command::Show { seed } => {
             println!("{}", json(&Scenario::random(seed)));
+            ExitCode::SUCCESS
+        }
+        Command::Repeat { seeds, uncounted } => {
+            let (mut counts, mut violations) = (Counts::default(), 0);
+            for seed in 0..seeds {
+                let mut scenario = named::repeating(seed);
+                scenario.clock.uncounted = uncounted;
+                match run(&scenario) {
+                    Ok(outcome) => counts.add(&outcome.counts),
+                    Err(violation) => {
+                        violations += 1;
+                        println!("seed {seed}: {violation}");
+                    }
+                }
+            }
+            print_counts(&counts);
+            println!("{violations} violations");
             ExitCode::SUCCESS
         }
         Command::Plot { file } => match plot::write(&file, &named::plotted()) {

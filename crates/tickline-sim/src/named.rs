@@ -28,7 +28,13 @@ pub fn steady(seed: u64) -> Scenario {
             bracket_ns: 30,
             hides_suspends: false,
         },
-        clock: Clock { interval_ns: SECOND / 2, driver: Driver::Thread, per_cpu: false },
+        clock: Clock {
+            interval_ns: SECOND / 2,
+            driver: Driver::Thread,
+            per_cpu: false,
+            gate_ns: 0,
+            uncounted: false,
+        },
         readers: 2,
         think_ns: SECOND / 10,
         even: false,
@@ -94,6 +100,15 @@ pub fn contended(seed: u64) -> Scenario {
     scenario
 }
 
+/// A counter of 8 MHz that becomes slower than a line allows, by 5 % from 5.1 s to 10.1 s.
+#[must_use]
+pub fn slow_counter(seed: u64) -> Scenario {
+    let rate = |ppb| What::CounterRate { ppb };
+    let mut scenario = with(seed, &[(5_100_000_000, rate(-50_000_000)), (10_100_000_000, rate(52_000_000))]);
+    scenario.machine.counter_hz = 8_000_000;
+    scenario
+}
+
 /// One reader drives the clock, and calls once in `pause_ns` to half of that; the interval is 0.5
 /// s.
 #[must_use]
@@ -122,6 +137,15 @@ pub fn gates(seed: u64) -> Scenario {
     scenario.duration_ns = SECOND / 2;
     scenario.think_ns = 100_000;
     (scenario.chance.preempt_one_in, scenario.chance.preempt_ns) = (20, 1_000_000);
+    scenario
+}
+
+/// The same states come again and again: see [`Scenario::repeat`].
+#[must_use]
+pub fn repeating(seed: u64) -> Scenario {
+    let mut scenario = steady(seed);
+    scenario.repeat();
+    (scenario.readers, scenario.max_steps) = (4, 1_000_000);
     scenario
 }
 

@@ -6,22 +6,21 @@
 //! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
 //! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
 //!
-//! A reader reads the counter before the word, so its line may be younger than its read of the
-//! counter. The check therefore keeps every line that was published, by its word
+//! A reader reads the counter before the state, so its line may be younger than its read of the
+//! counter. The check therefore keeps every line that was published, by its state
 //! ([`Check::by_own_line`]).
 //!
 //! Not simulated here: the gate (faults of the gate do nothing), and the choice of the mode.
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};
-use tickline_core::shared::{Ordered, Plain, Source, Unix, WithBounds};
+use tickline_core::shared::Source;
 use tickline_core::unstable::per_cpu::{self, PinnedCounter};
-use tickline_core::unstable::word::{START_GRANULARITY_TICKS, Word};
 
 use crate::actors::Cast;
 use crate::check::{Begin, Check, From, Mark};
 use crate::machine::{PS, PS_PER_S};
-use crate::world::{Actor, ClockRead, Hand, Hands, Step, World};
+use crate::world::{Actor, ClockRead, Hand, Hands, Loaded, Step, World};
 
 /// As in `tickline`'s `per_cpu.rs`.
 const STAY_NS: u64 = 2_000_000;
@@ -198,21 +197,21 @@ impl Cast {
         let unit_read = || self.world.me().last_read.get().unit;
         match kind {
             0 => {
-                if let Some(ns) = per_cpu::read::<Plain>(units, &hands) {
+                if let Some(ns) = per_cpu::read(units, &hands) {
                     complete();
                     return check.end(begin, unit_read(), ns, From::Inlined, false);
                 }
             }
             1 => {
-                if let Some(reading) = per_cpu::read::<WithBounds>(units, &hands) {
+                if let Some(reading) = per_cpu::read_bounds(units, &hands) {
                     complete();
                     check.end(begin, unit_read(), reading.ns, From::Inlined, true);
                     return check.bounds(&reading);
                 }
             }
             2 => {
-                if let Some(ns) = per_cpu::read::<Unix>(units, &hands) {
-                    // As for one line: nothing has happened since the second load of the word.
+                if let Some(ns) = per_cpu::read_unix(units, &hands) {
+                    // As for one line: nothing has happened since the second look at the state.
                     let margin_ns = units[unit_read()].cell.peek_unix_bound_ns();
                     complete();
                     return check.unix(ns, margin_ns);
@@ -220,7 +219,7 @@ impl Cast {
             }
             3 => {}
             _ => {
-                if let Some(ns) = per_cpu::read::<Ordered>(units, &hands) {
+                if let Some(ns) = per_cpu::read_ordered(units, &hands) {
                     complete();
                     return check.end(begin, unit_read(), ns, From::Inlined, true);
                 }
@@ -242,7 +241,7 @@ impl Cast {
         let actor = self.world.me();
         actor.cpu.set(self.world.some_cpu());
         actor.fence_ps.set(self.world.now_ps.get());
-        match per_cpu::read::<WithBounds>(units, &hands) {
+        match per_cpu::read_bounds(units, &hands) {
             Some(reading) => self.mark(&reading),
             None => {
                 let (_, reading) =
@@ -260,13 +259,14 @@ impl Check {
     /// the line counts.
     pub(crate) fn by_own_line(&self, unit: usize, ns: i64, from: From) {
         let world = self.world();
-        let (word, last_read) = (world.me().loaded.get(), world.me().last_read.get());
+        let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
+        let state = loaded.state;
         assert!(last_read.unit == unit, "the line of CPU {unit} at the counter of CPU {}", last_read.unit);
-        let by_word = world.units[unit].by_word.as_ref().expect("a line for each CPU").borrow();
-        let Some(&(published, since_ps)) = by_word.get(&word.to_bits()) else {
-            panic!("a line that CPU {unit} never had: {word:?}");
+        let by_state = world.units[unit].by_state.as_ref().expect("a line for each CPU").borrow();
+        let Some(&(line, since_ps)) = by_state.get(&state) else {
+            panic!("a line that CPU {unit} never had: {state:?}");
         };
-        let by_line_ns = published.line.at(last_read.ticks);
+        let by_line_ns = line.at(last_read.ticks);
         assert!(ns == by_line_ns, "{ns} ns on CPU {unit}, by its line it is {by_line_ns} ns");
         match from {
             // The line was published after this read, so it counts from its predecessor's end.
@@ -274,30 +274,38 @@ impl Check {
                 let (at_ps, moves_ps) = (last_read.at_ps, self.tick_ps());
                 assert!(
                     at_ps + moves_ps >= since_ps,
-                    "a line of {since_ps} ps, read at {at_ps} ps: {word:?}"
+                    "a line of {since_ps} ps, read at {at_ps} ps: {state:?}"
                 );
             }
-            _ => self.in_use(&last_read, word),
+            _ => self.in_use(&last_read, &loaded),
         }
-        let delta = last_read.ticks.wrapping_sub(word.to_bits());
-        let window = match from {
-            // It begins twice the start granularity later, and ends as much later.
-            From::Inlined => published.window_ticks + 2 * START_GRANULARITY_TICKS,
-            _ => 2 * published.window_ticks,
-        };
-        assert!(
-            word.is_published() && delta < window,
-            "an expired line: {delta} ticks of {window}, {word:?}"
-        );
+        self.not_expired(&last_read, &loaded, from);
         self.counts.borrow_mut().by_cpu += 1;
     }
 
-    /// The word that a reading loaded was in the cell when it read the counter.
-    pub(crate) fn in_use(&self, last_read: &ClockRead, word: Word) {
+    /// The state that a reading loaded was in the cell when it read the counter, or came again
+    /// before its second look.
+    pub(crate) fn in_use(&self, last_read: &ClockRead, loaded: &Loaded) {
+        let unit = &self.world().units[last_read.unit];
+        let spans = unit.lives(loaded.state) != loaded.life;
+        self.counts.borrow_mut().spanning_readings += u64::from(spans);
         assert!(
-            word == last_read.word,
-            "a line that was not in use: {word:?}, in use was {:?}",
-            last_read.word
+            spans || unit.is_same(loaded.state, last_read.state),
+            "a line that was not in use: {:?}, in use was {:?}",
+            loaded.state,
+            last_read.state
+        );
+    }
+
+    /// The reading's tick is one for which its line may be used.
+    pub(crate) fn not_expired(&self, last_read: &ClockRead, loaded: &Loaded, from: From) {
+        let (start_ticks, window_ticks) = loaded.use_ticks.expect("a reading looks into the slot");
+        let most_ticks = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
+        let delta = last_read.ticks.wrapping_sub(start_ticks);
+        assert!(
+            loaded.state.is_published() && delta < most_ticks,
+            "an expired line: {delta} ticks of {most_ticks}, {:?}",
+            loaded.state
         );
     }
 

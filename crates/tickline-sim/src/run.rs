@@ -5,13 +5,14 @@ use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult};
 use tickline_core::shared::Event;
-use tickline_core::unstable::word::Phase;
+use tickline_core::unstable::state::Phase;
 
 use crate::actors::{Cast, Order};
 use crate::check::{Counts, Mark};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Fault, Scenario, What};
+use crate::unit::Unit;
 use crate::world::{FOREVER_PS, Hand, MAX_ACTORS, Step, World};
 
 /// The result of a run.
@@ -115,6 +116,10 @@ impl Stage {
         for _ in 0..scenario.readers {
             stage.employ(Cast::read);
         }
+        for _ in 0..if scenario.clock.gate_ns == 0 { 0 } else { MAX_GATEKEEPERS } {
+            let place = stage.employ(Cast::turn_gate);
+            stage.gatekeepers.push(place);
+        }
         if every_ns != 0 {
             stage.employ(move |cast, hand| cast.record(hand, every_ns * PS));
         }
@@ -217,13 +222,19 @@ impl Stage {
         let chances = &world.scenario.chance;
         // The rules of order matter at these steps. They are rare, so chance alone would hardly
         // ever stop an actor there.
-        let phase = world.units[world.unit_of(actor)].word.get().phase();
+        let phase = world.units[world.unit_of(actor)].state.get().phase();
         let critical = match step {
             Step::Swap | Step::Published => true,
             Step::Reference if phase == Phase::NoLine => true,
             _ => actor.serving.get() && phase == Phase::Replacing,
         };
-        let often = if critical { 16 } else { 1 };
+        // Where states come again, whoever holds an old one must be stopped for long.
+        let holds_old = step == Step::Swap && !actor.serving.get() && world.scenario.clock.gate_ns != 0;
+        let often = match (holds_old, critical) {
+            (true, _) => 256,
+            (false, true) => 16,
+            (false, false) => 1,
+        };
         let unlucky = |chance: &mut fastrand::Rng, one_in: u64| one_in != 0 && chance.u64(..one_in) < often;
         let stopped_ps = if unlucky(&mut chance, chances.stall_one_in) {
             chance.u64(..=chances.stall_ns * PS)
@@ -308,7 +319,7 @@ impl Stage {
                 let times_ps = (now_ps, over_ps);
                 let mut clocks = world.clocks.borrow_mut();
                 if clocks.suspend(times_ps, counter, window_ps, reference_runs) {
-                    world.units.iter().for_each(|unit| unit.reset.set(Some((unit.word.get(), over_ps))));
+                    world.units.iter().for_each(|unit| unit.reset.set(Some((unit.state.get(), over_ps))));
                 }
                 drop(clocks);
                 let driver = self.driver.filter(|&place| world.actors[place].asleep.get());
@@ -436,6 +447,11 @@ impl Stage {
         counts.simulated_ns = self.world().now_ps.get() / PS;
         counts.helps = events(Event::Help);
         counts.expiries = events(Event::Expiry);
+        let sum = |count: fn(&Unit) -> u64| self.world().units.iter().map(count).sum();
+        counts.again = sum(|unit| unit.again.get());
+        counts.lines_again = sum(|unit| unit.lines_again.get());
+        counts.low_marks = sum(|unit| unit.low_marks.get());
+        counts.spanning_swaps = sum(|unit| unit.spanning_swaps.get());
         Outcome {
             counts,
             events: Event::ALL.iter().map(|event| (event.name(), events(*event))).collect(),

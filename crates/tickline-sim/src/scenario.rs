@@ -39,7 +39,7 @@ pub struct Scenario {
 pub struct Machine {
     /// 1 to 8.
     pub cpus: u32,
-    /// Ticks per second: 1 MHz to 10 GHz.
+    /// Ticks per second: 1 MHz to 10 GHz. There is a line from 7.9 MHz up.
     pub counter_hz: u64,
     /// The counter moves by so many ticks at a time: 1 to 1,000.
     pub counter_step: u64,
@@ -78,7 +78,7 @@ pub struct Machine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
-    /// The interval, ns: 1 ms to 10 s.
+    /// The interval, ns: 50 us to 10 s.
     pub interval_ns: u64,
     /// Who runs the iterations.
     pub driver: Driver,
@@ -86,6 +86,14 @@ pub struct Clock {
     /// of the gate do nothing then.
     #[serde(default)]
     pub per_cpu: bool,
+    /// A thread closes and opens the gate of the cell again and again, after pauses of up to so
+    /// long, ns; 0 for never, 10 ms at most. The driver then leaves first lines in use. On a
+    /// machine whose clocks agree, the same states come again and again. Not with `per_cpu`.
+    #[serde(default)]
+    pub gate_ns: u64,
+    /// What if the tag had no count: compares and swaps ignore it. Such a clock may step back.
+    #[serde(default)]
+    pub uncounted: bool,
 }
 
 /// Who runs the iterations.
@@ -278,7 +286,8 @@ impl Scenario {
         in_range("dither_ppb", machine.dither_ppb.into(), 0, 1_000)?;
         in_range("wander_ppb", machine.wander_ppb.into(), 0, 10_000)?;
         in_range("bracket_ns", machine.bracket_ns.into(), 10, 100_000)?;
-        in_range("interval_ns", clock.interval_ns.into(), 1_000_000, 10 * second)?;
+        in_range("interval_ns", clock.interval_ns.into(), 50_000, 10 * second)?;
+        in_range("gate_ns", clock.gate_ns.into(), 0, if clock.per_cpu { 0 } else { 10_000_000 })?;
         in_range("preempt_ns", chance.preempt_ns.into(), 0, second)?;
         in_range("stall_ns", chance.stall_ns.into(), 0, 60 * second)?;
         in_range("out_of_order_ns", chance.out_of_order_ns.into(), 0, 4_000)?;
@@ -353,6 +362,8 @@ impl Scenario {
                 interval_ns,
                 driver: pick(rng, &[Driver::Thread, Driver::Thread, Driver::Readers]),
                 per_cpu: false,
+                gate_ns: 0,
+                uncounted: false,
             },
             readers: rng.u32(1..=4),
             think_ns: interval_ns * pick(rng, &[1, 1, 2, 8]) / pick(rng, &[1, 4, 100]),
@@ -444,7 +455,27 @@ impl Scenario {
             let what = What::Bracket { ns: pick(rng, &[1, 1, 2]) * usual_ns };
             scenario.faults.push(Fault { at_ns, what });
         }
+        if !scenario.clock.per_cpu && rng.u32(..16) == 0 {
+            scenario.repeat();
+        }
         scenario
+    }
+
+    /// Makes the same states come again and again. Counter and reference agree exactly, and are seen
+    /// to the microsecond. Threads turn the gate all the time, so one first line follows the other,
+    /// most of them with the same slope and the same `b`. Threads are stopped for longer than it
+    /// takes the count to come around.
+    pub fn repeat(&mut self) {
+        let machine = &mut self.machine;
+        (machine.counter_hz, machine.counter_step, machine.rate_ppb) = (SECOND, 1_000, 0);
+        (machine.counter_origin, machine.reference_origin_ns, machine.bracket_ns) = (0, 0, 10);
+        (machine.same_counter, machine.quantum_ns) = (true, 1);
+        (machine.skew_ticks, machine.stale_ns, machine.dither_ppb, machine.wander_ppb) = (0, 0, 0, 0);
+        (self.clock.interval_ns, self.clock.gate_ns) = (50_000, 300_000);
+        (self.clock.driver, self.duration_ns) = (Driver::Thread, 60 * SECOND);
+        (self.think_ns, self.even) = (100_000, false);
+        let stops = Chance { preempt_one_in: 1_000, preempt_ns: 2_000_000, stall_one_in: 0, ..self.chance };
+        (self.chance, self.faults) = (stops, Vec::new());
     }
 }
 

@@ -3,10 +3,14 @@
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use tickline_core::unstable::cell::Published;
-use tickline_core::unstable::word::{Phase, Word};
+use tickline_core::unstable::cell::Snapshot;
+use tickline_core::unstable::state::{Phase, State};
 
 use crate::machine::{Clocks, skewed};
+use crate::world::SHIFT;
+
+/// All of a state, or all but the count.
+type Identity = (u64, i64, u8, u8, bool, State);
 
 /// What is known about one cell and its lines.
 #[derive(Debug, Default)]
@@ -14,53 +18,87 @@ pub(crate) struct Unit {
     /// The difference of this CPU's counter from the machine's, ticks, where the cell belongs to
     /// a CPU.
     skew_ticks: i64,
+    /// The largest ordered reading that is complete, ns.
+    pub(crate) returned_ns: Cell<i64>,
     /// What the cell holds.
-    pub(crate) word: Cell<Word>,
-    /// The word when the counter last started again, and when that was, ps.
-    pub(crate) reset: Cell<Option<(Word, u64)>>,
+    pub(crate) state: Cell<State>,
+    /// Whether states that differ in the count alone are the same.
+    is_uncounted: bool,
+    /// How often it has held each state.
+    lives: RefCell<HashMap<Identity, u64>>,
+    /// States, and published lines among them, that came again.
+    pub(crate) again: Cell<u64>,
+    pub(crate) lines_again: Cell<u64>,
+    /// Swaps by an actor that had loaded the state in an earlier life.
+    pub(crate) spanning_swaps: Cell<u64>,
+    /// High-water marks that were too low because of such a swap.
+    pub(crate) low_marks: Cell<u64>,
+    /// The state when the counter last started again, and when that was, ps.
+    pub(crate) reset: Cell<Option<(State, u64)>>,
     /// When the iteration began that published the line, ps.
     pub(crate) born_ps: Cell<u64>,
     /// When the iteration under way began, ps.
     pub(crate) iteration_began_ps: Cell<u64>,
-    /// For each line, by its word: the time of the oldest sample that its bounds rest on, ps.
+    /// For each line, by its start: the time of the oldest sample that its bounds rest on, ps.
     pub(crate) evidence: RefCell<HashMap<u64, u64>>,
-    /// The word of the line that was published last.
-    pub(crate) newest_line: Cell<Word>,
+    /// The start of the line that was published last, ticks.
+    pub(crate) newest_start_ticks: Cell<u64>,
     /// When the cell last lost its line or got one, ps: its next line counts from then on.
     closed_ps: Cell<u64>,
-    /// Each line by its word, and since when it counts, ps; where each CPU has one.
-    pub(crate) by_word: Option<RefCell<HashMap<u64, (Published, u64)>>>,
+    /// Each line by its state, and since when it counts, ps; where each CPU has one.
+    pub(crate) by_state: Option<RefCell<HashMap<State, (Snapshot, u64)>>>,
 }
 
 impl Unit {
     /// One for all CPUs.
-    pub(crate) fn for_all() -> Vec<Self> {
-        vec![Self::default()]
+    pub(crate) fn for_all(is_uncounted: bool) -> Vec<Self> {
+        vec![Self { is_uncounted, ..Self::default() }]
     }
 
     /// One for each CPU.
     pub(crate) fn for_each(skew_ticks: &[i64]) -> Vec<Self> {
-        let unit = |&skew_ticks| Self { skew_ticks, by_word: Some(RefCell::default()), ..Self::default() };
+        let unit = |&skew_ticks| Self { skew_ticks, by_state: Some(RefCell::default()), ..Self::default() };
         skew_ticks.iter().map(unit).collect()
     }
 
-    /// The cell's word became `to`.
-    pub(crate) fn swapped(&self, to: Word, now_ps: u64) {
-        self.word.set(to);
+    fn identity(&self, state: State) -> Identity {
+        let (m, b) = (state.slope(SHIFT).to_bits(), state.high_water_ns());
+        let counted = if self.is_uncounted { State::default() } else { state };
+        (m, b, state.phase() as u8, state.slot() as u8, state.is_gate_closed(), counted)
+    }
+
+    /// Whether the cell cannot tell these two apart.
+    pub(crate) fn is_same(&self, one: State, other: State) -> bool {
+        self.identity(one) == self.identity(other)
+    }
+
+    /// How often the cell has been in this state.
+    pub(crate) fn lives(&self, state: State) -> u64 {
+        self.lives.borrow().get(&self.identity(state)).copied().unwrap_or(0)
+    }
+
+    /// The cell's state became `to`. `spans`: whoever swapped had loaded it in an earlier life.
+    pub(crate) fn swapped(&self, to: State, spans: bool, now_ps: u64) {
+        let add = |count: &Cell<u64>, is_one| count.set(count.get() + u64::from(is_one));
+        self.state.set(to);
+        let mut lives = self.lives.borrow_mut();
+        let lives = lives.entry(self.identity(to)).or_default();
+        add(&self.again, *lives > 0);
+        add(&self.lines_again, *lives > 0 && to.is_published());
+        add(&self.spanning_swaps, spans);
+        *lives += 1;
         match to.phase() {
-            Phase::Published => {
-                self.born_ps.set(self.iteration_began_ps.get());
-                self.newest_line.set(to);
-            }
+            Phase::Published => self.born_ps.set(self.iteration_began_ps.get()),
             Phase::Replacing | Phase::FirstPublication => self.closed_ps.set(now_ps),
             Phase::NoLine => {}
         }
     }
 
     /// A line was published.
-    pub(crate) fn published(&self, word: Word, published: &Published) {
-        if let Some(by_word) = &self.by_word {
-            by_word.borrow_mut().insert(word.to_bits(), (*published, self.closed_ps.get()));
+    pub(crate) fn published(&self, line: &Snapshot) {
+        self.newest_start_ticks.set(line.start_ticks);
+        if let Some(by_state) = &self.by_state {
+            by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));
         }
     }
 

@@ -20,10 +20,12 @@ use std::rc::Rc;
 
 use corosensei::Yielder;
 use tickline_core::counter::Counter;
-use tickline_core::sample::{Point, Reference};
-use tickline_core::shared::Latch;
-use tickline_core::unstable::cell::{Bounds, Published, StateCell};
-use tickline_core::unstable::word::{Slot, Word};
+use tickline_core::sample::Reference;
+use tickline_core::shared::LineCell;
+use tickline_core::unstable::cell::{Bounds, SlotView, Snapshot, StateCell};
+use tickline_core::unstable::line::Slope;
+use tickline_core::unstable::state::{Phase, Serves, Slot, State};
+use tickline_core::unstable::units::FRACTION_BITS;
 
 use crate::machine::{self, Clocks, PS};
 use crate::scenario::{Scenario, What};
@@ -72,12 +74,24 @@ pub(crate) struct ClockRead {
     pub(crate) true_ns: i64,
     /// When it was made, ps.
     pub(crate) at_ps: u64,
-    /// The cell's word then.
-    pub(crate) word: Word,
-    /// When the iteration began that published this word, ps.
+    /// The cell's state then.
+    pub(crate) state: State,
+    /// When the iteration began that published its line, ps.
     pub(crate) born_ps: u64,
     /// The unit of that cell.
     pub(crate) unit: usize,
+}
+
+/// What an actor found in a cell.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Loaded {
+    pub(crate) state: State,
+    /// How often the cell had been in this state by then.
+    pub(crate) life: u64,
+    /// Whether it has swapped a later life of this state.
+    pub(crate) is_old: bool,
+    /// Start and window of its line, ticks, once it has looked into the slot.
+    pub(crate) use_ticks: Option<(u64, u64)>,
 }
 
 /// What one actor is doing.
@@ -93,10 +107,8 @@ pub(crate) struct Actor {
     pub(crate) fence_ps: Cell<u64>,
     /// When the last read of the counter is executed, if that is still to come.
     pub(crate) late_ps: Cell<u64>,
-    /// The last word that it loaded first in a reading.
-    pub(crate) loaded: Cell<Word>,
-    /// The window of the line that it loaded last, ticks.
-    pub(crate) window_ticks: Cell<u64>,
+    /// The line that it loaded last, for a reading or to act on it.
+    pub(crate) loaded: Cell<Loaded>,
     /// The last read of a clock, and the last one of the counter.
     pub(crate) last_read: Cell<ClockRead>,
     pub(crate) counter_read: Cell<ClockRead>,
@@ -124,8 +136,8 @@ pub(crate) struct World {
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
     pub(crate) units: Vec<Unit>,
-    /// Whether a reader met a line from before a reset when the counter came back to it, which
-    /// nothing can detect.
+    /// Whether a reader met a line from before a reset when the counter came back to it, or a thread
+    /// swapped a later life of the state that it knew. Nothing can detect either.
     pub(crate) is_over: Cell<bool>,
     /// The CPUs that are online.
     pub(crate) online: RefCell<Vec<bool>>,
@@ -152,7 +164,11 @@ impl World {
             running: Cell::new(0),
             hand: Cell::new(core::ptr::null()),
             chance: RefCell::new(chance),
-            units: if scenario.clock.per_cpu { Unit::for_each(&skew_ticks) } else { Unit::for_all() },
+            units: if scenario.clock.per_cpu {
+                Unit::for_each(&skew_ticks)
+            } else {
+                Unit::for_all(scenario.clock.uncounted)
+            },
             is_over: Cell::new(false),
             online: RefCell::new(vec![true; skew_ticks.len()]),
             paused_ps: skew_ticks.iter().map(|_| Cell::new(0)).collect(),
@@ -208,8 +224,7 @@ impl World {
 
     fn note_read(&self, ticks: u64, at_ps: u64) {
         let unit = self.unit_of(self.me());
-        let Unit { word, born_ps, .. } = &self.units[unit];
-        let (word, born_ps) = (word.get(), born_ps.get());
+        let (state, born_ps) = (self.units[unit].state.get(), self.units[unit].born_ps.get());
         self.returned_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
@@ -218,7 +233,7 @@ impl World {
             returned_ns: clocks.returned(true_ns),
             true_ns,
             at_ps,
-            word,
+            state,
             born_ps,
             unit,
         });
@@ -311,9 +326,16 @@ impl Reference for Hands {
     }
 }
 
+/// The shift of the simulated counters: from 7.9 MHz up.
+pub(crate) const SHIFT: u32 = 7;
+
+/// Binary places of slopes that are cleared where states are to come again: 2^-16 ns a tick is left,
+/// 15 ppm at 1 GHz.
+const COARSE_BITS: u32 = FRACTION_BITS - 16;
+
 /// The real cell, which gives way before each access.
 pub(crate) struct SteppedCell {
-    inner: Latch,
+    inner: LineCell<SHIFT>,
     world: Rc<World>,
     /// Its place among the world's cells.
     unit: usize,
@@ -321,82 +343,117 @@ pub(crate) struct SteppedCell {
 
 impl SteppedCell {
     pub(crate) fn new(world: Rc<World>, unit: usize) -> Self {
-        Self { inner: Latch::new(), world, unit }
+        Self { inner: LineCell::with_shift(), world, unit }
     }
 
-    /// The word, without a step.
-    pub(crate) fn peek(&self) -> Word {
-        self.world.units[self.unit].word.get()
+    /// The state, without a step.
+    pub(crate) fn peek(&self) -> State {
+        self.unit().state.get()
     }
 
     /// How well the present line claims to know Unix time, without a step.
     pub(crate) fn peek_unix_bound_ns(&self) -> u64 {
-        self.inner.bounds(self.peek()).unix_bound_ns
+        self.inner.slot(self.peek().slot()).bounds(0).unix_bound_ns
     }
 
-    fn swapped(&self, swapped: bool, to: Word) -> bool {
-        if swapped {
-            self.world.units[self.unit].swapped(to, self.world.now_ps.get());
+    fn unit(&self) -> &Unit {
+        &self.world.units[self.unit]
+    }
+
+    fn loaded(&self, state: State) -> State {
+        self.world.me().loaded.set(Loaded { state, life: self.unit().lives(state), ..Loaded::default() });
+        state
+    }
+
+    /// What the cell holds, if that is the same as `state`; otherwise `state`.
+    fn same(&self, state: State) -> State {
+        let held = self.peek();
+        if self.unit().is_same(state, held) { held } else { state }
+    }
+
+    /// Where states are to come again: `line` with the nearest of few slopes, nowhere below it.
+    fn coarse(&self, from: State, line: &Snapshot) -> Snapshot {
+        let unit = 1_u64 << COARSE_BITS;
+        let slope = (line.slope().to_bits() + unit / 2) & !(unit - 1);
+        let next = from.next_line(Slope::from_bits(slope), SHIFT, Serves::Both);
+        let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
+        let early = next.b_not_below(line.state, SHIFT, line.start_ticks);
+        let late = next.b_not_below(line.state, SHIFT, line.end_ticks());
+        Snapshot { state: next.with_b(early.max(late)), ..*line }
+    }
+
+    fn swapped(&self, from: State, to: State) {
+        let (world, unit, me) = (&self.world, self.unit(), self.world.me());
+        let mut loaded = me.loaded.get();
+        loaded.is_old |= unit.is_same(loaded.state, from) && loaded.life != unit.lives(from);
+        me.loaded.set(loaded);
+        let retires = from.phase() == Phase::Replacing && to.phase() == Phase::NoLine;
+        let is_ordered = world.scenario.machine.skew_ticks == 0 || world.scenario.clock.per_cpu;
+        let below_ns = unit.returned_ns.get().saturating_sub(to.high_water_ns());
+        if retires && is_ordered && below_ns > 0 {
+            assert!(loaded.is_old, "a high-water mark that is {below_ns} ns below what was returned");
+            // The count in the tag came around while this thread was stopped.
+            unit.low_marks.set(unit.low_marks.get() + 1);
+            world.is_over.set(true);
         }
-        self.world.me().fence_ps.set(self.world.now_ps.get());
-        swapped
+        unit.swapped(to, loaded.is_old, world.now_ps.get());
     }
 }
 
 impl StateCell for SteppedCell {
-    fn word(&self) -> Word {
+    const SHIFT: u32 = SHIFT;
+
+    fn load(&self) -> State {
         self.world.step(Step::Load);
-        let word = self.inner.word();
-        self.world.me().loaded.set(word);
-        word
+        self.loaded(self.inner.load())
     }
 
-    fn is_still(&self, word: Word) -> bool {
+    fn load_whole(&self) -> State {
         self.world.step(Step::Load);
-        self.inner.is_still(word)
+        self.loaded(self.inner.load_whole())
     }
 
-    fn published(&self, word: Word) -> Published {
+    fn is_still(&self, state: State) -> bool {
         self.world.step(Step::Load);
-        let published = self.inner.published(word);
-        self.world.me().window_ticks.set(published.window_ticks);
-        published
+        self.inner.is_still(self.same(state))
     }
 
-    fn published_unix(&self, word: Word) -> Published {
+    fn is_still_whole(&self, state: State) -> bool {
         self.world.step(Step::Load);
-        let published = self.inner.published_unix(word);
-        self.world.me().window_ticks.set(published.window_ticks);
-        published
+        self.inner.is_still_whole(self.same(state))
     }
 
-    fn bounds(&self, word: Word) -> Bounds {
+    fn slot(&self, slot: Slot) -> SlotView<'_> {
         self.world.step(Step::Load);
-        self.inner.bounds(word)
+        let view = self.inner.slot(slot);
+        let mut loaded = self.world.me().loaded.get();
+        loaded.use_ticks.get_or_insert((view.start_ticks(), view.window_ticks()));
+        self.world.me().loaded.set(loaded);
+        view
     }
 
-    fn start_ticks(&self, slot: Slot) -> u64 {
-        self.world.step(Step::Load);
-        self.inner.start_ticks(slot)
-    }
-
-    fn proven(&self, slot: Slot) -> Point {
-        self.world.step(Step::Load);
-        self.inner.proven(slot)
-    }
-
-    fn swap(&self, from: Word, to: Word) -> bool {
+    fn swap(&self, from: State, to: State) -> bool {
         self.world.step(Step::Swap);
-        self.swapped(self.inner.swap(from, to), to)
-    }
-
-    fn publish(&self, from: Word, to: Word, published: &Published, bounds: &Bounds) -> bool {
-        self.world.step(Step::Swap);
-        let swapped = self.swapped(self.inner.publish(from, to, published, bounds), to);
+        let from = self.same(from);
+        let swapped = self.inner.swap(from, to);
         if swapped {
-            self.world.units[self.unit].published(to, published);
+            self.swapped(from, to);
         }
-        self.world.step(Step::Published);
+        self.world.me().fence_ps.set(self.world.now_ps.get());
         swapped
+    }
+
+    fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+        self.world.step(Step::Swap);
+        let from = self.same(from);
+        let line = &self.coarse(from, line);
+        let published = self.inner.publish(from, line, bounds, suspended_ns);
+        if published {
+            self.swapped(from, line.state);
+            self.unit().published(line);
+        }
+        self.world.me().fence_ps.set(self.world.now_ps.get());
+        self.world.step(Step::Published);
+        published
     }
 }

@@ -1,7 +1,7 @@
 //! The limits that named scenarios must keep, whatever the seed.
 
 use tickline_sim::scenario::{Driver, Fault, Sleep, What};
-use tickline_sim::{Mark, Scenario, named, run, run_tracked};
+use tickline_sim::{Counts, Mark, Scenario, named, run, run_tracked};
 
 /// Seeds that a test tries; fewer where core is not optimised, for it takes several times as long.
 const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
@@ -118,9 +118,11 @@ fn a_sleep_is_slewed_away() {
                 assert!(holds, "seed {seed}, {asleep_ns} ns: {mark:?}");
             }
             let end = track.iter().filter(|mark| mark.at_ns > awake_ns + 11 * SECOND);
-            assert!(
-                end.clone().count() > 100 && end.clone().all(|mark| mark.fast && mark.offset_ns.abs() <= 10)
-            );
+            // A point may fall into the 60 ns of a replacement.
+            let slow = end.clone().filter(|mark| !mark.fast).count();
+            let worst = end.clone().map(|mark| mark.offset_ns.abs()).max().expect("points");
+            let found = format!("seed {seed}, {asleep_ns} ns: {slow} without a line, error {worst} ns");
+            assert!(end.count() > 100 && slow <= 1 && worst <= 10, "{found}");
         }
     }
 }
@@ -183,6 +185,44 @@ fn a_reference_that_becomes_slower_is_followed() {
         // Until the limit has followed, and readers that meet a line while it is being replaced.
         assert!(slow * 100 < track.len() && error <= 1_400, "{found}");
     }
+}
+
+/// A counter that becomes too slow for a line: the last one ends, the OS clock serves, and no
+/// reading steps back. There is a line again when the counter is fast enough.
+#[test]
+fn a_counter_that_is_too_slow_leaves_the_time_to_the_os_clock() {
+    for seed in 0..SEEDS {
+        let track = track(&named::slow_counter(seed));
+        let fast = |from: u64, to: u64| {
+            let part = track.iter().filter(|mark| (from * SECOND..to * SECOND).contains(&mark.at_ns));
+            part.fold((0, 0), |(fast, all), mark| (fast + u32::from(mark.fast), all + 1))
+        };
+        let (before, slow, after) = (fast(1, 5), fast(8, 10), fast(12, 20));
+        let found = format!("seed {seed}: {before:?} {slow:?} {after:?}");
+        println!("{found}");
+        assert!(before.0 == before.1 && slow.0 == 0 && slow.1 > 100 && after.0 == after.1, "{found}");
+    }
+}
+
+/// The same 128 bits come again and again, with other lines in between, while threads are stopped: no
+/// reading steps back. A thread that retires a line with a tick from an earlier life of it would
+/// leave a high-water mark below what was returned. The count in the tag makes that rare. In 1,000
+/// seeds it happened once in 200 million steps, and without the count ten times as often.
+#[test]
+fn states_that_come_again_keep_the_order() {
+    let runs = |uncounted| {
+        let mut counts = Counts::default();
+        for seed in 0..3 * SEEDS {
+            let mut scenario = named::repeating(seed);
+            scenario.clock.uncounted = uncounted;
+            counts.add(&run(&scenario).expect("no violation").counts);
+        }
+        println!("{counts:?}");
+        counts
+    };
+    let (counted, uncounted) = (runs(false), runs(true));
+    assert!(counted.again > 500 * SEEDS && counted.lines_again > 100 * SEEDS && counted.low_marks <= 1);
+    assert!(uncounted.spanning_swaps > 10 * counted.spanning_swaps, "the count is of use");
 }
 
 /// Every driver keeps the steady limits on error.
@@ -310,7 +350,6 @@ fn each_cpu_is_as_good_as_a_clock_of_its_own() {
         scenario.faults.clear();
         scenario.chance.preempt_one_in = 0;
         let track = track(&scenario);
-        // The first 0.2 us of a line are left to the slow path.
         let slow = track.iter().filter(|mark| mark.at_ns > SECOND && !mark.fast).count();
         assert!(slow <= 2, "seed {seed}: {slow} without a line");
         for (cpu, marks) in by_cpu(&track, 3, SECOND).into_iter().enumerate() {
