@@ -291,9 +291,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "samples",
         "a slope of 0 makes a line",
-        "stability.rs",
-        "fit.slope_min > Slope::default() && fit.spread_ppb()",
-        "fit.spread_ppb()",
+        "state/mod.rs",
+        " || bits == 0 {",
+        " {",
     ),
     mutant(
         "samples",
