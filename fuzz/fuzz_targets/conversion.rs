@@ -35,11 +35,6 @@ enum Case {
         both: bool,
         ticks: u64,
     },
-    Turn {
-        shift: u8,
-        from: u64,
-        delta: u64,
-    },
     Conversion {
         line: [u64; 3],
         ticks: u64,
@@ -152,7 +147,6 @@ fuzz_target!(|case: Case| match case {
             state::check_not_below(&new, &old, ticks);
         }
     }
-    Case::Turn { shift, from, delta } => state::check_turn(u32::from(shift) % (MAX_SHIFT + 1), from, delta),
     Case::Conversion { line: [start_ticks, base, slope], ticks, near } => {
         let line = Line { start_ticks, base_ns: base.cast_signed(), slope: Slope::from_bits(slope) };
         line::check_conversion(&line, if near { line.start_ticks.wrapping_add(ticks) } else { ticks });

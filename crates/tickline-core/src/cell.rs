@@ -346,8 +346,8 @@ impl LineCell {
 }
 
 impl<const SHIFT: u32> LineCell<SHIFT> {
-    /// As [`new`](LineCell::new), for a counter of more than 1 GHz / 2^`SHIFT`: from 500 MHz up
-    /// with 1, from 7.9 MHz up with 7.
+    /// As [`new`](LineCell::new), for a counter of more than 1 GHz / 2^`SHIFT`: from 62.5 MHz up
+    /// with 4, from 7.9 MHz up with 7.
     #[must_use]
     pub const fn with_shift() -> Self {
         const { assert!(SHIFT <= MAX_SHIFT, "the slope would lie in the tag") };

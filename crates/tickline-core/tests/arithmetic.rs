@@ -91,7 +91,7 @@ fn serves() -> impl Strategy<Value = Serves> {
 /// shift.
 fn beginning() -> impl Strategy<Value = (Known, Known)> {
     (any::<u8>(), 0..=MAX_SHIFT, serves()).prop_flat_map(|(tag, shift, serves)| {
-        let any = number().prop_map(move |bits| (bits % (1 << (FRACTION_BITS + shift))).max(1));
+        let any = number().prop_map(move |bits| (bits % (1 << (FRACTION_BITS + shift))).max(1 << shift));
         let slope = prop_oneof![any.prop_map(Slope::from_bits), usual_slope(30.0 - f64::from(shift))];
         let before = Known::without_line(tag & 15, shift);
         slope.prop_map(move |slope| (before, before.next(slope, serves).expect("fast enough")))

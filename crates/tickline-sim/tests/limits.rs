@@ -206,8 +206,8 @@ fn a_counter_that_is_too_slow_leaves_the_time_to_the_os_clock() {
 
 /// The same 128 bits come again and again, with other lines in between, while threads are stopped: no
 /// reading steps back. A thread that retires a line with a tick from an earlier life of it would
-/// leave a high-water mark below what was returned. The count in the tag makes that rare. In 1,000
-/// seeds it happened once in 200 million steps, and without the count ten times as often.
+/// leave a high-water mark below what was returned. The count in the tag keeps lives apart: with a
+/// count of 8 that happened 3 times in 1,000 seeds, without one 35 times (`repeat --seeds 1000`).
 #[test]
 fn states_that_come_again_keep_the_order() {
     let runs = |uncounted| {
@@ -221,7 +221,8 @@ fn states_that_come_again_keep_the_order() {
         counts
     };
     let (counted, uncounted) = (runs(false), runs(true));
-    assert!(counted.again > 500 * SEEDS && counted.lines_again > 100 * SEEDS && counted.low_marks <= 1);
+    assert!(uncounted.again > 500 * SEEDS && uncounted.lines_again > 100 * SEEDS, "they come again");
+    assert!(counted.again > 0 && counted.low_marks == 0);
     assert!(uncounted.spanning_swaps > 10 * counted.spanning_swaps, "the count is of use");
 }
 
@@ -351,7 +352,7 @@ fn each_cpu_is_as_good_as_a_clock_of_its_own() {
         scenario.chance.preempt_one_in = 0;
         let track = track(&scenario);
         let slow = track.iter().filter(|mark| mark.at_ns > SECOND && !mark.fast).count();
-        assert!(slow <= 2, "seed {seed}: {slow} without a line");
+        assert!(slow <= 1, "seed {seed}: {slow} without a line");
         for (cpu, marks) in by_cpu(&track, 3, SECOND).into_iter().enumerate() {
             let error = marks.iter().map(|mark| mark.offset_ns.abs()).max().expect("points");
             let learning = marks.iter().map(|mark| half_width_ns(mark)).max().expect("points");

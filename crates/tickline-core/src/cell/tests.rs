@@ -82,8 +82,8 @@ fn concurrent_readers_never_see_a_mixture() {
     // All that belongs to a line is derived from its number, so a mixture of two is recognised.
     let cell = &LineCell::new();
     let iterations: u64 = if cfg!(miri) { 50 } else { 100_000 };
-    let slope = |number: u64| Slope::from_bits((1 << 47) + number);
-    let number_of = |state: State| state.slope(SHIFT).to_bits().saturating_sub(1 << 47);
+    let slope = |number: u64| Slope::from_bits((1 << 47) + (number << 8));
+    let number_of = |state: State| state.slope(SHIFT).to_bits().saturating_sub(1 << 47) >> 8;
     let checked = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
             .map(|_| {

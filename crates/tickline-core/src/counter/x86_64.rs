@@ -10,10 +10,10 @@ use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc, CpuidResult};
 use super::{Counter, CpuCounter};
 use crate::gate::Clocksource;
 
-/// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 1 serves counters from 500 MHz
-/// up. With 0 a reading would be one instruction shorter, and processors below 1 GHz (Intel N100:
-/// 806 MHz) would have no line.
-pub const SHIFT: u32 = 1;
+/// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 4 serves counters from 62.5 MHz
+/// up, for 7 years at 5 GHz before a pause of some 50 us. With 0 a reading would be one instruction
+/// shorter; but there are counters below 1 GHz (Intel N100: 806 MHz), and hypervisors scale them.
+pub const SHIFT: u32 = 4;
 
 /// The time-stamp counter. Making one reads nothing; reading may fault where the process has been
 /// denied it.

@@ -1,7 +1,7 @@
 //! The state of a clock: 128 bits that are the line itself, and change as one.
 //!
 //! ```text
-//! 127                        64 63                        9 8          0
+//! 127                        64 63                       16 15         0
 //! [ b: ns, two's complement   ] [ m: slope, 2^-(64-s) ns  | tag        ]   16 bytes, aligned to 16
 //!
 //! ns = ((ticks << s) * m >> 64) + b
@@ -10,10 +10,10 @@
 //! `ticks` is the counter as it was read, not a difference. The shift `s` is a constant of the
 //! target ([`SHIFT`](crate::counter::SHIFT)). **`m` is used as it stands, tag included**: the
 //! writer computes `b` for the `m` that it stores, so a reader masks nothing. The tag alters the
-//! rate by less than a unit of 2^-48 ns a tick would.
+//! rate by less than 1e-12.
 //!
 //! ```text
-//! 8   6   5         4      3      2           1              0
+//! 15  6   5         4      3      2           1              0
 //! [ count | no Unix | gate | slot | replacing | inlined Unix | inlined ]
 //! ```
 //!
@@ -40,7 +40,7 @@
 //!
 //! Only a swap to a value that was computed from a tick needs more: whoever retires a line with a
 //! tick from its last life would leave a high-water mark below what was returned since. The count in
-//! the tag rises with each line and each opened gate. So a thread would have to be stopped for eight
+//! the tag rises with each line and each opened gate. So a thread would have to be stopped for 1,024
 //! of them, and find slope and `b` the same to the last bit (rule 10).
 //!
 //! # The interface
@@ -114,9 +114,10 @@ pub enum Support {
     Missing,
 }
 
-const TAG_BITS: u32 = 9;
-/// The largest shift of a counter: the slope's 48 binary places, so shifted, leave the tag free.
-pub const MAX_SHIFT: u32 = 64 - FRACTION_BITS - TAG_BITS;
+const TAG_BITS: u32 = 16;
+/// The largest shift of a counter: the tag then takes 7 of the slope's 48 binary places, which is
+/// 4.5e-13 of the rate at 1 GHz, and less for slower counters.
+pub const MAX_SHIFT: u32 = 7;
 
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const INLINED: u64 = 1;
@@ -129,7 +130,7 @@ const GATE: u64 = 1 << 4;
 /// line's `m` can be told.
 const NO_UNIX: u64 = 1 << 5;
 const COUNT: u64 = 1 << 6;
-const COUNT_MASK: u64 = 7 << 6;
+const COUNT_MASK: u64 = TAG_MASK & !(COUNT - 1);
 
 const _: () = assert!(SLOT == 8 && size_of::<u64>() == 8);
 
@@ -179,11 +180,13 @@ impl State {
     #[must_use]
     pub fn next_line(self, slope: Slope, shift: u32, serves: Serves) -> Option<Self> {
         let bits = slope.to_bits();
-        if bits.checked_shr(FRACTION_BITS.saturating_add(shift)).unwrap_or(0) != 0 || bits == 0 {
+        if bits.checked_shr(FRACTION_BITS.saturating_add(shift)).unwrap_or(0) != 0 {
             return None;
         }
-        // The slope's 48 binary places leave the tag's bits free: see `MAX_SHIFT`.
-        let m = bits << (64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift));
+        let m = bits << (64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift)) & !TAG_MASK;
+        if m == 0 {
+            return None;
+        }
         let unix = if serves == Serves::Both { 0 } else { NO_UNIX };
         let slot = (self.m & SLOT) ^ SLOT;
         let count = self.m.wrapping_add(COUNT) & COUNT_MASK;
@@ -312,7 +315,7 @@ impl State {
     /// The line's slope, its tag rounded off.
     #[must_use]
     pub const fn slope(self, shift: u32) -> Slope {
-        Slope::from_bits(self.m >> 64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift))
+        Slope::from_bits((self.m & !TAG_MASK) >> 64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift))
     }
 
     /// The least `b` with which this line is not below `ns` at `ticks`.
@@ -357,8 +360,8 @@ impl State {
     }
 }
 
-/// The ticks in a turn, less one: `ticks << shift` wraps once in so many. That is every 2^63 ticks on
-/// x86_64, and every 2^57 elsewhere: after 58 years at 5 GHz, and after 4.5 at 1 GHz. No line is in
+/// The ticks in a turn, less one: `ticks << shift` wraps once in so many. That is every 2^60 ticks on
+/// x86_64, and every 2^57 elsewhere: after 7 years at 5 GHz, and after 4.5 at 1 GHz. No line is in
 /// use across that tick, so a clock has none for some 50 us then.
 #[must_use]
 pub const fn turn_mask(shift: u32) -> u64 {

@@ -16,17 +16,20 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// A state without a line, whose count and slot are the lower four bits of `tag`.
+    /// A state without a line: `tag` has the slot, and how often the gate was opened.
     pub(crate) fn without_line(tag: u8, shift: u32) -> Self {
         let mut state = State::default();
         if tag & 8 != 0 {
-            state = state.next_line(Slope::from_bits(1), shift, Serves::Both).expect("fits").without_line(0);
+            state = state
+                .next_line(Slope::from_bits(1 << 20), shift, Serves::Both)
+                .expect("fits")
+                .without_line(0);
         }
-        for _ in 0..(tag & 7).wrapping_sub(tag >> 3) & 7 {
+        for _ in 0..tag & 7 {
             state = state.with_gate_closed().with_gate_open();
         }
         let line = Snapshot { state, start_ticks: 0, window_ticks: 0, shift };
-        Self { line, m: u64::from(tag & 8) | u64::from(tag & 7) << 6 }
+        Self { line, m: u64::from(tag & 8) | u64::from((tag & 7) + (tag >> 3 & 1)) << 6 }
     }
 
     /// The line after this state, with `b` = 0, if the counter is fast enough.
@@ -34,16 +37,16 @@ impl Known {
         let Snapshot { state, shift, .. } = self.line;
         let next = state.next_line(slope, shift, serves);
         assert_eq!(next, state.replacing().next_line(slope, shift, serves), "announced or not");
-        let bits = slope.to_bits();
-        let fits = bits != 0 && wide(bits) < wide(UNITS_PER_NS) << shift;
+        let m = slope.to_bits() << (64 - FRACTION_BITS - shift) & !0xffff;
+        let fits = m != 0 && wide(slope.to_bits()) < wide(UNITS_PER_NS) << shift;
         assert_eq!(next.is_some(), fits, "{slope:?} by a shift of {shift}");
-        let tag = self.m.wrapping_add(0x40) & 0x1c0 | !self.m & 8 | [3, 0x21][serves as usize];
+        let tag = self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | [3, 0x21][serves as usize];
         let line = Snapshot { state: next?, ..self.line };
-        Some(Self { line, m: bits << (64 - FRACTION_BITS - shift) | tag })
+        Some(Self { line, m: m | tag })
     }
 
     pub(crate) fn slope(&self) -> Slope {
-        Slope::from_bits(self.m >> (64 - FRACTION_BITS - self.line.shift))
+        Slope::from_bits((self.m & !0xffff) >> (64 - FRACTION_BITS - self.line.shift))
     }
 
     pub(crate) fn with_b(self, b: i64) -> Self {
