@@ -16,13 +16,14 @@ const NIGHTLY_CLIPPY: &[&str] = &["cargo +nightly clippy --version"];
 /// Miri finds undefined behaviour and data races in what the unit tests of core and leases execute.
 /// Tests leak their machines on purpose (`testing.rs`).
 ///
-/// What it cannot see: the counters in assembly; a real counter or a real OS clock; the tests of
-/// `control`, `per_cpu` and `shared/high_water.rs`, which are not compiled for it (minutes, and
-/// no unsafe code that other tests do not reach); loops are shortened by `cfg!(miri)`, and core's
-/// clocks have an interval of 4 ms (`testing.rs`), so that no test takes it a minute; one schedule
-/// a run, so most interleavings; what `tickline` asks of the OS: under Miri it takes std's clocks,
-/// and its tests there are those of the calls that every program makes; core's doc tests, which
-/// have no unsafe code.
+/// What it cannot see: the counters and the state's swap in assembly (the portable state takes its
+/// place); a real counter or a real OS clock; the tests of `control`, `per_cpu` and
+/// `shared/high_water.rs`, which are not compiled for it (minutes, and no unsafe code that other
+/// tests do not reach); loops are shortened by `cfg!(miri)`, and core's clocks have an interval of
+/// 4 ms (`testing.rs`), so that no test takes it a minute; one schedule a run, so most
+/// interleavings; what `tickline` asks of the OS: under Miri it takes std's clocks, and its tests
+/// there are those of the calls that every program makes; core's doc tests, which have no unsafe
+/// code.
 const MIRI: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-ignore-leaks")];
 
 /// For the tests of orderings outside of core: eight schedules, and values that the orderings let
@@ -40,8 +41,12 @@ const MIRI_SEEDS: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-many-seeds=0..8")];
 ///   was done before an earlier read returned, so fences, barriers, `MEETING_MARGIN_NS` and plain
 ///   `read` are not tested. For the same reason an ordering that only the counter needs could be
 ///   weakened unnoticed (`UNTOLD` in `mutate/table/orderings.rs`);
+/// - the machine code of a clock's state. `state/modelled.rs` is an exact model of a 128-bit atomic,
+///   and keeps the orderings that the instructions are documented to have. `state/portable.rs` has
+///   models of its own. Whether a processor ever splits a load is a test of `state`, on hardware;
 /// - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The
-///   cell's models of a reading, a high-water mark and a swap, and the lock's, have no bound;
+///   cell's models of a reading, a high-water mark and a swap, the lock's, and that of a portable
+///   swap have no bound;
 /// - load buffering: relaxed loads that return later stores. Nor `SeqCst`, which loom treats as
 ///   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Of the two
 ///   fences that have it, the one in `counter/extended.rs` binds the compiler alone, and the one
@@ -50,7 +55,8 @@ const MIRI_SEEDS: &[(&str, &str)] = &[("MIRIFLAGS", "-Zmiri-many-seeds=0..8")];
 ///   `per_cpu::mode` swaps;
 /// - every place at which a thread could be stopped between a load of an atomic and a swap of the
 ///   same one. loom 0.7 compares a step only with the last step on its object, which is that load
-///   then. So `gate::keeper` swaps without a load;
+///   then. So `gate::keeper` swaps without a load. `state/portable.rs` cannot; there loom finds the
+///   places between, by the pairs;
 /// - more than three threads; stalls of seconds and resets of the counter (the simulated steps of
 ///   `testing.rs` have those); bursts of 32 brackets, which are 1 here; `fork`.
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom")];

@@ -1,6 +1,6 @@
 //! States that come again, and the high-water mark that a line leaves: what `state/mod.rs` says
 //! about a state that is its own proof. The readers are the real ones. Lines are made by hand, so
-//! that a state can come again after two of them, not after eight.
+//! that a state can come again after two of them, not after 1,024.
 
 use core::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -217,7 +217,7 @@ fn a_high_water_mark_that_comes_again_keeps_the_order() {
             assert_eq!(scene.writer_reads(), MARK_NS);
             let (replacing, at_ticks) = scene.announce(&line)?;
             let mark_ns = line.at(at_ticks);
-            // The line's slot and count are not those of the first state; after seven more they would be.
+            // The line's slot and count are not those of the first state; 1,023 lines later they would be.
             cell.swap(replacing.state, before.with_b(mark_ns)).then_some(())?;
             scene.life.set(3);
             Some(())

@@ -106,8 +106,8 @@ fn a_portable_pair_is_left_before_it_is_taken_again() {
     });
 }
 
-/// A state that comes again is found again; the word beneath it is another one, so a swap that
-/// began before fails, and takes nothing with it.
+/// A state comes again while a thread is stopped in a swap from it. Whether that swap succeeds or
+/// not, the state is the one that it says.
 #[test]
 fn a_portable_state_may_come_again() {
     check(Some(4), &["swapped", "not swapped"], |seen| {

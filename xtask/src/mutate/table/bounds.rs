@@ -288,13 +288,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "if folded.width(slope) < FixedNs::ZERO { *sample } else { folded }",
         "folded",
     ),
-    mutant(
-        "samples",
-        "a slope of 0 makes a line",
-        "stability.rs",
-        "fit.slope_min > Slope::default() && fit.spread_ppb()",
-        "fit.spread_ppb()",
-    ),
+    mutant("samples", "a slope of 0 makes a line", "state/mod.rs", "if m == 0 {", "if false {"),
     mutant(
         "samples",
         "two samples make a first line",

@@ -123,14 +123,6 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         PORTABLE,
     ),
     weaker(
-        "the second look at the state comes before the slot",
-        "state/portable.rs",
-        "fence(Ordering::Acquire);
-        self.load() == state",
-        TO_LOAD,
-        "a_slot_beside_a_portable_state_belongs_to_it",
-    ),
-    weaker(
         "a swap finds a pair as it was before its word",
         "state/portable.rs",
         "let word = self.word.load(Ordering::Acquire);
@@ -295,10 +287,18 @@ pub(crate) const UNTOLD: &[Untold] = &[
     },
     Untold {
         file: "state/portable.rs",
+        text: "fence(Ordering::Acquire);
+        self.load() == state",
+        from: "Acquire",
+        to: "Relaxed",
+        why: "says what a second look is; the load behind it has a fence of its own before its last look at the word",
+    },
+    Untold {
+        file: "state/portable.rs",
         text: "compare_exchange(word, next, Ordering::AcqRel, ",
         from: "AcqRel",
         to: "Release",
-        why: "as above",
+        why: "as in `modelled.rs`",
     },
     Untold {
         file: "lease/cell.rs",

@@ -6,13 +6,6 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "per CPU",
-        "a line is used at a tick before its publication",
-        "control/publish.rs",
-        "if self.config.renewal == Renewal::Pinned { 0 }",
-        "if self.config.renewal == Renewal::Pinned && false { 0 }",
-    ),
-    mutant(
-        "per CPU",
         "a reader that was moved holds another CPU's counter against the line",
         "per_cpu.rs",
         ".filter(|(_, now_on)| *now_on == cpu)",
