@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use tickline_core::unstable::cell::Snapshot;
 use tickline_core::unstable::state::{Phase, State};
 
+use crate::machine::SHIFT;
 use crate::machine::{Clocks, skewed};
-use crate::world::SHIFT;
 
 /// All of a state, or all but the count.
 type Identity = (u64, i64, u8, u8, bool, State);

@@ -79,13 +79,6 @@ pub(crate) const WEAKENINGS: &[Weakening] = &[
         READING,
     ),
     weaker(
-        "the slow path's second look at the state comes before the slot",
-        "cell.rs",
-        "fence(Ordering::Acquire)",
-        TO_LOAD,
-        SLOW,
-    ),
-    weaker(
         "a reader takes a slot as it was before its state",
         "state/modelled.rs",
         "state(self.0.load(Ordering::Acquire))",
