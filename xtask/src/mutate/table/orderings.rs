@@ -62,7 +62,6 @@ const TO_STORE: (&str, &str) = ("Release", "Relaxed");
 
 /// What a reading uses.
 const READING: &str = "a_reading_is_never_a_mixture";
-const SLOW: &str = "a_slow_reading_is_never_a_mixture";
 /// What a portable state must be.
 const PORTABLE: &str = "a_portable_load_sees_one_state";
 const PAIR: &str = "a_portable_pair_is_left_before_it_is_taken_again";
