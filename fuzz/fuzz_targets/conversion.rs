@@ -14,10 +14,10 @@ mod wide;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use state::Known;
+use tickline_core::state::{MAX_SHIFT, Serves};
 use tickline_core::unstable::discipline::Steering;
 use tickline_core::unstable::estimate::Target;
 use tickline_core::unstable::line::{Line, Slope};
-use tickline_core::unstable::state::{MAX_SHIFT, Serves};
 use tickline_core::unstable::units::FixedNs;
 
 #[derive(Debug, Arbitrary)]

@@ -37,7 +37,3 @@ pub mod per_cpu {
 pub mod units {
     pub use crate::units::*;
 }
-/// The state.
-pub mod state {
-    pub use crate::state::*;
-}

@@ -10,10 +10,10 @@ mod properties;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use tickline_core::sample::Resolutions;
+use tickline_core::state::{MAX_SHIFT, Serves};
 use tickline_core::unstable::discipline::Steering;
 use tickline_core::unstable::estimate::Target;
 use tickline_core::unstable::line::{Line, MAX_DELTA_TICKS, Slope};
-use tickline_core::unstable::state::{MAX_SHIFT, Serves};
 use tickline_core::unstable::units::{FRACTION_BITS, FixedNs, signed};
 
 use properties::state::Known;

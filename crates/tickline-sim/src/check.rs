@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use tickline_core::shared::LineReading;
-use tickline_core::unstable::state::State;
+use tickline_core::state::State;
 
 use crate::limits::Limits;
 use crate::machine::PS;

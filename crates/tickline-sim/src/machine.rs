@@ -3,7 +3,7 @@
 //! The counter's rate is the truth; only the reference changes its rate. Between events both are
 //! straight, so each is one ramp that starts anew at an event.
 
-use tickline_core::unstable::state::turn_mask;
+use tickline_core::state::turn_mask;
 use tickline_core::unstable::units::{FRACTION_BITS, unsigned};
 
 use crate::scenario::{Machine, Sleep};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult};
 use tickline_core::shared::Event;
-use tickline_core::unstable::state::Phase;
+use tickline_core::state::Phase;
 
 use crate::actors::{Cast, Order};
 use crate::check::{Counts, Mark};

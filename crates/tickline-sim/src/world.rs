@@ -22,9 +22,9 @@ use corosensei::Yielder;
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::shared::LineCell;
+use tickline_core::state::{Phase, Serves, Slot, State};
 use tickline_core::unstable::cell::{Bounds, SlotView, Snapshot, StateCell};
 use tickline_core::unstable::line::Slope;
-use tickline_core::unstable::state::{Phase, Serves, Slot, State};
 use tickline_core::unstable::units::FRACTION_BITS;
 
 use crate::machine::{self, Clocks, PS, SHIFT};

@@ -76,7 +76,7 @@ pub trait Counter {
 /// the [contract](self) on each CPU by itself, and
 ///
 /// 6. give the id by which the operating system knows the CPU, and below
-///    [`CPU_IDS`](crate::per_cpu::CPU_IDS);
+///    [`CPU_IDS`];
 /// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter
 ///    was read, whatever happens to the thread meanwhile. [`now`](CpuCounter::now) may be wrong
 ///    about it if the thread was moved away and back between two instructions.

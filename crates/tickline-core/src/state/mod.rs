@@ -54,8 +54,8 @@
 //! # The interface
 //!
 //! [`AtomicState`] is a 128-bit atomic and nothing more: load, compare and swap, is still. The
-//! protocol above it ([`cell`](crate::cell), [`shared`](crate::shared),
-//! [`control`](crate::control)) is the same code for every target.
+//! protocol above it (`cell.rs`, [`shared`](crate::shared), [`control`](crate::control)) is the same
+//! code for every target.
 //!
 //! | target | load | swap | file |
 //! |---|---|---|---|

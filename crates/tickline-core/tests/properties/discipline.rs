@@ -4,10 +4,10 @@
 //! `FixedNs` or `i64`.
 
 use num_bigint::BigInt;
+use tickline_core::state::Serves;
 use tickline_core::unstable::discipline::{STEP_PPB, Steering, join, recover, steer};
 use tickline_core::unstable::estimate::Target;
 use tickline_core::unstable::line::MAX_DELTA_TICKS;
-use tickline_core::unstable::state::Serves;
 
 use super::state::is_in_one_turn;
 use tickline_core::unstable::units::{FixedNs, NS_PER_S};

@@ -23,11 +23,11 @@ use tickline_core::gate::{
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::Shared;
+use tickline_core::state::Phase;
 use tickline_core::try_lock::LockGuard;
 use tickline_core::unstable::cell::StateCell;
 use tickline_core::unstable::discipline::DISRUPTED_NS;
 use tickline_core::unstable::keeper::{Admission, Conclusion, Gated, Judgement, Stage};
-use tickline_core::unstable::state::Phase;
 use tickline_core::unstable::units::signed;
 
 use super::{Driven, Engine, UNSETTLED};

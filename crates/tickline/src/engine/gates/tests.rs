@@ -4,9 +4,9 @@ use tickline_core::control::Renewal;
 use tickline_core::counter::Counter;
 use tickline_core::gate::Cost;
 use tickline_core::shared::Event;
+use tickline_core::state::Serves;
 use tickline_core::unstable::cell::{Bounds, Snapshot, StateCell as _};
 use tickline_core::unstable::line::Line;
-use tickline_core::unstable::state::Serves;
 
 use super::*;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};

@@ -174,7 +174,7 @@ impl Collector {
         let may_measure = may_measure(probes, facts.comparison);
         let counter = COUNTER.filter(|_| facts.readable && may_measure);
         facts.counter_present = COUNTER.is_some();
-        facts.support = tickline_core::unstable::state::support();
+        facts.support = tickline_core::state::support();
         facts.invariant = cpu::invariant();
         facts.hypervisor = hypervisor();
         facts.counters_clocksource = HardwareCounter::CLOCKSOURCE;
