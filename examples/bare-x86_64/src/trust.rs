@@ -17,6 +17,7 @@ fn is_invariant() -> bool {
 pub fn judge(counter_ticks: u64) -> Option<Reason> {
     let mut facts = Facts::UNKNOWN;
     facts.counter_present = true;
+    facts.support = tickline_core::state::support();
     facts.readable = true;
     facts.counters_clocksource = Clocksource::Tsc;
     facts.hypervisor = Hypervisor::None;
