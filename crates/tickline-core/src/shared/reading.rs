@@ -119,8 +119,10 @@ impl<S: StateCell> Shared<S> {
 
     #[inline]
     pub(crate) fn read_bounds_at(&self, ticks: impl FnOnce() -> Option<u64>) -> Option<LineReading> {
-        let bounds = |state: State, slot: SlotView<'_>| slot.bounds(state.b);
-        let (state, ticks, bounds) = self.read_with(State::is_inlined, ticks, bounds)?;
+        // Not handed out with the state: each copy of them takes stack.
+        let mut bounds = Bounds::default();
+        let take = |state: State, slot: SlotView<'_>| bounds = slot.bounds(state.b);
+        let (state, ticks, ()) = self.read_with(State::is_inlined, ticks, take)?;
         Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
     }
 

@@ -9,15 +9,18 @@ use crate::sys::reference;
 use crate::trust::{compare, facts};
 
 impl Engine {
+    /// Half the width of the interval that contains the OS clock now, ns. `None` without a line.
+    fn bound_ns(&self) -> Option<u64> {
+        let reading = self.read_bounds().or_else(|| self.bounds_by_cpu())?;
+        let (earliest_ns, latest_ns) = reading.bounds_ns();
+        Some(latest_ns.abs_diff(earliest_ns).div_ceil(2))
+    }
+
     /// What this clock says about itself, now.
     pub(crate) fn status(&self) -> Status {
         let table = self.per_cpu_table();
         let gauges =
             table.and_then(|table| table.unit_here()).map_or(&self.shared.gauges, |unit| &unit.gauges);
-        let bound_ns = self.read_bounds().or_else(|| self.bounds_by_cpu()).map(|reading| {
-            let (earliest_ns, latest_ns) = reading.bounds_ns();
-            latest_ns.abs_diff(earliest_ns).div_ceil(2)
-        });
         Status {
             state: self.state(),
             judged: self.is_judged(),
@@ -28,7 +31,7 @@ impl Engine {
             comparison: compare::result().unwrap_or(Comparison::Pending),
             nominal_hz: facts::nominal_hz(self.probes()),
             frequency_hz: gauges.frequency_hz(),
-            bound_ns,
+            bound_ns: self.bound_ns(),
             max_drift_ppb: gauges.max_drift_ppb(),
             bound_parts: gauges.bound_parts(),
             offset_ns: gauges.offset_ns(),
