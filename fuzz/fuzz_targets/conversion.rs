@@ -124,7 +124,7 @@ impl LineCase {
     fn states(&self) -> (Known, Known) {
         let shift = u32::from(self.tag >> 4) % (MAX_SHIFT + 1);
         let before = Known::without_line(self.tag & 15, shift);
-        let slope = Slope::from_bits((self.slope >> (16 - shift)).max(1));
+        let slope = Slope::from_bits((self.slope >> (16 - shift)).max(1 << shift));
         let line = before.next(slope, serves(self.both)).expect("fast enough");
         (before, line.with_b(self.b))
     }
