@@ -65,24 +65,25 @@ fn a_line_for_monotonic_time_alone_says_so_in_each_phase() {
 /// same line was published again.
 #[test]
 fn rule_10_the_count_tells_lives_apart() {
+    const LIVES: usize = if cfg!(miri) { 64 } else { 1_024 };
     let slope = slope_of(1_000_000_000);
     let mut seen = Vec::new();
     let mut state = State::default();
-    for _ in 0..1_024 {
+    for _ in 0..LIVES {
         state = state.next_line(slope, SHIFT, Serves::Both).unwrap().with_b(5);
         assert!(!seen.contains(&state), "{state:?}");
         seen.push(state);
     }
     // The same where each line ends without a successor.
     seen.clear();
-    for _ in 0..if cfg!(miri) { 64 } else { 1_024 } {
+    for _ in 0..LIVES {
         state = state.next_line(slope, SHIFT, Serves::Both).unwrap().with_b(5);
         assert!(!seen.contains(&state), "{state:?}");
         seen.push(state);
         state = state.replacing().without_line(9);
     }
     seen.clear();
-    for _ in 0..1_024 {
+    for _ in 0..LIVES {
         assert!(!seen.contains(&state), "{state:?}");
         seen.push(state);
         state = state.with_gate_closed().with_gate_open();
