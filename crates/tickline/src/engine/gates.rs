@@ -42,6 +42,9 @@ use crate::trust::{compare, facts};
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
 
+/// A counter that was found to be slow is measured again after this time.
+const COST_AGAIN_NS: i64 = 5_000_000_000;
+
 /// What a judgement has found.
 #[derive(Debug, Clone, Copy)]
 struct Found {
@@ -167,6 +170,7 @@ impl Engine {
     /// Puts what was found into force. If all gates are open, the control loop begins anew.
     #[inline(never)]
     fn conclude(&self, facts: &Facts, found: Found, driven: &mut Driven, judgement: Judgement) -> bool {
+        let after = |wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns);
         driven.is_begun = found.closed.is_none();
         let conclusion = match found.closed {
             None => {
@@ -180,11 +184,11 @@ impl Engine {
                 }
                 Conclusion::Open
             }
-            // The kernel decides about the counter within seconds of boot. No other reason goes
-            // away by itself.
-            Some(Reason::KernelUndecided) => {
-                Conclusion::Waiting(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())))
-            }
+            // The kernel decides about the counter within seconds of boot.
+            Some(Reason::KernelUndecided) => Conclusion::Waiting(after(signed(self.interval_ns()))),
+            // Measured in 20 us, which may have been unlike the rest.
+            Some(Reason::Slow) => Conclusion::Waiting(after(COST_AGAIN_NS)),
+            // No other reason goes away by itself.
             Some(_) => Conclusion::Closed,
         };
         self.keeper.conclude(judgement, conclusion, &self.lines())
@@ -219,7 +223,7 @@ impl Engine {
 
     /// Whether the last judgement has left Unix time to the OS.
     pub(super) fn unix_by_os(&self) -> bool {
-        self.reason_of(Gate::UnixCost).is_some()
+        self.reason_of(Gate::UnixCost).is_some() || self.reason_of(Gate::Cost).is_some()
     }
 
     /// The last verdicts.

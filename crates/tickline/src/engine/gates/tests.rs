@@ -99,6 +99,20 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     cell.swap(old.state, from) && cell.publish(from, &line, &bounds, evidence.suspended_ns)
 }
 
+/// Symptom: a clock whose cost was measured in a bad moment had no line for the rest of its life.
+#[test]
+fn a_slow_counter_is_measured_again() {
+    let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+    let Some(status) = judged(&engine, (1_000, 40, 40)) else { return };
+    assert_eq!(status.state, State::Fallback(Reason::Slow));
+    played::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
+    engine.serve(Renewal::Ahead);
+    assert_eq!(engine.state(), State::Fallback(Reason::Slow), "not at once");
+    engine.keeper.set_due(OsClock.monotonic_ns());
+    engine.serve(Renewal::Ahead);
+    assert_ne!(engine.state(), State::Fallback(Reason::Slow));
+}
+
 /// The state says that the line is ahead of the OS clock before any iteration has found it. The
 /// next iteration does, and until the line is back the state is not "fast".
 #[test]

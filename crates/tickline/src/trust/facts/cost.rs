@@ -16,30 +16,34 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
     if let Some(cost) = played::COST.get() {
         return cost;
     }
-    let counter_ps = fastest_ps(|| {
-        core::hint::black_box(counter.now());
-    });
-    let os_ps = fastest_ps(|| {
-        core::hint::black_box(OsClock.monotonic_ns());
-    });
-    let os_unix_ps = fastest_ps(|| {
-        core::hint::black_box(OsClock.realtime_ns());
-    });
+    // In turns, so that a machine that is slow for some microseconds is slow for all three.
+    let mut fastest_ns = [i64::MAX; 3];
+    for _ in 0..BATCHES {
+        let batch_ns = [
+            batch_ns(|| _ = core::hint::black_box(counter.now())),
+            batch_ns(|| _ = core::hint::black_box(OsClock.monotonic_ns())),
+            batch_ns(|| _ = core::hint::black_box(OsClock.realtime_ns())),
+        ];
+        for (fastest_ns, batch_ns) in fastest_ns.iter_mut().zip(batch_ns) {
+            *fastest_ns = batch_ns.min(*fastest_ns);
+        }
+    }
+    let [counter_ps, os_ps, os_unix_ps] = fastest_ns.map(ps_of_one);
     Cost { counter_ps, os_ps, os_unix_ps }
 }
 
-/// The time of one call in the fastest batch, ps. Each figure contains the cost of the OS clock
-/// that takes the time.
-fn fastest_ps(call: impl Fn()) -> u64 {
-    let mut fastest_ns = i64::MAX;
-    for _ in 0..BATCHES {
-        let start_ns = OsClock.monotonic_ns();
-        for _ in 0..CALLS {
-            call();
-        }
-        fastest_ns = fastest_ns.min(OsClock.monotonic_ns().saturating_sub(start_ns));
+/// The time of a batch, ns. It contains the cost of the OS clock that takes the time.
+fn batch_ns(call: impl Fn()) -> i64 {
+    let start_ns = OsClock.monotonic_ns();
+    for _ in 0..CALLS {
+        call();
     }
-    u64::try_from(fastest_ns).unwrap_or(0).saturating_mul(1_000) / u64::from(CALLS)
+    OsClock.monotonic_ns().saturating_sub(start_ns)
+}
+
+/// The time of one call in a batch, ps.
+fn ps_of_one(batch_ns: i64) -> u64 {
+    u64::try_from(batch_ns).unwrap_or(0).saturating_mul(1_000) / u64::from(CALLS)
 }
 
 /// Costs that a test makes up, for judgements in its own thread.
