@@ -4,13 +4,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, CpuStatus, PerCpu, Reading, State};
+use tickline_core::cell::Slope;
+use tickline_core::cell::{Bounds, Snapshot, StateCell};
 use tickline_core::control::MAX_WINDOW_TICKS;
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
+use tickline_core::per_cpu;
 use tickline_core::shared::{LineCell, Shared};
 use tickline_core::state::{self, Serves};
-use tickline_core::unstable::cell::{Bounds, Snapshot, StateCell};
-use tickline_core::unstable::line::Slope;
-use tickline_core::unstable::per_cpu;
 
 use crate::peers;
 use crate::subject::{Subject, counter, epoch, same, subject, whole_ns};

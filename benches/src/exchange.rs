@@ -24,12 +24,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline::{Clock, Driver};
+use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::LineCell;
 use tickline_core::shared::{Event, Shared, Source};
-use tickline_core::unstable::cell::StateCell;
 
 use crate::os::monotonic_ns;
 
@@ -261,8 +261,9 @@ fn publish(
         }
         let line = clock.cell.snapshot();
         if line.state.is_published() {
-            let slope = line.slope();
-            let ppm = slope.ppb_above(*first.get_or_insert(slope)) / 1_000;
+            let slope = i128::from(line.slope().to_bits());
+            let usual = *first.get_or_insert(slope);
+            let ppm = i64::try_from((slope - usual) * 1_000_000 / usual).unwrap_or(i64::MAX);
             if iterations > 100 {
                 slopes = (ppm.min(slopes.0), ppm.max(slopes.1));
             } else {

@@ -16,15 +16,15 @@ use crate::shared::{SlowReading, Source};
 
 /// Readers renew a line only if at least so many calls come in an interval: an iteration of 2 us
 /// then saves 256 calls some 10 ns each.
-pub const CALLS_PER_INTERVAL: u64 = 256;
+const CALLS_PER_INTERVAL: u64 = 256;
 
 /// So many frequent readings by the slow path in a row make a reader start the clock, or renew a
 /// line that nobody has read for a while.
-pub const STREAK: u64 = 8;
+const STREAK: u64 = 8;
 
 /// Iterations that readers run between two checks of the facts: four seconds at the default
 /// interval, because a check takes some 10 us. A thread checks at each interval.
-pub const ITERATIONS_PER_CHECK: u64 = 8;
+const ITERATIONS_PER_CHECK: u64 = 8;
 
 /// What is known of a clock's callers.
 #[derive(Debug)]

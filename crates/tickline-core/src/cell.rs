@@ -24,11 +24,12 @@
 //!
 //! All that a reading without bounds loads is in one cache line.
 
-use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::Point;
 use crate::state::{AtomicState, MAX_SHIFT, Slot, State};
 use crate::units::{FixedNs, ticks_between};
+
+pub use crate::line::{Line, Slope};
 
 /// A state, and for which ticks its line may be used.
 ///
@@ -50,13 +51,13 @@ impl Snapshot {
     /// For how long the line is valid, ticks from its start: twice its window. Past the window
     /// readers take the slow path.
     #[must_use]
-    pub const fn valid_ticks(&self) -> u64 {
+    pub(crate) const fn valid_ticks(&self) -> u64 {
         self.window_ticks << 1
     }
 
     /// Whether the line is valid at `ticks`. Two-sided: a tick before the start is not.
     #[must_use]
-    pub const fn is_valid_at(&self, ticks: u64) -> bool {
+    pub(crate) const fn is_valid_at(&self, ticks: u64) -> bool {
         ticks.wrapping_sub(self.start_ticks) < self.valid_ticks()
     }
 
@@ -74,7 +75,7 @@ impl Snapshot {
 
     /// The line at `ticks`, rounded down to a fraction.
     #[must_use]
-    pub fn fixed_at(&self, ticks: u64) -> FixedNs {
+    pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
         self.state.fixed_at(self.shift, ticks)
     }
 
@@ -99,9 +100,9 @@ pub struct Bounds {
     pub unix_bound_ns: u64,
     /// By how much the base of `lower` was rounded down, so that later arithmetic does not round
     /// the bound twice. 0 from a slot.
-    pub lower_rounding: FixedNs,
+    pub(crate) lower_rounding: FixedNs,
     /// By how much the base of `upper` was rounded up. 0 from a slot.
-    pub upper_rounding: FixedNs,
+    pub(crate) upper_rounding: FixedNs,
 }
 
 impl Bounds {
@@ -127,12 +128,12 @@ impl Bounds {
 
 /// What a line rests on, for whoever retires it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     /// A point below the reference, which the newest sample proves.
-    pub proven: Point,
+    pub(crate) proven: Point,
     /// How long the machine had been suspended before the samples, ns; `None` where the reference
     /// does not say.
-    pub suspended_ns: Option<i64>,
+    pub(crate) suspended_ns: Option<i64>,
 }
 
 /// The shared memory of one clock. See the head of `cell.rs` for the protocol. [`LineCell`] is its
@@ -250,7 +251,7 @@ impl SlotView<'_> {
     /// The line's `b` in Unix time, ns.
     #[inline(always)]
     #[must_use]
-    pub fn unix_b(&self) -> i64 {
+    pub(crate) fn unix_b(&self) -> i64 {
         // ORDERING: see `SLOT`.
         self.slots.unix_b[self.slot as usize].load(SLOT)
     }
@@ -281,7 +282,7 @@ impl SlotView<'_> {
 
     /// What the line rests on.
     #[must_use]
-    pub fn evidence(&self) -> Evidence {
+    pub(crate) fn evidence(&self) -> Evidence {
         let words = &self.bounds[self.slot as usize];
         // ORDERING: see `SLOT`, for all.
         let suspended_ns = words.suspended_ns.load(SLOT);

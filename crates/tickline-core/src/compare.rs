@@ -82,13 +82,6 @@ impl Difference {
         self.least_ticks <= resolution && self.most_ticks >= resolution.saturating_neg()
     }
 
-    /// Whether the difference changed between two measurements: the counters do not run at one
-    /// rate.
-    #[must_use]
-    pub fn contradicts(&self, other: &Self) -> bool {
-        self.least_ticks > other.most_ticks || other.least_ticks > self.most_ticks
-    }
-
     /// By how much the counters differ at the least, ticks; 0 if they may be synchronised.
     #[must_use]
     pub fn size_ticks(&self) -> u64 {
@@ -213,12 +206,5 @@ mod tests {
         assert!((66_800..=66_930).contains(&measured(66_930, false).size_ticks()));
         assert!((66_800..=66_930).contains(&measured(-66_930, false).size_ticks()));
         assert!(Difference::UNKNOWN.is_none(0), "nothing known is nothing found");
-    }
-
-    #[test]
-    fn a_difference_that_moves_is_a_contradiction() {
-        assert!(measured(5_000, false).contradicts(&measured(9_000, false)));
-        assert!(measured(9_000, false).contradicts(&measured(5_000, false)));
-        assert!(!measured(5_000, false).contradicts(&measured(5_010, false)));
     }
 }

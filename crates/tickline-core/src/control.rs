@@ -32,6 +32,7 @@ use crate::unix::UnixTrack;
 mod publish;
 mod schedule;
 
+pub use crate::discipline::{DISRUPTED_NS, MEETING_MARGIN_NS};
 use publish::Plan;
 use schedule::RecentTimes;
 
@@ -214,13 +215,6 @@ impl Control {
             disrupted: false,
             plan: Plan::NONE,
         }
-    }
-
-    /// The same control loop, but its lines leave Unix time to the OS: see
-    /// [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
-    #[must_use]
-    pub const fn without_unix(self) -> Self {
-        Self { without_unix: true, ..self }
     }
 
     /// Forgets everything, and goes on as a new control loop with `config` would. In place, for

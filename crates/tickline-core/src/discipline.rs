@@ -26,7 +26,7 @@ pub const MEETING_MARGIN_NS: u64 = 5_000;
 /// Offsets above this share of the horizon are stepped forward instead of slewed, ppb: 250 us
 /// over 0.5 s, the same 500 ppm that the kernel allows a PLL (`MAXFREQ`,
 /// `include/linux/timex.h`).
-pub const STEP_PPB: i64 = 500_000;
+pub(crate) const STEP_PPB: i64 = 500_000;
 
 /// From this offset on something has disrupted line or reference, ns. An NTP daemon's slew of 500
 /// ppm, which goes unnoticed until the next iteration, makes up to 0.5 ms in a window.
@@ -34,18 +34,18 @@ pub const DISRUPTED_NS: i64 = 1_000_000;
 
 /// Where the next line goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Steering {
+pub(crate) struct Steering {
     /// Its slope.
-    pub slope: Slope,
+    pub(crate) slope: Slope,
     /// If set, the line starts at least here, above the old line: a step forward.
-    pub step_to: Option<FixedNs>,
+    pub(crate) step_to: Option<FixedNs>,
     /// Old line minus target, where the two lines meet.
-    pub offset: FixedNs,
+    pub(crate) offset: FixedNs,
 }
 
 /// The slope that takes `old` from its value at `at_ticks` to the target within `horizon_ticks`.
 #[must_use]
-pub fn steer(old: &Snapshot, at_ticks: u64, target: &Target, horizon_ticks: u64) -> Steering {
+pub(crate) fn steer(old: &Snapshot, at_ticks: u64, target: &Target, horizon_ticks: u64) -> Steering {
     let wanted = target.at(at_ticks);
     let offset = old.fixed_at(at_ticks).minus(wanted);
     let rate = i128::from(target.slope.to_bits());
@@ -65,7 +65,13 @@ pub fn steer(old: &Snapshot, at_ticks: u64, target: &Target, horizon_ticks: u64)
 /// It matters before `at_ticks`, too: a plain read of the counter may be executed before the state
 /// is loaded, and another CPU's counter may be a little behind.
 #[must_use]
-pub fn join(old: &Snapshot, next: State, steering: &Steering, at_ticks: u64, margin_ticks: u64) -> State {
+pub(crate) fn join(
+    old: &Snapshot,
+    next: State,
+    steering: &Steering,
+    at_ticks: u64,
+    margin_ticks: u64,
+) -> State {
     let shift = old.shift;
     // Both lines are straight, so comparing at both ends of the overlap covers what lies between.
     let early = next.b_not_below(old.state, shift, at_ticks.wrapping_sub(margin_ticks));
@@ -78,7 +84,7 @@ pub fn join(old: &Snapshot, next: State, steering: &Steering, at_ticks: u64, mar
 /// `most`, and nowhere below the high-water mark (the CPU may execute a plain read of the counter
 /// before it loads the state, and so read a tick before `at_ticks`).
 #[must_use]
-pub fn recover(
+pub(crate) fn recover(
     next: State,
     shift: u32,
     start_ticks: u64,

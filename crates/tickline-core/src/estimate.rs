@@ -26,16 +26,16 @@ use crate::units::{FRACTION_BITS, FixedNs, ticks_between, unsigned};
 
 /// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri
 /// gets fewer, because it takes long to compare all with all.
-pub const CAPACITY: usize = if cfg!(miri) { 8 } else { 24 };
+pub(crate) const CAPACITY: usize = if cfg!(miri) { 8 } else { 24 };
 
 /// Samples older than this are dropped, ns. NTP daemons poll every 16 to 1024 s and may alter the
 /// rate each time. Older samples would not improve the slope: 30 ns in 300 s is 0.1 ppb.
-pub const MAX_AGE_NS: u64 = 300 * crate::units::NS_PER_S;
+pub(crate) const MAX_AGE_NS: u64 = 300 * crate::units::NS_PER_S;
 
 /// Kernels steer by switching between two neighbouring slopes at their ticks: 2^-24 of 0.38 ns a
 /// cycle is 0.16 ppm (Linux `timekeeping_adjust`). A set of samples may contradict itself by this
 /// much before samples are dropped.
-pub const DITHER_PPB: i64 = 200;
+pub(crate) const DITHER_PPB: i64 = 200;
 
 /// The longest time without a kernel tick for which dither is allowed, ns: 17 ns were seen over
 /// 100 ms of idle.
@@ -43,30 +43,30 @@ const MAX_DITHER_GAP_NS: i64 = 200_000_000;
 
 /// The feasible slopes of a set of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fit {
+pub(crate) struct Fit {
     /// Smallest feasible slope, rounded up.
-    pub slope_min: Slope,
+    pub(crate) slope_min: Slope,
     /// Largest feasible slope, rounded down.
-    pub slope_max: Slope,
+    pub(crate) slope_max: Slope,
     /// Whether the set was feasible without the tolerance of [`DITHER_PPB`].
-    pub exact: bool,
+    pub(crate) exact: bool,
 }
 
 /// The reference's present time and rate: the line to steer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// The tick of the newest sample.
-    pub ticks: u64,
+    pub(crate) ticks: u64,
     /// The reference at that tick.
-    pub ns: FixedNs,
+    pub(crate) ns: FixedNs,
     /// Its rate.
-    pub slope: Slope,
+    pub(crate) slope: Slope,
 }
 
 impl Target {
     /// The reference at `ticks`, as estimated.
     #[must_use]
-    pub fn at(&self, ticks: u64) -> FixedNs {
+    pub(crate) fn at(&self, ticks: u64) -> FixedNs {
         self.ns.plus(self.slope.over(ticks_between(self.ticks, ticks)))
     }
 }
@@ -151,7 +151,7 @@ impl Fit {
 
 /// The samples, oldest first: once thinned, the narrowest of each doubling of age.
 #[derive(Debug, Clone, Copy)]
-pub struct History {
+pub(crate) struct History {
     samples: [Sample; CAPACITY],
     len: usize,
 }
@@ -165,26 +165,26 @@ impl Default for History {
 impl History {
     /// An empty history.
     #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         const EMPTY: Point = Point { ticks: 0, ns: 0 };
         Self { samples: [Sample { upper: EMPTY, lower: EMPTY }; CAPACITY], len: 0 }
     }
 
     /// The samples, oldest first.
     #[must_use]
-    pub fn samples(&self) -> &[Sample] {
+    pub(crate) fn samples(&self) -> &[Sample] {
         self.samples.get(..self.len).unwrap_or(&[])
     }
 
     /// The newest sample.
     #[must_use]
-    pub fn newest(&self) -> Option<Sample> {
+    pub(crate) fn newest(&self) -> Option<Sample> {
         self.samples().last().copied()
     }
 
     /// The width of the narrowest sample, seen along `slope`.
     #[must_use]
-    pub fn narrowest(&self, slope: Slope) -> Option<FixedNs> {
+    pub(crate) fn narrowest(&self, slope: Slope) -> Option<FixedNs> {
         // A loop: a chain of iterators takes half a KiB of stack where nothing is optimised.
         let mut narrowest: Option<FixedNs> = None;
         for sample in self.samples() {
@@ -195,13 +195,13 @@ impl History {
     }
 
     /// Forgets everything.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
 
     /// Adds `sample`, which is newer than all others. If there is no room left, the oldest goes;
     /// [`thin`](Self::thin) makes room.
-    pub fn push(&mut self, sample: Sample) {
+    pub(crate) fn push(&mut self, sample: Sample) {
         if self.len == CAPACITY {
             self.drop_oldest();
         }
@@ -211,7 +211,7 @@ impl History {
     /// Keeps one sample for each doubling of age, the narrowest, and forgets what is too old. To
     /// be called after [`fit`](Self::fit) has seen all samples: thinning may remove the very
     /// sample that contradicts the newest. `slope` compares widths; one near the truth is enough.
-    pub fn thin(&mut self, slope: Slope) {
+    pub(crate) fn thin(&mut self, slope: Slope) {
         let Some(newest) = self.newest() else { return };
         let age = |other: &Sample| unsigned(ticks_between(other.lower.ticks, newest.lower.ticks).max(0));
         let max_age = slope.ticks_in(MAX_AGE_NS);
@@ -255,19 +255,10 @@ impl History {
         self.len = self.len.saturating_sub(1);
     }
 
-    /// Ticks from the oldest sample to the newest.
-    #[must_use]
-    pub fn baseline_ticks(&self) -> u64 {
-        match (self.samples().first(), self.samples().last()) {
-            (Some(first), Some(last)) => unsigned(ticks_between(first.lower.ticks, last.lower.ticks).max(0)),
-            _ => 0,
-        }
-    }
-
     /// The feasible slopes. If there are none, the reference has changed its rate: drops the
     /// oldest samples until there are. Returns how many it dropped. `None` with fewer than two
     /// samples.
-    pub fn fit(&mut self) -> (Option<Fit>, usize) {
+    pub(crate) fn fit(&mut self) -> (Option<Fit>, usize) {
         let mut dropped: usize = 0;
         loop {
             if self.len < 2 {
@@ -301,7 +292,7 @@ impl History {
     /// The slopes of the straight lines from which the reference may be no further than
     /// `amplitude_ns` anywhere. `None` if there is no such line.
     #[must_use]
-    pub fn slopes_within(&self, amplitude_ns: i64) -> Option<Fit> {
+    pub(crate) fn slopes_within(&self, amplitude_ns: i64) -> Option<Fit> {
         self.fit_with(amplitude_ns)
     }
 
@@ -331,7 +322,7 @@ impl History {
 
     /// The lowest of the upper points carried to `ticks` at `slope`.
     #[must_use]
-    pub fn upper_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
+    pub(crate) fn upper_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
         let mut least = None;
         for sample in self.samples() {
             let ns = sample.upper.carried(ticks, slope);
@@ -345,7 +336,7 @@ impl History {
 
     /// The highest of the lower points carried to `ticks` at `slope`.
     #[must_use]
-    pub fn lower_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
+    pub(crate) fn lower_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
         let mut most = None;
         for sample in self.samples() {
             let ns = sample.lower.carried(ticks, slope);
@@ -357,15 +348,8 @@ impl History {
         most
     }
 
-    /// The middle of the feasible set at the newest sample and `horizon_ticks` later.
-    #[must_use]
-    pub fn target(&self, fit: &Fit, horizon_ticks: u64) -> Option<Target> {
-        let mut target = Target { ticks: 0, ns: FixedNs::ZERO, slope: Slope::default() };
-        self.put_target(&mut target, fit, horizon_ticks)?;
-        Some(target)
-    }
-
-    /// The same. Writes into `target`: each copy takes stack.
+    /// The middle of the feasible set at the newest sample and `horizon_ticks` later. Writes into
+    /// `target`: each copy takes stack.
     pub(crate) fn put_target(&self, target: &mut Target, fit: &Fit, horizon_ticks: u64) -> Option<()> {
         target.ticks = self.samples().last()?.lower.ticks;
         self.put_middle(&mut target.ns, target.ticks, fit)?;
@@ -383,18 +367,9 @@ impl History {
     }
 
     /// The proven bounds: the reference is between them if its rate has stayed within
-    /// `max_drift_ppb` of `slope` since each sample. Rounded outwards. The Unix fields are left
-    /// at 0.
-    #[must_use]
-    pub fn bounds(&self, slope: Slope, max_drift_ppb: u32) -> Option<Bounds> {
-        let mut bounds = Bounds::default();
-        self.put_bounds(&mut bounds, slope, max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO)?;
-        Some(bounds)
-    }
-
-    /// The same for a reference that wanders by up to `range` about its intended line, and may be
-    /// up to `ahead` further on than readings show. Writes into `bounds`: each copy of them takes
-    /// stack.
+    /// `max_drift_ppb` of `slope` since each sample, and if it wanders by up to `range` about its
+    /// intended line, and may be up to `ahead` further on than readings show. Rounded outwards. The
+    /// Unix fields are left at 0. Writes into `bounds`: each copy of them takes stack.
     pub(crate) fn put_bounds(
         &self,
         bounds: &mut Bounds,

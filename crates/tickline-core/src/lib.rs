@@ -91,22 +91,20 @@
 //!
 //! # Stability
 //!
-//! [`control`], [`counter`], [`gate`], [`sample`], [`shared`], [`state`] and [`try_lock`] are what a `no_std`
-//! program needs. Their changes follow semantic versioning. What they name of [`unstable`] is
-//! exempt, and so is that module itself.
+//! All that is public follows semantic versioning.
 
-#![cfg_attr(not(any(test, loom)), no_std)]
+#![cfg_attr(not(any(test, loom, feature = "fuzzed")), no_std)]
 #![cfg_attr(
     not(test),
     deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
 )]
 
-mod callers;
-mod cell;
+pub mod callers;
+pub mod cell;
 mod compare;
 pub mod control;
 pub mod counter;
-mod cpu_list;
+pub mod cpu_list;
 mod discipline;
 mod estimate;
 pub mod gate;
@@ -114,8 +112,10 @@ mod line;
 #[cfg(loom)]
 #[cfg(test)]
 mod loom_tests;
-mod per_cpu;
+pub mod per_cpu;
 mod primitive;
+#[cfg(any(all(test, not(any(miri, loom))), feature = "fuzzed"))]
+pub mod properties;
 pub mod sample;
 pub mod shared;
 mod stability;
@@ -125,4 +125,3 @@ mod testing;
 pub mod try_lock;
 mod units;
 mod unix;
-pub mod unstable;

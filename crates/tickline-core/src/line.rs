@@ -11,7 +11,7 @@
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, signed, ticks_between};
 
 /// Largest tick difference that [`Line::at`] converts exactly: 2^48 - 1 ticks (15 hours at 5 GHz).
-pub const MAX_DELTA_TICKS: u64 = (1 << FRACTION_BITS) - 1;
+pub(crate) const MAX_DELTA_TICKS: u64 = (1 << FRACTION_BITS) - 1;
 
 /// Nanoseconds per tick, in units of 2^-48 ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -44,7 +44,7 @@ impl Slope {
 
     /// Ticks per second, rounded to the nearest, saturating; 0 for a slope of 0.
     #[must_use]
-    pub fn to_hz(self) -> u64 {
+    pub(crate) fn to_hz(self) -> u64 {
         let numerator = (u128::from(NS_PER_S) << FRACTION_BITS).saturating_add(u128::from(self.0 >> 1));
         numerator.checked_div(u128::from(self.0)).map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
     }
@@ -53,13 +53,13 @@ impl Slope {
     /// of `i128`, which a signed 64-bit difference and a 64-bit slope reach only together;
     /// saturates there.
     #[must_use]
-    pub const fn over(self, ticks: i64) -> FixedNs {
+    pub(crate) const fn over(self, ticks: i64) -> FixedNs {
         FixedNs::from_bits((ticks as i128).saturating_mul(self.0 as i128))
     }
 
     /// Ticks in `ns` nanoseconds, rounded up, saturating; `u64::MAX` for a slope of 0.
     #[must_use]
-    pub fn ticks_in(self, ns: u64) -> u64 {
+    pub(crate) fn ticks_in(self, ns: u64) -> u64 {
         let bits = u128::from(self.0);
         // BOUND: ns < 2^64, so the numerator is below 2^112 + 2^64.
         let numerator = (u128::from(ns) << FRACTION_BITS).saturating_add(bits.saturating_sub(1));
@@ -68,7 +68,7 @@ impl Slope {
 
     /// This slope raised by `ppb` (lowered if negative), saturating at 0 and at the largest slope.
     #[must_use]
-    pub fn adjusted_ppb(self, ppb: i64) -> Self {
+    pub(crate) fn adjusted_ppb(self, ppb: i64) -> Self {
         let bits = i128::from(self.0);
         // BOUND: 2^64 * 2^63 = 2^127: saturates only for absurd ppb.
         let change = bits.saturating_mul(i128::from(ppb)).checked_div(i128::from(NS_PER_S)).unwrap_or(0);
@@ -78,7 +78,7 @@ impl Slope {
     /// How much faster this slope is than `other`, in ppb, rounded toward zero; saturating, also
     /// if `other` is 0.
     #[must_use]
-    pub fn ppb_above(self, other: Self) -> i64 {
+    pub(crate) fn ppb_above(self, other: Self) -> i64 {
         let difference = i128::from(self.0).saturating_sub(i128::from(other.0));
         let scaled = difference.saturating_mul(i128::from(NS_PER_S));
         // Against 0 everything but 0 is infinitely far.
@@ -88,7 +88,7 @@ impl Slope {
 
     /// A slope from an `i128` of fixed-point bits, saturating at 0 and at the largest slope.
     #[must_use]
-    pub fn saturating_from(bits: i128) -> Self {
+    pub(crate) fn saturating_from(bits: i128) -> Self {
         Self(u64::try_from(bits.max(0)).unwrap_or(u64::MAX))
     }
 }
@@ -101,7 +101,7 @@ const fn narrow(bits: u128) -> Option<Slope> {
 /// One straight line from ticks to nanoseconds.
 ///
 /// ```
-/// use tickline_core::unstable::line::{Line, Slope};
+/// use tickline_core::cell::{Line, Slope};
 /// let line = Line { start_ticks: 1_000, base_ns: 50, slope: Slope::from_hz(2_000_000_000).unwrap() };
 /// assert_eq!(line.at(1_000), 50);
 /// assert_eq!(line.at(1_003), 51); // 1.5 ns, rounded down
@@ -117,9 +117,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Nanoseconds at `ticks`, rounded down; exact for ticks from the start to
-    /// [`MAX_DELTA_TICKS`] after it, wrapped elsewhere (use [`at_any`](Self::at_any) there).
-    /// Never panics.
+    /// Nanoseconds at `ticks`, rounded down; exact for ticks from the start to 2^48 - 1 after it,
+    /// wrapped elsewhere. Never panics.
     #[inline(always)]
     #[must_use]
     pub const fn at(&self, ticks: u64) -> i64 {
@@ -130,17 +129,10 @@ impl Line {
         self.base_ns.wrapping_add(signed((product >> 64) as u64))
     }
 
-    /// Nanoseconds at `ticks`, rounded down, for ticks on either side of the start, up to 2^63
-    /// away; saturating.
-    #[must_use]
-    pub fn at_any(&self, ticks: u64) -> i64 {
-        self.fixed_at(ticks).floor_ns()
-    }
-
     /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63
     /// away.
     #[must_use]
-    pub fn fixed_at(&self, ticks: u64) -> FixedNs {
+    pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
         FixedNs::from_ns(self.base_ns).plus(self.slope.over(ticks_between(self.start_ticks, ticks)))
     }
 }

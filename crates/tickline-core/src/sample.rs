@@ -13,6 +13,8 @@ use crate::counter::Counter;
 use crate::line::Slope;
 use crate::units::{FixedNs, ticks_between, unsigned};
 
+pub use crate::units::ns_of_counts_floor;
+
 /// The clock that tickline follows.
 ///
 /// Both times are in ns; a call may be slow, and is not expected to fail.
@@ -70,45 +72,45 @@ pub struct Resolutions {
 
 /// A read of the reference between two reads of the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bracket {
+pub(crate) struct Bracket {
     /// The counter before the reference was read, ticks.
-    pub before_ticks: u64,
+    pub(crate) before_ticks: u64,
     /// The reference, ns.
-    pub reference_ns: i64,
+    pub(crate) reference_ns: i64,
     /// The counter after the reference was read, ticks.
-    pub after_ticks: u64,
+    pub(crate) after_ticks: u64,
 }
 
 /// A tick, and a time that belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Point {
+pub(crate) struct Point {
     /// The counter, ticks.
-    pub ticks: u64,
+    pub(crate) ticks: u64,
     /// Nanoseconds.
-    pub ns: i64,
+    pub(crate) ns: i64,
 }
 
 impl Point {
     /// The point's ordinate carried to `ticks` at `slope`.
     #[must_use]
-    pub fn carried(&self, ticks: u64, slope: Slope) -> FixedNs {
+    pub(crate) fn carried(&self, ticks: u64, slope: Slope) -> FixedNs {
         FixedNs::from_ns(self.ns).plus(slope.over(ticks_between(self.ticks, ticks)))
     }
 }
 
 /// One point above the true line and one below it, taken together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// A point above the line.
-    pub upper: Point,
+    pub(crate) upper: Point,
     /// A point below the line.
-    pub lower: Point,
+    pub(crate) lower: Point,
 }
 
 impl Bracket {
     /// The sample that this bracket proves; `None` if the counter ran backwards in it.
     #[must_use]
-    pub fn sample(&self, resolutions: Resolutions) -> Option<Sample> {
+    pub(crate) fn sample(&self, resolutions: Resolutions) -> Option<Sample> {
         if ticks_between(self.before_ticks, self.after_ticks) < 0 {
             return None;
         }
@@ -128,13 +130,13 @@ impl Bracket {
 impl Sample {
     /// The distance of the two points, measured along `slope`.
     #[must_use]
-    pub fn width(&self, slope: Slope) -> FixedNs {
+    pub(crate) fn width(&self, slope: Slope) -> FixedNs {
         self.upper.carried(self.lower.ticks, slope).minus(FixedNs::from_ns(self.lower.ns))
     }
 
     /// The middle between the two points at the later one's tick.
     #[must_use]
-    pub fn middle(&self, slope: Slope) -> (u64, FixedNs) {
+    pub(crate) fn middle(&self, slope: Slope) -> (u64, FixedNs) {
         let below = FixedNs::from_ns(self.lower.ns);
         (self.lower.ticks, below.plus(self.width(slope).half()))
     }
@@ -142,21 +144,21 @@ impl Sample {
 
 /// How many brackets a burst has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effort {
+pub(crate) struct Effort {
     /// At least so many.
-    pub brackets: u32,
+    pub(crate) brackets: u32,
     /// More, as long as the sample is wider than this along the slope...
-    pub wanted: FixedNs,
+    pub(crate) wanted: FixedNs,
     /// ...up to a total of so many...
-    pub most_brackets: u32,
+    pub(crate) most_brackets: u32,
     /// ...and while no more than so many ticks have passed.
-    pub most_ticks: u64,
+    pub(crate) most_ticks: u64,
 }
 
 impl Effort {
     /// Exactly so many brackets, however wide the sample.
     #[must_use]
-    pub const fn fixed(brackets: u32) -> Self {
+    pub(crate) const fn fixed(brackets: u32) -> Self {
         Self { brackets, wanted: FixedNs::MAX, most_brackets: brackets, most_ticks: 0 }
     }
 }
@@ -169,7 +171,7 @@ impl Effort {
 /// in order, between the two reads of a bracket. A read takes time, so each of the two is at
 /// least half a read away from the reference's.
 #[must_use]
-pub fn burst(
+pub(crate) fn burst(
     counter: &impl Counter,
     reference: &impl Reference,
     resolutions: Resolutions,

@@ -7,46 +7,46 @@
 ///
 /// 48 is one constant for every clock. At 5 GHz it quantises the rate to 1.8e-14, which is 0.001 ns
 /// over a minute.
-pub const FRACTION_BITS: u32 = 48;
+pub(crate) const FRACTION_BITS: u32 = 48;
 
 /// Nanoseconds in a second.
-pub const NS_PER_S: u64 = 1_000_000_000;
+pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
 /// Nanoseconds with [`FRACTION_BITS`] binary places. All arithmetic saturates.
 ///
 /// BOUND: an `i64` of nanoseconds shifted left by 48 stays below 2^111, so sums of a few never
 /// overflow 128 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct FixedNs(i128);
+pub(crate) struct FixedNs(i128);
 
 impl FixedNs {
     /// 0 ns.
-    pub const ZERO: Self = Self(0);
+    pub(crate) const ZERO: Self = Self(0);
 
     /// More than any time.
-    pub const MAX: Self = Self(i128::MAX);
+    pub(crate) const MAX: Self = Self(i128::MAX);
 
     /// From units of 2^-48 ns.
     #[must_use]
-    pub const fn from_bits(bits: i128) -> Self {
+    pub(crate) const fn from_bits(bits: i128) -> Self {
         Self(bits)
     }
 
     /// In units of 2^-48 ns.
     #[must_use]
-    pub const fn to_bits(self) -> i128 {
+    pub(crate) const fn to_bits(self) -> i128 {
         self.0
     }
 
     /// Whole nanoseconds.
     #[must_use]
-    pub const fn from_ns(ns: i64) -> Self {
+    pub(crate) const fn from_ns(ns: i64) -> Self {
         Self((ns as i128) << FRACTION_BITS)
     }
 
     /// `ns`, and a fraction above that in units of 2^-48 ns.
     #[must_use]
-    pub const fn from_parts(ns: i64, fraction: u64) -> Self {
+    pub(crate) const fn from_parts(ns: i64, fraction: u64) -> Self {
         Self(Self::from_ns(ns).0 | fraction as i128)
     }
 
@@ -54,55 +54,55 @@ impl FixedNs {
     /// ns.
     #[must_use]
     #[expect(clippy::cast_sign_loss, reason = "the mask leaves 48 bits")]
-    pub const fn parts(self) -> (i64, u64) {
+    pub(crate) const fn parts(self) -> (i64, u64) {
         (self.floor_ns(), (self.0 & ((1 << FRACTION_BITS) - 1)) as u64)
     }
 
     /// The nearest whole nanosecond (halves are rounded up), saturating at the ends of `i64`.
     #[must_use]
-    pub const fn round_ns(self) -> i64 {
+    pub(crate) const fn round_ns(self) -> i64 {
         saturate(self.0.saturating_add(1 << (FRACTION_BITS - 1)) >> FRACTION_BITS)
     }
 
     /// The largest whole nanosecond not above this, saturating at the ends of `i64`.
     #[must_use]
-    pub const fn floor_ns(self) -> i64 {
+    pub(crate) const fn floor_ns(self) -> i64 {
         saturate(self.0 >> FRACTION_BITS)
     }
 
     /// The smallest whole nanosecond not below this, saturating at the ends of `i64`.
     #[must_use]
-    pub const fn ceil_ns(self) -> i64 {
+    pub(crate) const fn ceil_ns(self) -> i64 {
         saturate(self.0.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
     }
 
     /// The sum.
     #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
+    pub(crate) const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
     /// The difference.
     #[must_use]
-    pub const fn minus(self, other: Self) -> Self {
+    pub(crate) const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
     /// The product with a whole number.
     #[must_use]
-    pub const fn times(self, factor: i64) -> Self {
+    pub(crate) const fn times(self, factor: i64) -> Self {
         Self(self.0.saturating_mul(factor as i128))
     }
 
     /// The distance from 0.
     #[must_use]
-    pub const fn abs(self) -> Self {
+    pub(crate) const fn abs(self) -> Self {
         Self(self.0.saturating_abs())
     }
 
     /// Half of it, rounded down.
     #[must_use]
-    pub const fn half(self) -> Self {
+    pub(crate) const fn half(self) -> Self {
         Self(self.0 >> 1)
     }
 }
@@ -139,13 +139,13 @@ pub const fn ns_of_counts_floor(counts: u64, hz: u64) -> i64 {
 /// The same 64 bits as a signed number (`u64::cast_signed` needs a newer compiler than this crate
 /// does).
 #[must_use]
-pub const fn signed(bits: u64) -> i64 {
+pub(crate) const fn signed(bits: u64) -> i64 {
     i64::from_ne_bytes(bits.to_ne_bytes())
 }
 
 /// The same 64 bits as an unsigned number.
 #[must_use]
-pub const fn unsigned(bits: i64) -> u64 {
+pub(crate) const fn unsigned(bits: i64) -> u64 {
     u64::from_ne_bytes(bits.to_ne_bytes())
 }
 

@@ -6,13 +6,13 @@ use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use tickline_core::callers::Callers;
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::Counter;
+use tickline_core::gate::keeper::{Admission, Conclusion, Gated, Keeper};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
-use tickline_core::unstable::callers::Callers;
-use tickline_core::unstable::keeper::{Admission, Conclusion, Gated, Keeper};
 
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::limits::valid_intervals;

@@ -1,6 +1,6 @@
 //! The limits for a scenario: offsets, recovery, order.
 
-use tickline_core::unstable::discipline::MEETING_MARGIN_NS;
+use tickline_core::control::MEETING_MARGIN_NS;
 
 use crate::machine::Clocks;
 use crate::scenario::{Driver, Scenario, Sleep, What};

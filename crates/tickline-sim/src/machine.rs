@@ -4,12 +4,14 @@
 //! straight, so each is one ramp that starts anew at an event.
 
 use tickline_core::state::turn_mask;
-use tickline_core::unstable::units::{FRACTION_BITS, unsigned};
 
 use crate::scenario::{Machine, Sleep};
 
 /// The shift of the simulated counters: from 7.9 MHz up.
 pub(crate) const SHIFT: u32 = 7;
+
+/// Binary places of a slope, ns a tick.
+pub(crate) const SLOPE_BITS: u32 = 48;
 
 /// Picoseconds in a nanosecond.
 pub(crate) const PS: u64 = 1_000;
@@ -205,7 +207,7 @@ impl Clocks {
     /// Whether no line may serve now: the counter is slower than 128 ns a tick (less 2 % for what a
     /// first fit may be off), or wraps within `valid_ns`.
     pub(crate) fn has_no_line(&self, now_ps: u64, valid_ns: u64) -> bool {
-        let too_slow = (1_u128 << (FRACTION_BITS + SHIFT)) * 49 / 50;
+        let too_slow = (1_u128 << (SLOPE_BITS + SHIFT)) * 49 / 50;
         let reach_ps = u128::from(valid_ns + 10_000) * u128::from(PS);
         let reach = u64::try_from((reach_ps * self.counter.rate) >> RATE_BITS).expect("minutes");
         // The counter's rate may have been another one when the line was planned.
@@ -268,7 +270,7 @@ impl Clocks {
     fn note_rate(&mut self, at_ps: u64) {
         let rate = unsigned_rate(rate_of(self.reference.nominal_ppb));
         // 2^-60 ns per ps over 2^-64 ticks per ps, in units of 2^-48.
-        let bits = (rate << (RATE_BITS - NS_BITS + FRACTION_BITS)) / self.counter.rate;
+        let bits = (rate << (RATE_BITS - NS_BITS + SLOPE_BITS)) / self.counter.rate;
         self.rates.push((at_ps, bits));
     }
 
@@ -348,5 +350,5 @@ fn unsigned_rate(rate: i128) -> u128 {
 
 /// Ticks between two readings, as core sees them.
 pub(crate) fn skewed(ticks: u64, skew_ticks: i64) -> u64 {
-    ticks.wrapping_add(unsigned(skew_ticks))
+    ticks.wrapping_add_signed(skew_ticks)
 }

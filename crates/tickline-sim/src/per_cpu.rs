@@ -1,7 +1,7 @@
 //! A line for each CPU: the state of each CPU's cell, the thread that calibrates the CPUs, the
 //! readers, and the checks.
 //!
-//! The code under attack is `tickline_core::unstable::per_cpu`. `drive_cpus`, `calibrate` and
+//! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and
 //! `iterate_on` stand for `CpuPass` of `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
 //! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
 //! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
@@ -14,8 +14,8 @@
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};
+use tickline_core::per_cpu::{self, PinnedCounter};
 use tickline_core::shared::Source;
-use tickline_core::unstable::per_cpu::{self, PinnedCounter};
 
 use crate::actors::Cast;
 use crate::check::{Begin, Check, From, Mark};

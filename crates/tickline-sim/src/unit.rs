@@ -3,8 +3,8 @@
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use tickline_core::cell::Snapshot;
 use tickline_core::state::{Phase, State};
-use tickline_core::unstable::cell::Snapshot;
 
 use crate::machine::SHIFT;
 use crate::machine::{Clocks, skewed};

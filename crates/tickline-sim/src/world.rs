@@ -19,15 +19,14 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
+use tickline_core::cell::Slope;
+use tickline_core::cell::{Bounds, SlotView, Snapshot, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::shared::LineCell;
 use tickline_core::state::{Phase, Serves, Slot, State};
-use tickline_core::unstable::cell::{Bounds, SlotView, Snapshot, StateCell};
-use tickline_core::unstable::line::Slope;
-use tickline_core::unstable::units::FRACTION_BITS;
 
-use crate::machine::{self, Clocks, PS, SHIFT};
+use crate::machine::{self, Clocks, PS, SHIFT, SLOPE_BITS};
 use crate::scenario::{Scenario, What};
 use crate::unit::Unit;
 
@@ -328,7 +327,7 @@ impl Reference for Hands {
 
 /// Binary places of slopes that are cleared where states are to come again: 2^-16 ns a tick is left,
 /// 15 ppm at 1 GHz.
-const COARSE_BITS: u32 = FRACTION_BITS - 16;
+const COARSE_BITS: u32 = SLOPE_BITS - 16;
 
 /// The real cell, which gives way before each access.
 pub(crate) struct SteppedCell {
@@ -388,9 +387,9 @@ impl SteppedCell {
         let slope = (line.slope().to_bits() + unit / 2) & !(unit - 1);
         let next = from.next_line(Slope::from_bits(slope), SHIFT, Serves::Both);
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
-        let early = next.b_not_below(line.state, SHIFT, line.start_ticks);
-        let late = next.b_not_below(line.state, SHIFT, line.end_ticks());
-        Snapshot { state: next.with_b(early.max(late)), ..*line }
+        // Both lines are rounded down.
+        let b_at = |ticks| line.at(ticks).wrapping_sub(next.with_b(0).at(SHIFT, ticks)) + 1;
+        Snapshot { state: next.with_b(b_at(line.start_ticks).max(b_at(line.end_ticks()))), ..*line }
     }
 
     fn swapped(&self, from: State, to: State) {

@@ -7,12 +7,12 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::Arc;
 
+#[cfg(feature = "mock")]
+use crate::units::signed;
 use tickline_core::control::Renewal;
 #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
 use tickline_core::gate::Reason;
 use tickline_core::sample::Reference;
-#[cfg(feature = "mock")]
-use tickline_core::unstable::units::signed;
 
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;

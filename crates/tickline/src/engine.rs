@@ -7,15 +7,15 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
+use crate::units::{signed, unsigned};
+use tickline_core::callers::Callers;
 use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Gate;
+use tickline_core::gate::keeper::{Keeper, Stage};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineCell, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
-use tickline_core::unstable::callers::Callers;
-use tickline_core::unstable::keeper::{Keeper, Stage};
-use tickline_core::unstable::units::{signed, unsigned};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Policy, Probes};
 use crate::per_cpu::Mode;

@@ -135,6 +135,7 @@ mod status;
 mod sys;
 mod thread;
 mod trust;
+mod units;
 mod unix_time;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/which_clock.md")]

@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::time::SystemTime;
 
-use tickline_core::unstable::units::NS_PER_S;
+use crate::units::NS_PER_S;
 
 use crate::arithmetic::arithmetic;
 use crate::engine::GLOBAL;

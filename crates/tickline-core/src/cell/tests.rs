@@ -150,7 +150,7 @@ fn bounds_count_from_the_start_of_the_line() {
             } else {
                 (lower, upper)
             };
-            let (low_ns, high_ns) = (low.at_any(ticks), high.at_any(ticks));
+            let (low_ns, high_ns) = (low.fixed_at(ticks).floor_ns(), high.fixed_at(ticks).floor_ns());
             let (lower_ns, upper_ns) = (read.lower.at(ticks), read.upper.at(ticks));
             assert!(lower_ns <= low_ns && high_ns <= upper_ns, "{lower_ns}..{upper_ns} at {ticks}");
             let after = ticks >= sample_ticks && sample_ticks <= start_ticks;

@@ -44,6 +44,7 @@ mod unsupported;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+pub use crate::units::ticks_between;
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::{HardwareCounter, SHIFT};
 #[cfg(not(target_arch = "x86_64"))]
@@ -54,7 +55,7 @@ pub use riscv64::{HardwareCounter, SHIFT};
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub use unsupported::{HardwareCounter, SHIFT};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{HardwareCounter, HardwareCpuCounter, Rdpid, Rdtscp, SHIFT};
+pub use x86_64::{HardwareCounter, HardwareCpuCounter, Rdtscp, SHIFT};
 
 /// The number of ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
 /// `arch/x86/include/asm/segment.h`).
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no counter; the instructions are tested natively")]
     fn the_cpu_id_is_the_same_by_both_instructions() {
-        let (Some(rdtscp), Some(rdpid)) = (Rdtscp::detect(), Rdpid::detect()) else {
+        let (Some(rdtscp), Some(rdpid)) = (Rdtscp::detect(), x86_64::Rdpid::detect()) else {
             crate::testing::skip("this processor has no rdtscp, or no rdpid");
             return;
         };

@@ -89,20 +89,18 @@ impl Rdtscp {
 
 /// Proof that the processor has `rdpid`.
 #[derive(Debug, Clone, Copy)]
-pub struct Rdpid(());
+pub(super) struct Rdpid(());
 
 impl Rdpid {
     /// If CPUID 7 ECX bit 22 says so.
-    #[must_use]
-    pub fn detect() -> Option<Self> {
+    pub(super) fn detect() -> Option<Self> {
         (cpuid(0, 0).eax >= 7 && cpuid(7, 0).ecx & (1 << 22) != 0).then_some(Self(()))
     }
 
     /// TSC_AUX (on Linux: `node << 12 | cpu`) without the counter.
     #[inline(always)]
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "TSC_AUX has 32 bits, zero-extended")]
-    pub fn read(self) -> u32 {
+    pub(super) fn read(self) -> u32 {
         let aux: u64;
         // SAFETY: the instruction is there, as `self` proves; it writes one register and nothing
         // else. Without `nomem` the compiler keeps it where it is among loads and reads of the

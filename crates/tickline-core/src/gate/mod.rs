@@ -35,7 +35,7 @@
 //! known where monotonic time costs less than the counter that it is made of.
 
 mod facts;
-pub(crate) mod keeper;
+pub mod keeper;
 #[cfg(test)]
 mod situations;
 #[cfg(test)]

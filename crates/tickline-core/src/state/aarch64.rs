@@ -10,7 +10,7 @@ use crate::units::{signed, unsigned};
 
 /// 16 bytes that are only ever accessed as one. See the [module](super).
 #[repr(C, align(16))]
-pub struct AtomicState(UnsafeCell<[u64; 2]>);
+pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
 // SAFETY: the content is reached only by `load`, `is_still` and `exchange`, from any thread. A load
 // may be split, which the protocol allows for.
@@ -24,15 +24,14 @@ pub const fn support() -> Support {
 
 impl AtomicState {
     /// No line, and a high-water mark of 0 ns.
-    #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(UnsafeCell::new([0; 2]))
     }
 
     /// The state, by one load.
     #[inline(always)]
     #[must_use]
-    pub fn load(&self) -> State {
+    pub(crate) fn load(&self) -> State {
         let (m, b): (u64, u64);
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16.
         // ORDERING: acquire, by the barrier for loads that follows (Arm ARM B2.3.12). Pairs with the
@@ -53,7 +52,7 @@ impl AtomicState {
     /// Whether the state is `state`, after every earlier load.
     #[inline(always)]
     #[must_use]
-    pub fn is_still(&self, state: State) -> bool {
+    pub(crate) fn is_still(&self, state: State) -> bool {
         let (m, b): (u64, u64);
         // SAFETY: as in `load`.
         // ORDERING: the barrier keeps it behind every earlier load. The counter's read ends with a
@@ -73,7 +72,7 @@ impl AtomicState {
     }
 
     /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one.
-    pub fn swap(&self, from: State, to: State) -> bool {
+    pub(crate) fn swap(&self, from: State, to: State) -> bool {
         self.exchange(from, to) == from
     }
 

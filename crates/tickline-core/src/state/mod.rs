@@ -53,7 +53,7 @@
 //!
 //! # The interface
 //!
-//! [`AtomicState`] is a 128-bit atomic and nothing more: load, compare and swap, is still. The
+//! `AtomicState` is a 128-bit atomic and nothing more: load, compare and swap, is still. The
 //! protocol above it (`cell.rs`, [`shared`](crate::shared), [`control`](crate::control)) is the same
 //! code for every target.
 //!
@@ -104,7 +104,8 @@ pub(crate) mod portable;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use native::{AtomicState, support};
+pub(crate) use native::AtomicState;
+pub use native::support;
 
 /// What the processor offers for the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,40 +198,40 @@ impl State {
 
     /// The state that announces the replacement of this line.
     #[must_use]
-    pub const fn replacing(self) -> Self {
+    pub(crate) const fn replacing(self) -> Self {
         Self { m: self.m & !(INLINED | INLINED_UNIX) | REPLACING, b: self.b }
     }
 
     /// The state without a line that follows this one.
     #[must_use]
-    pub const fn without_line(self, high_water_ns: i64) -> Self {
+    pub(crate) const fn without_line(self, high_water_ns: i64) -> Self {
         Self { m: self.m & (SLOT | GATE | COUNT_MASK), b: high_water_ns }
     }
 
     /// The state that announces the first line after this one. Until that line is published or
     /// given up, no reading takes its time from the reference.
     #[must_use]
-    pub const fn first_publication(self) -> Self {
+    pub(crate) const fn first_publication(self) -> Self {
         Self { m: self.m | REPLACING, b: self.b }
     }
 
     /// The state to which a first publication goes back: the one before it.
     #[must_use]
-    pub const fn given_up(self) -> Self {
+    pub(crate) const fn given_up(self) -> Self {
         Self { m: self.m & !REPLACING, b: self.b }
     }
 
     /// This state with its gate closed. A published line is then being replaced, because a closed
     /// gate leaves no line in use.
     #[must_use]
-    pub const fn with_gate_closed(self) -> Self {
+    pub(crate) const fn with_gate_closed(self) -> Self {
         let state = if self.is_published() { self.replacing() } else { self };
         Self { m: state.m | GATE, b: state.b }
     }
 
     /// This state without a line, with its gate open again. The change is counted.
     #[must_use]
-    pub const fn with_gate_open(self) -> Self {
+    pub(crate) const fn with_gate_open(self) -> Self {
         Self { m: self.m & !(COUNT_MASK | GATE) | self.m.wrapping_add(COUNT) & COUNT_MASK, b: self.b }
     }
 
@@ -254,14 +255,14 @@ impl State {
     /// Whether the inlined path may use this state's line.
     #[inline(always)]
     #[must_use]
-    pub const fn is_inlined(self) -> bool {
+    pub(crate) const fn is_inlined(self) -> bool {
         self.m & INLINED != 0
     }
 
     /// Whether the inlined path may use this state's line for Unix time.
     #[inline(always)]
     #[must_use]
-    pub const fn is_inlined_for_unix(self) -> bool {
+    pub(crate) const fn is_inlined_for_unix(self) -> bool {
         self.m & INLINED_UNIX != 0
     }
 
@@ -293,7 +294,7 @@ impl State {
     /// A published line at `ticks`, ns, rounded down. Wraps with [`turn_mask`].
     #[inline(always)]
     #[must_use]
-    pub const fn inlined_at(self, shift: u32, ticks: u64) -> i64 {
+    pub(crate) const fn inlined_at(self, shift: u32, ticks: u64) -> i64 {
         // BOUND: the product of two 64-bit numbers fits into 128 bits; its high half is below 2^64.
         signed(multiply_high(ticks << shift, self.m)).wrapping_add(self.b)
     }
@@ -306,7 +307,7 @@ impl State {
 
     /// The line at `ticks`, rounded down to a fraction.
     #[must_use]
-    pub fn fixed_at(self, shift: u32, ticks: u64) -> FixedNs {
+    pub(crate) fn fixed_at(self, shift: u32, ticks: u64) -> FixedNs {
         const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
         let product = u128::from(ticks << shift).wrapping_mul(u128::from(self.line_m()));
         FixedNs::from_parts(self.at(shift, ticks), low(product) >> UNUSED_BITS)
@@ -320,7 +321,7 @@ impl State {
 
     /// The least `b` with which this line is not below `ns` at `ticks`.
     #[must_use]
-    pub fn b_through(self, shift: u32, ticks: u64, ns: FixedNs) -> i64 {
+    pub(crate) fn b_through(self, shift: u32, ticks: u64, ns: FixedNs) -> i64 {
         const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
         let product = u128::from(ticks << shift).wrapping_mul(u128::from(self.line_m()));
         let (whole_ns, fraction) = ns.parts();
@@ -331,7 +332,7 @@ impl State {
     /// The least `b` with which this line is not below the line of `old` at `ticks`, whole
     /// nanoseconds or not (rule 9).
     #[must_use]
-    pub fn b_not_below(self, old: Self, shift: u32, ticks: u64) -> i64 {
+    pub(crate) fn b_not_below(self, old: Self, shift: u32, ticks: u64) -> i64 {
         let (steeper, flatter, sign) =
             if self.line_m() > old.line_m() { (self, old, -1_i64) } else { (old, self, 1) };
         let product = u128::from(ticks << shift)

@@ -29,7 +29,7 @@ fn state(number: u64) -> State {
 
 /// A state that changes as one. See the [module](self).
 #[derive(Debug, Default)]
-pub struct AtomicState(AtomicU64);
+pub(crate) struct AtomicState(AtomicU64);
 
 /// Loads and swaps are atomic.
 #[must_use]
@@ -39,21 +39,20 @@ pub const fn support() -> Support {
 
 impl AtomicState {
     /// No line, and a high-water mark of 0 ns.
-    #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
     /// The state.
     #[must_use]
-    pub fn load(&self) -> State {
+    pub(crate) fn load(&self) -> State {
         // ORDERING: Acquire, as the machine's load; pairs with `swap`.
         state(self.0.load(Ordering::Acquire))
     }
 
     /// Whether the state is `state`, after every earlier load.
     #[must_use]
-    pub fn is_still(&self, state: State) -> bool {
+    pub(crate) fn is_still(&self, state: State) -> bool {
         // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, behind the fence.
@@ -61,7 +60,7 @@ impl AtomicState {
     }
 
     /// Swaps `from` for `to`. Returns whether it happened.
-    pub fn swap(&self, from: State, to: State) -> bool {
+    pub(crate) fn swap(&self, from: State, to: State) -> bool {
         // ORDERING: acquire and release, as the machine's swap; pairs with the loads. Relaxed on
         // failure, after which nothing is used.
         self.0.compare_exchange(number(from), number(to), Ordering::AcqRel, Ordering::Relaxed).is_ok()

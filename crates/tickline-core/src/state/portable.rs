@@ -16,7 +16,7 @@ const INDEX_MASK: u64 = 7;
 
 /// A state that changes as one. See the [module](self).
 #[derive(Debug)]
-pub struct AtomicState {
+pub(crate) struct AtomicState {
     /// Swaps so far, and the index of the pair in use.
     word: AtomicU64,
     /// A bit for each pair that is in use or being filled; that of the first pair is inverted, so
@@ -39,8 +39,7 @@ pub const fn support() -> Support {
 
 impl AtomicState {
     /// No line, and a high-water mark of 0 ns.
-    #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             word: AtomicU64::new(0),
             taken: AtomicU64::new(0),
@@ -51,7 +50,7 @@ impl AtomicState {
     /// The state.
     #[inline(always)]
     #[must_use]
-    pub fn load(&self) -> State {
+    pub(crate) fn load(&self) -> State {
         loop {
             // ORDERING: Acquire, pairs with the swap of the word: the pair is seen as filled.
             let word = self.word.load(Ordering::Acquire);
@@ -69,7 +68,7 @@ impl AtomicState {
     /// Whether the state is `state`, after every earlier load.
     #[inline(always)]
     #[must_use]
-    pub fn is_still(&self, state: State) -> bool {
+    pub(crate) fn is_still(&self, state: State) -> bool {
         // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot.
         fence(Ordering::Acquire);
         self.load() == state
@@ -77,7 +76,7 @@ impl AtomicState {
 
     /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, or has
     /// just been changed.
-    pub fn swap(&self, from: State, to: State) -> bool {
+    pub(crate) fn swap(&self, from: State, to: State) -> bool {
         // ORDERING: Acquire, pairs with the swap of the word below.
         let word = self.word.load(Ordering::Acquire);
         if self.pair(word) != from {

@@ -10,7 +10,7 @@ use crate::units::{signed, unsigned};
 
 /// 16 bytes that are only ever accessed as one. See the [module](super).
 #[repr(C, align(16))]
-pub struct AtomicState(UnsafeCell<[u64; 2]>);
+pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
 // SAFETY: the content is reached only by `load_value` and `exchange`, each one instruction, from
 // any thread. A load may be split, which the protocol allows for.
@@ -45,15 +45,14 @@ fn detect() -> Support {
 
 impl AtomicState {
     /// No line, and a high-water mark of 0 ns.
-    #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(UnsafeCell::new([0; 2]))
     }
 
     /// The state, by one load.
     #[inline(always)]
     #[must_use]
-    pub fn load(&self) -> State {
+    pub(crate) fn load(&self) -> State {
         let value = self.load_value();
         #[allow(unused_unsafe, reason = "these are unsafe on the oldest supported compiler only")]
         // SAFETY: SSE2 is a feature of this target.
@@ -70,7 +69,7 @@ impl AtomicState {
     /// Whether the state is `state`, after every earlier load.
     #[inline(always)]
     #[must_use]
-    pub fn is_still(&self, state: State) -> bool {
+    pub(crate) fn is_still(&self, state: State) -> bool {
         #[allow(unused_unsafe, reason = "unsafe on the oldest supported compiler only")]
         // SAFETY: SSE2 is a feature of this target. The compiler finds that the parts of `state`
         // were one register, and makes nothing of this.
@@ -96,7 +95,7 @@ impl AtomicState {
 
     /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, and
     /// never where the processor has no such instruction.
-    pub fn swap(&self, from: State, to: State) -> bool {
+    pub(crate) fn swap(&self, from: State, to: State) -> bool {
         support() != Support::Missing && self.exchange(from, to) == from
     }
 

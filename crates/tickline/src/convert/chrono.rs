@@ -1,7 +1,7 @@
 //! Unix time as `chrono::DateTime`, and back.
 
+use crate::units::NS_PER_S;
 use ::chrono::{DateTime, TimeZone, Utc};
-use tickline_core::unstable::units::NS_PER_S;
 
 use crate::unix_time::{UnixTime, UnixTimeError};
 

@@ -14,9 +14,13 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::units::signed;
+use tickline_core::cell::StateCell;
 use tickline_core::control::Config;
+use tickline_core::control::DISRUPTED_NS;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Comparison;
+use tickline_core::gate::keeper::{Admission, Conclusion, Gated, Judgement, Stage};
 use tickline_core::gate::{
     Calibration, Facts, Gate, Reason, Switch, Verdict, Verdicts, first_closed, judge_all, judge_calibration,
     judge_plausible, unix_by_os,
@@ -25,10 +29,6 @@ use tickline_core::sample::Reference;
 use tickline_core::shared::Shared;
 use tickline_core::state::Phase;
 use tickline_core::try_lock::LockGuard;
-use tickline_core::unstable::cell::StateCell;
-use tickline_core::unstable::discipline::DISRUPTED_NS;
-use tickline_core::unstable::keeper::{Admission, Conclusion, Gated, Judgement, Stage};
-use tickline_core::unstable::units::signed;
 
 use super::{Driven, Engine, UNSETTLED};
 use crate::options::{Policy, Probes};

@@ -1,8 +1,7 @@
 //! What a clock knows of the OS clock, for the leases of a page.
 
+use tickline_core::cell::{self, Bounds, StateCell as _};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::unstable::cell::{Bounds, StateCell as _};
-use tickline_core::unstable::line;
 use tickline_page::lease::{Estimate, Line, Slope};
 
 use super::Engine;
@@ -28,7 +27,7 @@ impl Engine {
 }
 
 /// A line of this clock as one of a page: both count 2^-48 ns a tick.
-const fn plain(line: line::Line) -> Line {
+const fn plain(line: cell::Line) -> Line {
     Line {
         start_ticks: line.start_ticks,
         base_ns: line.base_ns,

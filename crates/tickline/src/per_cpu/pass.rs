@@ -3,12 +3,12 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
+use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::HardwareCpuCounter;
+use tickline_core::per_cpu::PinnedCounter;
 use tickline_core::sample::Reference;
 use tickline_core::shared::Shared;
-use tickline_core::unstable::cell::StateCell;
-use tickline_core::unstable::per_cpu::PinnedCounter;
 
 use super::{CALIBRATED, FALLEN_BACK, IDLE, Table, has_fallen_back};
 use crate::sys::reference::OsClock;

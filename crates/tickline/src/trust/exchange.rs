@@ -19,10 +19,10 @@ use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
+use tickline_core::counter::ticks_between;
 use tickline_core::counter::{Counter, HardwareCounter};
 use tickline_core::gate::Difference;
 use tickline_core::sample::Reference;
-use tickline_core::unstable::units::ticks_between;
 
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};

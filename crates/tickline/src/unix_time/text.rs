@@ -7,7 +7,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use tickline_core::unstable::units::NS_PER_S;
+use crate::units::NS_PER_S;
 
 use super::{UnixTime, UnixTimeError, Why};
 

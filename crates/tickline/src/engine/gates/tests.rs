@@ -1,12 +1,11 @@
 //! A clock on the real machine, with made-up costs.
 
+use tickline_core::cell::{Snapshot, StateCell as _};
 use tickline_core::control::Renewal;
 use tickline_core::counter::Counter;
 use tickline_core::gate::Cost;
 use tickline_core::shared::Event;
 use tickline_core::state::Serves;
-use tickline_core::unstable::cell::{Bounds, Snapshot, StateCell as _};
-use tickline_core::unstable::line::Line;
 
 use super::*;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};
@@ -90,13 +89,14 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
         return false;
     }
     let slot = cell.slot(old.state.slot());
-    let (known, evidence) = (slot.bounds(old.state.b()), slot.evidence());
-    let ahead = |line: Line| Line { base_ns: line.base_ns + ahead_ns, ..line };
-    let bounds = Bounds { lower: ahead(known.lower), upper: ahead(known.upper), ..known };
+    let mut bounds = slot.bounds(old.state.b());
+    bounds.lower.base_ns += ahead_ns;
+    bounds.upper.base_ns += ahead_ns;
     let Some(next) = old.state.next_line(old.slope(), old.shift, Serves::Both) else { return false };
-    let state = next.with_b(next.b_not_below(old.state, old.shift, counter.now_ordered()) + ahead_ns);
-    let (from, line) = (old.state.replacing(), Snapshot { state, ..old });
-    cell.swap(old.state, from) && cell.publish(from, &line, &bounds, evidence.suspended_ns)
+    let ticks = counter.now_ordered();
+    let b = old.at(ticks).wrapping_sub(next.with_b(0).at(old.shift, ticks));
+    let line = Snapshot { state: next.with_b(b + ahead_ns), ..old };
+    cell.publish(old.state, &line, &bounds, None)
 }
 
 /// Symptom: a clock whose cost was measured in a bad moment had no line for the rest of its life.

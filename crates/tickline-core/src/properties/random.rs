@@ -1,23 +1,20 @@
 //! The arithmetic against an oracle in integers without limits, with random values of every size.
 //!
 //! A failure prints the smallest case found, and writes its seed to
-//! `arithmetic.proptest-regressions`, which is tried first from then on: commit it.
+//! `random.proptest-regressions`, which is tried first from then on: commit it.
 //! `PROPTEST_CASES=100000` tries more (cheap properties multiply it).
-#![cfg(not(miri))] // there is no unsafe code below, and Miri would take an hour
 
-mod properties;
-
+use crate::discipline::Steering;
+use crate::estimate::Target;
+use crate::line::{Line, MAX_DELTA_TICKS, Slope};
+use crate::sample::Resolutions;
+use crate::state::{MAX_SHIFT, Serves};
+use crate::units::{FRACTION_BITS, FixedNs, signed};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use tickline_core::sample::Resolutions;
-use tickline_core::state::{MAX_SHIFT, Serves};
-use tickline_core::unstable::discipline::Steering;
-use tickline_core::unstable::estimate::Target;
-use tickline_core::unstable::line::{Line, MAX_DELTA_TICKS, Slope};
-use tickline_core::unstable::units::{FRACTION_BITS, FixedNs, signed};
 
-use properties::state::Known;
-use properties::{discipline, estimate, line, state};
+use super::state::Known;
+use super::{discipline, estimate, line, state};
 
 /// Proptest's own number of cases (256, or the environment's), times `diligence`; once where this
 /// may run in an emulator, because integers are the same everywhere.

@@ -1,10 +1,10 @@
 //! What holds for the state.
 
+use crate::cell::Snapshot;
+use crate::line::Slope;
+use crate::state::{Phase, Serves, Slot, State, Support, support, turn_mask};
+use crate::units::{FRACTION_BITS, FixedNs};
 use num_bigint::BigInt;
-use tickline_core::state::{Phase, Serves, Slot, State, Support, support, turn_mask};
-use tickline_core::unstable::cell::Snapshot;
-use tickline_core::unstable::line::Slope;
-use tickline_core::unstable::units::{FRACTION_BITS, FixedNs};
 
 use super::wide::{UNITS_PER_NS, floor_ns, units, wide, wrapped_i64};
 

@@ -1,7 +1,7 @@
 //! What holds for `Line`, `Slope` and the units.
 
-use tickline_core::unstable::line::{Line, MAX_DELTA_TICKS, Slope};
-use tickline_core::unstable::units::{FixedNs, NS_PER_S, ns_of_counts_floor};
+use crate::line::{Line, MAX_DELTA_TICKS, Slope};
+use crate::units::{FixedNs, NS_PER_S, ns_of_counts_floor};
 
 use super::wide::{
     UNITS_PER_NS, bits, ceil_div, ceil_ns, clamped_fixed, clamped_i64, clamped_u64, exact_at, floor_div,
@@ -12,7 +12,7 @@ use super::wide::{
 pub(crate) fn check_conversion(line: &Line, ticks: u64) {
     let exact = exact_at(line, ticks);
     assert_eq!(line.fixed_at(ticks), clamped_fixed(exact.clone()), "{line:?} at {ticks}");
-    assert_eq!(line.at_any(ticks), clamped_i64(floor_ns(&exact)), "{line:?} at {ticks}");
+    assert_eq!(line.fixed_at(ticks).floor_ns(), clamped_i64(floor_ns(&exact)), "{line:?} at {ticks}");
     if ticks.wrapping_sub(line.start_ticks) <= MAX_DELTA_TICKS {
         let around = wide(1_u128 << 64);
         let difference = floor_ns(&exact) - wide(line.at(ticks));

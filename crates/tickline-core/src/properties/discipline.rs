@@ -3,14 +3,14 @@
 //! Everything is compared in exact values where these fit; nothing is promised for a saturated
 //! `FixedNs` or `i64`.
 
+use crate::discipline::{STEP_PPB, Steering, join, recover, steer};
+use crate::estimate::Target;
+use crate::line::MAX_DELTA_TICKS;
+use crate::state::Serves;
 use num_bigint::BigInt;
-use tickline_core::state::Serves;
-use tickline_core::unstable::discipline::{STEP_PPB, Steering, join, recover, steer};
-use tickline_core::unstable::estimate::Target;
-use tickline_core::unstable::line::MAX_DELTA_TICKS;
 
 use super::state::is_in_one_turn;
-use tickline_core::unstable::units::{FixedNs, NS_PER_S};
+use crate::units::{FixedNs, NS_PER_S};
 
 use super::state::Known;
 use super::wide::{bits, carried, floor_ns, is_moderate, units, wide, wrapped_i64};

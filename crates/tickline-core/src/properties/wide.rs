@@ -1,9 +1,9 @@
 //! The oracle: what the arithmetic should give, in integers without limits. Slow, and obviously
 //! right.
 
+use crate::line::{Line, Slope};
+use crate::units::{FixedNs, signed};
 use num_bigint::BigInt;
-use tickline_core::unstable::line::{Line, Slope};
-use tickline_core::unstable::units::{FixedNs, signed};
 
 /// Parts of a nanosecond in one unit of a slope: 2^48.
 pub(crate) const UNITS_PER_NS: u64 = 1 << 48;
