@@ -2,7 +2,18 @@
 //!
 //! [`Control::maintain`] is one iteration. Its caller, the driver, holds the clock's lock, and
 //! decides when the next one comes. An iteration takes a burst of brackets, about a microsecond
-//! of arithmetic, and one change of state:
+//! of arithmetic, and one change of state. One recalibration, in the order in which its data flow:
+//!
+//! | | from | to | file |
+//! |---|---|---|---|
+//! | 1 | the driver's timer | an iteration | `control.rs`: `maintain` |
+//! | 2 | counter and reference | a burst, of which one [`Sample`](crate::sample) is left; the offset of Unix time | `sample.rs`: `burst`, `UnixTrack` |
+//! | 3 | that sample and the last bounds | whether counter and reference are steady, and how far the kernel dithers | `stability.rs`, `stability/dither.rs`: `note` |
+//! | 4 | all samples | the slopes that fit, the target, the bounds | `estimate.rs`: `fit`, `put_target`, `put_bounds` |
+//! | 5 | the old line and the target | the next line, which joins the old one | `discipline.rs`: `steer`, `join`, `recover` |
+//! | 6 | the next line | a publication, in the three steps below | `control/publish.rs`: `replace`, `recover_line` |
+//! | 7 | its slot, then the swap | the state that readers load | `cell.rs`: `publish`; `state/mod.rs` |
+//! | 8 | what the samples leave open | the time of the next iteration | `control/schedule.rs`: `interval_ns` |
 //!
 //! ```text
 //! a line:  published -> replacing; read the counter; compute the line -> published   (rule 2)
@@ -22,12 +33,11 @@
 use crate::cell::{Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::line::Slope;
-use crate::sample::{Effort, Reference, Resolutions, burst};
+use crate::sample::{Effort, Reference, Resolutions, UnixTrack, burst};
 use crate::shared::{Event, Shared};
 use crate::stability::{SampleOutcome, StabilityMonitor};
 use crate::state::{Phase, Support, support};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
-use crate::unix::UnixTrack;
 
 mod publish;
 mod schedule;

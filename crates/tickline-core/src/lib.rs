@@ -124,4 +124,3 @@ pub mod state;
 mod testing;
 pub mod try_lock;
 mod units;
-mod unix;
