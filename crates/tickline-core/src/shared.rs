@@ -28,8 +28,8 @@ mod reading;
 pub use crate::cell::LineCell;
 pub use events::Event;
 use events::Events;
-pub(crate) use gauges::Found;
-pub use gauges::{BoundParts, Gauges};
+pub use gauges::{BoundParts, Figures};
+pub(crate) use gauges::{Found, Gauges};
 pub use reading::{LineReading, SlowReading, Source};
 
 /// The memory that readers and the writer of one clock share. All zeros are a valid clock without
@@ -38,8 +38,7 @@ pub use reading::{LineReading, SlowReading, Source};
 pub struct Shared<S = LineCell> {
     /// State, slots and bounds.
     pub cell: S,
-    /// What the control loop last found.
-    pub gauges: Gauges,
+    pub(crate) gauges: Gauges,
     pub(crate) events: Events,
 }
 
@@ -48,6 +47,12 @@ impl<S> Shared<S> {
     #[must_use]
     pub const fn new(cell: S) -> Self {
         Self { cell, gauges: Gauges::new(), events: Events::new() }
+    }
+
+    /// What the control loop last found.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.gauges.figures()
     }
 
     /// Counts an event.

@@ -184,8 +184,8 @@ impl Table {
                     FALLEN_BACK => State::Fallback(Reason::WindowPassed),
                     _ => State::Calibrating,
                 },
-                frequency_hz: unit.gauges.frequency_hz(),
-                offset_ns: unit.gauges.offset_ns(),
+                frequency_hz: unit.figures().frequency_hz,
+                offset_ns: unit.figures().offset_ns,
                 age_ns: published_ns.map(|ns| u64::try_from(now_ns.saturating_sub(ns)).unwrap_or(0)),
                 failures: record.failures.load(order),
             });

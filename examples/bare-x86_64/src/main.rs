@@ -119,13 +119,13 @@ fn report(hpet: &Hpet) {
         return;
     };
     let (earliest_ns, latest_ns) = reading.bounds_ns();
-    let gauges = &CLOCK.gauges;
+    let figures = CLOCK.figures();
     say!(
         "{:>7}  live: by the TSC {:>13} {:>9} {:>12} {:>10} {:>9}",
         reading.ns / MS,
-        gauges.frequency_hz().unwrap_or(0),
-        gauges.max_drift_ppb(),
-        gauges.interval_ns() / 1_000,
+        figures.frequency_hz.unwrap_or(0),
+        figures.max_drift_ppb,
+        figures.interval_ns / 1_000,
         offset_ns,
         (latest_ns - earliest_ns) / 2,
     );
@@ -176,9 +176,9 @@ extern "C" fn main() -> ! {
         driver.serve(&hpet);
     }
     report(&hpet);
-    let max_drift_ppb = CLOCK.gauges.max_drift_ppb();
+    let max_drift_ppb = CLOCK.figures().max_drift_ppb;
     let driven = watch(&mut seen, Some(&mut driver), &hpet, 1_500);
-    let has_converged = CLOCK.gauges.max_drift_ppb() < max_drift_ppb;
+    let has_converged = CLOCK.figures().max_drift_ppb < max_drift_ppb;
     say!("        the driver has stopped: lines last for 4 intervals");
     watch(&mut seen, None, &hpet, 1_000);
     let was_cold = CLOCK.read(&Tsc).is_none();

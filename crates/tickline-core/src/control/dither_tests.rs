@@ -139,7 +139,7 @@ fn noise_is_not_taken_for_dither() {
         let mut largest_ns = 0;
         for _ in 0..50 {
             kernel.run(clock, &mut control, 1_000_000_000);
-            largest_ns = largest_ns.max(clock.gauges.bound_parts().dither_ns);
+            largest_ns = largest_ns.max(clock.figures().bound_parts.dither_ns);
         }
         assert!(largest_ns <= 12, "seed {seed}: {largest_ns} ns");
     }
@@ -149,7 +149,7 @@ fn noise_is_not_taken_for_dither() {
 #[test]
 fn a_reference_that_does_not_dither_costs_next_to_nothing() {
     let (_, clock, _) = crate::testing::settled_clock();
-    let parts = clock.gauges.bound_parts();
+    let parts = clock.figures().bound_parts;
     assert_eq!((parts.dither_ns, parts.dither_ppb), (2, 0), "{parts:?}");
 }
 
@@ -160,7 +160,7 @@ fn a_change_of_rate_makes_the_dither_unknown() {
     let (machine, clock, mut control) = crate::testing::settled_clock();
     let reference = crate::testing::Steered { machine, ppb: core::cell::Cell::new(0) };
     control.maintain(clock, machine, &reference);
-    assert_eq!(clock.gauges.bound_parts().dither_ns, 2);
+    assert_eq!(clock.figures().bound_parts.dither_ns, 2);
     // The first change is too small for old samples to be dropped; the kernel only announces the
     // last one.
     for (rate_ppb, steering_ppb) in [(150, 0), (1_000, 0), (1_000, 3_000)] {
@@ -170,12 +170,12 @@ fn a_change_of_rate_makes_the_dither_unknown() {
         machine.pass(control.config().interval_ns);
         control.maintain(clock, machine, &reference);
         assert_eq!(clock.events(Event::RateChange) > changes, rate_ppb == 1_000 && steering_ppb == 0);
-        let parts = clock.gauges.bound_parts();
+        let parts = clock.figures().bound_parts;
         assert_eq!((parts.dither_ns, parts.dither_ppb), (0, 480), "{rate_ppb} ppb, {steering_ppb} announced");
         for _ in 0..400 {
             let outcome = control.maintain(clock, machine, &reference);
             machine.pass(outcome.next_in_ns);
         }
-        assert!(clock.gauges.bound_parts().dither_ns > 0, "learnt again after {rate_ppb} ppb");
+        assert!(clock.figures().bound_parts.dither_ns > 0, "learnt again after {rate_ppb} ppb");
     }
 }

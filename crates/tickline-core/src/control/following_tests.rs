@@ -111,12 +111,12 @@ fn a_change_of_steering_widens_the_maximum_drift() {
     let (clock, mut control) = new_clock(machine);
     settle(machine, clock, &mut control);
     control.maintain(clock, machine, &reference);
-    assert!(clock.gauges.max_drift_ppb() < 1_000, "{} ppb", clock.gauges.max_drift_ppb());
+    assert!(clock.figures().max_drift_ppb < 1_000, "{} ppb", clock.figures().max_drift_ppb);
     for steering_ppb in [-83_000_000, 5_000] {
         reference.ppb.set(steering_ppb);
         machine.pass(MIN_INTERVAL_NS);
         control.maintain(clock, machine, &reference);
-        assert!(clock.gauges.max_drift_ppb() >= 83_000_000, "{} ppb", clock.gauges.max_drift_ppb());
+        assert!(clock.figures().max_drift_ppb >= 83_000_000, "{} ppb", clock.figures().max_drift_ppb);
     }
 }
 
@@ -146,7 +146,7 @@ fn after_a_suspend_the_clock_says_so_until_it_is_back() {
     for (asleep_ns, windows) in [(50_000_000_u64, 1), (900_000_000, 1), (5_000_000_000, 1), (700_000_000, 3)]
     {
         let (machine, clock, mut control) = settled_clock();
-        assert!(!clock.gauges.is_disrupted());
+        assert!(!clock.figures().is_disrupted);
         for _ in 0..windows {
             machine.suspend(asleep_ns);
             machine.pass(200_000);
@@ -169,7 +169,7 @@ fn after_a_suspend_the_clock_says_so_until_it_is_back() {
                     "{asleep_ns}: {earliest_ns} {truth_ns} {latest_ns}, {} ns after the suspend",
                     truth_ns - start_ns
                 );
-                let (ahead_ns, disrupted) = (now_ns - truth_ns, clock.gauges.is_disrupted());
+                let (ahead_ns, disrupted) = (now_ns - truth_ns, clock.figures().is_disrupted);
                 assert!(disrupted || ahead_ns < 20_000, "{asleep_ns}: {ahead_ns} ns ahead, and not said");
                 back_ns = if disrupted { None } else { back_ns.or(Some(truth_ns - start_ns)) };
             }
@@ -324,7 +324,11 @@ fn a_jump_does_not_spoil_the_bounds_for_long() {
     iterations(40, machine, clock, &mut control);
     assert_eq!(clock.events(Event::Disruption), 1);
     control.maintain(clock, machine, machine);
-    assert!(clock.gauges.max_drift_ppb() < 1_000, "a maximum drift of {} ppb", clock.gauges.max_drift_ppb());
+    assert!(
+        clock.figures().max_drift_ppb < 1_000,
+        "a maximum drift of {} ppb",
+        clock.figures().max_drift_ppb
+    );
 }
 
 /// After a break in the samples the rate may be another one: there is no line before three
@@ -370,7 +374,7 @@ fn the_maximum_drift_is_learnt_slowly_and_forgotten_at_once() {
         panic!("it takes too long");
     };
     iteration(&|next_in_ns| next_in_ns > INTERVAL_NS / 20);
-    let max_drift_ppb = || clock.gauges.max_drift_ppb();
+    let max_drift_ppb = || clock.figures().max_drift_ppb;
     assert!(max_drift_ppb() >= 480, "{} ppb before the kernel's dither is known", max_drift_ppb());
     iteration(&|next_in_ns| next_in_ns == INTERVAL_NS);
     for _ in 0..80 {

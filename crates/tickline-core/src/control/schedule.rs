@@ -96,7 +96,7 @@ impl Control {
     /// the quickest of the last samples took, but never more than half of the interval. Otherwise
     /// a change of rate between sample and line would go unnoticed for longer than the line is
     /// meant to last. A machine that is slower than that gets no line
-    /// ([`Gauges::samples_are_stale`](crate::shared::Gauges::samples_are_stale)).
+    /// ([`Figures::samples_are_stale`](crate::shared::Figures::samples_are_stale)).
     pub(super) fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
         let slow_ticks =
             self.sampling.shortest().saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));

@@ -36,11 +36,11 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
         machine.pass(outcome.next_in_ns);
     }
     assert_eq!(clock.read(machine), None);
-    assert!(clock.gauges.samples_are_stale());
+    assert!(clock.figures().samples_are_stale);
     // The machine is quick again: the next iterations make a line, and nothing is stale.
     machine.reference_ticks.set((10, 10));
     iterations(80, machine, clock, &mut control);
-    assert!(clock.read(machine).is_some() && !clock.gauges.samples_are_stale());
+    assert!(clock.read(machine).is_some() && !clock.figures().samples_are_stale);
 }
 
 /// The reference becomes forty times as slow, as a device does while other CPUs ask it, too, and

@@ -26,7 +26,7 @@ use tickline_core::gate::{
     judge_plausible, unix_by_os,
 };
 use tickline_core::sample::Reference;
-use tickline_core::shared::Shared;
+use tickline_core::shared::{Figures, Shared};
 use tickline_core::state::Phase;
 use tickline_core::try_lock::LockGuard;
 
@@ -238,12 +238,12 @@ impl Engine {
         let has_line = state.is_gate_closed()
             || state.phase() != Phase::NoLine
             || table.is_some_and(Table::is_published);
-        let gauges = table.and_then(Table::unit_here).map_or(&self.shared.gauges, |unit| &unit.gauges);
-        let measured_hz = gauges.frequency_hz();
+        let figures = self.figures();
+        let measured_hz = figures.frequency_hz;
         let calibration = match (has_line, measured_hz) {
             (true, _) => Calibration::Current,
-            (false, _) if gauges.is_out_of_range() => Calibration::OutOfRange,
-            (false, _) if gauges.samples_are_stale() => Calibration::Stale,
+            (false, _) if figures.is_out_of_range => Calibration::OutOfRange,
+            (false, _) if figures.samples_are_stale => Calibration::Stale,
             (false, Some(_)) => Calibration::Passed,
             (false, None) => Calibration::Pending,
         };
@@ -254,6 +254,13 @@ impl Engine {
             Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),
             _ => self.recorded(gate),
         })
+    }
+
+    /// What the control loop last found of the line that serves this CPU.
+    #[inline(never)]
+    pub(super) fn figures(&self) -> Figures {
+        let unit = self.per_cpu_table().and_then(Table::unit_here);
+        unit.map_or_else(|| self.shared.figures(), Shared::figures)
     }
 
     /// Whether the gates have been judged at least once.
@@ -311,8 +318,7 @@ impl Engine {
     /// control loop says so. Until its next iteration this asks the OS clock, which is far
     /// outside the line's bounds then.
     pub(super) fn is_disrupted(&self) -> bool {
-        let unit = self.per_cpu_table().and_then(Table::unit_here);
-        if unit.map_or(&self.shared.gauges, |unit| &unit.gauges).is_disrupted() {
+        if self.figures().is_disrupted {
             return true;
         }
         let before_ns = OsClock.monotonic_ns();

@@ -19,8 +19,7 @@ impl Engine {
     /// What this clock says about itself, now.
     pub(crate) fn status(&self) -> Status {
         let table = self.per_cpu_table();
-        let gauges =
-            table.and_then(|table| table.unit_here()).map_or(&self.shared.gauges, |unit| &unit.gauges);
+        let figures = self.figures();
         Status {
             state: self.state(),
             judged: self.is_judged(),
@@ -30,12 +29,12 @@ impl Engine {
             hypervisor: facts::hypervisor(),
             comparison: compare::result().unwrap_or(Comparison::Pending),
             nominal_hz: facts::nominal_hz(self.probes()),
-            frequency_hz: gauges.frequency_hz(),
+            frequency_hz: figures.frequency_hz,
             bound_ns: self.bound_ns(),
-            max_drift_ppb: gauges.max_drift_ppb(),
-            bound_parts: gauges.bound_parts(),
-            offset_ns: gauges.offset_ns(),
-            interval_ns: gauges.interval_ns(),
+            max_drift_ppb: figures.max_drift_ppb,
+            bound_parts: figures.bound_parts,
+            offset_ns: figures.offset_ns,
+            interval_ns: figures.interval_ns,
             utc_error_ns: match self.probes() {
                 Probes::Full => reference::utc_error_ns(),
                 Probes::Minimal => None,

@@ -131,7 +131,7 @@ fn a_clock_runs_through_many_wraps() {
     let mut rig = new_rig(&board);
     rig.run(60 * WRAP_NS, true);
     assert!(rig.is_published());
-    let hz = rig.clock.gauges.frequency_hz().unwrap();
+    let hz = rig.clock.figures().frequency_hz.unwrap();
     assert!(hz.abs_diff(HZ) < 160, "{hz} Hz: more than 10 ppm off");
     for event in [Event::Disruption, Event::BoundViolation, Event::CounterReset] {
         assert_eq!(rig.clock.events(event), 0, "{}", event.name());
