@@ -45,8 +45,7 @@ struct Run {
 }
 
 const RUNS: [Run; 2] = [
-    // Its tests leak their machines on purpose (`testing.rs`). Its integration tests are
-    // arithmetic: no unsafe code, no thread.
+    // Its tests leak their machines on purpose (`testing.rs`).
     Run {
         crates: &["tickline-core", "tickline-page"],
         tests: "--lib",

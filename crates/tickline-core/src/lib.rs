@@ -112,6 +112,7 @@ mod line;
 #[cfg(loom)]
 #[cfg(test)]
 mod loom_tests;
+mod named;
 pub mod per_cpu;
 mod primitive;
 #[cfg(any(all(test, not(any(miri, loom))), feature = "fuzzed"))]

@@ -44,183 +44,108 @@ mod tests;
 pub use facts::{Clocksource, Cost, Facts, Hypervisor, Switch, Trust};
 
 pub use crate::compare::{Comparison, Difference, Pair};
+use crate::named::named;
 use crate::state::Support;
 
-/// What a gate judges by.
-///
-/// ```
-/// use tickline_core::gate::Gate;
-///
-/// assert_eq!(Gate::ALL.first().map(|gate| gate.name()), Some("user"), "in the order in which they are judged");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Gate {
-    /// Nobody has switched the counter off.
-    User,
-    /// The target has a counter that this crate reads, and the processor can swap the state of a
-    /// clock.
-    Exists,
-    /// The process may read the counter.
-    Readable,
-    /// The counter runs at one rate in all power states.
-    Invariant,
-    /// The kernel keeps time with the same counter, or does not reject it.
-    Kernel,
-    /// The counters of all CPUs are synchronised.
-    Synchronised,
-    /// Reading the counter is not slower than asking the OS for monotonic time.
-    Cost,
-    /// Reading the counter is not slower than asking the OS for Unix time. Where this gate is
-    /// closed, the OS serves Unix time, and the counter everything else.
-    UnixCost,
-    /// There is a line that was renewed in time. Warns if the window has passed; closed if the
-    /// machine is too slow to make a line.
-    Calibration,
-    /// The measured frequency is the one that the processor or the hypervisor states. Warns,
-    /// never closes.
-    Plausible,
-}
-
-impl Gate {
-    /// Every gate, in the order in which they are judged.
-    pub const ALL: &'static [Self] = &[
-        Self::User,
-        Self::Exists,
-        Self::Readable,
-        Self::Invariant,
-        Self::Kernel,
-        Self::Synchronised,
-        Self::Cost,
-        Self::UnixCost,
-        Self::Calibration,
-        Self::Plausible,
-    ];
-
-    /// A stable name, in snake case.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Exists => "counter_exists",
-            Self::Readable => "readable",
-            Self::Invariant => "invariant",
-            Self::Kernel => "kernel",
-            Self::Synchronised => "synchronised",
-            Self::Cost => "cost",
-            Self::UnixCost => "unix_cost",
-            Self::Calibration => "calibration",
-            Self::Plausible => "plausible",
-        }
+named! {
+    /// What a gate judges by.
+    ///
+    /// ```
+    /// use tickline_core::gate::Gate;
+    ///
+    /// assert_eq!(Gate::ALL.first().map(|gate| gate.name()), Some("user"), "in the order in which they are judged");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Gate {
+        /// Nobody has switched the counter off.
+        User = "user",
+        /// The target has a counter that this crate reads, and the processor can swap the state of a
+        /// clock.
+        Exists = "counter_exists",
+        /// The process may read the counter.
+        Readable = "readable",
+        /// The counter runs at one rate in all power states.
+        Invariant = "invariant",
+        /// The kernel keeps time with the same counter, or does not reject it.
+        Kernel = "kernel",
+        /// The counters of all CPUs are synchronised.
+        Synchronised = "synchronised",
+        /// Reading the counter is not slower than asking the OS for monotonic time.
+        Cost = "cost",
+        /// Reading the counter is not slower than asking the OS for Unix time. Where this gate is
+        /// closed, the OS serves Unix time, and the counter everything else.
+        UnixCost = "unix_cost",
+        /// There is a line that was renewed in time. Warns if the window has passed; closed if the
+        /// machine is too slow to make a line.
+        Calibration = "calibration",
+        /// The measured frequency is the one that the processor or the hypervisor states. Warns,
+        /// never closes.
+        Plausible = "plausible",
     }
+    /// Every gate, in the order in which they are judged.
+    ALL,
+    pub fn name
 }
 
-/// Why a gate is closed. The codes are stable.
-///
-/// ```
-/// use tickline_core::gate::Reason;
-///
-/// assert_eq!(Reason::SwitchedOff.code(), "switched_off"); // for programs
-/// assert_eq!(Reason::SwitchedOff.to_string(), "the environment variable TICKLINE is off"); // for people
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reason {
-    /// `disable()` was called.
-    Disabled,
-    /// The environment says `TICKLINE=off`.
-    SwitchedOff,
-    /// The target has no counter that this crate reads.
-    NoCounter,
-    /// The processor cannot swap 128 bits at once, which publishing a line takes.
-    NoAtomics,
-    /// The process has been denied the counter (`PR_SET_TSC`).
-    Denied,
-    /// CPUID does not call the counter invariant.
-    NotInvariant,
-    /// The kernel is still deciding about the counter (`tsc-early`).
-    KernelUndecided,
-    /// The kernel does not accept the counter, and keeps time with something else.
-    KernelRejected,
-    /// The kernel keeps time with something else, though it would accept the counter.
-    KernelUsesOther,
-    /// Hyper-V's kernels keep time with a page of its own whatever the counter is worth.
-    HypervisorPolicy,
-    /// What the kernel keeps time with could not be read.
-    KernelUnknown,
-    /// The counters of the CPUs have not been compared yet.
-    Untested,
-    /// The counters of the CPUs could not be compared.
-    Untestable,
-    /// The counters of two CPUs differ.
-    Unsynchronised,
-    /// Reading the counter takes longer than asking the OS.
-    Slow,
-    /// The counter stood still while its cost was measured.
-    Stuck,
-    /// The counter is so slow that no line of this target fits it
-    /// ([`SHIFT`](crate::counter::SHIFT)).
-    CounterTooSlow,
-    /// Taking samples takes so long here that they are too old for a line once they are complete.
-    SamplesStale,
-    /// Nobody renewed the line, and its window has passed.
-    WindowPassed,
-    /// The measured frequency is not the one that the processor or the hypervisor names.
-    Implausible,
+named! {
+    /// Why a gate is closed. The codes are stable.
+    ///
+    /// ```
+    /// use tickline_core::gate::Reason;
+    ///
+    /// assert_eq!(Reason::SwitchedOff.code(), "switched_off"); // for programs
+    /// assert_eq!(Reason::SwitchedOff.to_string(), "the environment variable TICKLINE is off"); // for people
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Reason {
+        /// `disable()` was called.
+        Disabled = "disabled",
+        /// The environment says `TICKLINE=off`.
+        SwitchedOff = "switched_off",
+        /// The target has no counter that this crate reads.
+        NoCounter = "no_counter",
+        /// The processor cannot swap 128 bits at once, which publishing a line takes.
+        NoAtomics = "no_atomics",
+        /// The process has been denied the counter (`PR_SET_TSC`).
+        Denied = "denied",
+        /// CPUID does not call the counter invariant.
+        NotInvariant = "not_invariant",
+        /// The kernel is still deciding about the counter (`tsc-early`).
+        KernelUndecided = "kernel_undecided",
+        /// The kernel does not accept the counter, and keeps time with something else.
+        KernelRejected = "kernel_rejected",
+        /// The kernel keeps time with something else, though it would accept the counter.
+        KernelUsesOther = "kernel_uses_other",
+        /// Hyper-V's kernels keep time with a page of its own whatever the counter is worth.
+        HypervisorPolicy = "hypervisor_policy",
+        /// What the kernel keeps time with could not be read.
+        KernelUnknown = "kernel_unknown",
+        /// The counters of the CPUs have not been compared yet.
+        Untested = "untested",
+        /// The counters of the CPUs could not be compared.
+        Untestable = "untestable",
+        /// The counters of two CPUs differ.
+        Unsynchronised = "unsynchronised",
+        /// Reading the counter takes longer than asking the OS.
+        Slow = "slow",
+        /// The counter stood still while its cost was measured.
+        Stuck = "stuck",
+        /// The counter is so slow that no line of this target fits it
+        /// ([`SHIFT`](crate::counter::SHIFT)).
+        CounterTooSlow = "counter_too_slow",
+        /// Taking samples takes so long here that they are too old for a line once they are complete.
+        SamplesStale = "samples_stale",
+        /// Nobody renewed the line, and its window has passed.
+        WindowPassed = "window_passed",
+        /// The measured frequency is not the one that the processor or the hypervisor names.
+        Implausible = "implausible",
+    }
+    /// Every reason.
+    ALL,
+    pub fn code
 }
 
 impl Reason {
-    /// Every reason.
-    pub const ALL: &'static [Self] = &[
-        Self::Disabled,
-        Self::SwitchedOff,
-        Self::NoCounter,
-        Self::NoAtomics,
-        Self::Denied,
-        Self::NotInvariant,
-        Self::KernelUndecided,
-        Self::KernelRejected,
-        Self::KernelUsesOther,
-        Self::HypervisorPolicy,
-        Self::KernelUnknown,
-        Self::Untested,
-        Self::Untestable,
-        Self::Unsynchronised,
-        Self::Slow,
-        Self::Stuck,
-        Self::CounterTooSlow,
-        Self::SamplesStale,
-        Self::WindowPassed,
-        Self::Implausible,
-    ];
-
-    /// A stable name, in snake case.
-    #[must_use]
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Disabled => "disabled",
-            Self::SwitchedOff => "switched_off",
-            Self::NoCounter => "no_counter",
-            Self::NoAtomics => "no_atomics",
-            Self::Denied => "denied",
-            Self::NotInvariant => "not_invariant",
-            Self::KernelUndecided => "kernel_undecided",
-            Self::KernelRejected => "kernel_rejected",
-            Self::KernelUsesOther => "kernel_uses_other",
-            Self::HypervisorPolicy => "hypervisor_policy",
-            Self::KernelUnknown => "kernel_unknown",
-            Self::Untested => "untested",
-            Self::Untestable => "untestable",
-            Self::Unsynchronised => "unsynchronised",
-            Self::Slow => "slow",
-            Self::Stuck => "stuck",
-            Self::CounterTooSlow => "counter_too_slow",
-            Self::SamplesStale => "samples_stale",
-            Self::WindowPassed => "window_passed",
-            Self::Implausible => "implausible",
-        }
-    }
-
     /// One sentence for people, without a full stop.
     #[must_use]
     pub const fn explanation(self) -> &'static str {

@@ -114,12 +114,6 @@ impl AtomicState {
 
 impl core::panic::RefUnwindSafe for AtomicState {}
 
-impl Default for AtomicState {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl fmt::Debug for AtomicState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.load().fmt(f)

@@ -139,9 +139,3 @@ impl AtomicState {
         }
     }
 }
-
-impl Default for AtomicState {
-    fn default() -> Self {
-        Self::new()
-    }
-}
