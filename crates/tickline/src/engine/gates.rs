@@ -204,14 +204,15 @@ impl Engine {
             warning => code(warning) | WARNING,
         };
         if let Some(slot) = self.verdicts.get(verdict.gate as usize) {
-            // ORDERING: Release, pairs with the Acquire load in `recorded`.
-            slot.store(code, Ordering::Release);
+            // ORDERING: Relaxed, a value on its own. The keeper's word, which the judge exchanges
+            // afterwards, orders it before the conclusion.
+            slot.store(code, Ordering::Relaxed);
         }
     }
 
     fn recorded(&self, gate: Gate) -> Verdict {
-        // ORDERING: Acquire, pairs with the Release store in `record`.
-        let code = self.verdicts.get(gate as usize).map_or(0, |slot| slot.load(Ordering::Acquire));
+        // ORDERING: Relaxed, as in `record`.
+        let code = self.verdicts.get(gate as usize).map_or(0, |slot| slot.load(Ordering::Relaxed));
         let place = usize::from(code & !WARNING).checked_sub(1);
         let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
         if code & WARNING == 0 { Verdict::closed(gate, reason) } else { Verdict::warned(gate, reason) }

@@ -90,7 +90,8 @@ impl PageReader {
         }
         let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.private);
         // ORDERING: Acquire, pairs with the fence in `disable`: a reading that finds the switch as it
-        // was has read the counter before the one that is made there, and is not above that.
+        // was has read the counter before the one that is made there, and is not above that. No test
+        // sees a weaker one: Miri maps no file, which a page is, and on x86_64 this is no instruction.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, behind the fence.
         if self.switch.load(Ordering::Relaxed) != ENABLED {
@@ -102,7 +103,7 @@ impl PageReader {
     #[inline]
     fn is_enabled(&self) -> bool {
         // ORDERING: Acquire, pairs with the second Release store in `disable`: the private floor is
-        // raised.
+        // raised. No test sees a weaker one, as in `reading`.
         self.refused.is_none() && self.switch.load(Ordering::Acquire) != DISABLED
     }
 
@@ -123,7 +124,8 @@ impl PageReader {
     /// again.
     #[inline]
     fn shift_ns(&self) -> i64 {
-        // ORDERING: Acquire, pairs with the Release store in `attach_again`.
+        // ORDERING: Acquire, pairs with the Release store in `attach_again`. No test sees a weaker one,
+        // as in `reading`.
         if self.token.load(Ordering::Acquire) == sys::token() {
             // ORDERING: Relaxed, stored before the token.
             return self.shift_ns.load(Ordering::Relaxed);
@@ -142,7 +144,8 @@ impl PageReader {
         let shift_ns = shift_ns.unwrap_or(NO_PAGE);
         // ORDERING: Relaxed, before the token.
         self.shift_ns.store(shift_ns, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `shift_ns`.
+        // ORDERING: Release, pairs with the Acquire load in `shift_ns`. No test sees a weaker one, as in
+        // `reading`.
         self.token.store(sys::token(), Ordering::Release);
         shift_ns
     }
@@ -151,11 +154,14 @@ impl PageReader {
     pub(crate) fn disable(&self) {
         // ORDERING: Relaxed, before the fence.
         self.switch.store(ENDING, Ordering::Relaxed);
-        // ORDERING: SeqCst, pairs with the fence in `reading`: the counter is read after the store.
+        // ORDERING: SeqCst, pairs with the fence in `reading`: the counter is read after the store. No
+        // test sees a weaker one: Miri maps no file, and the store would have to be delayed for longer
+        // than the calls in between take.
         fence(Ordering::SeqCst);
         // It raises the private floor.
         self.reading();
-        // ORDERING: Release, pairs with the Acquire load in `is_enabled`.
+        // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker one, as
+        // in `reading`.
         self.switch.store(DISABLED, Ordering::Release);
     }
 
