@@ -30,6 +30,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// The same for what the OS clock shows: up to a resolution less than what it is. Then a lead is
+    /// the most by which a line is above any reading of the OS clock.
+    #[must_use]
+    pub(super) fn as_shown(&self, resolution_ns: i64) -> Self {
+        let base_ns = self.lower.base_ns.saturating_sub(resolution_ns);
+        Self { lower: Line { base_ns, ..self.lower }, ..*self }
+    }
+
     /// The line of a lease from `start_ticks` to `end_ticks`: at its start not below `least_ns`,
     /// and nowhere below the upper edge. It reaches the upper edge at its end, unless it would have
     /// to run at less than half the rate.

@@ -205,6 +205,8 @@ impl Writer {
             return Err(Lost);
         }
         let estimate = estimate.filter(|_| self.closing.is_none());
+        let shown = estimate.map(|estimate| estimate.as_shown(self.config.resolution_ns));
+        let estimate = shown.as_ref();
         match self.word.phase() {
             LeasePhase::Off | LeasePhase::Opening => Ok(self.waited(self.config.lease_ns)),
             LeasePhase::Cold => match estimate {

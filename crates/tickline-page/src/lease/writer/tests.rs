@@ -65,6 +65,27 @@ fn rule_w1_a_second_writer_ends_the_first() {
     assert_eq!(first.switch_off(&scene.memory), Err(Lost));
 }
 
+/// Symptom: with hpet, whose readings are up to 10 ns old, Unix time stepped back by more than the
+/// lead when the leases ended.
+#[test]
+fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
+    let lead_ns = |resolution_ns| {
+        let scene = Scene::new();
+        let config = Config { resolution_ns, ..Config::DEFAULT };
+        let mut writer = Writer::start(&scene.memory, config).unwrap();
+        assert_eq!(scene.step(&mut writer).did, Did::Opened);
+        let first = scene.last();
+        scene.pass(6_000);
+        assert_eq!(scene.step(&mut writer).did, Did::Succeeded);
+        [first.lead_ns, first.unix.lead_ns, scene.last().lead_ns]
+    };
+    let fine = lead_ns(1);
+    for (coarse_ns, fine_ns) in lead_ns(280).into_iter().zip(fine) {
+        // The line starts a resolution higher, as well.
+        assert!(coarse_ns >= fine_ns + 279, "{coarse_ns} ns where it was {fine_ns}");
+    }
+}
+
 /// No slot that the word names is filled, whoever filled it.
 #[test]
 fn rule_w1_no_slot_in_use_is_filled() {
