@@ -29,10 +29,13 @@ const PAGE_BYTES: usize = 4096;
 /// More than any vDSO has.
 const MOST_BYTES: usize = 16 * PAGE_BYTES;
 
+/// The most symbols that may have to lead here: two functions, by two names each.
+const MOST_SYMBOLS: usize = 8;
+
 /// A vDSO, as it is mapped.
 pub(crate) struct Vdso {
     base: NonNull<u8>,
-    image: &'static [u8],
+    length: usize,
 }
 
 /// Why the symbols don't lead here.
@@ -64,10 +67,13 @@ impl Vdso {
         if !header.starts_with(b"\x7fELF") || !(HEADER_BYTES..=MOST_BYTES).contains(&length) {
             return None;
         }
-        // SAFETY: mapped for as long as the program lives, and changed by `lead_here` alone, which
-        // has this value.
-        let image = unsafe { slice::from_raw_parts(base.as_ptr(), length) };
-        Some(Self { base, image })
+        Some(Self { base, length })
+    }
+
+    /// The image, to read its symbols. `lead_here` changes it while there is no such slice.
+    fn image(&self) -> &[u8] {
+        // SAFETY: mapped for as long as the program lives, and changed by `lead_here` alone.
+        unsafe { slice::from_raw_parts(self.base.as_ptr(), self.length) }
     }
 
     /// Keeps the addresses of the functions in [`state`].
@@ -80,7 +86,7 @@ impl Vdso {
                 _ => return Ok(()),
             };
             let offset = usize::try_from(value).map_err(|_| Trouble::Unknown)?;
-            is_taken |= offset >= self.image.len();
+            is_taken |= offset >= self.length;
             // ORDERING: Relaxed: before anything leads here.
             place.store(self.base.as_ptr().wrapping_add(offset).cast(), Ordering::Relaxed);
             Ok(())
@@ -94,34 +100,37 @@ impl Vdso {
 
     /// Lets the symbols of what is served lead here.
     pub(crate) fn lead_here(&self) -> Result<(), Trouble> {
-        self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
-        let changed = self.each_symbol(|name, _, value_at| {
+        let mut places = [None; MOST_SYMBOLS];
+        let mut free = places.iter_mut();
+        self.each_symbol(|name, _, value_at| {
             let function = match name {
                 "clock_gettime" | "__vdso_clock_gettime" => abi::clock_gettime as *const () as usize,
                 "gettimeofday" | "__vdso_gettimeofday" => abi::gettimeofday as *const () as usize,
                 _ => return Ok(()),
             };
-            // A program adds the vDSO's address to the symbol's value.
-            let value = function.wrapping_sub(self.base.as_ptr() as usize);
             let place = self.base.as_ptr().wrapping_add(value_at).cast::<AtomicU64>();
-            if !place.is_aligned() {
-                return Err(Trouble::Unknown);
-            }
-            // SAFETY: aligned, within the image, and writable since `protect`.
+            let free = free.next().filter(|_| place.is_aligned()).ok_or(Trouble::Unknown)?;
+            // A program adds the vDSO's address to the symbol's value.
+            *free = Some((place, function.wrapping_sub(self.base.as_ptr() as usize)));
+            Ok(())
+        })?;
+        self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
+        for (place, value) in places.into_iter().flatten() {
+            // SAFETY: aligned, within the image, and writable since `protect`; no slice of the image
+            // is left.
             let place = unsafe { &*place };
             // ORDERING: Relaxed: whoever looks symbols up meanwhile sees the old value or the new
             // one, and both are right.
             place.store(value as u64, Ordering::Relaxed);
-            Ok(())
-        });
+        }
         // If that is refused, the symbols lead here all the same.
         self.protect(MprotectFlags::READ | MprotectFlags::EXEC).ok();
-        changed
+        Ok(())
     }
 
     /// Changes what may be done with the image. Executing it is always allowed: other threads may.
     fn protect(&self, flags: MprotectFlags) -> Result<(), Trouble> {
-        let bytes = self.image.len().next_multiple_of(PAGE_BYTES);
+        let bytes = self.length.next_multiple_of(PAGE_BYTES);
         // SAFETY: the vDSO's own pages, which are private to this process.
         unsafe { mprotect(self.base.as_ptr().cast(), bytes, flags) }.map_err(|_| Trouble::ReadOnly)
     }
@@ -131,7 +140,7 @@ impl Vdso {
         &self,
         mut act: impl FnMut(&str, u64, usize) -> Result<(), Trouble>,
     ) -> Result<(), Trouble> {
-        let file = ElfBytes::<NativeEndian>::minimal_parse(self.image).map_err(|_| Trouble::Unknown)?;
+        let file = ElfBytes::<NativeEndian>::minimal_parse(self.image()).map_err(|_| Trouble::Unknown)?;
         let mut sections = file.section_headers().ok_or(Trouble::Unknown)?.iter();
         let table = sections.find(|section| section.sh_type == SHT_DYNSYM).ok_or(Trouble::Unknown)?;
         let start = usize::try_from(table.sh_offset).map_err(|_| Trouble::Unknown)?;
