@@ -138,7 +138,11 @@ impl PageReader {
     fn attach_again(&self) -> i64 {
         let _errno = sys::PreserveErrno::new();
         let shift_ns = match self.probes {
-            Probes::Full => self.file.attach_here().ok().map(|attached| attached.shift_ns()),
+            Probes::Full => self.file.attach_here().ok().map(|attached| {
+                // Rule R8, for a child: its parent may have had the OS clock on another thread.
+                attached.begin(&self.os, &self.private);
+                attached.shift_ns()
+            }),
             Probes::Minimal => None,
         };
         let shift_ns = shift_ns.unwrap_or(NO_PAGE);
@@ -194,5 +198,38 @@ impl PageReader {
             lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
             lease_left_ns: served.and_then(|snapshot| u64::try_from(snapshot.left_ns?).ok()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::DirBuilderExt as _;
+
+    use super::*;
+    use crate::Clock;
+    use crate::page::{Phase, Publisher};
+
+    #[test]
+    fn rule_r8_a_forked_child_raises_its_private_floor() {
+        let folder = std::env::temp_dir().join(format!("tickline-r8-{}", std::process::id()));
+        std::fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
+        let path = folder.join("page");
+        let mut publisher = Publisher::start(Clock::builder().start().unwrap(), &path).unwrap();
+        for _ in 0..1_000 {
+            let next = publisher.step().unwrap();
+            if publisher.phase() == Phase::Live {
+                break;
+            }
+            std::thread::sleep(next.min(core::time::Duration::from_millis(1)));
+        }
+        let reader = PageReader::open(&path, Probes::Full, None).unwrap();
+        let os_ns = OsClock.monotonic_ns();
+        assert!(reader.private.ns() < os_ns - reader.shift_ns.load(Ordering::Relaxed));
+        // As a child of a fork finds it. A reading by a line leaves the private floor as it is.
+        reader.token.store(0, Ordering::Relaxed);
+        reader.monotonic_ns();
+        let floor_ns = reader.private.ns() + reader.shift_ns.load(Ordering::Relaxed);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(floor_ns >= os_ns, "{floor_ns} after {os_ns}, {:?}", publisher.phase());
     }
 }
