@@ -134,6 +134,17 @@ impl Page {
         &self.words
     }
 
+    /// Whether a file of `file_bytes` that begins so is a page of any version, perhaps one whose claim
+    /// was interrupted: that has no magic, but still a size. A text that begins with `tickline` has
+    /// letters at the size's place.
+    #[cfg(all(feature = "file", target_os = "linux"))]
+    pub(crate) fn is_of_file(&self, file_bytes: u64) -> bool {
+        // ORDERING: Relaxed: what is no page has no writer, and a page keeps its size.
+        let order = Ordering::Relaxed;
+        let size = u64::from(self.size.load(order));
+        matches!(self.magic.load(order), MAGIC | 0) && (PAGE_BYTES as u64..=file_bytes).contains(&size)
+    }
+
     /// The header; `None` if this is no page, or one that is just being claimed.
     #[must_use]
     pub fn header(&self) -> Option<Header> {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::lease::Lost;
-use crate::{ClaimError, FileRefusal, Machine, Refusal};
+use crate::{ClaimError, FileRefusal, Machine, PAGE_BYTES, Refusal};
 
 /// Why a page's file is not opened, made or written to. The text names the file, the value that is
 /// wrong, and its limit.
@@ -24,6 +24,8 @@ pub(super) enum Why {
     Link,
     /// The file is not trusted by the user of this number.
     File(FileRefusal, u32),
+    /// The file, of so many bytes, does not begin as a page does.
+    NotAPage(u64),
     /// The page does not count here.
     Page(Refusal),
     /// The page is of the first boot; the second one runs.
@@ -113,6 +115,10 @@ impl core::fmt::Display for PageError {
                 write!(f, "{refusal}, of which 022 must be clear")
             }
             Why::File(refusal, _) => write!(f, "{refusal}"),
+            Why::NotAPage(size) => write!(
+                f,
+                "this file of {size} bytes is no page, and stays as it is: it does not begin with `tickline`, a version and a size of {PAGE_BYTES} to {size}; name another file, or move this one away"
+            ),
             Why::Page(refusal) => write!(f, "{refusal}"),
             Why::Boot(found, running) => {
                 write!(f, "the page is of boot {}, and this is boot {}", Boot(*found), Boot(*running))
@@ -138,9 +144,13 @@ impl core::error::Error for PageError {
             Why::Page(refusal) => Some(refusal),
             Why::Claim(error) => Some(error),
             Why::Lost => Some(&Lost),
-            Why::NoName | Why::Link | Why::Boot(..) | Why::Foreign(..) | Why::Taken(_) | Why::Offset(_) => {
-                None
-            }
+            Why::NoName
+            | Why::Link
+            | Why::NotAPage(_)
+            | Why::Boot(..)
+            | Why::Foreign(..)
+            | Why::Taken(_)
+            | Why::Offset(_) => None,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::mapping::{Place, WritableMapping};
 use super::restartable;
 use crate::layout::PAGE_BYTES;
 use crate::lease::{Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, Swapped};
-use crate::{ClaimError, Counter, Header, Machine, WritablePage};
+use crate::{ClaimError, Counter, FileFacts, Header, Machine, WritablePage};
 
 /// All may read the page, and its owner may write to it.
 const PAGE_MODE: Mode = Mode::from_raw_mode(0o644);
@@ -37,7 +37,7 @@ impl PageWriter {
     /// # Errors
     ///
     /// If a process, perhaps this one, has the lock; if the file is not this user's own, not trusted,
-    /// or cannot be made; or if the offset of this process's time namespace is not known. Then there
+    /// no page, or cannot be made; or if the offset of this process's time namespace is not known. Then there
     /// is no new file, or a whole one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         let machine = Machine::find().map_err(|error| PageError::machine(path, error))?;
@@ -47,16 +47,20 @@ impl PageWriter {
         let header = Header::of(&machine);
         let place = Place::of(path)?;
         place.judge_folder()?;
+        let is_missing =
+            || matches!(statat(&place.folder, place.name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT));
+        if !is_missing() {
+            // No lock is made beside a file that is no page.
+            map(&place)?;
+        }
         let lock = Lock::take(&place)?;
-        if let Err(Errno::NOENT) = statat(&place.folder, place.name, AtFlags::SYMLINK_NOFOLLOW) {
+        if is_missing() {
             make(&place, &header)?;
         }
-        let (file, facts) = place.open(OFlags::RDWR)?;
+        let (mapping, facts) = map(&place)?;
         if facts.owner != facts.reader {
             return Err(PageError::new(path, Why::Foreign(facts.owner, facts.reader)));
         }
-        let mapping =
-            WritableMapping::of(&file).map_err(|error| place.failed("it cannot be mapped", error))?;
         let in_memory = mapping.lock().is_ok();
         mapping.page().claim(&header).map_err(|error| PageError::claim(path, error))?;
         Ok(Self { mapping, path: path.into(), in_memory, _lock: lock })
@@ -134,6 +138,16 @@ impl LeaseStore for PageWriter {
     }
 }
 
+/// Maps the page's file for writing, if it is a page: nothing is stored in any other file.
+fn map(place: &Place<'_>) -> Result<(WritableMapping, FileFacts), PageError> {
+    let (file, facts) = place.open(OFlags::RDWR)?;
+    let mapping = WritableMapping::of(&file).map_err(|error| place.failed("it cannot be mapped", error))?;
+    if !mapping.page().is_of_file(facts.size) {
+        return Err(PageError::new(place.path, Why::NotAPage(facts.size)));
+    }
+    Ok((mapping, facts))
+}
+
 /// Makes the page's file, by the holder of the lock: under another name, until it is complete.
 fn make(place: &Place<'_>, header: &Header) -> Result<(), PageError> {
     let failed = |error| place.failed("it cannot be made", error);
@@ -170,14 +184,10 @@ fn make(place: &Place<'_>, header: &Header) -> Result<(), PageError> {
 ///
 /// # Errors
 ///
-/// If the file cannot be opened for writing, or is not trusted.
+/// If the file cannot be opened for writing, is not trusted, or is no page.
 pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
     let place = Place::of(path)?;
-    let (file, _) = place.open(OFlags::RDWR)?;
-    let mapping = WritableMapping::of(&file).map_err(|error| place.failed("it cannot be mapped", error))?;
-    if mapping.page().header().is_none() {
-        return Err(PageError::new(path, Why::Page(crate::Refusal::NotAPage)));
-    }
+    let (mapping, _) = map(&place)?;
     let words = mapping.page().words();
     loop {
         let word = words.word();
