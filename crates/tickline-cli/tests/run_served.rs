@@ -402,6 +402,29 @@ fn a_vdso_that_stays_writable_is_served() {
     assert!(text(&said.stderr).contains("true has the clock of"), "{}", text(&said.stderr));
 }
 
+/// The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
+/// `proc_mem.force_override=never`): here each one of 16 bytes, as many as the code has. Symptom: the
+/// program got SIGKILL.
+#[test]
+fn a_program_whose_code_is_not_writable_runs() {
+    let Some(served) = Served::new() else { return };
+    let run = |requests: &[libc::c_uint]| {
+        let mut command = served.run(&["sh", "-c", "exit 5"]);
+        served::refuse(&mut command, libc::SYS_pwrite64, 2, 16);
+        for request in requests {
+            served::refuse(&mut command, libc::SYS_ptrace, 0, u64::from(*request));
+        }
+        let said = output(&mut command);
+        assert_eq!(said.status.code(), Some(5), "{said:?}");
+        text(&said.stderr)
+    };
+    let said = run(&[]);
+    assert!(said.contains("sh has the clock of"), "{said}");
+    let said = run(&[libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA]);
+    assert!(said.contains("sh has the kernel's clock: its code cannot be written: "), "{said}");
+    assert!(said.contains("Permission denied") && said.lines().count() == 1, "{said}");
+}
+
 /// Whatever is asked of the clocks, and in whatever way the page comes into the program.
 #[test]
 fn every_call_answers_as_without_a_page() {

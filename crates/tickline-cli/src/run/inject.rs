@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::ptr;
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -99,9 +100,8 @@ fn inject_undisturbed(tracee: &Tracee, image: &Image, page: &Path, flags: i32) -
     }
     let vdso = vdso(pid)?;
     let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
-    let mut code = [0; CODE.len()];
-    memory.read_exact_at(&mut code, registers.rip)?;
     let program = Program { tracee, registers, memory };
+    let code = program.code()?;
     let start = program.load(image, page, vdso, flags);
     if_restored(program.restore(&code), start)
 }
@@ -115,7 +115,8 @@ struct Program<'a> {
 
 impl Program<'_> {
     fn load(&self, image: &Image, page: &Path, vdso: u64, flags: i32) -> io::Result<Start> {
-        self.memory.write_all_at(&CODE, self.registers.rip)?;
+        self.write_code(&CODE)
+            .map_err(|error| io::Error::new(error.kind(), format!("its code cannot be written: {error}")))?;
         let text = self.registers.rsp - TEXT_BELOW;
         self.write_text(text, &image.path)?;
         let file = self.system_call(OPENAT, [CURRENT_FOLDER, text, READ_ONLY, 0, 0, 0])?;
@@ -140,10 +141,30 @@ impl Program<'_> {
 
     /// Gives back what `load` has taken: `code` was where [`CODE`] is.
     fn restore(&self, code: &[u8; CODE.len()]) -> io::Result<()> {
-        let code_restored = self.memory.write_all_at(code, self.registers.rip);
+        // What could not be written need not be restored, and could not.
+        let code_restored =
+            self.code().and_then(|found| if found == *code { Ok(()) } else { self.write_code(code) });
         // This tells a program that has ended, whose memory is just not written to.
         ptrace::setregs(self.tracee.pid, self.registers)?;
         code_restored
+    }
+
+    fn code(&self) -> io::Result<[u8; CODE.len()]> {
+        let mut code = [0; CODE.len()];
+        self.memory.read_exact_at(&mut code, self.registers.rip)?;
+        Ok(code)
+    }
+
+    /// By ptrace(2), which writes to memory that is read-only. The kernel may refuse that by
+    /// `/proc/PID/mem` (Linux 6.12, `proc_mem.force_override`).
+    fn write_code(&self, code: &[u8; CODE.len()]) -> io::Result<()> {
+        const WORD_BYTES: usize = size_of::<libc::c_long>();
+        for (at, word) in (self.registers.rip..).step_by(WORD_BYTES).zip(code.chunks_exact(WORD_BYTES)) {
+            let at = ptr::without_provenance_mut(usize::try_from(at).map_err(io::Error::other)?);
+            let word = libc::c_long::from_le_bytes(word.try_into().map_err(io::Error::other)?);
+            ptrace::write(self.tracee.pid, at, word)?;
+        }
+        Ok(())
     }
 
     fn map_all(&self, image: &Image, file: u64) -> io::Result<u64> {
@@ -254,30 +275,26 @@ mod tests {
         }
     }
 
-    fn program(tracee: &Tracee, is_writable: bool) -> Program<'_> {
+    fn program(tracee: &Tracee) -> Program<'_> {
         let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
-        let memory = File::options().read(true).write(is_writable).open(format!("/proc/{}/mem", tracee.pid));
+        let memory = File::options().read(true).write(true).open(format!("/proc/{}/mem", tracee.pid));
         Program { tracee, registers, memory: memory.expect("it is traced") }
-    }
-
-    fn code(program: &Program<'_>) -> [u8; CODE.len()] {
-        let mut code = [0; CODE.len()];
-        program.memory.read_exact_at(&mut code, program.registers.rip).expect("there is code");
-        code
     }
 
     #[test]
     fn a_program_is_restored_or_that_is_told() {
         let Some((mut child, tracee)) = stopped() else { return };
-        let whole = program(&tracee, true);
-        let first = code(&whole);
-        whole.memory.write_all_at(&CODE, whole.registers.rip).expect("it is traced");
+        let whole = program(&tracee);
+        let first = whole.code().expect("there is code");
+        whole.write_code(&CODE).expect("it is traced");
         whole.set_registers(CALL_AT, |_| {}).expect("it is stopped");
-        let start = if_restored(program(&tracee, false).restore(&first), Ok(Start::Not64Bits));
-        assert!(matches!(start, Ok(Start::Unrestored(_))), "its code cannot be written: {start:?}");
+        let mut elsewhere = program(&tracee);
+        elsewhere.registers.rip = 0;
+        let start = if_restored(elsewhere.restore(&first), Ok(Start::Not64Bits));
+        assert!(matches!(start, Ok(Start::Unrestored(_))), "there is no memory: {start:?}");
         let start = if_restored(whole.restore(&first), Ok(Start::Not64Bits));
         assert_eq!(start.expect("it is restored"), Start::Not64Bits);
-        assert_eq!(code(&whole), first);
+        assert_eq!(whole.code().expect("there is code"), first);
         let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
         assert_eq!(registers, whole.registers);
         child.kill().expect("it is there");
@@ -287,8 +304,8 @@ mod tests {
     #[test]
     fn a_program_that_was_killed_is_not_unrestored() {
         let Some((mut child, tracee)) = stopped() else { return };
-        let program = program(&tracee, true);
-        let code = code(&program);
+        let program = program(&tracee);
+        let code = program.code().expect("there is code");
         child.kill().expect("it is there");
         child.wait().expect("it was killed");
         for start in [Ok(Start::Not64Bits), Err(ended())] {
