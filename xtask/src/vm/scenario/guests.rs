@@ -22,6 +22,10 @@ const EMULATOR: &str = "max,+invtsc,x-force-features=on";
 /// Makes the kernel trust the TSC without tests, which an emulated TSC may fail on a busy host.
 const TRUSTED: &str = "tsc=reliable";
 
+/// The same, and the kernel refuses to write to read-only memory by `/proc/PID/mem` (Linux 6.12; also
+/// in Debian's 6.1).
+const HARDENED: &str = "tsc=reliable proc_mem.force_override=never";
+
 /// Makes the kernel reject the TSC, as it does with a bad one.
 const REJECTED: &str = "tsc=unstable";
 
@@ -75,7 +79,11 @@ fn machines() -> Vec<Scenario> {
             .finds("ntp_unsynchronised", "run an NTP daemon"),
         asked(),
         who(),
-        served(),
+        served(tsc("served", "`tickline serve`, and a static program under `tickline run`, with hpet")),
+        served(
+            new("hardened", "the same, and `/proc/PID/mem` writes to no code", PROCESSOR, HARDENED)
+                .clocksource("tsc"),
+        ),
         chrony(),
         tsc("one_cpu", "one CPU, which readers, driver and everybody share; spans of tracing")
             .one_cpu()
@@ -179,9 +187,9 @@ fn who() -> Scenario {
 
 /// A static program gets the clock of `tickline serve` under `tickline run`, where hpet is the
 /// kernel's.
-fn served() -> Scenario {
+fn served(guest: Scenario) -> Scenario {
     use Rule::{AtLeast, AtMostTimes, Exactly, Has, Is, True};
-    let mut guest = tsc("served", "`tickline serve`, and a static program under `tickline run`, with hpet")
+    let mut guest = guest
         .one_cpu() // see `measured`
         .act("serve")
         .serves(Serves::Counter, Serves::Counter);
