@@ -295,8 +295,11 @@ pub(crate) struct Serve {
 pub(crate) enum ServeAction {
     /// Prints what the page serves, by whom, for how long, and how far it may be ahead
     Status,
-    /// Switches the page off at once for all programs, also if its server is dead or stopped
+    /// Switches the page off at once for all programs, also if its server is dead or stopped; servers
+    /// that start leave it off
     Off,
+    /// Lets a server serve the page again that was switched off; to be started then
+    On,
 }
 
 /// Compares two machines, or one machine at two dates: lists the facts, findings and costs that

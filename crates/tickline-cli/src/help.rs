@@ -138,17 +138,18 @@ Examples:
 
 pub(crate) const SERVE: &str = "\
 Exit codes:
-  0  the server was stopped, or the page was switched off; with status: a line is served
+  0  the server was stopped, or the page is switched off; with status: a line is served
   1  with status: no line is served, and programs ask the OS clock
-  2  an error: another process serves the page, the page is not trusted, or it cannot be made; with
-     status and off: there is no page
+  2  an error: another process serves the page, the page is not trusted, the file is no page, or it
+     cannot be made; with status, off and on: there is no page
 
 How it ends:
   At SIGTERM, SIGINT or SIGHUP the server lets its leases run out, within a second, and exits. No
   program sees time step back. A second signal ends it at once; the leases then run out by
   themselves, as they do after SIGKILL. A server that starts again goes on in the same page.
   The action off does not wait: readings may step back by the lead that status shows. The server
-  ends, and only another start switches the page on.
+  ends. The page stays off, whoever starts a server, until the action on, or the next boot: a server
+  that finds it off says so, and exits with 0. After on, start a server.
 
 Who may serve:
   Programs trust a page if it and its folder belong to root or to their own user, and nobody else
@@ -168,6 +169,7 @@ Examples:
   tickline serve status
   tickline serve status --json - | jq .lead_ns
   sudo tickline serve off
+  sudo tickline serve on && sudo systemctl start tickline
   tickline serve --page /run/user/1000/tickline.page";
 
 pub(crate) const COMPARE: &str = "\

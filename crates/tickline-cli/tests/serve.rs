@@ -83,12 +83,26 @@ fn off_is_for_all_and_stays() {
     assert!(text(&output.stdout).contains(": off; it was "), "{}", text(&output.stdout));
     let (code, said) = server.ended();
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("it was switched off"), "{said}");
+    assert!(said.contains("it is switched off"), "{said}");
     assert_eq!(status(&page).unwrap()["phase"], "off");
     assert!(text(&run(&page, &["off"]).stdout).contains("was off already"));
+    stays_off(&page);
+    let output = run(&page, &["on"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains(": a server may serve it again"), "{}", text(&output.stdout));
+    assert!(text(&run(&page, &["on"]).stdout).contains("was not switched off"));
     let again = Server::start(&page);
-    until("another start switches it on", || status(&page).filter(|status| status["phase"] != "off"));
+    until("another start serves it", || status(&page).filter(|status| status["phase"] != "off"));
     drop(again);
+}
+
+/// What systemd starts after a server was killed leaves the page off, and is not started again.
+fn stays_off(page: &Path) {
+    let (code, said) = Server::start(page).ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("it is switched off") && said.contains("tickline serve on"), "{said}");
+    assert!(!said.contains("serves this page"), "{said}");
+    assert_eq!(status(page).expect("a page")["phase"], "off");
 }
 
 /// A dead server, and one that is stopped, can't be asked; the page can.
@@ -101,7 +115,9 @@ fn off_needs_no_living_server() {
     server.ended();
     assert_eq!(run(&page, &["off"]).status.code(), Some(0));
     assert_eq!(status(&page).unwrap()["phase"], "off");
+    stays_off(&page);
 
+    assert_eq!(run(&page, &["on"]).status.code(), Some(0));
     let mut server = Server::start(&page);
     wait_for_line(&page, &server);
     server.signal(libc::SIGSTOP);
@@ -109,8 +125,9 @@ fn off_needs_no_living_server() {
     assert_eq!(status(&page).unwrap()["phase"], "off");
     server.signal(libc::SIGCONT);
     let (code, said) = server.ended();
-    assert_eq!((code, said.contains("it was switched off")), (Some(0), true), "{said}");
+    assert_eq!((code, said.contains("it is switched off")), (Some(0), true), "{said}");
     assert_eq!(status(&page).unwrap()["phase"], "off", "a late server changes nothing");
+    stays_off(&page);
 }
 
 /// By default, in a folder of the user's own.

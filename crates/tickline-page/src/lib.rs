@@ -57,7 +57,7 @@ pub use file::{FileFacts, FileRefusal, judge_file};
 #[doc(hidden)]
 pub use find::namespace_offset_ns;
 #[cfg(all(feature = "file", target_os = "linux"))]
-pub use host::{PageError, PageFile, PageWriter, Snapshot, switch_off, writer_of};
+pub use host::{PageError, PageFile, PageWriter, Snapshot, switch_off, switch_on, writer_of};
 pub use layout::{COUNTER, ClaimError, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 pub use lease::{Lost, OsClock, PrivateFloor, Reading, Source, Timescale, attach as begin_with_os_clock};
 pub use tickline_core::counter::{Counter, HardwareCounter};

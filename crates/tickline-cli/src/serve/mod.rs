@@ -36,6 +36,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             Ok(if status.serving { Exit::Fast } else { Exit::Closed })
         }
         Some(ServeAction::Off) => off(place.page()),
+        Some(ServeAction::On) => on(place.page()),
     }
 }
 
@@ -55,6 +56,15 @@ fn off(page: &Path) -> io::Result<Exit> {
     output::to_stdout(|out| match before {
         Phase::Off => writeln!(out, "{}: was off already", page.display()),
         before => writeln!(out, "{}: off; it was {}", page.display(), before.name()),
+    })?;
+    Ok(Exit::Fast)
+}
+
+fn on(page: &Path) -> io::Result<Exit> {
+    let was_off = tickline_page::switch_on(page).map_err(no_page)?;
+    output::to_stdout(|out| match was_off {
+        true => writeln!(out, "{}: a server may serve it again; start one", page.display()),
+        false => writeln!(out, "{}: was not switched off", page.display()),
     })?;
     Ok(Exit::Fast)
 }

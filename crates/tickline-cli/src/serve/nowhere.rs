@@ -10,6 +10,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
         None => "serve",
         Some(args::ServeAction::Status) => "status",
         Some(args::ServeAction::Off) => "off",
+        Some(args::ServeAction::On) => "on",
     };
     let _ = (&args.page, &args.json);
     Err(io::Error::new(io::ErrorKind::Unsupported, format!("{what}: pages are for Linux only")))

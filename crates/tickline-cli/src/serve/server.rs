@@ -14,25 +14,25 @@ use tickline::{Clock, PerCpu, State};
 
 use crate::exit::Exit;
 
-/// Serves the page until a signal comes, or the page is switched off.
+/// Serves the page until a signal comes, or while the page is not switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let signals = Signals::new()?;
     let clock = Clock::builder().per_cpu(PerCpu::Off).start().map_err(io::Error::other)?;
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
     let mut log = Log::new(page);
-    log.begins(&publisher);
+    if publisher.phase() != Phase::Off {
+        log.begins(&publisher);
+    }
     loop {
         if signals.have_come() {
             publisher.end();
         }
-        let next_in = match publisher.step() {
-            Ok(next_in) => next_in,
-            Err(_) if publisher.phase() == Phase::Off => {
-                log.line("it was switched off; another start switches it on");
-                return Ok(Exit::Fast);
-            }
-            Err(error) => return Err(io::Error::other(error)),
-        };
+        let step = publisher.step();
+        if publisher.phase() == Phase::Off {
+            log.line("it is switched off; `tickline serve on`, and a start after that, switch it on");
+            return Ok(Exit::Fast);
+        }
+        let next_in = step.map_err(io::Error::other)?;
         if signals.have_come() && publisher.is_over() {
             log.line("stopped: the leases have run out");
             return Ok(Exit::Fast);

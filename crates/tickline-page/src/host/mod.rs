@@ -21,4 +21,4 @@ pub use error::PageError;
 pub use lock::writer_of;
 pub use reader::PageFile;
 pub use snapshot::Snapshot;
-pub use writer::{PageWriter, switch_off};
+pub use writer::{PageWriter, switch_off, switch_on};

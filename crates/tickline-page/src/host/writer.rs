@@ -179,24 +179,40 @@ fn make(place: &Place<'_>, header: &Header) -> Result<(), PageError> {
 }
 
 /// Switches a page off at once, for all readers, also if its writer is dead or stopped. Readings
-/// step back by the lead of the page's line at most. A writer that lives ends at its next step.
-/// Returns what the page was.
+/// step back by the lead of the page's line at most. A writer that lives ends at its next step, and
+/// one that starts leaves the page off, until [`switch_on`] or the next boot. Returns what the page
+/// was.
 ///
 /// # Errors
 ///
 /// If the file cannot be opened for writing, is not trusted, or is no page.
 pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
-    let place = Place::of(path)?;
-    let (mapping, _) = map(&place)?;
+    let off = |word: LeaseWord| word.next(LeasePhase::Off, word.first(), Some(word.first()));
+    let found = exchange(path, |word| (!word.stays_off()).then(|| off(word)))?;
+    Ok(found.phase())
+}
+
+/// Lets writers open a page again that [`switch_off`] has switched off. Returns whether it was.
+///
+/// # Errors
+///
+/// As those of [`switch_off`].
+pub fn switch_on(path: &Path) -> Result<bool, PageError> {
+    let on = |word: LeaseWord| word.next(LeasePhase::Off, word.first(), None);
+    let found = exchange(path, |word| word.stays_off().then(|| on(word)))?;
+    Ok(found.stays_off())
+}
+
+/// Stores the word that comes after the one that is found, if any does. Returns the one that was found.
+fn exchange(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Result<LeaseWord, PageError> {
+    let (mapping, _) = map(&Place::of(path)?)?;
     let words = mapping.page().words();
     loop {
+        // A slot that is named was named before, and is not filled by anybody.
         let word = words.word();
-        if word.phase() == LeasePhase::Off {
-            return Ok(LeasePhase::Off);
-        }
-        // The slot is one that the word names already, and holds nothing from now on.
-        if words.swap(word, word.next(LeasePhase::Off, word.first(), None)) {
-            return Ok(word.phase());
+        match next(word) {
+            Some(to) if !words.swap(word, to) => {}
+            _ => return Ok(word),
         }
     }
 }

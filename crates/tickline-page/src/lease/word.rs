@@ -13,8 +13,9 @@
 //! | 3 `Live` | a line, or two | the line |
 //! | 4 `Unsure` | a line, or two | the larger of line and OS clock |
 //!
-//! Phases 5 to 7 mean `Off`. Memory of all zeros is a page that is off. The bank is that of the
-//! writer; readers disregard it.
+//! `Off` with two slots is for the writers that come, too (`switch_off` in `host/writer.rs`): none opens
+//! the page until the word has one. Phases 5 to 7 mean `Off`. Memory of all zeros is a page that is off.
+//! The bank is that of the writer; readers disregard it.
 //!
 //! No word comes twice: each store raises the generation, also one that switches the page off. A
 //! word of all zeros as the only way to say `Off` would start the generations anew, and a reader
@@ -136,6 +137,11 @@ impl LeaseWord {
     #[must_use]
     pub const fn bank(self) -> u8 {
         SlotNumber::from_low_bits(self.0 >> BANK_SHIFT << 2 & 4).bank()
+    }
+
+    /// Whether the page is off for the writers that come, too: `Off` with two slots.
+    pub(crate) fn stays_off(self) -> bool {
+        self.phase() == LeasePhase::Off && self.second().is_some()
     }
 
     /// The word by which the next writer takes the page over: the same state, another bank.

@@ -141,7 +141,8 @@ pub struct Writer {
 
 impl Writer {
     /// Takes over a page, whose lock the caller holds (rule W7). It goes on with leases that it
-    /// finds; an opening that it finds is over.
+    /// finds; an opening that it finds is over. A page that was switched off from outside
+    /// (`switch_off`) stays so, and this writer does nothing.
     ///
     /// # Errors
     ///
@@ -153,9 +154,9 @@ impl Writer {
         writer.swap(memory, found.taken_over())?;
         let word = writer.word;
         match word.phase() {
-            LeasePhase::Off => writer.go_cold(memory, &Floor::NONE)?,
+            LeasePhase::Off if !word.stays_off() => writer.go_cold(memory, &Floor::NONE)?,
             LeasePhase::Opening => writer.go_cold(memory, &Floor::load(memory, word.first()))?,
-            LeasePhase::Cold | LeasePhase::Live | LeasePhase::Unsure => {}
+            LeasePhase::Off | LeasePhase::Cold | LeasePhase::Live | LeasePhase::Unsure => {}
         }
         Ok(writer)
     }

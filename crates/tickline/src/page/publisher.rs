@@ -54,7 +54,9 @@ pub struct Publisher {
 
 impl Publisher {
     /// Locks the page's file, makes it if there is none, and takes it over from the last
-    /// publisher. Serves nothing yet. The folder must exist.
+    /// publisher. Serves nothing yet. The folder must exist. A page that was switched off
+    /// (`tickline serve off`) stays so: [`phase`](Self::phase) is [`Phase::Off`], and a step does
+    /// nothing.
     ///
     /// # Errors
     ///

@@ -501,6 +501,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "w7",
+        "a writer that starts opens a page that was switched off from outside",
+        WRITER,
+        "LeasePhase::Off if !word.stays_off() =>",
+        "LeasePhase::Off if word.phase() == LeasePhase::Off =>",
+    ),
+    mutant(
+        "w7",
         "a writer leaves an opening that it finds",
         WRITER,
         "LeasePhase::Opening => writer.go_cold(memory, &Floor::load(memory, word.first()))?,",

@@ -309,6 +309,24 @@ fn rule_w6_off_is_at_once_and_for_good() {
     assert_eq!(scene.step(&mut writer).did, Did::Opened);
 }
 
+/// Symptom: systemd started a server again, and it opened the page that had been switched off.
+#[test]
+fn rule_w7_a_page_that_was_switched_off_stays_so() {
+    let (scene, mut writer) = Scene::live_twice();
+    let word = scene.memory.word();
+    assert!(scene.memory.swap(word, word.next(LeasePhase::Off, word.first(), Some(word.first()))));
+    assert_eq!(writer.step(scene, &scene, &scene, None), Err(Lost));
+    for _ in 0..2 {
+        let mut writer = new_writer(scene);
+        assert_eq!(scene.step(&mut writer).did, Did::Waited);
+        assert_eq!((phase(scene), scene.memory.word().stays_off()), (LeasePhase::Off, true));
+        assert_eq!(scene.read(&PrivateFloor::new()).source, Source::Os);
+    }
+    let word = scene.memory.word();
+    assert!(scene.memory.swap(word, word.next(LeasePhase::Off, word.first(), None)));
+    assert_eq!(scene.step(&mut new_writer(scene)).did, Did::Opened);
+}
+
 /// Symptom: a writer that had started and was stopped before it filled a slot, and another that
 /// started from the same word, both filled one bank.
 #[test]

@@ -33,11 +33,13 @@ ExecStart=/opt/init units
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is done, the state of the unit behind it, and whether a page is served then.
-const STEPS: [(&str, &str, &str, bool); 7] = [
+const STEPS: [(&str, &str, &str, bool); 9] = [
     ("booted", "", "active", true),
     ("restarted", "systemctl restart tickline", "active", true),
     ("killed", "systemctl kill --signal=KILL tickline", "active", true),
     ("switched off", "/usr/bin/tickline serve off", "inactive", false),
+    ("started while off", "systemctl start tickline", "inactive", false),
+    ("switched on", "/usr/bin/tickline serve on", "inactive", false),
     ("started", "systemctl start tickline", "active", true),
     ("stopped", "systemctl stop tickline", "inactive", false),
     ("started again", "systemctl start tickline", "active", true),
