@@ -7,7 +7,7 @@
 mod common;
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Output, Stdio};
 
 use common::text;
@@ -112,6 +112,57 @@ fn another_file_is_no_library() {
         assert_eq!(said.status.code(), Some(4));
         assert!(text(&said.stderr).contains("this is no libtickline_preload.so"), "{}", text(&said.stderr));
     }
+}
+
+/// Symptom: `tickline run --library /dev/zero` read for ever.
+#[test]
+fn a_library_is_a_regular_file_of_some_size() {
+    const LIMIT: u64 = 16 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, large) = (folder.path().join("pipe"), folder.path().join("large"));
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+    std::fs::File::create(&large).unwrap().set_len(LIMIT + 1).unwrap();
+    let too_large = format!("it has {} bytes, and a library has {LIMIT} at most", LIMIT + 1);
+    let no_file = "this is no regular file: mode ";
+    for (library, expected) in
+        [("/dev/zero", no_file), (pipe.to_str().unwrap(), no_file), (large.to_str().unwrap(), &too_large)]
+    {
+        let mut command = run(&["--always", "--library", library, "sh", "-c", "exit 4"]);
+        let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
+        let within = move || {
+            // SAFETY: the kernel reads the limits, no more.
+            nix::errno::Errno::result(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) })?;
+            Ok(())
+        };
+        // SAFETY: a system call.
+        unsafe { command.pre_exec(within) };
+        let said = command.output().unwrap();
+        assert_eq!(said.status.code(), Some(4));
+        let line = text(&said.stderr);
+        assert!(line.contains(&format!("{library}: {expected}")), "{line}");
+    }
+}
+
+/// Symptom: the word at which the function's address is was not relocated, and that address called.
+#[test]
+fn a_library_with_packed_relocations_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("library.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/packed.c");
+    let mut compiler = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
+    compiler.args(["-shared", "-fPIC", "-Wl,-z,pack-relative-relocs", "-o"]).arg(&library).arg(source);
+    let compiled = compiler.output();
+    let is_packed = |bytes: Vec<u8>| bytes.windows(9).any(|name| name == b".relr.dyn");
+    if !std::fs::read(&library).is_ok_and(is_packed) {
+        println!("SKIPPED: no library with packed relocations: {compiled:?}");
+        return;
+    }
+    let said = output(&["--always", "--library", library.to_str().unwrap(), "sh", "-c", "exit 4"]);
+    assert_eq!(said.status.code(), Some(4));
+    let line = text(&said.stderr);
+    assert!(line.contains("library.so: its relative relocations are packed (DT_RELR)"), "{line}");
+    assert!(line.contains("-z nopack-relative-relocs"), "{line}");
 }
 
 #[test]

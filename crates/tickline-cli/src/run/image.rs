@@ -1,9 +1,10 @@
 //! The shared object `libtickline_preload.so`, as `tickline run` maps it into a program: the few
 //! parts of an ELF file (elf(5)) that a loader needs.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use elf::ElfBytes;
@@ -12,6 +13,13 @@ use elf::endian::LittleEndian;
 
 /// A page of memory on x86_64, bytes: what `mmap` maps whole.
 const MEMORY_PAGE_BYTES: u64 = 4096;
+
+/// The largest file that is read, bytes. The library has 40 KB; with all that a debugger wants, some MB.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// The entry of the dynamic section that says where packed relative relocations are (ELF's gABI,
+/// "Dynamic Section").
+const DT_RELR: i64 = 36;
 
 /// The section that holds the address of the function to call.
 const START: &str = ".tickline";
@@ -46,16 +54,20 @@ pub(super) struct Image {
 impl Image {
     /// Reads the library at `path`.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
-        let wrong =
-            |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()));
-        let bytes = fs::read(path)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-        Self::parse(&bytes, path)
-            .ok_or_else(|| wrong("this is no libtickline_preload.so that can be mapped into a program"))
+        let named = |error: &io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let wrong = |what: &str| named(&io::Error::new(io::ErrorKind::InvalidData, what));
+        let bytes = contents(path).map_err(|error| named(&error))?;
+        let other = || wrong("this is no libtickline_preload.so that can be mapped into a program");
+        let file = ElfBytes::minimal_parse(&bytes).map_err(|_| other())?;
+        if is_packed(&file) {
+            return Err(wrong(
+                "its relative relocations are packed (DT_RELR), which are not read here: link it with -z nopack-relative-relocs",
+            ));
+        }
+        Self::parse(&file, path).ok_or_else(other)
     }
 
-    fn parse(bytes: &[u8], path: &Path) -> Option<Self> {
-        let file = ElfBytes::<LittleEndian>::minimal_parse(bytes).ok()?;
+    fn parse(file: &ElfBytes<'_, LittleEndian>, path: &Path) -> Option<Self> {
         let mut segments = Vec::new();
         for header in file.segments()?.iter().filter(|header| header.p_type == PT_LOAD) {
             let skew = header.p_vaddr % MEMORY_PAGE_BYTES;
@@ -82,4 +94,25 @@ impl Image {
         let end = segments.last()?.pages.end;
         Some(Self { path: path.to_owned(), segments, relative, start, bytes: end })
     }
+}
+
+/// What a file has, if it is a regular one: a pipe would block, and some devices have no end.
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    let facts = fs::metadata(path)?;
+    if !facts.is_file() {
+        return Err(io::Error::other(format!("this is no regular file: mode {:o}", facts.mode())));
+    }
+    if facts.len() > MOST_BYTES {
+        let text = format!("it has {} bytes, and a library has {MOST_BYTES} at most", facts.len());
+        return Err(io::Error::other(text));
+    }
+    let mut bytes = Vec::new();
+    // Files of `/proc` say 0 and have more, and reading some of them blocks.
+    File::open(path)?.take(facts.len()).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_packed(file: &ElfBytes<'_, LittleEndian>) -> bool {
+    let entries = file.dynamic().ok().flatten();
+    entries.is_some_and(|entries| entries.iter().any(|entry| entry.d_tag == DT_RELR))
 }
