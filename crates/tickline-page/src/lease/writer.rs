@@ -218,8 +218,9 @@ impl Writer {
         }
     }
 
-    const fn waited(&self, next_in_ns: u64) -> Step {
-        Step { did: Did::Waited, next_in_ns }
+    /// No longer than a lease, whatever the page says that the writer has taken over.
+    fn waited(&self, next_in_ns: u64) -> Step {
+        Step { did: Did::Waited, next_in_ns: next_in_ns.min(self.config.lease_ns) }
     }
 
     /// Two slots of this writer's bank that the word does not name.

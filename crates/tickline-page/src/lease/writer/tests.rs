@@ -309,6 +309,19 @@ fn rule_w6_off_is_at_once_and_for_good() {
     assert_eq!(scene.step(&mut writer).did, Did::Opened);
 }
 
+/// Symptom: a server that found garbage in its page slept for years, and could not be told to end.
+#[test]
+fn a_writer_sleeps_no_longer_than_a_lease() {
+    let scene = Scene::new();
+    let word = new_writer(scene).word();
+    let far = Floor { ns: i64::MAX >> 1, lead_ns: i64::MAX >> 1, ..Floor::NONE };
+    let slot = SlotNumber::of_bank(word.bank())[1];
+    scene.memory.fill(slot, &far.to_words());
+    assert!(scene.memory.swap(word, word.next(LeasePhase::Cold, slot, None)));
+    let step = scene.step(&mut new_writer(scene));
+    assert_eq!((step.did, step.next_in_ns), (Did::Waited, LEASE));
+}
+
 /// Symptom: systemd started a server again, and it opened the page that had been switched off.
 #[test]
 fn rule_w7_a_page_that_was_switched_off_stays_so() {

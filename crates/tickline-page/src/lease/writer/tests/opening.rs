@@ -31,12 +31,18 @@ fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
     assert_eq!(scene.step(&mut writer).did, Did::Ended);
     // One that has opened nothing yet, so that it waits for nothing else.
     let mut writer = new_writer(scene);
-    let step = scene.step(&mut writer);
-    assert_eq!(step.did, Did::Waited);
-    assert!(step.next_in_ns.abs_diff((end_ns - scene.truth_ns()).unsigned_abs()) < 1_000);
-    let before_ns = scene.now();
-    scene.pass(step.next_in_ns);
-    assert_eq!(scene.step(&mut writer).did, Did::Opened);
+    let mut before_ns = scene.now();
+    loop {
+        let left_ns = (end_ns - scene.truth_ns()).unsigned_abs();
+        let step = scene.step(&mut writer);
+        if step.did == Did::Opened {
+            break;
+        }
+        assert_eq!(step.did, Did::Waited);
+        assert!(step.next_in_ns.abs_diff(left_ns.min(LEASE)) < 1_000);
+        before_ns = scene.now();
+        scene.pass(step.next_in_ns);
+    }
     assert!(before_ns <= scene.now() && scene.last().line.at(scene.ticks.get()) >= end_ns);
 }
 
