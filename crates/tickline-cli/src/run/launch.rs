@@ -184,6 +184,14 @@ fn preload(library: &Path, present: Option<&OsStr>) -> io::Result<OsString> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     let mut value = present.map_or_else(OsString::new, OsStr::to_owned);
+    // From a `run` around this one.
+    if value
+        .as_encoded_bytes()
+        .split(|byte| b" :".contains(byte))
+        .any(|path| path == library.as_os_str().as_encoded_bytes())
+    {
+        return Ok(value);
+    }
     if !value.is_empty() {
         value.push(":");
     }
@@ -253,5 +261,27 @@ impl Report for Said<'_> {
             Ok(Some(why)) => self.speaker.say_not(&why),
             Err(error) => self.speaker.say_not(&error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_preloaded_once_and_behind_others() {
+        let library = Path::new("/lib/ours.so");
+        for (present, expected) in [
+            (None, "/lib/ours.so"),
+            (Some(""), "/lib/ours.so"),
+            (Some("/lib/other.so"), "/lib/other.so:/lib/ours.so"),
+            // Programs that start others under `run`, again and again.
+            (Some("/lib/ours.so"), "/lib/ours.so"),
+            (Some("/lib/ours.so /lib/other.so"), "/lib/ours.so /lib/other.so"),
+            (Some("/lib/ours.so.1"), "/lib/ours.so.1:/lib/ours.so"),
+        ] {
+            assert_eq!(preload(library, present.map(OsStr::new)).unwrap(), expected, "{present:?}");
+        }
+        assert!(preload(Path::new("/my lib/ours.so"), None).is_err());
     }
 }
