@@ -402,6 +402,21 @@ fn a_vdso_that_stays_writable_is_served() {
     assert!(text(&said.stderr).contains("true has the clock of"), "{}", text(&said.stderr));
 }
 
+/// Symptom: "true has the clock of PAGE".
+#[test]
+fn a_page_that_is_off_is_told() {
+    let Some(served) = Served::new() else { return };
+    let mut off = Command::new(env!("CARGO_BIN_EXE_tickline"));
+    let off = output(off.args(["serve", "off", "--page"]).arg(served.page()));
+    assert_eq!(off.status.code(), Some(0), "{}", text(&off.stderr));
+    let said = output(&mut served.run(&["true"]));
+    let expected = format!(
+        "tickline: true asks the kernel until {} is served: it is switched off\n",
+        served.page().display()
+    );
+    assert_eq!((said.status.code(), text(&said.stderr)), (Some(0), expected));
+}
+
 /// The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
 /// `proc_mem.force_override=never`): here each one of 16 bytes, as many as the code has. Symptom: the
 /// program got SIGKILL.

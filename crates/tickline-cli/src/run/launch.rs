@@ -13,10 +13,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tickline::page::Phase;
 use tickline_page::program::{
     ALWAYS, ALWAYS_FLAG, CLOCKSOURCE, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, is_fast,
 };
-use tickline_page::{Machine, PageFile};
+use tickline_page::{HardwareCounter, Machine, PageFile};
 
 use super::image::Image;
 use super::outcome::Start;
@@ -24,6 +25,7 @@ use super::privileges;
 use super::tracer::{self, Helper, Report};
 use crate::args;
 use crate::exit::Exit;
+use crate::machine;
 use crate::serve;
 use crate::terminal;
 
@@ -144,7 +146,7 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Helper> {
         set(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
     let flags = if args.always { ALWAYS_FLAG } else { 0 };
-    let report = Said { speaker, page: &page };
+    let report = Said { speaker, page: &page, lack: lack(&file) };
     tracer::prepare(&image, &page, flags, &report).map_err(|error| {
         io::Error::new(error.kind(), format!("it cannot be traced: {error}; {LIBRARY} is in LD_PRELOAD"))
     })
@@ -246,9 +248,21 @@ fn line(text: &str) -> String {
     format!("tickline: {}", terminal::plain(text))
 }
 
+/// What the page is without for now; `None` if it is served.
+fn lack(file: &PageFile) -> Option<&'static str> {
+    let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false))?;
+    let found = file.snapshot(&counter);
+    (!found.is_served).then(|| match found.phase.into() {
+        Phase::Off => "it is switched off",
+        Phase::Cold | Phase::Opening => "it has no line",
+        _ => "its server is gone or stopped",
+    })
+}
+
 struct Said<'a> {
     speaker: &'a Speaker,
     page: &'a Path,
+    lack: Option<&'static str>,
 }
 
 impl Report for Said<'_> {
@@ -256,7 +270,13 @@ impl Report for Said<'_> {
         let name = &self.speaker.name;
         let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
         match start.map(Start::why_not) {
-            Ok(None) => self.speaker.say(&format!("{name} has the clock of {}", self.page.display())),
+            Ok(None) => {
+                let page = self.page.display();
+                self.speaker.say(&match self.lack {
+                    None => format!("{name} has the clock of {page}"),
+                    Some(why) => format!("{name} asks the kernel until {page} is served: {why}"),
+                });
+            }
             Ok(Some(why)) if is_unrestored => Speaker::say_always(&format!("{name} is killed: {why}")),
             Ok(Some(why)) => self.speaker.say_not(&why),
             Err(error) => self.speaker.say_not(&error.to_string()),
