@@ -4,8 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, CpuStatus, PerCpu, Reading, State};
-use tickline_core::cell::Slope;
-use tickline_core::cell::{Bounds, Snapshot, StateCell};
+use tickline_core::cell::{Bounds, Slope, Snapshot, StateCell};
 use tickline_core::control::MAX_WINDOW_TICKS;
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 use tickline_core::per_cpu;

@@ -28,8 +28,7 @@ use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::LineCell;
-use tickline_core::shared::{Event, Shared, Source};
+use tickline_core::shared::{Event, LineCell, Shared, Source};
 
 use crate::os::monotonic_ns;
 

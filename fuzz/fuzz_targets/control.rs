@@ -8,13 +8,12 @@
 use std::cell::{Cell, RefCell};
 
 use libfuzzer_sys::fuzz_target;
+use tickline_core::cell::{Slope, StateCell};
 use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineCell, Shared};
 use tickline_core::state::{MAX_SHIFT, turn_mask};
-use tickline_core::cell::StateCell;
-use tickline_core::cell::Slope;
 
 /// Reads at the machine that one call may take, with all that comes in between: an iteration of
 /// four attempts takes some 300.

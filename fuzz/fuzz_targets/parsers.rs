@@ -5,8 +5,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tickline_core::gate::Clocksource;
 use tickline_core::cpu_list::ids_in_list;
+use tickline_core::gate::Clocksource;
 
 /// Everything that means something, with what it means.
 const CLOCKSOURCES: &[(&[u8], Clocksource)] = &[

@@ -19,8 +19,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::Slope;
-use tickline_core::cell::{Bounds, SlotView, Snapshot, StateCell};
+use tickline_core::cell::{Bounds, Slope, SlotView, Snapshot, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::shared::LineCell;

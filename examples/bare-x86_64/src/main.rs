@@ -32,8 +32,7 @@ use port::End;
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::resolution_ticks;
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::LineCell;
-use tickline_core::shared::{Event, LineReading, Shared};
+use tickline_core::shared::{Event, LineCell, LineReading, Shared};
 
 /// The clock: everybody may read it, interrupt handlers and other CPUs included.
 static CLOCK: Shared = Shared::new(LineCell::new());

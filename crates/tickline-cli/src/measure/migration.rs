@@ -4,8 +4,7 @@
 use std::fs;
 
 use serde::Serialize;
-use tickline_core::counter::ticks_between;
-use tickline_core::counter::{Counter, HardwareCounter};
+use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
 
 use super::calls::monotonic_ns;
 use crate::machine::CLOCKSOURCE;

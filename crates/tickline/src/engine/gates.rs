@@ -16,8 +16,7 @@ use core::sync::atomic::Ordering;
 
 use crate::units::signed;
 use tickline_core::cell::StateCell;
-use tickline_core::control::Config;
-use tickline_core::control::DISRUPTED_NS;
+use tickline_core::control::{Config, DISRUPTED_NS};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Comparison;
 use tickline_core::gate::keeper::{Admission, Conclusion, Gated, Judgement, Stage};

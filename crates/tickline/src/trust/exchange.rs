@@ -19,8 +19,7 @@ use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use tickline_core::counter::ticks_between;
-use tickline_core::counter::{Counter, HardwareCounter};
+use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
 use tickline_core::gate::Difference;
 use tickline_core::sample::Reference;
 
