@@ -115,7 +115,7 @@ const ATTEMPTS: u32 = 4;
 /// [`Line::at`](crate::line::Line::at) converts exactly for its bounds.
 pub const MAX_WINDOW_TICKS: u64 = 1 << 46;
 
-const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::MAX_DELTA_TICKS);
+const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS);
 
 /// When the next line is published, seen from the end of a line's window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

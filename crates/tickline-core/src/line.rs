@@ -10,9 +10,6 @@
 
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, signed, ticks_between};
 
-/// Largest tick difference that [`Line::at`] converts exactly: 2^48 - 1 ticks (15 hours at 5 GHz).
-pub(crate) const MAX_DELTA_TICKS: u64 = (1 << FRACTION_BITS) - 1;
-
 /// Nanoseconds per tick, in units of 2^-48 ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Slope(u64);
@@ -117,8 +114,11 @@ pub struct Line {
 }
 
 impl Line {
-    /// Nanoseconds at `ticks`, rounded down; exact for ticks from the start to 2^48 - 1 after it,
-    /// wrapped elsewhere. Never panics.
+    /// How far after the start [`at`](Self::at) is exact, ticks: 2^48 - 1, 15 hours at 5 GHz.
+    pub const MAX_DELTA_TICKS: u64 = (1 << FRACTION_BITS) - 1;
+
+    /// Nanoseconds at `ticks`, rounded down; exact for ticks from the start to
+    /// [`MAX_DELTA_TICKS`](Self::MAX_DELTA_TICKS) after it, wrapped elsewhere. Never panics.
     #[inline(always)]
     #[must_use]
     pub const fn at(&self, ticks: u64) -> i64 {

@@ -5,7 +5,7 @@
 
 use crate::discipline::{STEP_PPB, Steering, join, recover, steer};
 use crate::estimate::Target;
-use crate::line::MAX_DELTA_TICKS;
+use crate::line::Line;
 use crate::state::Serves;
 use num_bigint::BigInt;
 
@@ -25,7 +25,10 @@ pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, horizon_t
     let rate = target.slope.to_bits();
     let slowest = rate - rate / 2;
     assert!(steering.slope.to_bits() >= slowest, "{}", story());
-    if i64::try_from(floor_ns(&ours)).is_err() || !is_moderate(&theirs) || horizon_ticks > MAX_DELTA_TICKS {
+    if i64::try_from(floor_ns(&ours)).is_err()
+        || !is_moderate(&theirs)
+        || horizon_ticks > Line::MAX_DELTA_TICKS
+    {
         return steering;
     }
 
@@ -78,7 +81,7 @@ pub(crate) fn check_meeting(old: &Known, steering: &Steering, at_ticks: u64, mar
     let Some(b) = least_b(&next, &points).filter(|_| steering.step_to.is_none_or(is_exact)) else { return };
     let story = || format!("{old:?}, {steering:?} at {at_ticks} +- {margin_ticks}: {joined:?}");
     assert_eq!(joined, next.line.state.with_b(b), "{}", story());
-    if margin_ticks > MAX_DELTA_TICKS || !is_in_one_turn(shift, early, late) {
+    if margin_ticks > Line::MAX_DELTA_TICKS || !is_in_one_turn(shift, early, late) {
         return;
     }
     // As readers see it: in whole nanoseconds.
@@ -106,7 +109,7 @@ pub(crate) fn check_recover(
     let story = || format!("{most:?}, {high_water_ns}, {next:?} from {start_ticks} at {at_ticks}: {line:?}");
     assert_eq!(line, next.line.state.with_b(b), "{}", story());
     assert!(line.at(shift, at_ticks).wrapping_sub(most.floor_ns()) >= 0, "below `most`: {}", story());
-    for ticks in [start_ticks, start_ticks.wrapping_add(probe & MAX_DELTA_TICKS)] {
+    for ticks in [start_ticks, start_ticks.wrapping_add(probe & Line::MAX_DELTA_TICKS)] {
         let above_ns = line.at(shift, ticks).wrapping_sub(high_water_ns);
         let is_above = above_ns >= 0 || !is_in_one_turn(shift, start_ticks, ticks);
         assert!(is_above, "below the high-water mark at {ticks}: {}", story());

@@ -1,6 +1,6 @@
 //! What holds for `Line`, `Slope` and the units.
 
-use crate::line::{Line, MAX_DELTA_TICKS, Slope};
+use crate::line::{Line, Slope};
 use crate::units::{FixedNs, NS_PER_S, ns_of_counts_floor};
 
 use super::wide::{
@@ -13,7 +13,7 @@ pub(crate) fn check_conversion(line: &Line, ticks: u64) {
     let exact = exact_at(line, ticks);
     assert_eq!(line.fixed_at(ticks), clamped_fixed(exact.clone()), "{line:?} at {ticks}");
     assert_eq!(line.fixed_at(ticks).floor_ns(), clamped_i64(floor_ns(&exact)), "{line:?} at {ticks}");
-    if ticks.wrapping_sub(line.start_ticks) <= MAX_DELTA_TICKS {
+    if ticks.wrapping_sub(line.start_ticks) <= Line::MAX_DELTA_TICKS {
         let around = wide(1_u128 << 64);
         let difference = floor_ns(&exact) - wide(line.at(ticks));
         assert_eq!(difference % around, wide(0), "{line:?} at {ticks}");

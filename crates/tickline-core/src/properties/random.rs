@@ -6,7 +6,7 @@
 
 use crate::discipline::Steering;
 use crate::estimate::Target;
-use crate::line::{Line, MAX_DELTA_TICKS, Slope};
+use crate::line::{Line, Slope};
 use crate::sample::Resolutions;
 use crate::state::{MAX_SHIFT, Serves};
 use crate::units::{FRACTION_BITS, FixedNs, signed};
@@ -258,7 +258,7 @@ proptest! {
         ((known, at, target), since_start, high_water, probe)
             in (meeting(), number(), signed_number(), any::<u64>())
     ) {
-        let start = at.wrapping_sub(since_start & (MAX_DELTA_TICKS >> 8));
+        let start = at.wrapping_sub(since_start & (Line::MAX_DELTA_TICKS >> 8));
         let Some(next) = known.next(target.slope, Serves::Both) else { return Ok(()) };
         let near = known.line.at(at).saturating_add(high_water >> 32);
         // A whole `b` meets this bound exactly, and the next one does not.

@@ -263,6 +263,12 @@ impl Engine {
         unit.map_or_else(|| self.shared.figures(), Shared::figures)
     }
 
+    /// Whether the control loop has found a jump. A function of its own, whose frame is gone soon.
+    #[inline(never)]
+    fn was_disrupted(&self) -> bool {
+        self.figures().is_disrupted
+    }
+
     /// Whether the gates have been judged at least once.
     pub(crate) fn is_judged(&self) -> bool {
         self.keeper.stage() != Stage::New
@@ -318,7 +324,7 @@ impl Engine {
     /// control loop says so. Until its next iteration this asks the OS clock, which is far
     /// outside the line's bounds then.
     pub(super) fn is_disrupted(&self) -> bool {
-        if self.figures().is_disrupted {
+        if self.was_disrupted() {
             return true;
         }
         let before_ns = OsClock.monotonic_ns();
