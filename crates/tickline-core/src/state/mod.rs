@@ -59,7 +59,7 @@
 //!
 //! | target | load | swap | file |
 //! |---|---|---|---|
-//! | x86_64 | `movdqa` | `lock cmpxchg16b` | `x86_64.rs` |
+//! | x86_64 | `movdqa`; the second look: `pcmpeqd` | `lock cmpxchg16b` | `x86_64.rs` |
 //! | x86_64 without `cmpxchg16b` | there is never a line: [`Support::Missing`] | none | `x86_64.rs` |
 //! | aarch64 | `ldp`, `dmb ishld` | `ldaxp`, `stlxp` | `aarch64.rs` |
 //! | others, x86_64 without SSE (kernels), Miri | 64-bit loads of one of eight pairs | a compare-and-swap of the word that names the pair | `portable.rs` |
