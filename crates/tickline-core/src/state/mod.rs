@@ -45,7 +45,8 @@
 //! # Where a load may be split
 //!
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2 and emulators
-//! may load two halves. A mixture of two states is never used. Each swap changes `m`, whose count
+//! may load two halves; and on x86_64 the second look, another instruction, may be split on any of them.
+//! A mixture of two states is never used. Each swap changes `m`, whose count
 //! rises with each line, so `m` is that of one life during a reading. A reading counts only if both
 //! looks found the same 128 bits: then one of them found `b` in the life of `m`. The exception is two
 //! lives with one `b`, before and after that of `m`, in a reading whose looks were split in opposite

@@ -1,4 +1,4 @@
-//! x86_64: one `movdqa` loads a state, `lock cmpxchg16b` swaps it.
+//! x86_64: one `movdqa` loads a state, one `pcmpeqd` looks at it again, `lock cmpxchg16b` swaps it.
 
 use core::arch::x86_64::{__cpuid, __m128i, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_unpackhi_epi64};
 use core::cell::UnsafeCell;
@@ -8,12 +8,12 @@ use super::{State, Support};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::units::{signed, unsigned};
 
-/// 16 bytes that are only ever accessed as one. See the [module](super).
+/// 16 bytes, each access to which is one instruction. See the [module](super).
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
-// SAFETY: the content is reached only by `load_value` and `exchange`, each one instruction, from
-// any thread. A load may be split, which the protocol allows for.
+// SAFETY: the content is reached only by `load_value`, `is_still` and `exchange`, by one instruction
+// each, from any thread. A look may be split, which the protocol allows for.
 unsafe impl Sync for AtomicState {}
 
 /// What [`support`] has found, counted from 1; 0 before.
@@ -68,8 +68,10 @@ impl AtomicState {
 
     /// Whether the state is `state`, after every earlier load. By a comparison with memory, which is
     /// one cycle less than a load and a comparison (Intel Xeon, family 6, model 207). It is not among
-    /// the instructions whose 16 bytes Intel promises to load as one. Nor need it be: `m` is that of
-    /// one life, and `b` is that life's.
+    /// the instructions whose 16 bytes Intel promises to load as one. Nor need it be: the first look
+    /// was whole, so `m` alone tells its state from every other one, up to 1,024 lives. At the moment
+    /// at which that half was loaded, the state was `state`. Where the first look may be split as well,
+    /// see the [module](super).
     #[inline(always)]
     #[must_use]
     pub(crate) fn is_still(&self, state: State) -> bool {
