@@ -367,9 +367,9 @@ impl History {
     }
 
     /// The proven bounds: the reference is between them if its rate has stayed within
-    /// `max_drift_ppb` of `slope` since each sample, and if it wanders by up to `range` about its
-    /// intended line, and may be up to `ahead` further on than readings show. Rounded outwards. The
-    /// Unix fields are left at 0. Writes into `bounds`: each copy of them takes stack.
+    /// `max_drift_ppb` of `slope` since each sample, if it wanders by `range` at most about its
+    /// intended line, and if it is no more than `ahead` further on than readings show. Rounded
+    /// outwards. The Unix fields are left at 0. Writes into `bounds`: each copy of them takes stack.
     pub(crate) fn put_bounds(
         &self,
         bounds: &mut Bounds,
@@ -394,6 +394,23 @@ impl History {
         high = high.plus(range).plus(ahead);
         bounds.round_outwards(ticks, low.minus(range), high);
         Some(())
+    }
+}
+
+/// Results in values of their own, for tests.
+#[cfg(any(test, feature = "fuzzed"))]
+impl History {
+    pub(crate) fn target(&self, fit: &Fit, horizon_ticks: u64) -> Option<Target> {
+        let mut target = Target { ticks: 0, ns: FixedNs::ZERO, slope: Slope::default() };
+        self.put_target(&mut target, fit, horizon_ticks)?;
+        Some(target)
+    }
+
+    /// For a reference that does not wander.
+    pub(crate) fn bounds(&self, slope: Slope, max_drift_ppb: u32) -> Option<Bounds> {
+        let mut bounds = Bounds::default();
+        self.put_bounds(&mut bounds, slope, max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO)?;
+        Some(bounds)
     }
 }
 

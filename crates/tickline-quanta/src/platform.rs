@@ -49,6 +49,7 @@ mod word {
                 while word.load() == 0 {
                     std::thread::yield_now();
                 }
+                // ORDERING: Relaxed: `word` is to order it behind the store above.
                 assert_eq!(past.load(Ordering::Relaxed), 1);
             });
         }

@@ -26,18 +26,6 @@ fn add(history: &mut History, sample: Sample) -> usize {
     dropped
 }
 
-fn target_of(history: &History, fit: &Fit, horizon_ticks: u64) -> Target {
-    let mut target = Target { ticks: 0, ns: FixedNs::ZERO, slope: Slope::default() };
-    history.put_target(&mut target, fit, horizon_ticks).unwrap();
-    target
-}
-
-fn bounds_of(history: &History, max_drift_ppb: u32) -> Bounds {
-    let mut bounds = Bounds::default();
-    history.put_bounds(&mut bounds, ghz(), max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO).unwrap();
-    bounds
-}
-
 #[test]
 fn the_true_line_is_feasible_and_its_middle_is_close() {
     let mut history = History::new();
@@ -55,7 +43,7 @@ fn the_true_line_is_feasible_and_its_middle_is_close() {
     let true_slope = ghz().adjusted_ppb(50_000);
     assert!(fit.slope_min <= true_slope && true_slope <= fit.slope_max, "{fit:?} without {true_slope:?}");
     assert!(fit.slope_max.ppb_above(fit.slope_min) <= 2, "{fit:?}");
-    let target = target_of(&history, &fit, 1_000_000_000);
+    let target = history.target(&fit, 1_000_000_000).unwrap();
     let error = target.ns.round_ns() - truth(target.ticks);
     assert!(error.abs() <= 8, "{error} ns off");
     assert!(target.slope.ppb_above(true_slope).abs() <= 1);
@@ -120,7 +108,7 @@ fn the_bounds_hold_while_the_rate_stays_within_the_maximum_drift_and_not_beyond(
         let ticks = second * 1_000_000_000;
         add(&mut history, sample(ticks, i64::try_from(ticks).unwrap(), 15, 15));
     }
-    let bounds = bounds_of(&history, 1_000);
+    let bounds = history.bounds(ghz(), 1_000).unwrap();
     let at = 11_000_000_000;
     for (ppb, inside) in [(-1_000, true), (0, true), (1_000, true), (1_100, false), (-1_100, false)] {
         let truth = 10_000_000_000 + ghz().adjusted_ppb(ppb).over(1_000_000_000).round_ns();
@@ -147,7 +135,7 @@ fn the_bounds_hold_through_a_change_of_rate_that_the_polygon_misses() {
     let truth = i64::try_from(at).unwrap() + 12 + 40;
     let polygon_top = history.upper_bound(at, fit.slope_max).unwrap();
     assert!(polygon_top < FixedNs::from_ns(truth), "the polygon claims to know better");
-    let bounds = bounds_of(&history, 25);
+    let bounds = history.bounds(ghz(), 25).unwrap();
     assert!((bounds.lower.at(at)..=bounds.upper.at(at)).contains(&truth));
 }
 

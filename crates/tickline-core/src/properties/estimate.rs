@@ -1,11 +1,9 @@
 //! Properties of brackets and histories whose samples come from a true line: their bounds never
 //! exclude the truth.
 
-use crate::cell::Bounds;
-use crate::estimate::{Fit, History, Target};
+use crate::estimate::{Fit, History};
 use crate::line::Slope;
 use crate::sample::{Bracket, Resolutions, Sample};
-use crate::units::FixedNs;
 use num_bigint::BigInt;
 
 use super::wide::{UNITS_PER_NS, bits, carried, clamped_i64, exact_at, floor_ns, signed_ticks, units, wide};
@@ -182,7 +180,7 @@ fn check_extremes(history: &History, fit: &Fit) {
 
 /// The bounds contain the truth. Rounded to nanoseconds they contain the rounded truth.
 fn check_bounds(history: &History, truth: &Truth, now: &Now) {
-    let bounds = bounds_of(history, truth.slope, truth.max_drift_ppb).expect("there is a sample");
+    let bounds = history.bounds(truth.slope, truth.max_drift_ppb).expect("there is a sample");
     let (lower, upper) = (exact_at(&bounds.lower, now.ticks), exact_at(&bounds.upper, now.ticks));
     assert!(lower <= now.fixed && now.fixed <= upper, "{truth:?} at {}: {bounds:?}, {history:?}", now.ticks);
     let ns = floor_ns(&now.fixed);
@@ -195,7 +193,7 @@ fn check_bounds(history: &History, truth: &Truth, now: &Now) {
 /// The target is in the middle of what is feasible, and so is the truth inside: now and one
 /// horizon later.
 fn check_target(history: &History, fit: &Fit, now: &Now, slope: Slope, horizon_ticks: u64) {
-    let Some(target) = target_of(history, fit, horizon_ticks) else {
+    let Some(target) = history.target(fit, horizon_ticks) else {
         assert_eq!(horizon_ticks, 0, "{history:?}");
         return;
     };
@@ -212,18 +210,4 @@ fn check_target(history: &History, fit: &Fit, now: &Now, slope: Slope, horizon_t
         let twice_off: BigInt = units(target.at(ticks)) * 2 - lowest - highest;
         assert!(twice_off <= wide(0) && -twice_off <= wide(ahead_ticks) * 2 + 1, "{target:?} {ahead_ticks}");
     }
-}
-
-/// The target in a value of its own.
-pub(crate) fn target_of(history: &History, fit: &Fit, horizon_ticks: u64) -> Option<Target> {
-    let mut target = Target { ticks: 0, ns: FixedNs::ZERO, slope: Slope::default() };
-    history.put_target(&mut target, fit, horizon_ticks)?;
-    Some(target)
-}
-
-/// The bounds for a reference that does not wander, in a value of their own.
-pub(crate) fn bounds_of(history: &History, slope: Slope, max_drift_ppb: u32) -> Option<Bounds> {
-    let mut bounds = Bounds::default();
-    history.put_bounds(&mut bounds, slope, max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO)?;
-    Some(bounds)
 }

@@ -142,12 +142,12 @@ fn endure(steps: &[Step]) {
                 assert_eq!(history.newest().is_some(), newest.is_some(), "the newest went");
             }
             Step::Bounds(slope, max_drift_ppb) => {
-                let bounds = estimate::bounds_of(&history, Slope::from_bits(slope), max_drift_ppb);
+                let bounds = history.bounds(Slope::from_bits(slope), max_drift_ppb);
                 assert_eq!(bounds.is_some(), before > 0);
             }
             Step::Target(horizon_ticks) => {
                 if let Some(fit) = last_fit {
-                    let target = estimate::target_of(&history, &fit, horizon_ticks);
+                    let target = history.target(&fit, horizon_ticks);
                     assert!(target.is_none_or(|t| fit.slope_min <= t.slope && t.slope <= fit.slope_max));
                 }
             }

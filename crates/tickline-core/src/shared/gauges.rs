@@ -74,9 +74,12 @@ const STALE_ITERATIONS: u64 = 4;
 
 /// The memory of [`Figures`], which is 0 before the first line.
 #[derive(Debug, Default)]
-pub(crate) struct Gauges([AtomicU64; 12]);
+pub(crate) struct Gauges([AtomicU64; GAUGES]);
 
-/// A place in [`Gauges`].
+/// How many places there are: each gauge has one.
+const GAUGES: usize = Gauge::Disrupted as usize + 1;
+
+/// A place in [`Gauges`]. `Disrupted` is the last one.
 #[derive(Debug, Clone, Copy)]
 enum Gauge {
     FrequencyHz,
@@ -96,7 +99,7 @@ enum Gauge {
 
 impl Gauges {
     pub(super) const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; 12])
+        Self([const { AtomicU64::new(0) }; GAUGES])
     }
 
     fn get(&self, gauge: Gauge) -> u64 {

@@ -66,11 +66,12 @@ impl AtomicState {
         State { m: unsigned(low), b }
     }
 
-    /// Whether the state is `state`, after every earlier load. By a comparison with memory, which
-    /// takes one load less to decode. It is not among the instructions whose 16 bytes Intel promises to
-    /// load as one. Nor need it be: the first look was whole, so `m` alone tells its state from every
-    /// other one, up to 1,024 lives. At the moment at which that half was loaded, the state was `state`.
-    /// Where the first look may be split as well, see the [module](super).
+    /// Whether the state is `state`, after every earlier load. By a comparison with memory: an
+    /// instruction less than a load and a comparison, unless the compiler copies the first look to keep
+    /// it. It is not among the instructions whose 16 bytes Intel promises to load as one. Nor need it
+    /// be: the first look was whole, so `m` alone tells its state from every other one, up to 1,024
+    /// lives. At the moment at which that half was loaded, the state was `state`. Where the first look
+    /// may be split as well, see the [module](super).
     #[inline(always)]
     #[must_use]
     pub(crate) fn is_still(&self, state: State) -> bool {

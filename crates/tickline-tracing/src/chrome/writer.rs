@@ -251,6 +251,7 @@ mod tests {
                 while !requests.is_done(1) {
                     thread::yield_now();
                 }
+                // ORDERING: Relaxed: `is_done` is to order it behind the writer's store.
                 assert_eq!(written.load(Ordering::Relaxed), 7);
             });
         }

@@ -468,6 +468,7 @@ mod tests {
                 while ring.taken() < place {
                     std::thread::yield_now();
                 }
+                // ORDERING: Relaxed: `taken` is to order it behind the reader's store.
                 assert_eq!(copies.load(Ordering::Relaxed), place);
             });
         }

@@ -224,6 +224,7 @@ mod tests {
         }
         let reader = PageReader::open(&path, Probes::Full, None).unwrap();
         let os_ns = OsClock.monotonic_ns();
+        // ORDERING: Relaxed for all: one thread.
         assert!(reader.private.ns() < os_ns - reader.shift_ns.load(Ordering::Relaxed));
         // As a child of a fork finds it. A reading by a line leaves the private floor as it is.
         reader.token.store(0, Ordering::Relaxed);
