@@ -198,6 +198,23 @@ fn loads_as_one() -> bool {
 }
 
 #[test]
+fn a_second_look_and_a_swap_compare_every_bit() {
+    let atomic = AtomicState::new();
+    let state = line(slope_of(2_596_120_000)).with_b(-5);
+    if !atomic.swap(State::default(), state) {
+        eprintln!("SKIPPED: this processor cannot swap a state");
+        return;
+    }
+    for bit in 0..64 {
+        for other in [State { m: state.m ^ 1 << bit, ..state }, state.with_b(state.b ^ 1 << bit)] {
+            assert!(!atomic.is_still(other), "bit {bit} of {other:?}");
+            assert!(!atomic.swap(other, State::default()), "bit {bit} of {other:?}");
+        }
+    }
+    assert!(atomic.is_still(state));
+}
+
+#[test]
 fn no_mixture_passes_the_second_look() {
     let state = AtomicState::new();
     if support() == Support::Missing {
