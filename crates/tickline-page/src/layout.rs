@@ -134,15 +134,19 @@ impl Page {
         &self.words
     }
 
-    /// Whether a file of `file_bytes` that begins so is a page of any version, perhaps one whose claim
-    /// was interrupted: that has no magic, but still a size. A text that begins with `tickline` has
-    /// letters at the size's place.
+    /// Whether a file of `file_bytes` that begins so is a page of any version, or one of this version
+    /// whose claim was interrupted: that has no magic, but still version and size. Many files begin with
+    /// zeros. A text that begins with `tickline` has letters at the size's place.
     #[cfg(all(feature = "file", target_os = "linux"))]
     pub(crate) fn is_of_file(&self, file_bytes: u64) -> bool {
         // ORDERING: Relaxed: what is no page has no writer, and a page keeps its size.
         let order = Ordering::Relaxed;
-        let size = u64::from(self.size.load(order));
-        matches!(self.magic.load(order), MAGIC | 0) && (PAGE_BYTES as u64..=file_bytes).contains(&size)
+        let (version, size) = (self.version.load(order), u64::from(self.size.load(order)));
+        match self.magic.load(order) {
+            MAGIC => (PAGE_BYTES as u64..=file_bytes).contains(&size),
+            0 => (version, size) == (LAYOUT_VERSION, PAGE_BYTES as u64),
+            _ => false,
+        }
     }
 
     /// The header; `None` if this is no page, or one that is just being claimed.

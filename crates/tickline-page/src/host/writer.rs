@@ -37,8 +37,8 @@ impl PageWriter {
     /// # Errors
     ///
     /// If a process, perhaps this one, has the lock; if the file is not this user's own, not trusted,
-    /// no page, or cannot be made; or if the offset of this process's time namespace is not known. Then there
-    /// is no new file, or a whole one.
+    /// no page, or cannot be made; or if the offset of this process's time namespace is not known.
+    /// Then there is no new file, or a whole one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         let machine = Machine::find().map_err(|error| PageError::machine(path, error))?;
         if machine.monotonic_offset_ns.is_none() {
