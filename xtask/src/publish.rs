@@ -9,12 +9,7 @@ use crate::targets::{PUBLISHED, packages};
 
 /// `rust-version` in `Cargo.toml`.
 const OLDEST_COMPILER: &[&str] =
-    &["rustup toolchain install 1.86 --profile minimal", "cargo +1.86 --version"];
-
-/// The features of `tickline` for which `rust-version` holds: all but `time`, whose crate needs
-/// 1.88. An older `time` would do, but not beside the `clocksource` of the benches in one lock
-/// file.
-const FEATURES_OF_OLDEST: &str = "chrono,jiff,mock,serde";
+    &["rustup toolchain install 1.88 --profile minimal", "cargo +1.88 --version"];
 
 const HACK: &[&str] = &["cargo hack --version"];
 
@@ -30,24 +25,17 @@ pub(crate) fn steps() -> Vec<Step> {
     let published = packages(PUBLISHED);
     let without =
         |name: &str| -> Vec<&str> { PUBLISHED.iter().copied().filter(|other| *other != name).collect() };
-    let others = without("tickline");
     vec![
         Step::new("few dependencies", "cargo xtask dependencies"),
         Step::new(
             "oldest supported compiler",
-            format!("cargo +1.86 check --all-features --target-dir target/msrv{}", packages(&others)),
-        )
-        .needs(OLDEST_COMPILER)
-        .beside(),
-        Step::new(
-            "oldest supported compiler, tickline's features",
-            format!("cargo +1.86 check --features {FEATURES_OF_OLDEST} --target-dir target/msrv -p tickline"),
+            format!("cargo +1.88 check --all-features --target-dir target/msrv{published}"),
         )
         .needs(OLDEST_COMPILER)
         .beside(),
         Step::new(
             "tests by the oldest supported compiler",
-            "cargo +1.86 test --target-dir target/msrv -p tickline-core -p tickline-page -p tickline --lib --tests",
+            "cargo +1.88 test --target-dir target/msrv -p tickline-core -p tickline-page -p tickline --lib --tests",
         )
         .needs(OLDEST_COMPILER)
         .beside(),

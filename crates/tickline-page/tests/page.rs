@@ -4,7 +4,7 @@ mod common;
 
 use std::cell::Cell;
 
-use common::{Bits as _, Case, Output};
+use common::{Case, Output};
 use tickline_page::lease::{Config, Did, Estimate, LeaseMemory, LeasePhase, Line, Slope, Writer};
 use tickline_page::{
     ClaimError, Counter, Header, Machine, OsClock, PrivateFloor, Refusal, Source, Timescale, WritablePage,
@@ -32,10 +32,10 @@ impl Counter for Clocks {
 
 impl OsClock for Clocks {
     fn monotonic_ns(&self) -> i64 {
-        self.now().signed() + self.ahead_ns
+        self.now().cast_signed() + self.ahead_ns
     }
     fn realtime_ns(&self) -> i64 {
-        self.now().signed() + 1_000_000_000
+        self.now().cast_signed() + 1_000_000_000
     }
     fn pause(&self) {}
 }
@@ -43,7 +43,7 @@ impl OsClock for Clocks {
 fn estimate(clocks: &Clocks) -> Estimate {
     let ticks = clocks.ticks.get();
     let slope = Slope::from_hz(1_000_000_000).expect("a rate within the limits");
-    let line = |ns: i64| Line { start_ticks: ticks, base_ns: ticks.signed() + ns, slope };
+    let line = |ns: i64| Line { start_ticks: ticks, base_ns: ticks.cast_signed() + ns, slope };
     Estimate { lower: line(-50), upper: line(50), unix_ns: Some((999_999_990, 1_000_000_010)) }
 }
 
@@ -65,10 +65,10 @@ fn a_page_serves_both_clocks() {
     attached.begin(&clocks, &private);
     let reading = attached.monotonic(&clocks, &clocks, &private);
     assert_eq!(reading.source, Source::Line);
-    assert!((0..300).contains(&(reading.ns - clocks.ticks.get().signed())));
+    assert!((0..300).contains(&(reading.ns - clocks.ticks.get().cast_signed())));
     let reading = attached.unix(&clocks, &clocks, &private);
     assert_eq!(reading.source, Source::Line);
-    assert!((0..300).contains(&(reading.ns - clocks.ticks.get().signed() - 1_000_000_000)));
+    assert!((0..300).contains(&(reading.ns - clocks.ticks.get().cast_signed() - 1_000_000_000)));
 }
 
 /// A reader in another time namespace has its own clock; what it learnt of the page's time stays.
@@ -84,7 +84,7 @@ fn a_time_namespace_shifts_the_time() {
     attached.begin(&inside, &private);
     let by_line = attached.monotonic(&inside, &inside, &private);
     assert_eq!(by_line.source, Source::Line);
-    assert!((0..300).contains(&(by_line.ns - inside.ticks.get().signed() - 7_000_000_000)));
+    assert!((0..300).contains(&(by_line.ns - inside.ticks.get().cast_signed() - 7_000_000_000)));
     // Past the lease: the OS clock of the namespace.
     inside.ticks.set(inside.ticks.get() + 600_000_000);
     let by_os = attached.monotonic(&inside, &inside, &private);

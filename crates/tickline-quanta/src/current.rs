@@ -77,10 +77,10 @@ impl Instant {
     pub fn now() -> Self {
         #[cfg(feature = "mock")]
         // ORDERING: Relaxed, as in `Replaced::by`.
-        if REPLACED.load(Ordering::Relaxed) != 0 {
-            if let Some(instant) = replaced_now() {
-                return instant;
-            }
+        if REPLACED.load(Ordering::Relaxed) != 0
+            && let Some(instant) = replaced_now()
+        {
+            return instant;
         }
         Self::from_ns(tickline::now_ns())
     }

@@ -94,10 +94,10 @@ where
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
         let Some(metadata) = self.change(id, &ctx, |running| running.metadata()) else { return };
-        if self.sink.wants_fields(metadata) {
-            if let Some(span) = ctx.span(id) {
-                self.sink.recorded(values, &span);
-            }
+        if self.sink.wants_fields(metadata)
+            && let Some(span) = ctx.span(id)
+        {
+            self.sink.recorded(values, &span);
         }
     }
 

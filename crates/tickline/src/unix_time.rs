@@ -4,14 +4,15 @@ use core::fmt;
 use core::time::Duration;
 use std::time::SystemTime;
 
-use crate::units::NS_PER_S;
-
 use crate::arithmetic::arithmetic;
 use crate::engine::GLOBAL;
 #[cfg(feature = "mock")]
 use crate::mock::{MockClock, active};
 
 mod text;
+
+/// Nanoseconds in a second.
+pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
 /// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next
 /// recalibration: with [`start`](crate::start) at once, else within half a second of use.

@@ -49,7 +49,7 @@ impl Points {
             });
             self.every *= 2;
         }
-        if self.seen % self.every == 0 {
+        if self.seen.is_multiple_of(self.every) {
             self.kept.push(point);
         }
         self.seen += 1;

@@ -64,7 +64,7 @@ mod tests {
         let uniform = |random: &mut Random| as_f64(random.next() >> 11) / as_f64(1 << 53) - 0.5;
         (0..60)
             .map(|_| {
-                let scale = if random.next() % 10 == 0 { 10.0 } else { 1.0 };
+                let scale = if random.next().is_multiple_of(10) { 10.0 } else { 1.0 };
                 shift + scale * uniform(random)
             })
             .collect()

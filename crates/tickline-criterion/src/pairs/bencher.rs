@@ -71,15 +71,15 @@ fn timed_batch<I, O>(
     outputs: &mut Vec<O>,
     routine: &mut impl FnMut(I) -> O,
 ) -> Ends {
-    if inputs.len() == 1 {
-        if let Some(input) = inputs.pop() {
-            let input = black_box(input);
-            let start = source.start();
-            let output = black_box(routine(input));
-            let ends = start.ends();
-            drop(output);
-            return ends;
-        }
+    if inputs.len() == 1
+        && let Some(input) = inputs.pop()
+    {
+        let input = black_box(input);
+        let start = source.start();
+        let output = black_box(routine(input));
+        let ends = start.ends();
+        drop(output);
+        return ends;
     }
     outputs.reserve(inputs.len());
     let inputs = black_box(inputs);

@@ -32,7 +32,6 @@ pub struct Estimate {
 impl Estimate {
     /// The same for what the OS clock shows: up to a resolution less than what it is. Then a lead is
     /// the most by which a line is above any reading of the OS clock.
-    #[must_use]
     pub(super) fn as_shown(&self, resolution_ns: i64) -> Self {
         let base_ns = self.lower.base_ns.saturating_sub(resolution_ns);
         Self { lower: Line { base_ns, ..self.lower }, ..*self }
@@ -41,7 +40,6 @@ impl Estimate {
     /// The line of a lease from `start_ticks` to `end_ticks`: at its start not below `least_ns`,
     /// and nowhere below the upper edge. It reaches the upper edge at its end, unless it would have
     /// to run at less than half the rate.
-    #[must_use]
     pub(super) fn line(&self, start_ticks: u64, least_ns: i64, end_ticks: u64, unix: UnixShift) -> LeaseLine {
         let edge_ns = |ticks: u64| fixed_to_ns_ceil(self.upper.fixed_at(ticks));
         let base_ns = least_ns.max(edge_ns(start_ticks));
@@ -57,7 +55,6 @@ impl Estimate {
 
     /// The line of a lease from `at_ticks` on, not below `least_ns` there, that also counts on a CPU
     /// whose counter is behind by up to `skew_ticks`.
-    #[must_use]
     pub(super) fn first_line(
         &self,
         (at_ticks, skew_ticks): (u64, u64),

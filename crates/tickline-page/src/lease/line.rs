@@ -101,7 +101,7 @@ impl Line {
         // BOUND: delta < 2^48, so delta << 16 < 2^64 and the product < 2^128; its high half is
         // delta * slope / 2^48. The pre-shift saves the 128-bit shift that `>> 48` would need.
         let product = ((delta << (64 - FRACTION_BITS)) as u128).wrapping_mul(self.slope.0 as u128);
-        self.base_ns.wrapping_add(signed((product >> 64) as u64))
+        self.base_ns.wrapping_add(((product >> 64) as u64).cast_signed())
     }
 
     /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63
@@ -131,20 +131,7 @@ pub(crate) fn fixed_to_ns_ceil(fixed: FixedNs) -> i64 {
 /// ticks apart.
 #[inline(always)]
 pub(crate) const fn ticks_between(earlier_ticks: u64, later_ticks: u64) -> i64 {
-    signed(later_ticks.wrapping_sub(earlier_ticks))
-}
-
-/// The same 64 bits as a signed number (`u64::cast_signed` needs a newer compiler than this crate
-/// does).
-#[inline(always)]
-pub(crate) const fn signed(bits: u64) -> i64 {
-    i64::from_ne_bytes(bits.to_ne_bytes())
-}
-
-/// The same 64 bits as an unsigned number.
-#[inline(always)]
-pub(crate) const fn unsigned(bits: i64) -> u64 {
-    u64::from_ne_bytes(bits.to_ne_bytes())
+    later_ticks.wrapping_sub(earlier_ticks).cast_signed()
 }
 
 #[cfg(test)]
@@ -161,7 +148,7 @@ mod tests {
         for _ in 0..if cfg!(miri) { 20 } else { 10_000 } {
             let hz = 15_259 + random() % 5_000_000_000;
             let slope = Slope::from_hz(hz).unwrap();
-            let line = Line { start_ticks: random() << 8, base_ns: signed(random()), slope };
+            let line = Line { start_ticks: random() << 8, base_ns: random().cast_signed(), slope };
             let delta = random() & MAX_DELTA_TICKS;
             let ticks = line.start_ticks.wrapping_add(delta);
             let rise_ns = i128::from(delta) * i128::from(slope.to_bits()) / (1 << FRACTION_BITS);

@@ -15,7 +15,7 @@
 
 use tickline_core::counter::Counter;
 
-use super::line::{Line, signed, unsigned};
+use super::line::Line;
 use super::slot::{Limit, Timescale, UnixShift, Window};
 use super::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, SlotNumber, is_before};
 use crate::primitive::{AtomicU64, Ordering};
@@ -130,7 +130,7 @@ impl PrivateFloor {
     pub fn ns(&self) -> i64 {
         // ORDERING: Relaxed, pairs with the exchange in `raise`. A reading that happened before
         // has raised the floor before, and the order of one variable's changes is enough.
-        signed(self.0.load(Ordering::Relaxed))
+        self.0.load(Ordering::Relaxed).cast_signed()
     }
 
     /// Raises the floor to `ns`, if it is lower.
@@ -140,9 +140,9 @@ impl PrivateFloor {
         while known_ns < ns {
             // ORDERING: Relaxed for both, as in `ns`.
             let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-            match self.0.compare_exchange(unsigned(known_ns), unsigned(ns), success, failure) {
+            match self.0.compare_exchange(known_ns.cast_unsigned(), ns.cast_unsigned(), success, failure) {
                 Ok(_) => return,
-                Err(found) => known_ns = signed(found),
+                Err(found) => known_ns = found.cast_signed(),
             }
         }
     }

@@ -11,7 +11,7 @@
 //! | 6 | most by which Unix time may be above the OS clock's, ns | the same, of the last line |
 //! | 7 | least that the difference in word 5 may be, ns; for the writer | the same, of the last line |
 
-use super::line::{Line, Slope, signed, unsigned};
+use super::line::{Line, Slope};
 use super::{LeaseMemory, SlotNumber};
 
 /// Words in a slot: one cache line.
@@ -79,9 +79,9 @@ impl UnixShift {
     #[inline(always)]
     pub(super) fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
         Self {
-            offset_ns: signed(memory.field(slot, Field::UnixOffset)),
-            lead_ns: signed(memory.field(slot, Field::UnixLead)),
-            least_ns: signed(memory.field(slot, Field::UnixLeast)),
+            offset_ns: memory.field(slot, Field::UnixOffset).cast_signed(),
+            lead_ns: memory.field(slot, Field::UnixLead).cast_signed(),
+            least_ns: memory.field(slot, Field::UnixLeast).cast_signed(),
         }
     }
 
@@ -117,7 +117,7 @@ impl Window {
         Self {
             line: Line {
                 start_ticks: memory.field(slot, Field::Start),
-                base_ns: signed(memory.field(slot, Field::Base)),
+                base_ns: memory.field(slot, Field::Base).cast_signed(),
                 slope: Slope::from_bits(memory.field(slot, Field::Slope)),
             },
             end_ticks: memory.field(slot, Field::End),
@@ -156,7 +156,7 @@ impl LeaseLine {
     /// How far the line in `slot` may be above the OS clock, ns.
     #[inline(always)]
     pub(super) fn load_lead(memory: &impl LeaseMemory, slot: SlotNumber) -> i64 {
-        signed(memory.field(slot, Field::Lead))
+        memory.field(slot, Field::Lead).cast_signed()
     }
 
     /// The slot's words.
@@ -164,13 +164,13 @@ impl LeaseLine {
     pub const fn to_words(&self) -> [u64; SLOT_WORDS] {
         [
             self.line.start_ticks,
-            unsigned(self.line.base_ns),
+            self.line.base_ns.cast_unsigned(),
             self.line.slope.to_bits(),
             self.end_ticks,
-            unsigned(self.lead_ns),
-            unsigned(self.unix.offset_ns),
-            unsigned(self.unix.lead_ns),
-            unsigned(self.unix.least_ns),
+            self.lead_ns.cast_unsigned(),
+            self.unix.offset_ns.cast_unsigned(),
+            self.unix.lead_ns.cast_unsigned(),
+            self.unix.least_ns.cast_unsigned(),
         ]
     }
 
@@ -212,8 +212,8 @@ impl Floor {
     #[must_use]
     pub fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
         Self {
-            ns: signed(memory.field(slot, Field::Base)),
-            lead_ns: signed(memory.field(slot, Field::Lead)),
+            ns: memory.field(slot, Field::Base).cast_signed(),
+            lead_ns: memory.field(slot, Field::Lead).cast_signed(),
             deadline_ticks: memory.field(slot, Field::DEADLINE),
             wait_ticks: memory.field(slot, Field::WAIT),
             unix: UnixShift::load(memory, slot),
@@ -225,13 +225,13 @@ impl Floor {
     pub const fn to_words(&self) -> [u64; SLOT_WORDS] {
         [
             self.deadline_ticks,
-            unsigned(self.ns),
+            self.ns.cast_unsigned(),
             self.wait_ticks,
             0,
-            unsigned(self.lead_ns),
-            unsigned(self.unix.offset_ns),
-            unsigned(self.unix.lead_ns),
-            unsigned(self.unix.least_ns),
+            self.lead_ns.cast_unsigned(),
+            self.unix.offset_ns.cast_unsigned(),
+            self.unix.lead_ns.cast_unsigned(),
+            self.unix.least_ns.cast_unsigned(),
         ]
     }
 

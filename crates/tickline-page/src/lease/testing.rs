@@ -90,10 +90,10 @@ impl Scene {
     pub(crate) fn once(&self, wanted: fn(At) -> bool, action: impl FnOnce() + 'static) {
         let mut action = Some(action);
         self.on_step(move |at| {
-            if wanted(at) {
-                if let Some(action) = action.take() {
-                    action();
-                }
+            if wanted(at)
+                && let Some(action) = action.take()
+            {
+                action();
             }
         });
     }

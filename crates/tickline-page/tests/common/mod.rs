@@ -6,30 +6,6 @@ use tickline_page::{
     COUNTER, Counter, Machine, OsClock, Page, PrivateFloor, Reading, Refusal, Source, Timescale,
 };
 
-/// The same 64 bits with the other signedness.
-pub(crate) trait Bits {
-    fn signed(self) -> i64;
-    fn unsigned(self) -> u64;
-}
-
-impl Bits for u64 {
-    fn signed(self) -> i64 {
-        i64::from_ne_bytes(self.to_ne_bytes())
-    }
-    fn unsigned(self) -> u64 {
-        self
-    }
-}
-
-impl Bits for i64 {
-    fn signed(self) -> i64 {
-        self
-    }
-    fn unsigned(self) -> u64 {
-        u64::from_ne_bytes(self.to_ne_bytes())
-    }
-}
-
 /// Numbers that look random.
 #[derive(Debug)]
 pub(crate) struct Chance(u64);
@@ -94,11 +70,11 @@ impl Output {
         let mut words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight")));
         let mut next = || words.next().expect("eight words");
         Self {
-            refusal: next().signed(),
-            shift_ns: next().signed(),
-            ns: next().signed(),
-            source: next().signed(),
-            floor_ns: next().signed(),
+            refusal: next().cast_signed(),
+            shift_ns: next().cast_signed(),
+            ns: next().cast_signed(),
+            source: next().cast_signed(),
+            floor_ns: next().cast_signed(),
             counter_reads: next(),
             os_reads: next(),
             pauses: next(),
@@ -152,8 +128,8 @@ impl Case {
             _ => tick(&mut chance),
         });
         let os = std::array::from_fn(|_| match chance.below(20) {
-            0 => chance.next().signed(),
-            _ => chance.below(2_000_000).signed(),
+            0 => chance.next().cast_signed(),
+            _ => chance.below(2_000_000).cast_signed(),
         });
         Self {
             page,
@@ -161,14 +137,14 @@ impl Case {
                 boot_id: BOOT,
                 time_namespace: chance.below(3),
                 monotonic_offset_ns: (chance.below(3) > 0)
-                    .then(|| chance.next().signed() >> chance.below(60)),
+                    .then(|| chance.next().cast_signed() >> chance.below(60)),
             },
             counters,
             os,
-            coarse: (chance.below(2) == 0).then(|| chance.below(200_000_000).signed() - 100_000_000),
+            coarse: (chance.below(2) == 0).then(|| chance.below(200_000_000).cast_signed() - 100_000_000),
             change_at: chance.below(12),
             new_word: chance.next(),
-            floor_ns: if chance.below(2) == 0 { i64::MIN } else { chance.below(1_000_000).signed() },
+            floor_ns: if chance.below(2) == 0 { i64::MIN } else { chance.below(1_000_000).cast_signed() },
             timescale: if chance.below(2) == 0 { Timescale::Monotonic } else { Timescale::Unix },
             changes_always: chance.below(16) == 0,
         }
@@ -183,12 +159,17 @@ impl Case {
         let mut bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).chain(boot).collect();
         let flag = u64::from;
         let rest =
-            [self.machine.time_namespace, flag(offset_ns.is_some()), offset_ns.unwrap_or(0).unsigned()];
-        let os = self.os.map(|ns| ns.unsigned());
-        let coarse = [flag(self.coarse.is_some()), self.coarse.unwrap_or(0).unsigned()];
+            [self.machine.time_namespace, flag(offset_ns.is_some()), offset_ns.unwrap_or(0).cast_unsigned()];
+        let os = self.os.map(|ns| ns.cast_unsigned());
+        let coarse = [flag(self.coarse.is_some()), self.coarse.unwrap_or(0).cast_unsigned()];
         let is_unix = flag(self.timescale == Timescale::Unix);
-        let last =
-            [self.change_at, self.new_word, self.floor_ns.unsigned(), is_unix, flag(self.changes_always)];
+        let last = [
+            self.change_at,
+            self.new_word,
+            self.floor_ns.cast_unsigned(),
+            is_unix,
+            flag(self.changes_always),
+        ];
         for part in [&rest[..], &self.counters, &os, &coarse, &last] {
             bytes.extend(part.iter().flat_map(|word| word.to_ne_bytes()));
         }

@@ -76,7 +76,7 @@ mod tests {
     /// The lengths at which a write of `len` bytes at `offset` may stop: at the end of each page,
     /// and at its own end.
     fn ends_of_pages(offset: usize, len: usize) -> impl Iterator<Item = usize> {
-        (1..=len).filter(move |part| (offset + part) % PAGE == 0 || *part == len)
+        (1..=len).filter(move |part| (offset + part).is_multiple_of(PAGE) || *part == len)
     }
 
     #[test]

@@ -63,7 +63,6 @@ impl Counts {
     /// thread at a time may do so, and what one thread did must happen before what the next one
     /// does. Otherwise spans are lost.
     #[inline]
-    #[must_use]
     pub(super) fn try_record(&self, ns: u64) -> bool {
         let (page, place) = Self::place(ns);
         let Some(page) = self.pages[page].get() else { return false };

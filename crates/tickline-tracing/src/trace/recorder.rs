@@ -189,11 +189,11 @@ impl Recorder {
             return;
         }
         let ended = tracks.iter().filter(|track| track.ring.has_ended()).count();
-        if ended > KEPT {
-            if let Some(first) = tracks.iter().position(|track| track.ring.has_ended()) {
-                let track = tracks.remove(first);
-                self.count_gone(track.ring.records());
-            }
+        if ended > KEPT
+            && let Some(first) = tracks.iter().position(|track| track.ring.has_ended())
+        {
+            let track = tracks.remove(first);
+            self.count_gone(track.ring.records());
         }
     }
 

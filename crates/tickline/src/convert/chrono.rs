@@ -1,6 +1,6 @@
 //! Unix time as `chrono::DateTime`, and back.
 
-use crate::units::NS_PER_S;
+use crate::unix_time::NS_PER_S;
 use ::chrono::{DateTime, TimeZone, Utc};
 
 use crate::unix_time::{UnixTime, UnixTimeError};

@@ -7,7 +7,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::units::NS_PER_S;
+use super::NS_PER_S;
 
 use super::{UnixTime, UnixTimeError, Why};
 
@@ -46,7 +46,7 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> i128 {
 
 const fn days_in_month(year: u64, month: u64) -> u64 {
     match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,

@@ -120,10 +120,7 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
         scene.ticks.set(scene.ticks.get() - behind);
         let reading = scene.read(&PrivateFloor::new());
         assert_eq!(reading.source, Source::Line, "{behind} behind");
-        assert!(
-            now_ns - reading.ns <= super::super::super::line::signed(behind),
-            "no further behind than its counter"
-        );
+        assert!(now_ns - reading.ns <= behind.cast_signed(), "no further behind than its counter");
         assert!(reading.ns >= scene.truth_ns(), "nor below the OS clock");
         scene.pass(behind);
     }
