@@ -26,7 +26,7 @@ use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Control, Iteration, Renewal};
-use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
+use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineCell, Shared, Source};
 
@@ -243,7 +243,7 @@ fn publish(
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
         resolutions: Resolutions {
-            counter_ticks: resolution_ticks(&counter),
+            counter_ticks: resolution_ticks(&counter, &mut Scratch::new()),
             reference_ns: 2,
             resolution_ticks: 0,
         },

@@ -18,7 +18,6 @@ use tickline::{Clock, Driver, Event};
 use tickline_benches::bracket::{Bracket, SPARE_NS, to_f64};
 use tickline_benches::os::monotonic_ns;
 use tickline_benches::{args, report};
-use tickline_core::shared::BoundParts;
 
 #[derive(Debug, Default)]
 struct Tally {
@@ -35,8 +34,6 @@ struct Tally {
     most_before_ns: u64,
     most_after_ns: u64,
     most_bound_ns: u64,
-    /// What the line of the widest bound was made of.
-    widest: Option<BoundParts>,
     /// How many half-widths of bounds there were of each size, ns; the last place is for all that
     /// are larger.
     half_widths: Vec<u64>,
@@ -48,17 +45,14 @@ struct Tally {
 const HALF_WIDTHS: usize = 1_000;
 
 impl Tally {
-    /// Counts a half-width, and notes what the widest one is made of.
-    fn half_width(&mut self, clock: &Clock, half_ns: u64) {
+    /// Counts a half-width.
+    fn half_width(&mut self, half_ns: u64) {
         let place = usize::try_from(half_ns).unwrap_or(usize::MAX).min(HALF_WIDTHS);
         if self.half_widths.is_empty() {
             self.half_widths = vec![0; HALF_WIDTHS + 1];
         }
         self.half_widths[place] += 1;
-        if half_ns > self.most_bound_ns {
-            self.most_bound_ns = half_ns;
-            self.widest = Some(clock.status().bound_parts);
-        }
+        self.most_bound_ns = self.most_bound_ns.max(half_ns);
     }
 
     /// The half-width that 99 of 100 readings do not exceed, ns.
@@ -69,43 +63,6 @@ impl Tally {
             rest = rest.saturating_sub(*count);
             rest == 0
         })
-    }
-}
-
-/// The parts of the widest bound, which is at most
-/// `sample_ns + dither_ns + drift_ns + off_middle_ns` to either side.
-#[derive(Debug, Default, Serialize)]
-struct Parts {
-    /// Half a bracket: half of what the samples leave open when a line begins.
-    sample_ns: u64,
-    /// The range of the kernel's dither.
-    dither_ns: u64,
-    /// By how much the rate is assumed to change.
-    stability_ppb: u64,
-    /// Half of the range of slopes that the samples leave open.
-    slope_ppb: u64,
-    /// The rate of the kernel's dither, if it is allowed for by its rate.
-    dither_ppb: u64,
-    /// These three make the bound grow while a line is in use: the widest bound seen, less the
-    /// bound at the start of its line.
-    drift_ns: u64,
-    /// How far the reading was from the middle of its bounds at the most.
-    off_middle_ns: u64,
-}
-
-impl Parts {
-    fn of(tally: &Tally) -> Self {
-        let Some(parts) = tally.widest else { return Self::default() };
-        let BoundParts { sample_ns, dither_ns, stability_ppb, slope_ppb, dither_ppb, .. } = parts;
-        Self {
-            sample_ns,
-            dither_ns,
-            stability_ppb,
-            slope_ppb,
-            dither_ppb,
-            drift_ns: tally.most_bound_ns.saturating_sub(sample_ns + dither_ns),
-            off_middle_ns: tally.most_off_middle_ns,
-        }
     }
 }
 
@@ -139,7 +96,8 @@ struct Report {
     most_bound_ns: u64,
     /// The half-width that 99 of 100 of them do not exceed.
     half_width_99_percent_ns: Option<usize>,
-    bound_parts: Parts,
+    /// How far the reading was from the middle of its bounds at the most.
+    most_off_middle_ns: u64,
     max_drift_ppb: u64,
     /// What has happened to the clock meanwhile.
     events: BTreeMap<&'static str, u64>,
@@ -186,7 +144,7 @@ fn main() {
         most_after_ns: tally.most_after_ns,
         most_bound_ns: tally.most_bound_ns,
         half_width_99_percent_ns: tally.half_width_of_99_percent(),
-        bound_parts: Parts::of(&tally),
+        most_off_middle_ns: tally.most_off_middle_ns,
         max_drift_ppb: after.max_drift_ppb,
         events: happened.into_iter().filter(|(_, count)| *count > 0).collect(),
         thread_cpu_percent: cpu_before
@@ -216,19 +174,11 @@ fn text(report: &Report) {
         "bound: at most {} ns before and {} ns after the reading, maximum drift {} ppb",
         report.most_before_ns, report.most_after_ns, report.max_drift_ppb
     );
-    let parts = &report.bound_parts;
     println!(
-        "half-width: 99 of 100 up to {} ns, all up to {} ns = {} half a bracket + {} dither + {} drift ({} + {} + {} ppb: stability, slope, dither); \
-         the reading up to {} ns off the middle",
+        "half-width: 99 of 100 up to {} ns, all up to {} ns; the reading up to {} ns off the middle",
         report.half_width_99_percent_ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string()),
         report.most_bound_ns,
-        parts.sample_ns,
-        parts.dither_ns,
-        parts.drift_ns,
-        parts.stability_ppb,
-        parts.slope_ppb,
-        parts.dither_ppb,
-        parts.off_middle_ns
+        report.most_off_middle_ns
     );
     for (event, count) in &report.events {
         println!("{event}: {count}");
@@ -281,7 +231,7 @@ fn one(clock: &Clock, tally: &mut Tally) {
     tally.most_before_ns = tally.most_before_ns.max(below_ns);
     tally.most_after_ns = tally.most_after_ns.max(above_ns);
     if reading.state() == tickline::State::Fast {
-        tally.half_width(clock, (below_ns + above_ns).div_ceil(2));
+        tally.half_width((below_ns + above_ns).div_ceil(2));
         tally.most_off_middle_ns = tally.most_off_middle_ns.max(below_ns.abs_diff(above_ns).div_ceil(2));
     }
 }

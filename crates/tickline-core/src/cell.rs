@@ -50,13 +50,11 @@ pub struct Snapshot {
 impl Snapshot {
     /// For how long the line is valid, ticks from its start: twice its window. Past the window
     /// readers take the slow path.
-    #[must_use]
     pub(crate) const fn valid_ticks(&self) -> u64 {
         self.window_ticks << 1
     }
 
     /// Whether the line is valid at `ticks`. Two-sided: a tick before the start is not.
-    #[must_use]
     pub(crate) const fn is_valid_at(&self, ticks: u64) -> bool {
         ticks.wrapping_sub(self.start_ticks) < self.valid_ticks()
     }
@@ -74,7 +72,6 @@ impl Snapshot {
     }
 
     /// The line at `ticks`, rounded down to a fraction.
-    #[must_use]
     pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
         self.state.fixed_at(self.shift, ticks)
     }
@@ -106,12 +103,23 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Starts both bounds at `start_ticks`, at these values, rounded outwards.
-    pub(crate) fn round_outwards(&mut self, start_ticks: u64, low: FixedNs, high: FixedNs) {
-        (self.lower.start_ticks, self.upper.start_ticks) = (start_ticks, start_ticks);
-        (self.lower.base_ns, self.upper.base_ns) = (low.floor_ns(), high.ceil_ns());
-        self.lower_rounding = low.minus(FixedNs::from_ns(self.lower.base_ns));
-        self.upper_rounding = FixedNs::from_ns(self.upper.base_ns).minus(high);
+    /// Bounds that are at `low` and `high` at `start_ticks`, rounded outwards.
+    pub(crate) fn between(
+        start_ticks: u64,
+        low: FixedNs,
+        slowest: Slope,
+        high: FixedNs,
+        fastest: Slope,
+    ) -> Self {
+        let lower = Line { start_ticks, base_ns: low.floor_ns(), slope: slowest };
+        let upper = Line { start_ticks, base_ns: high.ceil_ns(), slope: fastest };
+        Self {
+            lower,
+            upper,
+            lower_rounding: low.minus(FixedNs::from_ns(lower.base_ns)),
+            upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high),
+            ..Self::default()
+        }
     }
 
     /// Where both are at `start_ticks`, ns, rounded outwards. If the newest sample is later
@@ -250,7 +258,6 @@ impl SlotView<'_> {
 
     /// The line's `b` in Unix time, ns.
     #[inline(always)]
-    #[must_use]
     pub(crate) fn unix_b(&self) -> i64 {
         // ORDERING: see `SLOT`.
         self.slots.unix_b[self.slot as usize].load(SLOT)
@@ -281,7 +288,6 @@ impl SlotView<'_> {
     }
 
     /// What the line rests on.
-    #[must_use]
     pub(crate) fn evidence(&self) -> Evidence {
         let words = &self.bounds[self.slot as usize];
         // ORDERING: see `SLOT`, for all.

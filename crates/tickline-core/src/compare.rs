@@ -24,36 +24,20 @@ use crate::units::ticks_between;
 /// let mut difference = Difference::UNKNOWN;
 /// difference.sent(1_000, 1_060);
 /// difference.received(1_100, 1_150);
-/// assert_eq!((difference.least_ticks(), difference.most_ticks()), (-50, 60));
+/// assert_eq!((difference.least_ticks, difference.most_ticks), (-50, 60));
 /// assert!(difference.is_none(0), "synchronised, as far as these two exchanges can tell");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
-    least_ticks: i64,
-    most_ticks: i64,
+    /// The difference is at least this...
+    pub least_ticks: i64,
+    /// ...and at most this, ticks.
+    pub most_ticks: i64,
 }
 
 impl Difference {
     /// Nothing is known yet.
     pub const UNKNOWN: Self = Self { least_ticks: i64::MIN, most_ticks: i64::MAX };
-
-    /// A difference between these limits.
-    #[must_use]
-    pub const fn between(least_ticks: i64, most_ticks: i64) -> Self {
-        Self { least_ticks, most_ticks }
-    }
-
-    /// The difference is at least this...
-    #[must_use]
-    pub const fn least_ticks(&self) -> i64 {
-        self.least_ticks
-    }
-
-    /// ...and at most this, ticks.
-    #[must_use]
-    pub const fn most_ticks(&self) -> i64 {
-        self.most_ticks
-    }
 
     /// What both say together of the same two counters.
     #[must_use]
@@ -91,44 +75,14 @@ impl Difference {
 }
 
 /// Two CPUs whose counters differ.
-///
-/// ```
-/// use tickline_core::gate::{Difference, Pair};
-///
-/// let pair = Pair::new(0, 3, Difference::between(900, 1_100));
-/// assert_eq!(pair.difference().size_ticks(), 900);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
-    here: u32,
-    there: u32,
-    difference: Difference,
-}
-
-impl Pair {
-    /// The CPU `here`, the CPU `there`, and the counter there minus the one here.
-    #[must_use]
-    pub const fn new(here: u32, there: u32, difference: Difference) -> Self {
-        Self { here, there, difference }
-    }
-
     /// One CPU.
-    #[must_use]
-    pub const fn here(&self) -> u32 {
-        self.here
-    }
-
+    pub here: u32,
     /// The other.
-    #[must_use]
-    pub const fn there(&self) -> u32 {
-        self.there
-    }
-
+    pub there: u32,
     /// The other's counter minus this one's.
-    #[must_use]
-    pub const fn difference(&self) -> Difference {
-        self.difference
-    }
+    pub difference: Difference,
 }
 
 /// What a comparison of the CPUs' counters found.
@@ -139,7 +93,7 @@ impl Pair {
 /// fn in_a_word(comparison: Comparison) -> String {
 ///     match comparison {
 ///         Comparison::Synchronised { cpus } => format!("{cpus} synchronised counters"),
-///         Comparison::Unsynchronised(pair) => format!("CPU {} is off by {:?}", pair.there(), pair.difference()),
+///         Comparison::Unsynchronised(pair) => format!("CPU {} is off by {:?}", pair.there, pair.difference),
 ///         other => format!("{other:?}"),
 ///     }
 /// }

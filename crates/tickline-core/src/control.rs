@@ -9,7 +9,7 @@
 //! | 1 | the driver's timer | an iteration | `control.rs`: `maintain` |
 //! | 2 | counter and reference | a burst, of which one [`Sample`](crate::sample) is left; the offset of Unix time | `sample.rs`: `burst`, `UnixTrack` |
 //! | 3 | that sample and the last bounds | whether counter and reference are steady, and how far the kernel dithers | `stability.rs`, `stability/dither.rs`: `note` |
-//! | 4 | all samples | the slopes that fit, the target, the bounds | `estimate.rs`: `fit`, `put_target`, `put_bounds` |
+//! | 4 | all samples | the slopes that fit, the target, the bounds | `estimate.rs`: `fit`, `target`, `bounds` |
 //! | 5 | the old line and the target | the next line, which joins the old one | `discipline.rs`: `steer`, `join`, `recover` |
 //! | 6 | the next line | a publication, in the three steps below | `control/publish.rs`: `replace`, `recover_line` |
 //! | 7 | its slot, then the swap | the state that readers load | `cell.rs`: `publish`; `state/mod.rs` |
@@ -36,7 +36,7 @@ use crate::line::Slope;
 use crate::sample::{Effort, Reference, Resolutions, UnixTrack, burst};
 use crate::shared::{Event, Shared};
 use crate::stability::{SampleOutcome, StabilityMonitor};
-use crate::state::{Phase, Support, support};
+use crate::state::{Phase, is_supported};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 
 mod publish;
@@ -190,8 +190,8 @@ pub struct Control {
     /// Whether the reference or the counter jumped, and the line has not reached its target
     /// since.
     disrupted: bool,
-    /// The next line, as far as it is known.
-    plan: Plan,
+    /// What the next line is made of.
+    plan: Option<Plan>,
 }
 
 /// Why a line could not be published.
@@ -223,7 +223,7 @@ impl Control {
             without_unix: false,
             suspended_ns: None,
             disrupted: false,
-            plan: Plan::NONE,
+            plan: None,
         }
     }
 
@@ -305,7 +305,7 @@ impl Control {
                     shared.help(&line, counter, reference);
                     continue;
                 }
-                _ if support() == Support::Missing => return (Iteration::Learning, self.config.interval_ns),
+                _ if !is_supported() => return (Iteration::Learning, self.config.interval_ns),
                 _ if line.state.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
@@ -313,11 +313,13 @@ impl Control {
                     end_line(&line, shared, counter, reference);
                     return (Iteration::Learning, MIN_INTERVAL_NS);
                 }
-                Phase::Published => self.replace(&line, shared, counter, reference, fit.as_ref()),
+                Phase::Published => self
+                    .make_plan(line.slope(), fit.as_ref(), u64::MAX)
+                    .and_then(|()| self.replace(&line, shared, counter, reference, fit.is_some())),
                 Phase::NoLine => match &fit {
-                    Some(fit) if self.stability.is_confirmed() => {
-                        self.recover_line(&line, shared, counter, reference, fit)
-                    }
+                    Some(found) if self.stability.is_confirmed() => self
+                        .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
+                        .and_then(|()| self.recover_line(&line, shared, counter, reference)),
                     _ => return (Iteration::Learning, self.patience_ns()),
                 },
             };
@@ -362,7 +364,7 @@ impl Control {
         let noted =
             self.stability.note(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
         if noted == SampleOutcome::Void {
-            self.unix.clear();
+            self.unix = UnixTrack::new();
             self.disrupted = true;
         }
         if self.unix.update(reference) {
@@ -375,19 +377,14 @@ impl Control {
     /// narrowest, within limits.
     fn effort(&self) -> Effort {
         let narrowest = self.slope.and_then(|slope| Some((slope, self.stability.history.narrowest(slope)?)));
+        let Some((slope, narrowest)) = narrowest else { return Effort::fixed(BRACKETS) };
         let is_full = self.bursts % FULL_BURST_EVERY == FULL_BURST_EVERY - 1;
-        match narrowest {
-            Some((slope, narrowest)) => Effort {
-                brackets: BRACKETS,
-                wanted: if is_full {
-                    FixedNs::ZERO
-                } else {
-                    narrowest.plus(FixedNs::from_ns(SPARE_WIDTH_NS))
-                },
-                most_brackets: MOST_BRACKETS,
-                most_ticks: slope.ticks_in(BURST_NS),
-            },
-            None => Effort::fixed(BRACKETS),
+        let enough = narrowest.plus(FixedNs::from_ns(SPARE_WIDTH_NS));
+        Effort {
+            brackets: BRACKETS,
+            wanted: if is_full { FixedNs::ZERO } else { enough },
+            most_brackets: MOST_BRACKETS,
+            most_ticks: slope.ticks_in(BURST_NS),
         }
     }
 }

@@ -44,7 +44,6 @@ pub(crate) struct Steering {
 }
 
 /// The slope that takes `old` from its value at `at_ticks` to the target within `horizon_ticks`.
-#[must_use]
 pub(crate) fn steer(old: &Snapshot, at_ticks: u64, target: &Target, horizon_ticks: u64) -> Steering {
     let wanted = target.at(at_ticks);
     let offset = old.fixed_at(at_ticks).minus(wanted);
@@ -64,7 +63,6 @@ pub(crate) fn steer(old: &Snapshot, at_ticks: u64, target: &Target, horizon_tick
 ///
 /// It matters before `at_ticks`, too: a plain read of the counter may be executed before the state
 /// is loaded, and another CPU's counter may be a little behind.
-#[must_use]
 pub(crate) fn join(
     old: &Snapshot,
     next: State,
@@ -83,7 +81,6 @@ pub(crate) fn join(
 /// The first line after a time without one, in use from `start_ticks` on: at `at_ticks` not below
 /// `most`, and nowhere below the high-water mark (the CPU may execute a plain read of the counter
 /// before it loads the state, and so read a tick before `at_ticks`).
-#[must_use]
 pub(crate) fn recover(
     next: State,
     shift: u32,

@@ -22,7 +22,7 @@
 use crate::cell::Bounds;
 use crate::line::Slope;
 use crate::sample::{Point, Sample};
-use crate::units::{FRACTION_BITS, FixedNs, ticks_between, unsigned};
+use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 
 /// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri
 /// gets fewer, because it takes long to compare all with all.
@@ -30,7 +30,7 @@ pub(crate) const CAPACITY: usize = if cfg!(miri) { 8 } else { 24 };
 
 /// Samples older than this are dropped, ns. NTP daemons poll every 16 to 1024 s and may alter the
 /// rate each time. Older samples would not improve the slope: 30 ns in 300 s is 0.1 ppb.
-pub(crate) const MAX_AGE_NS: u64 = 300 * crate::units::NS_PER_S;
+pub(crate) const MAX_AGE_NS: u64 = 300 * NS_PER_S;
 
 /// Kernels steer by switching between two neighbouring slopes at their ticks: 2^-24 of 0.38 ns a
 /// cycle is 0.16 ppm (Linux `timekeeping_adjust`). A set of samples may contradict itself by this
@@ -65,7 +65,6 @@ pub(crate) struct Target {
 
 impl Target {
     /// The reference at `ticks`, as estimated.
-    #[must_use]
     pub(crate) fn at(&self, ticks: u64) -> FixedNs {
         self.ns.plus(self.slope.over(ticks_between(self.ticks, ticks)))
     }
@@ -94,21 +93,19 @@ impl Fraction {
         self.ns.saturating_mul(other.ticks) < other.ns.saturating_mul(self.ticks)
     }
 
-    /// Lowers `most` to `limit`, if that is less.
-    fn lower(most: &mut Option<Self>, limit: Option<Self>) {
-        match (&most, limit) {
-            (_, None) => {}
-            (Some(most), Some(limit)) if !limit.less_than(*most) => {}
-            _ => *most = limit,
+    /// The smaller of two limits, or the only one.
+    fn least(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(if b.less_than(a) { b } else { a }),
+            _ => a.or(b),
         }
     }
 
-    /// Raises `least` to `limit`, if that is more.
-    fn raise(least: &mut Option<Self>, limit: Option<Self>) {
-        match (&least, limit) {
-            (_, None) => {}
-            (Some(least), Some(limit)) if !least.less_than(limit) => {}
-            _ => *least = limit,
+    /// The larger of two limits, or the only one.
+    fn most(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(if a.less_than(b) { b } else { a }),
+            _ => a.or(b),
         }
     }
 
@@ -156,42 +153,37 @@ pub(crate) struct History {
     len: usize,
 }
 
-impl Default for History {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl History {
     /// An empty history.
-    #[must_use]
     pub(crate) const fn new() -> Self {
         const EMPTY: Point = Point { ticks: 0, ns: 0 };
         Self { samples: [Sample { upper: EMPTY, lower: EMPTY }; CAPACITY], len: 0 }
     }
 
     /// The samples, oldest first.
-    #[must_use]
     pub(crate) fn samples(&self) -> &[Sample] {
         self.samples.get(..self.len).unwrap_or(&[])
     }
 
     /// The newest sample.
-    #[must_use]
     pub(crate) fn newest(&self) -> Option<Sample> {
         self.samples().last().copied()
     }
 
     /// The width of the narrowest sample, seen along `slope`.
-    #[must_use]
     pub(crate) fn narrowest(&self, slope: Slope) -> Option<FixedNs> {
-        // A loop: a chain of iterators takes half a KiB of stack where nothing is optimised.
-        let mut narrowest: Option<FixedNs> = None;
+        self.least(|sample| sample.width(slope))
+    }
+
+    /// The least of what `of` says of each sample. In a loop: a chain of iterators takes half a KiB
+    /// of stack where nothing is optimised.
+    fn least(&self, of: impl Fn(&Sample) -> FixedNs) -> Option<FixedNs> {
+        let mut least: Option<FixedNs> = None;
         for sample in self.samples() {
-            let width = sample.width(slope);
-            narrowest = Some(narrowest.map_or(width, |narrowest| narrowest.min(width)));
+            let ns = of(sample);
+            least = Some(least.map_or(ns, |least| least.min(ns)));
         }
-        narrowest
+        least
     }
 
     /// Forgets everything.
@@ -205,7 +197,10 @@ impl History {
         if self.len == CAPACITY {
             self.drop_oldest();
         }
-        self.append(sample);
+        if let Some(place) = self.samples.get_mut(self.len) {
+            *place = sample;
+            self.len = self.len.saturating_add(1);
+        }
     }
 
     /// Keeps one sample for each doubling of age, the narrowest, and forgets what is too old. To
@@ -213,7 +208,8 @@ impl History {
     /// sample that contradicts the newest. `slope` compares widths; one near the truth is enough.
     pub(crate) fn thin(&mut self, slope: Slope) {
         let Some(newest) = self.newest() else { return };
-        let age = |other: &Sample| unsigned(ticks_between(other.lower.ticks, newest.lower.ticks).max(0));
+        let age =
+            |other: &Sample| ticks_between(other.lower.ticks, newest.lower.ticks).max(0).cast_unsigned();
         let max_age = slope.ticks_in(MAX_AGE_NS);
         // In place, for another history would take most of a signal handler's stack. What is kept
         // is written at or before the place from which it was read.
@@ -243,13 +239,6 @@ impl History {
         self.len = kept;
     }
 
-    fn append(&mut self, sample: Sample) {
-        if let Some(place) = self.samples.get_mut(self.len) {
-            *place = sample;
-            self.len = self.len.saturating_add(1);
-        }
-    }
-
     fn drop_oldest(&mut self) {
         self.samples.rotate_left(1);
         self.len = self.len.saturating_sub(1);
@@ -265,7 +254,7 @@ impl History {
                 return (None, dropped);
             }
             for tolerance_ns in [0, self.dither_ns()] {
-                if let Some(fit) = self.fit_with(tolerance_ns) {
+                if let Some(fit) = self.slopes_within(tolerance_ns) {
                     return (Some(Fit { exact: tolerance_ns == 0, ..fit }), dropped);
                 }
             }
@@ -276,29 +265,16 @@ impl History {
 
     /// Tolerance for the kernel's dither over the last gap between samples, ns.
     fn dither_ns(&self) -> i64 {
-        let mut newest = self.samples().iter().rev();
-        let gap_ns = match (newest.next(), newest.next()) {
-            (Some(last), Some(before)) => last.lower.ns.saturating_sub(before.lower.ns),
-            _ => 0,
-        };
-        gap_ns
-            .clamp(0, MAX_DITHER_GAP_NS)
-            .saturating_mul(DITHER_PPB)
-            .checked_div(1_000_000_000)
-            .unwrap_or(0)
-            .max(1)
+        let [.., before, last] = self.samples() else { return 1 };
+        let gap_ns = last.lower.ns.saturating_sub(before.lower.ns).clamp(0, MAX_DITHER_GAP_NS);
+        (gap_ns.saturating_mul(DITHER_PPB) / 1_000_000_000).max(1)
     }
 
     /// The slopes of the straight lines from which the reference may be no further than
     /// `amplitude_ns` anywhere. `None` if there is no such line.
-    #[must_use]
     pub(crate) fn slopes_within(&self, amplitude_ns: i64) -> Option<Fit> {
-        self.fit_with(amplitude_ns)
-    }
-
-    fn fit_with(&self, tolerance_ns: i64) -> Option<Fit> {
         let (mut least, mut most) = (None, None);
-        self.limit_slopes(tolerance_ns, &mut least, &mut most);
+        self.limit_slopes(amplitude_ns, &mut least, &mut most);
         Fit::between(least.as_ref(), most.as_ref())
     }
 
@@ -310,107 +286,67 @@ impl History {
         let mut rest = self.samples();
         while let Some((older, newer)) = rest.split_first() {
             for newer in newer {
-                Fraction::lower(most, Fraction::new(older.lower, newer.upper, tolerance_ns));
-                Fraction::raise(
-                    least,
-                    Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg()),
-                );
+                let upper = Fraction::new(older.lower, newer.upper, tolerance_ns);
+                let lower = Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg());
+                (*most, *least) = (Fraction::least(*most, upper), Fraction::most(*least, lower));
             }
             rest = newer;
         }
     }
 
     /// The lowest of the upper points carried to `ticks` at `slope`.
-    #[must_use]
     pub(crate) fn upper_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
-        let mut least = None;
-        for sample in self.samples() {
-            let ns = sample.upper.carried(ticks, slope);
-            match least {
-                Some(least) if least <= ns => {}
-                _ => least = Some(ns),
-            }
-        }
-        least
+        self.least(|sample| sample.upper.carried(ticks, slope))
     }
 
     /// The highest of the lower points carried to `ticks` at `slope`.
-    #[must_use]
     pub(crate) fn lower_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
-        let mut most = None;
-        for sample in self.samples() {
-            let ns = sample.lower.carried(ticks, slope);
-            match most {
-                Some(most) if most >= ns => {}
-                _ => most = Some(ns),
-            }
-        }
-        most
+        let below = |ns| FixedNs::ZERO.minus(ns);
+        self.least(|sample| below(sample.lower.carried(ticks, slope))).map(below)
     }
 
-    /// The middle of the feasible set at the newest sample and `horizon_ticks` later. Writes into
-    /// `target`: each copy takes stack.
-    pub(crate) fn put_target(&self, target: &mut Target, fit: &Fit, horizon_ticks: u64) -> Option<()> {
-        target.ticks = self.samples().last()?.lower.ticks;
-        self.put_middle(&mut target.ns, target.ticks, fit)?;
-        let mut later = FixedNs::ZERO;
-        self.put_middle(&mut later, target.ticks.wrapping_add(horizon_ticks), fit)?;
-        target.slope = fit.slope_over(horizon_ticks, later.minus(target.ns))?;
-        Some(())
+    /// The middle of the feasible set at the newest sample and `horizon_ticks` later.
+    #[inline(never)]
+    pub(crate) fn target(&self, fit: &Fit, horizon_ticks: u64) -> Option<Target> {
+        let ticks = self.samples().last()?.lower.ticks;
+        let ns = self.middle(ticks, fit)?;
+        let later = self.middle(ticks.wrapping_add(horizon_ticks), fit)?;
+        Some(Target { ticks, ns, slope: fit.slope_over(horizon_ticks, later.minus(ns))? })
     }
 
     /// The middle of the feasible set at `ticks`.
-    fn put_middle(&self, middle: &mut FixedNs, ticks: u64, fit: &Fit) -> Option<()> {
-        *middle = self.lower_bound(ticks, fit.slope_min)?;
-        *middle = middle.plus(self.upper_bound(ticks, fit.slope_max)?).half();
-        Some(())
+    fn middle(&self, ticks: u64, fit: &Fit) -> Option<FixedNs> {
+        let low = self.lower_bound(ticks, fit.slope_min)?;
+        Some(low.plus(self.upper_bound(ticks, fit.slope_max)?).half())
     }
 
     /// The proven bounds: the reference is between them if its rate has stayed within
     /// `max_drift_ppb` of `slope` since each sample, if it wanders by `range` at most about its
     /// intended line, and if it is no more than `ahead` further on than readings show. Rounded
-    /// outwards. The Unix fields are left at 0. Writes into `bounds`: each copy of them takes stack.
-    pub(crate) fn put_bounds(
+    /// outwards. The Unix fields are left at 0.
+    #[inline(never)]
+    pub(crate) fn bounds(
         &self,
-        bounds: &mut Bounds,
         slope: Slope,
         max_drift_ppb: u32,
         range: FixedNs,
         ahead: FixedNs,
-    ) -> Option<()> {
+    ) -> Option<Bounds> {
         let newest = self.samples().last()?;
         let ticks = newest.lower.ticks;
         let max_drift_ppb = i64::from(max_drift_ppb);
-        bounds.lower.slope = slope.adjusted_ppb(max_drift_ppb.saturating_neg());
-        bounds.upper.slope = slope.adjusted_ppb(max_drift_ppb);
-        let mut low = self.lower_bound(ticks, bounds.lower.slope)?;
-        let mut high = self.upper_bound(ticks, bounds.upper.slope)?;
+        let slowest = slope.adjusted_ppb(max_drift_ppb.saturating_neg());
+        let fastest = slope.adjusted_ppb(max_drift_ppb);
+        let mut low = self.lower_bound(ticks, slowest)?;
+        let mut high = self.upper_bound(ticks, fastest)?;
         if low > high {
             // Some older sample needs a larger maximum drift. The newest one proves the present
             // without any.
-            low = newest.lower.carried(ticks, bounds.lower.slope);
-            high = newest.upper.carried(ticks, bounds.upper.slope);
+            low = newest.lower.carried(ticks, slowest);
+            high = newest.upper.carried(ticks, fastest);
         }
         high = high.plus(range).plus(ahead);
-        bounds.round_outwards(ticks, low.minus(range), high);
-        Some(())
-    }
-}
-
-/// Results in values of their own, for tests.
-#[cfg(any(test, feature = "fuzzed"))]
-impl History {
-    pub(crate) fn target(&self, fit: &Fit, horizon_ticks: u64) -> Option<Target> {
-        let mut target = Target { ticks: 0, ns: FixedNs::ZERO, slope: Slope::default() };
-        self.put_target(&mut target, fit, horizon_ticks)?;
-        Some(target)
-    }
-
-    /// For a reference that does not wander.
-    pub(crate) fn bounds(&self, slope: Slope, max_drift_ppb: u32) -> Option<Bounds> {
-        let mut bounds = Bounds::default();
-        self.put_bounds(&mut bounds, slope, max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO)?;
-        Some(bounds)
+        Some(Bounds::between(ticks, low.minus(range), slowest, high, fastest))
     }
 }
 

@@ -55,7 +55,7 @@
 //! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its resolution goes into [`Resolutions`](sample::Resolutions), the counter's own by [`counter::resolution_ticks`] |
 //! | a [`Shared`](shared::Shared) | static memory, valid from the start. Readers call [`read`](shared::Shared::read), and where that refuses [`read_slow`](shared::Shared::read_slow) |
 //! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Outcome`](control::Outcome) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
-//! | trust | [`gate::judge_all`] over the facts that are known. Nothing else asks whether the counter keeps its rate |
+//! | trust | [`gate::judge`] for each gate, over the facts that are known. Nothing else asks whether the counter keeps its rate |
 //!
 //! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: one context of
 //! execution has it, or a critical section protects it. CI boots a whole program:

@@ -8,7 +8,7 @@
 //! in `t`. Samples and bounds are kept in this form; the line that readers use is a
 //! [`State`](crate::state::State).
 
-use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, signed, ticks_between};
+use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 
 /// Nanoseconds per tick, in units of 2^-48 ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -30,17 +30,17 @@ impl Slope {
     /// The slope of a counter of `hz` ticks per second, rounded down; `None` below 15,259 Hz or
     /// at 0, where it does not fit.
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the value was just checked to fit")]
     pub const fn from_hz(hz: u64) -> Option<Self> {
         // BOUND: 1e9 < 2^30, so the numerator is below 2^78.
         let numerator = (NS_PER_S as u128) << FRACTION_BITS;
         match numerator.checked_div(hz as u128) {
-            Some(bits) => narrow(bits),
-            None => None,
+            Some(bits) if bits <= u64::MAX as u128 => Some(Self(bits as u64)),
+            _ => None,
         }
     }
 
     /// Ticks per second, rounded to the nearest, saturating; 0 for a slope of 0.
-    #[must_use]
     pub(crate) fn to_hz(self) -> u64 {
         let numerator = (u128::from(NS_PER_S) << FRACTION_BITS).saturating_add(u128::from(self.0 >> 1));
         numerator.checked_div(u128::from(self.0)).map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
@@ -49,13 +49,11 @@ impl Slope {
     /// `ticks` at this slope, as fixed-point nanoseconds. BOUND: 2^63 * 2^64 = 2^127, the limit
     /// of `i128`, which a signed 64-bit difference and a 64-bit slope reach only together;
     /// saturates there.
-    #[must_use]
     pub(crate) const fn over(self, ticks: i64) -> FixedNs {
         FixedNs::from_bits((ticks as i128).saturating_mul(self.0 as i128))
     }
 
     /// Ticks in `ns` nanoseconds, rounded up, saturating; `u64::MAX` for a slope of 0.
-    #[must_use]
     pub(crate) fn ticks_in(self, ns: u64) -> u64 {
         let bits = u128::from(self.0);
         // BOUND: ns < 2^64, so the numerator is below 2^112 + 2^64.
@@ -64,7 +62,6 @@ impl Slope {
     }
 
     /// This slope raised by `ppb` (lowered if negative), saturating at 0 and at the largest slope.
-    #[must_use]
     pub(crate) fn adjusted_ppb(self, ppb: i64) -> Self {
         let bits = i128::from(self.0);
         // BOUND: 2^64 * 2^63 = 2^127: saturates only for absurd ppb.
@@ -74,7 +71,6 @@ impl Slope {
 
     /// How much faster this slope is than `other`, in ppb, rounded toward zero; saturating, also
     /// if `other` is 0.
-    #[must_use]
     pub(crate) fn ppb_above(self, other: Self) -> i64 {
         let difference = i128::from(self.0).saturating_sub(i128::from(other.0));
         let scaled = difference.saturating_mul(i128::from(NS_PER_S));
@@ -84,15 +80,9 @@ impl Slope {
     }
 
     /// A slope from an `i128` of fixed-point bits, saturating at 0 and at the largest slope.
-    #[must_use]
     pub(crate) fn saturating_from(bits: i128) -> Self {
         Self(u64::try_from(bits.max(0)).unwrap_or(u64::MAX))
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the value was just checked to fit")]
-const fn narrow(bits: u128) -> Option<Slope> {
-    if bits > u64::MAX as u128 { None } else { Some(Slope(bits as u64)) }
 }
 
 /// One straight line from ticks to nanoseconds.
@@ -126,12 +116,11 @@ impl Line {
         // BOUND: delta < 2^48, so delta << 16 < 2^64 and the product < 2^128; its high half is
         // delta * slope / 2^48. The pre-shift saves the 128-bit shift that `>> 48` would need.
         let product = ((delta << (64 - FRACTION_BITS)) as u128).wrapping_mul(self.slope.0 as u128);
-        self.base_ns.wrapping_add(signed((product >> 64) as u64))
+        self.base_ns.wrapping_add(((product >> 64) as u64).cast_signed())
     }
 
     /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63
     /// away.
-    #[must_use]
     pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
         FixedNs::from_ns(self.base_ns).plus(self.slope.over(ticks_between(self.start_ticks, ticks)))
     }

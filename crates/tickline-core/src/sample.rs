@@ -11,7 +11,7 @@
 
 use crate::counter::Counter;
 use crate::line::Slope;
-use crate::units::{FixedNs, ticks_between, unsigned};
+use crate::units::{FixedNs, ticks_between};
 
 pub use crate::units::ns_of_counts_floor;
 
@@ -70,17 +70,6 @@ pub struct Resolutions {
     pub resolution_ticks: u64,
 }
 
-/// A read of the reference between two reads of the counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bracket {
-    /// The counter before the reference was read, ticks.
-    pub(crate) before_ticks: u64,
-    /// The reference, ns.
-    pub(crate) reference_ns: i64,
-    /// The counter after the reference was read, ticks.
-    pub(crate) after_ticks: u64,
-}
-
 /// A tick, and a time that belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Point {
@@ -92,7 +81,6 @@ pub(crate) struct Point {
 
 impl Point {
     /// The point's ordinate carried to `ticks` at `slope`.
-    #[must_use]
     pub(crate) fn carried(&self, ticks: u64, slope: Slope) -> FixedNs {
         FixedNs::from_ns(self.ns).plus(slope.over(ticks_between(self.ticks, ticks)))
     }
@@ -107,35 +95,26 @@ pub(crate) struct Sample {
     pub(crate) lower: Point,
 }
 
-impl Bracket {
-    /// The sample that this bracket proves; `None` if the counter ran backwards in it.
-    #[must_use]
-    pub(crate) fn sample(&self, resolutions: Resolutions) -> Option<Sample> {
-        if ticks_between(self.before_ticks, self.after_ticks) < 0 {
-            return None;
-        }
-        Some(Sample {
-            upper: Point {
-                ticks: self.before_ticks,
-                ns: self.reference_ns.saturating_add(resolutions.reference_ns),
-            },
-            lower: Point {
-                ticks: self.after_ticks.wrapping_add(resolutions.counter_ticks),
-                ns: self.reference_ns,
-            },
-        })
-    }
-}
-
 impl Sample {
+    /// What is proven by a bracket: `reference_ns`, read between two reads of the counter. `None` if
+    /// the counter ran backwards in it.
+    pub(crate) fn of(
+        before_ticks: u64,
+        reference_ns: i64,
+        after_ticks: u64,
+        resolutions: Resolutions,
+    ) -> Option<Self> {
+        let upper = Point { ticks: before_ticks, ns: reference_ns.saturating_add(resolutions.reference_ns) };
+        let lower = Point { ticks: after_ticks.wrapping_add(resolutions.counter_ticks), ns: reference_ns };
+        (ticks_between(before_ticks, after_ticks) >= 0).then_some(Self { upper, lower })
+    }
+
     /// The distance of the two points, measured along `slope`.
-    #[must_use]
     pub(crate) fn width(&self, slope: Slope) -> FixedNs {
         self.upper.carried(self.lower.ticks, slope).minus(FixedNs::from_ns(self.lower.ns))
     }
 
     /// The middle between the two points at the later one's tick.
-    #[must_use]
     pub(crate) fn middle(&self, slope: Slope) -> (u64, FixedNs) {
         let below = FixedNs::from_ns(self.lower.ns);
         (self.lower.ticks, below.plus(self.width(slope).half()))
@@ -157,7 +136,6 @@ pub(crate) struct Effort {
 
 impl Effort {
     /// Exactly so many brackets, however wide the sample.
-    #[must_use]
     pub(crate) const fn fixed(brackets: u32) -> Self {
         Self { brackets, wanted: FixedNs::MAX, most_brackets: brackets, most_ticks: 0 }
     }
@@ -170,7 +148,6 @@ impl Effort {
 /// Where the reference is a function of the same counter's readings, it reads the counter itself,
 /// in order, between the two reads of a bracket. A read takes time, so each of the two is at
 /// least half a read away from the reference's.
-#[must_use]
 pub(crate) fn burst(
     counter: &impl Counter,
     reference: &impl Reference,
@@ -181,16 +158,13 @@ pub(crate) fn burst(
     let (mut best, mut start_ticks) = (None, None);
     let mut read = Read::new(resolutions.resolution_ticks);
     for bracket in 0..effort.most_brackets {
-        let taken = Bracket {
-            before_ticks: read.ordered(counter),
-            reference_ns: reference.monotonic_ns(),
-            after_ticks: counter.now_ordered(),
-        };
-        let start_ticks = *start_ticks.get_or_insert(taken.before_ticks);
-        if !fold(&mut best, &taken, resolutions, slope) {
-            continue;
-        }
-        let is_long = taken.after_ticks.wrapping_sub(start_ticks) > effort.most_ticks;
+        let before_ticks = read.ordered(counter);
+        let reference_ns = reference.monotonic_ns();
+        let after_ticks = counter.now_ordered();
+        let start_ticks = *start_ticks.get_or_insert(before_ticks);
+        let Some(sample) = Sample::of(before_ticks, reference_ns, after_ticks, resolutions) else { continue };
+        fold(&mut best, &sample, slope);
+        let is_long = after_ticks.wrapping_sub(start_ticks) > effort.most_ticks;
         if bracket.saturating_add(1) >= effort.brackets
             && (is_long || read.is_enough(&best, slope, effort.wanted))
         {
@@ -200,24 +174,13 @@ pub(crate) fn burst(
     if read.is_of_use() {
         read.ordered(counter);
     }
-    read.take_off(&mut best, slope);
-    best
+    best.map(|sample| read.taken_off(sample, slope))
 }
 
-/// Makes `best` as narrow as this bracket shows it to be. Returns whether the bracket is of use.
-/// Not a part of [`burst`], whose frame would hold the copies.
-fn fold(
-    best: &mut Option<Sample>,
-    bracket: &Bracket,
-    resolutions: Resolutions,
-    slope: Option<Slope>,
-) -> bool {
-    let Some(sample) = bracket.sample(resolutions) else { return false };
-    match best {
-        None => *best = Some(sample),
-        Some(best) => *best = tighter(best, &sample, slope),
-    }
-    true
+/// Makes `best` as narrow as `sample` shows it to be. Not a part of [`burst`], whose frame would
+/// hold the copies.
+fn fold(best: &mut Option<Sample>, sample: &Sample, slope: Option<Slope>) {
+    *best = Some(best.as_ref().map_or(*sample, |best| tighter(best, sample, slope)));
 }
 
 /// How long an ordered read of the counter takes at the least.
@@ -255,7 +218,7 @@ impl Read {
             return counter.now_ordered();
         }
         let (first_ticks, second_ticks) = (counter.now_ordered(), counter.now_ordered());
-        let apart_ticks = unsigned(ticks_between(first_ticks, second_ticks).max(0));
+        let apart_ticks = ticks_between(first_ticks, second_ticks).max(0).cast_unsigned();
         self.least_ticks = self.least_ticks.min(apart_ticks);
         second_ticks
     }
@@ -265,13 +228,6 @@ impl Read {
         match (sample, slope) {
             (Some(sample), Some(exact)) => self.taken_off(*sample, slope).width(exact) <= wanted,
             _ => true,
-        }
-    }
-
-    /// Takes off what [`taken_off`](Self::taken_off) does.
-    fn take_off(&self, sample: &mut Option<Sample>, slope: Option<Slope>) {
-        if let Some(sample) = sample {
-            *sample = self.taken_off(*sample, slope);
         }
     }
 
@@ -298,19 +254,13 @@ fn tighter(best: &Sample, sample: &Sample, slope: Option<Slope>) -> Sample {
         let ticks = |sample: &Sample| ticks_between(sample.upper.ticks, sample.lower.ticks);
         return if ticks(sample) < ticks(best) { *sample } else { *best };
     };
-    let at = sample.lower.ticks;
-    let folded = Sample {
-        upper: if sample.upper.carried(at, slope) < best.upper.carried(at, slope) {
-            sample.upper
-        } else {
-            best.upper
-        },
-        lower: if sample.lower.carried(at, slope) > best.lower.carried(at, slope) {
-            sample.lower
-        } else {
-            best.lower
-        },
-    };
+    let (at, mut folded) = (sample.lower.ticks, *best);
+    if sample.upper.carried(at, slope) < best.upper.carried(at, slope) {
+        folded.upper = sample.upper;
+    }
+    if sample.lower.carried(at, slope) > best.lower.carried(at, slope) {
+        folded.lower = sample.lower;
+    }
     // If they cross, the reference or the counter has jumped between two brackets, and only the
     // last bracket is of the present.
     if folded.width(slope) < FixedNs::ZERO { *sample } else { folded }
@@ -336,11 +286,6 @@ impl UnixTrack {
         Self { limits_ns: None }
     }
 
-    /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
-        self.limits_ns = None;
-    }
-
     /// Takes samples. Returns whether Unix time was stepped since the last ones.
     pub(crate) fn update(&mut self, reference: &impl Reference) -> bool {
         let mut narrowest: Option<(i64, i64)> = None;
@@ -358,19 +303,11 @@ impl UnixTrack {
                 narrowest = Some(limits);
             }
         }
-        let Some((least, most)) = narrowest else { return false };
         let known = self.limits_ns;
-        let both = known.map(|(known_least, known_most)| (least.max(known_least), most.min(known_most)));
-        match both {
-            Some((least, most)) if least <= most => {
-                self.limits_ns = Some((least, most));
-                false
-            }
-            _ => {
-                self.limits_ns = Some((least, most));
-                known.is_some()
-            }
-        }
+        let both = narrowest.zip(known).map(|(new, known)| (new.0.max(known.0), new.1.min(known.1)));
+        let agree = both.filter(|(least, most)| least <= most);
+        self.limits_ns = agree.or(narrowest);
+        known.is_some() && agree.is_none()
     }
 
     /// The difference, ns, and the half-width of the interval that contains it, ns.
@@ -394,18 +331,17 @@ mod tests {
 
     #[test]
     fn a_bracket_allows_for_both_quanta() {
-        let sample =
-            Bracket { before_ticks: 100, reference_ns: 7, after_ticks: 180 }.sample(RESOLUTIONS).unwrap();
+        let sample = Sample::of(100, 7, 180, RESOLUTIONS).unwrap();
         assert_eq!(sample.upper, Point { ticks: 100, ns: 8 });
         assert_eq!(sample.lower, Point { ticks: 206, ns: 7 });
-        assert_eq!(Bracket { before_ticks: 100, reference_ns: 7, after_ticks: 99 }.sample(RESOLUTIONS), None);
+        assert_eq!(Sample::of(100, 7, 99, RESOLUTIONS), None);
     }
 
     #[test]
     fn a_burst_keeps_the_best_of_each_side() {
         let slope = Slope::from_hz(1_000_000_000).unwrap();
         let bracket = |before_ticks, reference_ns, after_ticks| {
-            Bracket { before_ticks, reference_ns, after_ticks }.sample(RESOLUTIONS).unwrap()
+            Sample::of(before_ticks, reference_ns, after_ticks, RESOLUTIONS).unwrap()
         };
         // One is wide before, the other after: together they are narrower than either.
         let (first, second) = (bracket(1_000, 1_100, 1_110), bracket(2_000, 2_010, 2_090));

@@ -17,7 +17,7 @@
 use crate::cell::{Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::sample::{Point, Reference};
-use crate::state::{Phase, Support, support};
+use crate::state::{Phase, is_supported};
 use crate::units::ticks_between;
 
 pub(crate) mod events;
@@ -28,8 +28,8 @@ mod reading;
 pub use crate::cell::LineCell;
 pub use events::Event;
 use events::Events;
-pub use gauges::{BoundParts, Figures};
-pub(crate) use gauges::{Found, Gauges};
+pub use gauges::Figures;
+pub(crate) use gauges::Gauges;
 pub use reading::{LineReading, SlowReading, Source};
 
 /// The memory that readers and the writer of one clock share. All zeros are a valid clock without
@@ -121,7 +121,7 @@ impl<S: StateCell> Shared<S> {
     /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter,
     /// until [`open_gate`](Self::open_gate). Returns whether the gate was open before.
     pub fn close_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
-        if support() == Support::Missing {
+        if !is_supported() {
             return false; // there is never a line
         }
         let mut was_open = false;

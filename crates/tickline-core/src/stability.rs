@@ -18,7 +18,7 @@ use crate::estimate::{Fit, History, Target};
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Sample};
 use crate::shared::events::{Event, Events};
-use crate::units::{FixedNs, NS_PER_S, signed, ticks_between, unsigned};
+use crate::units::{FixedNs, NS_PER_S, ticks_between};
 use dither::{Departure, Dither};
 
 /// So many consistent samples make a first line. Two always agree: with a suspend or a reference
@@ -44,7 +44,8 @@ const NARROW_PPB: u64 = 10;
 /// The largest change of rate that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to
 /// its fastest.
 const MAX_STABILITY_PPB: u64 =
-    unsigned((2 * KERNEL_SLEW_PPB * signed(NS_PER_S)).div_euclid(signed(NS_PER_S) - KERNEL_SLEW_PPB) + 1);
+    ((2 * KERNEL_SLEW_PPB * NS_PER_S.cast_signed()).div_euclid(NS_PER_S.cast_signed() - KERNEL_SLEW_PPB) + 1)
+        .cast_unsigned();
 
 /// A contradiction above this share of the gap is a jump of the reference or the counter, not a
 /// change of rate, ppb...
@@ -63,23 +64,10 @@ const LEAST_GROWTH_NS: u64 = 20;
 /// What bounds allow for besides the width of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowance {
-    /// What the reference's rate is assumed to change by, ppb.
-    pub(crate) stability_ppb: u64,
-    /// Half of the range of slopes that the samples leave open, ppb. Without a fit every slope is
-    /// open; otherwise the next sample would look like a jump.
-    pub(crate) slope_ppb: u64,
-    /// The rate of the kernel's dither if that is what is allowed for, ppb.
-    pub(crate) dither_ppb: u64,
-    /// The range of the kernel's dither if that is allowed for as it is.
-    pub(crate) dither: FixedNs,
-}
-
-impl Allowance {
     /// The maximum drift: the limit of the reference's rate around the target's slope, ppb.
-    pub(crate) fn max_drift_ppb(&self) -> u32 {
-        let max_drift_ppb = self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(self.dither_ppb);
-        u32::try_from(max_drift_ppb).unwrap_or(u32::MAX)
-    }
+    pub(crate) max_drift_ppb: u32,
+    /// The range of the kernel's dither; 0 if its rate is allowed for instead.
+    pub(crate) dither: FixedNs,
 }
 
 /// What a sample meant.
@@ -106,8 +94,6 @@ pub(crate) struct StabilityMonitor {
     stable_since_ticks: u64,
     steering_ppb: Option<i64>,
     dither: Dither,
-    /// What the newest sample says about the dither.
-    departure: Departure,
     /// The feasible slopes, as of the last fit.
     slopes: Option<(Slope, Slope)>,
     /// The line to which the last one was steered.
@@ -128,7 +114,6 @@ impl StabilityMonitor {
             stable_since_ticks: 0,
             steering_ppb: None,
             dither: Dither::new(),
-            departure: Departure::NONE,
             slopes: None,
             target: None,
             open_ppb: MAX_STABILITY_PPB,
@@ -151,11 +136,14 @@ impl StabilityMonitor {
         interval_ns: u64,
         events: &Events,
     ) -> SampleOutcome {
-        let is_evidence = self.put_departure(sample, slope).is_some();
+        let departure = self.departure(sample, slope);
         let contradiction = self.contradiction(sample);
         let outcome = self.note_sample(sample, contradiction, slope, interval_ns, events);
-        if is_evidence && contradiction.is_none() && outcome == SampleOutcome::Consistent {
-            self.dither.note(&self.departure, slope);
+        if let Some(departure) = departure
+            && contradiction.is_none()
+            && outcome == SampleOutcome::Consistent
+        {
+            self.dither.note(&departure, slope);
         }
         self.note_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
         self.history.push(*sample);
@@ -180,7 +168,7 @@ impl StabilityMonitor {
         if gap_ticks < 0 {
             return self.disrupted(sample, events);
         }
-        let broken = unsigned(gap_ticks) > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
+        let broken = gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
         if let Some((excess_ns, age_ns)) = contradiction {
             events.count(Event::BoundViolation);
             let rate_ppb =
@@ -200,7 +188,7 @@ impl StabilityMonitor {
             self.forget(sample.lower.ticks);
             return SampleOutcome::Void;
         }
-        let stable_ticks = unsigned(ticks_between(self.stable_since_ticks, sample.lower.ticks).max(0));
+        let stable_ticks = ticks_between(self.stable_since_ticks, sample.lower.ticks).max(0).cast_unsigned();
         if stable_ticks >= slope.ticks_in(interval_ns) {
             self.stability_ppb = (self.stability_ppb >> 1).max(*STABILITY_PPB.start());
             self.stable_since_ticks = sample.lower.ticks;
@@ -211,43 +199,40 @@ impl StabilityMonitor {
     /// A change of the kernel's steering widens the maximum drift by as much, and shortens the
     /// next interval to a sixteenth.
     fn note_steering(&mut self, steering_ppb: Option<i64>, slope: Slope, interval_ns: u64, now_ticks: u64) {
-        if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb) {
-            let change = before.abs_diff(now);
-            if change != 0 {
-                let widened = change.saturating_add(*STABILITY_PPB.end());
-                self.stability_ppb = self.stability_ppb.max(widened).min(MAX_STABILITY_PPB);
-                self.stable_since_ticks = now_ticks;
-                self.dither.forget();
-                let short = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
-                if unsigned(ticks_between(self.since_ticks, now_ticks).max(0)) > short {
-                    self.since_ticks = now_ticks.wrapping_sub(short);
-                }
+        if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb)
+            && before != now
+        {
+            let widened = before.abs_diff(now).saturating_add(*STABILITY_PPB.end());
+            self.stability_ppb = self.stability_ppb.max(widened).min(MAX_STABILITY_PPB);
+            self.stable_since_ticks = now_ticks;
+            self.dither.forget();
+            let short = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
+            if ticks_between(self.since_ticks, now_ticks).max(0).cast_unsigned() > short {
+                self.since_ticks = now_ticks.wrapping_sub(short);
             }
         }
         self.steering_ppb = steering_ppb;
     }
 
-    /// Sets `departure` to what `sample` says about the dither. `None` while the slope is too
-    /// uncertain. It lies in the monitor: each copy takes stack.
+    /// What `sample` says about the dither. `None` while the slope is too uncertain.
     #[inline(never)]
-    fn put_departure(&mut self, sample: &Sample, slope: Slope) -> Option<()> {
-        if !self.knows_slope_at(sample.lower.ticks, slope) {
-            return None;
-        }
-        self.departure.ticks = sample.lower.ticks;
-        self.departure.distance = self.distance(sample, slope)?;
-        self.departure.width = sample.width(slope);
-        self.departure.narrowest_before = self.history.narrowest(slope)?;
-        self.departure.open = self.open_at(sample.lower.ticks)?;
-        Some(())
+    fn departure(&self, sample: &Sample, slope: Slope) -> Option<Departure> {
+        let ticks = sample.lower.ticks;
+        Some(Departure {
+            ticks: self.knows_slope_at(ticks, slope).then_some(ticks)?,
+            distance: self.distance(sample, slope)?,
+            width: sample.width(slope),
+            narrowest_before: self.history.narrowest(slope)?,
+            open: self.open_at(ticks)?,
+        })
     }
 
     /// Whether the slope is so certain that it moves the line by a sixteenth of a bracket at most:
     /// the gap before `ticks` is a sixteenth of the time watched.
     fn knows_slope_at(&self, ticks: u64, slope: Slope) -> bool {
         let Some(last) = self.history.samples().last() else { return false };
-        let gap_ticks = unsigned(ticks_between(last.lower.ticks, ticks).max(0));
-        let watched_ticks = unsigned(ticks_between(self.since_ticks, ticks).max(0));
+        let gap_ticks = ticks_between(last.lower.ticks, ticks).max(0).cast_unsigned();
+        let watched_ticks = ticks_between(self.since_ticks, ticks).max(0).cast_unsigned();
         // If samples have come for less than a kernel's tick, they show no dither, only the
         // uncertainty of the slope.
         watched_ticks >= slope.ticks_in(DITHER_AFTER_NS) && gap_ticks <= watched_ticks >> 4
@@ -339,7 +324,7 @@ impl StabilityMonitor {
             if let (Some(oldest), Some(newest)) = (self.history.samples().first(), self.history.newest()) {
                 let known = ticks_between(oldest.lower.ticks, newest.lower.ticks);
                 let watched = ticks_between(self.since_ticks, newest.lower.ticks);
-                self.since_ticks = newest.lower.ticks.wrapping_sub(unsigned(known.min(watched).max(0)));
+                self.since_ticks = newest.lower.ticks.wrapping_sub(known.min(watched).max(0).cast_unsigned());
             }
         }
     }
@@ -354,11 +339,12 @@ impl StabilityMonitor {
     /// newest sample's width.
     pub(crate) fn good_for_ns(&self, fit: &Fit) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
-        let watched_ticks = unsigned(ticks_between(self.since_ticks, newest.lower.ticks).max(0));
-        let watched_ns = unsigned(fit.slope_min.over(signed(watched_ticks >> 1)).round_ns().max(0));
-        let width_ns = unsigned(newest.width(fit.slope_max).round_ns().max(0));
+        let watched_ticks = ticks_between(self.since_ticks, newest.lower.ticks).max(0).cast_unsigned();
+        let watched_ns =
+            fit.slope_min.over((watched_ticks >> 1).cast_signed()).round_ns().max(0).cast_unsigned();
+        let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();
         let growth_ns = width_ns.saturating_mul(2).saturating_add(LEAST_GROWTH_NS);
-        let half_open_ppb = unsigned(fit.spread_ppb().max(0)).div_ceil(2);
+        let half_open_ppb = fit.spread_ppb().max(0).cast_unsigned().div_ceil(2);
         let steady_ns = growth_ns.saturating_mul(NS_PER_S).checked_div(half_open_ppb).unwrap_or(u64::MAX);
         watched_ns.min(steady_ns)
     }
@@ -370,7 +356,7 @@ impl StabilityMonitor {
     /// ones.
     pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
-        let width_ns = unsigned(newest.width(fit.slope_max).round_ns().max(0));
+        let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();
         // BOUND: the interval is below 2^34 ns, so the product is below 2^38.
         let least = interval_ns.saturating_mul(NARROW_PPB);
         let growth = (width_ns >> 2).saturating_mul(NS_PER_S).max(least);
@@ -383,24 +369,20 @@ impl StabilityMonitor {
         self.dither.is_known()
     }
 
-    /// The assumed change of rate, and half of the range of slopes that the samples leave open,
-    /// ppb.
+    /// The assumed change of rate, and half of the range of slopes that the samples leave open, ppb.
+    /// Without a fit every slope is open; otherwise the next sample would look like a jump.
     fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
-        self.stability_ppb.saturating_add(self.slope_ppb(fit))
-    }
-
-    /// What the samples leave open, ppb.
-    const fn slope_ppb(&self, fit: Option<&Fit>) -> u64 {
-        if fit.is_some() { self.open_ppb } else { MAX_STABILITY_PPB }
+        self.stability_ppb.saturating_add(if fit.is_some() { self.open_ppb } else { MAX_STABILITY_PPB })
     }
 
     /// What bounds must allow for if they are to hold for `over_ns`.
     pub(crate) fn allowance(&self, fit: Option<&Fit>, over_ns: u64) -> Allowance {
         let range = self.dither.range();
-        let by_rate = FixedNs::from_ns(signed(over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S));
+        let by_rate = FixedNs::from_ns((over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S).cast_signed());
         let (dither_ppb, dither) =
             if by_rate < range { (dither::RATE_PPB, FixedNs::ZERO) } else { (0, range) };
-        Allowance { stability_ppb: self.stability_ppb, slope_ppb: self.slope_ppb(fit), dither_ppb, dither }
+        let max_drift_ppb = self.steady_ppb(fit).saturating_add(dither_ppb);
+        Allowance { max_drift_ppb: u32::try_from(max_drift_ppb).unwrap_or(u32::MAX), dither }
     }
 }
 
@@ -409,7 +391,7 @@ impl StabilityMonitor {
 /// range of the dither, and differs from the fit's by at most the rate of the dither.
 fn open_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
     let within = within.unwrap_or(fit);
-    let rate_ppb = signed(dither::RATE_PPB);
+    let rate_ppb = dither::RATE_PPB.cast_signed();
     let least =
         within.slope_min.max(fit.slope_min.adjusted_ppb(rate_ppb.saturating_neg())).min(fit.slope_min);
     let most = within.slope_max.min(fit.slope_max.adjusted_ppb(rate_ppb)).max(fit.slope_max);

@@ -27,81 +27,68 @@ impl FixedNs {
     pub(crate) const MAX: Self = Self(i128::MAX);
 
     /// From units of 2^-48 ns.
-    #[must_use]
     pub(crate) const fn from_bits(bits: i128) -> Self {
         Self(bits)
     }
 
     /// In units of 2^-48 ns.
-    #[must_use]
     pub(crate) const fn to_bits(self) -> i128 {
         self.0
     }
 
     /// Whole nanoseconds.
-    #[must_use]
     pub(crate) const fn from_ns(ns: i64) -> Self {
         Self((ns as i128) << FRACTION_BITS)
     }
 
     /// `ns`, and a fraction above that in units of 2^-48 ns.
-    #[must_use]
     pub(crate) const fn from_parts(ns: i64, fraction: u64) -> Self {
         Self(Self::from_ns(ns).0 | fraction as i128)
     }
 
     /// The largest whole nanosecond not above this, and the fraction above that in units of 2^-48
     /// ns.
-    #[must_use]
     #[expect(clippy::cast_sign_loss, reason = "the mask leaves 48 bits")]
     pub(crate) const fn parts(self) -> (i64, u64) {
         (self.floor_ns(), (self.0 & ((1 << FRACTION_BITS) - 1)) as u64)
     }
 
     /// The nearest whole nanosecond (halves are rounded up), saturating at the ends of `i64`.
-    #[must_use]
     pub(crate) const fn round_ns(self) -> i64 {
         saturate(self.0.saturating_add(1 << (FRACTION_BITS - 1)) >> FRACTION_BITS)
     }
 
     /// The largest whole nanosecond not above this, saturating at the ends of `i64`.
-    #[must_use]
     pub(crate) const fn floor_ns(self) -> i64 {
         saturate(self.0 >> FRACTION_BITS)
     }
 
     /// The smallest whole nanosecond not below this, saturating at the ends of `i64`.
-    #[must_use]
     pub(crate) const fn ceil_ns(self) -> i64 {
         saturate(self.0.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
     }
 
     /// The sum.
-    #[must_use]
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
     /// The difference.
-    #[must_use]
     pub(crate) const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
     /// The product with a whole number.
-    #[must_use]
     pub(crate) const fn times(self, factor: i64) -> Self {
         Self(self.0.saturating_mul(factor as i128))
     }
 
     /// The distance from 0.
-    #[must_use]
     pub(crate) const fn abs(self) -> Self {
         Self(self.0.saturating_abs())
     }
 
     /// Half of it, rounded down.
-    #[must_use]
     pub(crate) const fn half(self) -> Self {
         Self(self.0 >> 1)
     }
@@ -111,7 +98,7 @@ impl FixedNs {
 /// ticks apart.
 #[must_use]
 pub const fn ticks_between(earlier_ticks: u64, later_ticks: u64) -> i64 {
-    signed(later_ticks.wrapping_sub(earlier_ticks))
+    later_ticks.wrapping_sub(earlier_ticks).cast_signed()
 }
 
 /// Nanoseconds in so many counts of a clock of `hz`, rounded down. Exact also for frequencies
@@ -120,33 +107,11 @@ pub const fn ticks_between(earlier_ticks: u64, later_ticks: u64) -> i64 {
 #[must_use]
 pub const fn ns_of_counts_floor(counts: u64, hz: u64) -> i64 {
     let (Some(seconds), Some(rest)) = (counts.checked_div(hz), counts.checked_rem(hz)) else { return 0 };
-    // BOUND: `rest` < `hz`, so the quotient is below 1e9, and the product fits into 64 bits up to
-    // 18.4 GHz.
-    let rest_ns = match rest.checked_mul(NS_PER_S) {
-        Some(product) => match product.checked_div(hz) {
-            Some(ns) => ns as i128,
-            None => 0,
-        },
-        None => match (rest as i128).wrapping_mul(NS_PER_S as i128).checked_div(hz as i128) {
-            Some(ns) => ns,
-            None => 0,
-        },
+    let Some(rest_ns) = (rest as i128).wrapping_mul(NS_PER_S as i128).checked_div(hz as i128) else {
+        return 0;
     };
     // BOUND: 2^64 * 1e9 + 1e9 < 2^127.
     saturate((seconds as i128).wrapping_mul(NS_PER_S as i128).wrapping_add(rest_ns))
-}
-
-/// The same 64 bits as a signed number (`u64::cast_signed` needs a newer compiler than this crate
-/// does).
-#[must_use]
-pub(crate) const fn signed(bits: u64) -> i64 {
-    i64::from_ne_bytes(bits.to_ne_bytes())
-}
-
-/// The same 64 bits as an unsigned number.
-#[must_use]
-pub(crate) const fn unsigned(bits: i64) -> u64 {
-    u64::from_ne_bytes(bits.to_ne_bytes())
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the value was just checked to fit")]

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, Events, Reason, State};
-use tickline_core::counter::{HardwareCounter, resolution_ticks};
+use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 
 use crate::calibration::{Calibration, Overhead};
 use crate::cost;
@@ -85,7 +85,7 @@ impl Session {
         let session = Self {
             spins: spinner.spin(round(FIRST_SPIN_NS / follower.rate().ns_per_tick)),
             spinner,
-            resolution_ticks: resolution_ticks(&counter),
+            resolution_ticks: resolution_ticks(&counter, &mut Scratch::new()),
             progress: Mutex::new(Progress::new(follower, pair_ticks, events)),
             clock,
             source,

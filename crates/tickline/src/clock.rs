@@ -7,8 +7,6 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::Arc;
 
-#[cfg(feature = "mock")]
-use crate::units::signed;
 use tickline_core::control::Renewal;
 #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
 use tickline_core::gate::Reason;
@@ -271,7 +269,7 @@ impl Clock {
     pub fn reading(&self) -> Reading<Instant> {
         #[cfg(feature = "mock")]
         if let Some(mock) = &self.mock {
-            let ns = signed(mock.now_ns());
+            let ns = mock.now_ns().cast_signed();
             return self.reading_without_line(ns, ns);
         }
         match &self.engine().read_bounds() {
@@ -288,7 +286,7 @@ impl Clock {
     pub fn unix_reading(&self) -> Reading<UnixTime> {
         #[cfg(feature = "mock")]
         if let Some(mock) = &self.mock {
-            return self.unix_reading_without_line(signed(mock.unix_ns()));
+            return self.unix_reading_without_line(mock.unix_ns().cast_signed());
         }
         match &self.engine().read_bounds() {
             Some(line) => Reading::<UnixTime>::by_line(line),

@@ -7,7 +7,6 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
-use crate::units::{signed, unsigned};
 use tickline_core::callers::Callers;
 use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
 use tickline_core::counter::HardwareCounter;
@@ -51,8 +50,10 @@ struct Driven {
     seen: TrustSnapshot,
 }
 
-/// One clock. All of it is usable in static memory.
+/// One clock. All of it is usable in static memory. The lines come first: then the global clock's
+/// address is that of its state, and a reading needs no instruction that adds an offset.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Engine {
     pub(crate) shared: Shared,
     /// The lines of the CPUs, where there is one for each.
@@ -163,7 +164,7 @@ impl Engine {
         if let Some(line) = line {
             return line.ns;
         }
-        let ns = signed(self.now_ordered_by_cpu());
+        let ns = self.now_ordered_by_cpu().cast_signed();
         self.find_bounds(line);
         ns
     }
@@ -215,10 +216,11 @@ impl Engine {
         if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
             let reading = self.shared.read_slow(&counter, &self.followed());
             let served = self.serve_as_reader(&reading);
-            if (served || matches!(reading.source, Source::Line { .. })) && !self.unix_by_os() {
-                if let Some(reading) = self.read_bounds_of_valid() {
-                    return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
-                }
+            if (served || matches!(reading.source, Source::Line { .. }))
+                && !self.unix_by_os()
+                && let Some(reading) = self.read_bounds_of_valid()
+            {
+                return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
             }
         }
         saturating_unsigned(OsClock.realtime_ns())
@@ -239,7 +241,7 @@ impl Engine {
     pub(crate) fn store_recent(&self, ns: u64) {
         // The maximum, because the lines of two CPUs may differ by their bounds.
         // ORDERING: Relaxed, pairs with the load in `recent_ns`.
-        self.recent_ns.fetch_max(signed(ns), Ordering::Relaxed);
+        self.recent_ns.fetch_max(ns.cast_signed(), Ordering::Relaxed);
     }
 
     // ---- drivers ------------------------------------------------------------------------------
@@ -344,7 +346,7 @@ impl Engine {
         if self.per_cpu.is_in_force() {
             // A common line would be wrong on some CPUs, and only the clock's thread calibrates
             // them.
-            self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(self.interval_ns())));
+            self.keeper.set_due(OsClock.monotonic_ns().saturating_add(self.interval_ns().cast_signed()));
             return None;
         }
         let counter = COUNTER?;
@@ -358,7 +360,7 @@ impl Engine {
         if outcome.iteration == Iteration::GateClosed && self.keeper.notice_closed() {
             return None; // the next iteration judges the gates first
         }
-        self.keeper.set_due(OsClock.monotonic_ns().saturating_add(signed(outcome.next_in_ns)));
+        self.keeper.set_due(OsClock.monotonic_ns().saturating_add(outcome.next_in_ns.cast_signed()));
         Some(outcome)
     }
 
@@ -396,7 +398,7 @@ impl Engine {
 /// path 0.
 #[inline(always)]
 fn to_unsigned(ns: i64) -> u64 {
-    unsigned(ns)
+    ns.cast_unsigned()
 }
 
 /// A reading by any other path: by an OS clock, or by a line at a moment when it was not in use.

@@ -135,7 +135,6 @@ mod status;
 mod sys;
 mod thread;
 mod trust;
-mod units;
 mod unix_time;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/which_clock.md")]

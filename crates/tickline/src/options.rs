@@ -94,13 +94,6 @@ pub enum PerCpu {
     Off,
 }
 
-/// The thread's priority.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Priority {
-    Normal,
-    Realtime,
-}
-
 /// The settings of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -110,7 +103,7 @@ pub(crate) struct Settings {
     /// How often the thread stores the coarse time; `None`: at each recalibration.
     pub(crate) recent_every: Option<Duration>,
     /// Whether the thread asks for real-time priority.
-    pub(crate) priority: Priority,
+    pub(crate) realtime: bool,
     /// Whether there is a line for each CPU.
     pub(crate) per_cpu: PerCpu,
 }
@@ -122,7 +115,7 @@ impl Settings {
         policy: Policy::DEFAULT,
         probes: Probes::Full,
         recent_every: None,
-        priority: Priority::Normal,
+        realtime: false,
         per_cpu: PerCpu::Auto,
     };
 }

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use tickline_core::gate::Comparison;
-use tickline_core::gate::{Gate, Hypervisor, Reason, Verdict, Verdicts, first_closed, unix_by_os};
-use tickline_core::shared::{BoundParts, Event};
+use tickline_core::gate::{Gate, Hypervisor, Reason, Verdict, first_closed, unix_by_os};
+use tickline_core::shared::Event;
 
 use crate::options::{Driver, Environment};
 
@@ -115,7 +115,7 @@ pub struct Status {
     pub state: State,
     /// Whether the clock has judged its gates. Before that all are shown as open.
     pub judged: bool,
-    pub(crate) verdicts: Verdicts,
+    pub(crate) verdicts: [Verdict; Gate::ALL.len()],
     /// Who runs the control loop in this process.
     pub driver: Driver,
     /// What the environment variable `TICKLINE` says.
@@ -139,9 +139,6 @@ pub struct Status {
     /// recalibration. `events` counts violations. The clock learns the figure: it shrinks while the
     /// rate stays steady.
     pub max_drift_ppb: u64,
-    /// What the bound of the present line is made of, for the bench `accuracy`.
-    #[doc(hidden)]
-    pub bound_parts: BoundParts,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
     /// correction. While it is large and positive, the control loop slews the clock down.
     pub offset_ns: i64,
@@ -170,14 +167,14 @@ impl Status {
     /// The verdict of one gate.
     #[must_use]
     pub fn verdict(&self, gate: Gate) -> Verdict {
-        self.verdicts.of(gate)
+        self.verdicts[gate as usize]
     }
 
     /// The reason of the first closed gate; `None` if the counter may be used.
     /// [`Gate::UnixCost`](crate::Gate::UnixCost), which stops Unix time alone, does not count.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
-        first_closed(&self.verdicts)
+        first_closed(self.verdicts)
     }
 
     /// Why the OS serves Unix time; `None` if the counter may. It differs from
@@ -193,7 +190,7 @@ impl Status {
     /// ```
     #[must_use]
     pub fn unix_reason(&self) -> Option<Reason> {
-        self.reason().or_else(|| unix_by_os(&self.verdicts))
+        self.reason().or_else(|| unix_by_os(self.verdicts))
     }
 }
 

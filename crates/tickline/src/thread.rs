@@ -11,7 +11,7 @@ use tickline_core::sample::Reference;
 
 use crate::engine::Engine;
 use crate::error::{Error, Inner};
-use crate::options::{Priority, Probes, Settings};
+use crate::options::{Probes, Settings};
 use crate::per_cpu::pass::CpuPass;
 use crate::per_cpu::wanted;
 use crate::sys::reference::OsClock;
@@ -58,12 +58,9 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
             .map_err(|error| Error(Inner::Thread(error)))
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
-        let raised = match settings.priority {
-            Priority::Normal => Ok(()),
-            Priority::Realtime => sys::make_realtime(&thread).map_err(|error| Error(Inner::Realtime(error))),
-        };
+        let raised = if settings.realtime { sys::make_realtime(&thread) } else { Ok(()) };
         let running = Self { engine, notifier, thread: Some(thread), token: sys::token() };
-        raised.map(|()| running)
+        raised.map(|()| running).map_err(|error| Error(Inner::Realtime(error)))
     }
 }
 

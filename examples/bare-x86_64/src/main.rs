@@ -30,7 +30,7 @@ use core::panic::PanicInfo;
 use clocks::{Hpet, Tsc};
 use port::End;
 use tickline_core::control::{Config, Control, Iteration, Renewal};
-use tickline_core::counter::resolution_ticks;
+use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineCell, LineReading, Shared};
 
@@ -155,7 +155,7 @@ extern "C" fn main() -> ! {
         say!("there is no HPET with 64 bits at 0xfed00000, so there is no reference");
         port::exit(End::Failed);
     };
-    let counter_ticks = resolution_ticks(&Tsc);
+    let counter_ticks = resolution_ticks(&Tsc, &mut Scratch::new());
     if let Some(reason) = trust::judge(counter_ticks) {
         say!("the counter is not used: {reason}");
         port::exit(End::Failed);

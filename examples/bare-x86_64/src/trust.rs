@@ -4,7 +4,7 @@
 use core::arch::x86_64::__cpuid;
 
 use tickline_core::gate::Comparison;
-use tickline_core::gate::{self, Clocksource, Facts, Hypervisor, Reason, Trust};
+use tickline_core::gate::{self, Clocksource, Facts, Gate, Hypervisor, Reason, Trust};
 
 use crate::say;
 
@@ -17,7 +17,7 @@ fn is_invariant() -> bool {
 pub fn judge(counter_ticks: u64) -> Option<Reason> {
     let mut facts = Facts::UNKNOWN;
     facts.counter_present = true;
-    facts.support = tickline_core::state::support();
+    facts.supported = tickline_core::state::is_supported();
     facts.readable = true;
     facts.counters_clocksource = Clocksource::Tsc;
     facts.hypervisor = Hypervisor::None;
@@ -30,9 +30,9 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
     // The other CPUs, if there are any, were never started.
     facts.comparison = Comparison::Single;
     facts.resolution_ticks = Some(counter_ticks);
-    let verdicts = gate::judge_all(&facts);
-    for verdict in verdicts.iter() {
+    let verdicts = Gate::ALL.iter().map(|gate| gate::judge(*gate, &facts));
+    for verdict in verdicts.clone() {
         say!("gate {}: {}", verdict.gate.name(), verdict.closed.map_or("open", Reason::code));
     }
-    gate::first_closed(&verdicts)
+    gate::first_closed(verdicts)
 }

@@ -120,7 +120,7 @@ impl Machine {
             kernel_log,
             counters: comparison(status.comparison),
             counter_difference_ticks: match status.comparison {
-                Comparison::Unsynchronised(pair) => Some(pair.difference().size_ticks()),
+                Comparison::Unsynchronised(pair) => Some(pair.difference.size_ticks()),
                 _ => None,
             },
         }
@@ -182,9 +182,9 @@ fn comparison(comparison: Comparison) -> String {
         Comparison::Synchronised { cpus } => synchronised_on(cpus),
         Comparison::Unsynchronised(pair) => format!(
             "CPU {} and CPU {} are unsynchronised by at least {} ticks",
-            pair.here(),
-            pair.there(),
-            pair.difference().size_ticks()
+            pair.here,
+            pair.there,
+            pair.difference.size_ticks()
         ),
         _ => "could not be compared".to_owned(),
     }

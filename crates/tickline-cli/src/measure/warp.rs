@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickline::exchange::{self, Exchanges};
-use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
+use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks};
 
 use super::calls::monotonic_ns;
 use super::costs::may_read_counter;
@@ -130,7 +130,8 @@ pub(crate) fn measure(cpus: &[u32], pattern: Pattern, mut progress: impl FnMut(f
     let Some(&first) = cpus.first() else {
         return none("this system does not say on which CPUs a thread may run");
     };
-    let rate = exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
+    let rate =
+        exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter, &mut Scratch::new())));
     let Some((frequency_hz, resolution_ticks)) = rate.filter(|(hz, _)| *hz > 0.0) else {
         return none("the counter's rate could not be measured on the first CPU");
     };
@@ -205,8 +206,8 @@ fn describe(
         // The size of the largest backward step is the least possible difference between the
         // counters.
         largest_warp_ns: ns(exchanges.difference.size_ticks(), frequency_hz),
-        offset_least_ns: known.then(|| signed_ns(exchanges.difference.least_ticks())),
-        offset_most_ns: known.then(|| signed_ns(exchanges.difference.most_ticks())),
+        offset_least_ns: known.then(|| signed_ns(exchanges.difference.least_ticks)),
+        offset_most_ns: known.then(|| signed_ns(exchanges.difference.most_ticks)),
         synchronised: known.then(|| exchanges.difference.is_none(resolution_ticks)),
     }
 }
@@ -251,7 +252,7 @@ mod tests {
 
     fn found(least_ticks: i64, most_ticks: i64, backward: u64) -> Exchanges {
         let mut exchanges = Exchanges::NONE;
-        exchanges.difference = Difference::between(least_ticks, most_ticks);
+        exchanges.difference = Difference { least_ticks, most_ticks };
         (exchanges.count, exchanges.backward) = (200, backward);
         exchanges
     }

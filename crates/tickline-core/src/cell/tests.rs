@@ -101,8 +101,8 @@ fn concurrent_readers_never_see_a_mixture() {
                             continue;
                         }
                         assert!(number >= last, "lines came out of order");
-                        assert_eq!((start_ticks, state.b), (number << 20, signed(number) << 32));
-                        assert_eq!(loaded, bounds(number << 20, signed(number)));
+                        assert_eq!((start_ticks, state.b), (number << 20, number.cast_signed() << 32));
+                        assert_eq!(loaded, bounds(number << 20, number.cast_signed()));
                         (checked, last) = (checked + 1, number);
                     }
                     checked
@@ -111,8 +111,8 @@ fn concurrent_readers_never_see_a_mixture() {
             .collect();
         for number in 1..=iterations {
             let from = cell.load();
-            let next = line(from, number << 20, signed(number) << 32, slope(number));
-            assert!(cell.publish(from, &next, &bounds(number << 20, signed(number)), None));
+            let next = line(from, number << 20, number.cast_signed() << 32, slope(number));
+            assert!(cell.publish(from, &next, &bounds(number << 20, number.cast_signed()), None));
             if cfg!(miri) {
                 std::thread::yield_now();
             }
@@ -120,10 +120,6 @@ fn concurrent_readers_never_see_a_mixture() {
         readers.into_iter().map(|reader| reader.join().unwrap()).sum::<u64>()
     });
     assert!(checked >= 2, "each reader has seen the last line at least");
-}
-
-fn signed(number: u64) -> i64 {
-    crate::units::signed(number)
 }
 
 /// Bounds are published as of the newest sample, and read as of the start of the line, wherever

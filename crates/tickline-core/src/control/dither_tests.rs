@@ -2,6 +2,7 @@
 //! rates at its ticks.
 
 use super::*;
+use crate::stability::Allowance;
 use crate::testing::{HookedClock, Machine, new_clock};
 
 /// Off the intended rate, to either side. The machine counts whole nanoseconds, so ticks are
@@ -126,6 +127,11 @@ fn a_dithering_reference_stays_within_the_bounds() {
     assert!(all > 10_000, "{all} readings");
 }
 
+/// What the bounds planned last allow for.
+fn allowance(control: &Control) -> Allowance {
+    control.plan.as_ref().expect("a line was planned").allowance
+}
+
 /// Other work on the machine makes brackets wider, on either side or both. That is not taken for
 /// dither.
 #[test]
@@ -139,7 +145,7 @@ fn noise_is_not_taken_for_dither() {
         let mut largest_ns = 0;
         for _ in 0..50 {
             kernel.run(clock, &mut control, 1_000_000_000);
-            largest_ns = largest_ns.max(clock.figures().bound_parts.dither_ns);
+            largest_ns = largest_ns.max(allowance(&control).dither.round_ns());
         }
         assert!(largest_ns <= 12, "seed {seed}: {largest_ns} ns");
     }
@@ -148,9 +154,8 @@ fn noise_is_not_taken_for_dither() {
 /// Without dither, the allowance for it costs 2 ns.
 #[test]
 fn a_reference_that_does_not_dither_costs_next_to_nothing() {
-    let (_, clock, _) = crate::testing::settled_clock();
-    let parts = clock.figures().bound_parts;
-    assert_eq!((parts.dither_ns, parts.dither_ppb), (2, 0), "{parts:?}");
+    let (_, _, control) = crate::testing::settled_clock();
+    assert_eq!(allowance(&control).dither.round_ns(), 2);
 }
 
 /// A contradiction of the bounds, or a change of the rate, may also change the dither: its range
@@ -160,7 +165,7 @@ fn a_change_of_rate_makes_the_dither_unknown() {
     let (machine, clock, mut control) = crate::testing::settled_clock();
     let reference = crate::testing::Steered { machine, ppb: core::cell::Cell::new(0) };
     control.maintain(clock, machine, &reference);
-    assert_eq!(clock.figures().bound_parts.dither_ns, 2);
+    assert_eq!(allowance(&control).dither.round_ns(), 2);
     // The first change is too small for old samples to be dropped; the kernel only announces the
     // last one.
     for (rate_ppb, steering_ppb) in [(150, 0), (1_000, 0), (1_000, 3_000)] {
@@ -170,12 +175,13 @@ fn a_change_of_rate_makes_the_dither_unknown() {
         machine.pass(control.config().interval_ns);
         control.maintain(clock, machine, &reference);
         assert_eq!(clock.events(Event::RateChange) > changes, rate_ppb == 1_000 && steering_ppb == 0);
-        let parts = clock.figures().bound_parts;
-        assert_eq!((parts.dither_ns, parts.dither_ppb), (0, 480), "{rate_ppb} ppb, {steering_ppb} announced");
+        let Allowance { max_drift_ppb, dither } = allowance(&control);
+        assert_eq!(dither, FixedNs::ZERO, "{rate_ppb} ppb, {steering_ppb} announced");
+        assert!(max_drift_ppb >= 480, "{max_drift_ppb}: the rate of the dither counts");
         for _ in 0..400 {
             let outcome = control.maintain(clock, machine, &reference);
             machine.pass(outcome.next_in_ns);
         }
-        assert!(clock.figures().bound_parts.dither_ns > 0, "learnt again after {rate_ppb} ppb");
+        assert!(allowance(&control).dither > FixedNs::ZERO, "learnt again after {rate_ppb} ppb");
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::estimate::Fit;
 use crate::line::Slope;
-use crate::units::{FixedNs, ticks_between, unsigned};
+use crate::units::{FixedNs, ticks_between};
 
 /// How long the last eight samples took. That changes: a clock device answers later while other
 /// CPUs ask it, too. Eight, because the [`ATTEMPTS`](super::ATTEMPTS) of one iteration may all have
@@ -62,7 +62,7 @@ impl Control {
     /// than the whole interval, and end with samples that are young enough.
     pub(super) fn least_interval_ns(&self, slope: Slope) -> u64 {
         let rounds_ticks = i64::try_from(self.sampling.shortest().saturating_mul(4)).unwrap_or(0);
-        let rounds_ns = unsigned(slope.over(rounds_ticks).round_ns().max(0));
+        let rounds_ns = slope.over(rounds_ticks).round_ns().max(0).cast_unsigned();
         MIN_INTERVAL_NS.max(rounds_ns).min(self.config.interval_ns)
     }
 

@@ -31,31 +31,28 @@
 //!
 //! [`MEETING_MARGIN_NS`]: crate::discipline::MEETING_MARGIN_NS
 
-#[cfg(target_arch = "aarch64")]
-mod aarch64;
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
+    path = "unsupported.rs"
+)]
+mod arch;
 pub mod extended;
 #[cfg(not(target_arch = "x86_64"))]
 mod no_cpu_id;
 mod resolution;
-#[cfg(target_arch = "riscv64")]
-mod riscv64;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-mod unsupported;
-#[cfg(target_arch = "x86_64")]
-mod x86_64;
 
 pub use crate::units::ticks_between;
-#[cfg(target_arch = "aarch64")]
-pub use aarch64::{HardwareCounter, SHIFT};
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
+pub(crate) use arch::cpuid;
+pub use arch::{HardwareCounter, SHIFT};
+#[cfg(target_arch = "x86_64")]
+pub use arch::{HardwareCpuCounter, Rdtscp};
 #[cfg(not(target_arch = "x86_64"))]
 pub use no_cpu_id::HardwareCpuCounter;
-pub use resolution::{Scratch, resolution_ticks, resolution_ticks_in};
-#[cfg(target_arch = "riscv64")]
-pub use riscv64::{HardwareCounter, SHIFT};
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub use unsupported::{HardwareCounter, SHIFT};
-#[cfg(target_arch = "x86_64")]
-pub use x86_64::{HardwareCounter, HardwareCpuCounter, Rdtscp, SHIFT};
+pub use resolution::{Scratch, resolution_ticks};
 
 /// The number of ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
 /// `arch/x86/include/asm/segment.h`).
@@ -102,7 +99,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no counter; the instructions are tested natively")]
     fn the_cpu_id_is_the_same_by_both_instructions() {
-        let (Some(rdtscp), Some(rdpid)) = (Rdtscp::detect(), x86_64::Rdpid::detect()) else {
+        let (Some(rdtscp), Some(rdpid)) = (Rdtscp::detect(), arch::Rdpid::detect()) else {
             crate::testing::skip("this processor has no rdtscp, or no rdpid");
             return;
         };
@@ -133,6 +130,9 @@ mod tests {
         };
         let (plain, ordered) = (counter.now(), counter.now_ordered());
         assert!(crate::units::ticks_between(plain, ordered) >= 0);
-        assert!(resolution_ticks(&counter) > 0, "the counter stood still for 20,000 reads");
+        assert!(
+            resolution_ticks(&counter, &mut Scratch::new()) > 0,
+            "the counter stood still for 20,000 reads"
+        );
     }
 }

@@ -61,15 +61,11 @@ const PARTS: u64 = 16;
 /// Reads the counter 127 times if it moves with each read, which takes some microseconds. Reads
 /// it 1,024 times at most where it seldom moves, or until it has moved 8 times if that takes
 /// longer.
-#[must_use]
-pub fn resolution_ticks(counter: &impl Counter) -> u64 {
-    resolution_ticks_in(counter, &mut Scratch::new())
-}
-
-/// The same, in `scratch` instead of on the stack, which may be a signal handler's.
+///
+/// It works in `scratch`, not on the stack, which may be a signal handler's.
 #[must_use]
 #[inline(never)]
-pub fn resolution_ticks_in(counter: &impl Counter, scratch: &mut Scratch) -> u64 {
+pub fn resolution_ticks(counter: &impl Counter, scratch: &mut Scratch) -> u64 {
     let Scratch { differences, steps, histogram } = scratch;
     let seen = observe(counter, differences);
     let differences = differences.get_mut(..seen).unwrap_or(&mut []);

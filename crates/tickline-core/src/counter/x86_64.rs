@@ -173,7 +173,8 @@ impl CpuCounter for HardwareCpuCounter {
     }
 }
 
-fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+/// What the processor says of itself.
+pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     if cfg!(miri) {
         return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 }; // Miri has no such instruction
     }

@@ -1,7 +1,7 @@
 //! The estimator against brute force, and against references that change their rate.
 
 use super::*;
-use crate::sample::{Bracket, Resolutions};
+use crate::sample::Resolutions;
 use crate::units::FixedNs;
 
 const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 };
@@ -12,9 +12,7 @@ fn ghz() -> Slope {
 
 /// A bracket around `ticks` with the reference at `ns`, `before` and `after` ticks wide.
 fn sample(ticks: u64, ns: i64, before: u64, after: u64) -> Sample {
-    Bracket { before_ticks: ticks - before, reference_ns: ns, after_ticks: ticks + after }
-        .sample(RESOLUTIONS)
-        .unwrap()
+    Sample::of(ticks - before, ns, ticks + after, RESOLUTIONS).unwrap()
 }
 
 /// As in the control loop: the new sample is compared with all others before these are thinned
@@ -108,7 +106,7 @@ fn the_bounds_hold_while_the_rate_stays_within_the_maximum_drift_and_not_beyond(
         let ticks = second * 1_000_000_000;
         add(&mut history, sample(ticks, i64::try_from(ticks).unwrap(), 15, 15));
     }
-    let bounds = history.bounds(ghz(), 1_000).unwrap();
+    let bounds = history.bounds(ghz(), 1_000, FixedNs::ZERO, FixedNs::ZERO).unwrap();
     let at = 11_000_000_000;
     for (ppb, inside) in [(-1_000, true), (0, true), (1_000, true), (1_100, false), (-1_100, false)] {
         let truth = 10_000_000_000 + ghz().adjusted_ppb(ppb).over(1_000_000_000).round_ns();
@@ -135,7 +133,7 @@ fn the_bounds_hold_through_a_change_of_rate_that_the_polygon_misses() {
     let truth = i64::try_from(at).unwrap() + 12 + 40;
     let polygon_top = history.upper_bound(at, fit.slope_max).unwrap();
     assert!(polygon_top < FixedNs::from_ns(truth), "the polygon claims to know better");
-    let bounds = history.bounds(ghz(), 25).unwrap();
+    let bounds = history.bounds(ghz(), 25, FixedNs::ZERO, FixedNs::ZERO).unwrap();
     assert!((bounds.lower.at(at)..=bounds.upper.at(at)).contains(&truth));
 }
 

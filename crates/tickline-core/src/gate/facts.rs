@@ -2,8 +2,8 @@
 //! kernels and processors use.
 
 use crate::compare::Comparison;
+use crate::named::named;
 use crate::sample::Resolutions;
-use crate::state::Support;
 
 /// Whose verdict about the counter counts.
 ///
@@ -61,7 +61,7 @@ pub enum Clocksource {
 
 impl Clocksource {
     /// Every clocksource that has a name here, with that name.
-    pub const NAMED: [(&'static str, Self); 11] = [
+    pub(super) const NAMED: [(&'static str, Self); 11] = [
         ("tsc", Self::Tsc),
         ("tsc-early", Self::TscEarly),
         ("arch_sys_counter", Self::ArchSysCounter),
@@ -147,42 +147,46 @@ impl Clocksource {
     }
 }
 
-/// Who runs the machine, by CPUID's leaf 4000_0000h.
-///
-/// ```
-/// use tickline_core::gate::Hypervisor;
-///
-/// let hypervisor = Hypervisor::from_signature(*b"KVMKVMKVM\0\0\0");
-/// assert_eq!((hypervisor, hypervisor.name()), (Hypervisor::Kvm, "kvm"));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Hypervisor {
-    /// CPUID says that there is none, or the architecture has no way to ask.
-    None,
-    /// KVM, or a hypervisor with its interface (Firecracker, Cloud Hypervisor, Google's).
-    Kvm,
-    /// Hyper-V, Azure and WSL2.
-    HyperV,
-    /// Xen.
-    Xen,
-    /// VMware.
-    Vmware,
-    /// VirtualBox, with its own interface.
-    VirtualBox,
-    /// QEMU's emulation, without a hypervisor below.
-    Tcg,
-    /// bhyve.
-    Bhyve,
-    /// Parallels.
-    Parallels,
-    /// There is one, of another kind.
-    Other,
+named! {
+    /// Who runs the machine, by CPUID's leaf 4000_0000h.
+    ///
+    /// ```
+    /// use tickline_core::gate::Hypervisor;
+    ///
+    /// let hypervisor = Hypervisor::from_signature(*b"KVMKVMKVM\0\0\0");
+    /// assert_eq!((hypervisor, hypervisor.name()), (Hypervisor::Kvm, "kvm"));
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Hypervisor {
+        /// CPUID says that there is none, or the architecture has no way to ask.
+        None = "none",
+        /// KVM, or a hypervisor with its interface (Firecracker, Cloud Hypervisor, Google's).
+        Kvm = "kvm",
+        /// Hyper-V, Azure and WSL2.
+        HyperV = "hyper_v",
+        /// Xen.
+        Xen = "xen",
+        /// VMware.
+        Vmware = "vmware",
+        /// VirtualBox, with its own interface.
+        VirtualBox = "virtualbox",
+        /// QEMU's emulation, without a hypervisor below.
+        Tcg = "tcg",
+        /// bhyve.
+        Bhyve = "bhyve",
+        /// Parallels.
+        Parallels = "parallels",
+        /// There is one, of another kind.
+        Other = "other",
+    }
+    /// Every hypervisor.
+    ALL,
+    pub fn name
 }
 
 impl Hypervisor {
     /// Every hypervisor that has a signature here: EBX, ECX and EDX of CPUID 4000_0000h.
-    pub const NAMED: [(&'static [u8; 12], Self); 9] = [
+    pub(super) const NAMED: [(&'static [u8; 12], Self); 9] = [
         (b"KVMKVMKVM\0\0\0", Self::Kvm),
         (b"Linux KVM Hv", Self::Kvm),
         (b"Microsoft Hv", Self::HyperV),
@@ -198,23 +202,6 @@ impl Hypervisor {
     #[must_use]
     pub fn from_signature(signature: [u8; 12]) -> Self {
         Self::NAMED.iter().find(|(known, _)| **known == signature).map_or(Self::Other, |(_, named)| *named)
-    }
-
-    /// A stable name, in snake case.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Kvm => "kvm",
-            Self::HyperV => "hyper_v",
-            Self::Xen => "xen",
-            Self::Vmware => "vmware",
-            Self::VirtualBox => "virtualbox",
-            Self::Tcg => "tcg",
-            Self::Bhyve => "bhyve",
-            Self::Parallels => "parallels",
-            Self::Other => "other",
-        }
     }
 }
 
@@ -245,12 +232,12 @@ pub enum Switch {
 /// used; whoever has found out a fact sets its field. Later versions may add fields.
 ///
 /// ```
-/// use tickline_core::gate::{self, Facts, Reason};
+/// use tickline_core::gate::{Facts, Gate, Reason, judge};
 ///
 /// let mut facts = Facts::UNKNOWN;
-/// assert_eq!(gate::first_closed(&gate::judge_all(&facts)), Some(Reason::NoCounter));
+/// assert_eq!(judge(Gate::Exists, &facts).closed, Some(Reason::NoCounter));
 /// facts.counter_present = true;
-/// assert_ne!(gate::first_closed(&gate::judge_all(&facts)), Some(Reason::NoCounter));
+/// assert_ne!(judge(Gate::Exists, &facts).closed, Some(Reason::NoCounter));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -263,8 +250,8 @@ pub struct Facts {
     pub assumed_invariant: bool,
     /// Whether the target has a counter.
     pub counter_present: bool,
-    /// What the processor offers for the state of a clock.
-    pub support: Support,
+    /// Whether the processor can swap the state of a clock.
+    pub supported: bool,
     /// Whether the process may read the counter.
     pub readable: bool,
     /// Whether the counter is invariant; `None` where the architecture demands it (ARM, RISC-V).
@@ -298,7 +285,7 @@ impl Facts {
         trust: Trust::Auto,
         assumed_invariant: false,
         counter_present: false,
-        support: Support::Missing,
+        supported: false,
         readable: false,
         invariant: Some(false),
         hypervisor: Hypervisor::Other,

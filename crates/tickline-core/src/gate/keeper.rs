@@ -111,10 +111,6 @@ pub enum Admission {
 }
 
 const STAGE_MASK: u64 = 3;
-const NEW: u64 = 0;
-const OPEN: u64 = 1;
-const WAITING: u64 = 2;
-const CLOSED: u64 = 3;
 const DISABLED_BIT: u64 = 1 << 2;
 const CHANGE: u64 = 1 << 3;
 
@@ -126,9 +122,9 @@ const fn asked(word: u64) -> u64 {
 const fn stage_of(word: u64) -> Stage {
     match word & STAGE_MASK {
         _ if word & DISABLED_BIT != 0 => Stage::Disabled,
-        NEW => Stage::New,
-        OPEN => Stage::Open,
-        WAITING => Stage::Waiting,
+        0 => Stage::New,
+        1 => Stage::Open,
+        2 => Stage::Waiting,
         _ => Stage::Closed,
     }
 }
@@ -151,7 +147,7 @@ impl Keeper {
     /// Nothing is judged yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { word: AtomicU64::new(NEW), due_ns: AtomicI64::new(i64::MIN) }
+        Self { word: AtomicU64::new(Stage::New as u64), due_ns: AtomicI64::new(i64::MIN) }
     }
 
     /// How far the judgement has come.
@@ -230,20 +226,20 @@ impl Keeper {
         let stage = match conclusion {
             Conclusion::Open => {
                 gated.open();
-                OPEN
+                Stage::Open
             }
             Conclusion::Waiting(due_ns) => {
                 self.set_due(due_ns);
-                WAITING
+                Stage::Waiting
             }
-            Conclusion::Closed => CLOSED,
+            Conclusion::Closed => Stage::Closed,
         };
-        let after = (before & !STAGE_MASK) | stage;
+        let after = (before & !STAGE_MASK) | stage as u64;
         // ORDERING: Release, pairs with the exchange in `turn`: a thread that changes the word
         // after this sees that the gate is open. A failure orders nothing: the gate is closed
         // below whatever the word is now.
         let stands = self.word.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed).is_ok();
-        let admitted = stands && stage == OPEN;
+        let admitted = stands && stage == Stage::Open;
         if !admitted {
             gated.close();
         }
@@ -286,7 +282,7 @@ impl Keeper {
         // A guess: an exchange that fails returns the word. It is not preceded by a load, because
         // loom would then not see that this exchange and the load in `begin` may come in either
         // order.
-        let mut word = NEW;
+        let mut word = Stage::New as u64;
         // ORDERING: Acquire, pairs with the exchange in `conclude`: a gate that was opened before
         // this is seen to be open, and is closed. Release, pairs with the load in `begin`: the
         // next judge sees the settings that were changed before this.

@@ -45,7 +45,7 @@ pub use facts::{Clocksource, Cost, Facts, Hypervisor, Switch, Trust};
 
 pub use crate::compare::{Comparison, Difference, Pair};
 use crate::named::named;
-use crate::state::Support;
+use crate::shared::Figures;
 
 named! {
     /// What a gate judges by.
@@ -203,12 +203,6 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// An open gate.
-    #[must_use]
-    pub const fn open(gate: Gate) -> Self {
-        Self { gate, closed: None, warning: None }
-    }
-
     /// A gate that is closed for this reason; an open one without.
     #[must_use]
     pub const fn closed(gate: Gate, closed: Option<Reason>) -> Self {
@@ -219,44 +213,6 @@ impl Verdict {
     #[must_use]
     pub const fn warned(gate: Gate, warning: Option<Reason>) -> Self {
         Self { gate, closed: None, warning }
-    }
-}
-
-/// One verdict for each gate: a slice in the order in which they are judged.
-///
-/// ```
-/// use tickline_core::gate::{Gate, Reason, Verdict, Verdicts, first_closed};
-///
-/// let slow = Verdicts::by(|gate| Verdict::closed(gate, (gate == Gate::Cost).then_some(Reason::Slow)));
-/// assert_eq!(slow.of(Gate::Cost).closed, Some(Reason::Slow));
-/// assert_eq!(first_closed(&slow), Some(Reason::Slow));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdicts([Verdict; Gate::ALL.len()]);
-
-impl Verdicts {
-    /// What `judge` says of each gate.
-    #[must_use]
-    pub fn by(judge: impl Fn(Gate) -> Verdict) -> Self {
-        let mut verdicts = [Verdict::open(Gate::User); Gate::ALL.len()];
-        for (verdict, gate) in verdicts.iter_mut().zip(Gate::ALL) {
-            *verdict = judge(*gate);
-        }
-        Self(verdicts)
-    }
-
-    /// The verdict of one gate.
-    #[must_use]
-    pub fn of(&self, gate: Gate) -> Verdict {
-        self.0.get(gate as usize).copied().unwrap_or(Verdict::open(gate))
-    }
-}
-
-impl core::ops::Deref for Verdicts {
-    type Target = [Verdict];
-
-    fn deref(&self) -> &[Verdict] {
-        &self.0
     }
 }
 
@@ -392,10 +348,10 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
             Switch::Disabled => Some(Reason::Disabled),
             Switch::SwitchedOff => Some(Reason::SwitchedOff),
         },
-        Gate::Exists => match (facts.counter_present, facts.support) {
+        Gate::Exists => match (facts.counter_present, facts.supported) {
             (false, _) => Some(Reason::NoCounter),
-            (true, Support::Missing) => Some(Reason::NoAtomics),
-            (true, Support::Present) => None,
+            (true, false) => Some(Reason::NoAtomics),
+            (true, true) => None,
         },
         Gate::Readable if facts.readable => None,
         Gate::Readable => Some(Reason::Denied),
@@ -412,33 +368,17 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     Verdict::closed(gate, closed)
 }
 
-/// The state of the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Calibration {
-    /// There is none yet: the clock is calibrating.
-    Pending,
-    /// There is one, and it is in use.
-    Current,
-    /// There is none, though there has been one: its window has passed.
-    Passed,
-    /// There is none: in iteration after iteration, the samples were too old when they were
-    /// complete.
-    Stale,
-    /// There is none: the counter is too slow for the target.
-    OutOfRange,
-}
-
 /// Judges [`Gate::Calibration`]. It is closed on a machine that is too slow to make a line;
 /// iterations go on, and the first one that makes a line opens it. It warns while the last line's
-/// window has passed.
+/// window has passed. `has_line`: whether there is one, or none is missing.
 #[must_use]
-pub const fn judge_calibration(calibration: Calibration) -> Verdict {
-    let (closed, warning) = match calibration {
-        Calibration::Pending | Calibration::Current => (None, None),
-        Calibration::Passed => (None, Some(Reason::WindowPassed)),
-        Calibration::Stale => (Some(Reason::SamplesStale), None),
-        Calibration::OutOfRange => (Some(Reason::CounterTooSlow), None),
+pub const fn judge_calibration(has_line: bool, figures: &Figures) -> Verdict {
+    let (closed, warning) = match figures {
+        _ if has_line => (None, None),
+        figures if figures.is_out_of_range => (Some(Reason::CounterTooSlow), None),
+        figures if figures.samples_are_stale => (Some(Reason::SamplesStale), None),
+        figures if figures.frequency_hz.is_some() => (None, Some(Reason::WindowPassed)),
+        _ => (None, None),
     };
     Verdict { gate: Gate::Calibration, closed, warning }
 }
@@ -463,22 +403,16 @@ pub const fn judge_plausible(nominal_hz: Option<u64>, measured_hz: Option<u64>) 
     Verdict::warned(Gate::Plausible, warning)
 }
 
-/// Judges every gate, in order.
-#[must_use]
-pub fn judge_all(facts: &Facts) -> Verdicts {
-    Verdicts::by(|gate| judge(gate, facts))
-}
-
 /// The reason of the first closed gate; `None` if the counter may be used. Leaves out
 /// [`Gate::UnixCost`], which stops Unix time alone: see [`unix_by_os`].
 #[must_use]
-pub fn first_closed(verdicts: &[Verdict]) -> Option<Reason> {
-    verdicts.iter().filter(|verdict| verdict.gate != Gate::UnixCost).find_map(|verdict| verdict.closed)
+pub fn first_closed(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Reason> {
+    verdicts.into_iter().filter(|verdict| verdict.gate != Gate::UnixCost).find_map(|verdict| verdict.closed)
 }
 
 /// Why the OS serves Unix time although the counter may be used; `None` if the counter serves
 /// Unix time as well.
 #[must_use]
-pub fn unix_by_os(verdicts: &[Verdict]) -> Option<Reason> {
-    verdicts.iter().find(|verdict| verdict.gate == Gate::UnixCost).and_then(|verdict| verdict.closed)
+pub fn unix_by_os(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Reason> {
+    verdicts.into_iter().find(|verdict| verdict.gate == Gate::UnixCost)?.closed
 }

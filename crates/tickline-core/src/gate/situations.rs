@@ -3,7 +3,8 @@
 //! each with its source.
 
 use super::tests::healthy;
-use super::{Clocksource, Cost, Facts, Hypervisor, Reason, Trust, first_closed, judge_all};
+use super::tests::judged;
+use super::{Clocksource, Cost, Facts, Hypervisor, Reason, Trust, first_closed};
 use crate::compare::{Comparison, Difference, Pair};
 
 /// One machine.
@@ -25,7 +26,11 @@ struct Situation {
 const IN_STEP: Comparison = Comparison::Synchronised { cpus: 8 };
 
 /// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": from a kernel's log.
-const WARPED: Comparison = Comparison::Unsynchronised(Pair::new(0, 1, Difference::between(66_930, 67_400)));
+const WARPED: Comparison = Comparison::Unsynchronised(Pair {
+    here: 0,
+    there: 1,
+    difference: Difference { least_ticks: 66_930, most_ticks: 67_400 },
+});
 
 const OPEN: (Option<Reason>, Option<Reason>) = (None, None);
 const FAST_PS: (u64, u64) = (9_000, 25_000);
@@ -245,7 +250,7 @@ fn every_situation_leads_to_its_verdicts() {
         for (trust, (before, after)) in
             [Trust::Kernel, Trust::Auto, Trust::Measured].into_iter().zip(situation.expected)
         {
-            let reason = |comparison| first_closed(&judge_all(&facts(situation, trust, comparison)));
+            let reason = |comparison| first_closed(judged(&facts(situation, trust, comparison)));
             assert_eq!(reason(Comparison::Pending), before, "{}, {trust:?}, before", situation.name);
             assert_eq!(reason(situation.comparison), after, "{}, {trust:?}, after", situation.name);
         }
@@ -256,7 +261,7 @@ fn every_situation_leads_to_its_verdicts() {
 fn a_comparison_that_cannot_be_made_opens_nothing() {
     for situation in &SITUATIONS {
         for trust in [Trust::Kernel, Trust::Auto, Trust::Measured] {
-            let reason = |comparison| first_closed(&judge_all(&facts(situation, trust, comparison)));
+            let reason = |comparison| first_closed(judged(&facts(situation, trust, comparison)));
             let (pending, impossible) = (reason(Comparison::Pending), reason(Comparison::Impossible));
             assert_eq!(pending.is_some(), impossible.is_some(), "{}, {trust:?}", situation.name);
             // There is nothing from which a single CPU could differ.

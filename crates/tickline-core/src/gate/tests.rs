@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::compare::{Difference, Pair};
+use crate::shared::{LineCell, Shared};
 
 pub(super) fn healthy() -> Facts {
     Facts {
@@ -9,7 +10,7 @@ pub(super) fn healthy() -> Facts {
         trust: Trust::Auto,
         assumed_invariant: false,
         counter_present: true,
-        support: Support::Present,
+        supported: true,
         readable: true,
         invariant: Some(true),
         hypervisor: Hypervisor::None,
@@ -25,14 +26,23 @@ pub(super) fn healthy() -> Facts {
     }
 }
 
+/// What every gate says.
+pub(super) fn judged(facts: &Facts) -> impl Iterator<Item = Verdict> + Clone {
+    Gate::ALL.iter().map(|gate| judge(*gate, facts))
+}
+
 fn reason(change: impl FnOnce(&mut Facts)) -> Option<Reason> {
     let mut facts = healthy();
     change(&mut facts);
-    first_closed(&judge_all(&facts))
+    first_closed(judged(&facts))
 }
 
 fn apart(facts: &mut Facts) {
-    facts.comparison = Comparison::Unsynchronised(Pair::new(0, 3, Difference::between(500, 600)));
+    facts.comparison = Comparison::Unsynchronised(Pair {
+        here: 0,
+        there: 3,
+        difference: Difference { least_ticks: 500, most_ticks: 600 },
+    });
 }
 
 #[test]
@@ -51,7 +61,7 @@ fn each_fault_closes_its_gate_with_its_reason() {
         (Reason::Disabled, |facts| facts.switch = Switch::Disabled),
         (Reason::SwitchedOff, |facts| facts.switch = Switch::SwitchedOff),
         (Reason::NoCounter, |facts| facts.counter_present = false),
-        (Reason::NoAtomics, |facts| facts.support = Support::Missing),
+        (Reason::NoAtomics, |facts| facts.supported = false),
         (Reason::Denied, |facts| facts.readable = false),
         (Reason::NotInvariant, |facts| facts.invariant = Some(false)),
         (Reason::KernelUndecided, |facts| facts.clocksource = Clocksource::TscEarly),
@@ -149,9 +159,9 @@ fn costs(costs_ns: (u64, u64, u64), was_slow: (bool, bool)) -> (Option<Reason>, 
     let (counter_ps, os_ps, os_unix_ps) = (costs_ns.0 * 1_000, costs_ns.1 * 1_000, costs_ns.2 * 1_000);
     let cost = Some(Cost { counter_ps, os_ps, os_unix_ps });
     let facts = Facts { cost, was_slow: was_slow.0, unix_was_slow: was_slow.1, ..healthy() };
-    let verdicts = judge_all(&facts);
-    let warned = verdicts.iter().any(|verdict| verdict.gate == Gate::Cost && verdict.warning.is_some());
-    (first_closed(&verdicts), unix_by_os(&verdicts), warned)
+    let verdicts = judged(&facts);
+    let warned = verdicts.clone().any(|verdict| verdict.gate == Gate::Cost && verdict.warning.is_some());
+    (first_closed(verdicts.clone()), unix_by_os(verdicts), warned)
 }
 
 /// Symptom: with monotonic time by a system call, the counter was used for Unix time as well,
@@ -208,7 +218,7 @@ fn each_of_the_two_costs_has_a_hysteresis_of_its_own() {
 fn a_gate_for_unix_time_alone_closes_nothing_else() {
     let closed = |gate| {
         let verdict = Verdict::closed(gate, Some(Reason::Slow));
-        (first_closed(&[verdict]).is_some(), unix_by_os(&[verdict]).is_some())
+        (first_closed([verdict]).is_some(), unix_by_os([verdict]).is_some())
     };
     for gate in Gate::ALL.iter().copied() {
         assert_eq!(closed(gate), (gate != Gate::UnixCost, gate == Gate::UnixCost), "{gate:?}");
@@ -227,12 +237,24 @@ fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
 
 #[test]
 fn the_line_has_gates_of_its_own() {
-    let calibration = |state| (judge_calibration(state).closed, judge_calibration(state).warning);
-    assert_eq!(calibration(Calibration::Current), (None, None));
-    assert_eq!(calibration(Calibration::Pending), (None, None), "a new clock");
-    assert_eq!(calibration(Calibration::Passed), (None, Some(Reason::WindowPassed)));
-    assert_eq!(calibration(Calibration::Stale), (Some(Reason::SamplesStale), None));
-    assert_eq!(calibration(Calibration::OutOfRange), (Some(Reason::CounterTooSlow), None));
+    let calibration = |has_line, change: fn(&mut Figures)| {
+        let mut figures = Shared::new(LineCell::new()).figures();
+        change(&mut figures);
+        let verdict = judge_calibration(has_line, &figures);
+        (verdict.closed, verdict.warning)
+    };
+    let is_slow: fn(&mut Figures) = |figures| figures.is_out_of_range = true;
+    assert_eq!(calibration(true, is_slow), (None, None));
+    assert_eq!(calibration(false, |_| ()), (None, None), "a new clock");
+    assert_eq!(
+        calibration(false, |figures| figures.frequency_hz = Some(1)),
+        (None, Some(Reason::WindowPassed))
+    );
+    assert_eq!(
+        calibration(false, |figures| figures.samples_are_stale = true),
+        (Some(Reason::SamplesStale), None)
+    );
+    assert_eq!(calibration(false, is_slow), (Some(Reason::CounterTooSlow), None));
     let plausible = |nominal, measured| judge_plausible(nominal, measured).warning;
     assert_eq!(plausible(Some(2_600_000_000), Some(2_596_120_000)), None, "1,500 ppm: rounded to 100 MHz");
     assert_eq!(plausible(Some(2_600_000_000), Some(2_400_000_000)), Some(Reason::Implausible));

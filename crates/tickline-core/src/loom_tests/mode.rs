@@ -147,7 +147,7 @@ impl Scene {
 
     /// The clock's thread: opens the CPUs' lines.
     fn open_table(&self) -> Option<()> {
-        if self.mode.enter() {
+        if self.mode.set_in_force(true) {
             self.keeper.judge_again(&self.lines());
         }
         self.admitted(|_, _| {
@@ -199,7 +199,7 @@ fn the_mode_is_given_up_under_a_reader() {
         scene.open_table().expect("nobody else is here");
         let noted = seen.clone();
         let reader = spawn(&scene, move |scene| note(&noted, "published", scene.serve().is_some()));
-        assert!(scene.mode.leave());
+        assert!(scene.mode.set_in_force(false));
         scene.keeper.judge_again(&scene.lines());
         reader.join().unwrap();
         assert!(!scene.serves().1);

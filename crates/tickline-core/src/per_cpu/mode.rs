@@ -103,13 +103,10 @@ impl<T> Mode<T> {
 
     /// The table, which nobody uses any more.
     pub fn take_back(&mut self) -> Option<NonNull<T>> {
-        // ORDERING: Relaxed for all, nobody else is here.
-        self.open.store(ptr::null_mut(), Ordering::Relaxed);
-        // ORDERING: as above.
-        let table = self.table.load(Ordering::Relaxed);
-        // ORDERING: as above.
-        self.table.store(ptr::null_mut(), Ordering::Relaxed);
-        NonNull::new(table)
+        // ORDERING: Relaxed, nobody else is here.
+        let table = NonNull::new(self.table.load(Ordering::Relaxed));
+        *self = Self::new();
+        table
     }
 
     /// Whether no common line may be published. For the holder of the clock's lock, after it was
@@ -120,28 +117,13 @@ impl<T> Mode<T> {
         self.in_force.load(Ordering::Relaxed) != 0
     }
 
-    /// Enters the mode: no common line is published from now on, and the caller ends the present
-    /// one by asking for a judgement if this returns `true`. For the clock's thread.
+    /// Enters the mode, in which no common line is published, or leaves it, and then the table
+    /// stays closed. Returns whether the mode was another one: the caller ends what is in use by
+    /// asking for a judgement. For the clock's thread, or while there is none.
     #[must_use = "the gates are to be judged again"]
-    pub fn enter(&self) -> bool {
-        self.turn(1)
-    }
-
-    /// Leaves the mode: the caller closes the table by asking for a judgement if this returns
-    /// `true`, and it stays closed. For the clock's thread, or while there is none.
-    #[must_use = "the gates are to be judged again"]
-    pub fn leave(&self) -> bool {
-        self.turn(0)
-    }
-
-    /// Whether the mode was another one.
-    fn turn(&self, in_force: u64) -> bool {
-        let is_other = self.is_in_force() != (in_force != 0);
-        if is_other {
-            // ORDERING: Relaxed, as in `is_in_force`.
-            self.in_force.store(in_force, Ordering::Relaxed);
-        }
-        is_other
+    pub fn set_in_force(&self, in_force: bool) -> bool {
+        // ORDERING: Relaxed, as in `is_in_force`.
+        self.in_force.swap(in_force.into(), Ordering::Relaxed) != u64::from(in_force)
     }
 
     /// Lets readers use the table. For the clock's thread, after it was admitted. Returns whether
@@ -202,7 +184,7 @@ mod tests {
         let mut mode = Mode::new();
         {
             let mode = &mode;
-            assert!(mode.enter() && !mode.enter() && mode.is_in_force());
+            assert!(mode.set_in_force(true) && !mode.set_in_force(true) && mode.is_in_force());
             assert!(!mode.open() && mode.open_table().is_none(), "there is none");
             // SAFETY: `table` outlives `mode`, and is not touched meanwhile.
             unsafe { mode.lend(NonNull::from(&mut table)) }.unwrap();
@@ -219,7 +201,7 @@ mod tests {
             assert!(!mode.open(), "behind the gate");
             mode.ungate();
             assert!(mode.open_table().is_none() && mode.open());
-            assert!(mode.leave() && !mode.leave() && !mode.is_in_force());
+            assert!(mode.set_in_force(false) && !mode.set_in_force(false) && !mode.is_in_force());
         }
         assert_eq!(mode.take_back(), Some(NonNull::from(&mut table)));
         assert_eq!((mode.take_back(), mode.table()), (None, None));

@@ -415,7 +415,7 @@ struct Storm {
 
 impl Storm {
     fn new(seed: u64) -> &'static Self {
-        let (board, units, controls) = settled_board(seed % 2 == 0);
+        let (board, units, controls) = settled_board(seed.is_multiple_of(2));
         leak(Self {
             board,
             units,

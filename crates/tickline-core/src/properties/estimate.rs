@@ -3,7 +3,8 @@
 
 use crate::estimate::{Fit, History};
 use crate::line::Slope;
-use crate::sample::{Bracket, Resolutions, Sample};
+use crate::sample::{Resolutions, Sample};
+use crate::units::FixedNs;
 use num_bigint::BigInt;
 
 use super::wide::{UNITS_PER_NS, bits, carried, clamped_i64, exact_at, floor_ns, signed_ticks, units, wide};
@@ -80,7 +81,7 @@ impl Now {
     }
 
     /// A bracket, seen with the given resolutions.
-    fn read(&mut self, read: &Read, resolutions: Resolutions) -> Bracket {
+    fn read(&mut self, read: &Read, resolutions: Resolutions) -> Sample {
         self.pass(read.gap_ticks.saturating_add(resolutions.counter_ticks).saturating_add(1), read.rate);
         let [first, second, third] = read.phases;
         let before_ticks = self.counter(resolutions.counter_ticks, first);
@@ -91,7 +92,9 @@ impl Now {
         let after_ticks = self.counter(resolutions.counter_ticks, third);
         let after_ticks =
             if signed_ticks(before_ticks, after_ticks) < wide(0) { before_ticks } else { after_ticks };
-        Bracket { before_ticks, reference_ns: i64::try_from(reference).expect("moderate"), after_ticks }
+        let reference_ns = i64::try_from(reference).expect("moderate");
+        let sample = Sample::of(before_ticks, reference_ns, after_ticks, resolutions);
+        sample.expect("the counter did not run backwards")
     }
 }
 
@@ -102,12 +105,11 @@ pub(crate) fn check_bracket(
     after_ticks: u64,
     resolutions: Resolutions,
 ) {
-    let bracket = Bracket { before_ticks, reference_ns, after_ticks };
-    let Some(sample) = bracket.sample(resolutions) else {
-        assert!(signed_ticks(before_ticks, after_ticks) < wide(0), "{bracket:?}");
+    let Some(sample) = Sample::of(before_ticks, reference_ns, after_ticks, resolutions) else {
+        assert!(signed_ticks(before_ticks, after_ticks) < wide(0), "{before_ticks} to {after_ticks}");
         return;
     };
-    assert!(signed_ticks(before_ticks, after_ticks) >= wide(0), "{bracket:?}");
+    assert!(signed_ticks(before_ticks, after_ticks) >= wide(0), "{sample:?}");
     assert_eq!((sample.upper.ticks, sample.lower.ns), (before_ticks, reference_ns));
     assert_eq!(sample.upper.ns, clamped_i64(wide(reference_ns) + resolutions.reference_ns));
     let around = wide(1_u128 << 64);
@@ -120,9 +122,7 @@ pub(crate) fn check_bracket(
 pub(crate) fn check_history(truth: &Truth, reads: &[Read], ahead_ticks: u64, horizon_ticks: u64) {
     let (mut now, mut history) = (Now::of(truth), History::new());
     for (index, read) in reads.iter().enumerate() {
-        let bracket = now.read(read, truth.resolutions);
-        let sample = bracket.sample(truth.resolutions).expect("the counter did not run backwards");
-        assert_eq!(sample.upper.ticks, bracket.before_ticks);
+        let sample = now.read(read, truth.resolutions);
         history.push(sample);
         let (fit, dropped) = history.fit();
         if truth.max_drift_ppb == 0 {
@@ -180,7 +180,9 @@ fn check_extremes(history: &History, fit: &Fit) {
 
 /// The bounds contain the truth. Rounded to nanoseconds they contain the rounded truth.
 fn check_bounds(history: &History, truth: &Truth, now: &Now) {
-    let bounds = history.bounds(truth.slope, truth.max_drift_ppb).expect("there is a sample");
+    let bounds = history
+        .bounds(truth.slope, truth.max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO)
+        .expect("there is a sample");
     let (lower, upper) = (exact_at(&bounds.lower, now.ticks), exact_at(&bounds.upper, now.ticks));
     assert!(lower <= now.fixed && now.fixed <= upper, "{truth:?} at {}: {bounds:?}, {history:?}", now.ticks);
     let ns = floor_ns(&now.fixed);

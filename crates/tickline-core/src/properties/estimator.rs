@@ -142,7 +142,8 @@ fn endure(steps: &[Step]) {
                 assert_eq!(history.newest().is_some(), newest.is_some(), "the newest went");
             }
             Step::Bounds(slope, max_drift_ppb) => {
-                let bounds = history.bounds(Slope::from_bits(slope), max_drift_ppb);
+                let bounds =
+                    history.bounds(Slope::from_bits(slope), max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO);
                 assert_eq!(bounds.is_some(), before > 0);
             }
             Step::Target(horizon_ticks) => {

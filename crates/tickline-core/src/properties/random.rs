@@ -9,7 +9,7 @@ use crate::estimate::Target;
 use crate::line::{Line, Slope};
 use crate::sample::Resolutions;
 use crate::state::{MAX_SHIFT, Serves};
-use crate::units::{FRACTION_BITS, FixedNs, signed};
+use crate::units::{FRACTION_BITS, FixedNs};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -40,7 +40,7 @@ fn number() -> impl Strategy<Value = u64> {
 fn signed_number() -> impl Strategy<Value = i64> {
     prop_oneof![
         (number(), any::<bool>()).prop_map(|(bits, negative)| {
-            let size = signed(bits >> 1);
+            let size = (bits >> 1).cast_signed();
             if negative { -size } else { size }
         }),
         Just(i64::MIN),

@@ -2,7 +2,7 @@
 
 use crate::cell::Snapshot;
 use crate::line::Slope;
-use crate::state::{Phase, Serves, Slot, State, Support, support, turn_mask};
+use crate::state::{Phase, Serves, Slot, State, is_supported, turn_mask};
 use crate::units::{FRACTION_BITS, FixedNs};
 use num_bigint::BigInt;
 
@@ -94,7 +94,7 @@ pub(crate) fn check_not_below(new: &Known, old: &Known, ticks: u64) {
 pub(crate) fn check_life(before: &Known, line: &Known, high_water_ns: i64) {
     let (line, unix) = (line.line.state, line.m & 2 != 0);
     let slot = if before.line.state.slot() == Slot::A { Slot::B } else { Slot::A };
-    let inlined = support() == Support::Present;
+    let inlined = is_supported();
     assert_eq!((line.is_inlined(), line.is_inlined_for_unix()), (inlined, inlined && unix), "{line:?}");
     let (replacing, gated) = (line.replacing(), line.with_gate_closed());
     assert_eq!(replacing.with_gate_closed(), gated, "whatever comes first");

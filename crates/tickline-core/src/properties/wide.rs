@@ -2,7 +2,7 @@
 //! right.
 
 use crate::line::{Line, Slope};
-use crate::units::{FixedNs, signed};
+use crate::units::FixedNs;
 use num_bigint::BigInt;
 
 /// Parts of a nanosecond in one unit of a slope: 2^48.
@@ -46,7 +46,7 @@ pub(crate) fn clamped_fixed(value: BigInt) -> FixedNs {
 
 /// `value` in 64 bits, wrapped.
 pub(crate) fn wrapped_i64(value: &BigInt) -> i64 {
-    signed(clamped_u64(value - (value >> 64_u32 << 64_u32)))
+    clamped_u64(value - (value >> 64_u32 << 64_u32)).cast_signed()
 }
 
 /// Whether `value` leaves room in fixed-point nanoseconds for a few more like it.

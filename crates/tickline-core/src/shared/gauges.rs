@@ -1,22 +1,7 @@
 //! Figures that the control loop leaves for status displays. They steer nothing.
 
-use crate::cell::Bounds;
 use crate::line::Slope;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::stability::Allowance;
-use crate::units::{signed, unsigned};
-
-/// What an iteration found and published.
-pub(crate) struct Found<'a> {
-    pub(crate) slope: Slope,
-    pub(crate) bounds: &'a Bounds,
-    pub(crate) allowance: &'a Allowance,
-    pub(crate) interval_ns: u64,
-    /// Line minus target.
-    pub(crate) offset_ns: i64,
-    /// Whether the line is off because reference or counter jumped.
-    pub(crate) disrupted: bool,
-}
 
 /// What the control loop last found, for status displays. They are read one by one, so two of them
 /// may be from two iterations.
@@ -31,8 +16,6 @@ pub struct Figures {
     pub interval_ns: u64,
     /// Line minus target at the last publication, ns.
     pub offset_ns: i64,
-    /// What the bound of the line published last is made of.
-    pub bound_parts: BoundParts,
     /// Whether in iteration after iteration the samples were too old for a line when they were
     /// complete. The machine is then too slow for the interval, or the writer never gets a CPU for
     /// long enough.
@@ -43,29 +26,6 @@ pub struct Figures {
     /// Whether the line is off because the reference or the counter jumped, and is still being
     /// slewed back.
     pub is_disrupted: bool,
-}
-
-/// What the bound of the present line is made of: to either side
-///
-/// ```text
-/// sample_ns + dither_ns + (stability_ppb + slope_ppb + dither_ppb) * time since the sample
-/// ```
-///
-/// and the distance of the reading from the middle, which includes rounding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct BoundParts {
-    /// Half of the width of the newest sample, ns: half a bracket, and the reference's
-    /// resolution.
-    pub sample_ns: u64,
-    /// The range of the kernel's dither, ns; 0 if it is allowed for by its rate.
-    pub dither_ns: u64,
-    /// By how much the reference's rate is assumed to change, ppb.
-    pub stability_ppb: u64,
-    /// Half of the range of slopes that the samples leave open, ppb.
-    pub slope_ppb: u64,
-    /// The rate of the kernel's dither, ppb; 0 if it is allowed for by its range.
-    pub dither_ppb: u64,
 }
 
 /// So many iterations in a row whose samples were too old are no accident, because each tries
@@ -86,11 +46,6 @@ enum Gauge {
     MaxDriftPpb,
     IntervalNs,
     OffsetNs,
-    SampleNs,
-    DitherNs,
-    StabilityPpb,
-    SlopePpb,
-    DitherPpb,
     /// Iterations in a row all of whose samples were too old when they were complete.
     StaleIterations,
     OutOfRange,
@@ -119,14 +74,7 @@ impl Gauges {
             frequency_hz: Some(self.get(Gauge::FrequencyHz)).filter(|&hz| hz != 0),
             max_drift_ppb: self.get(Gauge::MaxDriftPpb),
             interval_ns: self.get(Gauge::IntervalNs),
-            offset_ns: signed(self.get(Gauge::OffsetNs)),
-            bound_parts: BoundParts {
-                sample_ns: self.get(Gauge::SampleNs),
-                dither_ns: self.get(Gauge::DitherNs),
-                stability_ppb: self.get(Gauge::StabilityPpb),
-                slope_ppb: self.get(Gauge::SlopePpb),
-                dither_ppb: self.get(Gauge::DitherPpb),
-            },
+            offset_ns: self.get(Gauge::OffsetNs).cast_signed(),
             samples_are_stale: self.get(Gauge::StaleIterations) >= STALE_ITERATIONS,
             is_out_of_range: self.get(Gauge::OutOfRange) != 0,
             is_disrupted: self.get(Gauge::Disrupted) != 0,
@@ -137,20 +85,20 @@ impl Gauges {
         self.set(Gauge::OutOfRange, 1);
     }
 
-    /// Shows what an iteration found.
-    pub(crate) fn show(&self, found: &Found<'_>) {
-        let Found { slope, bounds, allowance, interval_ns, offset_ns, disrupted } = *found;
-        let dither_ns = unsigned(allowance.dither.round_ns());
-        let half_width_ns = bounds.upper.base_ns.abs_diff(bounds.lower.base_ns).div_ceil(2);
+    /// Shows a line that was published: its slope and maximum drift, ppb, the present interval, ns,
+    /// the distance from the target, ns, and whether that is due to a jump.
+    pub(crate) fn show(
+        &self,
+        slope: Slope,
+        max_drift_ppb: u32,
+        interval_ns: u64,
+        offset_ns: i64,
+        disrupted: bool,
+    ) {
         self.set(Gauge::FrequencyHz, slope.to_hz());
-        self.set(Gauge::MaxDriftPpb, u64::from(allowance.max_drift_ppb()));
+        self.set(Gauge::MaxDriftPpb, u64::from(max_drift_ppb));
         self.set(Gauge::IntervalNs, interval_ns);
-        self.set(Gauge::OffsetNs, unsigned(offset_ns));
-        self.set(Gauge::SampleNs, half_width_ns.saturating_sub(dither_ns));
-        self.set(Gauge::DitherNs, dither_ns);
-        self.set(Gauge::StabilityPpb, allowance.stability_ppb);
-        self.set(Gauge::SlopePpb, allowance.slope_ppb);
-        self.set(Gauge::DitherPpb, allowance.dither_ppb);
+        self.set(Gauge::OffsetNs, offset_ns.cast_unsigned());
         self.set(Gauge::StaleIterations, 0);
         self.set(Gauge::OutOfRange, 0);
         self.set(Gauge::Disrupted, u64::from(disrupted));

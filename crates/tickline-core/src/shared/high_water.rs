@@ -29,12 +29,12 @@ use crate::cell::{Evidence, Snapshot, StateCell};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_ERROR_NS};
-use crate::units::{NS_PER_S, signed, ticks_between, unsigned};
+use crate::units::{NS_PER_S, ticks_between};
 
 /// By how much the reference's rate may have fallen unnoticed since it was sampled, ppb of that
 /// rate: 36.9 %, from the fastest slew to the slowest.
 const UNNOTICED_SLEW_PPB: i64 =
-    (2 * KERNEL_SLEW_PPB * signed(NS_PER_S)).div_euclid(signed(NS_PER_S) + KERNEL_SLEW_PPB) + 1;
+    (2 * KERNEL_SLEW_PPB * NS_PER_S.cast_signed()).div_euclid(NS_PER_S.cast_signed() + KERNEL_SLEW_PPB) + 1;
 
 const _: () = assert!(UNNOTICED_SLEW_PPB > 368_000_000 && UNNOTICED_SLEW_PPB < 369_000_000);
 
@@ -47,11 +47,11 @@ const VOUCHED_SLEW_PPB: i64 = 10_000_000;
 /// the reference was at `since` or later at that tick, and has been slower than `slope` by no
 /// more than `slew_ppb`.
 fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u64 {
-    let passed_ns = unsigned(reference_ns.saturating_sub(since.ns).saturating_add(1).max(0));
+    let passed_ns = reference_ns.saturating_sub(since.ns).saturating_add(1).max(0).cast_unsigned();
     let slowest = slope.adjusted_ppb(slew_ppb.saturating_neg());
     // Half of all ticks are after a given tick. None is taken to be later than the middle of
     // those.
-    since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min(unsigned(i64::MAX >> 1)))
+    since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min((i64::MAX >> 1).cast_unsigned()))
 }
 
 /// Ticks by which a reader may have read the counter after its second look at the state.
@@ -61,7 +61,7 @@ fn margin_ticks(line: &Snapshot) -> u64 {
 
 /// Ticks from the line's start to `ticks`; 0 before the start.
 fn since_start(line: &Snapshot, ticks: u64) -> u64 {
-    unsigned(ticks_between(line.start_ticks, ticks).max(0))
+    ticks_between(line.start_ticks, ticks).max(0).cast_unsigned()
 }
 
 /// Ticks from the line's start up to which a reading can have used it, if `ticks` was read after
@@ -75,7 +75,7 @@ fn unlimited_delta(line: &Snapshot, ticks: u64) -> u64 {
 /// has passed since the point `since`.
 fn reached_delta(line: &Snapshot, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
     // A reference that returns an old value is late by microseconds.
-    let late_ns = signed(SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS));
+    let late_ns = SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached = last_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
     // Not before the meeting point with the previous line, whose readings were no larger than this

@@ -23,7 +23,7 @@
 //! little dither. From the distance of any other, the most that noise can do is taken off.
 
 use crate::line::Slope;
-use crate::units::{FixedNs, NS_PER_S, signed, ticks_between, unsigned};
+use crate::units::{FixedNs, NS_PER_S, ticks_between};
 
 /// How far the rate may be from the intended one between two ticks, ppb: one step of the
 /// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as
@@ -74,11 +74,6 @@ pub(super) struct Departure {
 }
 
 impl Departure {
-    pub(super) const NONE: Self = {
-        const ZERO: FixedNs = FixedNs::ZERO;
-        Self { ticks: 0, distance: ZERO, width: ZERO, open: ZERO, narrowest_before: ZERO }
-    };
-
     fn is_clear(&self, narrowest: FixedNs) -> bool {
         self.width.max(self.open) <= widest_clear(narrowest)
     }
@@ -141,7 +136,7 @@ impl Dither {
         block.samples = block.samples.saturating_add(1);
         block.clear = block.clear.saturating_add(u32::from(departure.is_clear(narrowest)));
         block.largest = block.largest.max(departure.without_noise(narrowest));
-        let spans_ticks = unsigned(ticks_between(block.since_ticks, departure.ticks).max(0));
+        let spans_ticks = ticks_between(block.since_ticks, departure.ticks).max(0).cast_unsigned();
         if block.clear >= BLOCK_SAMPLES && spans_ticks >= slope.ticks_in(BLOCK_NS) {
             self.previous = Some(block.largest);
             self.current = None;
@@ -157,10 +152,10 @@ impl Dither {
 
     /// How far the reference may move against its intended line between any two moments.
     pub(super) fn range(&self) -> FixedNs {
-        let most = FixedNs::from_ns(signed(MOST_NS));
+        let most = FixedNs::from_ns(MOST_NS.cast_signed());
         let Some(previous) = self.previous else { return most };
         let largest = self.current.map_or(FixedNs::ZERO, |block| block.largest).max(previous);
-        largest.times(SAFETY).clamp(FixedNs::from_ns(signed(LEAST_NS)), most)
+        largest.times(SAFETY).clamp(FixedNs::from_ns(LEAST_NS.cast_signed()), most)
     }
 }
 
@@ -209,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_range_is_the_largest_until_enough_samples_over_enough_time_were_seen() {
-        let most_ns = signed(MOST_NS);
+        let most_ns = MOST_NS.cast_signed();
         for (samples, gap_ns, is_known) in [
             (32, 100_000_000, true),
             (31, 100_000_000, false),

@@ -3,10 +3,8 @@
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
-use core::fmt;
 
-use super::{State, Support};
-use crate::units::{signed, unsigned};
+use super::State;
 
 /// 16 bytes that are only ever accessed as one. See the [module](super).
 #[repr(C, align(16))]
@@ -18,8 +16,8 @@ unsafe impl Sync for AtomicState {}
 
 /// Every processor has exclusive pairs.
 #[must_use]
-pub const fn support() -> Support {
-    Support::Present
+pub const fn is_supported() -> bool {
+    true
 }
 
 impl AtomicState {
@@ -30,7 +28,6 @@ impl AtomicState {
 
     /// The state, by one load.
     #[inline(always)]
-    #[must_use]
     pub(crate) fn load(&self) -> State {
         let (m, b): (u64, u64);
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16.
@@ -46,12 +43,11 @@ impl AtomicState {
                 options(nostack, preserves_flags),
             );
         }
-        State { m, b: signed(b) }
+        State { m, b: b.cast_signed() }
     }
 
     /// Whether the state is `state`, after every earlier load.
     #[inline(always)]
-    #[must_use]
     pub(crate) fn is_still(&self, state: State) -> bool {
         let (m, b): (u64, u64);
         // SAFETY: as in `load`.
@@ -68,7 +64,7 @@ impl AtomicState {
                 options(nostack, preserves_flags),
             );
         }
-        State { m, b: signed(b) } == state
+        State { m, b: b.cast_signed() } == state
     }
 
     /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one.
@@ -99,23 +95,15 @@ impl AtomicState {
                 m = out(reg) m,
                 b = out(reg) b,
                 from_m = in(reg) from.m,
-                from_b = in(reg) unsigned(from.b),
+                from_b = in(reg) from.b.cast_unsigned(),
                 to_m = in(reg) to.m,
-                to_b = in(reg) unsigned(to.b),
+                to_b = in(reg) to.b.cast_unsigned(),
                 new_m = out(reg) _,
                 new_b = out(reg) _,
                 failed = out(reg) _,
                 options(nostack),
             );
         }
-        State { m, b: signed(b) }
-    }
-}
-
-impl core::panic::RefUnwindSafe for AtomicState {}
-
-impl fmt::Debug for AtomicState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.load().fmt(f)
+        State { m, b: b.cast_signed() }
     }
 }

@@ -61,7 +61,7 @@
 //! | target | load | swap | file |
 //! |---|---|---|---|
 //! | x86_64 | `movdqa`; the second look: `pcmpeqd` | `lock cmpxchg16b` | `x86_64.rs` |
-//! | x86_64 without `cmpxchg16b` | there is never a line: [`Support::Missing`] | none | `x86_64.rs` |
+//! | x86_64 without `cmpxchg16b` | there is never a line: see [`is_supported`] | none | `x86_64.rs` |
 //! | aarch64 | `ldp`, `dmb ishld` | `ldaxp`, `stlxp` | `aarch64.rs` |
 //! | others, x86_64 without SSE (kernels), Miri | 64-bit loads of one of eight pairs | a compare-and-swap of the word that names the pair | `portable.rs` |
 //! | loom | an atomic that names one of all states so far | its compare-and-swap | `modelled.rs` |
@@ -77,7 +77,7 @@
 //! Arm ARM (DDI 0487) B2.2.1 and FEAT_LSE2 (an aligned `ldp` of 16 bytes is single-copy atomic).
 
 use crate::line::Slope;
-use crate::units::{FRACTION_BITS, FixedNs, signed};
+use crate::units::{FRACTION_BITS, FixedNs};
 
 // The machine's own atomic; the portable one elsewhere; and for loom an exact model of one.
 #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
@@ -106,16 +106,16 @@ pub(crate) mod portable;
 mod tests;
 
 pub(crate) use native::AtomicState;
-pub use native::support;
+pub use native::is_supported;
 
-/// What the processor offers for the state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Support {
-    /// It can be swapped.
-    Present,
-    /// It cannot: there is never a line.
-    Missing,
+#[cfg(not(loom))]
+impl core::panic::RefUnwindSafe for AtomicState {}
+
+#[cfg(not(loom))]
+impl core::fmt::Debug for AtomicState {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.load().fmt(f)
+    }
 }
 
 const TAG_BITS: u32 = 16;
@@ -198,40 +198,34 @@ impl State {
     }
 
     /// The state that announces the replacement of this line.
-    #[must_use]
     pub(crate) const fn replacing(self) -> Self {
         Self { m: self.m & !(INLINED | INLINED_UNIX) | REPLACING, b: self.b }
     }
 
     /// The state without a line that follows this one.
-    #[must_use]
     pub(crate) const fn without_line(self, high_water_ns: i64) -> Self {
         Self { m: self.m & (SLOT | GATE | COUNT_MASK), b: high_water_ns }
     }
 
     /// The state that announces the first line after this one. Until that line is published or
     /// given up, no reading takes its time from the reference.
-    #[must_use]
     pub(crate) const fn first_publication(self) -> Self {
         Self { m: self.m | REPLACING, b: self.b }
     }
 
     /// The state to which a first publication goes back: the one before it.
-    #[must_use]
     pub(crate) const fn given_up(self) -> Self {
         Self { m: self.m & !REPLACING, b: self.b }
     }
 
     /// This state with its gate closed. A published line is then being replaced, because a closed
     /// gate leaves no line in use.
-    #[must_use]
     pub(crate) const fn with_gate_closed(self) -> Self {
         let state = if self.is_published() { self.replacing() } else { self };
         Self { m: state.m | GATE, b: state.b }
     }
 
     /// This state without a line, with its gate open again. The change is counted.
-    #[must_use]
     pub(crate) const fn with_gate_open(self) -> Self {
         Self { m: self.m & !(COUNT_MASK | GATE) | self.m.wrapping_add(COUNT) & COUNT_MASK, b: self.b }
     }
@@ -255,14 +249,12 @@ impl State {
 
     /// Whether the inlined path may use this state's line.
     #[inline(always)]
-    #[must_use]
     pub(crate) const fn is_inlined(self) -> bool {
         self.m & INLINED != 0
     }
 
     /// Whether the inlined path may use this state's line for Unix time.
     #[inline(always)]
-    #[must_use]
     pub(crate) const fn is_inlined_for_unix(self) -> bool {
         self.m & INLINED_UNIX != 0
     }
@@ -294,10 +286,9 @@ impl State {
 
     /// A published line at `ticks`, ns, rounded down. Wraps with [`turn_mask`].
     #[inline(always)]
-    #[must_use]
     pub(crate) const fn inlined_at(self, shift: u32, ticks: u64) -> i64 {
         // BOUND: the product of two 64-bit numbers fits into 128 bits; its high half is below 2^64.
-        signed(multiply_high(ticks << shift, self.m)).wrapping_add(self.b)
+        multiply_high(ticks << shift, self.m).cast_signed().wrapping_add(self.b)
     }
 
     /// The same for a line in any phase.
@@ -307,7 +298,6 @@ impl State {
     }
 
     /// The line at `ticks`, rounded down to a fraction.
-    #[must_use]
     pub(crate) fn fixed_at(self, shift: u32, ticks: u64) -> FixedNs {
         const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
         let product = u128::from(ticks << shift).wrapping_mul(u128::from(self.line_m()));
@@ -321,18 +311,16 @@ impl State {
     }
 
     /// The least `b` with which this line is not below `ns` at `ticks`.
-    #[must_use]
     pub(crate) fn b_through(self, shift: u32, ticks: u64, ns: FixedNs) -> i64 {
         const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
         let product = u128::from(ticks << shift).wrapping_mul(u128::from(self.line_m()));
         let (whole_ns, fraction) = ns.parts();
         let up = i64::from(fraction << UNUSED_BITS > low(product));
-        whole_ns.wrapping_sub(signed(high(product))).wrapping_add(up)
+        whole_ns.wrapping_sub(high(product).cast_signed()).wrapping_add(up)
     }
 
     /// The least `b` with which this line is not below the line of `old` at `ticks`, whole
     /// nanoseconds or not (rule 9).
-    #[must_use]
     pub(crate) fn b_not_below(self, old: Self, shift: u32, ticks: u64) -> i64 {
         let (steeper, flatter, sign) =
             if self.line_m() > old.line_m() { (self, old, -1_i64) } else { (old, self, 1) };
@@ -340,7 +328,7 @@ impl State {
             .wrapping_mul(u128::from(steeper.line_m().wrapping_sub(flatter.line_m())));
         // Rounded up: an old line that is steeper by a fraction is above by that at this tick.
         let up = i64::from(sign > 0 && low(product) > 0);
-        old.b.wrapping_add(sign.wrapping_mul(signed(high(product)))).wrapping_add(up)
+        old.b.wrapping_add(sign.wrapping_mul(high(product).cast_signed())).wrapping_add(up)
     }
 
     /// This state with another `b`.
@@ -375,20 +363,18 @@ pub const fn turn_mask(shift: u32) -> u64 {
 
 /// The same reference, in a register from here on. Otherwise the compiler computes the address of a
 /// static clock twice in each reading.
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
 #[inline(always)]
 pub(crate) fn in_register<T>(value: &T) -> &T {
-    let mut address: *const T = value;
-    // SAFETY: no instruction, and the operand stays as it is.
-    unsafe {
-        core::arch::asm!("/* {} */", inout(reg) address, options(pure, readonly, nostack, preserves_flags));
-    }
-    // SAFETY: the address of `value`.
-    unsafe { &*address }
-}
-
-#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom)))))]
-pub(crate) const fn in_register<T>(value: &T) -> &T {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
+    let value = {
+        let mut address: *const T = value;
+        // SAFETY: no instruction, and the operand stays as it is.
+        unsafe {
+            core::arch::asm!("/* {} */", inout(reg) address, options(pure, readonly, nostack, preserves_flags));
+        }
+        // SAFETY: the address of `value`.
+        unsafe { &*address }
+    };
     value
 }
 

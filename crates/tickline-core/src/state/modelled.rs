@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use super::{State, Support};
+use super::State;
 use crate::primitive::{AtomicU64, Ordering, fence};
 
 /// All states so far; the number of a state is its place here. The first one is all zeros.
@@ -33,8 +33,8 @@ pub(crate) struct AtomicState(AtomicU64);
 
 /// Loads and swaps are atomic.
 #[must_use]
-pub const fn support() -> Support {
-    Support::Present
+pub const fn is_supported() -> bool {
+    true
 }
 
 impl AtomicState {
@@ -44,14 +44,12 @@ impl AtomicState {
     }
 
     /// The state.
-    #[must_use]
     pub(crate) fn load(&self) -> State {
         // ORDERING: Acquire, as the machine's load; pairs with `swap`.
         state(self.0.load(Ordering::Acquire))
     }
 
     /// Whether the state is `state`, after every earlier load.
-    #[must_use]
     pub(crate) fn is_still(&self, state: State) -> bool {
         // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot.
         fence(Ordering::Acquire);

@@ -8,14 +8,13 @@
 //! Where there are no 64-bit atomics, [`primitive`](crate::primitive) has plain cells, and the clock
 //! is not [`Sync`].
 
-use super::{State, Support};
+use super::State;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
 
 const PAIRS: usize = 8;
 const INDEX_MASK: u64 = 7;
 
 /// A state that changes as one. See the [module](self).
-#[derive(Debug)]
 pub(crate) struct AtomicState {
     /// Swaps so far, and the index of the pair in use.
     word: AtomicU64,
@@ -25,7 +24,6 @@ pub(crate) struct AtomicState {
     pairs: [Pair; PAIRS],
 }
 
-#[derive(Debug)]
 struct Pair {
     m: AtomicU64,
     b: AtomicI64,
@@ -33,8 +31,8 @@ struct Pair {
 
 /// Loads and swaps are atomic.
 #[must_use]
-pub const fn support() -> Support {
-    Support::Present
+pub const fn is_supported() -> bool {
+    true
 }
 
 impl AtomicState {
@@ -49,7 +47,6 @@ impl AtomicState {
 
     /// The state.
     #[inline(always)]
-    #[must_use]
     pub(crate) fn load(&self) -> State {
         loop {
             // ORDERING: Acquire, pairs with the swap of the word: the pair is seen as filled.
@@ -67,7 +64,6 @@ impl AtomicState {
 
     /// Whether the state is `state`, after every earlier load.
     #[inline(always)]
-    #[must_use]
     pub(crate) fn is_still(&self, state: State) -> bool {
         // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot.
         fence(Ordering::Acquire);

@@ -32,7 +32,7 @@ fn phases_and_gates_keep_the_line() {
         let state = line(slope).next_line(slope, SHIFT, serves).unwrap().with_b(-5);
         assert_eq!((state.phase(), state.slot()), (Phase::Published, Slot::A));
         assert_eq!(state.slope(SHIFT), rounded(slope, SHIFT));
-        if support() == Support::Present {
+        if is_supported() {
             assert_eq!((state.is_inlined(), state.is_inlined_for_unix()), (true, serves == Serves::Both));
             assert_eq!(state.at(SHIFT, 1 << 50), state.inlined_at(SHIFT, 1 << 50));
         }
@@ -138,7 +138,7 @@ fn rule_9_a_line_that_is_not_below_another_is_not_below_after_rounding() {
         bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(iteration | 1);
         let at = (1 << 45) + (bits >> 20);
         let old_slope = Slope::from_bits((1 << 47) + (bits >> 40));
-        let old = line(old_slope).with_b(signed(bits));
+        let old = line(old_slope).with_b(bits.cast_signed());
         for change in [-100_000_i64, -977, -1, 0, 1, 977, 100_000] {
             let slope = Slope::saturating_from(i128::from(old_slope.to_bits()) + i128::from(change));
             let new = old.next_line(slope, SHIFT, Serves::Both).unwrap();
@@ -158,7 +158,8 @@ fn no_load_is_torn(
     load: impl Fn() -> State + Sync,
     swap: impl Fn(State, State) -> bool + Sync,
 ) {
-    let whole = |number: u64| State { m: number, b: signed(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) };
+    let whole =
+        |number: u64| State { m: number, b: number.wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed() };
     let (load, swap) = (&load, &swap);
     let threads = 2;
     std::thread::scope(|scope| {
@@ -217,7 +218,7 @@ fn a_second_look_and_a_swap_compare_every_bit() {
 #[test]
 fn no_mixture_passes_the_second_look() {
     let state = AtomicState::new();
-    if support() == Support::Missing {
+    if !is_supported() {
         crate::testing::skip("this processor has no swap of 128 bits");
         return;
     }
@@ -233,7 +234,7 @@ fn no_mixture_passes_the_second_look() {
 
 #[test]
 fn no_load_is_torn_on_this_processor() {
-    if support() == Support::Missing || !loads_as_one() {
+    if !is_supported() || !loads_as_one() {
         crate::testing::skip("this processor may split a load of 128 bits");
         return;
     }

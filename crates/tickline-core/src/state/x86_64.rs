@@ -1,12 +1,11 @@
 //! x86_64: one `movdqa` loads a state, one `pcmpeqd` looks at it again, `lock cmpxchg16b` swaps it.
 
-use core::arch::x86_64::{__cpuid, __m128i, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_unpackhi_epi64};
+use core::arch::x86_64::{__m128i, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_unpackhi_epi64};
 use core::cell::UnsafeCell;
-use core::fmt;
 
-use super::{State, Support};
+use super::State;
+use crate::counter::cpuid;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::units::{signed, unsigned};
 
 /// 16 bytes, each access to which is one instruction. See the [module](super).
 #[repr(C, align(16))]
@@ -16,31 +15,23 @@ pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 // each, from any thread. A look may be split, which the protocol allows for.
 unsafe impl Sync for AtomicState {}
 
-/// What [`support`] has found, counted from 1; 0 before.
-static SUPPORT: AtomicU64 = AtomicU64::new(0);
+/// What [`is_supported`] has found: 1 for yes, 2 for no; 0 before.
+static SUPPORTED: AtomicU64 = AtomicU64::new(0);
 
-/// What this processor offers: CPUID leaf 1, ECX bit 13 (CMPXCHG16B).
+/// Whether this processor can swap a state: CPUID leaf 1, ECX bit 13 (CMPXCHG16B). Without it there
+/// is never a line.
 #[must_use]
-pub fn support() -> Support {
-    // ORDERING: Relaxed, a value on its own.
-    match SUPPORT.load(Ordering::Relaxed) {
-        1 => Support::Present,
-        2 => Support::Missing,
-        _ => detect(),
-    }
-}
-
-#[cold]
-fn detect() -> Support {
+pub fn is_supported() -> bool {
     const CMPXCHG16B: u32 = 1 << 13;
-    #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
-    // SAFETY: every x86_64 processor has CPUID.
-    let features = unsafe { __cpuid(1) }.ecx;
-    let (support, number) =
-        if features & CMPXCHG16B == 0 { (Support::Missing, 2) } else { (Support::Present, 1) };
     // ORDERING: Relaxed, a value on its own.
-    SUPPORT.store(number, Ordering::Relaxed);
-    support
+    let known = match SUPPORTED.load(Ordering::Relaxed) {
+        0 if cpuid(1, 0).ecx & CMPXCHG16B == 0 => 2,
+        0 => 1,
+        known => known,
+    };
+    // ORDERING: as above.
+    SUPPORTED.store(known, Ordering::Relaxed);
+    known == 1
 }
 
 impl AtomicState {
@@ -51,19 +42,15 @@ impl AtomicState {
 
     /// The state, by one load.
     #[inline(always)]
-    #[must_use]
     pub(crate) fn load(&self) -> State {
         let value = self.load_value();
-        #[allow(unused_unsafe, reason = "these are unsafe on the oldest supported compiler only")]
         // SAFETY: SSE2 is a feature of this target.
-        let low = unsafe { _mm_cvtsi128_si64(value) };
-        #[allow(unused_unsafe, reason = "as above")]
+        let m = unsafe { _mm_cvtsi128_si64(value) };
         // SAFETY: as above.
         let high = unsafe { _mm_unpackhi_epi64(value, value) };
-        #[allow(unused_unsafe, reason = "as above")]
         // SAFETY: as above.
         let b = unsafe { _mm_cvtsi128_si64(high) };
-        State { m: unsigned(low), b }
+        State { m: m.cast_unsigned(), b }
     }
 
     /// Whether the state is `state`, after every earlier load. By a comparison with memory: an
@@ -73,12 +60,10 @@ impl AtomicState {
     /// lives. At the moment at which that half was loaded, the state was `state`. Where the first look
     /// may be split as well, see the [module](super).
     #[inline(always)]
-    #[must_use]
     pub(crate) fn is_still(&self, state: State) -> bool {
-        #[allow(unused_unsafe, reason = "unsafe on the oldest supported compiler only")]
-        // SAFETY: SSE2 is a feature of this target. The compiler finds that the parts of `state`
-        // were one register, and makes nothing of this.
-        let seen = unsafe { _mm_set_epi64x(state.b, signed(state.m)) };
+        // SAFETY: as in `load`. The compiler finds that the parts of `state` were one register, and
+        // makes nothing of this.
+        let seen = unsafe { _mm_set_epi64x(state.b, state.m.cast_signed()) };
         let equal: u32;
         // SAFETY: as in `load_value`: `pcmpeqd` demands the same alignment. The other instruction
         // touches registers alone.
@@ -100,7 +85,7 @@ impl AtomicState {
     /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, and
     /// never where the processor has no such instruction.
     pub(crate) fn swap(&self, from: State, to: State) -> bool {
-        support() != Support::Missing && self.exchange(from, to) == from
+        is_supported() && self.exchange(from, to) == from
     }
 
     #[inline(always)]
@@ -125,7 +110,7 @@ impl AtomicState {
     /// Swaps `from` for `to` if the state is `from`; returns the state that was found. Only where
     /// the processor has the instruction.
     fn exchange(&self, from: State, to: State) -> State {
-        let (mut m, mut b) = (from.m, unsigned(from.b));
+        let (mut m, mut b) = (from.m, from.b.cast_unsigned());
         // Not `core::arch::x86_64::cmpxchg16b`: without optimisation that calls into libatomic.
         // SAFETY: callers have made sure that the processor has CMPXCHG16B. The pointer is valid
         // and aligned to 16. RBX, which the compiler keeps for itself, is swapped with RSI and back;
@@ -139,20 +124,12 @@ impl AtomicState {
                 "mov rbx, rsi",
                 in("rdi") self.0.get(),
                 inout("rsi") to.m => _,
-                in("rcx") unsigned(to.b),
+                in("rcx") to.b.cast_unsigned(),
                 inout("rax") m,
                 inout("rdx") b,
                 options(nostack),
             );
         }
-        State { m, b: signed(b) }
-    }
-}
-
-impl core::panic::RefUnwindSafe for AtomicState {}
-
-impl fmt::Debug for AtomicState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.load().fmt(f)
+        State { m, b: b.cast_signed() }
     }
 }

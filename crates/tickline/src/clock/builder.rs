@@ -9,7 +9,7 @@ use tickline_core::gate::Trust;
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
 use crate::error::{Error, Inner};
-use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Priority, Probes, Settings};
+use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Probes, Settings};
 use crate::per_cpu;
 
 /// The least and the most time between two stores of the coarse time. A sleeping thread can hardly
@@ -84,7 +84,7 @@ impl ClockBuilder {
     /// the coarse time punctually on a busy machine; libmtev's calibrating thread has such a
     /// priority, too. It is an error where the process may not have it.
     pub fn realtime(mut self) -> Self {
-        self.settings.priority = Priority::Realtime;
+        self.settings.realtime = true;
         self
     }
 
@@ -203,7 +203,7 @@ impl ClockBuilder {
     fn check(&self) -> Result<Settings, Error> {
         let (least, most) = (INTERVAL_RANGE_NS.start(), INTERVAL_RANGE_NS.end());
         within("interval", self.interval, Duration::from_nanos(*least)..=Duration::from_nanos(*most))?;
-        let Settings { recent_every, priority, per_cpu, .. } = self.settings;
+        let Settings { recent_every, realtime, per_cpu, .. } = self.settings;
         if let Some(period) = recent_every {
             within("recent_every", period, RECENT_RANGE)?;
         }
@@ -212,7 +212,7 @@ impl ClockBuilder {
         let has_thread = has_thread && self.page.is_none();
         let settings = [
             ("recent_every", recent_every.is_some(), true),
-            ("realtime", priority == Priority::Realtime, is_full),
+            ("realtime", realtime, is_full),
             ("per_cpu", per_cpu == PerCpu::On, is_full),
         ];
         for (setting, _, is_allowed) in settings.into_iter().filter(|(_, is_chosen, _)| *is_chosen) {

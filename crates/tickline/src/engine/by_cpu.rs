@@ -76,7 +76,7 @@ impl Engine {
         let Some(table) = self.per_cpu.made() else {
             return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };
-        if self.per_cpu.enter() {
+        if self.per_cpu.set_in_force(true) {
             self.judge_again();
         }
         let driven = self.lock_judged()?;
@@ -90,7 +90,7 @@ impl Engine {
 
     /// No line for each CPU from now on. No thread may be in a pass.
     pub(crate) fn leave_per_cpu(&self) {
-        if self.per_cpu.leave() {
+        if self.per_cpu.set_in_force(false) {
             self.judge_again();
         }
     }

@@ -14,15 +14,13 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::units::signed;
 use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, DISRUPTED_NS};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Comparison;
 use tickline_core::gate::keeper::{Admission, Conclusion, Gated, Judgement, Stage};
 use tickline_core::gate::{
-    Calibration, Facts, Gate, Reason, Switch, Verdict, Verdicts, first_closed, judge_all, judge_calibration,
-    judge_plausible, unix_by_os,
+    Facts, Gate, Reason, Switch, Verdict, first_closed, judge, judge_calibration, judge_plausible, unix_by_os,
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, Shared};
@@ -44,13 +42,12 @@ const WARNING: u8 = 1 << 7;
 /// A counter that was found to be slow is measured again after this time.
 const COST_AGAIN_NS: i64 = 5_000_000_000;
 
-/// What a judgement has found.
-#[derive(Debug, Clone, Copy)]
-struct Found {
-    /// The first closed gate's reason.
-    closed: Option<Reason>,
-    /// Why the OS serves Unix time.
-    unix: Option<Reason>,
+/// What a judgement has found: why the first closed gate is closed, and why the OS serves Unix time.
+type Found = (Option<Reason>, Option<Reason>);
+
+/// What `judge` says of each gate.
+fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
+    core::array::from_fn(|place| judge(Gate::ALL[place]))
 }
 
 impl Engine {
@@ -151,7 +148,7 @@ impl Engine {
         let before = (self.keeper.stage(), self.reason_of(Gate::UnixCost), driven.seen.clocksource);
         let Some(facts) = self.facts(&mut driven.seen) else { return false };
         let found = self.record_all(&facts);
-        if found.closed.is_none() && before == (Stage::Open, found.unix, facts.clocksource) {
+        if found.0.is_none() && before == (Stage::Open, found.1, facts.clocksource) {
             return false;
         }
         self.conclude(&facts, found, &mut driven, judgement);
@@ -161,30 +158,36 @@ impl Engine {
     /// Judges the facts, and records the verdicts.
     #[inline(never)]
     fn record_all(&self, facts: &Facts) -> Found {
-        let verdicts = judge_all(facts);
+        let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts.iter().for_each(|verdict| self.record(*verdict));
-        Found { closed: first_closed(&verdicts), unix: unix_by_os(&verdicts) }
+        (first_closed(verdicts), unix_by_os(verdicts))
     }
 
     /// Puts what was found into force. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn conclude(&self, facts: &Facts, found: Found, driven: &mut Driven, judgement: Judgement) -> bool {
+    fn conclude(
+        &self,
+        facts: &Facts,
+        (closed, unix): Found,
+        driven: &mut Driven,
+        judgement: Judgement,
+    ) -> bool {
         let after = |wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns);
-        driven.is_begun = found.closed.is_none();
-        let conclusion = match found.closed {
+        driven.is_begun = closed.is_none();
+        let conclusion = match closed {
             None => {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
                     facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(step_ns());
                 driven.control.begin_anew(Config { resolutions, ..UNSETTLED });
-                if found.unix.is_some() {
+                if unix.is_some() {
                     driven.control.leave_unix_to_the_os();
                 }
                 Conclusion::Open
             }
             // The kernel decides about the counter within seconds of boot.
-            Some(Reason::KernelUndecided) => Conclusion::Waiting(after(signed(self.interval_ns()))),
+            Some(Reason::KernelUndecided) => Conclusion::Waiting(after(self.interval_ns().cast_signed())),
             // Measured in 20 us, which may have been unlike the rest.
             Some(Reason::Slow) => Conclusion::Waiting(after(COST_AGAIN_NS)),
             // No other reason goes away by itself.
@@ -227,11 +230,11 @@ impl Engine {
     }
 
     /// The last verdicts.
-    pub(crate) fn verdicts(&self) -> Verdicts {
+    pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
         #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.page {
             // The process that serves it has judged the others.
-            return Verdicts::by(|gate| Verdict::closed(gate, page.reason().filter(|_| gate == Gate::User)));
+            return each_gate(|gate| Verdict::closed(gate, page.reason().filter(|_| gate == Gate::User)));
         }
         let state = self.shared.cell.load();
         let table = self.per_cpu_table();
@@ -240,17 +243,10 @@ impl Engine {
             || table.is_some_and(Table::is_published);
         let figures = self.figures();
         let measured_hz = figures.frequency_hz;
-        let calibration = match (has_line, measured_hz) {
-            (true, _) => Calibration::Current,
-            (false, _) if figures.is_out_of_range => Calibration::OutOfRange,
-            (false, _) if figures.samples_are_stale => Calibration::Stale,
-            (false, Some(_)) => Calibration::Passed,
-            (false, None) => Calibration::Pending,
-        };
-        Verdicts::by(|gate| match gate {
+        each_gate(|gate| match gate {
             Gate::User if self.is_disabled() => Verdict::closed(gate, Some(Reason::Disabled)),
             // Behind a closed gate there is no line, and none is missing.
-            Gate::Calibration => judge_calibration(calibration),
+            Gate::Calibration => judge_calibration(has_line, &figures),
             Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),
             _ => self.recorded(gate),
         })
@@ -308,7 +304,7 @@ impl Engine {
         if let Some(page) = &self.page {
             return page.state();
         }
-        if let Some(reason) = first_closed(&self.verdicts()) {
+        if let Some(reason) = first_closed(self.verdicts()) {
             return State::Fallback(reason);
         }
         let live = self.shared.cell.load().is_published()

@@ -32,7 +32,6 @@ impl Engine {
             frequency_hz: figures.frequency_hz,
             bound_ns: self.bound_ns(),
             max_drift_ppb: figures.max_drift_ppb,
-            bound_parts: figures.bound_parts,
             offset_ns: figures.offset_ns,
             interval_ns: figures.interval_ns,
             utc_error_ns: match self.probes() {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::Path;
 
-use tickline_core::counter::resolution_ticks;
+use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_page::lease::{Closing, Config, Did, LeaseMemory as _, LeasePhase, Writer};
 use tickline_page::{Lost, PageWriter};
 
@@ -67,7 +67,7 @@ impl Publisher {
         let page = PageWriter::create(path).map_err(Error::page)?;
         let config = Config {
             resolution_ns: os_resolution_ns(),
-            counter_ticks: resolution_ticks(&counter).max(1),
+            counter_ticks: resolution_ticks(&counter, &mut Scratch::new()).max(1),
             ..Config::DEFAULT
         };
         let writer = Writer::start(&page, config).map_err(|Lost| Error::page(page.lost()))?;

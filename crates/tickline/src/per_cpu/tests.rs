@@ -9,7 +9,11 @@ use tickline_core::gate::{Difference, Pair};
 
 #[test]
 fn auto_follows_the_comparison_and_the_builder_overrules_it() {
-    let unsynchronised = Comparison::Unsynchronised(Pair::new(0, 1, Difference::between(900, 1_000)));
+    let unsynchronised = Comparison::Unsynchronised(Pair {
+        here: 0,
+        there: 1,
+        difference: Difference { least_ticks: 900, most_ticks: 1_000 },
+    });
     let others = [
         Comparison::Pending,
         Comparison::Single,

@@ -97,34 +97,27 @@ impl ThreadMark {
     }
 }
 
-/// Nothing to block.
+/// There are no signals to block, and no call here changes an error that a program is about to read.
 #[derive(Debug)]
-pub(crate) struct SignalsBlocked;
+pub(crate) struct Nothing;
 
-impl SignalsBlocked {
+pub(crate) use Nothing as PreserveErrno;
+pub(crate) use Nothing as SignalsBlocked;
+
+impl Nothing {
     pub(crate) fn new() -> Self {
         Self
     }
 }
 
 /// So that `drop` is a use of it, as it is elsewhere.
-impl Drop for SignalsBlocked {
+impl Drop for Nothing {
     fn drop(&mut self) {}
 }
 
 /// Not available.
 pub(crate) fn make_realtime(_: &JoinHandle<()>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
-}
-
-/// No call here changes an error that a program is about to read.
-#[derive(Debug)]
-pub(crate) struct PreserveErrno;
-
-impl PreserveErrno {
-    pub(crate) fn new() -> Self {
-        Self
-    }
 }
 
 /// Not available, so there is no value of this type.

@@ -13,7 +13,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
 
-use tickline_core::counter::resolution_ticks;
+use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_core::gate::{Comparison, Pair};
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
@@ -204,7 +204,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     if others.is_empty() {
         return Some(Comparison::Single);
     }
-    let resolution_ticks = resolution_ticks(&counter);
+    let resolution_ticks = resolution_ticks(&counter, &mut Scratch::new());
     let mut rest_ns = REST_NS;
     for other in others {
         let mut exchanges = Exchanges::NONE;
@@ -224,7 +224,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
         }
         let difference = exchanges.difference;
         if !difference.is_none(resolution_ticks) {
-            return Some(Comparison::Unsynchronised(Pair::new(*first, *other, difference)));
+            return Some(Comparison::Unsynchronised(Pair { here: *first, there: *other, difference }));
         }
     }
     Some(Comparison::Synchronised { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })

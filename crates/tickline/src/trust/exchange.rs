@@ -331,7 +331,7 @@ mod tests {
         more.sent(3_000, 2_990);
         exchanges += more;
         assert_eq!((exchanges.count, exchanges.backward), (3, 1));
-        assert_eq!(exchanges.difference, Difference::between(-70, -10));
+        assert_eq!(exchanges.difference, Difference { least_ticks: -70, most_ticks: -10 });
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the window admits a counter before its start",
         "shared/reading.rs",
         "ticks.wrapping_sub(start_ticks) >= window_ticks ||",
-        "crate::units::ticks_between(start_ticks, ticks) >= crate::units::signed(window_ticks) ||",
+        "crate::units::ticks_between(start_ticks, ticks) >= window_ticks.cast_signed() ||",
     ),
     mutant(
         "window",
@@ -38,7 +38,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a line is valid before its start",
         "cell.rs",
         "ticks.wrapping_sub(self.start_ticks) < self.valid_ticks()",
-        "ticks_between(self.start_ticks, ticks) < crate::units::signed(self.valid_ticks())",
+        "ticks_between(self.start_ticks, ticks) < self.valid_ticks().cast_signed()",
     ),
     mutant(
         "window",
@@ -62,17 +62,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
             return false;
         }
         delta >= line.valid_ticks()",
-        "if signed(delta) < signed(line.window_ticks) {
+        "if delta.cast_signed() < line.window_ticks.cast_signed() {
             return false;
         }
-        signed(delta) >= signed(line.valid_ticks())",
+        delta.cast_signed() >= line.valid_ticks().cast_signed()",
     ),
     mutant(
         "window",
         "a line is read for ever",
         HIGH_WATER,
         "delta >= line.valid_ticks() || {",
-        "signed(delta) < 0 || {",
+        "delta.cast_signed() < 0 || {",
     ),
     mutant(
         "window",
@@ -85,8 +85,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "resolution",
         "a bracket does not allow for the counter's step",
         "sample.rs",
-        "ticks: self.after_ticks.wrapping_add(resolutions.counter_ticks),",
-        "ticks: self.after_ticks,",
+        "ticks: after_ticks.wrapping_add(resolutions.counter_ticks),",
+        "ticks: after_ticks,",
     ),
     mutant(
         "resolution",
@@ -120,29 +120,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "resolution",
         "a bracket does not allow for the reference's step",
         "sample.rs",
-        "ns: self.reference_ns.saturating_add(resolutions.reference_ns),",
-        "ns: self.reference_ns,",
+        "ns: reference_ns.saturating_add(resolutions.reference_ns) };",
+        "ns: reference_ns };",
     ),
     mutant(
         "resolution",
         "the bound does not allow for what the reference has run on since the counter last moved",
         "control/publish.rs",
-        "max_drift_ppb, range, unseen)?;",
-        "max_drift_ppb, range, unseen.minus(unseen))?;",
+        "max_drift_ppb, dither, unseen)?;",
+        "max_drift_ppb, dither, unseen.minus(unseen))?;",
     ),
     mutant(
         "slew",
         "an offset is removed within the interval, though the line may be used for longer",
         "control/publish.rs",
-        "steer(old, at_ticks, &self.plan.target, window_ticks)",
-        "steer(old, at_ticks, &self.plan.target, window_ticks >> 2)",
+        "steer(old, at_ticks, &plan.target, window_ticks)",
+        "steer(old, at_ticks, &plan.target, window_ticks >> 2)",
     ),
     mutant(
         "slew",
         "a line off its target is kept for as long as any other",
         "control/publish.rs",
-        "let interval_ns = self.interval_at_offset_ns(interval_ns, offset, slope);",
-        "",
+        "self.interval_at_offset_ns(plan.interval_ns, offset, target.slope);",
+        "plan.interval_ns;",
     ),
     mutant(
         "max drift",
@@ -155,8 +155,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "max drift",
         "the maximum drift leaves out what the samples leave open",
         "stability.rs",
-        "self.stability_ppb.saturating_add(self.slope_ppb).saturating_add(self.dither_ppb);",
-        "self.stability_ppb.saturating_add(self.dither_ppb);",
+        "let max_drift_ppb = self.steady_ppb(fit).saturating_add(dither_ppb);",
+        "let max_drift_ppb = self.stability_ppb.saturating_add(dither_ppb);",
     ),
     mutant(
         "max drift",
@@ -249,9 +249,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "dither",
         "a change of the kernel's steering leaves the range of the dither as it was learnt",
         "stability.rs",
-        "                self.dither.forget();
-                let short",
-        "                let short",
+        "            self.dither.forget();
+            let short",
+        "            let short",
     ),
     mutant(
         "dither",

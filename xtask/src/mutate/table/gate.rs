@@ -119,8 +119,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "Unix cost",
         "Unix time that the OS tells faster closes the clock",
         "gate/mod.rs",
-        "verdicts.iter().filter(|verdict| verdict.gate != Gate::UnixCost).find_map(",
-        "verdicts.iter().find_map(",
+        "verdicts.into_iter().filter(|verdict| verdict.gate != Gate::UnixCost).find_map(",
+        "verdicts.into_iter().find_map(",
     ),
     mutant(
         "Unix cost",

@@ -54,8 +54,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "2",
         "a writer that comes past the old window extends the line",
         "control/publish.rs",
-        "if !old.is_valid_at(at_ticks) || self.plan_next(",
-        "if self.plan_next(",
+        "if old.is_valid_at(at_ticks) => {",
+        "=> {",
     ),
     mutant(
         "2",
@@ -200,8 +200,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "5",
         "how long the machine had been suspended is not stored with a line",
         "control/publish.rs",
-        "&self.plan.bounds, self.suspended_ns)",
-        "&self.plan.bounds, None)",
+        "shared.cell.publish(replacing.state, &line, &plan.bounds, self.suspended_ns)",
+        "shared.cell.publish(replacing.state, &line, &plan.bounds, None)",
     ),
     mutant(
         "5",
@@ -318,13 +318,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "a recovery line has the window of any other",
         "control/publish.rs",
-        "self.plan.line.window_ticks = least_ticks
-            .saturating_add(least_ticks >> 1)
-            .saturating_add(self.lead_in_ticks(slope))
-            .min(MAX_WINDOW_TICKS);",
-        "let _ = least_ticks;
-        self.plan.line.window_ticks =
-            self.window_ticks(slope.ticks_in(interval_ns), self.lead_in_ticks(slope)).min(MAX_WINDOW_TICKS);",
+        "let least_ticks = slope.ticks_in(self.least_interval_ns(slope));",
+        "let least_ticks = slope.ticks_in(self.config.interval_ns);",
     ),
     mutant(
         "7",
@@ -337,14 +332,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "7",
         "recovery lines use stale samples",
         "control/publish.rs",
-        "let planned = if self.is_stale(at_ticks, self.plan.target.slope) {",
-        "let planned = if false {",
+        "let line = if self.is_stale(at_ticks, slope) {",
+        "let line = if false {",
     ),
     mutant(
         "7",
         "lines are steered by stale samples",
         "control/publish.rs",
-        "if self.is_stale(before_ticks, slope) {",
+        "if self.is_stale(before_ticks, target.slope) {",
         "if false {",
     ),
     mutant(

@@ -37,7 +37,7 @@ fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<St
 /// near, so this asks the inlined path.
 fn unix_by_line(engine: &Engine) -> bool {
     let before_ns = OsClock.realtime_ns();
-    let ns = signed(engine.unix_ns());
+    let ns = engine.unix_ns().cast_signed();
     let after_ns = OsClock.realtime_ns();
     assert!((before_ns - 1_000_000..=after_ns + 1_000_000).contains(&ns), "{before_ns}, {ns}, {after_ns}");
     is_ever(engine, || COUNTER.and_then(|counter| engine.shared.read_unix(&counter)).is_some())

@@ -72,7 +72,11 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     if !until("one line", &auto, one) || !until("one line", &off, one) {
         return;
     }
-    publish(Comparison::Unsynchronised(Pair::new(0, 1, Difference::between(900, 1_000))));
+    publish(Comparison::Unsynchronised(Pair {
+        here: 0,
+        there: 1,
+        difference: Difference { least_ticks: 900, most_ticks: 1_000 },
+    }));
     until("the OS", &off, |status| status.state == State::Fallback(Reason::Unsynchronised));
     until("a line each", &auto, |status| status.state == State::Fast && !status.per_cpu.is_empty());
     publish(Comparison::Synchronised { cpus: 2 });
@@ -94,6 +98,10 @@ fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
         assert_eq!(known.comparison, good);
         assert!((RETRY_NS..=GOOD_FOR_NS).contains(&known.due_ns));
     }
-    let unsynchronised = Comparison::Unsynchronised(Pair::new(0, 1, Difference::between(5_000, 5_100)));
+    let unsynchronised = Comparison::Unsynchronised(Pair {
+        here: 0,
+        there: 1,
+        difference: Difference { least_ticks: 5_000, most_ticks: 5_100 },
+    });
     assert_eq!(Known::after(Some(known), unsynchronised, 0).comparison, unsynchronised);
 }

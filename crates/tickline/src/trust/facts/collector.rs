@@ -7,7 +7,7 @@
 //!
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
-use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks_in};
+use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::gate::Comparison;
 use tickline_core::gate::{Clocksource, Cost, Facts, Switch};
 use tickline_core::sample::Reference;
@@ -112,7 +112,7 @@ impl Collector {
 
     #[inline(never)]
     fn measure_resolution(&mut self, counter: Option<HardwareCounter>) -> Option<u64> {
-        counter.map(|counter| resolution_ticks_in(&counter, &mut self.scratch))
+        counter.map(|counter| resolution_ticks(&counter, &mut self.scratch))
     }
 
     fn advance(&mut self, probes: Probes, comparison: Comparison) {
@@ -174,7 +174,7 @@ impl Collector {
         let may_measure = may_measure(probes, facts.comparison);
         let counter = COUNTER.filter(|_| facts.readable && may_measure);
         facts.counter_present = COUNTER.is_some();
-        facts.support = tickline_core::state::support();
+        facts.supported = tickline_core::state::is_supported();
         facts.invariant = cpu::invariant();
         facts.hypervisor = hypervisor();
         facts.counters_clocksource = HardwareCounter::CLOCKSOURCE;
