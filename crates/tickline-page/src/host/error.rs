@@ -114,6 +114,10 @@ impl core::fmt::Display for PageError {
             Why::File(refusal @ FileRefusal::Writable(_), _) => {
                 write!(f, "{refusal}, of which 022 must be clear")
             }
+            Why::File(refusal @ FileRefusal::Short(_), _) => write!(
+                f,
+                "{refusal}: it was truncated, or is no page; once no program reads it, delete it, and `tickline serve` makes a new one"
+            ),
             Why::File(refusal, _) => write!(f, "{refusal}"),
             Why::NotAPage(size) => write!(
                 f,

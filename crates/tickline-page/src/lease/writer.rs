@@ -60,7 +60,7 @@ const LEFT_BEHIND_NS: i64 = 1_000_000;
 /// Rule W10: the kernel slews its clock fast beyond this, ppb. At this rate the clock leaves a line by
 /// [`LEFT_BEHIND_NS`] in the two leases that a word names. An NTP daemon's 500 ppm and the 500 ppm of
 /// adjtime(3) make no more together.
-const FAST_SLEW_PPB: u64 = 1_000_000;
+pub const FAST_SLEW_PPB: u64 = 1_000_000;
 
 /// An opening waits for the OS clock while the floor is further ahead than this, ns. Otherwise
 /// the lead of one line would be added to that of the last, suspend after suspend.
@@ -74,13 +74,13 @@ const FAR_AHEAD_NS: i64 = 10_000_000;
 /// The pause between openings is not doubled more often than this.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// Another writer has the page: this one must end.
+/// The page is not what this writer has left: it must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost;
 
 impl core::fmt::Display for Lost {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("another writer has changed the page")
+        f.write_str("another process has changed the page, or its file was truncated")
     }
 }
 
