@@ -562,8 +562,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "w9",
         "a line that the OS clock has left behind stays in use",
         WRITER,
-        "InDoubt) || is_left_behind {",
-        "InDoubt) || (false && is_left_behind) {",
+        "self.is_slewed || is_left_behind {",
+        "self.is_slewed || (false && is_left_behind) {",
     ),
     mutant(
         "w9",
@@ -571,5 +571,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         WRITER,
         "let current = if is_before(ticks, first.end_ticks) { &first } else { &last };",
         "let current = &first;",
+    ),
+    mutant(
+        "w10",
+        "lines are published during a fast slew",
+        WRITER,
+        "self.closing.is_none() && !self.is_slewed",
+        "self.closing.is_none()",
+    ),
+    mutant(
+        "w10",
+        "a slew of an NTP daemon ends the leases",
+        WRITER,
+        "rate_ppb.unsigned_abs() > FAST_SLEW_PPB",
+        "rate_ppb.unsigned_abs() >= FAST_SLEW_PPB",
     ),
 ];
