@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use tickline::page::Phase;
 use tickline_page::lease::FAST_SLEW_PPB;
-use tickline_page::{Attached, HardwareCounter, Machine, PageFile, PrivateFloor};
+use tickline_page::{Attached, HardwareCounter, PageFile, PrivateFloor};
 
 use super::readers::{self, Reader};
 use crate::{machine, terminal};
@@ -40,7 +40,7 @@ pub(super) struct Status {
 impl Status {
     pub(super) fn of(page: &Path) -> io::Result<Self> {
         let file = PageFile::open(page).map_err(super::no_page)?;
-        let attached = file.attach(&Machine::find()?).map_err(io::Error::other)?;
+        let attached = file.attach_here().map_err(io::Error::other)?;
         let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false));
         let counter = counter.ok_or_else(|| io::Error::other("this process may not read the counter"))?;
         let ahead = Ahead::find(&attached, counter);

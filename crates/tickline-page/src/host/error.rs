@@ -52,7 +52,10 @@ impl PageError {
     }
 
     pub(super) fn machine(path: &Path, error: rustix::io::Errno) -> Self {
-        Self::new(path, Why::System("the running boot and its namespace are not known", error.into()))
+        Self::new(
+            path,
+            Why::System("/proc/sys/kernel/random/boot_id or /proc/self/ns/time cannot be read", error.into()),
+        )
     }
 
     pub(super) fn page(path: &Path, refusal: Refusal, machine: &Machine, found: Option<[u8; 16]>) -> Self {
