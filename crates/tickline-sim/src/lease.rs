@@ -93,10 +93,9 @@ struct World {
     /// By how much the kernel changes the OS clock's rate, and the 10^-9 ns that are not in `base_ns` yet.
     rate_ppb: Cell<i64>,
     rest: Cell<i64>,
-    /// How old a sample becomes before the next one is taken, ns; what the newest says: its tick, and
-    /// `base_ns` and `rate_ppb` then.
+    /// How old a sample becomes before the next one is taken, ns; what the newest says.
     sample_every_ns: Cell<u64>,
-    sample: Cell<(u64, i64, i64)>,
+    sample: Cell<Sample>,
     /// The OS clock minus that middle, ns: within the width of an estimate.
     off_ns: Cell<i64>,
     width_ns: i64,
@@ -116,6 +115,18 @@ struct World {
     observed: [Cell<u64>; ACTORS],
     seen: Cell<Seen>,
     violation: RefCell<Option<String>>,
+}
+
+/// A sample of the OS clock.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sample {
+    ticks: u64,
+    /// [`World::base_ns`] and [`World::rate_ppb`] then.
+    base_ns: i64,
+    rate_ppb: i64,
+    /// By how much the rate may differ, ppb: as much as the kernel has changed it, as in
+    /// `tickline-core`'s `stability.rs`; half of that with each later sample.
+    open_ppb: i64,
 }
 
 const ACTORS: usize = 5;
@@ -180,15 +191,24 @@ impl World {
     }
 
     fn estimate(&self) -> Estimate {
-        if self.ticks.get().wrapping_sub(self.sample.get().0) >= self.sample_every_ns.get() {
-            self.sample.set((self.ticks.get(), self.base_ns.get(), self.rate_ppb.get()));
+        let last = self.sample.get();
+        if self.ticks.get().wrapping_sub(last.ticks) >= self.sample_every_ns.get() {
+            let (base_ns, rate_ppb) = (self.base_ns.get(), self.rate_ppb.get());
+            let open_ppb = (last.rate_ppb - rate_ppb).abs().max(last.open_ppb / 2);
+            self.sample.set(Sample { ticks: self.ticks.get(), base_ns, rate_ppb, open_ppb });
         }
-        let (ticks, base_ns, rate_ppb) = self.sample.get();
-        let ghz = Slope::from_hz(1_000_000_000).expect("1 GHz").to_bits();
-        let share = i128::from(ghz) * i128::from(rate_ppb) / 1_000_000_000;
-        let slope = Slope::from_bits(ghz.strict_add_signed(i64::try_from(share).expect("a small share")));
-        let line = |ns: i64| Line { start_ticks: ticks, base_ns: ticks.cast_signed() + base_ns + ns, slope };
-        Estimate { lower: line(-self.width_ns), upper: line(self.edge_ns), unix_ns: None }
+        let Sample { ticks, base_ns, rate_ppb, open_ppb } = self.sample.get();
+        let line = |ns: i64, ppb: i64| {
+            let ghz = Slope::from_hz(1_000_000_000).expect("1 GHz").to_bits();
+            let share = i128::from(ghz) * i128::from(rate_ppb + ppb) / 1_000_000_000;
+            let slope = Slope::from_bits(ghz.strict_add_signed(i64::try_from(share).expect("a small share")));
+            Line { start_ticks: ticks, base_ns: ticks.cast_signed() + base_ns + ns, slope }
+        };
+        Estimate {
+            lower: line(-self.width_ns, -open_ppb),
+            upper: line(self.edge_ns, open_ppb),
+            unix_ns: None,
+        }
     }
 
     fn count(&self, change: impl FnOnce(&mut Seen)) {

@@ -138,7 +138,8 @@ pub struct Writer {
     /// The word last seen.
     word: LeaseWord,
     closing: Option<Closing>,
-    /// Rule W10.
+    /// Rule W10: what the kernel says, ppb, and whether a fast slew is not over.
+    rate_ppb: u64,
     is_slewed: bool,
     /// Openings in a row that came to nothing.
     doublings: u32,
@@ -160,6 +161,7 @@ impl Writer {
             config,
             word: found,
             closing: None,
+            rate_ppb: 0,
             is_slewed: false,
             doublings: 0,
             not_before_ns: i64::MIN,
@@ -187,10 +189,11 @@ impl Writer {
         self.closing = None;
     }
 
-    /// Takes note of the kernel's correction of its clock's rate, ppb. While that is more than 1,000 ppm,
-    /// no line is published (rule W10). To be called before each step, where it is known.
+    /// Takes note of the kernel's correction of its clock's rate, ppb. From more than 1,000 ppm on, no
+    /// line is published until an estimate knows the rate again (rule W10). To be called before each
+    /// step, where it is known.
     pub fn note_slew(&mut self, rate_ppb: i64) {
-        self.is_slewed = rate_ppb.unsigned_abs() > FAST_SLEW_PPB;
+        self.rate_ppb = rate_ppb.unsigned_abs();
     }
 
     /// Whether no line is published because the kernel slews its clock fast.
@@ -230,6 +233,11 @@ impl Writer {
     ) -> Result<Step, Lost> {
         if memory.word() != self.word {
             return Err(Lost);
+        }
+        if self.rate_ppb > FAST_SLEW_PPB {
+            self.is_slewed = true;
+        } else if estimate.is_some_and(|estimate| estimate.open_ppb() <= FAST_SLEW_PPB) {
+            self.is_slewed = false;
         }
         let estimate = estimate.filter(|_| self.closing.is_none() && !self.is_slewed);
         let shown = estimate.map(|estimate| estimate.as_shown(self.config.resolution_ns));

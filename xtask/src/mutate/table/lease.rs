@@ -583,7 +583,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "w10",
         "a slew of an NTP daemon ends the leases",
         WRITER,
-        "rate_ppb.unsigned_abs() > FAST_SLEW_PPB",
-        "rate_ppb.unsigned_abs() >= FAST_SLEW_PPB",
+        "self.rate_ppb > FAST_SLEW_PPB",
+        "self.rate_ppb >= FAST_SLEW_PPB",
+    ),
+    mutant(
+        "w10",
+        "a line is opened while it is not known how fast the clock is after a slew",
+        WRITER,
+        "estimate.is_some_and(|estimate| estimate.open_ppb() <= FAST_SLEW_PPB)",
+        "estimate.is_some()",
     ),
 ];

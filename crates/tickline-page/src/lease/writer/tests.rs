@@ -485,6 +485,24 @@ fn rule_w10_a_fast_slew_is_one_doubt_and_one_opening() {
     assert_eq!(phase(scene), LeasePhase::Live);
 }
 
+/// A sample after a slew does not know the rate. Symptom: a line 9.6 ms ahead, which was doubted at once.
+#[test]
+fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
+    let scene = Scene::new();
+    let mut writer = new_writer(scene);
+    let mut step = |rate_ppb, open_ppm: u64| {
+        writer.note_slew(rate_ppb);
+        let Estimate { lower, upper, unix_ns } = scene.estimate();
+        let bits = upper.slope.to_bits();
+        let upper = Line { slope: Slope::from_bits(bits + bits / 1_000_000 * 2 * open_ppm), ..upper };
+        writer.step(scene, &scene, &scene, Some(&Estimate { lower, upper, unix_ns })).unwrap().did
+    };
+    assert_eq!(step(80_000_000, 0), Did::Waited, "as a server that starts in a slew");
+    assert_eq!(step(0, 80_000), Did::Waited);
+    assert_eq!(step(0, 1_001), Did::Waited);
+    assert_eq!(step(0, 999), Did::Opened);
+}
+
 /// The rates of an NTP daemon, and adjtime(3) besides, leave the page as it is.
 #[test]
 fn rule_w10_a_slow_slew_leaves_the_page_live() {
