@@ -187,7 +187,7 @@ fn a_page_of_another_time_namespace_says_what_to_do() {
     }
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("by a server in time namespace") && said.contains("start the server there"),
+        said.contains("by a server in time namespace") && said.contains("start such a server there"),
         "{said}"
     );
 }

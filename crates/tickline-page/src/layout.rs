@@ -105,13 +105,9 @@ impl core::fmt::Display for ClaimError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Lost => f.write_str("another writer has changed the page"),
-            Self::InUse(Header { version: LAYOUT_VERSION, counter: COUNTER, time_namespace, .. }) => write!(
+            Self::InUse(Header { version, counter, time_namespace, monotonic_offset_ns, .. }) => write!(
                 f,
-                "the page was made in this boot by a server in time namespace {time_namespace}, which is not this one, and programs may read it: start the server there (readlink /proc/PID/ns/time), or name another page"
-            ),
-            Self::InUse(Header { version, counter, .. }) => write!(
-                f,
-                "the page was made in this boot for layout {version} and counter {counter}, not {LAYOUT_VERSION} and {COUNTER}, and programs may read it: name another page"
+                "the page was made in this boot by a server in time namespace {time_namespace}, offset {monotonic_offset_ns} ns, for layout {version} and counter {counter}, and programs may read it: start such a server there (readlink /proc/PID/ns/time), or name another page"
             ),
         }
     }

@@ -87,12 +87,6 @@ impl PageError {
     pub fn is_not_found(&self) -> bool {
         matches!(&self.why, Why::System(_, error) if error.kind() == io::ErrorKind::NotFound)
     }
-
-    /// Whether a process, perhaps this one, writes to the page already.
-    #[must_use]
-    pub const fn is_taken(&self) -> bool {
-        matches!(self.why, Why::Taken(_))
-    }
 }
 
 /// As `/proc/sys/kernel/random/boot_id` spells it, without the hyphens.

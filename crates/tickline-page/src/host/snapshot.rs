@@ -7,7 +7,7 @@ use crate::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, UNIX_BY
 const TRIES: u32 = 64;
 
 /// What a page serves at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// What readers may do.
@@ -47,12 +47,7 @@ impl Snapshot {
             phase: word.phase(),
             is_switched_off: word.stays_off(),
             generation: word.generation(),
-            is_served: false,
-            age_ns: None,
-            left_ns: None,
-            lease_ns: None,
-            lead_ns: None,
-            unix_lead_ns: None,
+            ..Self::default()
         }
     }
 

@@ -74,12 +74,6 @@ impl PageWriter {
         self.mapping.page()
     }
 
-    /// The file's name.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether the file still has all of the page: a store behind its end would end this process by
     /// SIGBUS. To be asked before each step; nobody but the page's owner can truncate it.
     ///
