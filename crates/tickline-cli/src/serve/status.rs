@@ -45,9 +45,9 @@ impl Status {
         let counter = counter.ok_or_else(|| io::Error::other("this process may not read the counter"))?;
         let ahead = Ahead::find(&attached, counter);
         let found = file.snapshot(&counter);
-        let left_ns = found.left_ns.unwrap_or(0).max(0);
-        let most_ns = ahead.as_ref().map_or(0, |ahead| ahead.most_after(left_ns));
-        let excess_ns = most_ns.saturating_sub(found.lead_ns.unwrap_or(0)).max(0);
+        let excess_ns = ahead.as_ref().zip(found.lead_ns).map_or(0, |(ahead, stated_ns)| {
+            ahead.lead_ns(stated_ns, found.left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)
+        });
         let (server_pid, server_unknown) = match tickline_page::writer_of(page) {
             Ok(pid) => (pid, None),
             Err(error) => (None, Some(error.to_string())),
@@ -170,10 +170,14 @@ impl Ahead {
         Self { least_ns, most_ns, rise_ppb }
     }
 
-    /// The most that the line is above it within so many ns, if neither changes its rate.
-    fn most_after(&self, ns: i64) -> i64 {
-        let rise = i128::from(self.rise_ppb) * i128::from(ns) / 1_000_000_000;
-        self.most_ns.saturating_add(i64::try_from(rise).unwrap_or(i64::MAX))
+    /// The lead that holds for so many ns if neither changes its rate: the stated one, unless the brackets
+    /// prove it wrong.
+    fn lead_ns(&self, stated_ns: i64, for_ns: i64) -> i64 {
+        if self.rise_ppb == 0 && self.least_ns <= stated_ns {
+            return stated_ns;
+        }
+        let rise_ns = i128::from(self.rise_ppb) * i128::from(for_ns) / 1_000_000_000;
+        stated_ns.max(self.most_ns.saturating_add(i64::try_from(rise_ns).unwrap_or(i64::MAX)))
     }
 }
 
@@ -215,11 +219,12 @@ mod tests {
     /// Symptom: "at most 1147 ns", while the kernel slewed its clock and readings were 1 ms ahead.
     #[test]
     fn a_line_that_the_os_clock_leaves_is_ahead_by_what_is_left_of_its_leases() {
-        let after_ns = |before, now| Ahead::of(before, now, 20_000_000).most_after(900_000_000);
-        assert_eq!(after_ns((480, 520), (470, 510)), 510, "nothing that the brackets prove");
-        assert_eq!(after_ns((480, 520), (510, 550)), 550, "nor here");
+        let lead_ns = |before, now| Ahead::of(before, now, 20_000_000).lead_ns(1_147, 900_000_000);
+        assert_eq!(lead_ns((480, 520), (510, 550)), 1_147, "nothing that the brackets prove");
+        assert_eq!(lead_ns((1_140, 2_140), (1_147, 2_147)), 1_147, "wide brackets, as with hpet");
         // 500 ppm are 10 us in 20 ms, and 450 us in 0.9 s.
-        assert_eq!(after_ns((480, 520), (10_480, 10_520)), 10_520 + 451_800);
-        assert_eq!(after_ns((10_480, 10_520), (480, 520)), 520, "it comes back");
+        assert_eq!(lead_ns((480, 520), (10_480, 10_520)), 10_520 + 451_800);
+        assert_eq!(lead_ns((320_480, 320_520), (310_480, 310_520)), 310_520, "it comes back");
+        assert_eq!(lead_ns((10_480, 10_520), (480, 520)), 1_147);
     }
 }
