@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tickline_page::PageWriter;
 
-use common::server::{Server, folder, run, status, until, wait_for_line};
+use common::server::{Server, folder, run, serve, status, until, wait_for_line};
 use common::{entries, text};
 
 fn is_root() -> bool {
@@ -129,6 +129,42 @@ fn off_needs_no_living_server() {
     assert_eq!((code, said.contains("it is switched off")), (Some(0), true), "{said}");
     assert_eq!(status(&page).unwrap()["phase"], "off", "a late server changes nothing");
     stays_off(&page);
+}
+
+/// Rule W10, and what the log says of it. Symptom: three lines for each change of the rate.
+#[cfg(target_env = "gnu")]
+#[test]
+fn a_fast_slew_is_one_line_of_log() {
+    let (folder, page) = folder();
+    let [library, flag] = ["slewed.so", "flag"].map(|name| folder.path().join(name));
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/slewed.c");
+    let mut compile = Command::new(compiler);
+    compile.args(["-shared", "-fPIC", "-o"]).arg(&library).args([source, "-ldl"]);
+    if !compile.output().is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: there is no C compiler");
+        return;
+    }
+    let mut command = serve(&page, &[]);
+    command.env("LD_PRELOAD", &library).env("TICKLINE_TEST_SLEW", &flag);
+    let mut server = Server(command.stderr(Stdio::piped()).spawn().unwrap());
+    if !wait_for_line(&page, &server) {
+        eprintln!("SKIPPED: the counter does not serve here");
+        return;
+    }
+    let serves = |wanted: bool| status(&page).filter(|status| status["serving"] == wanted);
+    File::create(&flag).unwrap();
+    until("nothing is served", || serves(false));
+    fs::remove_file(&flag).unwrap();
+    until("the page is served again", || serves(true));
+    server.signal(libc::SIGTERM);
+    let (_, said) = server.ended();
+    let slews = said.lines().filter(|line| line.contains("not served: the kernel slews its clock"));
+    assert_eq!(slews.count(), 1, "{said}");
+    assert!(
+        said.contains("programs ask the OS clock\ntickline: ") && said.matches(": live\n").count() > 1,
+        "{said}"
+    );
 }
 
 /// What is so between `on` and the start of a server. Symptom: "switched off" both times.
