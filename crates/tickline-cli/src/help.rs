@@ -141,7 +141,7 @@ Exit codes:
   0  the server was stopped, or the page is switched off; with status: a line is served
   1  with status: no line is served, and programs ask the OS clock
   2  an error: another process serves the page, the page is not trusted, the file is no page, or it
-     cannot be made; with status, off and on: there is no page
+     cannot be made, or was truncated; with status, off and on: there is no page
 
 How it ends:
   At SIGTERM, SIGINT or SIGHUP the server lets its leases run out, within a second, and exits. No
@@ -160,14 +160,17 @@ Who may serve:
 
 JSON:
   status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
-  server_unknown (why it is not known), phase (off, cold, opening, live, unsure), serving,
-  generation, age_ns (of the line in use), lease_ns, lease_left_ns, lead_ns (readings are at most
-  this far above the OS clock), unix_lead_ns, time_namespace. A key that is not known is null.
+  server_unknown (why it is not known), phase (off, cold, opening, live, unsure), switched_off,
+  serving, generation, age_ns (of the line in use), lease_ns, lease_left_ns, lead_ns (readings are
+  at most this far above the OS clock, at its present rate), unix_lead_ns, ahead_ns (the line is at
+  least this far above it now), rate_ppb (the correction of its rate by the kernel), readers
+  (processes that have the page mapped: pid, name, by_library), readers_unknown (processes that may
+  not be looked into), time_namespace. A key that is not known is null.
 
 Examples:
   tickline serve
   tickline serve status
-  tickline serve status --json - | jq .lead_ns
+  tickline serve status --json - | jq .readers
   sudo tickline serve off
   sudo tickline serve on && sudo systemctl start tickline
   tickline serve --page /run/user/1000/tickline.page";

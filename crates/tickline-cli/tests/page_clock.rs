@@ -94,7 +94,7 @@ fn moved() {
     let clocks =
         [start(), Clock::builder().page(env::var_os(PAGE).unwrap()).probes(Probes::Minimal).start().unwrap()];
     assert!(clocks.iter().all(is_served));
-    let found = code_in_time_namespace(100_000, || {
+    let found = code_in_time_namespace(100_000_000_000_000, || {
         i32::from(!is_served(&clocks[0])) | i32::from(is_served(&clocks[1])) << 1
     });
     if found == CANNOT {

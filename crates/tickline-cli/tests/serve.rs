@@ -4,15 +4,16 @@
 
 mod common;
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tickline_page::PageWriter;
 
-use common::server::{Server, folder, run, status, until, wait_for_line};
+use common::server::{Server, folder, run, serve, status, until, wait_for_line};
 use common::{entries, text};
 
 fn is_root() -> bool {
@@ -128,6 +129,122 @@ fn off_needs_no_living_server() {
     assert_eq!((code, said.contains("it is switched off")), (Some(0), true), "{said}");
     assert_eq!(status(&page).unwrap()["phase"], "off", "a late server changes nothing");
     stays_off(&page);
+}
+
+/// Rule W10, and what the log says of it. Symptom: three lines for each change of the rate.
+#[cfg(target_env = "gnu")]
+#[test]
+fn a_fast_slew_is_one_line_of_log() {
+    let (folder, page) = folder();
+    let [library, flag] = ["slewed.so", "flag"].map(|name| folder.path().join(name));
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/slewed.c");
+    let mut compile = Command::new(compiler);
+    compile.args(["-shared", "-fPIC", "-o"]).arg(&library).args([source, "-ldl"]);
+    if !compile.output().is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: there is no C compiler");
+        return;
+    }
+    let mut command = serve(&page, &[]);
+    command.env("LD_PRELOAD", &library).env("TICKLINE_TEST_SLEW", &flag);
+    let mut server = Server(command.stderr(Stdio::piped()).spawn().unwrap());
+    if !wait_for_line(&page, &server) {
+        eprintln!("SKIPPED: the counter does not serve here");
+        return;
+    }
+    let serves = |wanted: bool| status(&page).filter(|status| status["serving"] == wanted);
+    File::create(&flag).unwrap();
+    until("nothing is served", || serves(false));
+    fs::remove_file(&flag).unwrap();
+    until("the page is served again", || serves(true));
+    server.signal(libc::SIGTERM);
+    let (_, said) = server.ended();
+    let slews = said.lines().filter(|line| line.contains("not served: the kernel slews its clock"));
+    assert_eq!(slews.count(), 1, "{said}");
+    assert!(
+        said.contains("programs ask the OS clock\ntickline: ") && said.matches(": live\n").count() > 1,
+        "{said}"
+    );
+}
+
+/// What is so between `on` and the start of a server. Symptom: "switched off" both times.
+#[test]
+fn status_tells_off_from_not_yet_served() {
+    let (_folder, page) = folder();
+    drop(PageWriter::create(&page).unwrap());
+    let told = || (status(&page).unwrap()["switched_off"].clone(), text(&run(&page, &["status"]).stdout));
+    for (words, is_off) in [(&["off"], true), (&["on"], false)] {
+        assert_eq!(run(&page, words).status.code(), Some(0));
+        let (switched_off, words) = told();
+        assert_eq!(switched_off, is_off);
+        assert_eq!(words.contains("switched off, until `tickline serve on`"), is_off, "{words}");
+        assert_eq!(words.contains("no server has opened it yet"), !is_off, "{words}");
+    }
+}
+
+/// Symptom: SIGBUS, or exit code 0 and "it is switched off", which systemd takes for well.
+#[test]
+fn a_server_whose_page_was_truncated_says_so() {
+    for (bytes, said_of_it) in
+        [(&[0][..], "0 bytes, not 4096"), (&[100], "100 bytes"), (&[0, 4096], "truncated")]
+    {
+        let (_folder, page) = folder();
+        let mut server = Server::start(&page);
+        wait_for_line(&page, &server);
+        let file = File::options().write(true).open(&page).unwrap();
+        // Between two steps, which are half a second apart.
+        bytes.iter().for_each(|bytes| file.set_len(*bytes).unwrap());
+        let (code, said) = server.ended();
+        assert_eq!((code, said.contains(said_of_it)), (Some(2), true), "{bytes:?}: {said}");
+        assert!(!said.contains("switched off"), "{said}");
+    }
+}
+
+/// A page of another time namespace has no server, perhaps, but readers.
+#[test]
+fn a_page_of_another_time_namespace_says_what_to_do() {
+    let (_folder, page) = folder();
+    drop(PageWriter::create(&page).unwrap());
+    let mut command = Command::new("unshare");
+    command.args([
+        "--time",
+        "--monotonic",
+        "1000",
+        "--fork",
+        env!("CARGO_BIN_EXE_tickline"),
+        "serve",
+        "--page",
+    ]);
+    let output = command.arg(&page).output().unwrap();
+    let said = text(&output.stderr);
+    if said.contains("unshare") {
+        eprintln!("SKIPPED: {said}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("by a server in time namespace") && said.contains("start such a server there"),
+        "{said}"
+    );
+}
+
+#[test]
+fn status_lists_who_reads_the_page() {
+    let (_folder, page) = folder();
+    drop(PageWriter::create(&page).unwrap());
+    let is_listed = || {
+        let listed = status(&page).unwrap()["readers"].clone();
+        listed.as_array().unwrap().iter().any(|reader| reader["pid"] == std::process::id())
+    };
+    assert!(!is_listed());
+    let clock = tickline::Clock::builder().page(&page).start().unwrap();
+    assert!(is_listed());
+    let words = text(&run(&page, &["status"]).stdout);
+    let name = fs::read_to_string("/proc/self/comm").unwrap();
+    let line = format!("{} {}, which reads the page itself", std::process::id(), name.trim_end());
+    assert!(words.contains("readers 1") && words.contains(&line), "{words}");
+    drop(clock);
+    assert!(!is_listed());
 }
 
 /// By default, in a folder of the user's own.

@@ -4,10 +4,10 @@
 use core::ffi::CStr;
 
 use rustix::fd::AsFd;
-use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
+use rustix::fs::{CWD, FsWord, Mode, OFlags, fstat, fstatfs, openat, stat};
 use rustix::io::Errno;
 
-use crate::{FileFacts, Machine};
+use crate::{FileFacts, Machine, Page};
 
 impl Machine {
     /// Where this process runs, by `/proc`. A few system calls; allocates nothing.
@@ -17,7 +17,27 @@ impl Machine {
     /// The system's error number if the boot's id cannot be read, `EINVAL` if it is none.
     pub fn find() -> rustix::io::Result<Self> {
         let mut text = [0; 64];
-        let boot_id = boot_id(read(c"/proc/sys/kernel/random/boot_id", &mut text)?).ok_or(Errno::INVAL)?;
+        let text = read(c"/proc/sys/kernel/random/boot_id", &mut text)?;
+        Self::of_boot(boot_id(text).ok_or(Errno::INVAL)?)
+    }
+
+    /// The same for a reader of `page`. Where `/proc` hides the boot's id (`ProcSubset=pid` of systemd), a
+    /// page whose file is in memory tells it: such a file does not outlive its boot.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`find`](Self::find).
+    pub fn find_for(page: &Page, is_in_memory: bool) -> rustix::io::Result<Self> {
+        let error = match Self::find() {
+            Err(error @ Errno::NOENT) if is_in_memory => error,
+            found => return found,
+        };
+        let machine = Self::of_boot(page.header().ok_or(error)?.boot_id)?;
+        // Without any `/proc` nothing tells the namespace.
+        if machine.time_namespace == 0 { Err(error) } else { Ok(machine) }
+    }
+
+    fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
         let inode = |path: &CStr| stat(path).map(|found| found.st_ino);
         let time_namespace = match inode(c"/proc/self/ns/time") {
             Ok(inode) => inode,
@@ -42,6 +62,14 @@ const INITIAL_NAMESPACE: u64 = 0xefff_fffa;
 /// By how much `CLOCK_MONOTONIC` is ahead in a namespace, ns, with its table of offsets.
 fn monotonic_offset_ns(namespace: u64, table: Option<&[u8]>) -> Option<i64> {
     if namespace == INITIAL_NAMESPACE { Some(0) } else { namespace_offset_ns(table?, "monotonic") }
+}
+
+/// Whether an open file is on a file system in memory (tmpfs(5)), as all of `/run` is.
+#[must_use]
+pub fn is_in_memory(file: impl AsFd) -> bool {
+    // Linux, `linux/magic.h`.
+    const TMPFS_MAGIC: FsWord = 0x0102_1994;
+    fstatfs(file).is_ok_and(|found| found.f_type == TMPFS_MAGIC)
 }
 
 impl FileFacts {

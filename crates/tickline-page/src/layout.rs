@@ -96,7 +96,8 @@ impl Header {
 pub enum ClaimError {
     /// Somebody else writes to it.
     Lost,
-    /// It is a page of this boot, with this header. Readers that are attached keep to what it says.
+    /// It is a page of this boot, with this header, whether or not it has a server. Readers that are
+    /// attached keep to what it says.
     InUse(Header),
 }
 
@@ -104,9 +105,9 @@ impl core::fmt::Display for ClaimError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Lost => f.write_str("another writer has changed the page"),
-            Self::InUse(Header { time_namespace, monotonic_offset_ns, .. }) => write!(
+            Self::InUse(Header { version, counter, time_namespace, monotonic_offset_ns, .. }) => write!(
                 f,
-                "the page is in use in this boot: time namespace {time_namespace}, offset {monotonic_offset_ns} ns"
+                "the page was made in this boot by a server in time namespace {time_namespace}, offset {monotonic_offset_ns} ns, for layout {version} and counter {counter}, and programs may read it: start such a server there (readlink /proc/PID/ns/time), or name another page"
             ),
         }
     }

@@ -55,7 +55,7 @@ pub use attach::{Attached, Machine, Refusal};
 pub use file::{FileFacts, FileRefusal, judge_file};
 #[cfg(all(feature = "machine", target_os = "linux"))]
 #[doc(hidden)]
-pub use find::namespace_offset_ns;
+pub use find::{is_in_memory, namespace_offset_ns};
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use host::{PageError, PageFile, PageWriter, Snapshot, switch_off, switch_on, writer_of};
 pub use layout::{COUNTER, ClaimError, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};

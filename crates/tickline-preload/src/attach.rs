@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU32;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 use tickline_page::program::{self, Outcome};
-use tickline_page::{Attached, FileFacts, Machine, PAGE_BYTES, Page, judge_file};
+use tickline_page::{Attached, FileFacts, Machine, PAGE_BYTES, Page, is_in_memory, judge_file};
 
 use crate::state::state;
 
@@ -28,11 +28,12 @@ pub(crate) unsafe fn attach(path: &CStr) -> Outcome {
         Ok(rustix::process::TimeStampCounterReadability::Readable) => {}
         _ => return Outcome::CounterDenied,
     }
-    let page = match open(path) {
-        Ok(page) => page,
+    let (page, is_in_memory) = match open(path) {
+        Ok(found) => found,
         Err(outcome) => return outcome,
     };
-    let Some(attached) = Machine::find().ok().and_then(|machine| page.attach(&machine).ok()) else {
+    let machine = Machine::find_for(page, is_in_memory).ok();
+    let Some(attached) = machine.and_then(|machine| page.attach(&machine).ok()) else {
         return Outcome::OtherMachine;
     };
     let Some(here) = wiped_on_fork() else { return Outcome::OldKernel };
@@ -50,8 +51,8 @@ unsafe fn begin(attached: Attached<'static>, here: &'static AtomicU32) {
     unsafe { state().attach(attached, here) };
 }
 
-/// Opens and maps the page, if it may be trusted.
-fn open(path: &CStr) -> Result<&'static Page, Outcome> {
+/// Opens and maps the page, if it may be trusted. And whether its file is in memory.
+fn open(path: &CStr) -> Result<(&'static Page, bool), Outcome> {
     let bytes = path.to_bytes();
     let slash = bytes.iter().rposition(|byte| *byte == b'/').filter(|_| bytes.starts_with(b"/"));
     let Some(slash) = slash else { return Err(Outcome::NotAbsolute) };
@@ -68,7 +69,7 @@ fn open(path: &CStr) -> Result<&'static Page, Outcome> {
         .map_err(|_| Outcome::NoPage)?;
     // SAFETY: the mapping is readable, as long as the program lives: nobody unmaps it. Its writer
     // makes atomic stores.
-    Ok(unsafe { Page::at(start.cast_const().cast()) })
+    Ok((unsafe { Page::at(start.cast_const().cast()) }, is_in_memory(&file)))
 }
 
 /// Memory that a forked child finds full of zeros (madvise(2), MADV_WIPEONFORK: Linux 4.14).

@@ -22,9 +22,9 @@ pub(crate) enum Clock {
 /// The counter of this target: `Some` on every x86_64 processor.
 const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
 
-/// A line is above the coarse clock by a tick of the kernel, 10 ms, and its lead, which is some
-/// microseconds. If it is further away than this, ns, this may be another time namespace...
-const NEAR_NS: i64 = 20_000_000;
+/// A line is above the coarse clock by up to a tick of the kernel, 10 ms, and a slew may have put it 1.5 ms
+/// higher or lower (`docs/lease.md`). Outside of this, ns, this may be another time namespace...
+const NEAR_NS: core::ops::Range<i64> = -2_000_000..12_000_000;
 
 /// ...or a line that ran on in a suspend, for two leases at most. Further away than this, ns, it is
 /// taken for another time namespace.
@@ -73,11 +73,11 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clo
             None if clock == Clock::Monotonic => os.monotonic_ns(),
             None => return None,
         };
-        let apart_ns = line_ns.abs_diff(coarse_ns);
+        let apart_ns = line_ns.saturating_sub(coarse_ns);
         if os.has_failed.get() {
             return None;
         }
-        if apart_ns < NEAR_NS.unsigned_abs() {
+        if NEAR_NS.contains(&apart_ns) {
             if clock != Clock::Monotonic {
                 known.rise_to(Here::UnixServed);
                 return read(attached, counter, clock);
@@ -91,7 +91,7 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clo
             known.rise_to(Here::Served);
             return read(attached, counter, clock);
         }
-        if apart_ns > FAR_NS.unsigned_abs() && !known.may_have_attached() {
+        if apart_ns.unsigned_abs() > FAR_NS.unsigned_abs() && !known.may_have_attached() {
             // Not for good: the line of a VM that was paused may be as far away, until the next one.
             return None;
         }

@@ -101,7 +101,7 @@ fn a_program_is_served() {
     let (_folder, page) = page_off_by(0, 200_000_000);
     passes(&mut run("far", &page));
     // So far that a child of a fork finds it near and far by turns, as the kernel's ticks go on.
-    let (_folder, page) = page_off_by(AHEAD_NS + 22_000_000, 0);
+    let (_folder, page) = page_off_by(AHEAD_NS + 2_500_000, 0);
     passes(&mut run("behind", &page));
     // As in the moments after a VM was paused.
     let (_folder, page) = page_off_by(LEFT_NS, 0);
@@ -335,7 +335,7 @@ fn forked() {
 }
 
 /// Symptom: a child of a fork had the OS clock, as long as it did not know its time namespace, and then
-/// a line that was 23 ms below that (rule R8).
+/// a line that was below that (rule R8).
 fn behind() {
     for _ in 0..50 {
         let code = code_of_fork(|| {
@@ -382,20 +382,23 @@ fn left() {
     assert_eq!(code, 0);
 }
 
-/// A child of a fork in another time namespace has the kernel's clock there.
+/// A child of a fork in another time namespace has the kernel's clock there. The line is 5 ms ahead.
+/// Symptom: one whose clock was 23 ms ahead was served, 18 ms below its own clock.
 fn elsewhere() {
-    let moved = code_in_time_namespace(100_000, || {
-        let clock = libc::CLOCK_MONOTONIC;
-        let is_native = (0..100).all(|_| {
-            let before_ns = system_call_ns(clock);
-            let own_ns = libc_ns(clock);
-            (before_ns..=system_call_ns(clock)).contains(&own_ns)
+    for ahead_ns in [100_000_000_000_000, 23_000_000] {
+        let moved = code_in_time_namespace(ahead_ns, || {
+            let clock = libc::CLOCK_MONOTONIC;
+            let is_native = (0..100).all(|_| {
+                let before_ns = system_call_ns(clock);
+                let own_ns = libc_ns(clock);
+                (before_ns..=system_call_ns(clock)).contains(&own_ns)
+            });
+            i32::from(!is_native)
         });
-        i32::from(!is_native)
-    });
-    if moved == CANNOT {
-        println!("SKIPPED: no time namespace can be made here");
-        return;
+        if moved == CANNOT {
+            println!("SKIPPED: no time namespace can be made here");
+            return;
+        }
+        assert_eq!(moved, 0, "{ahead_ns} ns ahead");
     }
-    assert_eq!(moved, 0);
 }

@@ -25,9 +25,11 @@ use tickline_page::lease::{
 
 mod attack;
 mod search;
+mod slew;
 
 pub use attack::{Attack, Faults, WIDTH_NS, attack};
 pub use search::{Begin, Found, Small, search};
+pub use slew::{Slew, slewed};
 
 /// What happened in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +50,10 @@ pub struct Seen {
     pub ended: u64,
     /// Writers that were killed.
     pub killed: u64,
+    /// The most that a reading was above the OS clock when it was complete, ns, and below it.
+    pub ahead_ns: i64,
+    /// See [`ahead_ns`](Self::ahead_ns).
+    pub behind_ns: i64,
     /// States of the search, or steps of the attack.
     pub states: u64,
 }
@@ -82,8 +88,14 @@ enum Pending {
 struct World {
     memory: LeaseWords,
     ticks: Cell<u64>,
-    /// The middle of what an estimate says of the OS clock, minus the ticks, ns.
+    /// The middle of what a fresh estimate says of the OS clock, minus the ticks, ns.
     base_ns: Cell<i64>,
+    /// By how much the kernel changes the OS clock's rate, and the 10^-9 ns that are not in `base_ns` yet.
+    rate_ppb: Cell<i64>,
+    rest: Cell<i64>,
+    /// How old a sample becomes before the next one is taken, ns; what the newest says.
+    sample_every_ns: Cell<u64>,
+    sample: Cell<Sample>,
     /// The OS clock minus that middle, ns: within the width of an estimate.
     off_ns: Cell<i64>,
     width_ns: i64,
@@ -105,6 +117,18 @@ struct World {
     violation: RefCell<Option<String>>,
 }
 
+/// A sample of the OS clock.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sample {
+    ticks: u64,
+    /// [`World::base_ns`] and [`World::rate_ppb`] then.
+    base_ns: i64,
+    rate_ppb: i64,
+    /// By how much the rate may differ, ppb: as much as the kernel has changed it, as in
+    /// `tickline-core`'s `stability.rs`; half of that with each later sample.
+    open_ppb: i64,
+}
+
 const ACTORS: usize = 5;
 const WRITER: usize = 0;
 
@@ -115,6 +139,10 @@ impl World {
             memory: LeaseWords::new(),
             ticks: Cell::new(0),
             base_ns: Cell::new(0),
+            rate_ppb: Cell::new(0),
+            rest: Cell::new(0),
+            sample_every_ns: Cell::new(0),
+            sample: Cell::default(),
             off_ns: Cell::new(0),
             width_ns,
             edge_ns,
@@ -154,15 +182,34 @@ impl World {
         self.ticks.get().cast_signed() + self.base_ns.get() + self.off_ns.get()
     }
 
+    /// Time passes for the counter and the OS clock.
+    fn pass(&self, ns: u64) {
+        self.ticks.set(self.ticks.get() + ns);
+        let rest = ns.cast_signed() * self.rate_ppb.get() + self.rest.get();
+        self.base_ns.set(self.base_ns.get() + rest.div_euclid(1_000_000_000));
+        self.rest.set(rest.rem_euclid(1_000_000_000));
+    }
+
     fn estimate(&self) -> Estimate {
-        let ticks = self.ticks.get();
-        let slope = Slope::from_hz(1_000_000_000).expect("1 GHz");
-        let line = |ns: i64| Line {
-            start_ticks: ticks,
-            base_ns: ticks.cast_signed() + self.base_ns.get() + ns,
-            slope,
+        let last = self.sample.get();
+        if self.ticks.get().wrapping_sub(last.ticks) >= self.sample_every_ns.get() {
+            let (base_ns, rate_ppb) = (self.base_ns.get(), self.rate_ppb.get());
+            let open_ppb = (last.rate_ppb - rate_ppb).abs().max(last.open_ppb / 2);
+            self.sample.set(Sample { ticks: self.ticks.get(), base_ns, rate_ppb, open_ppb });
+        }
+        let Sample { ticks, base_ns, rate_ppb, open_ppb } = self.sample.get();
+        let line = |ns: i64, ppb: i64| {
+            let ghz = Slope::from_hz(1_000_000_000).expect("1 GHz").to_bits();
+            let share = i128::from(ghz) * i128::from(rate_ppb + ppb) / 1_000_000_000;
+            let slope =
+                Slope::from_bits(ghz.wrapping_add_signed(i64::try_from(share).expect("a small share")));
+            Line { start_ticks: ticks, base_ns: ticks.cast_signed() + base_ns + ns, slope }
         };
-        Estimate { lower: line(-self.width_ns), upper: line(self.edge_ns), unix_ns: None }
+        Estimate {
+            lower: line(-self.width_ns, -open_ppb),
+            upper: line(self.edge_ns, open_ppb),
+            unix_ns: None,
+        }
     }
 
     fn count(&self, change: impl FnOnce(&mut Seen)) {
@@ -222,9 +269,14 @@ impl World {
     }
 
     fn judge(&self, ns: i64, source: Source, (line_ns, os_ns, forgiven): (i64, i64, u64)) {
-        self.count(|seen| match source {
-            Source::Line => seen.by_line += 1,
-            Source::Os => seen.by_os += 1,
+        let ahead_ns = ns - self.os_now_ns();
+        self.count(|seen| {
+            match source {
+                Source::Line => seen.by_line += 1,
+                Source::Os => seen.by_os += 1,
+            }
+            seen.ahead_ns = seen.ahead_ns.max(ahead_ns);
+            seen.behind_ns = seen.behind_ns.max(-ahead_ns);
         });
         let most = if source == Source::Line { &self.line_ns } else { &self.os_ns };
         if forgiven != self.forgiven.get() {
@@ -256,6 +308,7 @@ impl World {
                     None => writer.open(),
                 }
                 hands.step(Pending::Counter);
+                writer.note_slew(world.rate_ppb.get());
                 let estimate = world.estimate();
                 hands.note(world.ticks.get());
                 let Ok(step) = writer.step(&hands, &hands, &hands, Some(&estimate)) else { return };
@@ -462,5 +515,7 @@ fn add(total: &mut Seen, other: &Seen) {
     total.doubted += other.doubted;
     total.ended += other.ended;
     total.killed += other.killed;
+    total.ahead_ns = total.ahead_ns.max(other.ahead_ns);
+    total.behind_ns = total.behind_ns.max(other.behind_ns);
     total.states += other.states;
 }

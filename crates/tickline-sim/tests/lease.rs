@@ -7,7 +7,9 @@
 
 #![expect(clippy::print_stdout, reason = "what was searched, and the schedules that were found")]
 
-use tickline_sim::lease::{Attack, Begin, Faults, Found, Seen, Small, Stops, WIDTH_NS, attack, search};
+use tickline_sim::lease::{
+    Attack, Begin, Faults, Found, Seen, Slew, Small, Stops, WIDTH_NS, attack, search, slewed,
+};
 
 /// An off page and one opening.
 const OPENING: Small =
@@ -141,7 +143,40 @@ fn attacked_writers_keep_the_order() {
 fn attacked_writers_in_time_keep_the_order_wherever_the_os_clock_is() {
     let faults = [Faults::Stalls, Faults::Suspends, Faults::Resets];
     attacks_keep_the_order(BELOW_NS, Stops::BeforeTheLook, &faults);
-    attacks_keep_the_order(WIDTH_NS, Stops::BeforeTheLook, &[Faults::Pauses]);
+    attacks_keep_the_order(WIDTH_NS, Stops::BeforeTheLook, &[Faults::Pauses, Faults::Slews]);
+}
+
+/// So many ppm, for so many leases.
+const fn slew(rate_ppm: i64, leases: u64) -> Slew {
+    Slew { rate_ppb: rate_ppm * 1_000, for_ns: leases * 500_000_000 }
+}
+
+/// Rule W10. Symptom: with chronyd's 8 % (`maxslewrate`) a page went live and unsure at each change of
+/// the rate. Readers that took their time from it were ahead and behind in turn, by tens of ms.
+#[test]
+fn a_fast_slew_is_one_doubt_and_one_opening() {
+    for rates in [
+        [80_000, 30_000, 60_000, 5_000],
+        [-80_000, -30_000, -60_000, -5_000],
+        [50_000, -50_000, 2_000, 80_000],
+    ] {
+        let slews: Vec<_> = rates.iter().map(|rate| slew(*rate, 8)).chain([slew(20, 10)]).collect();
+        let seen = slewed(&slews).expect("order");
+        println!("{rates:?} ppm: {seen:?}");
+        assert_eq!((seen.doubted, seen.ended, seen.opened), (1, 1, 1), "{rates:?}: {seen:?}");
+    }
+}
+
+/// What `docs/lease.md` says of the slews that NTP daemons make: by adjtime(3), or by a frequency.
+#[test]
+fn a_slow_slew_leaves_a_page_live_and_within_its_limits() {
+    let slews = [500, -500, 500, -500].map(|rate| slew(rate, 7));
+    let seen = slewed(&slews).expect("order");
+    println!("{seen:?}");
+    assert_eq!((seen.doubted, seen.ended, seen.opened), (0, 0, 0), "{seen:?}");
+    // Seen, so that the limits are some.
+    assert!((500_000..1_510_000).contains(&seen.ahead_ns), "{seen:?}");
+    assert!((300_000..1_500_000).contains(&seen.behind_ns), "{seen:?}");
 }
 
 #[test]

@@ -377,7 +377,10 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
 
 /// Runs `body` in a time namespace whose monotonic clock is `offset_s` ahead.
 fn in_time_namespace(offset_s: i64, body: impl FnOnce() -> i32) {
-    right_if_possible("no time namespace can be made here", code_in_time_namespace(offset_s, body));
+    right_if_possible(
+        "no time namespace can be made here",
+        code_in_time_namespace(offset_s * 1_000_000_000, body),
+    );
 }
 
 const DAY_S: i64 = 86_400;

@@ -17,7 +17,7 @@ use tickline::page::Phase;
 use tickline_page::program::{
     ALWAYS, ALWAYS_FLAG, CLOCKSOURCE, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, is_fast,
 };
-use tickline_page::{HardwareCounter, Machine, PageFile};
+use tickline_page::{HardwareCounter, PageFile};
 
 use super::image::Image;
 use super::outcome::Start;
@@ -137,7 +137,7 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Helper> {
     };
     // The program would find the same, but could not say as much.
     let file = PageFile::open(&page).map_err(io::Error::other)?;
-    file.attach(&Machine::find()?).map_err(io::Error::other)?;
+    file.attach_here().map_err(io::Error::other)?;
     let libraries = preload(&image.path, env::var_os(PRELOAD_VARIABLE).as_deref())?;
     // By `Command`, the others would be sorted, and some lost.
     set(PRELOAD_VARIABLE, &libraries);

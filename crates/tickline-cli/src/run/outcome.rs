@@ -34,14 +34,16 @@ impl Start {
             Outcome::NotTrusted => {
                 "the program's user does not trust the page's owner, or others may write to it"
             }
-            Outcome::OtherMachine => "the page is of another boot, counter or time namespace",
+            Outcome::OtherMachine => {
+                "the page is of another boot, counter or time namespace, or the program's /proc does not tell which it has"
+            }
             Outcome::CounterDenied => "the program may not read the counter (PR_SET_TSC)",
             Outcome::OldKernel => "the kernel does not know MADV_WIPEONFORK (Linux 4.14)",
             Outcome::NoVdso => {
                 "the kernel maps no vDSO that is understood; functions of a shared libc are served"
             }
             Outcome::VdsoReadOnly => {
-                "the kernel does not let the vDSO be changed; functions of a shared libc are served"
+                "the kernel does not let the vDSO be changed (mprotect: MemoryDenyWriteExecute=, execmem, seals); functions of a shared libc are served"
             }
             Outcome::NotAbsolute => "the page's path does not begin with /",
         };

@@ -84,6 +84,10 @@ pub(super) fn prepare(image: &Image, page: &Path, flags: i32, report: &dyn Repor
         let text = "process numbers in /proc, or those of its children, are of another namespace";
         return Err(io::Error::other(text));
     }
+    if is_in_filtered_unit() {
+        let text = "SystemCallFilter= of its unit may kill whoever calls ptrace";
+        return Err(io::Error::other(text));
+    }
     let (mut own, mut helpers) = UnixStream::pair()?;
     match fork_silently()? {
         ForkResult::Child => {
@@ -118,6 +122,15 @@ pub(super) fn prepare(image: &Image, page: &Path, flags: i32, report: &dyn Repor
         [READY, ..] => Ok(Helper(Pid::from_raw(pid))),
         [_, code @ ..] => Err(Errno::from_raw(i32::from_ne_bytes(code)).into()),
     }
+}
+
+/// Whether this is a unit of systemd (systemd.exec(5), `$INVOCATION_ID`) with a filter of system calls.
+/// `@system-service` is without ptrace, and what a filter kills for cannot be asked. Container engines
+/// have filters, too, but allow it.
+fn is_in_filtered_unit() -> bool {
+    // SAFETY: asks only.
+    let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP) };
+    mode == 2 && std::env::var_os("INVOCATION_ID").is_some()
 }
 
 /// Whether a number means the same process to this one, to its children, and in `/proc`

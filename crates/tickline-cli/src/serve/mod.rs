@@ -4,6 +4,7 @@
 //! rules are in `docs/lease.md`, the file in `tickline-page`, the writer in `tickline::page`.
 
 mod place;
+mod readers;
 mod server;
 mod status;
 

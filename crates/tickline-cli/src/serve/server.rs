@@ -27,12 +27,11 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         if signals.have_come() {
             publisher.end();
         }
-        let step = publisher.step();
+        let next_in = publisher.step().map_err(io::Error::other)?;
         if publisher.phase() == Phase::Off {
             log.line("it is switched off; `tickline serve on`, and a start after that, switch it on");
             return Ok(Exit::Fast);
         }
-        let next_in = step.map_err(io::Error::other)?;
         if signals.have_come() && publisher.is_over() {
             log.line("stopped: the leases have run out");
             return Ok(Exit::Fast);
@@ -115,6 +114,11 @@ impl<'a> Log<'a> {
             (Phase::Live, _) => phase.name().to_owned(),
             (Phase::Opening, _) => return,
             (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.name()),
+            // The same in both phases, and while the rate changes: one slew is one line.
+            _ if publisher.is_slewed() => {
+                "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
+                    .to_owned()
+            }
             // Until the first line, and for moments afterwards.
             (Phase::Cold, State::Calibrating | State::Fast) if self.said.is_none() => return,
             (Phase::Unsure, State::Calibrating | State::Fast | State::Disrupted) => {

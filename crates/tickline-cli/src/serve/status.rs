@@ -2,12 +2,15 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tickline::page::Phase;
-use tickline_page::{HardwareCounter, Machine, PageFile};
+use tickline_page::lease::FAST_SLEW_PPB;
+use tickline_page::{Attached, HardwareCounter, PageFile, PrivateFloor};
 
-use crate::machine;
+use super::readers::{self, Reader};
+use crate::{machine, terminal};
 
 /// What a page serves; `help.rs` describes the keys.
 #[derive(Debug, Serialize)]
@@ -19,6 +22,7 @@ pub(super) struct Status {
     server_unknown: Option<String>,
     #[serde(serialize_with = "name")]
     phase: Phase,
+    switched_off: bool,
     pub(super) serving: bool,
     generation: u64,
     age_ns: Option<i64>,
@@ -26,20 +30,29 @@ pub(super) struct Status {
     lease_left_ns: Option<i64>,
     lead_ns: Option<i64>,
     unix_lead_ns: Option<i64>,
+    ahead_ns: Option<i64>,
+    rate_ppb: Option<i64>,
+    readers: Vec<Reader>,
+    readers_unknown: usize,
     time_namespace: Option<u64>,
 }
 
 impl Status {
     pub(super) fn of(page: &Path) -> io::Result<Self> {
         let file = PageFile::open(page).map_err(super::no_page)?;
-        file.attach(&Machine::find()?).map_err(io::Error::other)?;
+        let attached = file.attach_here().map_err(io::Error::other)?;
         let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false));
         let counter = counter.ok_or_else(|| io::Error::other("this process may not read the counter"))?;
+        let ahead = Ahead::find(&attached, counter);
         let found = file.snapshot(&counter);
+        let excess_ns = ahead.as_ref().zip(found.lead_ns).map_or(0, |(ahead, stated_ns)| {
+            ahead.lead_ns(stated_ns, found.left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)
+        });
         let (server_pid, server_unknown) = match tickline_page::writer_of(page) {
             Ok(pid) => (pid, None),
             Err(error) => (None, Some(error.to_string())),
         };
+        let (readers, readers_unknown) = readers::find(page, server_pid)?;
         Ok(Self {
             schema: "tickline-serve/1",
             page: page.display().to_string(),
@@ -47,13 +60,18 @@ impl Status {
             server_pid,
             server_unknown,
             phase: found.phase.into(),
+            switched_off: found.is_switched_off,
             serving: found.is_served,
             generation: found.generation,
             age_ns: found.age_ns,
             lease_ns: found.lease_ns,
             lease_left_ns: found.left_ns,
-            lead_ns: found.lead_ns,
-            unix_lead_ns: found.unix_lead_ns,
+            lead_ns: found.lead_ns.map(|lead_ns| lead_ns.saturating_add(excess_ns)),
+            unix_lead_ns: found.unix_lead_ns.map(|lead_ns| lead_ns.saturating_add(excess_ns)),
+            ahead_ns: ahead.map(|ahead| ahead.least_ns),
+            rate_ppb: tickline::page::slew_ppb(),
+            readers,
+            readers_unknown,
             time_namespace: file.page().header().map(|header| header.time_namespace),
         })
     }
@@ -66,7 +84,10 @@ impl Status {
             (None, Some(reason)) => writeln!(out, "server  unknown: {reason}")?,
         }
         let meaning = match (self.phase, self.serving) {
-            (Phase::Off, _) => "switched off; programs ask the OS clock",
+            (Phase::Off, _) if self.switched_off => {
+                "switched off, until `tickline serve on`; programs ask the OS clock"
+            }
+            (Phase::Off, _) => "no server has opened it yet; programs ask the OS clock",
             (Phase::Cold | Phase::Opening, _) => "there is no line; programs ask the OS clock",
             (_, false) => "the leases have run out; programs ask the OS clock",
             (Phase::Unsure, true) => "the line may be too low; programs ask the OS clock, too",
@@ -89,8 +110,91 @@ impl Status {
                 None => writeln!(out, "; the OS serves Unix time")?,
             }
         }
-        Ok(())
+        if let Some(ahead_ns) = self.ahead_ns {
+            let side = if ahead_ns < 0 { "below" } else { "above" };
+            writeln!(out, "now     {} ns {side} it", ahead_ns.unsigned_abs())?;
+        }
+        if let Some(rate_ppb) = self.rate_ppb.filter(|ppb| *ppb != 0) {
+            let is_fast = rate_ppb.unsigned_abs() > FAST_SLEW_PPB;
+            let then = if is_fast { ": no line is published while that is above 1,000 ppm" } else { "" };
+            writeln!(out, "rate    the kernel corrects that of its clock by {rate_ppb} ppb{then}")?;
+        }
+        let unknown = match self.readers_unknown {
+            0 => String::new(),
+            1 => "; 1 process may not be looked into".to_owned(),
+            unknown => format!("; {unknown} processes may not be looked into"),
+        };
+        writeln!(out, "readers {}{unknown}", self.readers.len())?;
+        for Reader { pid, name, by_library } in self.readers.iter().take(MOST_READERS) {
+            let how = if *by_library { "" } else { ", which reads the page itself" };
+            writeln!(out, "        {pid} {}{how}", terminal::plain(name))?;
+        }
+        match self.readers.len().saturating_sub(MOST_READERS) {
+            0 => Ok(()),
+            more => writeln!(out, "        and {more} more"),
+        }
     }
+}
+
+/// Readers on the screen, beside some ten lines.
+const MOST_READERS: usize = 12;
+
+/// How far a line is above the OS clock, as brackets of the OS clock around a reading say.
+struct Ahead {
+    /// The least and the most, ns: of the narrowest of some brackets.
+    least_ns: i64,
+    most_ns: i64,
+    /// By how much it rises, ppb; 0 unless two brackets prove it.
+    rise_ppb: i64,
+}
+
+/// Brackets, of which the narrowest counts: some are interrupted.
+const BRACKETS: usize = 16;
+
+/// Time between the two brackets. A bracket of 40 ns then shows a rate of 4 ppm.
+const BETWEEN: Duration = Duration::from_millis(20);
+
+impl Ahead {
+    /// `None` without a line.
+    fn find(attached: &Attached<'_>, counter: HardwareCounter) -> Option<Self> {
+        let (before, before_ns) = narrowest(attached, counter)?;
+        std::thread::sleep(BETWEEN);
+        let (now, now_ns) = narrowest(attached, counter)?;
+        Some(Self::of(before, now, now_ns.saturating_sub(before_ns)))
+    }
+
+    /// By two brackets that are so many ns apart.
+    fn of(before: (i64, i64), (least_ns, most_ns): (i64, i64), apart_ns: i64) -> Self {
+        let rise_ns = if least_ns > before.1 { most_ns.saturating_sub(before.0) } else { 0 };
+        let rise_ppb = rise_ns.saturating_mul(1_000_000_000).checked_div(apart_ns).unwrap_or(0);
+        Self { least_ns, most_ns, rise_ppb }
+    }
+
+    /// The lead that holds for so many ns if neither changes its rate: the stated one, unless the brackets
+    /// prove it wrong.
+    fn lead_ns(&self, stated_ns: i64, for_ns: i64) -> i64 {
+        if self.rise_ppb == 0 && self.least_ns <= stated_ns {
+            return stated_ns;
+        }
+        let rise_ns = i128::from(self.rise_ppb) * i128::from(for_ns) / 1_000_000_000;
+        stated_ns.max(self.most_ns.saturating_add(i64::try_from(rise_ns).unwrap_or(i64::MAX)))
+    }
+}
+
+/// The narrowest of some brackets: the least and the most that the line is above the OS clock, and the
+/// OS clock then, ns.
+fn narrowest(attached: &Attached<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
+    let now_ns = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+    };
+    let bracket = |_| {
+        let before_ns = now_ns();
+        let line_ns = attached.monotonic_by_line(&counter, &PrivateFloor::new())?;
+        let after_ns = now_ns();
+        Some(((line_ns.saturating_sub(after_ns), line_ns.saturating_sub(before_ns)), after_ns))
+    };
+    (0..BRACKETS).filter_map(bracket).min_by_key(|((least_ns, most_ns), _)| most_ns.saturating_sub(*least_ns))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -105,5 +209,22 @@ impl std::fmt::Display for Seconds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = self.0.unsigned_abs() / 1_000_000;
         write!(f, "{}.{:03} s", ms / 1_000, ms % 1_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: "at most 1147 ns", while the kernel slewed its clock and readings were 1 ms ahead.
+    #[test]
+    fn a_line_that_the_os_clock_leaves_is_ahead_by_what_is_left_of_its_leases() {
+        let lead_ns = |before, now| Ahead::of(before, now, 20_000_000).lead_ns(1_147, 900_000_000);
+        assert_eq!(lead_ns((480, 520), (510, 550)), 1_147, "nothing that the brackets prove");
+        assert_eq!(lead_ns((1_140, 2_140), (1_147, 2_147)), 1_147, "wide brackets, as with hpet");
+        // 500 ppm are 10 us in 20 ms, and 450 us in 0.9 s.
+        assert_eq!(lead_ns((480, 520), (10_480, 10_520)), 10_520 + 451_800);
+        assert_eq!(lead_ns((320_480, 320_520), (310_480, 310_520)), 310_520, "it comes back");
+        assert_eq!(lead_ns((10_480, 10_520), (480, 520)), 1_147);
     }
 }

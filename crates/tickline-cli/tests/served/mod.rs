@@ -62,6 +62,11 @@ impl Served {
         run(&self.page, self.library, program)
     }
 
+    /// As [`run`](Self::run), with another page.
+    pub(crate) fn run_with(&self, page: &Path, program: &[&str]) -> Command {
+        run(page, self.library, program)
+    }
+
     pub(crate) fn paths(&self) -> [(&'static str, &OsStr); 2] {
         [(PAGE, self.page.as_os_str()), (LIBRARY, self.library.as_os_str())]
     }

@@ -52,7 +52,10 @@ impl PageError {
     }
 
     pub(super) fn machine(path: &Path, error: rustix::io::Errno) -> Self {
-        Self::new(path, Why::System("the running boot and its namespace are not known", error.into()))
+        Self::new(
+            path,
+            Why::System("/proc/sys/kernel/random/boot_id or /proc/self/ns/time cannot be read", error.into()),
+        )
     }
 
     pub(super) fn page(path: &Path, refusal: Refusal, machine: &Machine, found: Option<[u8; 16]>) -> Self {
@@ -84,12 +87,6 @@ impl PageError {
     pub fn is_not_found(&self) -> bool {
         matches!(&self.why, Why::System(_, error) if error.kind() == io::ErrorKind::NotFound)
     }
-
-    /// Whether a process, perhaps this one, writes to the page already.
-    #[must_use]
-    pub const fn is_taken(&self) -> bool {
-        matches!(self.why, Why::Taken(_))
-    }
 }
 
 /// As `/proc/sys/kernel/random/boot_id` spells it, without the hyphens.
@@ -114,6 +111,10 @@ impl core::fmt::Display for PageError {
             Why::File(refusal @ FileRefusal::Writable(_), _) => {
                 write!(f, "{refusal}, of which 022 must be clear")
             }
+            Why::File(refusal @ FileRefusal::Short(_), _) => write!(
+                f,
+                "{refusal}: it was truncated, or is no page; once no program reads it, delete it, and `tickline serve` makes a new one"
+            ),
             Why::File(refusal, _) => write!(f, "{refusal}"),
             Why::NotAPage(size) => write!(
                 f,

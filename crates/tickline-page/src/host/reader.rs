@@ -8,12 +8,13 @@ use super::error::PageError;
 use super::mapping::{Mapping, Place};
 use super::snapshot::Snapshot;
 use crate::lease::{LeaseMemory, LeasePhase};
-use crate::{Attached, Counter, Machine, Page};
+use crate::{Attached, Counter, Machine, Page, is_in_memory};
 
 /// A page's file that this process trusts, mapped read-only; unmapped when dropped.
 #[derive(Debug)]
 pub struct PageFile {
     mapping: Mapping,
+    is_in_memory: bool,
     path: PathBuf,
     owner: u32,
 }
@@ -29,7 +30,7 @@ impl PageFile {
         let place = Place::of(path)?;
         let (file, facts) = place.open(OFlags::RDONLY)?;
         let mapping = Mapping::of(&file).map_err(|error| place.failed("it cannot be mapped", error))?;
-        Ok(Self { mapping, path: path.into(), owner: facts.owner })
+        Ok(Self { mapping, is_in_memory: is_in_memory(&file), path: path.into(), owner: facts.owner })
     }
 
     /// The page.
@@ -60,14 +61,15 @@ impl PageFile {
         self.page().attach(machine).map_err(|refusal| PageError::page(&self.path, refusal, machine, found()))
     }
 
-    /// Attaches to the page, as the process that [`Machine::find`] finds. Allocates nothing unless it
+    /// Attaches to the page, as the process that [`Machine::find_for`] finds. Allocates nothing unless it
     /// fails.
     ///
     /// # Errors
     ///
     /// If the page does not count here, or the machine is not known.
     pub fn attach_here(&self) -> Result<Attached<'_>, PageError> {
-        let machine = Machine::find().map_err(|error| PageError::machine(&self.path, error))?;
+        let machine = Machine::find_for(self.page(), self.is_in_memory)
+            .map_err(|error| PageError::machine(&self.path, error))?;
         self.attach(&machine)
     }
 

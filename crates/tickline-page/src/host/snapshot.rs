@@ -1,17 +1,19 @@
 //! What a page serves, for people.
 
 use crate::Counter;
-use crate::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase, UNIX_BY_OS, is_before};
+use crate::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, UNIX_BY_OS, is_before};
 
 /// Tries to see one word and its slots unchanged. Words change a few times a second.
 const TRIES: u32 = 64;
 
 /// What a page serves at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// What readers may do.
     pub phase: LeasePhase,
+    /// Whether [`switch_off`](crate::switch_off) has switched the page off: no server opens it.
+    pub is_switched_off: bool,
     /// How often the page has changed.
     pub generation: u64,
     /// Whether a line counts now: the phase is live or unsure, and the leases have not run out.
@@ -37,26 +39,22 @@ impl Snapshot {
             }
         }
         let word = memory.word();
-        Self::empty(word.phase(), word.generation())
+        Self::empty(word)
     }
 
-    const fn empty(phase: LeasePhase, generation: u64) -> Self {
+    fn empty(word: LeaseWord) -> Self {
         Self {
-            phase,
-            generation,
-            is_served: false,
-            age_ns: None,
-            left_ns: None,
-            lease_ns: None,
-            lead_ns: None,
-            unix_lead_ns: None,
+            phase: word.phase(),
+            is_switched_off: word.stays_off(),
+            generation: word.generation(),
+            ..Self::default()
         }
     }
 
     /// `None` if the word has changed meanwhile.
     fn look(memory: &impl LeaseMemory, counter: &impl Counter) -> Option<Self> {
         let word = memory.word();
-        let empty = Self::empty(word.phase(), word.generation());
+        let empty = Self::empty(word);
         let found = match word.phase() {
             LeasePhase::Off => empty,
             LeasePhase::Cold | LeasePhase::Opening => {

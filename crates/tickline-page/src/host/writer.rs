@@ -1,8 +1,9 @@
 //! The one writer of a page's file.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, linkat, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, linkat, openat, statat, unlinkat};
 use rustix::io::{Errno, write};
 
 use super::error::{PageError, Why};
@@ -11,7 +12,7 @@ use super::mapping::{Place, WritableMapping};
 use super::restartable;
 use crate::layout::PAGE_BYTES;
 use crate::lease::{Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, Swapped};
-use crate::{ClaimError, Counter, FileFacts, Header, Machine, WritablePage};
+use crate::{ClaimError, Counter, FileFacts, FileRefusal, Header, Machine, WritablePage};
 
 /// All may read the page, and its owner may write to it.
 const PAGE_MODE: Mode = Mode::from_raw_mode(0o644);
@@ -24,6 +25,7 @@ const PAGE_MODE: Mode = Mode::from_raw_mode(0o644);
 #[derive(Debug)]
 pub struct PageWriter {
     mapping: WritableMapping,
+    file: OwnedFd,
     path: PathBuf,
     in_memory: bool,
     _lock: Lock,
@@ -57,13 +59,13 @@ impl PageWriter {
         if is_missing() {
             make(&place, &header)?;
         }
-        let (mapping, facts) = map(&place)?;
+        let (mapping, facts, file) = map(&place)?;
         if facts.owner != facts.reader {
             return Err(PageError::new(path, Why::Foreign(facts.owner, facts.reader)));
         }
         let in_memory = mapping.lock().is_ok();
         mapping.page().claim(&header).map_err(|error| PageError::claim(path, error))?;
-        Ok(Self { mapping, path: path.into(), in_memory, _lock: lock })
+        Ok(Self { mapping, file, path: path.into(), in_memory, _lock: lock })
     }
 
     /// The page.
@@ -72,10 +74,20 @@ impl PageWriter {
         self.mapping.page()
     }
 
-    /// The file's name.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Whether the file still has all of the page: a store behind its end would end this process by
+    /// SIGBUS. To be asked before each step; nobody but the page's owner can truncate it.
+    ///
+    /// # Errors
+    ///
+    /// If the file is shorter, or the system does not say.
+    pub fn check(&self) -> Result<(), PageError> {
+        let found = fstat(&self.file)
+            .map_err(|error| PageError::system(&self.path, "its size cannot be known", error))?;
+        let size = u64::try_from(found.st_size).unwrap_or(0);
+        match size < PAGE_BYTES as u64 {
+            true => Err(PageError::new(&self.path, Why::File(FileRefusal::Short(size), found.st_uid))),
+            false => Ok(()),
+        }
     }
 
     /// The error of a [`Writer`](crate::lease::Writer) that finds the page
@@ -139,13 +151,13 @@ impl LeaseStore for PageWriter {
 }
 
 /// Maps the page's file for writing, if it is a page: nothing is stored in any other file.
-fn map(place: &Place<'_>) -> Result<(WritableMapping, FileFacts), PageError> {
+fn map(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), PageError> {
     let (file, facts) = place.open(OFlags::RDWR)?;
     let mapping = WritableMapping::of(&file).map_err(|error| place.failed("it cannot be mapped", error))?;
     if !mapping.page().is_of_file(facts.size) {
         return Err(PageError::new(place.path, Why::NotAPage(facts.size)));
     }
-    Ok((mapping, facts))
+    Ok((mapping, facts, file))
 }
 
 /// Makes the page's file, by the holder of the lock: under another name, until it is complete.
@@ -205,7 +217,7 @@ pub fn switch_on(path: &Path) -> Result<bool, PageError> {
 
 /// Stores the word that comes after the one that is found, if any does. Returns the one that was found.
 fn exchange(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Result<LeaseWord, PageError> {
-    let (mapping, _) = map(&Place::of(path)?)?;
+    let (mapping, ..) = map(&Place::of(path)?)?;
     let words = mapping.page().words();
     loop {
         // A slot that is named was named before, and is not filled by anybody.

@@ -3,7 +3,7 @@
 //! A lease is at or above the *upper* edge of the bound for as long as it counts. Readers that had
 //! asked the OS clock before, and were delayed for any time, are then not above it.
 
-use super::line::{FixedNs, Line, Slope, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor};
+use super::line::{FixedNs, Line, NS_PER_S, Slope, fixed_from_ns, fixed_to_ns_ceil, fixed_to_ns_floor};
 use super::{LeaseLine, UNIX_BY_OS, UnixShift};
 
 /// The clock was set back if the most that its offset may be is below the least that it may have
@@ -72,6 +72,13 @@ impl Estimate {
         let lead_ns =
             lease.lead_ns.max(self.ahead_ns(&line, start_ticks)).max(self.ahead_ns(&line, end_ticks));
         LeaseLine { line, lead_ns, unix: unix.with_lead(lead_ns), ..lease }
+    }
+
+    /// How far the OS clock's rate may be from the middle of the two slopes, ppb.
+    pub(super) fn open_ppb(&self) -> u64 {
+        let (lower, upper) = (self.lower.slope.to_bits(), self.upper.slope.to_bits());
+        let open = u128::from(upper.saturating_sub(lower)).saturating_mul(u128::from(NS_PER_S));
+        u64::try_from(open.checked_div(2 * u128::from(lower)).unwrap_or(u128::MAX)).unwrap_or(u64::MAX)
     }
 
     /// How far `line` is above the upper edge at its end, ns; less than 0 if it is below.

@@ -5,7 +5,7 @@
 //! leave no trace: they can neither retire a line nor help a writer that was stopped. So a line
 //! carries its own end, the writer publishes the next one a lease ahead, and each line is at or
 //! above the upper edge of the bound of the OS clock. `docs/lease.md` has the rules, R1 to R10 for
-//! readers and W1 to W9 for the writer, with the reasons.
+//! readers and W1 to W10 for the writer, with the reasons.
 //!
 //! ```text
 //!             open                     successor, again and again
@@ -41,7 +41,7 @@ pub use line::{Line, Slope};
 pub use reader::{OsClock, PrivateFloor, Reading, Source, attach, read, read_first_line};
 pub use slot::{Field, Floor, LeaseLine, Limit, SLOT_WORDS, SLOTS, Timescale, UNIX_BY_OS, UnixShift};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
-pub use writer::{Closing, Config, Did, Lost, Step, Writer};
+pub use writer::{Closing, Config, Did, FAST_SLEW_PPB, Lost, Step, Writer};
 
 use tickline_core::counter::Counter;
 

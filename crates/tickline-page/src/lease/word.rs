@@ -23,9 +23,10 @@
 //! loaded. A store each microsecond would use all generations up in 142 years.
 
 /// What a [`LeaseWord`] allows. See the head of `lease/word.rs`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum LeasePhase {
     /// The page serves nothing.
+    #[default]
     Off = 0,
     /// No line: the OS clock, above a floor.
     Cold = 1,

@@ -57,6 +57,11 @@ const SKEW_NS: u64 = 5_000;
 /// 0.5 ms in the two leases that a word names.
 const LEFT_BEHIND_NS: i64 = 1_000_000;
 
+/// Rule W10: the kernel slews its clock fast beyond this, ppb. At this rate the clock leaves a line by
+/// [`LEFT_BEHIND_NS`] in the two leases that a word names. An NTP daemon's 500 ppm and the 500 ppm of
+/// adjtime(3) make no more together.
+pub const FAST_SLEW_PPB: u64 = 1_000_000;
+
 /// An opening waits for the OS clock while the floor is further ahead than this, ns. Otherwise
 /// the lead of one line would be added to that of the last, suspend after suspend.
 const AHEAD_NS: i64 = 10_000;
@@ -69,13 +74,13 @@ const FAR_AHEAD_NS: i64 = 10_000_000;
 /// The pause between openings is not doubled more often than this.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// Another writer has the page: this one must end.
+/// The page is not what this writer has left: it must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost;
 
 impl core::fmt::Display for Lost {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("another writer has changed the page")
+        f.write_str("another process has changed the page, or its file was truncated")
     }
 }
 
@@ -102,8 +107,8 @@ pub enum Did {
     Opened,
     /// An opening took too long, and came to nothing.
     GaveUp,
-    /// A line was published too late, is far from the OS clock, or was to be closed in doubt: readers
-    /// ask the OS clock too.
+    /// A line was published too late, is far from the OS clock or will be, or was to be closed in doubt:
+    /// readers ask the OS clock too.
     Doubted,
     /// The leases have run out, or the counter was reset: there is no line.
     Ended,
@@ -133,6 +138,9 @@ pub struct Writer {
     /// The word last seen.
     word: LeaseWord,
     closing: Option<Closing>,
+    /// Rule W10: what the kernel says, ppb, and whether a fast slew is not over.
+    rate_ppb: u64,
+    is_slewed: bool,
     /// Openings in a row that came to nothing.
     doublings: u32,
     /// The OS clock before which no opening begins.
@@ -149,7 +157,15 @@ impl Writer {
     /// [`Lost`] if somebody else writes to the page.
     pub fn start(memory: &impl LeaseStore, config: Config) -> Result<Self, Lost> {
         let found = memory.word();
-        let mut writer = Self { config, word: found, closing: None, doublings: 0, not_before_ns: i64::MIN };
+        let mut writer = Self {
+            config,
+            word: found,
+            closing: None,
+            rate_ppb: 0,
+            is_slewed: false,
+            doublings: 0,
+            not_before_ns: i64::MIN,
+        };
         // Before the first slot is filled: of two that start from one word, one fills none.
         writer.swap(memory, found.taken_over())?;
         let word = writer.word;
@@ -171,6 +187,19 @@ impl Writer {
     /// Opens the gate again.
     pub fn open(&mut self) {
         self.closing = None;
+    }
+
+    /// Takes note of the kernel's correction of its clock's rate, ppb. From more than 1,000 ppm on, no
+    /// line is published until an estimate knows the rate again (rule W10). To be called before each
+    /// step, where it is known.
+    pub fn note_slew(&mut self, rate_ppb: i64) {
+        self.rate_ppb = rate_ppb.unsigned_abs();
+    }
+
+    /// Whether no line is published because the kernel slews its clock fast.
+    #[must_use]
+    pub const fn is_slewed(&self) -> bool {
+        self.is_slewed
     }
 
     /// Switches the page off at once (rule W6): no reading that begins later reads the counter.
@@ -205,7 +234,12 @@ impl Writer {
         if memory.word() != self.word {
             return Err(Lost);
         }
-        let estimate = estimate.filter(|_| self.closing.is_none());
+        if self.rate_ppb > FAST_SLEW_PPB {
+            self.is_slewed = true;
+        } else if estimate.is_some_and(|estimate| estimate.open_ppb() <= FAST_SLEW_PPB) {
+            self.is_slewed = false;
+        }
+        let estimate = estimate.filter(|_| self.closing.is_none() && !self.is_slewed);
         let shown = estimate.map(|estimate| estimate.as_shown(self.config.resolution_ns));
         let estimate = shown.as_ref();
         match self.word.phase() {
@@ -247,7 +281,7 @@ impl Writer {
         self.swap(memory, self.word.next(LeasePhase::Cold, slot, None))
     }
 
-    /// Rules W2, W3, W6 and W9: readers ask the OS clock, too, until the leases have run out.
+    /// Rules W2, W3, W6, W9 and W10: readers ask the OS clock, too, until the leases have run out.
     fn doubt(&mut self, memory: &impl LeaseStore) -> Result<Step, Lost> {
         self.swap(memory, self.word.next(LeasePhase::Unsure, self.word.first(), self.word.second()))?;
         Ok(Step::at_once(Did::Doubted))
@@ -287,7 +321,7 @@ impl Writer {
         let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
         // W9, whatever else is known of the OS clock.
         let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > LEFT_BEHIND_NS;
-        if self.closing == Some(Closing::InDoubt) || is_left_behind {
+        if self.closing == Some(Closing::InDoubt) || self.is_slewed || is_left_behind {
             return self.doubt(memory);
         }
         let Some(estimate) = estimate else { return Ok(self.waited(in_ns(last.end_ticks))) };

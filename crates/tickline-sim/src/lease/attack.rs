@@ -32,12 +32,17 @@ pub enum Faults {
     Resets,
     /// The OS clock returns values from before the call, by up to 2 us.
     Stale,
+    /// The kernel slews the OS clock, slowly and fast; a sample is up to half a second old.
+    Slews,
     /// The OS clock runs on, by up to 2 s, and the counter does not, as when a VM is paused.
     Pauses,
 }
 
 /// A delay of a reader that may become one until the writer goes on, ns.
 const LONG_NS: u64 = 10_000;
+
+/// How often the clock of `tickline serve` takes a sample, ns.
+pub(super) const SAMPLE_EVERY_NS: u64 = 500_000_000;
 
 /// Half the width of an estimate in an [`Attack`], ns.
 pub const WIDTH_NS: i64 = 50;
@@ -55,6 +60,9 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
     let world = World::new(WIDTH_NS, attack.edge_ns, attack.stops, attack.seed);
     if attack.faults == Faults::Stale {
         world.stale_ns.set(2_000);
+    }
+    if attack.faults == Faults::Slews {
+        world.sample_every_ns.set(SAMPLE_EVERY_NS);
     }
     let mut chance = fastrand::Rng::with_seed(attack.seed);
     let floors: &'static [PrivateFloor; 2] = Box::leak(Box::default());
@@ -94,6 +102,10 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
             41..=46 if attack.faults == Faults::Pauses => {
                 let paused = chance.u64(1..2_000_000_000);
                 world.base_ns.set(world.base_ns.get() + paused.cast_signed());
+            }
+            41..=46 if attack.faults == Faults::Slews => {
+                let most_ppb = *chance.choice(&[0, 500_000, 80_000_000]).expect("three");
+                world.rate_ppb.set(chance.i64(-most_ppb..=most_ppb));
             }
             41..=42 if attack.faults == Faults::Resets && resets < 4 => {
                 resets += 1;
@@ -137,7 +149,7 @@ fn delay(chance: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
 
 /// Time passes; the OS clock wanders within its bounds, and never goes back.
 fn pass(world: &World, chance: &mut fastrand::Rng, ns: u64) {
-    world.ticks.set(world.ticks.get() + ns);
+    world.pass(ns);
     let least = (-WIDTH_NS).max(world.off_ns.get().saturating_sub_unsigned(ns));
     world.off_ns.set(chance.i64(least..=WIDTH_NS));
 }

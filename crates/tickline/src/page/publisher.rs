@@ -3,11 +3,12 @@
 use core::time::Duration;
 use std::path::Path;
 
-use tickline_core::counter::{Scratch, resolution_ticks};
+use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_page::lease::{Closing, Config, Did, LeaseMemory as _, LeasePhase, Writer};
 use tickline_page::{Lost, PageWriter};
 
 use super::os::PageOs;
+use super::slew_ppb;
 use super::status::Phase;
 use crate::clock::Clock;
 use crate::engine::leases::os_resolution_ns;
@@ -50,6 +51,8 @@ pub struct Publisher {
     config: Config,
     writer: Writer,
     is_ending: bool,
+    /// It was switched off from outside.
+    is_off: bool,
 }
 
 impl Publisher {
@@ -71,18 +74,35 @@ impl Publisher {
             ..Config::DEFAULT
         };
         let writer = Writer::start(&page, config).map_err(|Lost| Error::page(page.lost()))?;
-        Ok(Self { clock, page, os: PageOs::find(), config, writer, is_ending: false })
+        Ok(Self { clock, page, os: PageOs::find(), config, writer, is_ending: false, is_off: false })
     }
 
-    /// Does what is due, and returns the time until the next step. Never waits.
+    /// Does what is due, and returns the time until the next step. Never waits. If somebody has
+    /// switched the page off, [`phase`](Self::phase) is [`Phase::Off`], and nothing is due any more.
     ///
     /// # Errors
     ///
-    /// [`Page`](crate::ErrorKind::Page) if another process has changed the page: it was switched
-    /// off ([`phase`](Self::phase) is then [`Phase::Off`]), or somebody writes to it against the
-    /// rules. The publisher must be dropped.
+    /// [`Page`](crate::ErrorKind::Page) if the page's file was truncated, or another process writes to
+    /// the page against the rules. The publisher must be dropped.
     pub fn step(&mut self) -> Result<Duration, Error> {
         let Some(counter) = COUNTER else { return Err(Error::denied()) };
+        self.page.check().map_err(Error::page)?;
+        match self.try_step(counter) {
+            Err(Lost) if self.was_switched_off() => {
+                self.is_off = true;
+                Ok(LATER)
+            }
+            step => step.map_err(|Lost| Error::page(self.page.lost())),
+        }
+    }
+
+    /// A page whose file was truncated is off too, but has no generation.
+    fn was_switched_off(&self) -> bool {
+        let (word, own) = (self.page.word(), self.writer.word());
+        word.phase() == LeasePhase::Off && word.generation() > own.generation()
+    }
+
+    fn try_step(&mut self, counter: HardwareCounter) -> Result<Duration, Lost> {
         let state = self.clock.engine().state();
         if !self.is_ending {
             match state {
@@ -95,10 +115,10 @@ impl Publisher {
         if self.writer.word().phase() == LeasePhase::Cold && estimate.is_some() {
             self.settle()?;
         }
-        let step = self
-            .writer
-            .step(&self.page, &counter, &self.os, estimate.as_ref())
-            .map_err(|Lost| Error::page(self.page.lost()))?;
+        if let Some(rate_ppb) = slew_ppb() {
+            self.writer.note_slew(rate_ppb);
+        }
+        let step = self.writer.step(&self.page, &counter, &self.os, estimate.as_ref())?;
         let next_in = Duration::from_nanos(step.next_in_ns);
         Ok(match (step.did, &estimate, state) {
             (Did::Waited, None, State::Fallback(_)) => next_in.min(LATER),
@@ -109,10 +129,10 @@ impl Publisher {
 
     /// The kernel may keep time with something else since the last line, whose resolution goes into
     /// the first line.
-    fn settle(&mut self) -> Result<(), Error> {
+    fn settle(&mut self) -> Result<(), Lost> {
         let config = Config { resolution_ns: os_resolution_ns(), ..self.config };
         if config != self.config {
-            self.writer = Writer::start(&self.page, config).map_err(|Lost| Error::page(self.page.lost()))?;
+            self.writer = Writer::start(&self.page, config)?;
             self.config = config;
         }
         Ok(())
@@ -131,10 +151,16 @@ impl Publisher {
         matches!(self.phase(), Phase::Off | Phase::Cold)
     }
 
-    /// What the page says now.
+    /// What the page has said since the last step.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        self.page.word().phase().into()
+        if self.is_off { Phase::Off } else { self.writer.word().phase().into() }
+    }
+
+    /// Whether no line is published because the kernel slews its clock by more than 1,000 ppm.
+    #[must_use]
+    pub const fn is_slewed(&self) -> bool {
+        self.writer.is_slewed()
     }
 
     /// The clock whose time is served.

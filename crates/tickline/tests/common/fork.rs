@@ -45,16 +45,18 @@ pub(crate) fn code_of_fork(body: impl FnOnce() -> i32) -> i32 {
     libc::WEXITSTATUS(status)
 }
 
-/// As [`code_of_fork`], in a time namespace whose monotonic clock is `ahead_s` ahead. Returns
+/// As [`code_of_fork`], in a time namespace whose monotonic clock is `ahead_ns` ahead. Returns
 /// [`CANNOT`] where none can be made.
 #[cfg(target_os = "linux")]
-pub(crate) fn code_in_time_namespace(ahead_s: i64, body: impl FnOnce() -> i32) -> i32 {
+pub(crate) fn code_in_time_namespace(ahead_ns: i64, body: impl FnOnce() -> i32) -> i32 {
+    let (seconds, nanos) = (ahead_ns.div_euclid(1_000_000_000), ahead_ns.rem_euclid(1_000_000_000));
+    let table = format!("monotonic {seconds} {nanos}");
     code_of_fork(|| {
         // SAFETY: passes numbers; this child has one thread, as a user namespace demands.
         let own = unsafe { libc::unshare(libc::CLONE_NEWTIME) == 0 }
             // SAFETY: as above.
             || unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWTIME) } == 0;
-        if !own || fs::write("/proc/self/timens_offsets", format!("monotonic {ahead_s} 0")).is_err() {
+        if !own || fs::write("/proc/self/timens_offsets", table).is_err() {
             return CANNOT;
         }
         // Only children are in it.

@@ -1,4 +1,4 @@
-//! The rules of the writer, W1 to W9.
+//! The rules of the writer, W1 to W10.
 
 mod opening;
 
@@ -463,6 +463,54 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
         };
         assert!(!doubted(990_000).0, "as much as NTP may do");
         assert_eq!(doubted(1_010_000), (true, true), "readers ask the OS clock");
+    }
+}
+
+/// Symptom: with chronyd's 8 % a page went live and unsure at each change of the rate.
+#[test]
+fn rule_w10_a_fast_slew_is_one_doubt_and_one_opening() {
+    let scene = Scene::new();
+    let mut writer = new_writer(scene);
+    let mut did = run(scene, &mut writer, 4 * LEASE);
+    // Down, up, and slowly at last; each for four leases.
+    for rate_ppb in [-80_000_000, 80_000_000, 2_000_000, 1_000_000] {
+        writer.note_slew(rate_ppb);
+        for _ in 0..4 {
+            did.extend(run(scene, &mut writer, LEASE));
+            scene.os_ns.set(scene.os_ns.get() + rate_ppb / 2);
+        }
+    }
+    let count = |wanted| did.iter().filter(|did| **did == wanted).count();
+    assert_eq!((count(Did::Doubted), count(Did::Ended), count(Did::Opened)), (1, 1, 2), "{did:?}");
+    assert_eq!(phase(scene), LeasePhase::Live);
+}
+
+/// A sample after a slew does not know the rate. Symptom: a line 9.6 ms ahead, which was doubted at once.
+#[test]
+fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
+    let scene = Scene::new();
+    let mut writer = new_writer(scene);
+    let mut step = |rate_ppb, open_ppm: u64| {
+        writer.note_slew(rate_ppb);
+        let Estimate { lower, upper, unix_ns } = scene.estimate();
+        let bits = upper.slope.to_bits();
+        let upper = Line { slope: Slope::from_bits(bits + bits / 1_000_000 * 2 * open_ppm), ..upper };
+        writer.step(scene, &scene, &scene, Some(&Estimate { lower, upper, unix_ns })).unwrap().did
+    };
+    assert_eq!(step(80_000_000, 0), Did::Waited, "as a server that starts in a slew");
+    assert_eq!(step(0, 80_000), Did::Waited);
+    assert_eq!(step(0, 1_001), Did::Waited);
+    assert_eq!(step(0, 999), Did::Opened);
+}
+
+/// The rates of an NTP daemon, and adjtime(3) besides, leave the page as it is.
+#[test]
+fn rule_w10_a_slow_slew_leaves_the_page_live() {
+    let (scene, mut writer) = Scene::live_twice();
+    for rate_ppb in [1_000_000, -1_000_000, 500_000] {
+        writer.note_slew(rate_ppb);
+        let did = run(scene, &mut writer, 2 * LEASE);
+        assert!(did.iter().all(|did| matches!(did, Did::Succeeded | Did::Waited)), "{did:?}");
     }
 }
 

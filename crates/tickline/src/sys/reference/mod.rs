@@ -71,7 +71,7 @@ pub(crate) fn utc_error_ns() -> Option<u64> {
 }
 
 #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-pub(crate) use system::{coarse_realtime_ns, has_vdso};
+pub(crate) use system::{coarse_realtime_ns, has_vdso, slew_ppb};
 
 /// Whether this system has a clock at all.
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
