@@ -57,11 +57,9 @@ fn build() -> Result<String, String> {
     let package = package(&folder)?;
     let tarball = tarball(&package)?;
     let files = [path, folder.join("preload").join(LIBRARY), package, tarball];
-    let size = |path: PathBuf| {
-        let bytes = fs::metadata(&path).map_or(0, |found| found.len());
-        format!("{}: {bytes} bytes", path.display())
-    };
-    Ok(files.map(size).join("\n"))
+    let size = |path: &PathBuf| Ok(format!("{}: {} bytes", path.display(), fs::metadata(path)?.len()));
+    let sizes: std::io::Result<Vec<String>> = files.iter().map(size).collect();
+    sizes.map(|sizes| sizes.join("\n")).map_err(|error| error.to_string())
 }
 
 /// Makes the Debian package of what is built in `folder`, as `crates/tickline-cli/Cargo.toml` says.
@@ -69,6 +67,7 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     let built = folder.join(TARGET).join("dist");
     let program = built.join("tickline").display().to_string();
     let parts = built.join("package");
+    fs::remove_dir_all(&parts).ok();
     fs::create_dir_all(parts.join("man")).map_err(|error| format!("{}: {error}", parts.display()))?;
     let part = |name: &str, bytes: Vec<u8>| {
         fs::write(parts.join(name), bytes).map_err(|error| format!("{name}: {error}"))

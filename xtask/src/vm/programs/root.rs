@@ -74,7 +74,7 @@ pub(super) fn prepare(programs: &[&Program], suites: &[&'static Suite]) -> Resul
         return Err(missing("mke2fs is not here"));
     }
     if !works("cargo", &["deb", "--version"]) {
-        return Err(missing("cargo-deb is not here"));
+        return Err(missing("cargo-deb is not here (`cargo install cargo-deb --locked`)"));
     }
     let tree = debian()?;
     let boot = |name: &str| {

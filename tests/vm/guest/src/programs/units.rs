@@ -133,6 +133,8 @@ fn take(step: &str, command: &str, state: &str, is_served: bool) {
         thread::sleep(Duration::from_millis(100));
         found = look();
     }
+    // The removal says what still names the package.
+    let is_done = is_done && (step != "removed" || text.contains(LEFT));
     report::line(&json!({
         "phase": "unit", "step": step, "command": command, "done": is_done, "said": text,
         "state": found.0, "serving": found.1, "expected": [state, is_served],
