@@ -70,8 +70,8 @@ usage: cargo xtask COMMAND
   api [--write]
           compares the public API of each published library with docs/api/, or stores it there; needs cargo-public-api
   bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
-  dist    the program as one static file, for any Linux on x86_64, and the library for `tickline run`: where they are, and
-          their sizes
+  dist    the program as one static file, for any Linux on x86_64, the library for `tickline run`, and a Debian package and a
+          tarball of both; needs cargo-deb
   examples
           runs every example in examples/, once more with the counter switched off, and checks what they print
   targets [NAME... | --others | --write]
@@ -81,7 +81,7 @@ usage: cargo xtask COMMAND
           real kernels with bad clocks, in guests under QEMU's emulation; some seven minutes; --write stores the table in
           docs/guests.md
   vm --programs [GUEST... PROGRAM... | --write]
-          unmodified programs on Debian and their own tests for time, in such guests, natively and served; and the unit of
+          unmodified programs on Debian and their own tests for time, in such guests, natively and served; and the package under
           systemd; an hour at most; --write stores the table in docs/programs.md";
 
 fn main() -> ExitCode {

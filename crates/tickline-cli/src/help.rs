@@ -154,7 +154,7 @@ How it ends:
 Who may serve:
   Programs trust a page if it and its folder belong to root or to their own user, and nobody else
   may write to either. A page of root is for all programs, that of another user for programs of
-  that user.
+  that user. In a container whose users are its own, mount the page read-only.
   The page stays one file for as long as the machine runs: do not delete it while programs read it.
   The lock PATH.lock is for the owner alone.
 

@@ -15,6 +15,9 @@ pub struct FileFacts {
     pub folder_owner: u32,
     /// The effective user of the process that reads.
     pub reader: u32,
+    /// Whether the file, or the folder that it is in, is mounted by itself, and read-only. It counts
+    /// where an owner is user 65534 alone.
+    pub is_mounted_read_only: bool,
 }
 
 /// Why a file is not trusted.
@@ -50,15 +53,20 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// What `fstat` shows in a user namespace for every owner that is not mapped there
 /// (user_namespaces(7), "Unmapped user and group IDs"), and who "nobody" is.
-const UNMAPPED: u32 = 65_534;
+pub(crate) const UNMAPPED: u32 = 65_534;
 
-const fn is_trusted(owner: u32, reader: u32) -> bool {
-    owner == 0 || (owner == reader && owner != UNMAPPED)
+const fn is_trusted(owner: u32, facts: &FileFacts) -> bool {
+    match owner {
+        0 => true,
+        UNMAPPED => facts.is_mounted_read_only,
+        _ => owner == facts.reader,
+    }
 }
 
 /// Whether a file is trusted: it is regular and long enough; it and its folder belong to root or to
-/// the reader, and nobody else may write to either. User 65534 is trusted by nobody: in a user
-/// namespace it stands for any foreign owner.
+/// the reader, and nobody else may write to either. In a user namespace, user 65534 stands for any
+/// foreign owner, among them root. There a page counts if it, or its folder, is mounted by itself and
+/// read-only: whoever may mount it there may replace the reader's program as well.
 ///
 /// # Errors
 ///
@@ -66,12 +74,16 @@ const fn is_trusted(owner: u32, reader: u32) -> bool {
 ///
 /// ```
 /// use tickline_page::{FileFacts, FileRefusal, judge_file};
-/// let facts =
-///     FileFacts { mode: 0o100_644, owner: 0, size: 4096, folder_mode: 0o40_755, folder_owner: 0, reader: 1000 };
+/// let facts = FileFacts {
+///     mode: 0o100_644, owner: 0, size: 4096,
+///     folder_mode: 0o40_755, folder_owner: 0,
+///     reader: 1000, is_mounted_read_only: false,
+/// };
 /// assert_eq!(judge_file(&facts), Ok(()));
 /// assert_eq!(judge_file(&FileFacts { owner: 33, ..facts }), Err(FileRefusal::Owner(33)));
 /// let unmapped = FileFacts { owner: 65_534, reader: 65_534, ..facts };
 /// assert_eq!(judge_file(&unmapped), Err(FileRefusal::Owner(65_534)));
+/// assert_eq!(judge_file(&FileFacts { is_mounted_read_only: true, ..unmapped }), Ok(()));
 /// ```
 pub const fn judge_file(facts: &FileFacts) -> Result<(), FileRefusal> {
     if facts.mode & TYPE_MASK != REGULAR {
@@ -80,10 +92,10 @@ pub const fn judge_file(facts: &FileFacts) -> Result<(), FileRefusal> {
     if facts.size < crate::PAGE_BYTES as u64 {
         return Err(FileRefusal::Short(facts.size));
     }
-    if !is_trusted(facts.owner, facts.reader) {
+    if !is_trusted(facts.owner, facts) {
         return Err(FileRefusal::Owner(facts.owner));
     }
-    if !is_trusted(facts.folder_owner, facts.reader) {
+    if !is_trusted(facts.folder_owner, facts) {
         return Err(FileRefusal::Owner(facts.folder_owner));
     }
     if facts.mode & WRITABLE_BY_OTHERS != 0 {

@@ -3,10 +3,14 @@
 
 use core::ffi::CStr;
 
-use rustix::fd::AsFd;
-use rustix::fs::{CWD, FsWord, Mode, OFlags, fstat, fstatfs, openat, stat};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{
+    AtFlags, CWD, FsWord, Mode, OFlags, StatVfsMountFlags, StatxAttributes, StatxFlags, fstat, fstatfs,
+    fstatvfs, openat, stat, statx,
+};
 use rustix::io::Errno;
 
+use crate::file::UNMAPPED;
 use crate::{FileFacts, Machine, Page};
 
 impl Machine {
@@ -80,16 +84,29 @@ impl FileFacts {
     ///
     /// The system's error number.
     pub fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
-        let (file, folder) = (fstat(file)?, fstat(folder)?);
+        let (found, found_folder) = (fstat(&file)?, fstat(&folder)?);
+        let owners = [found.st_uid, found_folder.st_uid];
         Ok(Self {
-            mode: file.st_mode,
-            owner: file.st_uid,
-            size: u64::try_from(file.st_size).unwrap_or(0),
-            folder_mode: folder.st_mode,
-            folder_owner: folder.st_uid,
+            mode: found.st_mode,
+            owner: found.st_uid,
+            size: u64::try_from(found.st_size).unwrap_or(0),
+            folder_mode: found_folder.st_mode,
+            folder_owner: found_folder.st_uid,
             reader: rustix::process::geteuid().as_raw(),
+            is_mounted_read_only: owners.contains(&UNMAPPED) && is_mounted_read_only(file, folder),
         })
     }
+}
+
+/// Whether a read-only mount begins with the file, or with its folder. `false` before Linux 5.8, which
+/// does not tell where a mount begins (statx(2), `STATX_ATTR_MOUNT_ROOT`).
+fn is_mounted_read_only(file: impl AsFd, folder: impl AsFd) -> bool {
+    let begins_mount = |file: BorrowedFd<'_>| {
+        statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())
+            .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+    };
+    fstatvfs(&file).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
+        && (begins_mount(file.as_fd()) || begins_mount(folder.as_fd()))
 }
 
 /// The beginning of a small file.

@@ -154,11 +154,15 @@ pub(super) fn build() -> Result<Programs, Failure> {
             return Err(Failure::Broken(format!("`{line}` failed")));
         }
     }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| super::root().join("target"), PathBuf::from);
+    let target = target();
     let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
     let preload = crate::dist::library(&target).map_err(Failure::Broken)?;
     Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")?, preload })
+}
+
+/// Where cargo builds.
+pub(super) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| super::root().join("target"), PathBuf::from)
 }
 
 /// Modes of a folder, and of a program.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::file::UNMAPPED;
 use crate::lease::Lost;
 use crate::{ClaimError, FileRefusal, Machine, PAGE_BYTES, Refusal};
 
@@ -105,6 +106,10 @@ impl core::fmt::Display for PageError {
             Why::System(action, error) => write!(f, "{action}: {error}"),
             Why::NoName => f.write_str("this is not the name of a file"),
             Why::Link => f.write_str("this is a symbolic link, and links are not followed"),
+            Why::File(refusal @ FileRefusal::Owner(UNMAPPED), _) => write!(
+                f,
+                "{refusal}, which in a user namespace is anybody outside of it: mount the page there by itself, read-only"
+            ),
             Why::File(refusal @ FileRefusal::Owner(_), reader) => {
                 write!(f, "{refusal}, not to root or to user {reader}")
             }

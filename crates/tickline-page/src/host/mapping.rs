@@ -131,6 +131,7 @@ impl<'a> Place<'a> {
             folder_mode: folder.st_mode,
             folder_owner: folder.st_uid,
             reader,
+            is_mounted_read_only: false,
         })
     }
 

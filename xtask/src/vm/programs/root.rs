@@ -73,6 +73,9 @@ pub(super) fn prepare(programs: &[&Program], suites: &[&'static Suite]) -> Resul
     if !works("mke2fs", &["-V"]) {
         return Err(missing("mke2fs is not here"));
     }
+    if !works("cargo", &["deb", "--version"]) {
+        return Err(missing("cargo-deb is not here (`cargo install cargo-deb --locked`)"));
+    }
     let tree = debian()?;
     let boot = |name: &str| {
         let is_it =
@@ -151,7 +154,7 @@ fn disk_from(tree: &Path, disk: &Path, size: &str) -> Result<(), Failure> {
     }
 }
 
-/// What the project brings along: its programs, the loads, the suites, the units, and the lists.
+/// What the project brings along: the guest's program, the package, the loads, the suites, and the lists.
 fn own_disk(
     root: &Path,
     loads: &[&Program],
@@ -162,17 +165,11 @@ fn own_disk(
     let tree = folder().join("own");
     fs::remove_dir_all(&tree).ok();
     fs::create_dir_all(&tree)?;
-    for (name, bytes) in [
-        ("init", &programs.init),
-        ("tickline", &programs.tickline),
-        (crate::dist::LIBRARY, &programs.preload),
-    ] {
-        fs::write(tree.join(name), bytes)?;
-        make_executable(&tree.join(name))?;
-    }
-    for entry in image::entries(&crate::vm::root().join("crates/tickline-cli/systemd")) {
-        fs::copy(&entry, tree.join(entry.file_name().unwrap_or_default()))?;
-    }
+    fs::write(tree.join("init"), &programs.init)?;
+    make_executable(&tree.join("init"))?;
+    let package = crate::dist::package(&image::target()).map_err(Failure::Broken)?;
+    fs::copy(crate::dist::tarball(&package).map_err(Failure::Broken)?, tree.join("tickline.tar.gz"))?;
+    fs::copy(package, tree.join("tickline.deb"))?;
     let mut list = Vec::new();
     for program in loads {
         match built(program, &tree, root) {

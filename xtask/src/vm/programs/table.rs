@@ -40,11 +40,10 @@ const LEGEND: &str = "
 ";
 
 const UNIT: &str = "
-## The unit
+## The package
 
-`tickline.service` and the program of `cargo xtask dist`, installed as [operators.md](operators.md)
-has it, with Debian's systemd as the first process, hpet, one CPU. A static program runs under
-`tickline run` all the while.
+The package of `cargo xtask dist` and its unit, with Debian's systemd as the first process, hpet, one
+CPU. A static program under `tickline run`, and Python with `LD_PRELOAD`, read the clock all the while.
 
 | step | command | the unit is | a page is served | result |
 |---|---|---|---|---|

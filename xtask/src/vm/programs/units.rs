@@ -1,4 +1,4 @@
-//! What the guest with systemd has reported of the shipped unit.
+//! What the guest with systemd has reported of the package and its unit.
 
 use serde_json::Value;
 
@@ -25,25 +25,29 @@ impl Step {
             command: text(&line["command"]),
             state: text(&line["state"]),
             serving: text(&line["serving"]),
-            is_expected: line["expected"] == serde_json::json!([line["state"], line["serving"]]),
+            is_expected: line["done"] == true
+                && line["expected"] == serde_json::json!([line["state"], line["serving"]]),
+        }
+    }
+
+    /// A program that ran meanwhile.
+    fn meanwhile(seen: &Value) -> Self {
+        let in_order = seen["backward"] == 0 && seen["below_others"] == 0 && seen["error"].is_null();
+        Self {
+            name: "meanwhile".to_owned(),
+            command: seen["program"].as_str().unwrap_or_default().to_owned(),
+            state: format!("{} calls in {} answers", seen["calls"], seen["answers"]),
+            serving: format!("{} back", seen["backward"]),
+            is_expected: seen["is_served"] == true && in_order && seen["answers"].as_u64() >= Some(5),
         }
     }
 }
 
-/// The steps of a run; one more for the program that ran meanwhile.
+/// The steps of a run, and the programs that ran meanwhile.
 pub(super) fn steps(run: &Run) -> Vec<Step> {
     let phase = |name: &'static str| run.lines.iter().filter(move |line| line["phase"] == name);
     let mut steps: Vec<Step> = phase("unit").map(Step::of).collect();
-    let seen = phase("handover").next().unwrap_or(&Value::Null);
-    let is_served = seen["said"].as_str().is_some_and(|said| said.contains("has the clock of"));
-    let in_order = seen["backward"] == 0 && seen["below_others"] == 0 && seen["error"].is_null();
-    steps.push(Step {
-        name: "meanwhile".to_owned(),
-        command: "tickline run -- static-C".to_owned(),
-        state: format!("{} calls in {} answers", seen["calls"], seen["answers"]),
-        serving: format!("{} back", seen["backward"]),
-        is_expected: is_served && in_order && seen["answers"].as_u64() >= Some(5),
-    });
+    steps.extend(phase("handover").map(Step::meanwhile));
     if let Some(why) = &run.broken {
         steps.push(Step {
             name: "the guest".to_owned(),
@@ -75,14 +79,14 @@ mod tests {
 
     use super::*;
 
-    fn words(serving: bool, said: &str, backward: u64) -> Vec<&'static str> {
+    fn words(serving: bool, done: bool, is_served: bool, backward: u64) -> Vec<&'static str> {
         let unit = json!({
-            "phase": "unit", "step": "booted", "command": "", "state": "active", "serving": serving,
+            "phase": "unit", "step": "booted", "command": "", "done": done, "state": "active", "serving": serving,
             "expected": ["active", true],
         });
         let meanwhile = json!({
-            "phase": "handover", "answers": 9, "calls": 9, "backward": backward, "below_others": 0, "said": said,
-            "error": null,
+            "phase": "handover", "answers": 9, "calls": 9, "backward": backward, "below_others": 0,
+            "is_served": is_served, "error": null,
         });
         let steps = steps(&Run { lines: vec![unit, meanwhile], broken: None });
         steps.iter().map(Step::word).collect()
@@ -90,10 +94,10 @@ mod tests {
 
     #[test]
     fn a_step_is_judged_by_what_followed() {
-        let served = "tickline: CMD has the clock of a page";
-        assert_eq!(words(true, served, 0), ["passed", "passed"]);
-        assert_eq!(words(false, served, 0), ["FAILED", "passed"]);
-        assert_eq!(words(true, served, 1), ["passed", "FAILED"]);
-        assert_eq!(words(true, "tickline: nothing serves", 0), ["passed", "FAILED"], "nothing was shown");
+        assert_eq!(words(true, true, true, 0), ["passed", "passed"]);
+        assert_eq!(words(false, true, true, 0), ["FAILED", "passed"]);
+        assert_eq!(words(true, false, true, 0), ["FAILED", "passed"], "the command failed");
+        assert_eq!(words(true, true, true, 1), ["passed", "FAILED"]);
+        assert_eq!(words(true, true, false, 0), ["passed", "FAILED"], "nothing was shown");
     }
 }

@@ -14,8 +14,8 @@ use crate::system::{monotonic_ns, realtime_ns, send};
 /// A load that takes longer hangs. Java needs 20 s to start, Postgres as long for its table.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-const LIBRARY: &str = "/opt/libtickline_preload.so";
-const RUN: &str = "/opt/tickline run --";
+const LIBRARY: &str = "/usr/lib/libtickline_preload.so";
+const RUN: &str = "/usr/bin/tickline run --";
 
 /// Where strace writes.
 const TRACE: &str = "/tmp/trace";
@@ -144,6 +144,12 @@ impl Load {
 
     fn answer(&self) -> Result<String, String> {
         self.answers.recv_timeout(PATIENCE).map_err(|error| format!("no answer: {error}; {}", self.said()))
+    }
+
+    /// Whether a page is in its memory, or in that of the servers that it has started.
+    pub(super) fn has_page(&self) -> bool {
+        let maps = |pid| fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        self.pids.iter().all(|pid| maps(pid).contains("/run/tickline/page.v1"))
     }
 
     /// The last of what it has written on standard error.

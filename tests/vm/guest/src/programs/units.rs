@@ -1,17 +1,16 @@
-//! The units that the project ships, under the distribution's systemd.
+//! The package, and the unit in it, under the distribution's systemd.
 
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::handover::{self, Seen};
+use super::handover;
 use super::load::{Load, Mode, Program};
 use crate::{machine, report};
 
@@ -21,7 +20,7 @@ pub(crate) const CHECK: &str = "units";
 /// systemd boots to this unit alone: Debian's servers are not wanted.
 const CHECK_UNIT: &str = "\
 [Unit]
-Description=tries tickline.service
+Description=tries the package
 
 [Service]
 Type=oneshot
@@ -33,7 +32,7 @@ ExecStart=/opt/init units
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is done, the state of the unit behind it, and whether a page is served then.
-const STEPS: [(&str, &str, &str, bool); 9] = [
+const STEPS: [(&str, &str, &str, bool); 14] = [
     ("booted", "", "active", true),
     ("restarted", "systemctl restart tickline", "active", true),
     ("killed", "systemctl kill --signal=KILL tickline", "active", true),
@@ -43,28 +42,39 @@ const STEPS: [(&str, &str, &str, bool); 9] = [
     ("started", "systemctl start tickline", "active", true),
     ("stopped", "systemctl stop tickline", "inactive", false),
     ("started again", "systemctl start tickline", "active", true),
+    // The same version: dpkg unpacks it as it does another one.
+    ("upgraded", "dpkg -i /opt/tickline.deb", "active", true),
+    ("unpacked over it", "tar -C / -xzf /opt/tickline.tar.gz", "active", true),
+    ("removed", "dpkg -r tickline", "inactive", false),
+    (
+        "removed from under LD_PRELOAD",
+        "env LD_PRELOAD=/usr/lib/libtickline_preload.so date",
+        "inactive",
+        false,
+    ),
+    ("installed again", "dpkg -i /opt/tickline.deb", "active", true),
 ];
 
-/// Installs the program and its unit, as `docs/operators.md` has it, and becomes systemd.
+/// What reads the clock all the while.
+const CALLERS: [(&str, &str, Mode); 2] =
+    [("tickline run", "/opt/static-C", Mode::Run), ("LD_PRELOAD", "python3 /opt/load.py", Mode::Preload)];
+
+/// A file of the administrator's, of which the package's removal should tell.
+const LEFT: &str = "/etc/default/served";
+
+/// Installs the package, and becomes systemd.
 ///
 /// # Errors
 ///
 /// If that is not possible.
 pub(crate) fn boot() -> io::Result<()> {
-    for (from, to) in [
-        ("tickline", "/usr/bin/tickline"),
-        ("libtickline_preload.so", "/usr/lib/libtickline_preload.so"),
-        ("tickline.service", "/etc/systemd/system/tickline.service"),
-    ] {
-        fs::copy(format!("/opt/{from}"), to)?;
-    }
     super::install()?;
+    fs::write(LEFT, "LD_PRELOAD=/usr/lib/libtickline_preload.so\n")?;
     fs::write("/etc/systemd/system/check.service", CHECK_UNIT)?;
-    said("systemctl enable tickline");
     Err(Command::new("/sbin/init").arg("--unit=check.service").exec())
 }
 
-/// Tries the unit, as a service of systemd.
+/// Tries package and unit, as a service of systemd.
 ///
 /// # Errors
 ///
@@ -72,42 +82,48 @@ pub(crate) fn boot() -> io::Result<()> {
 pub(crate) fn check() -> io::Result<()> {
     report::line(&machine::facts());
     for command in ["systemd-analyze verify tickline.service", "systemd-analyze security tickline"] {
-        let text = said(command);
+        let (_, text) = said(command);
         report::line(&json!({ "phase": "analyze", "command": command, "said": text }));
     }
-    let caller = Program::new(&json!({ "name": "static C", "command": "/opt/static-C", "static": true }));
-    let (stop, told_ns) = (AtomicBool::new(false), AtomicU64::new(0));
-    let seen = Mutex::new(Seen::default());
-    thread::scope(|scope| {
+    let stop = &AtomicBool::new(false);
+    let seen: Vec<Value> = thread::scope(|scope| {
+        let mut callers = Vec::new();
         for (step, command, state, is_served) in STEPS {
             take(step, command, state, is_served);
             if step == "booted" {
-                scope.spawn(|| match Load::start(&caller, Mode::Run) {
-                    Ok(mut load) => {
-                        let mut found = handover::watch(&mut load, &stop, &told_ns);
-                        found.said = load.said();
-                        *seen.lock().expect("nobody panics with it") = found;
-                    }
-                    Err(error) => report::line(&json!({ "phase": "handover", "error": error })),
-                });
+                callers = CALLERS.map(|caller| scope.spawn(move || called(caller, stop))).into();
             }
         }
         stop.store(true, Ordering::Relaxed);
+        callers.into_iter().map(|caller| caller.join().unwrap_or_default()).collect()
     });
-    report::line(&seen.into_inner().unwrap_or_default().report("static C"));
-    report::line(
-        &json!({ "phase": "journal", "said": said("journalctl --no-pager -u tickline -o short-monotonic") }),
-    );
+    seen.iter().for_each(report::line);
+    let (_, journal) = said("journalctl --no-pager -u tickline -o short-monotonic");
+    report::line(&json!({ "phase": "journal", "said": journal }));
     report::line(&json!({ "phase": "end" }));
     Ok(())
 }
 
+/// What a program has seen until `stop`.
+fn called((name, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value {
+    let program = Program::new(&json!({ "name": name, "command": command }));
+    match Load::start(&program, mode) {
+        Ok(mut load) => {
+            let is_served = load.has_page();
+            let mut seen = handover::watch(&mut load, stop, &AtomicU64::new(0)).report(name);
+            seen["is_served"] = is_served.into();
+            seen
+        }
+        Err(error) => json!({ "phase": "handover", "program": name, "error": error }),
+    }
+}
+
 /// Takes a step, waits until the unit is in its state, and reports what is served.
 fn take(step: &str, command: &str, state: &str, is_served: bool) {
-    let errors = if command.is_empty() { String::new() } else { said(command) };
+    let (is_done, text) = if command.is_empty() { (true, String::new()) } else { said(command) };
     let start = Instant::now();
     let look = || {
-        let found = said("systemctl is-active tickline");
+        let (_, found) = said("systemctl is-active tickline");
         (found, super::status()["serving"] == true)
     };
     // The step's end, and not what was there before it.
@@ -117,20 +133,22 @@ fn take(step: &str, command: &str, state: &str, is_served: bool) {
         thread::sleep(Duration::from_millis(100));
         found = look();
     }
+    // The removal says what still names the package.
+    let is_done = is_done && (step != "removed" || text.contains(LEFT));
     report::line(&json!({
-        "phase": "unit", "step": step, "command": command, "errors": errors, "state": found.0,
-        "serving": found.1, "expected": [state, is_served],
+        "phase": "unit", "step": step, "command": command, "done": is_done, "said": text,
+        "state": found.0, "serving": found.1, "expected": [state, is_served],
     }));
 }
 
-/// What a command says, on both of its outputs.
-fn said(line: &str) -> String {
+/// Whether a command succeeds, and what it says on both of its outputs.
+fn said(line: &str) -> (bool, String) {
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     match super::command(&words).output() {
         Ok(output) => {
             let text = [output.stdout, output.stderr].concat();
-            super::last_lines(&text, 60)
+            (output.status.success(), super::last_lines(&text, 60))
         }
-        Err(error) => error.to_string(),
+        Err(error) => (false, error.to_string()),
     }
 }

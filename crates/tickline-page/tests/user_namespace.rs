@@ -1,0 +1,85 @@
+//! Which pages count in a user namespace, where the owner of a page cannot be known.
+
+#![cfg(all(feature = "file", target_os = "linux"))]
+#![allow(unsafe_code, reason = "namespaces and mounts")]
+
+use std::ffi::CString;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::ptr;
+
+use libc::{MS_BIND, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT};
+use tickline_page::{PageFile, PageWriter};
+
+/// Not a test of its own: another process, in the test below.
+#[test]
+fn opens_a_page() {
+    if let Some(page) = std::env::var_os("TICKLINE_TEST_PAGE") {
+        let opened =
+            PageFile::open(Path::new(&page)).map_or_else(|error| error.to_string(), |_| "yes".into());
+        println!("opened: {opened}");
+    }
+}
+
+/// What a process says of `page` in a user namespace without any user, so that each owner is shown as
+/// 65534, and with `place` mounted there upon itself. An error if there can be no such namespace.
+fn opened(page: &Path, place: &Path, flags: libc::c_ulong) -> io::Result<String> {
+    let place = CString::new(place.as_os_str().as_bytes()).expect("a path");
+    let to_result = |result| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    let set_apart = move || {
+        // SAFETY: passes numbers. The process has one thread, as a user namespace demands.
+        to_result(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) })?;
+        for (source, flags) in
+            [(place.as_ptr(), MS_BIND), (ptr::null(), MS_BIND | MS_REMOUNT | MS_NOSUID | MS_NODEV | flags)]
+        {
+            // SAFETY: strings that end with zero, or none.
+            to_result(unsafe { libc::mount(source, place.as_ptr(), ptr::null(), flags, ptr::null()) })?;
+        }
+        Ok(())
+    };
+    let mut opens = Command::new(std::env::current_exe()?);
+    opens.args(["--exact", "opens_a_page", "--nocapture"]).env("TICKLINE_TEST_PAGE", page);
+    // SAFETY: system calls between fork and exec.
+    let output = unsafe { opens.pre_exec(set_apart) }.output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| Some(line.split_once("opened: ")?.1.to_owned()));
+    Ok(line.unwrap_or_else(|| panic!("{text}")))
+}
+
+/// Symptom: no process in a rootless container was served.
+#[test]
+fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() {
+    let above = tempfile::tempdir().unwrap();
+    let folder = above.path().join("folder");
+    let page = folder.join("page");
+    fs::create_dir(&folder).unwrap();
+    for folder in [above.path(), &folder] {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    }
+    drop(PageWriter::create(&page).unwrap());
+    if let Err(error) = opened(&page, &folder, 0) {
+        println!("SKIPPED: no mount in a user namespace can be made here: {error}");
+        return;
+    }
+    for (place, flags, is_trusted) in [
+        (&*folder, MS_RDONLY, true),
+        (&*page, MS_RDONLY, true),
+        (&*folder, 0, false),
+        (&*page, 0, false),
+        // As in a sandbox that has the whole tree read-only, and with it the files of all users.
+        (above.path(), MS_RDONLY, false),
+    ] {
+        let found = opened(&page, place, flags).unwrap();
+        let refused = "belongs to user 65534, which in a user namespace is anybody outside of it";
+        let is_as_expected = if is_trusted { found == "yes" } else { found.contains(refused) };
+        assert!(is_as_expected, "{} with flags {flags}: {found}", place.display());
+    }
+    // What others may write to does not count, whoever has mounted it.
+    fs::set_permissions(&page, Permissions::from_mode(0o646)).unwrap();
+    assert!(opened(&page, &folder, MS_RDONLY).unwrap().contains("others may write"));
+}
