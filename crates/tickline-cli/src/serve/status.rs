@@ -8,6 +8,7 @@ use tickline::page::Phase;
 use tickline_page::{HardwareCounter, Machine, PageFile};
 
 use crate::machine;
+use crate::terminal::plain;
 
 /// What a page serves; `help.rs` describes the keys.
 #[derive(Debug, Serialize)]
@@ -59,11 +60,11 @@ impl Status {
     }
 
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "page    {}, of user {}", self.page, self.owner)?;
+        writeln!(out, "page    {}, of user {}", plain(&self.page), self.owner)?;
         match (self.server_pid, &self.server_unknown) {
             (Some(pid), _) => writeln!(out, "server  process {pid}")?,
             (None, None) => writeln!(out, "server  none that is seen here")?,
-            (None, Some(reason)) => writeln!(out, "server  unknown: {reason}")?,
+            (None, Some(reason)) => writeln!(out, "server  unknown: {}", plain(reason))?,
         }
         let meaning = match (self.phase, self.serving) {
             (Phase::Off, _) => "switched off; programs ask the OS clock",
