@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Parser, Subcommand};
+use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cpu_list::{self, CpuList};
 use crate::help;
@@ -27,6 +27,16 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// The command line of `run`, read alone: to build all of this takes as long as the rest of `run`,
+    /// and more stack than some programs have. `None`: it is another command, or [`Args`] has something
+    /// to say.
+    pub(crate) fn run_alone() -> Option<Run> {
+        let mut words = std::env::args_os().skip(1);
+        words.next().filter(|word| word == "run")?;
+        let command = Run::augment_args(clap::Command::new("run").no_binary_name(true));
+        Run::from_arg_matches(&command.try_get_matches_from(words).ok()?).ok()
+    }
+
     /// The chosen command; by default, the doctor.
     pub(crate) fn chosen(self) -> Command {
         self.command.unwrap_or(Command::Doctor(self.doctor))

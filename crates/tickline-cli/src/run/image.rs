@@ -8,10 +8,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use elf::ElfBytes;
-use elf::abi::{PF_W, PF_X, PT_LOAD, R_X86_64_RELATIVE};
+use elf::abi::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use elf::endian::LittleEndian;
 
-/// A page of memory on x86_64, bytes: what `mmap` maps whole.
+/// A page of memory on x86_64, bytes.
 const MEMORY_PAGE_BYTES: u64 = 4096;
 
 /// The largest file that is read, bytes. The library has 40 KB; with all that a debugger wants, some MB.
@@ -21,34 +21,29 @@ const MOST_BYTES: u64 = 16 << 20;
 /// "Dynamic Section").
 const DT_RELR: i64 = 36;
 
-/// The section that holds the address of the function to call.
-const START: &str = ".tickline";
+/// The section that holds the addresses of the functions to call.
+const ENTRIES: &str = ".tickline";
 
-/// One mapping of the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Segment {
-    /// Where it is mapped, from the image's start on: whole pages.
-    pub(super) pages: Range<u64>,
-    /// Where it begins in the file: a multiple of a page.
-    pub(super) offset: u64,
-    /// What the file does not have: zeros, from the image's start on.
-    pub(super) zeros: Range<u64>,
-    pub(super) is_writable: bool,
-    pub(super) is_executable: bool,
-}
-
-/// The library's file.
+/// The library's file, as it is in memory.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) path: PathBuf,
-    pub(super) segments: Vec<Segment>,
+    bytes: Vec<u8>,
+    /// Whole pages with code, from the image's start on.
+    pub(super) code: Range<u64>,
     /// Words to store: where, and which distance from the image's start. Relocations of another
-    /// kind name symbols of libc, which a static program does not have; `start` uses none of them.
-    pub(super) relative: Vec<(u64, u64)>,
-    /// Where the address of the function to call is.
+    /// kind name symbols of libc, which a static program does not have; what is called uses none of them.
+    relative: Vec<(u64, u64)>,
+    entries: u64,
+}
+
+/// An image for a place in memory.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) bytes: Vec<u8>,
+    /// The addresses of `start` and `finish` (`tickline-preload`, `entry.rs`).
     pub(super) start: u64,
-    /// The size of the whole image, bytes.
-    pub(super) bytes: u64,
+    pub(super) finish: u64,
 }
 
 impl Image {
@@ -68,20 +63,18 @@ impl Image {
     }
 
     fn parse(file: &ElfBytes<'_, LittleEndian>, path: &Path) -> Option<Self> {
-        let mut segments = Vec::new();
+        let mut bytes = Vec::new();
+        let mut code = 0..0;
         for header in file.segments()?.iter().filter(|header| header.p_type == PT_LOAD) {
-            let skew = header.p_vaddr % MEMORY_PAGE_BYTES;
-            if header.p_offset % MEMORY_PAGE_BYTES != skew {
-                return None;
+            let end = header.p_vaddr.checked_add(header.p_memsz).filter(|end| *end <= MOST_BYTES)?;
+            let at = usize::try_from(header.p_vaddr).ok()?;
+            let data = file.segment_data(&header).ok()?;
+            bytes.resize(bytes.len().max(usize::try_from(end).ok()?), 0);
+            bytes.get_mut(at..)?.get_mut(..data.len())?.copy_from_slice(data);
+            if header.p_flags & PF_X != 0 {
+                let start = header.p_vaddr - header.p_vaddr % MEMORY_PAGE_BYTES;
+                code = start..end.next_multiple_of(MEMORY_PAGE_BYTES);
             }
-            let end = header.p_vaddr.checked_add(header.p_memsz)?;
-            segments.push(Segment {
-                pages: header.p_vaddr - skew..end.checked_next_multiple_of(MEMORY_PAGE_BYTES)?,
-                offset: header.p_offset - skew,
-                zeros: header.p_vaddr.checked_add(header.p_filesz)?..end,
-                is_writable: header.p_flags & PF_W != 0,
-                is_executable: header.p_flags & PF_X != 0,
-            });
         }
         let relocations = file.section_header_by_name(".rela.dyn").ok()??;
         let relative = file
@@ -90,10 +83,30 @@ impl Image {
             .filter(|relocation| relocation.r_type == R_X86_64_RELATIVE)
             .map(|relocation| Some((relocation.r_offset, u64::try_from(relocation.r_addend).ok()?)))
             .collect::<Option<_>>()?;
-        let start = file.section_header_by_name(START).ok()??.sh_addr;
-        let end = segments.last()?.pages.end;
-        Some(Self { path: path.to_owned(), segments, relative, start, bytes: end })
+        let entries = file.section_header_by_name(ENTRIES).ok()??.sh_addr;
+        let image = Self { path: path.to_owned(), bytes, code, relative, entries };
+        image.at(0).map(|_| image)
     }
+
+    /// The size in memory, bytes: whole pages.
+    pub(super) fn mapped_bytes(&self) -> u64 {
+        (self.bytes.len() as u64).next_multiple_of(MEMORY_PAGE_BYTES)
+    }
+
+    /// The image for memory that begins at `base`.
+    pub(super) fn at(&self, base: u64) -> Option<Placed> {
+        let mut bytes = self.bytes.clone();
+        for (at, distance) in &self.relative {
+            word(&mut bytes, *at)?.copy_from_slice(&base.wrapping_add(*distance).to_le_bytes());
+        }
+        let mut entry = |at| Some(u64::from_le_bytes(*word(&mut bytes, at)?));
+        let (start, finish) = (entry(self.entries)?, entry(self.entries.checked_add(8)?)?);
+        Some(Placed { bytes, start, finish })
+    }
+}
+
+fn word(bytes: &mut [u8], at: u64) -> Option<&mut [u8; 8]> {
+    bytes.get_mut(usize::try_from(at).ok()?..)?.first_chunk_mut()
 }
 
 /// What a file has, if it is a regular one: a pipe would block, and some devices have no end.
@@ -106,7 +119,7 @@ fn contents(path: &Path) -> io::Result<Vec<u8>> {
         let text = format!("it has {} bytes, and a library has {MOST_BYTES} at most", facts.len());
         return Err(io::Error::other(text));
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(usize::try_from(facts.len()).map_err(io::Error::other)?);
     // Files of `/proc` say 0 and have more, and reading some of them blocks.
     File::open(path)?.take(facts.len()).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -37,12 +37,8 @@ impl Start {
             Outcome::OtherMachine => "the page is of another boot, counter or time namespace",
             Outcome::CounterDenied => "the program may not read the counter (PR_SET_TSC)",
             Outcome::OldKernel => "the kernel does not know MADV_WIPEONFORK (Linux 4.14)",
-            Outcome::NoVdso => {
-                "the kernel maps no vDSO that is understood; functions of a shared libc are served"
-            }
-            Outcome::VdsoReadOnly => {
-                "the kernel does not let the vDSO be changed; functions of a shared libc are served"
-            }
+            Outcome::NoVdso => "the kernel maps no vDSO that is understood",
+            Outcome::VdsoReadOnly => "the kernel does not let the vDSO be changed",
             Outcome::NotAbsolute => "the page's path does not begin with /",
         };
         Some(text.to_owned())

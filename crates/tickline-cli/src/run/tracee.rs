@@ -24,8 +24,6 @@ const MASK_BYTES: usize = size_of::<SignalMask>();
 enum Way {
     /// To its next signal.
     On,
-    /// To its next system call, or the end of that.
-    ToSystemCall,
     /// Not before SIGCONT.
     Stopped,
 }
@@ -35,8 +33,6 @@ enum Way {
 pub(super) enum Stop {
     /// It has executed a program.
     Exec,
-    /// A system call begins or ends.
-    SystemCall,
     /// This signal is about to be delivered.
     Signal(libc::c_int),
     /// It is stopped as by SIGSTOP.
@@ -57,12 +53,10 @@ impl Stop {
                 Self::Other
             };
         }
-        const SYSTEM_CALL: libc::c_int = libc::SIGTRAP | 0x80;
         match (status >> 16, libc::WSTOPSIG(status)) {
             (libc::PTRACE_EVENT_EXEC, _) => Self::Exec,
             (libc::PTRACE_EVENT_STOP, libc::SIGTRAP) => Self::Other,
             (libc::PTRACE_EVENT_STOP, _) => Self::Group,
-            (0, SYSTEM_CALL) => Self::SystemCall,
             (0, signal) => Self::Signal(signal),
             _ => Self::Other,
         }
@@ -82,7 +76,7 @@ pub(super) struct Tracee {
 
 impl Tracee {
     pub(super) fn seize(pid: Pid) -> nix::Result<Self> {
-        ptrace::seize(pid, Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_TRACESYSGOOD)?;
+        ptrace::seize(pid, Options::PTRACE_O_TRACEEXEC)?;
         Ok(Self { pid })
     }
 
@@ -94,20 +88,20 @@ impl Tracee {
                 Stop::Ended => return Ok(false),
                 Stop::Signal(signal) => self.resume(Way::On, signal)?,
                 Stop::Group => self.resume(Way::Stopped, 0)?,
-                Stop::SystemCall | Stop::Other => self.resume(Way::On, 0)?,
+                Stop::Other => self.resume(Way::On, 0)?,
             }
         }
     }
 
-    /// Goes on to where a system call begins or ends. All signals must be blocked.
-    pub(super) fn to_system_call(&self) -> io::Result<()> {
-        self.resume(Way::ToSystemCall, 0)?;
+    /// Goes on to a breakpoint. All signals must be blocked.
+    pub(super) fn to_breakpoint(&self) -> io::Result<()> {
+        self.resume(Way::On, 0)?;
         loop {
             match self.wait()? {
-                Stop::SystemCall => return Ok(()),
-                Stop::Signal(libc::SIGSTOP) => self.resume(Way::ToSystemCall, libc::SIGSTOP)?,
+                Stop::Signal(libc::SIGTRAP) => return Ok(()),
+                Stop::Signal(libc::SIGSTOP) => self.resume(Way::On, libc::SIGSTOP)?,
                 Stop::Group => self.resume(Way::Stopped, 0)?,
-                Stop::Exec | Stop::Other => self.resume(Way::ToSystemCall, 0)?,
+                Stop::Exec | Stop::Other => self.resume(Way::On, 0)?,
                 // The kernel delivers no other blocked signal, but for an instruction that failed.
                 Stop::Signal(signal) => {
                     let text = format!("the library could not be started in the program: signal {signal}");
@@ -116,6 +110,13 @@ impl Tracee {
                 Stop::Ended => return Err(ended()),
             }
         }
+    }
+
+    /// Lets go of the process, which goes on.
+    pub(super) fn release(self) {
+        // If it was killed meanwhile, it is not there any more.
+        ptrace::setoptions(self.pid, Options::empty()).ok();
+        ptrace::detach(self.pid, None).ok();
     }
 
     /// The signals that the process blocks.
@@ -149,7 +150,6 @@ impl Tracee {
     fn resume(&self, way: Way, signal: libc::c_int) -> io::Result<()> {
         let request = match way {
             Way::On => libc::PTRACE_CONT,
-            Way::ToSystemCall => libc::PTRACE_SYSCALL,
             Way::Stopped => libc::PTRACE_LISTEN,
         };
         let (nowhere, signal) = (ptr::null_mut::<libc::c_void>(), libc::c_long::from(signal));
@@ -172,7 +172,6 @@ mod tests {
         let stopped = |event: libc::c_int, signal: libc::c_int| event << 16 | signal << 8 | 0x7f;
         let found = |event, signal| Stop::from_status(stopped(event, signal));
         assert_eq!(found(libc::PTRACE_EVENT_EXEC, libc::SIGTRAP), Stop::Exec);
-        assert_eq!(found(0, libc::SIGTRAP | 0x80), Stop::SystemCall);
         assert_eq!(found(0, libc::SIGTRAP), Stop::Signal(libc::SIGTRAP));
         assert_eq!(found(0, 64), Stop::Signal(64), "a real-time signal");
         assert_eq!(found(libc::PTRACE_EVENT_STOP, libc::SIGTSTP), Stop::Group);

@@ -35,7 +35,7 @@ pub(super) fn steps(run: &Run) -> Vec<Step> {
     let phase = |name: &'static str| run.lines.iter().filter(move |line| line["phase"] == name);
     let mut steps: Vec<Step> = phase("unit").map(Step::of).collect();
     let seen = phase("handover").next().unwrap_or(&Value::Null);
-    let is_served = seen["said"].as_str().is_some_and(|said| said.contains("has the clock of"));
+    let is_served = seen["said"].as_str().is_some_and(|said| said.contains(" the clock of "));
     let in_order = seen["backward"] == 0 && seen["below_others"] == 0 && seen["error"].is_null();
     steps.push(Step {
         name: "meanwhile".to_owned(),
