@@ -137,8 +137,18 @@ fn a_program_ends_by_the_signal_that_it_gets() {
         // SAFETY: a system call.
         unsafe { command.pre_exec(no_core_file) };
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let is_in_time = wait_until_traced(&child);
-        in_time += u32::from(is_in_time);
+        if let Some(status) = traced(&child) {
+            in_time += 1;
+            let bits = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+                u64::from_str_radix(line.trim(), 16).unwrap()
+            };
+            let taken = bits("SigIgn:") | bits("SigCgt:");
+            let is_before = status.starts_with("Name:\ttickline\n");
+            for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGPIPE] {
+                assert!(!is_before || taken >> (signal - 1) & 1 == 0, "signal {signal}: {status}");
+            }
+        }
         thread::sleep(Duration::from_micros(10 * (round % 60)));
         send(&child, signal);
         let status = child.wait().unwrap();
@@ -161,7 +171,7 @@ fn a_stopped_program_stays_stopped() {
         }
         let mut command = served.run_traced(&["/bin/sh", "-c", "read line; exit 7"]);
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        in_time += u32::from(wait_until_traced(&child));
+        in_time += u32::from(traced(&child).is_some());
         thread::sleep(Duration::from_micros(100 * (round % 20)));
         send(&child, libc::SIGSTOP);
         assert!(comes_to_rest(&child), "round {round}: {:?}", state(&child));
@@ -293,15 +303,15 @@ fn comes_to_rest(child: &Child) -> bool {
     })
 }
 
-/// Waits for the helper; `false` if it has come and gone.
-fn wait_until_traced(child: &Child) -> bool {
+/// Waits for the helper. The status of the process that it traces; `None` if it has come and gone.
+fn traced(child: &Child) -> Option<String> {
     loop {
-        let Ok(status) = fs::read_to_string(format!("/proc/{}/status", child.id())) else { return false };
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
         if !status.contains("TracerPid:\t0\n") {
-            return true;
+            return Some(status);
         }
         if !status.starts_with("Name:\ttickline\n") || status.contains("State:\tZ") {
-            return false;
+            return None;
         }
     }
 }
