@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::cpu_list::{self, CpuList};
 use crate::help;
@@ -27,16 +27,6 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The command line of `run`, read alone: to build all of this takes as long as the rest of `run`,
-    /// and more stack than some programs have. `None`: it is another command, or [`Args`] has something
-    /// to say.
-    pub(crate) fn run_alone() -> Option<Run> {
-        let mut words = std::env::args_os().skip(1);
-        words.next().filter(|word| word == "run")?;
-        let command = Run::augment_args(clap::Command::new("run").no_binary_name(true));
-        Run::from_arg_matches(&command.try_get_matches_from(words).ok()?).ok()
-    }
-
     /// The chosen command; by default, the doctor.
     pub(crate) fn chosen(self) -> Command {
         self.command.unwrap_or(Command::Doctor(self.doctor))
@@ -172,6 +162,33 @@ pub(crate) struct Run {
     /// Its arguments
     #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
+}
+
+impl Run {
+    /// What [`Args`] finds in a plain command line of `run`; `None` in any other, also one that is wrong.
+    /// To build [`Args`] takes as long as the rest of `run`, and more stack than some programs have.
+    pub(crate) fn plain(mut words: impl Iterator<Item = OsString>) -> Option<Self> {
+        words.next().filter(|word| word == "run")?;
+        let (mut page, mut library, mut always, mut quiet) = (None, None, false, false);
+        let is_value = |word: &OsString| !word.is_empty() && !word.as_encoded_bytes().starts_with(b"-");
+        let program = loop {
+            let word = words.next()?;
+            match word.to_str() {
+                Some("--page") if page.is_none() => page = Some(words.next().filter(is_value)?.into()),
+                Some("--library") if library.is_none() => {
+                    library = Some(words.next().filter(is_value)?.into());
+                }
+                Some("--always") if !always => always = true,
+                Some("-q" | "--quiet") if !quiet => quiet = true,
+                Some("--") => break words.next()?,
+                _ => break Some(word).filter(is_value)?,
+            }
+        };
+        let arguments: Vec<_> = words.collect();
+        // There it may be another separator.
+        let is_plain = arguments.first().is_none_or(|word| word != "--");
+        is_plain.then_some(Self { page, library, always, quiet, program, arguments })
+    }
 }
 
 /// Prints a shell's completions for this program
@@ -394,6 +411,43 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Args::command().debug_assert();
+    }
+
+    /// What is read without clap is what clap reads; the rest is left to clap.
+    #[test]
+    fn a_plain_run_is_a_run() {
+        for (line, is_plain) in [
+            ("run sh", true),
+            ("run -q --always --page /p --library /l -- sh -c --page -- x", true),
+            ("run --quiet sh -q --help --always", true),
+            ("run sh x -- y", true),
+            ("run -- --page", true),
+            ("run sh -- x", false),
+            ("run -- sh -- x", false),
+            ("run --page=/p sh", false),
+            ("run -qq sh", false),
+            ("run --page /p --page /q sh", false),
+            ("run --always --always sh", false),
+            ("run --page -x sh", false),
+            ("run --page", false),
+            ("run --help", false),
+            ("run --", false),
+            ("run", false),
+            ("serve off", false),
+            ("", false),
+        ] {
+            let words = || line.split_whitespace().map(OsString::from);
+            let found = Run::plain(words());
+            assert_eq!(found.is_some(), is_plain, "{line}");
+            let Some(found) = found else { continue };
+            let program = [OsString::from("tickline")];
+            let Command::Run(run) =
+                Args::try_parse_from(program.into_iter().chain(words())).unwrap().chosen()
+            else {
+                panic!("{line}: another command")
+            };
+            assert_eq!(format!("{found:?}"), format!("{run:?}"), "{line}");
+        }
     }
 
     #[test]

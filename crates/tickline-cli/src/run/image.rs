@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use elf::ElfBytes;
 use elf::abi::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use elf::endian::LittleEndian;
+use elf::segment::ProgramHeader;
 
 /// A page of memory on x86_64, bytes.
 const MEMORY_PAGE_BYTES: u64 = 4096;
@@ -24,16 +25,15 @@ const DT_RELR: i64 = 36;
 /// The section that holds the addresses of the functions to call.
 const ENTRIES: &str = ".tickline";
 
-/// The library's file, as it is in memory.
+/// The library's file.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) path: PathBuf,
-    bytes: Vec<u8>,
+    contents: Vec<u8>,
+    /// The size in memory, bytes: whole pages.
+    pub(super) mapped_bytes: u64,
     /// Whole pages with code, from the image's start on.
     pub(super) code: Range<u64>,
-    /// Words to store: where, and which distance from the image's start. Relocations of another
-    /// kind name symbols of libc, which a static program does not have; what is called uses none of them.
-    relative: Vec<(u64, u64)>,
     entries: u64,
 }
 
@@ -51,58 +51,61 @@ impl Image {
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let named = |error: &io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let wrong = |what: &str| named(&io::Error::new(io::ErrorKind::InvalidData, what));
-        let bytes = contents(path).map_err(|error| named(&error))?;
+        let contents = contents(path).map_err(|error| named(&error))?;
         let other = || wrong("this is no libtickline_preload.so that can be mapped into a program");
-        let file = ElfBytes::minimal_parse(&bytes).map_err(|_| other())?;
+        let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
         if is_packed(&file) {
             return Err(wrong(
                 "its relative relocations are packed (DT_RELR), which are not read here: link it with -z nopack-relative-relocs",
             ));
         }
-        Self::parse(&file, path).ok_or_else(other)
+        let (mapped_bytes, code, entries) = Self::parse(&file).ok_or_else(other)?;
+        Ok(Self { path: path.to_owned(), contents, mapped_bytes, code, entries })
     }
 
-    fn parse(file: &ElfBytes<'_, LittleEndian>, path: &Path) -> Option<Self> {
-        let mut bytes = Vec::new();
-        let mut code = 0..0;
-        for header in file.segments()?.iter().filter(|header| header.p_type == PT_LOAD) {
-            let end = header.p_vaddr.checked_add(header.p_memsz).filter(|end| *end <= MOST_BYTES)?;
-            let at = usize::try_from(header.p_vaddr).ok()?;
-            let data = file.segment_data(&header).ok()?;
-            bytes.resize(bytes.len().max(usize::try_from(end).ok()?), 0);
-            bytes.get_mut(at..)?.get_mut(..data.len())?.copy_from_slice(data);
+    fn parse(file: &Elf<'_>) -> Option<(u64, Range<u64>, u64)> {
+        let (mut end, mut code) = (0, 0..0);
+        for header in segments(file)? {
+            end = header.p_vaddr.checked_add(header.p_memsz)?.checked_next_multiple_of(MEMORY_PAGE_BYTES)?;
             if header.p_flags & PF_X != 0 {
-                let start = header.p_vaddr - header.p_vaddr % MEMORY_PAGE_BYTES;
-                code = start..end.next_multiple_of(MEMORY_PAGE_BYTES);
+                code = header.p_vaddr - header.p_vaddr % MEMORY_PAGE_BYTES..end;
             }
         }
-        let relocations = file.section_header_by_name(".rela.dyn").ok()??;
-        let relative = file
-            .section_data_as_relas(&relocations)
-            .ok()?
-            .filter(|relocation| relocation.r_type == R_X86_64_RELATIVE)
-            .map(|relocation| Some((relocation.r_offset, u64::try_from(relocation.r_addend).ok()?)))
-            .collect::<Option<_>>()?;
         let entries = file.section_header_by_name(ENTRIES).ok()??.sh_addr;
-        let image = Self { path: path.to_owned(), bytes, code, relative, entries };
-        image.at(0).map(|_| image)
-    }
-
-    /// The size in memory, bytes: whole pages.
-    pub(super) fn mapped_bytes(&self) -> u64 {
-        (self.bytes.len() as u64).next_multiple_of(MEMORY_PAGE_BYTES)
+        (end <= MOST_BYTES).then_some((end, code, entries))
     }
 
     /// The image for memory that begins at `base`.
     pub(super) fn at(&self, base: u64) -> Option<Placed> {
-        let mut bytes = self.bytes.clone();
-        for (at, distance) in &self.relative {
-            word(&mut bytes, *at)?.copy_from_slice(&base.wrapping_add(*distance).to_le_bytes());
+        let file = ElfBytes::minimal_parse(&self.contents).ok()?;
+        let mut bytes = vec![0; usize::try_from(self.mapped_bytes).ok()?];
+        for header in segments(&file)? {
+            let data = file.segment_data(&header).ok()?;
+            let at = usize::try_from(header.p_vaddr).ok()?;
+            bytes.get_mut(at..)?.get_mut(..data.len())?.copy_from_slice(data);
         }
+        // Relocations of another kind name symbols of libc, which a static program does not have; what
+        // is called uses none of them.
+        let relocations = file.section_header_by_name(".rela.dyn").ok()??;
+        let mut relocations = file.section_data_as_relas(&relocations).ok()?;
+        relocations.try_for_each(|relocation| {
+            let value = base.wrapping_add_signed(relocation.r_addend).to_le_bytes();
+            if relocation.r_type == R_X86_64_RELATIVE {
+                word(&mut bytes, relocation.r_offset)?.copy_from_slice(&value);
+            }
+            Some(())
+        })?;
         let mut entry = |at| Some(u64::from_le_bytes(*word(&mut bytes, at)?));
         let (start, finish) = (entry(self.entries)?, entry(self.entries.checked_add(8)?)?);
         Some(Placed { bytes, start, finish })
     }
+}
+
+type Elf<'a> = ElfBytes<'a, LittleEndian>;
+
+/// What is mapped.
+fn segments(file: &Elf<'_>) -> Option<impl Iterator<Item = ProgramHeader>> {
+    Some(file.segments()?.iter().filter(|header| header.p_type == PT_LOAD))
 }
 
 fn word(bytes: &mut [u8], at: u64) -> Option<&mut [u8; 8]> {
@@ -125,7 +128,7 @@ fn contents(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn is_packed(file: &ElfBytes<'_, LittleEndian>) -> bool {
+fn is_packed(file: &Elf<'_>) -> bool {
     let entries = file.dynamic().ok().flatten();
     entries.is_some_and(|entries| entries.iter().any(|entry| entry.d_tag == DT_RELR))
 }

@@ -126,7 +126,7 @@ impl<'a> Program<'a> {
     fn load(&self, gift: Gift<'_>) -> io::Result<(Start, libc::user_regs_struct)> {
         self.write_code(&CODE)
             .map_err(|error| io::Error::new(error.kind(), format!("its code cannot be written: {error}")))?;
-        let stack = gift.image.mapped_bytes() + STACK_BYTES;
+        let stack = gift.image.mapped_bytes + STACK_BYTES;
         let mapped = self.run(0, MAPPED_AT, |registers| {
             [registers.rdi, registers.rsi, registers.rdx] = [0, stack + TEXT_BYTES, READ_WRITE];
             [registers.r10, registers.r8, registers.r9] = [ANONYMOUS, u64::MAX, 0];
@@ -139,7 +139,10 @@ impl<'a> Program<'a> {
         words.extend_from_slice(gift.page.as_os_str().as_bytes());
         words.push(0);
         self.memory.write_all_at(&words, pointer)?;
-        let placed = gift.image.at(base).ok_or_else(|| io::Error::other("the library changes"))?;
+        let placed = gift
+            .image
+            .at(base)
+            .ok_or_else(|| io::Error::other("the library has relocations outside of it"))?;
         self.memory.write_all_at(&placed.bytes, base)?;
         let code = &gift.image.code;
         let called = self.run(MAPPED_AT, CALLED_AT, |registers| {

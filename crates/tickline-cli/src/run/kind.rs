@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const LINE_BYTES: usize = 256;
 
 /// As much of a file as is read: that line, or the headers of an ELF file.
-const HEAD_BYTES: usize = 4096;
+const HEAD_BYTES: usize = 2048;
 
 /// How many interpreters the kernel starts for one program (Linux, `exec_binprm`).
 const MOST_INTERPRETERS: usize = 5;
@@ -41,7 +41,8 @@ impl Kind {
             if let Some(what) = privileges(&file) {
                 return Self::Plain(format!("{} {what}", name()));
             }
-            let head = match head(&file) {
+            let mut bytes = [0; HEAD_BYTES];
+            let head = match head(&file, &mut bytes) {
                 Ok(head) => head,
                 // It may be a script.
                 Err(ErrorKind::PermissionDenied) => {
@@ -49,9 +50,9 @@ impl Kind {
                 }
                 Err(_) => return Self::Unknown,
             };
-            match named(&head) {
+            match named(head) {
                 Some(interpreter) => file = interpreter,
-                None => return Self::of_file(&head),
+                None => return Self::of_file(head),
             }
         }
         Self::Unknown
@@ -90,16 +91,13 @@ fn privileges(file: &Path) -> Option<&'static str> {
 }
 
 /// The beginning of a file; nothing of one that is not regular.
-fn head(file: &Path) -> Result<Vec<u8>, ErrorKind> {
+fn head<'a>(file: &Path, bytes: &'a mut [u8]) -> Result<&'a [u8], ErrorKind> {
     // A pipe of this name must not block.
     if !fs::metadata(file).is_ok_and(|facts| facts.is_file()) {
-        return Ok(Vec::new());
+        return Ok(&[]);
     }
-    let mut file = File::open(file).map_err(|error| error.kind())?;
-    let mut head = vec![0; HEAD_BYTES];
-    let length = file.read(&mut head).map_err(|error| error.kind())?;
-    head.truncate(length);
-    Ok(head)
+    let length = File::open(file).and_then(|mut file| file.read(bytes)).map_err(|error| error.kind())?;
+    Ok(bytes.get(..length).unwrap_or_default())
 }
 
 /// The file that a script's first line names; `None` if this is no script.
