@@ -87,7 +87,7 @@ pub(super) fn prepare(gift: Gift<'_>, report: &dyn Report) -> io::Result<Helper>
     let mut answer = [0; 5];
     let answered = own.write_all(&[GO_ON]).and_then(|()| own.read_exact(&mut answer));
     match (answered, answer) {
-        (Ok(()), [READY, ..]) => return Ok(helper),
+        (Ok(()), [READY, ..]) => Ok(helper),
         (answered, [_, code @ ..]) => {
             helper.wait();
             answered.map_err(|_| io::Error::other("its helper was killed"))?;
