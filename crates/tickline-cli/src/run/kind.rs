@@ -25,6 +25,8 @@ pub(super) enum Kind {
     Dynamic,
     /// None does: the program is traced.
     Static,
+    /// Of 32 bits, or for another processor.
+    Foreign,
     /// The program is traced, as it is not known what the kernel makes of it.
     Unknown,
 }
@@ -64,15 +66,17 @@ impl Kind {
         const HEADER_BYTES: usize = 56;
         const COUNT_AT: usize = 56;
         const INTERPRETER: [u8; 4] = [3, 0, 0, 0];
-        // 64 bits, for x86_64.
-        let is_own = head.starts_with(b"\x7fELF\x02") && head.get(18..20) == Some(&[62, 0]);
-        let count = head.get(COUNT_AT).copied().unwrap_or(0);
-        let mut headers = head.get(HEADERS_AT..).unwrap_or_default().chunks_exact(HEADER_BYTES);
-        match headers.by_ref().take(count.into()).any(|header| header.starts_with(&INTERPRETER)) {
-            true if is_own => Self::Dynamic,
-            _ if head.starts_with(b"\x7fELF") => Self::Static,
-            _ => Self::Unknown,
+        if !head.starts_with(b"\x7fELF") {
+            return Self::Unknown;
         }
+        // 64 bits, for x86_64.
+        if head.get(4) != Some(&2) || head.get(18..20) != Some(&[62, 0]) {
+            return Self::Foreign;
+        }
+        let count = head.get(COUNT_AT).copied().unwrap_or(0);
+        let headers = head.get(HEADERS_AT..).unwrap_or_default().chunks_exact(HEADER_BYTES);
+        let is_dynamic = headers.take(count.into()).any(|header| header.starts_with(&INTERPRETER));
+        if is_dynamic { Self::Dynamic } else { Self::Static }
     }
 }
 
@@ -112,6 +116,18 @@ fn named(head: &[u8]) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_tells_its_kind() {
+        assert_eq!(Kind::of(Path::new("/bin/sh")), Kind::Dynamic);
+        let mut head = fs::read("/bin/sh").expect("a shell");
+        // Its first header is not that of an interpreter.
+        head[56] = 1;
+        assert_eq!(Kind::of_file(&head), Kind::Static);
+        head[4] = 1;
+        assert_eq!(Kind::of_file(&head), Kind::Foreign);
+        assert_eq!((Kind::of_file(b""), Kind::of_file(b"text")), (Kind::Unknown, Kind::Unknown));
+    }
 
     #[test]
     fn a_script_names_its_interpreter() {

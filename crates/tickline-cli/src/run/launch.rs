@@ -16,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use tickline::page::Phase;
 use tickline_page::program::{
-    ALWAYS, ALWAYS_FLAG, CLOCKSOURCE, IGNORE_TRAP, LIBRARY, OFF, Outcome, PAGE_VARIABLE, SERVE_VARIABLE,
+    ALWAYS, ALWAYS_FLAG, CLOCKSOURCE, IGNORE_TRAP, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE,
     SWITCH_VARIABLE, TAKE_CHILD, is_fast,
 };
 use tickline_page::{HardwareCounter, Machine, PageFile};
@@ -25,7 +25,7 @@ use super::image::Image;
 use super::inject::Gift;
 use super::kind::Kind;
 use super::outcome::Start;
-use super::tracer::{self, Helper, Report};
+use super::tracer::{self, Helper};
 use crate::args;
 use crate::exit::Exit;
 use crate::machine;
@@ -169,7 +169,7 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
     let file = PageFile::open(&page).map_err(io::Error::other)?;
     file.attach(&Machine::find()?).map_err(io::Error::other)?;
     if machine::counter_readable() == Some(false) {
-        return Err(io::Error::other(Start::Said(Outcome::CounterDenied).why_not().unwrap_or_default()));
+        return Err(io::Error::other("this process may not read the counter (PR_SET_TSC)"));
     }
     let libraries = preload(&image.path, env::var_os(PRELOAD_VARIABLE).as_deref())?;
     // By `Command`, the others would be sorted, and some lost.
@@ -179,13 +179,17 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
     if flags != 0 {
         set(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
-    let report = Said { speaker, page: &page, lack: lack(&file) };
-    if speaker.kind == Kind::Dynamic {
-        report.served();
-        return Ok(None);
+    let lack = lack(&file);
+    match speaker.kind {
+        Kind::Dynamic => {
+            speaker.say_served(&page, lack);
+            return Ok(None);
+        }
+        Kind::Foreign => return Err(io::Error::other("it is no program of 64 bits for x86_64")),
+        _ => {}
     }
     let gift = Gift { image: &image, page: &page, flags, finish: finish_flags() };
-    let helper = tracer::prepare(gift, &report)
+    let helper = tracer::prepare(gift, &|start| speaker.say_start(start, &page, lack))
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
     Ok(Some(helper))
 }
@@ -282,9 +286,34 @@ impl Speaker {
         let is_preloaded = libraries.to_string_lossy().contains(LIBRARY);
         self.say(&match self.kind {
             _ if !is_preloaded => format!("{name} has the kernel's clock: {why}"),
-            Kind::Static => format!("{name} has the kernel's clock: {why}; {LIBRARY} is in LD_PRELOAD"),
+            Kind::Static | Kind::Foreign => {
+                format!("{name} has the kernel's clock: {why}; {LIBRARY} is in LD_PRELOAD")
+            }
             _ => format!("{name} has what {LIBRARY} in LD_PRELOAD gives it, no more: {why}"),
         });
+    }
+
+    /// What is known: whether a dynamic linker does as it should shows later.
+    fn say_served(&self, page: &Path, lack: Option<&str>) {
+        let (name, page) = (&self.name, page.display());
+        if let Some(why) = lack {
+            return self.say(&format!("{name} asks the kernel until {page} is served: {why}"));
+        }
+        let has = match self.kind {
+            Kind::Dynamic => format!("LD_PRELOAD gives {name} the clock of {page}"),
+            _ => format!("{name} has the clock of {page}"),
+        };
+        self.say(&format!("{has}; dynamic programs that it starts with LD_PRELOAD have it, too"));
+    }
+
+    /// What came of the helper's work.
+    fn say_start(&self, start: io::Result<Start>, page: &Path, lack: Option<&str>) {
+        let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
+        match start.map_or_else(|error| Some(error.to_string()), Start::why_not) {
+            None => self.say_served(page, lack),
+            Some(why) if is_unrestored => Self::say_always(&format!("{} is killed: {why}", self.name)),
+            Some(why) => self.say_not(&why),
+        }
     }
 
     fn say(&self, text: &str) {
@@ -319,41 +348,6 @@ fn lack(file: &PageFile) -> Option<&'static str> {
         Phase::Cold | Phase::Opening => "it has no line",
         _ => "its server is gone or stopped",
     })
-}
-
-struct Said<'a> {
-    speaker: &'a Speaker,
-    page: &'a Path,
-    lack: Option<&'static str>,
-}
-
-impl Said<'_> {
-    /// What is known: whether a dynamic linker does as it should shows later.
-    fn served(&self) {
-        let (name, page) = (&self.speaker.name, self.page.display());
-        if let Some(why) = self.lack {
-            return self.speaker.say(&format!("{name} asks the kernel until {page} is served: {why}"));
-        }
-        let has = match self.speaker.kind {
-            Kind::Dynamic => format!("LD_PRELOAD gives {name} the clock of {page}"),
-            _ => format!("{name} has the clock of {page}"),
-        };
-        self.speaker.say(&format!("{has}; dynamic programs that it starts with LD_PRELOAD have it, too"));
-    }
-}
-
-impl Report for Said<'_> {
-    fn done(&self, start: io::Result<Start>) {
-        let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
-        match start.map(Start::why_not) {
-            Ok(None) => self.served(),
-            Ok(Some(why)) if is_unrestored => {
-                Speaker::say_always(&format!("{} is killed: {why}", self.speaker.name));
-            }
-            Ok(Some(why)) => self.speaker.say_not(&why),
-            Err(error) => self.speaker.say_not(&error.to_string()),
-        }
-    }
 }
 
 #[cfg(test)]

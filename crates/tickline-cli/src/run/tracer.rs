@@ -31,9 +31,7 @@ use super::outcome::Start;
 use super::tracee::Tracee;
 
 /// Says what came of the helper's work, before the program's first instruction.
-pub(super) trait Report {
-    fn done(&self, start: io::Result<Start>);
-}
+type Report<'a> = &'a dyn Fn(io::Result<Start>);
 
 /// The helper, which waits for this process's exec.
 #[derive(Debug)]
@@ -53,12 +51,9 @@ impl Helper {
     }
 }
 
-const READY: u8 = b'r';
-const GO_ON: u8 = b'g';
-
 /// Forks a helper that serves the program which this process executes next. Returns when that may
 /// be executed; an error says why there is no helper.
-pub(super) fn prepare(gift: Gift<'_>, report: &dyn Report) -> io::Result<Helper> {
+pub(super) fn prepare(gift: Gift<'_>, report: Report<'_>) -> io::Result<Helper> {
     let program = getpid();
     if !has_one_namespace() {
         let text = "process numbers in /proc, or those of its children, are of another namespace";
@@ -71,7 +66,7 @@ pub(super) fn prepare(gift: Gift<'_>, report: &dyn Report) -> io::Result<Helper>
             drop(own);
             set_apart();
             if let Err(error) = attend(program, &mut helpers, gift, report) {
-                report.done(Err(error));
+                report(Err(error));
             }
             // SAFETY: ends this process, in which nothing is left to do.
             unsafe { libc::_exit(0) }
@@ -84,14 +79,14 @@ pub(super) fn prepare(gift: Gift<'_>, report: &dyn Report) -> io::Result<Helper>
         rustix::process::set_ptracer(rustix::process::PTracer::ProcessID(helper)).ok();
     }
     let helper = Helper(helper);
-    let mut answer = [0; 5];
-    let answered = own.write_all(&[GO_ON]).and_then(|()| own.read_exact(&mut answer));
-    match (answered, answer) {
-        (Ok(()), [READY, ..]) => Ok(helper),
-        (answered, [_, code @ ..]) => {
+    let mut error = [0; 4];
+    let answered = own.write_all(&[0]).and_then(|()| own.read_exact(&mut error));
+    match (answered, i32::from_ne_bytes(error)) {
+        (Ok(()), 0) => Ok(helper),
+        (answered, error) => {
             helper.wait();
             answered.map_err(|_| io::Error::other("its helper was killed"))?;
-            Err(Errno::from_raw(i32::from_ne_bytes(code)).into())
+            Err(io::Error::from_raw_os_error(error))
         }
     }
 }
@@ -127,15 +122,11 @@ fn set_apart() {
 }
 
 /// The helper.
-fn attend(program: Pid, parent: &mut UnixStream, gift: Gift<'_>, report: &dyn Report) -> io::Result<()> {
+fn attend(program: Pid, parent: &mut UnixStream, gift: Gift<'_>, report: Report<'_>) -> io::Result<()> {
     parent.read_exact(&mut [0])?;
     let seized = Tracee::seize(program);
-    let mut answer = [READY, 0, 0, 0, 0];
-    if let Err(error) = seized {
-        answer[0] = 0;
-        answer[1..].copy_from_slice(&(error as i32).to_ne_bytes());
-    }
-    parent.write_all(&answer)?;
+    let error = seized.as_ref().map_or_else(|error| *error as i32, |_| 0);
+    parent.write_all(&error.to_ne_bytes())?;
     // The parent says what was refused.
     let Ok(tracee) = seized else { return Ok(()) };
     if !tracee.wait_for_exec()? {
@@ -145,7 +136,7 @@ fn attend(program: Pid, parent: &mut UnixStream, gift: Gift<'_>, report: &dyn Re
     ptrace::setoptions(program, Options::PTRACE_O_EXITKILL)?;
     let start = inject(&tracee, gift);
     let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
-    report.done(start);
+    report(start);
     // Otherwise the kernel kills the program at this process's end, by that option.
     if !is_unrestored {
         tracee.release();
