@@ -171,6 +171,7 @@ impl Run {
         words.next().filter(|word| word == "run")?;
         let (mut page, mut library, mut always, mut quiet) = (None, None, false, false);
         let is_value = |word: &OsString| !word.is_empty() && !word.as_encoded_bytes().starts_with(b"-");
+        let mut is_separated = false;
         let program = loop {
             let word = words.next()?;
             match word.to_str() {
@@ -180,13 +181,16 @@ impl Run {
                 }
                 Some("--always") if !always => always = true,
                 Some("-q" | "--quiet") if !quiet => quiet = true,
-                Some("--") => break words.next()?,
+                Some("--") => {
+                    is_separated = true;
+                    break words.next()?;
+                }
                 _ => break Some(word).filter(is_value)?,
             }
         };
         let arguments: Vec<_> = words.collect();
-        // There it may be another separator.
-        let is_plain = arguments.first().is_none_or(|word| word != "--");
+        // There it may be an option of `run`, or another separator.
+        let is_plain = arguments.first().is_none_or(|word| is_value(word) || is_separated && word != "--");
         is_plain.then_some(Self { page, library, always, quiet, program, arguments })
     }
 }
@@ -419,7 +423,9 @@ mod tests {
         for (line, is_plain) in [
             ("run sh", true),
             ("run -q --always --page /p --library /l -- sh -c --page -- x", true),
-            ("run --quiet sh -q --help --always", true),
+            ("run --quiet -- sh -q --help --always", true),
+            ("run sh -c", false),
+            ("run sh -q", false),
             ("run sh x -- y", true),
             ("run -- --page", true),
             ("run sh -- x", false),
