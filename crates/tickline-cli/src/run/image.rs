@@ -24,6 +24,7 @@ const DT_RELR: i64 = 36;
 
 /// The section that holds the addresses of the functions to call.
 const ENTRIES: &str = ".tickline";
+const ENTRIES_BYTES: u64 = 16;
 
 /// The library's file.
 #[derive(Debug)]
@@ -71,7 +72,9 @@ impl Image {
                 code = header.p_vaddr - header.p_vaddr % MEMORY_PAGE_BYTES..end;
             }
         }
-        let entries = file.section_header_by_name(ENTRIES).ok()??.sh_addr;
+        // A library of another version has fewer.
+        let entries = file.section_header_by_name(ENTRIES).ok()??;
+        let entries = Some(entries.sh_addr).filter(|_| entries.sh_size == ENTRIES_BYTES)?;
         (end <= MOST_BYTES).then_some((end, code, entries))
     }
 

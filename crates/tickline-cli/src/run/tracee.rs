@@ -19,15 +19,6 @@ pub(super) type SignalMask = u64;
 /// The size of a [`SignalMask`], as those requests of ptrace(2) want it.
 const MASK_BYTES: usize = size_of::<SignalMask>();
 
-/// How a process that has stopped goes on.
-#[derive(Debug, Clone, Copy)]
-enum Way {
-    /// To its next signal.
-    On,
-    /// Not before SIGCONT.
-    Stopped,
-}
-
 /// Where a process has stopped for its tracer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -83,31 +74,35 @@ impl Tracee {
     /// Waits until the process, which runs, executes a program; `false` if it ends before.
     pub(super) fn wait_for_exec(&self) -> io::Result<bool> {
         loop {
-            match self.wait()? {
-                Stop::Exec => return Ok(true),
-                Stop::Ended => return Ok(false),
-                Stop::Signal(signal) => self.resume(Way::On, signal)?,
-                Stop::Group => self.resume(Way::Stopped, 0)?,
-                Stop::Other => self.resume(Way::On, 0)?,
+            match self.next()? {
+                Stop::Signal(signal) => self.go_on(signal)?,
+                stop => return Ok(stop == Stop::Exec),
             }
         }
     }
 
     /// Goes on to a breakpoint. All signals must be blocked.
     pub(super) fn to_breakpoint(&self) -> io::Result<()> {
-        self.resume(Way::On, 0)?;
+        self.go_on(0)?;
+        match self.next()? {
+            Stop::Signal(libc::SIGTRAP) => Ok(()),
+            Stop::Ended => Err(ended()),
+            // The kernel delivers no other blocked signal, but for an instruction that failed.
+            stop => {
+                let text = format!("the library could not be started in the program: {stop:?}");
+                Err(io::Error::other(text))
+            }
+        }
+    }
+
+    /// Waits for a stop that is not for SIGSTOP and SIGCONT, which do what they do without a tracer.
+    fn next(&self) -> io::Result<Stop> {
         loop {
             match self.wait()? {
-                Stop::Signal(libc::SIGTRAP) => return Ok(()),
-                Stop::Signal(libc::SIGSTOP) => self.resume(Way::On, libc::SIGSTOP)?,
-                Stop::Group => self.resume(Way::Stopped, 0)?,
-                Stop::Exec | Stop::Other => self.resume(Way::On, 0)?,
-                // The kernel delivers no other blocked signal, but for an instruction that failed.
-                Stop::Signal(signal) => {
-                    let text = format!("the library could not be started in the program: signal {signal}");
-                    return Err(io::Error::other(text));
-                }
-                Stop::Ended => return Err(ended()),
+                Stop::Signal(libc::SIGSTOP) => self.go_on(libc::SIGSTOP)?,
+                Stop::Group => self.listen()?,
+                Stop::Other => self.go_on(0)?,
+                stop => return Ok(stop),
             }
         }
     }
@@ -147,19 +142,26 @@ impl Tracee {
         Ok(Stop::from_status(status))
     }
 
-    fn resume(&self, way: Way, signal: libc::c_int) -> io::Result<()> {
-        let request = match way {
-            Way::On => libc::PTRACE_CONT,
-            Way::Stopped => libc::PTRACE_LISTEN,
-        };
-        let (nowhere, signal) = (ptr::null_mut::<libc::c_void>(), libc::c_long::from(signal));
-        // SAFETY: these requests take no pointer.
-        let result = unsafe { libc::ptrace(request, self.pid.as_raw(), nowhere, signal) };
-        match Errno::result(result) {
-            // It was killed: `wait` will say so.
-            Ok(_) | Err(Errno::ESRCH) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+    /// The process goes on to its next stop, with this signal, if it is not 0.
+    fn go_on(&self, signal: libc::c_int) -> io::Result<()> {
+        let (pid, signal) = (self.pid.as_raw(), libc::c_long::from(signal));
+        // SAFETY: this request takes no pointer.
+        resumed(unsafe { libc::ptrace(libc::PTRACE_CONT, pid, ptr::null_mut::<libc::c_void>(), signal) })
+    }
+
+    /// The process goes on when SIGCONT comes.
+    fn listen(&self) -> io::Result<()> {
+        let (pid, nothing) = (self.pid.as_raw(), ptr::null_mut::<libc::c_void>());
+        // SAFETY: this request takes no pointer.
+        resumed(unsafe { libc::ptrace(libc::PTRACE_LISTEN, pid, nothing, nothing) })
+    }
+}
+
+fn resumed(result: libc::c_long) -> io::Result<()> {
+    match Errno::result(result) {
+        // It was killed: `wait` will say so.
+        Ok(_) | Err(Errno::ESRCH) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
