@@ -41,13 +41,12 @@ const WAY_BYTES: usize = 24;
 
 /// Code that jumps to `function`, at `at` in the image. It passes the vDSO's start as a third argument,
 /// which tells whether that was moved.
-fn way(at: usize, function: usize) -> Option<[u8; WAY_BYTES]> {
+fn way(at: usize, function: usize) -> [u8; WAY_BYTES] {
     let mut code = *b"\x48\x8d\x15....\xff\x25\x03\0\0\0\xcc\xcc\xcc........";
-    let start = i32::try_from(at + 7).ok()?.checked_neg()?;
-    // lea rdx, [rip + start]; jmp [rip + 3]; the function's address.
-    code[3..7].copy_from_slice(&start.to_le_bytes());
+    // lea rdx, [rip - (at + 7)]; jmp [rip + 3]; the function's address.
+    code[3..7].copy_from_slice(&(at + 7).wrapping_neg().to_le_bytes()[..4]);
     code[16..].copy_from_slice(&function.to_le_bytes());
-    Some(code)
+    code
 }
 
 /// A vDSO, as it is mapped.
@@ -143,10 +142,9 @@ impl Vdso {
         }
         self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
         for (at, function) in ways {
-            let code = way(at, function).ok_or(Trouble::Unknown)?;
             let place = self.base.as_ptr().wrapping_add(at).cast::<[u8; WAY_BYTES]>();
             // SAFETY: mapped, as it is before `end`, and writable since `protect`; nothing leads to it yet.
-            unsafe { place.write(code) };
+            unsafe { place.write(way(at, function)) };
         }
         for (place, way) in places.into_iter().flatten() {
             // SAFETY: aligned, within the image, and writable since `protect`; no slice of the image
