@@ -281,6 +281,13 @@ fn no_core_file() -> io::Result<()> {
     Ok(())
 }
 
+/// Lets another user be this process's real one.
+fn with_two_users() -> io::Result<()> {
+    // SAFETY: no pointer goes in.
+    let result = unsafe { libc::setresuid(65_534, 0, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 fn send(child: &Child, signal: libc::c_int) {
     let pid = i32::try_from(child.id()).unwrap();
     // SAFETY: a signal to a child that nobody has waited for.
@@ -447,6 +454,15 @@ fn no_more_is_said_than_is_known() {
     let in_preload = "libtickline_preload.so is in LD_PRELOAD\n";
     assert!(text.contains(" has the kernel's clock: it cannot be traced: "), "{text}");
     assert!(text.ends_with(in_preload), "{text}");
+    if rustix::process::geteuid().is_root() {
+        // A dynamic linker ignores the variable.
+        let mut command = served.run(&["true"]);
+        // SAFETY: a system call.
+        unsafe { command.pre_exec(with_two_users) };
+        assert_eq!(said(&mut command), traced.replace(served::TRACED, "true"));
+    } else {
+        println!("SKIPPED: a process with the rights of another user: this user is not root");
+    }
     // What a `run` around this one has set counts.
     let run = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));

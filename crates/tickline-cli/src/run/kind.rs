@@ -76,8 +76,15 @@ impl Kind {
         let count = head.get(COUNT_AT).copied().unwrap_or(0);
         let headers = head.get(HEADERS_AT..).unwrap_or_default().chunks_exact(HEADER_BYTES);
         let is_dynamic = headers.take(count.into()).any(|header| header.starts_with(&INTERPRETER));
-        if is_dynamic { Self::Dynamic } else { Self::Static }
+        if is_dynamic && !is_secure() { Self::Dynamic } else { Self::Static }
     }
+}
+
+/// Whether a dynamic linker ignores `LD_PRELOAD`, as this process has another user's or group's rights
+/// (ld.so(8), "Secure-execution mode").
+fn is_secure() -> bool {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    getuid() != geteuid() || getgid() != getegid()
 }
 
 fn privileges(file: &Path) -> Option<&'static str> {
