@@ -164,6 +164,37 @@ pub(crate) struct Run {
     pub(crate) arguments: Vec<OsString>,
 }
 
+impl Run {
+    /// What [`Args`] finds in a plain command line of `run`; `None` in any other, also one that is wrong.
+    /// To build [`Args`] takes as long as the rest of `run`, and more stack than some programs have.
+    pub(crate) fn plain(mut words: impl Iterator<Item = OsString>) -> Option<Self> {
+        words.next().filter(|word| word == "run")?;
+        let (mut page, mut library, mut always, mut quiet) = (None, None, false, false);
+        let is_value = |word: &OsString| !word.is_empty() && !word.as_encoded_bytes().starts_with(b"-");
+        let mut is_separated = false;
+        let program = loop {
+            let word = words.next()?;
+            match word.to_str() {
+                Some("--page") if page.is_none() => page = Some(words.next().filter(is_value)?.into()),
+                Some("--library") if library.is_none() => {
+                    library = Some(words.next().filter(is_value)?.into());
+                }
+                Some("--always") if !always => always = true,
+                Some("-q" | "--quiet") if !quiet => quiet = true,
+                Some("--") => {
+                    is_separated = true;
+                    break words.next()?;
+                }
+                _ => break Some(word).filter(is_value)?,
+            }
+        };
+        let arguments: Vec<_> = words.collect();
+        // There it may be an option of `run`, or another separator.
+        let is_plain = arguments.first().is_none_or(|word| is_value(word) || is_separated && word != "--");
+        is_plain.then_some(Self { page, library, always, quiet, program, arguments })
+    }
+}
+
 /// Prints a shell's completions for this program
 #[derive(Debug, clap::Args)]
 pub(crate) struct Completions {
@@ -384,6 +415,45 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Args::command().debug_assert();
+    }
+
+    /// What is read without clap is what clap reads; the rest is left to clap.
+    #[test]
+    fn a_plain_run_is_a_run() {
+        for (line, is_plain) in [
+            ("run sh", true),
+            ("run -q --always --page /p --library /l -- sh -c --page -- x", true),
+            ("run --quiet -- sh -q --help --always", true),
+            ("run sh -c", false),
+            ("run sh -q", false),
+            ("run sh x -- y", true),
+            ("run -- --page", true),
+            ("run sh -- x", false),
+            ("run -- sh -- x", false),
+            ("run --page=/p sh", false),
+            ("run -qq sh", false),
+            ("run --page /p --page /q sh", false),
+            ("run --always --always sh", false),
+            ("run --page -x sh", false),
+            ("run --page", false),
+            ("run --help", false),
+            ("run --", false),
+            ("run", false),
+            ("serve off", false),
+            ("", false),
+        ] {
+            let words = || line.split_whitespace().map(OsString::from);
+            let found = Run::plain(words());
+            assert_eq!(found.is_some(), is_plain, "{line}");
+            let Some(found) = found else { continue };
+            let program = [OsString::from("tickline")];
+            let Command::Run(run) =
+                Args::try_parse_from(program.into_iter().chain(words())).unwrap().chosen()
+            else {
+                panic!("{line}: another command")
+            };
+            assert_eq!(format!("{found:?}"), format!("{run:?}"), "{line}");
+        }
     }
 
     #[test]

@@ -51,6 +51,9 @@ use crate::args::{Args, Command};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
+    if let Some(args) = args::Run::plain(std::env::args_os().skip(1)) {
+        return finish(run::run(&args));
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return refused(&error),

@@ -1,6 +1,7 @@
 //! What standard output can show: colours, width, screens.
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 
 /// Whether to use colour. Output without colour says the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,11 @@ impl Colour {
 /// A text from elsewhere that is safe for a terminal: control characters become marks.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+}
+
+/// The name of a file, likewise.
+pub(crate) fn plain_path(path: &Path) -> String {
+    plain(&path.to_string_lossy())
 }
 
 /// The width, columns, where it is unknown.

@@ -51,6 +51,27 @@ fn a_server_serves_until_it_is_stopped() {
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);
 }
 
+/// Symptom: the terminal did what a folder's name says.
+#[test]
+fn the_name_of_a_page_does_not_steer_the_terminal() {
+    let (folder, _) = folder();
+    let odd = folder.path().join("\u{1b}[2J");
+    fs::create_dir(&odd).unwrap();
+    fs::set_permissions(&odd, Permissions::from_mode(0o755)).unwrap();
+    let page = odd.join("page");
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    let mut said = vec![run(&page, &["status"]).stdout, run(&page, &[]).stderr];
+    server.signal(libc::SIGTERM);
+    said.push(server.ended().1.into_bytes());
+    said.extend(["off", "off", "on", "on"].map(|word| run(&page, &[word]).stdout));
+    said.push(run(&odd.join("none"), &["off"]).stderr);
+    for said in said {
+        assert!(text(&said).contains("/\u{fffd}[2J/"), "{}", text(&said));
+        assert!(!said.contains(&0x1b), "{}", text(&said));
+    }
+}
+
 #[test]
 fn a_second_server_is_told_the_number_of_the_first() {
     let (folder, page) = folder();

@@ -21,6 +21,12 @@ pub const ALWAYS: &str = "always";
 /// The same as a flag of the library's `start`.
 pub const ALWAYS_FLAG: i32 = 1;
 
+/// A flag of the library's `finish`: the program ignores SIGTRAP.
+pub const IGNORE_TRAP: i32 = 1;
+
+/// Another one: there is a SIGCHLD that tells the helper's end, as the program blocks it.
+pub const TAKE_CHILD: i32 = 2;
+
 /// The variable that switches the counter off, as for programs that use `tickline`, with [`OFF`].
 pub const SWITCH_VARIABLE: &str = "TICKLINE";
 

@@ -7,18 +7,31 @@ use crate::original::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, NANOS, Timespec, Ti
 use crate::serve::{self, Clock};
 use crate::state::state;
 
-/// `clock_gettime`. Never faults for a clock that the page does not serve.
+/// `clock_gettime`, for callers of the vDSO, which is at `vdso`. Never faults for a clock that the page
+/// does not serve.
 ///
 /// # Safety
 ///
 /// As `clock_gettime`: `time` is null, or there is room for a time at it.
-pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
+pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec, vdso: *mut u8) -> c_int {
+    state().vdso_is_at(vdso);
     // SAFETY: by the caller's promise.
     unsafe { clock_gettime_inline(clock, time) }
 }
 
-/// The same, for callers whose own cost counts: to jump from function to function is much of what a
-/// reading takes, most of all in an emulator.
+/// `gettimeofday`, likewise.
+///
+/// # Safety
+///
+/// As `gettimeofday`: each is null, or there is room at it.
+pub(crate) unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64, vdso: *mut u8) -> c_int {
+    state().vdso_is_at(vdso);
+    // SAFETY: by the caller's promise.
+    unsafe { gettimeofday_inline(time, zone) }
+}
+
+/// `clock_gettime`, for callers whose own cost counts: to jump from function to function is much of what
+/// a reading takes, most of all in an emulator.
 ///
 /// # Safety
 ///
@@ -71,8 +84,9 @@ unsafe fn store(time: *mut Timespec, ns: i64) -> c_int {
 ///
 /// # Safety
 ///
-/// As `gettimeofday`: each is null, or there is room at it.
-pub(crate) unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
+/// As [`gettimeofday`].
+#[inline(always)]
+pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval, zone: *mut u64) -> c_int {
     if !zone.is_null() || time.is_null() {
         return original::gettimeofday(time, zone);
     }

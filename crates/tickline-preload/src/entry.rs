@@ -2,22 +2,28 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
-use core::sync::atomic::Ordering;
 
 use tickline_page::program::{
-    ALWAYS, ALWAYS_FLAG, OFF, Outcome, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE,
+    ALWAYS, ALWAYS_FLAG, IGNORE_TRAP, OFF, Outcome, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE,
+    TAKE_CHILD,
 };
 
-use crate::abi;
 use crate::attach;
 use crate::interpose;
-use crate::state::{state, use_that_of};
+use crate::state::state;
 use crate::vdso::{Trouble, Vdso};
 
-/// Where `tickline run` finds what to call: by the name of the section.
+/// What `tickline run` calls.
+#[repr(C)]
+struct Entries {
+    start: unsafe extern "C" fn(*const c_char, *mut c_void, c_int) -> c_int,
+    finish: unsafe extern "C" fn(),
+}
+
+/// Where `tickline run` finds that: by the name of the section.
 #[used]
 #[unsafe(link_section = ".tickline")]
-static START: unsafe extern "C" fn(*const c_char, *mut c_void, c_int) -> c_int = start;
+static ENTRIES: Entries = Entries { start, finish: tickline_finish };
 
 /// Called by `tickline run`, in a program that has executed no instruction yet. `path` is the
 /// page's, `vdso` what `AT_SYSINFO_EHDR` says, or null. Returns an [`Outcome`].
@@ -39,16 +45,8 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> Outcome {
     // SAFETY: `vdso` is what the kernel says.
     let vdso = unsafe { Vdso::at(vdso) };
     match vdso.as_ref().map(Vdso::remember) {
-        Some(Err(Trouble::Taken)) => {
-            // ORDERING: Relaxed, stored by this thread, in `remember`.
-            let theirs = state().clock_gettime.load(Ordering::Relaxed).cast_const().cast();
-            let own = abi::clock_gettime as *const () as *const u8;
-            // Something else than a copy of this library works, too: the vDSO's symbols lead to it.
-            // SAFETY: null, or where the vDSO's symbol leads; and the function to which it would lead
-            // here.
-            let _: bool = unsafe { use_that_of(theirs, own) };
-            return Outcome::AlreadyServed;
-        }
+        // Something else than a copy of this library works, too: the vDSO's symbols lead to it.
+        Some(Err(Trouble::Taken)) => return Outcome::AlreadyServed,
         Some(Ok(()) | Err(Trouble::Unknown | Trouble::ReadOnly)) | None => {}
     }
     if flags & ALWAYS_FLAG == 0 && attach::is_fast() {
@@ -65,6 +63,61 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> Outcome {
         Some(Err(Trouble::Unknown | Trouble::Taken)) | None => Outcome::NoVdso,
     }
 }
+
+unsafe extern "C" {
+    /// Where the program goes on when `tickline run` has let go of it, to begin at the address in `rbx`:
+    /// all other registers but the stack's are zero then, as the kernel has them (Linux, `asm/elf.h`,
+    /// `ELF_PLAT_INIT`). Until `rdi`, the helper, has ended, its files may be open; no zombie of it is
+    /// left. `rbp` has [`IGNORE_TRAP`] and [`TAKE_CHILD`].
+    fn tickline_finish();
+}
+
+core::arch::global_asm!(
+    ".hidden tickline_finish",
+    ".globl tickline_finish",
+    "tickline_finish:",
+    "mov [rsp - 8], rbx",
+    // wait4(rdi, NULL, __WALL, NULL)
+    "mov eax, 61",
+    "xor esi, esi",
+    "mov edx, 0x40000000",
+    "xor r10d, r10d",
+    "syscall",
+    "mov r10d, 8",
+    "test ebp, {take_child}",
+    "jz 2f",
+    // rt_sigtimedwait(&child, NULL, &no_time, sizeof(mask))
+    "mov eax, 128",
+    "lea rdi, [rip + 5f]",
+    "xor esi, esi",
+    "lea rdx, [rip + 4f + 8]",
+    "syscall",
+    "2: test ebp, {ignore_trap}",
+    "jz 3f",
+    // rt_sigaction(SIGTRAP, &ignored, NULL, sizeof(mask))
+    "mov eax, 13",
+    "mov edi, 5",
+    "lea rsi, [rip + 4f]",
+    "xor edx, edx",
+    "syscall",
+    "3: xor eax, eax",
+    "xor ebx, ebx",
+    "xor ecx, ecx",
+    "xor edx, edx",
+    "xor esi, esi",
+    "xor edi, edi",
+    "xor ebp, ebp",
+    "xor r10d, r10d",
+    "xor r11d, r11d",
+    "jmp [rsp - 8]",
+    // SIG_IGN; no flags, no mask; and no time.
+    ".balign 8",
+    "4: .quad 1, 0, 0, 0",
+    // SIGCHLD.
+    "5: .quad 1 << 16",
+    ignore_trap = const IGNORE_TRAP,
+    take_child = const TAKE_CHILD,
+);
 
 /// What the dynamic linker runs before the program.
 #[used]

@@ -60,7 +60,7 @@ unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
         return unsafe { own(time, zone) };
     }
     // SAFETY: by the caller's promise.
-    with_errno(unsafe { abi::gettimeofday(time, zone) })
+    with_errno(unsafe { abi::gettimeofday_inline(time, zone) })
 }
 
 const TIME_UTC: c_int = 1;
@@ -75,7 +75,7 @@ const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
     if base == TIME_UTC && !time.is_null() {
         // SAFETY: by the caller's promise.
-        let result = unsafe { abi::clock_gettime(CLOCK_REALTIME, time) };
+        let result = unsafe { abi::clock_gettime_inline(CLOCK_REALTIME, time) };
         return if result == 0 { base } else { 0 };
     }
     let Some(own) = own(&TIMESPEC_GET) else { return 0 };

@@ -5,8 +5,8 @@
 //!
 //! - `LD_PRELOAD`: the dynamic linker loads it, and runs `loaded` (`entry.rs`) before the
 //!   program. Its functions stand before libc's;
-//! - `tickline run` maps it into a program that has just been executed, and calls `start`, whose
-//!   address is in the section `.tickline`.
+//! - `tickline run` maps it into a static program that has just been executed, and calls `start`, whose
+//!   address is in the section `.tickline`, as is that of `finish`, by which the program begins.
 //!
 //! Either way the vDSO's symbols then lead to it, so that static programs, and those that pass libc
 //! by, get the same clock. The vDSO's own code stays as it is, for all that the page does not serve.

@@ -4,15 +4,14 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
-use core::slice;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
 
 use tickline_page::{Attached, PrivateFloor};
 
-const PAGE_BYTES: usize = 4096;
-
-/// The state of this copy of the library.
-static OWN: State = State {
+/// The state of this copy of the library. A second copy in a process, which finds the vDSO's symbols
+/// taken, has nothing but the way to the first one.
+static STATE: State = State {
+    vdso: AtomicPtr::new(ptr::null_mut()),
     clock_gettime: AtomicPtr::new(ptr::null_mut()),
     gettimeofday: AtomicPtr::new(ptr::null_mut()),
     here: AtomicPtr::new(ptr::null_mut()),
@@ -20,68 +19,10 @@ static OWN: State = State {
     floor: PrivateFloor::new(),
 };
 
-/// The state that this copy uses: that of the first copy in the process. `tickline run` maps one into
-/// a program whose dynamic linker then loads another.
-static USED: AtomicPtr<State> = AtomicPtr::new((&raw const OWN).cast_mut());
-
 /// The state of the process.
 #[inline(always)]
-pub(crate) fn state() -> &'static State {
-    // ORDERING: Relaxed: both states are complete when they can be found here, or say that they are
-    // not (`State::attached`).
-    let used = USED.load(Ordering::Relaxed);
-    // SAFETY: this copy's own state, or the one that `use_that_of` has found.
-    unsafe { &*used }
-}
-
-/// Uses the state of the copy of this library whose function `theirs` is what `own` is here. `false`
-/// if `theirs` is something else.
-///
-/// # Safety
-///
-/// `theirs` is null or the address of a function, whose code can be read up to the end of its page;
-/// `own` is `abi::clock_gettime`.
-pub(crate) unsafe fn use_that_of(theirs: *const u8, own: *const u8) -> bool {
-    // The function has more than this: what it loads from a state, and from where it has the state's
-    // address, are part of it.
-    const BYTES: usize = 256;
-    // Whole pages are mapped, so a copy is as far from the end of its page.
-    let place = own.addr() & (PAGE_BYTES - 1);
-    if theirs.is_null() || theirs.addr() & (PAGE_BYTES - 1) != place {
-        return false;
-    }
-    let in_page = BYTES.min(PAGE_BYTES - place);
-    // SAFETY: by the caller's promise.
-    if unsafe { !is_same(theirs, own, in_page) } {
-        return false;
-    }
-    let rest = |function: *const u8| function.wrapping_add(in_page);
-    // SAFETY: it is the beginning of this function, which goes on in the next page.
-    if unsafe { !is_same(rest(theirs), rest(own), BYTES - in_page) } {
-        return false;
-    }
-    // All of a copy is mapped at once, so everything in it is as far away as this function is.
-    let away = theirs.addr().wrapping_sub(own.addr());
-    let state = (&raw const OWN).wrapping_byte_add(away).cast_mut();
-    let used = (&raw const USED).wrapping_byte_add(away);
-    // SAFETY: a copy has its own pointer there.
-    let used = unsafe { &*used };
-    // ORDERING: Relaxed, as in `state`. The first copy uses its own state.
-    if used.load(Ordering::Relaxed) != state {
-        return false;
-    }
-    // ORDERING: Relaxed, as in `state`.
-    USED.store(state, Ordering::Relaxed);
-    true
-}
-
-/// # Safety
-///
-/// So many bytes can be read at both.
-unsafe fn is_same(one: *const u8, other: *const u8, bytes: usize) -> bool {
-    // SAFETY: by the caller's promise.
-    let code = |function| unsafe { slice::from_raw_parts(function, bytes) };
-    code(one) == code(other)
+pub(crate) const fn state() -> &'static State {
+    &STATE
 }
 
 /// What a process knows of its clocks.
@@ -90,7 +31,8 @@ pub(crate) struct State {
     /// A [`Here`], in memory that the kernel fills with zeros in a forked child; null until
     /// `attached` has a value. Each reading loads this first.
     here: AtomicPtr<AtomicU32>,
-    /// The vDSO's own functions; null where there are none.
+    /// Where the vDSO is, and its own functions; null where there are none.
+    pub(crate) vdso: AtomicPtr<u8>,
     pub(crate) clock_gettime: AtomicPtr<c_void>,
     pub(crate) gettimeofday: AtomicPtr<c_void>,
     attached: UnsafeCell<MaybeUninit<Attached<'static>>>,
@@ -118,6 +60,30 @@ const ATTACHING: u32 = 2;
 const SERVED: u32 = 3;
 
 impl State {
+    /// The vDSO is at `start`. A program may have moved it, with its functions.
+    #[inline(always)]
+    pub(crate) fn vdso_is_at(&self, start: *mut u8) {
+        // ORDERING: Relaxed: a program that moves its vDSO while others of its threads use it crashes.
+        if self.vdso.load(Ordering::Relaxed) != start {
+            self.vdso_has_moved(start);
+        }
+    }
+
+    #[cold]
+    fn vdso_has_moved(&self, start: *mut u8) {
+        // ORDERING: Relaxed, as above.
+        let from = self.vdso.swap(start, Ordering::Relaxed);
+        for function in [&self.clock_gettime, &self.gettimeofday] {
+            // ORDERING: Relaxed, as above.
+            let found = function.load(Ordering::Relaxed);
+            if !found.is_null() {
+                let distance = found.addr().wrapping_sub(from.addr());
+                // ORDERING: Relaxed, as above.
+                function.store(start.wrapping_add(distance).cast(), Ordering::Relaxed);
+            }
+        }
+    }
+
     /// The page, if one was found, and what is known of this process.
     #[inline(always)]
     pub(crate) fn attached(&self) -> Option<(&Attached<'static>, Known)> {

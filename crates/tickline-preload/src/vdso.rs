@@ -1,4 +1,8 @@
 //! The vDSO of this process (vdso(7)): its functions, and where its symbols lead.
+//!
+//! A symbol's value is a distance from the vDSO's start, and a program may move its vDSO (mremap(2)) and
+//! look symbols up again. So they lead to code within the image, which moves with it, and which jumps
+//! here. The image has room for that at its end, where the kernel maps zeros up to a whole page.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -31,6 +35,19 @@ const MOST_BYTES: usize = 16 * PAGE_BYTES;
 
 /// The most symbols that may have to lead here: two functions, by two names each.
 const MOST_SYMBOLS: usize = 8;
+
+/// The size of a [`way`], bytes.
+const WAY_BYTES: usize = 24;
+
+/// Code that jumps to `function`, at `at` in the image. It passes the vDSO's start as a third argument,
+/// which tells whether that was moved.
+fn way(at: usize, function: usize) -> [u8; WAY_BYTES] {
+    let mut code = *b"\x48\x8d\x15....\xff\x25\x03\0\0\0\xcc\xcc\xcc........";
+    // lea rdx, [rip - (at + 7)]; jmp [rip + 3]; the function's address.
+    code[3..7].copy_from_slice(&(at + 7).wrapping_neg().to_le_bytes()[..4]);
+    code[16..].copy_from_slice(&function.to_le_bytes());
+    code
+}
 
 /// A vDSO, as it is mapped.
 pub(crate) struct Vdso {
@@ -91,6 +108,8 @@ impl Vdso {
             place.store(self.base.as_ptr().wrapping_add(offset).cast(), Ordering::Relaxed);
             Ok(())
         })?;
+        // ORDERING: Relaxed, as above.
+        state().vdso.store(self.base.as_ptr(), Ordering::Relaxed);
         if is_taken {
             return Err(Trouble::Taken);
         }
@@ -102,37 +121,55 @@ impl Vdso {
     pub(crate) fn lead_here(&self) -> Result<(), Trouble> {
         let mut places = [None; MOST_SYMBOLS];
         let mut free = places.iter_mut();
+        let first = self.length.next_multiple_of(WAY_BYTES);
+        let ways = [
+            (first, abi::clock_gettime as *const () as usize),
+            (first + WAY_BYTES, abi::gettimeofday as *const () as usize),
+        ];
         self.each_symbol(|name, _, value_at| {
-            let function = match name {
-                "clock_gettime" | "__vdso_clock_gettime" => abi::clock_gettime as *const () as usize,
-                "gettimeofday" | "__vdso_gettimeofday" => abi::gettimeofday as *const () as usize,
+            let (way, _) = match name {
+                "clock_gettime" | "__vdso_clock_gettime" => ways[0],
+                "gettimeofday" | "__vdso_gettimeofday" => ways[1],
                 _ => return Ok(()),
             };
             let place = self.base.as_ptr().wrapping_add(value_at).cast::<AtomicU64>();
-            let free = free.next().filter(|_| place.is_aligned()).ok_or(Trouble::Unknown)?;
-            // A program adds the vDSO's address to the symbol's value.
-            *free = Some((place, function.wrapping_sub(self.base.as_ptr() as usize)));
+            *free.next().filter(|_| place.is_aligned()).ok_or(Trouble::Unknown)? = Some((place, way));
             Ok(())
         })?;
+        let end = first + ways.len() * WAY_BYTES;
+        if end > self.mapped_bytes() {
+            return Err(Trouble::Unknown);
+        }
         self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
-        for (place, value) in places.into_iter().flatten() {
+        for (at, function) in ways {
+            let place = self.base.as_ptr().wrapping_add(at).cast::<[u8; WAY_BYTES]>();
+            // SAFETY: mapped, as it is before `end`, and writable since `protect`; nothing leads to it yet.
+            unsafe { place.write(way(at, function)) };
+        }
+        for (place, way) in places.into_iter().flatten() {
             // SAFETY: aligned, within the image, and writable since `protect`; no slice of the image
             // is left.
             let place = unsafe { &*place };
-            // ORDERING: Relaxed: whoever looks symbols up meanwhile sees the old value or the new
-            // one, and both are right.
-            place.store(value as u64, Ordering::Relaxed);
+            // ORDERING: Release, pairs with a program's load of the symbol: whoever looks symbols up
+            // meanwhile sees the old value, or the new one and the code at it. No test sees a weaker one,
+            // on x86_64.
+            place.store(way as u64, Ordering::Release);
         }
         // If that is refused, the symbols lead here all the same.
         self.protect(MprotectFlags::READ | MprotectFlags::EXEC).ok();
         Ok(())
     }
 
+    /// The kernel maps whole pages.
+    fn mapped_bytes(&self) -> usize {
+        self.length.next_multiple_of(PAGE_BYTES)
+    }
+
     /// Changes what may be done with the image. Executing it is always allowed: other threads may.
     fn protect(&self, flags: MprotectFlags) -> Result<(), Trouble> {
-        let bytes = self.length.next_multiple_of(PAGE_BYTES);
         // SAFETY: the vDSO's own pages, which are private to this process.
-        unsafe { mprotect(self.base.as_ptr().cast(), bytes, flags) }.map_err(|_| Trouble::ReadOnly)
+        unsafe { mprotect(self.base.as_ptr().cast(), self.mapped_bytes(), flags) }
+            .map_err(|_| Trouble::ReadOnly)
     }
 
     /// Calls `act` with each symbol's name, its value, and the place of its value in the image.

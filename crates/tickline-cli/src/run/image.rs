@@ -8,10 +8,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use elf::ElfBytes;
-use elf::abi::{PF_W, PF_X, PT_LOAD, R_X86_64_RELATIVE};
+use elf::abi::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use elf::endian::LittleEndian;
+use elf::segment::ProgramHeader;
 
-/// A page of memory on x86_64, bytes: what `mmap` maps whole.
+/// A page of memory on x86_64, bytes.
 const MEMORY_PAGE_BYTES: u64 = 4096;
 
 /// The largest file that is read, bytes. The library has 40 KB; with all that a debugger wants, some MB.
@@ -21,34 +22,29 @@ const MOST_BYTES: u64 = 16 << 20;
 /// "Dynamic Section").
 const DT_RELR: i64 = 36;
 
-/// The section that holds the address of the function to call.
-const START: &str = ".tickline";
-
-/// One mapping of the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Segment {
-    /// Where it is mapped, from the image's start on: whole pages.
-    pub(super) pages: Range<u64>,
-    /// Where it begins in the file: a multiple of a page.
-    pub(super) offset: u64,
-    /// What the file does not have: zeros, from the image's start on.
-    pub(super) zeros: Range<u64>,
-    pub(super) is_writable: bool,
-    pub(super) is_executable: bool,
-}
+/// The section that holds the addresses of the functions to call.
+const ENTRIES: &str = ".tickline";
+const ENTRIES_BYTES: u64 = 16;
 
 /// The library's file.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) path: PathBuf,
-    pub(super) segments: Vec<Segment>,
-    /// Words to store: where, and which distance from the image's start. Relocations of another
-    /// kind name symbols of libc, which a static program does not have; `start` uses none of them.
-    pub(super) relative: Vec<(u64, u64)>,
-    /// Where the address of the function to call is.
+    contents: Vec<u8>,
+    /// The size in memory, bytes: whole pages.
+    pub(super) mapped_bytes: u64,
+    /// Whole pages with code, from the image's start on.
+    pub(super) code: Range<u64>,
+    entries: u64,
+}
+
+/// An image for a place in memory.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) bytes: Vec<u8>,
+    /// The addresses of `start` and `finish` (`tickline-preload`, `entry.rs`).
     pub(super) start: u64,
-    /// The size of the whole image, bytes.
-    pub(super) bytes: u64,
+    pub(super) finish: u64,
 }
 
 impl Image {
@@ -56,44 +52,67 @@ impl Image {
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let named = |error: &io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let wrong = |what: &str| named(&io::Error::new(io::ErrorKind::InvalidData, what));
-        let bytes = contents(path).map_err(|error| named(&error))?;
+        let contents = contents(path).map_err(|error| named(&error))?;
         let other = || wrong("this is no libtickline_preload.so that can be mapped into a program");
-        let file = ElfBytes::minimal_parse(&bytes).map_err(|_| other())?;
+        let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
         if is_packed(&file) {
             return Err(wrong(
                 "its relative relocations are packed (DT_RELR), which are not read here: link it with -z nopack-relative-relocs",
             ));
         }
-        Self::parse(&file, path).ok_or_else(other)
+        let (mapped_bytes, code, entries) = Self::parse(&file).ok_or_else(other)?;
+        Ok(Self { path: path.to_owned(), contents, mapped_bytes, code, entries })
     }
 
-    fn parse(file: &ElfBytes<'_, LittleEndian>, path: &Path) -> Option<Self> {
-        let mut segments = Vec::new();
-        for header in file.segments()?.iter().filter(|header| header.p_type == PT_LOAD) {
-            let skew = header.p_vaddr % MEMORY_PAGE_BYTES;
-            if header.p_offset % MEMORY_PAGE_BYTES != skew {
-                return None;
+    fn parse(file: &Elf<'_>) -> Option<(u64, Range<u64>, u64)> {
+        let (mut end, mut code) = (0, 0..0);
+        for header in segments(file)? {
+            end = header.p_vaddr.checked_add(header.p_memsz)?.checked_next_multiple_of(MEMORY_PAGE_BYTES)?;
+            if header.p_flags & PF_X != 0 {
+                code = header.p_vaddr - header.p_vaddr % MEMORY_PAGE_BYTES..end;
             }
-            let end = header.p_vaddr.checked_add(header.p_memsz)?;
-            segments.push(Segment {
-                pages: header.p_vaddr - skew..end.checked_next_multiple_of(MEMORY_PAGE_BYTES)?,
-                offset: header.p_offset - skew,
-                zeros: header.p_vaddr.checked_add(header.p_filesz)?..end,
-                is_writable: header.p_flags & PF_W != 0,
-                is_executable: header.p_flags & PF_X != 0,
-            });
         }
-        let relocations = file.section_header_by_name(".rela.dyn").ok()??;
-        let relative = file
-            .section_data_as_relas(&relocations)
-            .ok()?
-            .filter(|relocation| relocation.r_type == R_X86_64_RELATIVE)
-            .map(|relocation| Some((relocation.r_offset, u64::try_from(relocation.r_addend).ok()?)))
-            .collect::<Option<_>>()?;
-        let start = file.section_header_by_name(START).ok()??.sh_addr;
-        let end = segments.last()?.pages.end;
-        Some(Self { path: path.to_owned(), segments, relative, start, bytes: end })
+        // A library of another version has fewer.
+        let entries = file.section_header_by_name(ENTRIES).ok()??;
+        let entries = Some(entries.sh_addr).filter(|_| entries.sh_size == ENTRIES_BYTES)?;
+        (end <= MOST_BYTES).then_some((end, code, entries))
     }
+
+    /// The image for memory that begins at `base`.
+    pub(super) fn at(&self, base: u64) -> Option<Placed> {
+        let file = ElfBytes::minimal_parse(&self.contents).ok()?;
+        let mut bytes = vec![0; usize::try_from(self.mapped_bytes).ok()?];
+        for header in segments(&file)? {
+            let data = file.segment_data(&header).ok()?;
+            let at = usize::try_from(header.p_vaddr).ok()?;
+            bytes.get_mut(at..)?.get_mut(..data.len())?.copy_from_slice(data);
+        }
+        // Relocations of another kind name symbols of libc, which a static program does not have; what
+        // is called uses none of them.
+        let relocations = file.section_header_by_name(".rela.dyn").ok()??;
+        let mut relocations = file.section_data_as_relas(&relocations).ok()?;
+        relocations.try_for_each(|relocation| {
+            let value = base.wrapping_add_signed(relocation.r_addend).to_le_bytes();
+            if relocation.r_type == R_X86_64_RELATIVE {
+                word(&mut bytes, relocation.r_offset)?.copy_from_slice(&value);
+            }
+            Some(())
+        })?;
+        let mut entry = |at| Some(u64::from_le_bytes(*word(&mut bytes, at)?));
+        let (start, finish) = (entry(self.entries)?, entry(self.entries.checked_add(8)?)?);
+        Some(Placed { bytes, start, finish })
+    }
+}
+
+type Elf<'a> = ElfBytes<'a, LittleEndian>;
+
+/// What is mapped.
+fn segments(file: &Elf<'_>) -> Option<impl Iterator<Item = ProgramHeader>> {
+    Some(file.segments()?.iter().filter(|header| header.p_type == PT_LOAD))
+}
+
+fn word(bytes: &mut [u8], at: u64) -> Option<&mut [u8; 8]> {
+    bytes.get_mut(usize::try_from(at).ok()?..)?.first_chunk_mut()
 }
 
 /// What a file has, if it is a regular one: a pipe would block, and some devices have no end.
@@ -106,13 +125,13 @@ fn contents(path: &Path) -> io::Result<Vec<u8>> {
         let text = format!("it has {} bytes, and a library has {MOST_BYTES} at most", facts.len());
         return Err(io::Error::other(text));
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(usize::try_from(facts.len()).map_err(io::Error::other)?);
     // Files of `/proc` say 0 and have more, and reading some of them blocks.
     File::open(path)?.take(facts.len()).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn is_packed(file: &ElfBytes<'_, LittleEndian>) -> bool {
+fn is_packed(file: &Elf<'_>) -> bool {
     let entries = file.dynamic().ok().flatten();
     entries.is_some_and(|entries| entries.iter().any(|entry| entry.d_tag == DT_RELR))
 }

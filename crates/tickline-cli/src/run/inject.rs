@@ -1,7 +1,9 @@
 //! Maps the library into a program that has just been executed, and calls its `start` there.
 //!
-//! All signals are blocked meanwhile, as a process blocks them that must not be disturbed. And no
-//! breakpoint is used: its SIGTRAP would be unblocked, and no longer ignored, ever after.
+//! The program stops twice for it, at breakpoints: between memory for the library and what the library
+//! does, and behind that. All signals are blocked meanwhile, as a process blocks them that must not be
+//! disturbed; a breakpoint stops it all the same. If the program ignores SIGTRAP, a breakpoint ends that,
+//! and the library's `finish` sets it again.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,38 +14,37 @@ use std::ptr;
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpid};
 
-use super::image::{Image, Segment};
+use super::image::Image;
 use super::outcome::Start;
 use super::tracee::{SignalMask, Tracee, ended};
 
 const ALL_SIGNALS: SignalMask = SignalMask::MAX;
 
-/// What is written over the program's first instructions for a while: a system call; and behind it, a
-/// call of a function, and the system call `close(-1)`, at which the tracer finds the function's
-/// result in `rsi`. A filter of system calls (seccomp(2)) allows `close`: `load` has closed the
-/// library's file before.
-const CODE: [u8; 16] = [
+/// What is written over the program's first instructions for a while.
+const CODE: [u8; 24] = [
+    0xb8, 0x09, 0x00, 0x00, 0x00, // mov eax, 9 (mmap)
     0x0f, 0x05, // syscall
-    0xff, 0xd0, // call rax
-    0x89, 0xc6, // mov esi, eax
-    0xb8, 0x03, 0x00, 0x00, 0x00, // mov eax, 3
-    0x83, 0xcf, 0xff, // or edi, -1
-    0x0f, 0x05, // syscall
+    0xcc, // int3
+    0x0f, 0x05, // syscall (mprotect)
+    0x85, 0xc0, // test eax, eax
+    0x75, 0x05, // jnz to the last int3
+    0x5f, 0x5e, 0x5a, // pop rdi; pop rsi; pop rdx
+    0xff, 0xd3, // call rbx
+    0xcc, // int3
+    0, 0, 0, 0, // to whole words
 ];
-const CALL_AT: u64 = 2;
-const CODE_BYTES: u64 = CODE.len() as u64;
+const MAPPED_AT: u64 = 8;
+const CALLED_AT: u64 = 20;
 
-/// Room on the program's stack that no program uses before its first instruction: the kernel maps
-/// 128 KiB below (`setup_arg_pages`).
-const TEXT_BELOW: u64 = 16 * 1024;
-const STACK_BELOW: u64 = 32 * 1024;
+/// The number of mprotect(2) (Linux, `syscall_64.tbl`).
+const MPROTECT: u64 = 10;
 
-/// The numbers of the program's system calls (Linux, `syscall_64.tbl`).
-const CLOSE: u64 = 3;
-const MMAP: u64 = 9;
-const OPENAT: u64 = 257;
+/// Memory behind the image, bytes: a stack for what the library does, and the page's path. The program's
+/// own stack may be small.
+const STACK_BYTES: u64 = 64 * 1024;
+const TEXT_BYTES: u64 = 8 * 1024;
 
 /// An `int` as an argument of a system call, which looks at the lower half.
 #[expect(clippy::cast_sign_loss, reason = "the bits are what counts")]
@@ -51,32 +52,33 @@ const fn bits(number: libc::c_int) -> u64 {
     number as u64
 }
 
-/// Arguments of those calls (openat(2), mmap(2)).
-const CURRENT_FOLDER: u64 = bits(libc::AT_FDCWD);
-const READ_ONLY: u64 = bits(libc::O_CLOEXEC);
-const READ: u64 = bits(libc::PROT_READ);
-const WRITE: u64 = bits(libc::PROT_WRITE);
-const EXECUTE: u64 = bits(libc::PROT_EXEC);
-const RESERVED: u64 = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-const FIXED: u64 = bits(libc::MAP_PRIVATE | libc::MAP_FIXED);
+/// Arguments of those calls (mmap(2)).
+const READ_WRITE: u64 = bits(libc::PROT_READ | libc::PROT_WRITE);
+const READ_EXECUTE: u64 = bits(libc::PROT_READ | libc::PROT_EXEC);
+const ANONYMOUS: u64 = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
 
 /// The largest error number that the kernel returns (Linux, `linux/err.h`, `MAX_ERRNO`).
 const MAX_ERRNO: i32 = 4095;
 
-/// Results of a system call that was interrupted, and begins again (Linux, `linux/errno.h`,
-/// `ERESTARTSYS` to `ERESTART_RESTARTBLOCK`; 515 is none).
-const BEGINS_AGAIN: [i32; 4] = [512, 513, 514, 516];
-
 /// The code segment of programs of 64 bits (Linux, `asm/segment.h`, `__USER_CS`).
 const USER_CODE_64: u64 = 0x33;
 
+/// What a program is given.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gift<'a> {
+    pub(super) image: &'a Image,
+    pub(super) page: &'a Path,
+    pub(super) flags: i32,
+    /// Flags of `finish`.
+    pub(super) finish: i32,
+}
+
 /// Serves a program that is stopped at its exec. Whatever comes of it, the program's registers, its
-/// code and its blocked signals are then what they were; or it is [`Start::Unrestored`], and must not
-/// go on.
-pub(super) fn inject(tracee: &Tracee, image: &Image, page: &Path, flags: i32) -> io::Result<Start> {
+/// code and its blocked signals are then what they were, or `finish` sees to that; or it is
+/// [`Start::Unrestored`], and must not go on.
+pub(super) fn inject(tracee: &Tracee, gift: Gift<'_>) -> io::Result<Start> {
     let blocked = tracee.blocked()?;
-    tracee.block(ALL_SIGNALS)?;
-    let start = inject_undisturbed(tracee, image, page, flags);
+    let start = inject_undisturbed(tracee, gift);
     if_restored(tracee.block(blocked), start)
 }
 
@@ -90,20 +92,18 @@ fn if_restored(restored: io::Result<()>, start: io::Result<Start>) -> io::Result
     }
 }
 
-fn inject_undisturbed(tracee: &Tracee, image: &Image, page: &Path, flags: i32) -> io::Result<Start> {
-    // The exec's own system call must end first: its result would overwrite a register.
-    tracee.to_system_call()?;
-    let pid = tracee.pid;
-    let registers = ptrace::getregs(pid)?;
-    if registers.cs != USER_CODE_64 {
+fn inject_undisturbed(tracee: &Tracee, gift: Gift<'_>) -> io::Result<Start> {
+    tracee.block(ALL_SIGNALS)?;
+    let mut program = Program::stopped(tracee)?;
+    if program.registers.cs != USER_CODE_64 {
         return Ok(Start::Not64Bits);
     }
-    let vdso = vdso(pid)?;
-    let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
-    let program = Program { tracee, registers, memory };
+    // What it begins with, as the kernel has it after an exec.
+    program.registers.rax = 0;
     let code = program.code()?;
-    let start = program.load(image, page, vdso, flags);
-    if_restored(program.restore(&code), start)
+    let start = program.load(gift);
+    let go_on = start.as_ref().map_or(program.registers, |(_, go_on)| *go_on);
+    if_restored(program.restore(&code, go_on), start.map(|(start, _)| start))
 }
 
 /// A program before its first instruction, at whose place [`CODE`] is.
@@ -113,39 +113,84 @@ struct Program<'a> {
     memory: File,
 }
 
-impl Program<'_> {
-    fn load(&self, image: &Image, page: &Path, vdso: u64, flags: i32) -> io::Result<Start> {
+impl<'a> Program<'a> {
+    fn stopped(tracee: &'a Tracee) -> io::Result<Self> {
+        let memory = File::options().read(true).write(true).open(format!("/proc/{}/mem", tracee.pid))?;
+        let mut registers = ptrace::getregs(tracee.pid)?;
+        // Not the number of a system call, or the kernel might start that one again.
+        registers.orig_rax = u64::MAX;
+        Ok(Self { tracee, registers, memory })
+    }
+
+    /// Returns the registers with which the program goes on, too.
+    fn load(&self, gift: Gift<'_>) -> io::Result<(Start, libc::user_regs_struct)> {
         self.write_code(&CODE)
             .map_err(|error| io::Error::new(error.kind(), format!("its code cannot be written: {error}")))?;
-        let text = self.registers.rsp - TEXT_BELOW;
-        self.write_text(text, &image.path)?;
-        let file = self.system_call(OPENAT, [CURRENT_FOLDER, text, READ_ONLY, 0, 0, 0])?;
-        let start = self.map_all(image, file);
-        self.system_call(CLOSE, [file, 0, 0, 0, 0, 0])?;
-        let start = start?;
-        for (at, distance) in &image.relative {
-            self.memory.write_all_at(&(start + distance).to_le_bytes(), start + at)?;
-        }
-        let mut function = [0; 8];
-        self.memory.read_exact_at(&mut function, start + image.start)?;
-        self.write_text(text, page)?;
-        let result = self.call(|registers| {
-            registers.rax = u64::from_le_bytes(function);
-            registers.rdi = text;
-            registers.rsi = vdso;
-            registers.rdx = bits(flags);
-            registers.rsp = (registers.rsp - STACK_BELOW) & !15;
+        let stack = gift.image.mapped_bytes + STACK_BYTES;
+        let mapped = self.run(0, MAPPED_AT, |registers| {
+            [registers.rdi, registers.rsi, registers.rdx] = [0, stack + TEXT_BYTES, READ_WRITE];
+            [registers.r10, registers.r8, registers.r9] = [ANONYMOUS, u64::MAX, 0];
         })?;
-        Ok(Start::from_number(result))
+        let base = result(mapped.rax)?;
+        // What is popped, and the page's path behind it: where a call finds a multiple of 16.
+        let pointer = base + stack + 8;
+        let mut words =
+            [pointer + 24, vdso(self.tracee.pid)?, bits(gift.flags)].map(u64::to_le_bytes).concat();
+        words.extend_from_slice(gift.page.as_os_str().as_bytes());
+        words.push(0);
+        self.memory.write_all_at(&words, pointer)?;
+        let placed = gift
+            .image
+            .at(base)
+            .ok_or_else(|| io::Error::other("the library has relocations outside of it"))?;
+        self.memory.write_all_at(&placed.bytes, base)?;
+        let code = &gift.image.code;
+        let called = self.run(MAPPED_AT, CALLED_AT, |registers| {
+            registers.rax = MPROTECT;
+            [registers.rdi, registers.rsi] = [base + code.start, code.end - code.start];
+            registers.rdx = READ_EXECUTE;
+            registers.rbx = placed.start;
+            registers.rsp = pointer;
+        })?;
+        // An error of mprotect's, or what an `int` leaves in the lower half.
+        let [number @ .., _, _, _, _] = result(called.rax)?.to_le_bytes();
+        let mut go_on = self.registers;
+        go_on.rip = placed.finish;
+        go_on.rbx = self.registers.rip;
+        go_on.rdi = bits(getpid().as_raw());
+        go_on.rbp = bits(gift.finish);
+        Ok((Start::from_number(i32::from_le_bytes(number)), go_on))
+    }
+
+    /// Runs [`CODE`] from one place to a breakpoint that ends at another, with the program's first
+    /// registers but for those that `set` sets. Returns those that are there then.
+    fn run(
+        &self,
+        from: u64,
+        to: u64,
+        set: impl FnOnce(&mut libc::user_regs_struct),
+    ) -> io::Result<libc::user_regs_struct> {
+        let mut registers = self.registers;
+        registers.rip += from;
+        set(&mut registers);
+        ptrace::setregs(self.tracee.pid, registers)?;
+        self.tracee.to_breakpoint()?;
+        // The breakpoint has unblocked SIGTRAP.
+        self.tracee.block(ALL_SIGNALS)?;
+        let registers = ptrace::getregs(self.tracee.pid)?;
+        if registers.rip == self.registers.rip + to {
+            return Ok(registers);
+        }
+        Err(io::Error::other(format!("the library stopped at {:#x} in the program", registers.rip)))
     }
 
     /// Gives back what `load` has taken: `code` was where [`CODE`] is.
-    fn restore(&self, code: &[u8; CODE.len()]) -> io::Result<()> {
+    fn restore(&self, code: &[u8; CODE.len()], registers: libc::user_regs_struct) -> io::Result<()> {
         // What could not be written need not be restored, and could not.
         let code_restored =
             self.code().and_then(|found| if found == *code { Ok(()) } else { self.write_code(code) });
         // This tells a program that has ended, whose memory is just not written to.
-        ptrace::setregs(self.tracee.pid, self.registers)?;
+        ptrace::setregs(self.tracee.pid, registers)?;
         code_restored
     }
 
@@ -166,76 +211,13 @@ impl Program<'_> {
         }
         Ok(())
     }
+}
 
-    fn map_all(&self, image: &Image, file: u64) -> io::Result<u64> {
-        let start = self.system_call(MMAP, [0, image.bytes, 0, RESERVED, u64::MAX, 0])?;
-        for Segment { pages, offset, zeros, is_writable, is_executable } in &image.segments {
-            let mut protection = READ;
-            protection |= if *is_writable { WRITE } else { 0 };
-            protection |= if *is_executable { EXECUTE } else { 0 };
-            let (at, bytes) = (start + pages.start, pages.end - pages.start);
-            self.system_call(MMAP, [at, bytes, protection, FIXED, file, *offset])?;
-            if *is_writable {
-                let zeros = zeros.start..zeros.end.max(zeros.start);
-                let count = usize::try_from(zeros.end - zeros.start).map_err(io::Error::other)?;
-                self.memory.write_all_at(&vec![0; count], start + zeros.start)?;
-            }
-        }
-        Ok(start)
-    }
-
-    fn write_text(&self, at: u64, path: &Path) -> io::Result<()> {
-        let mut text = path.as_os_str().as_bytes().to_vec();
-        text.push(0);
-        self.memory.write_all_at(&text, at)
-    }
-
-    /// A system call of the program's. An error is the kernel's.
-    fn system_call(&self, number: u64, arguments: [u64; 6]) -> io::Result<u64> {
-        self.set_registers(0, |registers| {
-            registers.rax = number;
-            [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] =
-                arguments;
-        })?;
-        loop {
-            self.tracee.to_system_call()?;
-            self.tracee.to_system_call()?;
-            let result = ptrace::getregs(self.tracee.pid)?.rax;
-            match i32::try_from(result.wrapping_neg()) {
-                Ok(error) if BEGINS_AGAIN.contains(&error) => {}
-                Ok(error) if (1..=MAX_ERRNO).contains(&error) => {
-                    return Err(io::Error::from_raw_os_error(error));
-                }
-                _ => return Ok(result),
-            }
-        }
-    }
-
-    /// A call of a function, which returns an `int`.
-    fn call(&self, set: impl FnOnce(&mut libc::user_regs_struct)) -> io::Result<i32> {
-        self.set_registers(CALL_AT, set)?;
-        loop {
-            self.tracee.to_system_call()?;
-            let registers = ptrace::getregs(self.tracee.pid)?;
-            // Not one of the function's own system calls.
-            if registers.rip == self.registers.rip + CODE_BYTES {
-                self.tracee.to_system_call()?;
-                // The code has stored 32 bits there.
-                let [bytes @ .., _, _, _, _] = registers.rsi.to_le_bytes();
-                return Ok(i32::from_le_bytes(bytes));
-            }
-        }
-    }
-
-    /// Lets the program go on at `at` in [`CODE`], with its first registers but for those that `set`
-    /// sets.
-    fn set_registers(&self, at: u64, set: impl FnOnce(&mut libc::user_regs_struct)) -> io::Result<()> {
-        let mut registers = self.registers;
-        registers.rip += at;
-        // Not the number of a system call, or the kernel might start that one again.
-        registers.orig_rax = u64::MAX;
-        set(&mut registers);
-        Ok(ptrace::setregs(self.tracee.pid, registers)?)
+/// What a system call returns, or its error.
+fn result(number: u64) -> io::Result<u64> {
+    match i32::try_from(number.wrapping_neg()) {
+        Ok(error) if (1..=MAX_ERRNO).contains(&error) => Err(io::Error::from_raw_os_error(error)),
+        _ => Ok(number),
     }
 }
 
@@ -275,24 +257,17 @@ mod tests {
         }
     }
 
-    fn program(tracee: &Tracee) -> Program<'_> {
-        let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
-        let memory = File::options().read(true).write(true).open(format!("/proc/{}/mem", tracee.pid));
-        Program { tracee, registers, memory: memory.expect("it is traced") }
-    }
-
     #[test]
     fn a_program_is_restored_or_that_is_told() {
         let Some((mut child, tracee)) = stopped() else { return };
-        let whole = program(&tracee);
+        let whole = Program::stopped(&tracee).expect("it is traced");
         let first = whole.code().expect("there is code");
         whole.write_code(&CODE).expect("it is traced");
-        whole.set_registers(CALL_AT, |_| {}).expect("it is stopped");
-        let mut elsewhere = program(&tracee);
+        let mut elsewhere = Program::stopped(&tracee).expect("it is traced");
         elsewhere.registers.rip = 0;
-        let start = if_restored(elsewhere.restore(&first), Ok(Start::Not64Bits));
+        let start = if_restored(elsewhere.restore(&first, elsewhere.registers), Ok(Start::Not64Bits));
         assert!(matches!(start, Ok(Start::Unrestored(_))), "there is no memory: {start:?}");
-        let start = if_restored(whole.restore(&first), Ok(Start::Not64Bits));
+        let start = if_restored(whole.restore(&first, whole.registers), Ok(Start::Not64Bits));
         assert_eq!(start.expect("it is restored"), Start::Not64Bits);
         assert_eq!(whole.code().expect("there is code"), first);
         let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
@@ -304,12 +279,13 @@ mod tests {
     #[test]
     fn a_program_that_was_killed_is_not_unrestored() {
         let Some((mut child, tracee)) = stopped() else { return };
-        let program = program(&tracee);
+        let program = Program::stopped(&tracee).expect("it is traced");
         let code = program.code().expect("there is code");
         child.kill().expect("it is there");
         child.wait().expect("it was killed");
         for start in [Ok(Start::Not64Bits), Err(ended())] {
-            let error = if_restored(program.restore(&code), start).expect_err("it has ended");
+            let error =
+                if_restored(program.restore(&code, program.registers), start).expect_err("it has ended");
             assert_eq!(error.to_string(), ended().to_string());
         }
     }

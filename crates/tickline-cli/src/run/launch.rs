@@ -13,16 +13,19 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
 use tickline::page::Phase;
 use tickline_page::program::{
-    ALWAYS, ALWAYS_FLAG, CLOCKSOURCE, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, is_fast,
+    ALWAYS, ALWAYS_FLAG, CLOCKSOURCE, IGNORE_TRAP, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE,
+    SWITCH_VARIABLE, TAKE_CHILD, is_fast,
 };
 use tickline_page::{HardwareCounter, PageFile};
 
 use super::image::Image;
+use super::inject::Gift;
+use super::kind::Kind;
 use super::outcome::Start;
-use super::privileges;
-use super::tracer::{self, Helper, Report};
+use super::tracer::{self, Helper};
 use crate::args;
 use crate::exit::Exit;
 use crate::machine;
@@ -42,35 +45,37 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 
 /// Replaces this process by the program. Returns only what keeps it from trying.
 pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
-    let speaker = Speaker { name: args.program.to_string_lossy().into_owned(), is_quiet: args.quiet };
+    take_signals_as_found();
+    let file = path_of(&args.program).filter(|file| is_executable(file));
+    let kind = file.as_deref().map_or(Kind::Unknown, Kind::of);
+    let speaker = Speaker { name: args.program.to_string_lossy().into_owned(), is_quiet: args.quiet, kind };
     let mut command = Command::new(&args.program);
     command.args(&args.arguments);
     let mut helper = None;
-    match obstacle(args) {
+    match obstacle(args, &speaker.kind) {
         Some(why) => speaker.say_not(&why),
         None => match serve(args, &speaker) {
-            Ok(traced_by) => helper = Some(traced_by),
+            Ok(traced_by) => helper = traced_by,
             Err(error) => speaker.say_not(&error.to_string()),
         },
     }
-    leave_as_found(&mut command);
+    leave_files_as_found(&mut command);
     let mut error = command.exec();
-    let helper = helper.filter(|_| error.kind() == io::ErrorKind::PermissionDenied);
-    // SELinux and AppArmor can refuse an exec because the process is traced: EPERM or EACCES.
-    if helper.is_some_and(Helper::dismiss) {
-        if path_of(&args.program).is_some_and(|file| is_executable(&file)) {
-            let text = format!("it is not executed while it is traced: {error}; {LIBRARY} is in LD_PRELOAD");
-            speaker.say_not(&text);
+    if let Some(helper) = helper {
+        helper.dismiss();
+        // SELinux and AppArmor can refuse an exec because the process is traced: EPERM or EACCES.
+        if error.kind() == io::ErrorKind::PermissionDenied && file.is_some() {
+            speaker.say_not(&format!("it is not executed while it is traced: {error}"));
+            error = command.exec();
         }
-        error = command.exec();
     }
     writeln!(io::stderr(), "{}", line(&format!("{}: {error}", speaker.name))).ok();
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
 }
 
-/// What this process found when it began. Before `main`, the standard library ignores SIGPIPE and
-/// opens standard files that are closed, for its own sake.
+/// What this process found when it began. Before `main`, the standard library ignores SIGPIPE, handles
+/// SIGSEGV and SIGBUS, and opens standard files that are closed, for its own sake.
 static IGNORED_SIGPIPE: AtomicBool = AtomicBool::new(false);
 static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
@@ -80,12 +85,8 @@ static BEGUN: extern "C" fn() = begun;
 
 /// Runs before the standard library's own beginning.
 extern "C" fn begun() {
-    // SAFETY: all zeros are a valid value.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only; there is room for the answer.
-    let result = unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) };
     // ORDERING: Relaxed: one thread.
-    IGNORED_SIGPIPE.store(result == 0 && action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+    IGNORED_SIGPIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
     for (file, is_closed) in (0..).zip(&CLOSED) {
         // SAFETY: asks only.
         let flags = unsafe { libc::fcntl(file, libc::F_GETFD) };
@@ -94,8 +95,29 @@ extern "C" fn begun() {
     }
 }
 
-/// Lets the program find SIGPIPE and the standard files as this process has found them.
-fn leave_as_found(command: &mut Command) {
+/// Signals do to this process from now on what they would do to the program.
+fn take_signals_as_found() {
+    // ORDERING: Relaxed, as above.
+    let pipe = (!IGNORED_SIGPIPE.load(Ordering::Relaxed)).then_some(libc::SIGPIPE);
+    // Those that are ignored have no handler.
+    let handled = [libc::SIGSEGV, libc::SIGBUS].into_iter().filter(|signal| !is_ignored(*signal));
+    for signal in handled.chain(pipe) {
+        // SAFETY: no handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// Whether this process ignores a signal.
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: all zeros are a valid value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks only; there is room for the answer.
+    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    result == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Lets the program find the standard files as this process has found them.
+fn leave_files_as_found(command: &mut Command) {
     let leave = || {
         // ORDERING: Relaxed, as above.
         if IGNORED_SIGPIPE.load(Ordering::Relaxed) {
@@ -116,20 +138,28 @@ fn leave_as_found(command: &mut Command) {
 }
 
 /// Why the program is executed plainly.
-fn obstacle(args: &args::Run) -> Option<String> {
+fn obstacle(args: &args::Run, kind: &Kind) -> Option<String> {
     if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
         return Some(format!("{SWITCH_VARIABLE}={OFF}"));
     }
-    let clocksource = fs::read_to_string(CLOCKSOURCE).unwrap_or_default();
-    if !args.always && is_fast(clocksource.as_bytes()) {
-        return Some(format!("it needs no system call here (clocksource {})", clocksource.trim()));
+    if !is_always(args) {
+        let clocksource = fs::read_to_string(CLOCKSOURCE).unwrap_or_default();
+        if is_fast(clocksource.as_bytes()) {
+            return Some(format!("it needs no system call here (clocksource {})", clocksource.trim()));
+        }
     }
-    privileges::obstacle(&path_of(&args.program)?)
+    if let Kind::Plain(why) = kind { Some(why.clone()) } else { None }
 }
 
-fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Helper> {
+fn is_always(args: &args::Run) -> bool {
+    args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS)
+}
+
+/// Serves the program: by `LD_PRELOAD`, or by the helper that is returned.
+fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
     let image = Image::read(&library(args)?)?;
-    let page = match &args.page {
+    let named = args.page.clone().or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
+    let page = match named {
         Some(page) => std::path::absolute(page)?,
         None => serve::pages().into_iter().find(|page| page.exists()).ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "no page is served: see `tickline serve`")
@@ -138,18 +168,45 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Helper> {
     // The program would find the same, but could not say as much.
     let file = PageFile::open(&page).map_err(io::Error::other)?;
     file.attach_here().map_err(io::Error::other)?;
+    if machine::counter_readable() == Some(false) {
+        return Err(io::Error::other("this process may not read the counter (PR_SET_TSC)"));
+    }
     let libraries = preload(&image.path, env::var_os(PRELOAD_VARIABLE).as_deref())?;
     // By `Command`, the others would be sorted, and some lost.
     set(PRELOAD_VARIABLE, &libraries);
     set(PAGE_VARIABLE, page.as_os_str());
-    if args.always {
+    let flags = if is_always(args) { ALWAYS_FLAG } else { 0 };
+    if flags != 0 {
         set(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
-    let flags = if args.always { ALWAYS_FLAG } else { 0 };
-    let report = Said { speaker, page: &page, lack: lack(&file) };
-    tracer::prepare(&image, &page, flags, &report).map_err(|error| {
-        io::Error::new(error.kind(), format!("it cannot be traced: {error}; {LIBRARY} is in LD_PRELOAD"))
-    })
+    let lack = lack(&file);
+    match speaker.kind {
+        Kind::Dynamic => {
+            speaker.say_served(&page, lack);
+            return Ok(None);
+        }
+        Kind::Foreign => return Err(io::Error::other("it is no program of 64 bits for x86_64")),
+        _ => {}
+    }
+    let gift = Gift { image: &image, page: &page, flags, finish: finish_flags() };
+    let helper = tracer::prepare(gift, &|start| speaker.say_start(start, &page, lack))
+        .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
+    Ok(Some(helper))
+}
+
+/// What the helper's breakpoints and its end would change in the program.
+fn finish_flags() -> i32 {
+    let ignore_trap = if is_ignored(libc::SIGTRAP) { IGNORE_TRAP } else { 0 };
+    // The kernel sends it after an exec, whatever signal was agreed upon (Linux, `do_notify_parent`). One
+    // that is pending already stays the only one.
+    let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGCHLD));
+    // SAFETY: all zeros are a valid value.
+    let mut pending: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: there is room for the answer.
+    unsafe { libc::sigpending(&raw mut pending) };
+    // SAFETY: libc reads the set, no more.
+    let is_pending = unsafe { libc::sigismember(&raw const pending, libc::SIGCHLD) } == 1;
+    ignore_trap | if is_blocked && !is_pending { TAKE_CHILD } else { 0 }
 }
 
 /// Sets a variable of this process's environment, which the program gets.
@@ -219,11 +276,44 @@ fn is_executable(file: &Path) -> bool {
 struct Speaker {
     name: String,
     is_quiet: bool,
+    kind: Kind,
 }
 
 impl Speaker {
     fn say_not(&self, why: &str) {
-        self.say(&format!("{} has the kernel's clock: {why}", self.name));
+        let name = &self.name;
+        let libraries = env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
+        let is_preloaded = libraries.to_string_lossy().contains(LIBRARY);
+        self.say(&match self.kind {
+            _ if !is_preloaded => format!("{name} has the kernel's clock: {why}"),
+            Kind::Static | Kind::Foreign => {
+                format!("{name} has the kernel's clock: {why}; {LIBRARY} is in LD_PRELOAD")
+            }
+            _ => format!("{name} has what {LIBRARY} in LD_PRELOAD gives it, no more: {why}"),
+        });
+    }
+
+    /// What is known: whether a dynamic linker does as it should shows later.
+    fn say_served(&self, page: &Path, lack: Option<&str>) {
+        let (name, page) = (&self.name, page.display());
+        if let Some(why) = lack {
+            return self.say(&format!("{name} asks the kernel until {page} is served: {why}"));
+        }
+        let has = match self.kind {
+            Kind::Dynamic => format!("LD_PRELOAD gives {name} the clock of {page}"),
+            _ => format!("{name} has the clock of {page}"),
+        };
+        self.say(&format!("{has}; dynamic programs that it starts with LD_PRELOAD have it, too"));
+    }
+
+    /// What came of the helper's work.
+    fn say_start(&self, start: io::Result<Start>, page: &Path, lack: Option<&str>) {
+        let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
+        match start.map_or_else(|error| Some(error.to_string()), Start::why_not) {
+            None => self.say_served(page, lack),
+            Some(why) if is_unrestored => Self::say_always(&format!("{} is killed: {why}", self.name)),
+            Some(why) => self.say_not(&why),
+        }
     }
 
     fn say(&self, text: &str) {
@@ -233,11 +323,12 @@ impl Speaker {
     }
 
     fn say_always(text: &str) {
-        // The program does not wait for a reader of standard error: a full pipe gets no line.
+        // The program does not wait for a reader of standard error, or end for want of one: a full pipe
+        // gets no line, nor does one that nobody reads.
         let stderr = io::stderr();
         let mut room = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
-        let has_room = poll(&mut room, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
-        if has_room {
+        poll(&mut room, PollTimeout::ZERO).ok();
+        if room[0].revents() == Some(PollFlags::POLLOUT) {
             writeln!(io::stderr(), "{}", line(text)).ok();
         }
     }
@@ -250,38 +341,13 @@ fn line(text: &str) -> String {
 
 /// What the page is without for now; `None` if it is served.
 fn lack(file: &PageFile) -> Option<&'static str> {
-    let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false))?;
+    let counter = HardwareCounter::if_present()?;
     let found = file.snapshot(&counter);
     (!found.is_served).then(|| match found.phase.into() {
         Phase::Off => "it is switched off",
         Phase::Cold | Phase::Opening => "it has no line",
         _ => "its server is gone or stopped",
     })
-}
-
-struct Said<'a> {
-    speaker: &'a Speaker,
-    page: &'a Path,
-    lack: Option<&'static str>,
-}
-
-impl Report for Said<'_> {
-    fn done(&self, start: io::Result<Start>) {
-        let name = &self.speaker.name;
-        let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
-        match start.map(Start::why_not) {
-            Ok(None) => {
-                let page = self.page.display();
-                self.speaker.say(&match self.lack {
-                    None => format!("{name} has the clock of {page}"),
-                    Some(why) => format!("{name} asks the kernel until {page} is served: {why}"),
-                });
-            }
-            Ok(Some(why)) if is_unrestored => Speaker::say_always(&format!("{name} is killed: {why}")),
-            Ok(Some(why)) => self.speaker.say_not(&why),
-            Err(error) => self.speaker.say_not(&error.to_string()),
-        }
-    }
 }
 
 #[cfg(test)]

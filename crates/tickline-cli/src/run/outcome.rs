@@ -39,11 +39,9 @@ impl Start {
             }
             Outcome::CounterDenied => "the program may not read the counter (PR_SET_TSC)",
             Outcome::OldKernel => "the kernel does not know MADV_WIPEONFORK (Linux 4.14)",
-            Outcome::NoVdso => {
-                "the kernel maps no vDSO that is understood; functions of a shared libc are served"
-            }
+            Outcome::NoVdso => "the kernel maps no vDSO that is understood",
             Outcome::VdsoReadOnly => {
-                "the kernel does not let the vDSO be changed (mprotect: MemoryDenyWriteExecute=, execmem, seals); functions of a shared libc are served"
+                "the kernel does not let the vDSO be changed (mprotect: MemoryDenyWriteExecute=, execmem, seals)"
             }
             Outcome::NotAbsolute => "the page's path does not begin with /",
         };

@@ -19,24 +19,11 @@ pub(super) type SignalMask = u64;
 /// The size of a [`SignalMask`], as those requests of ptrace(2) want it.
 const MASK_BYTES: usize = size_of::<SignalMask>();
 
-/// How a process that has stopped goes on.
-#[derive(Debug, Clone, Copy)]
-enum Way {
-    /// To its next signal.
-    On,
-    /// To its next system call, or the end of that.
-    ToSystemCall,
-    /// Not before SIGCONT.
-    Stopped,
-}
-
 /// Where a process has stopped for its tracer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// It has executed a program.
     Exec,
-    /// A system call begins or ends.
-    SystemCall,
     /// This signal is about to be delivered.
     Signal(libc::c_int),
     /// It is stopped as by SIGSTOP.
@@ -57,12 +44,10 @@ impl Stop {
                 Self::Other
             };
         }
-        const SYSTEM_CALL: libc::c_int = libc::SIGTRAP | 0x80;
         match (status >> 16, libc::WSTOPSIG(status)) {
             (libc::PTRACE_EVENT_EXEC, _) => Self::Exec,
             (libc::PTRACE_EVENT_STOP, libc::SIGTRAP) => Self::Other,
             (libc::PTRACE_EVENT_STOP, _) => Self::Group,
-            (0, SYSTEM_CALL) => Self::SystemCall,
             (0, signal) => Self::Signal(signal),
             _ => Self::Other,
         }
@@ -82,40 +67,51 @@ pub(super) struct Tracee {
 
 impl Tracee {
     pub(super) fn seize(pid: Pid) -> nix::Result<Self> {
-        ptrace::seize(pid, Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_TRACESYSGOOD)?;
+        ptrace::seize(pid, Options::PTRACE_O_TRACEEXEC)?;
         Ok(Self { pid })
     }
 
     /// Waits until the process, which runs, executes a program; `false` if it ends before.
     pub(super) fn wait_for_exec(&self) -> io::Result<bool> {
         loop {
-            match self.wait()? {
-                Stop::Exec => return Ok(true),
-                Stop::Ended => return Ok(false),
-                Stop::Signal(signal) => self.resume(Way::On, signal)?,
-                Stop::Group => self.resume(Way::Stopped, 0)?,
-                Stop::SystemCall | Stop::Other => self.resume(Way::On, 0)?,
+            match self.next()? {
+                Stop::Signal(signal) => self.go_on(signal)?,
+                stop => return Ok(stop == Stop::Exec),
             }
         }
     }
 
-    /// Goes on to where a system call begins or ends. All signals must be blocked.
-    pub(super) fn to_system_call(&self) -> io::Result<()> {
-        self.resume(Way::ToSystemCall, 0)?;
-        loop {
-            match self.wait()? {
-                Stop::SystemCall => return Ok(()),
-                Stop::Signal(libc::SIGSTOP) => self.resume(Way::ToSystemCall, libc::SIGSTOP)?,
-                Stop::Group => self.resume(Way::Stopped, 0)?,
-                Stop::Exec | Stop::Other => self.resume(Way::ToSystemCall, 0)?,
-                // The kernel delivers no other blocked signal, but for an instruction that failed.
-                Stop::Signal(signal) => {
-                    let text = format!("the library could not be started in the program: signal {signal}");
-                    return Err(io::Error::other(text));
-                }
-                Stop::Ended => return Err(ended()),
+    /// Goes on to a breakpoint. All signals must be blocked.
+    pub(super) fn to_breakpoint(&self) -> io::Result<()> {
+        self.go_on(0)?;
+        match self.next()? {
+            Stop::Signal(libc::SIGTRAP) => Ok(()),
+            Stop::Ended => Err(ended()),
+            // The kernel delivers no other blocked signal, but for an instruction that failed.
+            stop => {
+                let text = format!("the library could not be started in the program: {stop:?}");
+                Err(io::Error::other(text))
             }
         }
+    }
+
+    /// Waits for a stop that is not for SIGSTOP and SIGCONT, which do what they do without a tracer.
+    fn next(&self) -> io::Result<Stop> {
+        loop {
+            match self.wait()? {
+                Stop::Signal(libc::SIGSTOP) => self.go_on(libc::SIGSTOP)?,
+                Stop::Group => self.listen()?,
+                Stop::Other => self.go_on(0)?,
+                stop => return Ok(stop),
+            }
+        }
+    }
+
+    /// Lets go of the process, which goes on.
+    pub(super) fn release(self) {
+        // If it was killed meanwhile, it is not there any more.
+        ptrace::setoptions(self.pid, Options::empty()).ok();
+        ptrace::detach(self.pid, None).ok();
     }
 
     /// The signals that the process blocks.
@@ -146,20 +142,26 @@ impl Tracee {
         Ok(Stop::from_status(status))
     }
 
-    fn resume(&self, way: Way, signal: libc::c_int) -> io::Result<()> {
-        let request = match way {
-            Way::On => libc::PTRACE_CONT,
-            Way::ToSystemCall => libc::PTRACE_SYSCALL,
-            Way::Stopped => libc::PTRACE_LISTEN,
-        };
-        let (nowhere, signal) = (ptr::null_mut::<libc::c_void>(), libc::c_long::from(signal));
-        // SAFETY: these requests take no pointer.
-        let result = unsafe { libc::ptrace(request, self.pid.as_raw(), nowhere, signal) };
-        match Errno::result(result) {
-            // It was killed: `wait` will say so.
-            Ok(_) | Err(Errno::ESRCH) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+    /// The process goes on to its next stop, with this signal, if it is not 0.
+    fn go_on(&self, signal: libc::c_int) -> io::Result<()> {
+        let (pid, signal) = (self.pid.as_raw(), libc::c_long::from(signal));
+        // SAFETY: this request takes no pointer.
+        resumed(unsafe { libc::ptrace(libc::PTRACE_CONT, pid, ptr::null_mut::<libc::c_void>(), signal) })
+    }
+
+    /// The process goes on when SIGCONT comes.
+    fn listen(&self) -> io::Result<()> {
+        let (pid, nothing) = (self.pid.as_raw(), ptr::null_mut::<libc::c_void>());
+        // SAFETY: this request takes no pointer.
+        resumed(unsafe { libc::ptrace(libc::PTRACE_LISTEN, pid, nothing, nothing) })
+    }
+}
+
+fn resumed(result: libc::c_long) -> io::Result<()> {
+    match Errno::result(result) {
+        // It was killed: `wait` will say so.
+        Ok(_) | Err(Errno::ESRCH) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -172,7 +174,6 @@ mod tests {
         let stopped = |event: libc::c_int, signal: libc::c_int| event << 16 | signal << 8 | 0x7f;
         let found = |event, signal| Stop::from_status(stopped(event, signal));
         assert_eq!(found(libc::PTRACE_EVENT_EXEC, libc::SIGTRAP), Stop::Exec);
-        assert_eq!(found(0, libc::SIGTRAP | 0x80), Stop::SystemCall);
         assert_eq!(found(0, libc::SIGTRAP), Stop::Signal(libc::SIGTRAP));
         assert_eq!(found(0, 64), Stop::Signal(64), "a real-time signal");
         assert_eq!(found(libc::PTRACE_EVENT_STOP, libc::SIGTSTP), Stop::Group);

@@ -19,6 +19,7 @@ use tickline_page::PageError;
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
 use crate::output::{self, Outputs};
+use crate::terminal::plain_path;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     if args.json.target.is_some() && args.action != Some(ServeAction::Status) {
@@ -54,18 +55,20 @@ fn no_page(error: PageError) -> io::Error {
 
 fn off(page: &Path) -> io::Result<Exit> {
     let before = Phase::from(tickline_page::switch_off(page).map_err(no_page)?);
+    let page = plain_path(page);
     output::to_stdout(|out| match before {
-        Phase::Off => writeln!(out, "{}: was off already", page.display()),
-        before => writeln!(out, "{}: off; it was {}", page.display(), before.name()),
+        Phase::Off => writeln!(out, "{page}: was off already"),
+        before => writeln!(out, "{page}: off; it was {}", before.name()),
     })?;
     Ok(Exit::Fast)
 }
 
 fn on(page: &Path) -> io::Result<Exit> {
     let was_off = tickline_page::switch_on(page).map_err(no_page)?;
+    let page = plain_path(page);
     output::to_stdout(|out| match was_off {
-        true => writeln!(out, "{}: a server may serve it again; start one", page.display()),
-        false => writeln!(out, "{}: was not switched off", page.display()),
+        true => writeln!(out, "{page}: a server may serve it again; start one"),
+        false => writeln!(out, "{page}: was not switched off"),
     })?;
     Ok(Exit::Fast)
 }

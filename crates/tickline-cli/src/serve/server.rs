@@ -13,6 +13,7 @@ use tickline::page::{Phase, Publisher};
 use tickline::{Clock, PerCpu, State};
 
 use crate::exit::Exit;
+use crate::terminal::{plain, plain_path};
 
 /// Serves the page until a signal comes, or while the page is not switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {
@@ -91,7 +92,7 @@ impl<'a> Log<'a> {
 
     fn line(&self, text: &str) {
         // Nobody to tell, if this fails.
-        writeln!(io::stderr(), "tickline: {}: {text}", self.page.display()).ok();
+        writeln!(io::stderr(), "tickline: {}: {}", plain_path(self.page), plain(text)).ok();
     }
 
     fn begins(&self, publisher: &Publisher) {

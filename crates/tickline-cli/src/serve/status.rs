@@ -10,7 +10,8 @@ use tickline_page::lease::FAST_SLEW_PPB;
 use tickline_page::{Attached, HardwareCounter, PageFile, PrivateFloor};
 
 use super::readers::{self, Reader};
-use crate::{machine, terminal};
+use crate::machine;
+use crate::terminal::plain;
 
 /// What a page serves; `help.rs` describes the keys.
 #[derive(Debug, Serialize)]
@@ -77,11 +78,11 @@ impl Status {
     }
 
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "page    {}, of user {}", self.page, self.owner)?;
+        writeln!(out, "page    {}, of user {}", plain(&self.page), self.owner)?;
         match (self.server_pid, &self.server_unknown) {
             (Some(pid), _) => writeln!(out, "server  process {pid}")?,
             (None, None) => writeln!(out, "server  none that is seen here")?,
-            (None, Some(reason)) => writeln!(out, "server  unknown: {reason}")?,
+            (None, Some(reason)) => writeln!(out, "server  unknown: {}", plain(reason))?,
         }
         let meaning = match (self.phase, self.serving) {
             (Phase::Off, _) if self.switched_off => {
@@ -127,7 +128,7 @@ impl Status {
         writeln!(out, "readers {}{unknown}", self.readers.len())?;
         for Reader { pid, name, by_library } in self.readers.iter().take(MOST_READERS) {
             let how = if *by_library { "" } else { ", which reads the page itself" };
-            writeln!(out, "        {pid} {}{how}", terminal::plain(name))?;
+            writeln!(out, "        {pid} {}{how}", plain(name))?;
         }
         match self.readers.len().saturating_sub(MOST_READERS) {
             0 => Ok(()),

@@ -26,6 +26,9 @@ pub(crate) const PAGE: &str = "TICKLINE_TEST_PAGE";
 const LIBRARY: &str = "TICKLINE_TEST_LIBRARY";
 pub(crate) const COUNT: &str = "TICKLINE_TEST_COUNT";
 
+/// A dynamic linker. As a program, it is one that no dynamic linker loads: `tickline run` traces it.
+pub(crate) const TRACED: &str = "/lib64/ld-linux-x86-64.so.2";
+
 /// A page that serves, and the library.
 pub(crate) struct Served {
     folder: TempDir,
@@ -38,6 +41,10 @@ impl Served {
     pub(crate) fn new() -> Option<Self> {
         if !counter_is_readable() {
             println!("SKIPPED: the counter may not be read");
+            return None;
+        }
+        if !Path::new(TRACED).exists() {
+            println!("SKIPPED: there is no {TRACED}");
             return None;
         }
         let library = library()?;
@@ -65,6 +72,11 @@ impl Served {
     /// As [`run`](Self::run), with another page.
     pub(crate) fn run_with(&self, page: &Path, program: &[&str]) -> Command {
         run(page, self.library, program)
+    }
+
+    /// The same for a program that is traced; `program` has its path.
+    pub(crate) fn run_traced(&self, program: &[&str]) -> Command {
+        self.run(&[&[TRACED], program].concat())
     }
 
     pub(crate) fn paths(&self) -> [(&'static str, &OsStr); 2] {
@@ -113,12 +125,12 @@ fn library() -> Option<&'static Path> {
     BUILT.get_or_init(build).as_deref()
 }
 
-/// The program `c/calls.c`, dynamic and, where a static libc is installed, static.
-pub(crate) fn compile() -> Option<(String, Option<String>)> {
+/// A program of `c/`, dynamic and, where a static libc is installed, static.
+pub(crate) fn compile(source: &str) -> Option<(String, Option<String>)> {
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let one = |name: &str, flags: &[&str]| {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/calls.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{source}.c"));
         let mut command = Command::new(&compiler);
         command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-Wno-nonnull", "-pthread"]).args(flags);
         let output = command.arg("-o").args([&program, &source]).output()?;
@@ -128,14 +140,14 @@ pub(crate) fn compile() -> Option<(String, Option<String>)> {
             Err(io::Error::other(text(&output.stderr)))
         }
     };
-    let dynamic = match one("calls", &[]) {
+    let dynamic = match one(source, &[]) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             println!("SKIPPED: {compiler} does not run: {error}");
             return None;
         }
         dynamic => dynamic.unwrap(),
     };
-    let fixed = one("calls-static", &["-static"]);
+    let fixed = one(&format!("{source}-static"), &["-static"]);
     if let Err(error) = &fixed {
         println!("SKIPPED: static programs: {error}");
     }

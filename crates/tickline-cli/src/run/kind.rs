@@ -1,0 +1,147 @@
+//! How a program can be given a clock, by what its file says.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// As much of a script's first line as the kernel reads (Linux 5.1, `BINPRM_BUF_SIZE`).
+const LINE_BYTES: usize = 256;
+
+/// As much of a file as is read: that line, or the headers of an ELF file.
+const HEAD_BYTES: usize = 2048;
+
+/// How many interpreters the kernel starts for one program (Linux, `exec_binprm`).
+const MOST_INTERPRETERS: usize = 5;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Not at all, for this reason: it has privileges of its own, and would lose them if it were
+    /// traced (ptrace(2), execve(2)).
+    Plain(String),
+    /// A dynamic linker looks at `LD_PRELOAD`.
+    Dynamic,
+    /// None does: the program is traced.
+    Static,
+    /// Of 32 bits, or for another processor.
+    Foreign,
+    /// The program is traced, as it is not known what the kernel makes of it.
+    Unknown,
+}
+
+impl Kind {
+    /// That of a script is its interpreter's, which may be a script as well.
+    pub(super) fn of(program: &Path) -> Self {
+        let mut file = program.to_owned();
+        for depth in 0..=MOST_INTERPRETERS {
+            let name = || match depth {
+                0 => "the program".to_owned(),
+                _ => format!("the interpreter {}", file.display()),
+            };
+            if let Some(what) = privileges(&file) {
+                return Self::Plain(format!("{} {what}", name()));
+            }
+            let mut bytes = [0; HEAD_BYTES];
+            let head = match head(&file, &mut bytes) {
+                Ok(head) => head,
+                // It may be a script.
+                Err(ErrorKind::PermissionDenied) => {
+                    return Self::Plain(format!("{} may be executed, but not be read", name()));
+                }
+                Err(_) => return Self::Unknown,
+            };
+            match named(head) {
+                Some(interpreter) => file = interpreter,
+                None => return Self::of_file(head),
+            }
+        }
+        Self::Unknown
+    }
+
+    /// That of a file that is no script, by its beginning (elf(5)).
+    fn of_file(head: &[u8]) -> Self {
+        const HEADERS_AT: usize = 64;
+        const HEADER_BYTES: usize = 56;
+        const COUNT_AT: usize = 56;
+        const INTERPRETER: [u8; 4] = [3, 0, 0, 0];
+        if !head.starts_with(b"\x7fELF") {
+            return Self::Unknown;
+        }
+        // 64 bits, for x86_64.
+        if head.get(4) != Some(&2) || head.get(18..20) != Some(&[62, 0]) {
+            return Self::Foreign;
+        }
+        let count = head.get(COUNT_AT).copied().unwrap_or(0);
+        let headers = head.get(HEADERS_AT..).unwrap_or_default().chunks_exact(HEADER_BYTES);
+        let is_dynamic = headers.take(count.into()).any(|header| header.starts_with(&INTERPRETER));
+        if is_dynamic && !is_secure() { Self::Dynamic } else { Self::Static }
+    }
+}
+
+/// Whether a dynamic linker ignores `LD_PRELOAD`, as this process has another user's or group's rights
+/// (ld.so(8), "Secure-execution mode").
+fn is_secure() -> bool {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    getuid() != geteuid() || getgid() != getegid()
+}
+
+fn privileges(file: &Path) -> Option<&'static str> {
+    let facts = fs::metadata(file).ok()?;
+    let mode = facts.permissions().mode();
+    let other_user = mode & 0o4000 != 0 && facts.uid() != rustix::process::geteuid().as_raw();
+    let other_group = mode & 0o2000 != 0 && facts.gid() != rustix::process::getegid().as_raw();
+    if other_user || other_group {
+        return Some("is set-user-id or set-group-id, and would lose that");
+    }
+    let mut capabilities = [0; 64];
+    rustix::fs::getxattr(file, c"security.capability", &mut capabilities[..])
+        .is_ok()
+        .then_some("has capabilities of its own, and would lose them")
+}
+
+/// The beginning of a file; nothing of one that is not regular.
+fn head<'a>(file: &Path, bytes: &'a mut [u8]) -> Result<&'a [u8], ErrorKind> {
+    // A pipe of this name must not block.
+    if !fs::metadata(file).is_ok_and(|facts| facts.is_file()) {
+        return Ok(&[]);
+    }
+    let length = File::open(file).and_then(|mut file| file.read(bytes)).map_err(|error| error.kind())?;
+    Ok(bytes.get(..length).unwrap_or_default())
+}
+
+/// The file that a script's first line names; `None` if this is no script.
+fn named(head: &[u8]) -> Option<PathBuf> {
+    let line = head.get(..LINE_BYTES).unwrap_or(head);
+    let rest = line.strip_prefix(b"#!")?;
+    let line = rest.split(|byte| matches!(byte, b'\n' | 0)).next()?;
+    let name = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty())?;
+    Some(PathBuf::from(std::ffi::OsString::from_vec(name.to_vec())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_tells_its_kind() {
+        assert_eq!(Kind::of(Path::new("/bin/sh")), Kind::Dynamic);
+        let mut head = fs::read("/bin/sh").expect("a shell");
+        // Its first header is not that of an interpreter.
+        head[56] = 1;
+        assert_eq!(Kind::of_file(&head), Kind::Static);
+        head[4] = 1;
+        assert_eq!(Kind::of_file(&head), Kind::Foreign);
+        assert_eq!((Kind::of_file(b""), Kind::of_file(b"text")), (Kind::Unknown, Kind::Unknown));
+    }
+
+    #[test]
+    fn a_script_names_its_interpreter() {
+        let found = |line: &[u8]| named(line).map(|path| path.display().to_string());
+        assert_eq!(found(b"#!/bin/sh\n").as_deref(), Some("/bin/sh"));
+        assert_eq!(found(b"#! \t/usr/bin/env -S php -n\nexit").as_deref(), Some("/usr/bin/env"));
+        assert_eq!(found(b"#!interpreter").as_deref(), Some("interpreter"));
+        assert_eq!((found(b"#! \n/bin/sh"), found(b"\x7fELF"), found(b"")), (None, None, None));
+    }
+}
