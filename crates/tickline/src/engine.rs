@@ -85,6 +85,11 @@ pub(crate) struct Engine {
     pub(crate) page: Option<crate::page::PageReader>,
 }
 
+const _: () = assert!(
+    core::mem::offset_of!(Engine, shared) == 0 && core::mem::offset_of!(Shared, cell) == 0,
+    "a reading would add an offset"
+);
+
 impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {

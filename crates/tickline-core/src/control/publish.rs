@@ -324,7 +324,7 @@ impl Control {
     /// Remembers a line that was published `offset` away from its target, and shows it.
     #[inline(never)]
     fn record<S>(&mut self, offset: FixedNs, shared: &Shared<S>, interval_ns: u64) {
-        let Some(plan) = &self.plan else { return };
+        let Some(plan) = &self.plan else { return }; // it was just published
         let slope = plan.target.slope;
         self.stability.published(plan.bounds, plan.target);
         self.slope = Some(slope);

@@ -55,19 +55,19 @@ pub trait Gated {
     fn open(&self);
 }
 
-/// How far the judgement of a clock has come.
+/// How far the judgement of a clock has come. All but the last are kept in the word by their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// It is to be judged before the next line.
-    New,
+    New = 0,
     /// Every gate is open.
-    Open,
+    Open = 1,
     /// A gate is closed for a reason that passes by itself.
-    Waiting,
+    Waiting = 2,
     /// A gate is closed.
-    Closed,
+    Closed = 3,
     /// The program has switched the counter off.
-    Disabled,
+    Disabled = 4,
 }
 
 impl Stage {

@@ -255,6 +255,12 @@ fn the_line_has_gates_of_its_own() {
         (Some(Reason::SamplesStale), None)
     );
     assert_eq!(calibration(false, is_slow), (Some(Reason::CounterTooSlow), None));
+    let stale_after_lines: fn(&mut Figures) =
+        |figures| (figures.samples_are_stale, figures.frequency_hz) = (true, Some(1));
+    assert_eq!(calibration(false, stale_after_lines), (Some(Reason::SamplesStale), None));
+    let slow_and_stale: fn(&mut Figures) =
+        |figures| (figures.is_out_of_range, figures.samples_are_stale) = (true, true);
+    assert_eq!(calibration(false, slow_and_stale), (Some(Reason::CounterTooSlow), None));
     let plausible = |nominal, measured| judge_plausible(nominal, measured).warning;
     assert_eq!(plausible(Some(2_600_000_000), Some(2_596_120_000)), None, "1,500 ppm: rounded to 100 MHz");
     assert_eq!(plausible(Some(2_600_000_000), Some(2_400_000_000)), Some(Reason::Implausible));

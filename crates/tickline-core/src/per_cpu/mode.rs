@@ -112,8 +112,8 @@ impl<T> Mode<T> {
     /// Whether no common line may be published. For the holder of the clock's lock, after it was
     /// admitted.
     pub fn is_in_force(&self) -> bool {
-        // ORDERING: Relaxed, ordered by the keeper's word: a judgement that `enter` or `leave`
-        // has asked for sees what they stored, and an older one does not count.
+        // ORDERING: Relaxed, ordered by the keeper's word: a judgement that was
+        // asked for after `set_in_force` sees what that stored, and an older one does not count.
         self.in_force.load(Ordering::Relaxed) != 0
     }
 
@@ -122,8 +122,12 @@ impl<T> Mode<T> {
     /// asking for a judgement. For the clock's thread, or while there is none.
     #[must_use = "the gates are to be judged again"]
     pub fn set_in_force(&self, in_force: bool) -> bool {
-        // ORDERING: Relaxed, as in `is_in_force`.
-        self.in_force.swap(in_force.into(), Ordering::Relaxed) != u64::from(in_force)
+        let is_other = self.is_in_force() != in_force;
+        if is_other {
+            // ORDERING: Relaxed, as in `is_in_force`.
+            self.in_force.store(in_force.into(), Ordering::Relaxed);
+        }
+        is_other
     }
 
     /// Lets readers use the table. For the clock's thread, after it was admitted. Returns whether

@@ -107,3 +107,5 @@ impl AtomicState {
         State { m, b: b.cast_signed() }
     }
 }
+
+impl core::panic::RefUnwindSafe for AtomicState {}

@@ -109,9 +109,6 @@ pub(crate) use native::AtomicState;
 pub use native::is_supported;
 
 #[cfg(not(loom))]
-impl core::panic::RefUnwindSafe for AtomicState {}
-
-#[cfg(not(loom))]
 impl core::fmt::Debug for AtomicState {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.load().fmt(f)

@@ -24,13 +24,12 @@ static SUPPORTED: AtomicU64 = AtomicU64::new(0);
 pub fn is_supported() -> bool {
     const CMPXCHG16B: u32 = 1 << 13;
     // ORDERING: Relaxed, a value on its own.
-    let known = match SUPPORTED.load(Ordering::Relaxed) {
-        0 if cpuid(1, 0).ecx & CMPXCHG16B == 0 => 2,
-        0 => 1,
-        known => known,
-    };
-    // ORDERING: as above.
-    SUPPORTED.store(known, Ordering::Relaxed);
+    let mut known = SUPPORTED.load(Ordering::Relaxed);
+    if known == 0 {
+        known = if cpuid(1, 0).ecx & CMPXCHG16B == 0 { 2 } else { 1 };
+        // ORDERING: as above.
+        SUPPORTED.store(known, Ordering::Relaxed);
+    }
     known == 1
 }
 
@@ -133,3 +132,5 @@ impl AtomicState {
         State { m, b: b.cast_signed() }
     }
 }
+
+impl core::panic::RefUnwindSafe for AtomicState {}

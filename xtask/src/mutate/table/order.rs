@@ -205,6 +205,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "5",
+        "how long the machine had been suspended is not stored with a first line",
+        "control/publish.rs",
+        "shared.cell.publish(first.state, &line, &plan.bounds, self.suspended_ns)",
+        "shared.cell.publish(first.state, &line, &plan.bounds, None)",
+    ),
+    mutant(
+        "5",
         "a reset allows for slews of 500 ppm only",
         HIGH_WATER,
         "latest_ns, UNNOTICED_SLEW_PPB)",

@@ -43,15 +43,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "per CPU",
         "the mode is taken up, and the common line left in use",
         "per_cpu/mode.rs",
-        "!= u64::from(in_force)",
-        "!= u64::from(in_force) && !in_force",
+        "        }
+        is_other
+",
+        "        }
+        is_other && !in_force
+",
     ),
     mutant(
         "per CPU",
         "the mode is given up, and what was judged for it counts on",
         "per_cpu/mode.rs",
-        "Ordering::Relaxed) != u64::from(in_force)",
-        "Ordering::Relaxed) != u64::from(in_force) && in_force",
+        "
+        is_other
+    }
+",
+        "
+        is_other && in_force
+    }
+",
     ),
     mutant(
         "per CPU",
