@@ -366,7 +366,7 @@ fn a_program_whose_helper_cannot_be_started_runs() {
 fn a_unit_with_a_filter_is_not_traced() {
     let Some(served) = Served::new() else { return };
     let with = |variable: &str| {
-        let mut command = served.run(&["sh", "-c", "exit 5"]);
+        let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
         // Nobody calls it so.
         served::refuse(&mut command, libc::SYS_ptrace, 0, u64::MAX >> 1);
         let run = output(command.env_remove("INVOCATION_ID").env(variable, "7"));
@@ -376,7 +376,7 @@ fn a_unit_with_a_filter_is_not_traced() {
     let said = with("INVOCATION_ID");
     assert!(said.contains("it cannot be traced: SystemCallFilter= of its unit"), "{said}");
     let said = with("OTHER");
-    assert!(said.contains("sh has the clock of"), "{said}");
+    assert!(said.contains(" has the clock of "), "{said}");
 }
 
 /// `ProcSubset=pid` hides the boot's id. Symptom: "No such file or directory".
@@ -386,7 +386,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
     let folder = served.folder().join("run");
     fs::create_dir(&folder).unwrap();
     for (kind, expected) in
-        [("tmpfs", "sh has the clock of "), ("none", "boot_id or /proc/self/ns/time cannot be read")]
+        [("tmpfs", " has the clock of "), ("none", "boot_id or /proc/self/ns/time cannot be read")]
     {
         let script =
             "set -e; [ $0 = none ] || mount -t $0 -o mode=755 $0 $1; cp $2 $1/page; chmod 644 $1/page
@@ -396,7 +396,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
             println!("SKIPPED: all files of tests are in memory here");
             continue;
         }
-        let run = served.run_with(&page, &["sh", "-c", "exit 5"]);
+        let run = served.run_with(&page, &[served::TRACED, "/bin/sh", "-c", "exit 5"]);
         let mut outer = Command::new("unshare");
         outer.args(["--mount", "sh", "-c", script, kind]).arg(&folder).arg(served.page());
         outer.arg(run.get_program()).args(run.get_args());
