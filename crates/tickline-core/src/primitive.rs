@@ -176,9 +176,6 @@ mod single {
         pub(crate) fn load(&self, _: Ordering) -> *mut T {
             self.0.get()
         }
-        pub(crate) fn store(&self, value: *mut T, _: Ordering) {
-            self.0.set(value);
-        }
         pub(crate) fn swap(&self, value: *mut T, _: Ordering) -> *mut T {
             self.0.replace(value)
         }

@@ -108,7 +108,10 @@ mod tests;
 pub(crate) use native::AtomicState;
 pub use native::is_supported;
 
-#[cfg(not(loom))]
+#[cfg(all(
+    any(target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2")),
+    not(any(miri, loom))
+))]
 impl core::fmt::Debug for AtomicState {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.load().fmt(f)

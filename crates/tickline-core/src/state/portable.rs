@@ -15,6 +15,7 @@ const PAIRS: usize = 8;
 const INDEX_MASK: u64 = 7;
 
 /// A state that changes as one. See the [module](self).
+#[derive(Debug)]
 pub(crate) struct AtomicState {
     /// Swaps so far, and the index of the pair in use.
     word: AtomicU64,
@@ -24,6 +25,7 @@ pub(crate) struct AtomicState {
     pairs: [Pair; PAIRS],
 }
 
+#[derive(Debug)]
 struct Pair {
     m: AtomicU64,
     b: AtomicI64,
