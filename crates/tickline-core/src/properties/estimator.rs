@@ -6,6 +6,7 @@ use super::estimate::{self, Read, Truth};
 use crate::estimate::{CAPACITY, History};
 use crate::line::Slope;
 use crate::sample::{Point, Resolutions, Sample};
+use crate::units::FixedNs;
 
 /// What to check, and with what.
 #[derive(Debug, Arbitrary)]

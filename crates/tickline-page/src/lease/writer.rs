@@ -58,7 +58,7 @@ const SKEW_NS: u64 = 5_000;
 const LEFT_BEHIND_NS: i64 = 1_000_000;
 
 /// Rule W10: the kernel slews its clock fast beyond this, ppb. At this rate the clock leaves a line by
-/// [`LEFT_BEHIND_NS`] in the two leases that a word names. An NTP daemon's 500 ppm and the 500 ppm of
+/// `LEFT_BEHIND_NS` in the two leases that a word names. An NTP daemon's 500 ppm and the 500 ppm of
 /// adjtime(3) make no more together.
 pub const FAST_SLEW_PPB: u64 = 1_000_000;
 
