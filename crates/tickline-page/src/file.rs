@@ -15,8 +15,8 @@ pub struct FileFacts {
     pub folder_owner: u32,
     /// The effective user of the process that reads.
     pub reader: u32,
-    /// Whether the file, or the folder that it is in, is mounted by itself, and read-only. It counts
-    /// where an owner is user 65534 alone.
+    /// Whether this is a user namespace, and the file, or the folder that it is in, is mounted by itself
+    /// and read-only. It counts only where an owner is user 65534.
     pub is_mounted_read_only: bool,
 }
 

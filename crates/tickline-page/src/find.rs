@@ -93,9 +93,23 @@ impl FileFacts {
             folder_mode: found_folder.st_mode,
             folder_owner: found_folder.st_uid,
             reader: rustix::process::geteuid().as_raw(),
-            is_mounted_read_only: owners.contains(&UNMAPPED) && is_mounted_read_only(file, folder),
+            is_mounted_read_only: owners.contains(&UNMAPPED)
+                && is_in_user_namespace()
+                && is_mounted_read_only(file, folder),
         })
     }
+}
+
+/// Whether user 65534 may stand for another here: not where all users are mapped to themselves
+/// (user_namespaces(7)). There a mount that maps its owners shows whom it likes as 65534.
+fn is_in_user_namespace() -> bool {
+    read(c"/proc/self/uid_map", &mut [0; 64]).is_ok_and(|map| !maps_all(map))
+}
+
+/// Whether a map of users is that of the first user namespace.
+fn maps_all(map: &[u8]) -> bool {
+    let words = map.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    words.eq([&b"0"[..], b"0", b"4294967295"])
 }
 
 /// Whether a read-only mount begins with the file, or with its folder. `false` before Linux 5.8, which
@@ -142,6 +156,13 @@ pub fn namespace_offset_ns(table: &[u8], clock: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_namespace_maps_others_than_the_first_one() {
+        assert!(maps_all(b"         0          0 4294967295\n"));
+        assert!(!maps_all(b"") && !maps_all(b"0 100000 65536\n"), "none, and those of a container");
+        assert!(!maps_all(b"0 0 65536\n") && !maps_all(b"0 0 4294967295\n1 1 1\n"));
+    }
 
     #[test]
     fn a_boot_id_has_sixteen_bytes() {

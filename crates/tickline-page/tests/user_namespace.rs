@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -26,14 +26,21 @@ fn opens_a_page() {
     }
 }
 
-/// What a process says of `page` in a user namespace without any user, so that each owner is shown as
-/// 65534, and with `place` mounted there upon itself. An error if there can be no such namespace.
-fn opened(page: &Path, place: &Path, flags: libc::c_ulong) -> io::Result<String> {
+/// A user namespace without any user, so that each owner is shown as 65534.
+const NOBODY: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
+
+/// What a process says of `page` in other namespaces, with `place` mounted there upon itself. An error
+/// if there can be no such namespaces.
+fn opened(spaces: libc::c_int, page: &Path, place: &Path, flags: libc::c_ulong) -> io::Result<String> {
     let place = CString::new(place.as_os_str().as_bytes()).expect("a path");
     let to_result = |result| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     let set_apart = move || {
         // SAFETY: passes numbers. The process has one thread, as a user namespace demands.
-        to_result(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) })?;
+        to_result(unsafe { libc::unshare(spaces) })?;
+        // Nothing that is mounted here is to appear outside.
+        let (nothing, private) = (ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+        // SAFETY: strings that end with zero, or none.
+        to_result(unsafe { libc::mount(nothing, c"/".as_ptr(), nothing, private, ptr::null()) })?;
         for (source, flags) in
             [(place.as_ptr(), MS_BIND), (ptr::null(), MS_BIND | MS_REMOUNT | MS_NOSUID | MS_NODEV | flags)]
         {
@@ -62,7 +69,7 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     }
     drop(PageWriter::create(&page).unwrap());
-    if let Err(error) = opened(&page, &folder, 0) {
+    if let Err(error) = opened(NOBODY, &page, &folder, 0) {
         println!("SKIPPED: no mount in a user namespace can be made here: {error}");
         return;
     }
@@ -74,12 +81,30 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
         // As in a sandbox that has the whole tree read-only, and with it the files of all users.
         (above.path(), MS_RDONLY, false),
     ] {
-        let found = opened(&page, place, flags).unwrap();
+        let found = opened(NOBODY, &page, place, flags).unwrap();
         let refused = "belongs to user 65534, which in a user namespace is anybody outside of it";
         let is_as_expected = if is_trusted { found == "yes" } else { found.contains(refused) };
         assert!(is_as_expected, "{} with flags {flags}: {found}", place.display());
     }
     // What others may write to does not count, whoever has mounted it.
     fs::set_permissions(&page, Permissions::from_mode(0o646)).unwrap();
-    assert!(opened(&page, &folder, MS_RDONLY).unwrap().contains("others may write"));
+    assert!(opened(NOBODY, &page, &folder, MS_RDONLY).unwrap().contains("others may write"));
+}
+
+/// Symptom: a user who maps the owners of a mount of his own made a page of his count for root.
+#[test]
+fn user_65534_is_trusted_in_no_first_user_namespace() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    drop(PageWriter::create(&page).unwrap());
+    let is_first = fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"));
+    if !is_first || chown(&page, Some(65_534), None).is_err() {
+        println!("SKIPPED: only root of the first user namespace gives files away");
+        return;
+    }
+    match opened(libc::CLONE_NEWNS, &page, &page, MS_RDONLY) {
+        Ok(found) => assert!(found.contains("belongs to user 65534"), "{found}"),
+        Err(error) => println!("SKIPPED: no mount can be made here: {error}"),
+    }
 }

@@ -56,8 +56,9 @@ fn open(path: &CStr) -> Result<(&'static Page, bool), Outcome> {
     let bytes = path.to_bytes();
     let slash = bytes.iter().rposition(|byte| *byte == b'/').filter(|_| bytes.starts_with(b"/"));
     let Some(slash) = slash else { return Err(Outcome::NotAbsolute) };
+    // Without the slash, behind which the kernel would follow a link.
     let (folder, name) =
-        (bytes.get(..=slash).unwrap_or_default(), bytes.get(slash + 1..).unwrap_or_default());
+        (bytes.get(..slash.max(1)).unwrap_or_default(), bytes.get(slash + 1..).unwrap_or_default());
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = openat(CWD, folder, flags, Mode::empty()).map_err(|_| Outcome::NoPage)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -98,6 +98,10 @@ fn a_program_is_served() {
     let link = page.with_file_name("link");
     std::os::unix::fs::symlink(&page, &link).unwrap();
     passes(&mut run("native", &link));
+    // A page in a folder that is a link to the right one.
+    let link = page.with_file_name("folder");
+    std::os::unix::fs::symlink(page.parent().unwrap(), &link).unwrap();
+    passes(&mut run("native", &link.join(page.file_name().unwrap())));
     let (_folder, page) = page_off_by(0, 200_000_000);
     passes(&mut run("far", &page));
     // So far that a child of a fork finds it near and far by turns, as the kernel's ticks go on.
