@@ -155,13 +155,9 @@ pub(crate) struct Run {
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// The program
-    #[arg(value_name = "CMD")]
-    pub(crate) program: OsString,
-
-    /// Its arguments
-    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) arguments: Vec<OsString>,
+    /// The program, and its arguments, whatever they are
+    #[arg(value_names = ["CMD", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 impl Run {
@@ -171,7 +167,6 @@ impl Run {
         words.next().filter(|word| word == "run")?;
         let (mut page, mut library, mut always, mut quiet) = (None, None, false, false);
         let is_value = |word: &OsString| !word.is_empty() && !word.as_encoded_bytes().starts_with(b"-");
-        let mut is_separated = false;
         let program = loop {
             let word = words.next()?;
             match word.to_str() {
@@ -181,17 +176,12 @@ impl Run {
                 }
                 Some("--always") if !always => always = true,
                 Some("-q" | "--quiet") if !quiet => quiet = true,
-                Some("--") => {
-                    is_separated = true;
-                    break words.next()?;
-                }
+                Some("--") => break words.next()?,
                 _ => break Some(word).filter(is_value)?,
             }
         };
-        let arguments: Vec<_> = words.collect();
-        // There it may be an option of `run`, or another separator.
-        let is_plain = arguments.first().is_none_or(|word| is_value(word) || is_separated && word != "--");
-        is_plain.then_some(Self { page, library, always, quiet, program, arguments })
+        let command = std::iter::once(program).chain(words).collect();
+        Some(Self { page, library, always, quiet, command })
     }
 }
 
@@ -424,12 +414,13 @@ mod tests {
             ("run sh", true),
             ("run -q --always --page /p --library /l -- sh -c --page -- x", true),
             ("run --quiet -- sh -q --help --always", true),
-            ("run sh -c", false),
-            ("run sh -q", false),
+            ("run sh -c", true),
+            ("run sh -q", true),
+            ("run sh --page x --help", true),
             ("run sh x -- y", true),
             ("run -- --page", true),
-            ("run sh -- x", false),
-            ("run -- sh -- x", false),
+            ("run sh -- x", true),
+            ("run -- sh -- x", true),
             ("run --page=/p sh", false),
             ("run -qq sh", false),
             ("run --page /p --page /q sh", false),

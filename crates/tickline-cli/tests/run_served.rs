@@ -410,6 +410,20 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
     }
 }
 
+/// Symptom: SIGXFSZ ended `run`, which wrote a line to a file of a shell without room for files.
+#[test]
+fn what_is_said_ends_no_program() {
+    let Some(served) = Served::new() else { return };
+    let said = served.folder().join("said");
+    for program in [served.run(&["sh", "-c", "exit 5"]), served.run_traced(&["/bin/sh", "-c", "exit 5"])] {
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -f 0; said=$1; shift; exec \"$@\" 2>\"$said\"", "sh"]).arg(&said);
+        limited.arg(program.get_program()).args(program.get_args());
+        limited.env_remove("TICKLINE").env_remove("LD_PRELOAD");
+        assert_eq!(output(&mut limited).status.code(), Some(5), "{program:?}");
+    }
+}
+
 /// A script has the privileges of its interpreter.
 #[test]
 fn privileged_interpreters_run_plainly() {

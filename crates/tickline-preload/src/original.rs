@@ -2,7 +2,8 @@
 //! kernel's: 0, or a negative error number.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::state::state;
 
@@ -32,12 +33,19 @@ const SYS_CLOCK_GETTIME: usize = 228;
 
 pub(crate) const NANOS: i64 = 1_000_000_000;
 
+/// The function that is so far behind the vDSO's start; `None` if there is none.
+#[inline(always)]
+fn in_vdso(offset: &AtomicUsize) -> Option<NonNull<u8>> {
+    // ORDERING: Relaxed, for both. They are stored before anything leads here; the offset stays.
+    let (start, offset) = (state().vdso.load(Ordering::Relaxed), offset.load(Ordering::Relaxed));
+    NonNull::new(start.wrapping_add(offset)).filter(|_| offset != 0)
+}
+
 /// The vDSO's own function, if there is a vDSO.
 #[inline(always)]
 pub(crate) fn vdso_clock_gettime() -> Option<extern "C" fn(c_int, *mut Timespec) -> c_int> {
-    // ORDERING: Relaxed. It is stored before anything leads here.
-    let function = state().clock_gettime.load(Ordering::Relaxed);
-    // SAFETY: null, or the address of the vDSO's function of this name, whose type this is (vdso(7)).
+    let function = in_vdso(&state().clock_gettime);
+    // SAFETY: the address of the vDSO's function of this name, whose type this is (vdso(7)), or null.
     unsafe { core::mem::transmute(function) }
 }
 
@@ -50,11 +58,9 @@ pub(crate) fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
 }
 
 pub(crate) fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
-    // ORDERING: Relaxed, as above.
-    let function = state().gettimeofday.load(Ordering::Relaxed);
-    if function.is_null() {
+    let Some(function) = in_vdso(&state().gettimeofday) else {
         return system_call(SYS_GETTIMEOFDAY, time as usize, zone as usize);
-    }
+    };
     // SAFETY: as in `vdso_clock_gettime`.
     let function: extern "C" fn(*mut Timeval, *mut u64) -> c_int = unsafe { core::mem::transmute(function) };
     function(time, zone)

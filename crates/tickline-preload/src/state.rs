@@ -1,10 +1,9 @@
 //! What a process that has this library knows.
 
 use core::cell::UnsafeCell;
-use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use tickline_page::{Attached, PrivateFloor};
 
@@ -12,8 +11,8 @@ use tickline_page::{Attached, PrivateFloor};
 /// taken, has nothing but the way to the first one.
 static STATE: State = State {
     vdso: AtomicPtr::new(ptr::null_mut()),
-    clock_gettime: AtomicPtr::new(ptr::null_mut()),
-    gettimeofday: AtomicPtr::new(ptr::null_mut()),
+    clock_gettime: AtomicUsize::new(0),
+    gettimeofday: AtomicUsize::new(0),
     here: AtomicPtr::new(ptr::null_mut()),
     attached: UnsafeCell::new(MaybeUninit::uninit()),
     floor: PrivateFloor::new(),
@@ -31,10 +30,10 @@ pub(crate) struct State {
     /// A [`Here`], in memory that the kernel fills with zeros in a forked child; null until
     /// `attached` has a value. Each reading loads this first.
     here: AtomicPtr<AtomicU32>,
-    /// Where the vDSO is, and its own functions; null where there are none.
+    /// Where the vDSO is, and how far behind that its own functions are, bytes; 0 where there are none.
     pub(crate) vdso: AtomicPtr<u8>,
-    pub(crate) clock_gettime: AtomicPtr<c_void>,
-    pub(crate) gettimeofday: AtomicPtr<c_void>,
+    pub(crate) clock_gettime: AtomicUsize,
+    pub(crate) gettimeofday: AtomicUsize,
     attached: UnsafeCell<MaybeUninit<Attached<'static>>>,
     /// A forked child inherits a copy.
     pub(crate) floor: PrivateFloor,
@@ -63,24 +62,9 @@ impl State {
     /// The vDSO is at `start`. A program may have moved it, with its functions.
     #[inline(always)]
     pub(crate) fn vdso_is_at(&self, start: *mut u8) {
-        // ORDERING: Relaxed: a program that moves its vDSO while others of its threads use it crashes.
+        // ORDERING: Relaxed, for both: threads that call a moved vDSO store the same.
         if self.vdso.load(Ordering::Relaxed) != start {
-            self.vdso_has_moved(start);
-        }
-    }
-
-    #[cold]
-    fn vdso_has_moved(&self, start: *mut u8) {
-        // ORDERING: Relaxed, as above.
-        let from = self.vdso.swap(start, Ordering::Relaxed);
-        for function in [&self.clock_gettime, &self.gettimeofday] {
-            // ORDERING: Relaxed, as above.
-            let found = function.load(Ordering::Relaxed);
-            if !found.is_null() {
-                let distance = found.addr().wrapping_sub(from.addr());
-                // ORDERING: Relaxed, as above.
-                function.store(start.wrapping_add(distance).cast(), Ordering::Relaxed);
-            }
+            self.vdso.store(start, Ordering::Relaxed);
         }
     }
 

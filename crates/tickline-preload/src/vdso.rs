@@ -93,7 +93,7 @@ impl Vdso {
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.length) }
     }
 
-    /// Keeps the addresses of the functions in [`state`].
+    /// Keeps where the functions are in [`state`].
     pub(crate) fn remember(&self) -> Result<(), Trouble> {
         let mut is_taken = false;
         self.each_symbol(|name, value, _| {
@@ -105,7 +105,7 @@ impl Vdso {
             let offset = usize::try_from(value).map_err(|_| Trouble::Unknown)?;
             is_taken |= offset >= self.length;
             // ORDERING: Relaxed: before anything leads here.
-            place.store(self.base.as_ptr().wrapping_add(offset).cast(), Ordering::Relaxed);
+            place.store(offset, Ordering::Relaxed);
             Ok(())
         })?;
         // ORDERING: Relaxed, as above.
@@ -114,7 +114,7 @@ impl Vdso {
             return Err(Trouble::Taken);
         }
         // ORDERING: Relaxed, as above.
-        if state().clock_gettime.load(Ordering::Relaxed).is_null() { Err(Trouble::Unknown) } else { Ok(()) }
+        if state().clock_gettime.load(Ordering::Relaxed) == 0 { Err(Trouble::Unknown) } else { Ok(()) }
     }
 
     /// Lets the symbols of what is served lead here.

@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use tickline::page::Phase;
 use tickline_page::program::{
     ALWAYS, ALWAYS_FLAG, CLOCKSOURCE, IGNORE_TRAP, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE,
@@ -46,11 +48,12 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 /// Replaces this process by the program. Returns only what keeps it from trying.
 pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     take_signals_as_found();
-    let file = path_of(&args.program).filter(|file| is_executable(file));
+    let (program, arguments) = args.command.split_first().expect("clap demands one");
+    let file = path_of(program).filter(|file| is_executable(file));
     let kind = file.as_deref().map_or(Kind::Unknown, Kind::of);
-    let speaker = Speaker { name: args.program.to_string_lossy().into_owned(), is_quiet: args.quiet, kind };
-    let mut command = Command::new(&args.program);
-    command.args(&args.arguments);
+    let speaker = Speaker { name: program.to_string_lossy().into_owned(), is_quiet: args.quiet, kind };
+    let mut command = Command::new(program);
+    command.args(arguments);
     let mut helper = None;
     match obstacle(args, &speaker.kind) {
         Some(why) => speaker.say_not(&why),
@@ -171,7 +174,9 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
     if machine::counter_readable() == Some(false) {
         return Err(io::Error::other("this process may not read the counter (PR_SET_TSC)"));
     }
-    let libraries = preload(&image.path, env::var_os(PRELOAD_VARIABLE).as_deref())?;
+    // The last one, as ld.so does.
+    let present = env::vars_os().filter(|(name, _)| name == PRELOAD_VARIABLE).last().map(|(_, value)| value);
+    let libraries = preload(&image.path, present.as_deref())?;
     // By `Command`, the others would be sorted, and some lost.
     set(PRELOAD_VARIABLE, &libraries);
     set(PAGE_VARIABLE, page.as_os_str());
@@ -200,18 +205,28 @@ fn finish_flags() -> i32 {
     // The kernel sends it after an exec, whatever signal was agreed upon (Linux, `do_notify_parent`). One
     // that is pending already stays the only one.
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGCHLD));
-    // SAFETY: all zeros are a valid value.
-    let mut pending: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: there is room for the answer.
-    unsafe { libc::sigpending(&raw mut pending) };
-    // SAFETY: libc reads the set, no more.
-    let is_pending = unsafe { libc::sigismember(&raw const pending, libc::SIGCHLD) } == 1;
-    ignore_trap | if is_blocked && !is_pending { TAKE_CHILD } else { 0 }
+    let is_pending = pending().contains(Signal::SIGCHLD);
+    // That of another child would be lost with it.
+    let ends = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
+    let has_children = waitid(Id::All, ends) != Err(Errno::ECHILD);
+    ignore_trap | if is_blocked && !is_pending && !has_children { TAKE_CHILD } else { 0 }
 }
 
-/// Sets a variable of this process's environment, which the program gets.
+/// The signals that wait for this thread.
+fn pending() -> SigSet {
+    let mut set = *SigSet::empty().as_ref();
+    // SAFETY: there is room for the answer.
+    unsafe { libc::sigpending(&raw mut set) };
+    // SAFETY: libc has filled it.
+    unsafe { SigSet::from_sigset_t_unchecked(set) }
+}
+
+/// Sets a variable of this process's environment, which the program gets. It may stand there more than
+/// once; ld.so takes another one than the program then.
 fn set(variable: &str, value: &OsStr) {
     // SAFETY: there is one thread.
+    unsafe { env::remove_var(variable) };
+    // SAFETY: as above.
     unsafe { env::set_var(variable, value) };
 }
 
@@ -324,12 +339,25 @@ impl Speaker {
 
     fn say_always(text: &str) {
         // The program does not wait for a reader of standard error, or end for want of one: a full pipe
-        // gets no line, nor does one that nobody reads.
+        // gets no line, nor does one that nobody reads. One with room takes this at once.
         let stderr = io::stderr();
         let mut room = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
         poll(&mut room, PollTimeout::ZERO).ok();
-        if room[0].revents() == Some(PollFlags::POLLOUT) {
-            writeln!(io::stderr(), "{}", line(text)).ok();
+        if room[0].revents() != Some(PollFlags::POLLOUT) {
+            return;
+        }
+        let mut text = line(text).into_bytes();
+        text.truncate(libc::PIPE_BUF - 1);
+        text.push(b'\n');
+        // What a write may send: no reader, a limit of files, a terminal that stops who is in the background.
+        let noise: SigSet = [Signal::SIGPIPE, Signal::SIGXFSZ, Signal::SIGTTOU].into_iter().collect();
+        let (before, mask) = (pending(), noise.thread_swap_mask(SigmaskHow::SIG_BLOCK));
+        nix::unistd::write(&stderr, &text).ok();
+        for signal in noise.iter().filter(|signal| pending().contains(*signal) && !before.contains(*signal)) {
+            SigSet::from(signal).wait().ok();
+        }
+        if let Ok(mask) = mask {
+            mask.thread_set_mask().ok();
         }
     }
 }
