@@ -60,7 +60,7 @@ pub(super) fn prepare(gift: Gift<'_>, report: Report<'_>) -> io::Result<Helper> 
         return Err(io::Error::other(text));
     }
     if is_in_filtered_unit() {
-        let text = "SystemCallFilter= of its unit may kill whoever calls ptrace";
+        let text = "its unit has a filter of system calls (SystemCallFilter=, MemoryDenyWriteExecute= and others), which may kill for ptrace";
         return Err(io::Error::other(text));
     }
     let (mut own, mut helpers) = UnixStream::pair()?;

@@ -54,6 +54,8 @@ impl Status {
             Err(error) => (None, Some(error.to_string())),
         };
         let (readers, readers_unknown) = readers::find(page, server_pid)?;
+        // The OS clock has left the line, and nobody knows how far it goes.
+        let is_unknown = Phase::from(found.phase) == Phase::Unsure && ahead.is_none();
         Ok(Self {
             schema: "tickline-serve/1",
             page: page.display().to_string(),
@@ -67,8 +69,8 @@ impl Status {
             age_ns: found.age_ns,
             lease_ns: found.lease_ns,
             lease_left_ns: found.left_ns,
-            lead_ns: found.lead_ns.map(|lead_ns| lead_ns.saturating_add(excess_ns)),
-            unix_lead_ns: found.unix_lead_ns.map(|lead_ns| lead_ns.saturating_add(excess_ns)),
+            lead_ns: found.lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| !is_unknown),
+            unix_lead_ns: found.unix_lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| !is_unknown),
             ahead_ns: ahead.map(|ahead| ahead.least_ns),
             rate_ppb: tickline::page::slew_ppb(),
             readers,
