@@ -7,6 +7,7 @@ use core::cell::UnsafeCell;
 use super::State;
 
 /// 16 bytes that are only ever accessed as one. See the [module](super).
+#[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 

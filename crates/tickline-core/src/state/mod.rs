@@ -108,16 +108,6 @@ mod tests;
 pub(crate) use native::AtomicState;
 pub use native::is_supported;
 
-#[cfg(all(
-    any(target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2")),
-    not(any(miri, loom))
-))]
-impl core::fmt::Debug for AtomicState {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.load().fmt(f)
-    }
-}
-
 const TAG_BITS: u32 = 16;
 /// The largest shift of a counter: the tag then takes 7 of the slope's 48 binary places, which is
 /// 4.5e-13 of the rate at 1 GHz, and less for slower counters.

@@ -8,6 +8,7 @@ use crate::counter::cpuid;
 use crate::primitive::{AtomicU64, Ordering};
 
 /// 16 bytes, each access to which is one instruction. See the [module](super).
+#[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
