@@ -106,12 +106,11 @@ pub const fn ticks_between(earlier_ticks: u64, later_ticks: u64) -> i64 {
 /// Saturates at `i64::MAX`, after 292 years. A clock of 0 Hz stands at 0.
 #[must_use]
 pub const fn ns_of_counts_floor(counts: u64, hz: u64) -> i64 {
-    let (Some(seconds), Some(rest)) = (counts.checked_div(hz), counts.checked_rem(hz)) else { return 0 };
-    let Some(rest_ns) = (rest as i128).wrapping_mul(NS_PER_S as i128).checked_div(hz as i128) else {
-        return 0;
-    };
-    // BOUND: 2^64 * 1e9 + 1e9 < 2^127.
-    saturate((seconds as i128).wrapping_mul(NS_PER_S as i128).wrapping_add(rest_ns))
+    // BOUND: 2^64 * 1e9 < 2^94.
+    match (counts as i128).wrapping_mul(NS_PER_S as i128).checked_div(hz as i128) {
+        Some(ns) => saturate(ns),
+        None => 0,
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the value was just checked to fit")]

@@ -158,12 +158,6 @@ impl Keeper {
         stage_of(self.word.load(Ordering::Acquire))
     }
 
-    /// Whether the counter is switched off.
-    #[must_use]
-    pub fn is_disabled(&self) -> bool {
-        self.stage() == Stage::Disabled
-    }
-
     /// Whether the holder of the clock's lock would have something to do now: another iteration,
     /// or a judgement.
     #[must_use]

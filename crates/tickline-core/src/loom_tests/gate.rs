@@ -139,7 +139,7 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
         let off = spawn(&scene, |scene| scene.keeper.disable(&scene.line()));
         let noted = seen.clone();
         let on = spawn(&scene, move |scene| {
-            if scene.keeper.is_disabled() {
+            if scene.keeper.stage() == Stage::Disabled {
                 scene.keeper.enable();
                 noted.note("on");
             }
@@ -152,7 +152,7 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
             seen.note("late");
         }
         scene.settle(&mut control, seen);
-        let disabled = scene.keeper.is_disabled();
+        let disabled = scene.keeper.stage() == Stage::Disabled;
         assert_eq!(scene.clock.cell.load().is_published(), !disabled);
     });
 }

@@ -239,7 +239,7 @@ fn the_counter_is_switched_off_and_on_while_a_table_is_opened() {
         let scene = Scene::new();
         let off = spawn(&scene, |scene| scene.keeper.disable(&scene.lines()));
         let on = spawn(&scene, |scene| {
-            if scene.keeper.is_disabled() {
+            if scene.keeper.stage() == Stage::Disabled {
                 scene.keeper.enable();
             }
         });
@@ -251,7 +251,7 @@ fn the_counter_is_switched_off_and_on_while_a_table_is_opened() {
             seen.note("late");
         }
         let open = scene.open_table().or_else(|| scene.open_table()).is_some();
-        assert_eq!(open, !scene.keeper.is_disabled());
+        assert_eq!(open, scene.keeper.stage() != Stage::Disabled);
         assert_eq!(scene.serves(), (false, open));
     });
 }

@@ -292,7 +292,7 @@ impl Engine {
     }
 
     fn is_disabled(&self) -> bool {
-        self.keeper.is_disabled()
+        self.keeper.stage() == Stage::Disabled
     }
 
     /// What would serve a reading now.
