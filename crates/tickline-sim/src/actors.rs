@@ -9,7 +9,7 @@ use std::rc::Rc;
 use tickline_core::callers::Callers;
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::Counter;
-use tickline_core::gate::keeper::{Admission, Conclusion, Gated, Keeper};
+use tickline_core::gate::keeper::{Admission, Conclusion, Gated, Keeper, Stage};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
@@ -257,7 +257,7 @@ impl Cast {
 
     /// Whether the clock need not have a line.
     fn may_lack_line(&self) -> bool {
-        self.clock.verdict.get() != Verdict::Open || self.clock.keeper.is_disabled()
+        self.clock.verdict.get() != Verdict::Open || self.clock.keeper.stage() == Stage::Disabled
     }
 
     /// An iteration for a cell.
