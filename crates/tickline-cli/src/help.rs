@@ -162,10 +162,10 @@ JSON:
   status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
   server_unknown (why it is not known), phase (off, cold, opening, live, unsure), switched_off,
   serving, generation, age_ns (of the line in use), lease_ns, lease_left_ns, lead_ns (readings are
-  at most this far above the OS clock, at its present rate), unix_lead_ns, ahead_ns (the line is at
-  least this far above it now), rate_ppb (the correction of its rate by the kernel), readers
-  (processes that have the page mapped: pid, name, by_library), readers_unknown (processes that may
-  not be looked into), time_namespace. A key that is not known is null.
+  at most this far above the OS clock, at its present rate), unix_lead_ns, both unknown while unsure,
+  ahead_ns (the line is at least this far above it now), rate_ppb (the correction of its rate by the
+  kernel), readers (processes that have the page mapped: pid, name, by_library), readers_unknown
+  (processes that may not be looked into), time_namespace. A key that is not known is null.
 
 Examples:
   tickline serve

@@ -54,8 +54,8 @@ impl Status {
             Err(error) => (None, Some(error.to_string())),
         };
         let (readers, readers_unknown) = readers::find(page, server_pid)?;
-        // The OS clock has left the line, and nobody knows how far it goes.
-        let is_unknown = Phase::from(found.phase) == Phase::Unsure && ahead.is_none();
+        // While the page is unsure the OS clock has left the line, and nobody knows how far it goes.
+        let is_known = Phase::from(found.phase) != Phase::Unsure;
         Ok(Self {
             schema: "tickline-serve/1",
             page: page.display().to_string(),
@@ -69,8 +69,8 @@ impl Status {
             age_ns: found.age_ns,
             lease_ns: found.lease_ns,
             lease_left_ns: found.left_ns,
-            lead_ns: found.lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| !is_unknown),
-            unix_lead_ns: found.unix_lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| !is_unknown),
+            lead_ns: found.lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
+            unix_lead_ns: found.unix_lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
             ahead_ns: ahead.map(|ahead| ahead.least_ns),
             rate_ppb: tickline::page::slew_ppb(),
             readers,
@@ -93,7 +93,7 @@ impl Status {
             (Phase::Off, _) => "no server has opened it yet; programs ask the OS clock",
             (Phase::Cold | Phase::Opening, _) => "there is no line; programs ask the OS clock",
             (_, false) => "the leases have run out; programs ask the OS clock",
-            (Phase::Unsure, true) => "the line may be too low; programs ask the OS clock, too",
+            (Phase::Unsure, true) => "the line may be too low or too high; programs ask the OS clock, too",
             _ => "programs take the time from the page",
         };
         writeln!(out, "phase   {}: {meaning}", self.phase.name())?;

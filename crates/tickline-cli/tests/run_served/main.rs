@@ -1,0 +1,295 @@
+//! Programs that `tickline run` serves: by a page whose line is 5 ms above the OS clock, on any host
+//! whose counter may be read.
+//!
+//! Some of them are this test, executed again.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+#![expect(clippy::print_stdout, reason = "what was skipped, and what a child has found")]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../../tickline-preload/tests/page/mod.rs"]
+mod page;
+mod plainly;
+#[path = "../served/mod.rs"]
+mod served;
+mod signals;
+
+use std::env;
+use std::ffi::CString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::ptr;
+
+use common::text;
+use served::{Served, output};
+use signals::{SMALL_STACK, execute_again, with_two_users};
+
+/// What a child that is this test does.
+const ROLE: &str = "TICKLINE_TEST_ROLE";
+
+#[test]
+fn child() {
+    if env::var_os(ROLE).is_some() {
+        execute_again();
+    }
+}
+
+/// Its variables are in their order.
+#[test]
+fn the_environment_stays_as_it_was() {
+    let Some(served) = Served::new() else { return };
+    let program = ["sh", "-c", "tr '\\0' '\\n' </proc/self/environ"];
+    let with = |command: &Command| {
+        let mut outer = Command::new("env");
+        outer.args(["-i", "PATH=/usr/bin:/bin", "Z=1", "A=2", "M=3"]);
+        outer.arg(command.get_program()).args(command.get_args());
+        output(&mut outer)
+    };
+    let mut plain = Command::new(program[0]);
+    plain.args(&program[1..]);
+    let (plain, run) = (with(&plain), with(&served.run(&program)));
+    let found = text(&run.stdout);
+    let own = |line: &&str| !line.starts_with("LD_PRELOAD=") && !line.starts_with("TICKLINE_");
+    let kept: Vec<_> = found.lines().filter(own).collect();
+    assert!(found.contains("LD_PRELOAD="), "{found} {}", text(&run.stderr));
+    assert_eq!(kept, text(&plain.stdout).lines().collect::<Vec<_>>());
+}
+
+/// Of two variables of one name ld.so takes the last, and others the first. Symptom: "LD_PRELOAD gives
+/// cat the clock", which had no page.
+#[test]
+fn a_variable_that_is_there_twice_is_set() {
+    let Some(served) = Served::new() else { return };
+    let mut command = served.run(&["/bin/cat", "/proc/self/maps"]);
+    let string = |text: &std::ffi::OsStr| CString::new(text.as_encoded_bytes()).unwrap();
+    let words: Vec<_> = [command.get_program()].into_iter().chain(command.get_args()).map(string).collect();
+    let twice = [c"LD_PRELOAD=".to_owned(), c"LD_PRELOAD=".to_owned()];
+    let execute = move || {
+        let pointers = |strings: &[CString]| -> Vec<_> {
+            strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+        };
+        let (words, twice) = (pointers(&words), pointers(&twice));
+        // SAFETY: lists of strings that end with null.
+        unsafe { libc::execve(words[0], words.as_ptr(), twice.as_ptr()) };
+        Err(io::Error::last_os_error())
+    };
+    // SAFETY: a system call; there is one thread, and nobody else allocates.
+    let run = output(unsafe { command.pre_exec(execute) });
+    let maps = text(&run.stdout);
+    assert!(maps.contains(served.page().to_str().unwrap()), "{}{maps}", text(&run.stderr));
+}
+
+/// Where process numbers are ambiguous, nothing is traced.
+#[test]
+fn another_namespace_of_processes_is_left_alone() {
+    let Some(served) = Served::new() else { return };
+    let program = [served::TRACED, "/bin/sh", "-c", "(exit 3); echo $?"];
+    // Children get another namespace than their parent, or `/proc` shows the one above.
+    for options in
+        [&["--user", "--map-root-user", "--pid"][..], &["--user", "--map-root-user", "--pid", "--fork"]]
+    {
+        let with = |command: &Command| {
+            let mut outer = Command::new("unshare");
+            outer.args(options).arg(command.get_program()).args(command.get_args());
+            output(&mut outer)
+        };
+        let mut plain = Command::new(program[0]);
+        plain.args(&program[1..]);
+        let (plain, run) = (with(&plain), with(&served.run(&program)));
+        if !plain.status.success() {
+            println!("SKIPPED: no namespace of processes: {}", text(&plain.stderr));
+            continue;
+        }
+        assert_eq!(text(&run.stdout), text(&plain.stdout), "{options:?}: {}", text(&run.stderr));
+        assert!(text(&run.stderr).contains("cannot be traced"), "{options:?}: {}", text(&run.stderr));
+    }
+}
+
+/// What is said before the exec is what is known then. Symptoms: "X has the clock of PAGE" spoke of
+/// programs that X starts as well; "X has the kernel's clock", of programs that `LD_PRELOAD` served.
+#[test]
+fn no_more_is_said_than_is_known() {
+    let Some(served) = Served::new() else { return };
+    let page = served.page().display();
+    let others = "dynamic programs that it starts with LD_PRELOAD have it, too";
+    let said = |command: &mut Command| {
+        let output = output(command);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        text(&output.stderr)
+    };
+    let gives = format!("tickline: LD_PRELOAD gives true the clock of {page}; {others}\n");
+    assert_eq!(said(&mut served.run(&["true"])), gives);
+    let traced = format!("tickline: {} has the clock of {page}; {others}\n", served::TRACED);
+    assert_eq!(said(&mut served.run_traced(&["/bin/true"])), traced);
+    // Nobody needs to trace a dynamic program.
+    let without = |mut command: Command| {
+        served::refuse(&mut command, libc::SYS_clone, 0, 0);
+        said(&mut command)
+    };
+    assert_eq!(without(served.run(&["true"])), gives);
+    let text = without(served.run_traced(&["/bin/true"]));
+    let in_preload = "libtickline_preload.so is in LD_PRELOAD\n";
+    assert!(text.contains(" has the kernel's clock: it cannot be traced: "), "{text}");
+    assert!(text.ends_with(in_preload), "{text}");
+    if rustix::process::geteuid().is_root() {
+        // A dynamic linker ignores the variable.
+        let mut command = served.run(&["true"]);
+        // SAFETY: a system call.
+        unsafe { command.pre_exec(with_two_users) };
+        assert_eq!(said(&mut command), traced.replace(served::TRACED, "true"));
+    } else {
+        println!("SKIPPED: a process with the rights of another user: this user is not root");
+    }
+    // What a `run` around this one has set counts.
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
+        command.arg("run").args(words).env_remove("TICKLINE");
+        command.env("LD_PRELOAD", served.library()).env("TICKLINE_PAGE", served.page());
+        said(command.env("TICKLINE_SERVE", "always"))
+    };
+    let library = served.library().to_str().unwrap();
+    assert_eq!(run(&["--library", library, "true"]), gives);
+    let text = run(&["--library", "/nonexistent", "true"]);
+    assert!(
+        text.starts_with("tickline: true has what libtickline_preload.so in LD_PRELOAD gives it, no more: "),
+        "{text}"
+    );
+}
+
+/// Symptom: the program had SIGSEGV. Its vDSO's symbols led to where the library would be if that had
+/// moved as well.
+#[test]
+fn a_program_may_move_its_vdso() {
+    let Some(served) = Served::new() else { return };
+    let Some((dynamic, fixed)) = served::compile("moved") else { return };
+    for program in [Some(dynamic), fixed].into_iter().flatten() {
+        let plain = output(&mut Command::new(&program));
+        if plain.status.code() != Some(0) {
+            println!("SKIPPED: the vDSO does not move: {plain:?}");
+            return;
+        }
+        let run = output(&mut served.run(&[&program]));
+        assert_eq!(run.status.code(), Some(0), "{program}: {run:?}");
+        assert_eq!(text(&run.stdout), text(&plain.stdout), "{program}");
+        assert!(text(&run.stderr).contains(" the clock of "), "{}", text(&run.stderr));
+    }
+}
+
+/// The helper is no child that a program which adopts orphans could find, and needs no other process that
+/// waits for it. Symptom: as process 1, and as a subreaper, such a program was not served.
+#[test]
+fn a_program_that_adopts_orphans_is_served() {
+    let Some(served) = Served::new() else { return };
+    let children = "read children </proc/self/task/$$/children; echo \"<$children>\"";
+    let mut command = served.run_traced(&["/bin/sh", "-c", children]);
+    let adopt = || {
+        // SAFETY: no pointer goes in.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+        Ok(())
+    };
+    // SAFETY: a system call.
+    unsafe { command.pre_exec(adopt) };
+    let run = output(&mut command);
+    assert!(text(&run.stderr).contains("has the clock of"), "{}", text(&run.stderr));
+    assert_eq!(text(&run.stdout), "<>\n", "{run:?}");
+}
+
+/// Symptom: `run` ended by an overflow of its stack (`ulimit -s 40`).
+#[test]
+fn a_program_with_a_small_stack_runs() {
+    let Some(served) = Served::new() else { return };
+    let with_small_stack = |mut command: Command| {
+        let small = || {
+            let limit = libc::rlimit { rlim_cur: SMALL_STACK, rlim_max: SMALL_STACK };
+            // SAFETY: the kernel reads the limits, no more.
+            unsafe { libc::setrlimit(libc::RLIMIT_STACK, &raw const limit) };
+            Ok(())
+        };
+        // SAFETY: a system call.
+        unsafe { command.env_clear().pre_exec(small) };
+        output(&mut command)
+    };
+    for command in [served.run(&["/bin/true"]), served.run_traced(&["/bin/true"])] {
+        let run = with_small_stack(command);
+        assert_eq!(run.status.code(), Some(0), "{run:?}");
+        assert!(text(&run.stderr).contains(" the clock of "), "{run:?}");
+    }
+}
+
+/// Symptom: "true has the clock of PAGE".
+#[test]
+fn a_page_that_is_off_is_told() {
+    let Some(served) = Served::new() else { return };
+    let mut off = Command::new(env!("CARGO_BIN_EXE_tickline"));
+    let off = output(off.args(["serve", "off", "--page"]).arg(served.page()));
+    assert_eq!(off.status.code(), Some(0), "{}", text(&off.stderr));
+    let said = output(&mut served.run(&["true"]));
+    let expected = format!(
+        "tickline: true asks the kernel until {} is served: it is switched off\n",
+        served.page().display()
+    );
+    assert_eq!((said.status.code(), text(&said.stderr)), (Some(0), expected));
+}
+
+/// The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
+/// `proc_mem.force_override=never`): here each one of 24 bytes, as many as the code has. Symptom: the
+/// program got SIGKILL.
+#[test]
+fn a_program_whose_code_is_not_writable_runs() {
+    let Some(served) = Served::new() else { return };
+    let run = |requests: &[libc::c_uint]| {
+        let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
+        served::refuse(&mut command, libc::SYS_pwrite64, 2, 24);
+        for request in requests {
+            served::refuse(&mut command, libc::SYS_ptrace, 0, u64::from(*request));
+        }
+        let said = output(&mut command);
+        assert_eq!(said.status.code(), Some(5), "{said:?}");
+        text(&said.stderr)
+    };
+    let said = run(&[]);
+    assert!(said.contains(" has the clock of"), "{said}");
+    let said = run(&[libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA]);
+    assert!(said.contains(" has the kernel's clock: its code cannot be written: "), "{said}");
+    assert!(said.contains("Permission denied") && said.lines().count() == 1, "{said}");
+}
+
+/// Whatever is asked of the clocks, and in whatever way the page comes into the program.
+#[test]
+fn every_call_answers_as_without_a_page() {
+    let Some(served) = Served::new() else { return };
+    let Some((dynamic, fixed)) = served::compile("calls") else { return };
+    let offset = ["unshare", "-T", "-f", "--monotonic", "100000", "--boottime", "200000", "--"];
+    let has_namespaces = Command::new(offset[0]).args(&offset[1..]).arg("true").output();
+    let mut prefixes = vec![&[][..]];
+    if has_namespaces.is_ok_and(|output| output.status.success()) {
+        prefixes.push(&offset);
+    } else {
+        println!("SKIPPED: programs in a time namespace: unshare -T makes none here");
+    }
+    for prefix in prefixes {
+        let calls = |command: &Command| served::calls(prefix, command);
+        let plain = calls(&Command::new(&dynamic));
+        assert_eq!(plain.is_served, ["at first: 000", "in a fork: 000", "executed: 000"]);
+        let all = ["at first: 111", "in a fork: 111", "executed: 111"];
+        let mut preloaded = Command::new(&dynamic);
+        preloaded.env("LD_PRELOAD", served.library()).env("TICKLINE_SERVE", "always");
+        preloaded.env("TICKLINE_PAGE", served.page());
+        let run = |program: &str| served.run(&[program]);
+        let mut ways = vec![("LD_PRELOAD", preloaded, all), ("run, dynamic", run(&dynamic), all)];
+        if let Some(fixed) = &fixed {
+            // A static program that a static one executes is not reached.
+            ways.push(("run, static", run(fixed), ["at first: 111", "in a fork: 111", "executed: 000"]));
+        }
+        for (way, command, is_served) in ways {
+            // A child that finds the kernel's tick late asks the kernel meanwhile: so once more.
+            let mut tries = (0..5).map(|_| calls(&command)).inspect(|found| {
+                assert_eq!(found.answers, plain.answers, "{way} {prefix:?}");
+            });
+            assert!(tries.any(|found| found.is_served == is_served), "{way} {prefix:?} was not served");
+        }
+    }
+}

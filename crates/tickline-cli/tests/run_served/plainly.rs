@@ -1,0 +1,177 @@
+//! Programs that are not traced, or run without what was refused to them.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::text;
+use crate::served::{self, Served, output};
+
+/// SELinux and AppArmor refuse some execs of a process that is traced. So does a supervisor here, who
+/// is asked about each exec (seccomp_unotify(2)).
+#[test]
+fn a_program_that_may_not_be_traced_is_executed_plainly() {
+    let Some(served) = Served::new() else { return };
+    for error in [libc::EACCES, libc::EPERM] {
+        let Some(run) = served::supervised(served.run_traced(&["/bin/sh", "-c", "exit 5"]), error) else {
+            return;
+        };
+        let said = text(&run.output.stderr);
+        assert_eq!(run.output.status.code(), Some(5), "{said}");
+        assert_eq!(run.refused, 1, "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains(" has the kernel's clock: it is not executed while it is traced: "), "{said}");
+        // One that cannot be executed anyway: nothing is said of tracing.
+        let file = served.folder().join("data");
+        fs::write(&file, "text").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        let Some(run) = served::supervised(served.run(&[file.to_str().unwrap()]), error) else { return };
+        let said = text(&run.output.stderr);
+        assert_eq!(run.output.status.code(), Some(126), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+/// The program runs, and the line says why it is not traced.
+#[test]
+fn a_program_whose_helper_cannot_be_started_runs() {
+    let Some(served) = Served::new() else { return };
+    let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
+    // A fork without a signal, by which the helper is started.
+    served::refuse(&mut command, libc::SYS_clone, 0, 0);
+    let run = output(&mut command);
+    let said = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(5), "{said}");
+    assert!(said.contains("it cannot be traced: its helper was not started"), "{said}");
+}
+
+/// Symptom: the helper ended by SIGSYS, and the audit log said so.
+#[test]
+fn a_unit_with_a_filter_is_not_traced() {
+    let Some(served) = Served::new() else { return };
+    let with = |variable: &str| {
+        let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
+        // Nobody calls it so.
+        served::refuse(&mut command, libc::SYS_ptrace, 0, u64::MAX >> 1);
+        let run = output(command.env_remove("INVOCATION_ID").env(variable, "7"));
+        assert_eq!(run.status.code(), Some(5), "{run:?}");
+        text(&run.stderr)
+    };
+    let said = with("INVOCATION_ID");
+    assert!(said.contains("it cannot be traced: its unit has a filter of system calls"), "{said}");
+    let said = with("OTHER");
+    assert!(said.contains(" has the clock of "), "{said}");
+}
+
+/// `ProcSubset=pid` hides the boot's id. Symptom: "No such file or directory".
+#[test]
+fn a_page_in_memory_serves_where_proc_hides_the_boot() {
+    let Some(served) = Served::new() else { return };
+    let folder = served.folder().join("run");
+    fs::create_dir(&folder).unwrap();
+    for (kind, expected) in
+        [("tmpfs", " has the clock of "), ("none", "boot_id or /proc/self/ns/time cannot be read")]
+    {
+        let script =
+            "set -e; [ $0 = none ] || mount -t $0 -o mode=755 $0 $1; cp $2 $1/page; chmod 644 $1/page
+            mount -t proc -o subset=pid proc /proc; shift 2; exec \"$@\"";
+        let page = folder.join("page");
+        if kind == "none" && tickline_page::is_in_memory(fs::File::open(&folder).unwrap()) {
+            println!("SKIPPED: all files of tests are in memory here");
+            continue;
+        }
+        let run = served.run_with(&page, &[served::TRACED, "/bin/sh", "-c", "exit 5"]);
+        let mut outer = Command::new("unshare");
+        outer.args(["--mount", "sh", "-c", script, kind]).arg(&folder).arg(served.page());
+        outer.arg(run.get_program()).args(run.get_args());
+        let run = output(&mut outer);
+        let said = text(&run.stderr);
+        if said.contains("mount") {
+            println!("SKIPPED: {said}");
+            return;
+        }
+        assert_eq!((run.status.code(), said.contains(expected)), (Some(5), true), "{kind}: {said}");
+    }
+}
+
+/// Symptom: SIGXFSZ ended `run`, which wrote a line to a file of a shell without room for files.
+#[test]
+fn what_is_said_ends_no_program() {
+    let Some(served) = Served::new() else { return };
+    let said = served.folder().join("said");
+    for program in [served.run(&["sh", "-c", "exit 5"]), served.run_traced(&["/bin/sh", "-c", "exit 5"])] {
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -f 0; said=$1; shift; exec \"$@\" 2>\"$said\"", "sh"]).arg(&said);
+        limited.arg(program.get_program()).args(program.get_args());
+        limited.env_remove("TICKLINE").env_remove("LD_PRELOAD");
+        assert_eq!(output(&mut limited).status.code(), Some(5), "{program:?}");
+    }
+}
+
+/// A script has the privileges of its interpreter.
+#[test]
+fn privileged_interpreters_run_plainly() {
+    let Some(served) = Served::new() else { return };
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can make a file that is another user's");
+        return;
+    }
+    let folder = served.folder();
+    let (interpreter, script, second) =
+        (folder.join("interpreter"), folder.join("script"), folder.join("second"));
+    fs::copy("/bin/cat", &interpreter).unwrap();
+    for (path, first) in [(&script, &interpreter), (&second, &script)] {
+        fs::write(path, format!("#! {} /proc/self/status\n", first.display())).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+    let ids = |output: &std::process::Output| {
+        let text = text(&output.stdout);
+        text.lines().filter(|line| line.starts_with("Uid:") || line.starts_with("Gid:")).collect::<String>()
+    };
+    let check = |path: &Path, what: Option<&str>| {
+        let (plain, run) =
+            (output(&mut Command::new(path)), output(&mut served.run(&[path.to_str().unwrap()])));
+        assert_eq!(ids(&run), ids(&plain), "{}", path.display());
+        let said = text(&run.stderr);
+        match what {
+            Some(what) => assert!(said.contains(&format!("{} {what}", interpreter.display())), "{said}"),
+            None => assert!(said.contains("LD_PRELOAD gives "), "{said}"),
+        }
+    };
+    let other = Some(65_534);
+    let (set, capable) = ("is set-user-id or set-group-id", "has capabilities of its own");
+    for path in [&script, &second] {
+        fs::set_permissions(&interpreter, Permissions::from_mode(0o755)).unwrap();
+        check(path, None);
+        for mode in [0o4755, 0o2755] {
+            std::os::unix::fs::chown(&interpreter, other, other).unwrap();
+            fs::set_permissions(&interpreter, Permissions::from_mode(mode)).unwrap();
+            check(path, Some(set));
+        }
+        fs::set_permissions(&interpreter, Permissions::from_mode(0o755)).unwrap();
+    }
+    // CAP_NET_RAW (Linux, `linux/capability.h`, `vfs_cap_data`, revision 2).
+    let mut capabilities = [0; 20];
+    capabilities[..8].copy_from_slice(&[1, 0, 0, 2, 0, 0x20, 0, 0]);
+    let flags = rustix::fs::XattrFlags::empty();
+    if let Err(error) = rustix::fs::setxattr(&interpreter, c"security.capability", &capabilities, flags) {
+        println!("SKIPPED: a file with capabilities: {error}");
+        return;
+    }
+    check(&script, Some(capable));
+    check(&second, Some(capable));
+}
+
+/// Where a filter refuses what the library needs, the program runs, with what it had.
+#[test]
+fn a_program_that_may_not_have_new_code_runs() {
+    let Some(served) = Served::new() else { return };
+    let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
+    let refused = libc::PROT_READ | libc::PROT_EXEC;
+    served::refuse(&mut command, libc::SYS_mprotect, 2, u64::try_from(refused).unwrap());
+    let said = output(&mut command);
+    assert_eq!(said.status.code(), Some(5));
+    let line = text(&said.stderr);
+    assert!(line.contains(" has the kernel's clock: Permission denied"), "{line}");
+}

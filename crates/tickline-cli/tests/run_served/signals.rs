@@ -1,0 +1,270 @@
+//! Signals that come before, at and after the exec.
+
+use std::env;
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{ptr, thread};
+
+use crate::ROLE;
+use crate::common::text;
+use crate::served::{self, Served, blocked, ignored, output};
+
+/// The status of a process says which signals it blocks and ignores, and which are pending.
+#[test]
+fn signals_are_as_the_caller_has_set_them() {
+    let Some(served) = Served::new() else { return };
+    let program = [served::TRACED, "/bin/grep", "^Sig[PBIC]\\|^Shd", "/proc/self/status"];
+    // SIGCHLD because of the helper, SIGTRAP because of tracing.
+    let signals = [libc::SIGCHLD, libc::SIGTRAP, libc::SIGUSR1, libc::SIGRTMIN()];
+    let with = |mut command: Command, set: fn(libc::c_int) -> io::Result<()>| {
+        // SAFETY: system calls alone.
+        unsafe { command.pre_exec(move || signals.into_iter().try_for_each(set)) };
+        output(&mut command)
+    };
+    let sets: [fn(libc::c_int) -> io::Result<()>; 3] = [|_| Ok(()), blocked, ignored];
+    for (index, set) in sets.into_iter().enumerate() {
+        for (program, says) in [(&program[..], "has the clock of"), (&program[1..], "gives")] {
+            let mut plain = Command::new(program[0]);
+            plain.args(&program[1..]);
+            let (plain, run) = (with(plain, set), with(served.run(program), set));
+            assert_eq!(text(&run.stdout), text(&plain.stdout), "set {index}");
+            assert!(text(&run.stderr).contains(says), "{}", text(&run.stderr));
+        }
+    }
+}
+
+/// As `ulimit -s 40` is for a release: what is compiled for tests takes more of it. Bytes.
+pub(crate) const SMALL_STACK: u64 = 96 * 1024;
+
+/// A helper is quick: of so many signals some come in time.
+const MOST_ROUNDS: u64 = 200;
+
+/// A signal that ends a program, once, at any time before and after its exec. Symptom: SIGSEGV and SIGBUS
+/// came to the standard library's handlers, which return, and SIGPIPE was ignored.
+#[test]
+fn a_program_ends_by_the_signal_that_it_gets() {
+    let Some(served) = Served::new() else { return };
+    let signals = [
+        libc::SIGRTMIN(),
+        libc::SIGRTMAX(),
+        libc::SIGTRAP,
+        libc::SIGTERM,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGPIPE,
+    ];
+    let mut in_time = 0;
+    for round in 0..MOST_ROUNDS {
+        if in_time == 42 {
+            return;
+        }
+        let signal = signals[usize::try_from(round).unwrap() % signals.len()];
+        let mut command = served.run_traced(&["/bin/sleep", "100"]);
+        // SAFETY: a system call.
+        unsafe { command.pre_exec(no_core_file) };
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        if let Some(status) = traced(&child) {
+            in_time += 1;
+            let bits = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+                u64::from_str_radix(line.trim(), 16).unwrap()
+            };
+            let taken = bits("SigIgn:") | bits("SigCgt:");
+            let is_before = status.starts_with("Name:\ttickline\n");
+            for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGPIPE] {
+                assert!(!is_before || taken >> (signal - 1) & 1 == 0, "signal {signal}: {status}");
+            }
+        }
+        thread::sleep(Duration::from_micros(10 * (round % 60)));
+        send(&child, signal);
+        let status = child.wait().unwrap();
+        let mut said = String::new();
+        io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+        assert_eq!(status.signal(), Some(signal), "round {round}: {status} {said}");
+        assert!(!said.contains("could not be started"), "round {round}, signal {signal}: {said}");
+    }
+    println!("SKIPPED: {in_time} signals, not 42, came to a program that was traced");
+}
+
+/// A program that is stopped before or at its exec stays so until SIGCONT, and then goes on.
+#[test]
+fn a_stopped_program_stays_stopped() {
+    let Some(served) = Served::new() else { return };
+    let mut in_time = 0;
+    for round in 0..MOST_ROUNDS {
+        if in_time == 5 {
+            return;
+        }
+        let mut command = served.run_traced(&["/bin/sh", "-c", "read line; exit 7"]);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        in_time += u32::from(traced(&child).is_some());
+        thread::sleep(Duration::from_micros(100 * (round % 20)));
+        send(&child, libc::SIGSTOP);
+        assert!(comes_to_rest(&child), "round {round}: {:?}", state(&child));
+        send(&child, libc::SIGCONT);
+        tell(child.stdin.as_mut().unwrap(), 0);
+        assert_eq!(child.wait().unwrap().code(), Some(7), "round {round}");
+    }
+    println!("SKIPPED: {in_time} signals, not 5, came to a program that was traced");
+}
+
+const EXECS: u32 = 25;
+const EXECS_LEFT: &str = "TICKLINE_TEST_EXECS";
+/// This test's file: a dynamic linker executes it.
+const OWN: &str = "TICKLINE_TEST_OWN";
+
+/// A process that executes itself under `tickline run`, again and again, while it gets signals: those
+/// that it blocks are there in the end, each once and in order.
+#[test]
+fn each_signal_arrives_once_and_in_order() {
+    let Some(served) = Served::new() else { return };
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "child", "--nocapture"]);
+    command.env(ROLE, "again").env(EXECS_LEFT, EXECS.to_string()).envs(served.paths());
+    command.env(OWN, env::current_exe().unwrap());
+    // SAFETY: system calls alone.
+    unsafe { command.pre_exec(|| blocked(libc::SIGRTMIN())) };
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let is_last = AtomicBool::new(false);
+    let sent = thread::scope(|scope| {
+        let sender = scope.spawn(|| bombard(&child, &is_last));
+        let found = lines.by_ref().any(|line| line.unwrap().contains("executed for the last time"));
+        is_last.store(true, Ordering::SeqCst);
+        assert!(found);
+        sender.join().unwrap()
+    });
+    assert!(sent > EXECS, "{sent} signals");
+    tell(&mut input, sent);
+    let found: Vec<_> = lines.map_while(Result::ok).filter(|line| line.contains("served execs")).collect();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(found, [format!("{EXECS} served execs, {sent} signals")]);
+}
+
+/// Signals with numbers in order, and in between others that stop the process, wake it, or are ignored.
+fn bombard(child: &Child, is_last: &AtomicBool) -> u32 {
+    let pid = i32::try_from(child.id()).unwrap();
+    let mut sent: u32 = 0;
+    for round in 0.. {
+        let value = libc::sigval { sival_ptr: ptr::without_provenance_mut(sent as usize) };
+        // SAFETY: a signal to a child, with a number. It is refused if too many are pending.
+        sent += u32::from(unsafe { libc::sigqueue(pid, libc::SIGRTMIN(), value) } == 0);
+        match round % 8 {
+            0 => send(child, libc::SIGSTOP),
+            1 => send(child, libc::SIGWINCH),
+            2 => send(child, libc::SIGURG),
+            3 => send(child, libc::SIGCHLD),
+            _ => {}
+        }
+        thread::sleep(Duration::from_micros(200));
+        send(child, libc::SIGCONT);
+        if is_last.load(Ordering::SeqCst) {
+            break;
+        }
+        // Most of the time it must get on.
+        thread::sleep(Duration::from_millis(2));
+    }
+    sent
+}
+
+fn tell(input: &mut ChildStdin, number: u32) {
+    writeln!(input, "{number}").unwrap();
+}
+
+/// The child of that test.
+pub(crate) fn execute_again() {
+    let left: u32 = env::var(EXECS_LEFT).unwrap().parse().unwrap();
+    let served: u32 = env::var(served::COUNT).map_or(0, |count| count.parse().unwrap());
+    // The first one is executed plainly.
+    let served = served + u32::from(left < EXECS && page_is_mapped());
+    if left > 0 {
+        let own = env::var(OWN).unwrap();
+        let mut next = served::run_by_environment(&[served::TRACED, &own, "--exact", "child", "--nocapture"]);
+        next.arg("-q").env(EXECS_LEFT, (left - 1).to_string()).env(served::COUNT, served.to_string());
+        panic!("{}", next.exec());
+    }
+    println!("executed for the last time");
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).unwrap();
+    let count: u32 = line.trim().parse().unwrap();
+    for expected in 0..count {
+        assert_eq!(served::pending(libc::SIGRTMIN()), Some(expected as usize));
+    }
+    assert_eq!(served::pending(libc::SIGRTMIN()), None);
+    println!("{served} served execs, {count} signals");
+}
+
+fn page_is_mapped() -> bool {
+    let page = env::var(served::PAGE).unwrap();
+    fs::read_to_string("/proc/self/maps").unwrap().lines().any(|line| line.ends_with(&page))
+}
+
+fn no_core_file() -> io::Result<()> {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel reads the limits, no more.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    Ok(())
+}
+
+/// Lets another user be this process's real one.
+pub(crate) fn with_two_users() -> io::Result<()> {
+    // SAFETY: no pointer goes in.
+    let result = unsafe { libc::setresuid(65_534, 0, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn send(child: &Child, signal: libc::c_int) {
+    let pid = i32::try_from(child.id()).unwrap();
+    // SAFETY: a signal to a child that nobody has waited for.
+    unsafe { libc::kill(pid, signal) };
+}
+
+fn state(child: &Child) -> Option<char> {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("State:\t"))?.chars().next()
+}
+
+/// Whether the process stops, and stays so: a tracer stops it for moments.
+fn comes_to_rest(child: &Child) -> bool {
+    let mut looks = 0;
+    // 10 s at least.
+    (0..5_000).any(|_| {
+        thread::sleep(Duration::from_millis(2));
+        looks = if matches!(state(child), Some('T' | 't')) { looks + 1 } else { 0 };
+        looks == 15
+    })
+}
+
+/// Waits for the helper. The status of the process that it traces; `None` if it has come and gone.
+fn traced(child: &Child) -> Option<String> {
+    loop {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+        if !status.contains("TracerPid:\t0\n") {
+            return Some(status);
+        }
+        if !status.starts_with("Name:\ttickline\n") || status.contains("State:\tZ") {
+            return None;
+        }
+    }
+}
+
+/// A rare race, so many times. Symptom: the program waited for ever for its child, whose SIGCHLD the
+/// library took for the helper's.
+#[test]
+fn a_child_that_ends_beside_the_helper_is_told() {
+    const ROUNDS: u32 = 20;
+    let Some(served) = Served::new() else { return };
+    let Some((_, Some(fixed))) = served::compile("child") else { return };
+    for _ in 0..ROUNDS {
+        let run = served.run(&[&fixed]);
+        let mut outer = Command::new(&fixed);
+        outer.arg(run.get_program()).args(run.get_args());
+        let run = output(outer.env_remove("TICKLINE").env_remove("LD_PRELOAD"));
+        assert_eq!(run.status.code(), Some(0), "{run:?}");
+    }
+}
