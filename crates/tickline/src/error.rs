@@ -36,9 +36,7 @@ pub(crate) enum Inner {
     /// Why.
     PerCpu(&'static str),
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    Page(tickline_page::PageError),
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    Denied,
+    Page(Box<dyn StdError + Send + Sync>),
 }
 
 /// The kinds of [`Error`].
@@ -85,18 +83,18 @@ impl Error {
             Inner::Running => ErrorKind::Running,
             Inner::PerCpu(_) => ErrorKind::PerCpu,
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            Inner::Page(_) | Inner::Denied => ErrorKind::Page,
+            Inner::Page(_) => ErrorKind::Page,
         }
     }
 
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    pub(crate) fn page(error: tickline_page::PageError) -> Self {
-        Self(Inner::Page(error))
+    pub(crate) fn page(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self(Inner::Page(error.into()))
     }
 
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
     pub(crate) fn denied() -> Self {
-        Self(Inner::Denied)
+        Self::page("this process may not read the counter (PR_SET_TSC)")
     }
 }
 
@@ -112,9 +110,7 @@ impl fmt::Display for Error {
             Inner::Running => f.write_str("the global clock's thread already runs, with other settings"),
             Inner::PerCpu(reason) => write!(f, "there cannot be a line for each CPU: {reason}"),
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            Inner::Page(error) => write!(f, "{error}"),
-            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            Inner::Denied => f.write_str("this process may not read the counter (PR_SET_TSC)"),
+            Inner::Page(error) => error.fmt(f),
         }
     }
 }
@@ -124,9 +120,7 @@ impl StdError for Error {
         match &self.0 {
             Inner::Thread(error) | Inner::Realtime(error) => Some(error),
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            Inner::Page(error) => Some(error),
-            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            Inner::Denied => None,
+            Inner::Page(error) => error.source(), // its text is this error's own
             Inner::OutOfRange { .. } | Inner::Unused { .. } | Inner::Running | Inner::PerCpu(_) => None,
         }
     }

@@ -192,27 +192,4 @@ mod tests {
             });
         }
     }
-
-    /// A daemon that closes every descriptor and opens others: the number that was the timer's is
-    /// now a pipe's. It must not be read, armed or closed.
-    #[test]
-    fn a_descriptor_that_is_another_files_now_is_left_alone() {
-        let notice = ClockSetNotifier::new();
-        let timer = notice.timer().expect("timerfd");
-        let mut ends = [0; 2];
-        // SAFETY: two descriptors are written to an array of two.
-        assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
-        // SAFETY: replaces the test's timer by the test's pipe, as closefrom and open would.
-        assert_eq!(unsafe { libc::dup3(ends[0], timer, libc::O_CLOEXEC) }, timer);
-        assert_eq!(notice.wait(Duration::from_millis(1)), Woken::Timeout);
-        notice.stop();
-        assert_eq!(notice.wait(Duration::from_millis(1)), Woken::Stopped);
-        drop(notice);
-        // SAFETY: asks for flags only.
-        assert!(unsafe { libc::fcntl(timer, libc::F_GETFD) } >= 0, "the pipe was closed");
-        for end in [timer, ends[0], ends[1]] {
-            // SAFETY: the test's own descriptors, each closed once.
-            unsafe { libc::close(end) };
-        }
-    }
 }
