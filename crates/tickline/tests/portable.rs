@@ -164,12 +164,10 @@ const _: () = {
     is_safe::<&&'static tickline::Clock>();
     is_safe::<Option<tickline::Clock>>();
     is_safe::<tickline::ClockGuard>();
-    is_safe::<&tickline::ClockGuard>();
     is_safe::<tickline::ClockBuilder>();
     is_safe::<tickline::Status>();
-    is_safe::<&tickline::Status>();
     is_safe::<tickline::Reading<Instant>>();
-    is_safe::<&tickline::Reading<UnixTime>>();
+    is_safe::<tickline::Reading<UnixTime>>();
     is_safe::<Instant>();
     is_safe::<UnixTime>();
 };

@@ -43,15 +43,6 @@ fn is_void(clock: &Clock) -> bool {
     [Event::BoundViolation, Event::Disruption].iter().any(|event| events.get(*event) > 0)
 }
 
-#[test]
-fn a_clock_with_one_line_has_no_table() {
-    for per_cpu in [PerCpu::Auto, PerCpu::Off] {
-        let clock = Clock::builder().per_cpu(per_cpu).start().unwrap();
-        let Some(()) = common::until_fast(&clock) else { return };
-        assert!(clock.status().per_cpu.is_empty());
-    }
-}
-
 /// Every way to read, against the OS clock's own readings around it.
 #[test]
 fn readings_are_those_of_the_os_clock() {

@@ -1,6 +1,7 @@
 //! Tests that change the process they run in: its threads, memory, signals, rights, environment,
 //! descriptors, or the global clock. Each runs in a process of its own, this program started again.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, in functions without the attribute")]
 
 #[path = "../common/mod.rs"]
 mod common;
