@@ -157,7 +157,7 @@ fn fs_owner(path: &Path) -> u32 {
 fn settings_of_a_thread_need_one() {
     let builder = || Clock::builder().page("/nowhere");
     for (error, setting) in [
-        (builder().realtime().start().unwrap_err(), "realtime"),
+        (builder().recent_every(Duration::from_millis(1)).start().unwrap_err(), "recent_every"),
         (builder().per_cpu(tickline::PerCpu::On).start().unwrap_err(), "per_cpu"),
         (builder().start_global().unwrap_err(), "page"),
     ] {

@@ -31,25 +31,22 @@ pub(crate) enum Inner {
         needs: &'static str,
     },
     Thread(io::Error),
-    Realtime(io::Error),
     Running,
     /// Why.
     PerCpu(&'static str),
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    Page(tickline_page::PageError),
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    Denied,
+    Page(Box<dyn StdError + Send + Sync>),
 }
 
 /// The kinds of [`Error`].
 ///
 /// ```
-/// use tickline::{Clock, Driver, ErrorKind};
+/// use tickline::{Clock, Driver, ErrorKind, PerCpu};
 ///
-/// // A thread's priority, and no thread.
-/// let error = Clock::builder().driver(Driver::Manual).realtime().start().unwrap_err();
+/// // Lines that a thread calibrates, and no thread.
+/// let error = Clock::builder().driver(Driver::Manual).per_cpu(PerCpu::On).start().unwrap_err();
 /// match error.kind() {
-///     ErrorKind::Unused => assert_eq!(error.to_string(), "realtime needs the thread driver"),
+///     ErrorKind::Unused => assert_eq!(error.to_string(), "per_cpu needs the thread driver"),
 ///     other => panic!("{other:?}"),
 /// }
 /// ```
@@ -62,8 +59,6 @@ pub enum ErrorKind {
     Unused,
     /// The system did not make the thread.
     Thread,
-    /// The system did not give the thread real-time priority.
-    Realtime,
     /// The global clock's thread already runs, with other settings.
     Running,
     /// There cannot be a line for each CPU here.
@@ -81,22 +76,21 @@ impl Error {
             Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
             Inner::Unused { .. } => ErrorKind::Unused,
             Inner::Thread(_) => ErrorKind::Thread,
-            Inner::Realtime(_) => ErrorKind::Realtime,
             Inner::Running => ErrorKind::Running,
             Inner::PerCpu(_) => ErrorKind::PerCpu,
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            Inner::Page(_) | Inner::Denied => ErrorKind::Page,
+            Inner::Page(_) => ErrorKind::Page,
         }
     }
 
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    pub(crate) fn page(error: tickline_page::PageError) -> Self {
-        Self(Inner::Page(error))
+    pub(crate) fn page(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self(Inner::Page(error.into()))
     }
 
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
     pub(crate) fn denied() -> Self {
-        Self(Inner::Denied)
+        Self::page("this process may not read the counter (PR_SET_TSC)")
     }
 }
 
@@ -108,13 +102,10 @@ impl fmt::Display for Error {
             }
             Inner::Unused { setting, needs } => write!(f, "{setting} needs {needs}"),
             Inner::Thread(_) => f.write_str("the clock's thread could not be started"),
-            Inner::Realtime(_) => f.write_str("the clock's thread may not have real-time priority"),
             Inner::Running => f.write_str("the global clock's thread already runs, with other settings"),
             Inner::PerCpu(reason) => write!(f, "there cannot be a line for each CPU: {reason}"),
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            Inner::Page(error) => write!(f, "{error}"),
-            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            Inner::Denied => f.write_str("this process may not read the counter (PR_SET_TSC)"),
+            Inner::Page(error) => error.fmt(f),
         }
     }
 }
@@ -122,11 +113,9 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0 {
-            Inner::Thread(error) | Inner::Realtime(error) => Some(error),
+            Inner::Thread(error) => Some(error),
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            Inner::Page(error) => Some(error),
-            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            Inner::Denied => None,
+            Inner::Page(error) => error.source(), // its text is this error's own
             Inner::OutOfRange { .. } | Inner::Unused { .. } | Inner::Running | Inner::PerCpu(_) => None,
         }
     }

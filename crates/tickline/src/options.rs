@@ -102,8 +102,6 @@ pub(crate) struct Settings {
     pub(crate) probes: Probes,
     /// How often the thread stores the coarse time; `None`: at each recalibration.
     pub(crate) recent_every: Option<Duration>,
-    /// Whether the thread asks for real-time priority.
-    pub(crate) realtime: bool,
     /// Whether there is a line for each CPU.
     pub(crate) per_cpu: PerCpu,
 }
@@ -115,7 +113,6 @@ impl Settings {
         policy: Policy::DEFAULT,
         probes: Probes::Full,
         recent_every: None,
-        realtime: false,
         per_cpu: PerCpu::Auto,
     };
 }
@@ -176,18 +173,14 @@ impl Policy {
     pub(crate) const DEFAULT: Self = Self { trust: Trust::Auto, assumed_invariant: false };
 
     pub(crate) const fn to_bits(self) -> u8 {
-        let trust = match self.trust {
-            Trust::Kernel => 0,
-            Trust::Measured => 2,
-            _ => 1,
-        };
+        let trust = self.trust as u8;
         if self.assumed_invariant { trust | ASSUMED } else { trust }
     }
 
     pub(crate) const fn from_bits(bits: u8) -> Self {
         let trust = match bits & !ASSUMED {
-            0 => Trust::Kernel,
-            2 => Trust::Measured,
+            trust if trust == Trust::Kernel as u8 => Trust::Kernel,
+            trust if trust == Trust::Measured as u8 => Trust::Measured,
             _ => Trust::Auto,
         };
         Self { trust, assumed_invariant: bits & ASSUMED != 0 }

@@ -44,7 +44,7 @@ impl<T: Default> ProcessLock<T> {
         loop {
             match self.try_lock() {
                 Ok(held) => return held,
-                Err(releases) => sys::sleep_while(&self.releases, releases),
+                Err(releases) => sys::sleep_while(&self.releases, releases, None),
             }
         }
     }

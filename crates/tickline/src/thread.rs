@@ -58,9 +58,7 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
             .map_err(|error| Error(Inner::Thread(error)))
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
-        let raised = if settings.realtime { sys::make_realtime(&thread) } else { Ok(()) };
-        let running = Self { engine, notifier, thread: Some(thread), token: sys::token() };
-        raised.map(|()| running).map_err(|error| Error(Inner::Realtime(error)))
+        Ok(Self { engine, notifier, thread: Some(thread), token: sys::token() })
     }
 }
 

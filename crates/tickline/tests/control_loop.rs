@@ -1,7 +1,8 @@
 //! The control loop over this machine's own counter and clock, on any system: it publishes a line,
-//! and readings by that line keep time with the OS.
+//! and readings by that line have bounds that contain the OS clock.
 //!
-//! `cargo xtask targets` runs this for each target, and counts it as run where nothing is skipped.
+//! A program of its own: `cargo xtask targets` runs it for each target, and counts it as run where
+//! nothing is skipped.
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::io::Write;
 use std::time::{Duration, Instant as StdInstant};
 
 use common::{skipped_as_too_slow, until_fast};
-use tickline::{Clock, Driver, State, Trust};
+use tickline::{Clock, Driver, Instant, State, Trust, UnixTime};
 
 /// So many readings by the line are made.
 const READINGS: u32 = 1_000;
@@ -38,14 +39,20 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     let start = StdInstant::now();
     while by_line < READINGS {
         assert!(start.elapsed() < PATIENCE, "{by_line} readings by the line: {:?}", clock.status());
-        let before_ns = os.now_ns();
-        let reading = clock.reading();
-        let after_ns = os.now_ns();
-        assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest(), "{reading:?}");
-        readings += 1;
+        let before_ns = [os.now_ns(), os.unix_ns()];
+        let (reading, unix) = (clock.reading(), clock.unix_reading());
+        let after_ns = [os.now_ns(), os.unix_ns()];
         by_line += u32::from(reading.state() == State::Fast);
-        outside +=
-            u32::from(reading.earliest().as_nanos() > after_ns || reading.latest().as_nanos() < before_ns);
+        let bounds_ns = [
+            [reading.earliest(), reading.at(), reading.latest()].map(Instant::as_nanos),
+            [unix.earliest(), unix.at(), unix.latest()].map(UnixTime::as_nanos),
+        ];
+        for ((bounds_ns, before_ns), after_ns) in bounds_ns.into_iter().zip(before_ns).zip(after_ns) {
+            let [earliest_ns, ns, latest_ns] = bounds_ns;
+            assert!(earliest_ns <= ns && ns <= latest_ns, "{bounds_ns:?}");
+            readings += 1;
+            outside += u32::from(earliest_ns > after_ns || latest_ns < before_ns);
+        }
 
         let now_ns = clock.now_ordered_ns();
         assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");

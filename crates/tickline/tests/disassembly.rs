@@ -10,157 +10,115 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The target of this test, as compilers name it; the C library, and the same as binutils name it.
-const TARGET: (&str, &str) = if cfg!(target_arch = "x86_64") {
-    ("x86_64-unknown-linux-", "x86_64-linux-gnu-objdump")
-} else if cfg!(target_arch = "aarch64") {
-    ("aarch64-unknown-linux-", "aarch64-linux-gnu-objdump")
-} else {
-    ("riscv64gc-unknown-linux-", "riscv64-linux-gnu-objdump")
-};
-
-/// The C library in a target's name.
-const LIBC: &str = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
-
-/// A function, and its rules.
-struct Function {
-    name: &'static str,
-    /// Ordered reads of the counter.
-    ordered: usize,
-    /// Instructions from the entry to the return on x86_64, aarch64 and RISC-V: as many as today,
-    /// and no more.
+/// What is expected of this target's machine code.
+struct Expected {
+    /// The target, as compilers name it, without the C library; and its disassembler.
+    target: &'static str,
+    objdump: &'static str,
+    /// Instructions from the entry to the return of each of [`FUNCTIONS`]: as many as today, and no
+    /// more.
     most_instructions: [usize; 3],
+    /// The first one is about reads of the counter.
+    rules: &'static [Rule],
+    /// Loads of the state. On x86_64 the second look is a comparison with memory. Empty where the
+    /// state is portable.
+    wide_loads: Kind,
+    /// Loads from memory, without those of the frame.
+    loads: Kind,
+    /// How many follow the read of the counter: the second look at the state, and before it on
+    /// aarch64 the load that depends on the counter. Everything that is used of the slot was loaded
+    /// before.
+    loads_behind_the_counter: usize,
 }
 
-const FUNCTIONS: [Function; 3] = [
-    Function { name: "tickline_hot_now_ns", ordered: 0, most_instructions: [28, 26, 39] },
-    Function { name: "tickline_hot_now_ordered_ns", ordered: 1, most_instructions: [29, 28, 40] },
-    Function { name: "tickline_hot_unix_ns", ordered: 0, most_instructions: [27, 27, 40] },
-];
+/// How many instructions of a kind a function has with a plain read of the counter, and with an
+/// ordered one.
+struct Rule(&'static str, [usize; 2], Kind);
 
-/// The place of this target in [`Function::most_instructions`].
-const COLUMN: usize = if cfg!(target_arch = "x86_64") {
-    0
-} else if cfg!(target_arch = "aarch64") {
-    1
-} else {
-    2
-};
+/// How instructions of a kind begin, or with a star before it: what they contain. The second list
+/// has the exceptions.
+struct Kind(&'static [&'static str], &'static [&'static str]);
 
-/// How many instructions of a kind a function must have.
-struct Rule {
-    what: &'static str,
-    expected: fn(&Function) -> usize,
-    is: fn(&str) -> bool,
+impl Kind {
+    fn has(&self, instruction: &str) -> bool {
+        let is_one = |pattern: &&str| match pattern.strip_prefix('*') {
+            Some(part) => instruction.contains(part),
+            None => instruction.starts_with(pattern),
+        };
+        self.0.iter().any(is_one) && !self.1.iter().any(is_one)
+    }
 }
+
+/// The functions, and whether their read of the counter is ordered.
+const FUNCTIONS: [(&str, bool); 3] =
+    [("tickline_hot_now_ns", false), ("tickline_hot_now_ordered_ns", true), ("tickline_hot_unix_ns", false)];
 
 #[cfg(target_arch = "x86_64")]
-const RULES: &[Rule] = &[
-    Rule { what: "reads of the counter", expected: |_| 1, is: |i| i.starts_with("rdtsc") },
-    Rule { what: "barriers", expected: |function| function.ordered, is: |i| i.contains("fence") },
-    // The two looks at the state. The first one must be whole, which Intel promises of `movdqa`.
-    Rule { what: "first looks", expected: |_| 1, is: |i| i.starts_with("movdqa (") },
-    Rule { what: "second looks", expected: |_| 1, is: |i| i.starts_with("pcmpeqd (") },
-    Rule { what: "locks", expected: |_| 0, is: |i| i.contains("lock ") || i.starts_with("xchg") },
-    Rule { what: "calls", expected: |_| 0, is: |i| i.starts_with("call") },
-    Rule { what: "divisions", expected: |_| 0, is: |i| i.starts_with("div") },
-];
-
-#[cfg(target_arch = "aarch64")]
-const RULES: &[Rule] = &[
-    Rule { what: "reads of the counter", expected: |_| 1, is: |i| i.contains("cntvct_el0") },
-    // The two looks at the state.
-    Rule { what: "loads of 16 bytes", expected: |_| 2, is: is_wide_load },
-    // After the first look, before the second, and before an ordered read.
-    Rule {
-        what: "barriers for loads",
-        expected: |function| 2 + function.ordered,
-        is: |i| i.starts_with("dmb ishld"),
-    },
-    Rule {
-        what: "barriers of another kind",
-        expected: |_| 0,
-        is: |i| i.starts_with("dsb") || (i.starts_with("dmb") && i != "dmb ishld"),
-    },
-    Rule {
-        what: "barriers for instructions",
-        expected: |function| function.ordered,
-        is: |i| i.starts_with("isb"),
-    },
-    // ldxp, ldaxp, stxp, stlxp; casp and the function that the compiler calls for it; swp, ldadd
-    // and similar ones.
-    Rule {
-        what: "exclusive or atomic accesses",
-        expected: |_| 0,
-        is: |i| {
-            ["ldx", "ldax", "stx", "stlx", "cas", "swp", "ldadd", "ldset", "ldclr"]
-                .iter()
-                .any(|name| i.starts_with(name))
-        },
-    },
-    Rule { what: "stores", expected: |_| 0, is: |i| i.starts_with("st") && !i.contains("[sp") },
-    Rule { what: "calls", expected: |_| 0, is: |i| i.starts_with("bl ") || i.starts_with("blr ") },
-    Rule { what: "divisions", expected: |_| 0, is: |i| i.starts_with("udiv") || i.starts_with("sdiv") },
-];
-
-#[cfg(target_arch = "riscv64")]
-const RULES: &[Rule] = &[
-    Rule { what: "reads of the counter", expected: |_| 1, is: |i| i.starts_with("rdtime") },
-    Rule { what: "barriers behind the counter", expected: |_| 1, is: |i| i.starts_with("fence i,r") },
-    Rule {
-        what: "barriers before the counter",
-        expected: |function| function.ordered,
-        is: |i| i.starts_with("fence ir,ir"),
-    },
-    // Each look at the portable state is a load of the word, one of the pair and one of the word.
-    Rule { what: "acquiring barriers", expected: |_| 5, is: |i| i.starts_with("fence r,rw") },
-    Rule {
-        what: "barriers of another kind",
-        expected: |_| 0,
-        is: |i| {
-            i.starts_with("fence")
-                && !["fence i,r", "fence ir,ir", "fence r,rw"].iter().any(|known| i.starts_with(known))
-        },
-    },
-    Rule {
-        what: "atomic accesses",
-        expected: |_| 0,
-        is: |i| i.starts_with("amo") || i.starts_with("lr.") || i.starts_with("sc."),
-    },
-    Rule { what: "stores", expected: |_| 0, is: |i| i.starts_with("sd ") && !i.ends_with("(sp)") },
-    Rule { what: "calls", expected: |_| 0, is: |i| i.starts_with("jal") },
-    Rule { what: "divisions", expected: |_| 0, is: |i| i.starts_with("div") },
-];
-
-/// A load of the state: on x86_64 the second look is a comparison with memory.
-fn is_wide_load(instruction: &str) -> bool {
-    if cfg!(target_arch = "x86_64") {
-        instruction.starts_with("movdqa (") || instruction.starts_with("pcmpeqd (")
-    } else {
-        instruction.starts_with("ldp ") && !instruction.contains("[sp")
-    }
-}
-
-/// Loads from memory after the read of the counter, without those of the frame: the second look at
-/// the state, and before it on aarch64 the load that depends on the counter. Everything that is used
-/// of the slot was loaded before.
-const LOADS_BEHIND_THE_COUNTER: usize = if cfg!(target_arch = "x86_64") {
-    1
-} else if cfg!(target_arch = "aarch64") {
-    2
-} else {
-    4
+const EXPECTED: Expected = Expected {
+    target: "x86_64-unknown-linux-",
+    objdump: "x86_64-linux-gnu-objdump",
+    most_instructions: [28, 29, 27],
+    rules: &[
+        Rule("reads of the counter", [1, 1], Kind(&["rdtsc"], &[])),
+        Rule("barriers", [0, 1], Kind(&["*fence"], &[])),
+        // The two looks at the state. The first one must be whole, which Intel promises of `movdqa`.
+        Rule("first looks", [1, 1], Kind(&["movdqa ("], &[])),
+        Rule("second looks", [1, 1], Kind(&["pcmpeqd ("], &[])),
+        Rule("locks", [0, 0], Kind(&["*lock ", "xchg"], &[])),
+        Rule("calls", [0, 0], Kind(&["call"], &[])),
+        Rule("divisions", [0, 0], Kind(&["div"], &[])),
+    ],
+    wide_loads: Kind(&["movdqa (", "pcmpeqd ("], &[]),
+    loads: Kind(&["*(%"], &["*(%rip)", "lea"]),
+    loads_behind_the_counter: 1,
 };
 
-fn is_load(instruction: &str) -> bool {
-    if cfg!(target_arch = "x86_64") {
-        instruction.contains("(%") && !instruction.contains("(%rip)") && !instruction.starts_with("lea")
-    } else if cfg!(target_arch = "aarch64") {
-        instruction.starts_with("ld") && !instruction.contains("[sp")
-    } else {
-        (instruction.starts_with("ld ") || instruction.starts_with("lw ")) && !instruction.ends_with("(sp)")
-    }
-}
+#[cfg(target_arch = "aarch64")]
+const EXPECTED: Expected = Expected {
+    target: "aarch64-unknown-linux-",
+    objdump: "aarch64-linux-gnu-objdump",
+    most_instructions: [26, 28, 27],
+    rules: &[
+        Rule("reads of the counter", [1, 1], Kind(&["*cntvct_el0"], &[])),
+        // The two looks at the state.
+        Rule("loads of 16 bytes", [2, 2], Kind(&["ldp "], &["*[sp"])),
+        // After the first look, before the second, and before an ordered read.
+        Rule("barriers for loads", [2, 3], Kind(&["dmb ishld"], &[])),
+        Rule("barriers of another kind", [0, 0], Kind(&["dsb", "dmb"], &["dmb ishld"])),
+        Rule("barriers for instructions", [0, 1], Kind(&["isb"], &[])),
+        Rule("exclusive accesses", [0, 0], Kind(&["ldx", "ldax", "stx", "stlx"], &[])),
+        // `cas` is also the function that the compiler calls for `casp`.
+        Rule("atomic accesses", [0, 0], Kind(&["cas", "swp", "ldadd", "ldset", "ldclr"], &[])),
+        Rule("stores", [0, 0], Kind(&["st"], &["*[sp"])),
+        Rule("calls", [0, 0], Kind(&["bl ", "blr "], &[])),
+        Rule("divisions", [0, 0], Kind(&["udiv", "sdiv"], &[])),
+    ],
+    wide_loads: Kind(&["ldp "], &["*[sp"]),
+    loads: Kind(&["ld"], &["*[sp"]),
+    loads_behind_the_counter: 2,
+};
+
+#[cfg(target_arch = "riscv64")]
+const EXPECTED: Expected = Expected {
+    target: "riscv64gc-unknown-linux-",
+    objdump: "riscv64-linux-gnu-objdump",
+    most_instructions: [39, 40, 40],
+    rules: &[
+        Rule("reads of the counter", [1, 1], Kind(&["rdtime"], &[])),
+        Rule("barriers behind the counter", [1, 1], Kind(&["fence i,r"], &[])),
+        Rule("barriers before the counter", [0, 1], Kind(&["fence ir,ir"], &[])),
+        // Each look at the portable state is a load of the word, one of the pair and one of the word.
+        Rule("acquiring barriers", [5, 5], Kind(&["fence r,rw"], &[])),
+        Rule("others", [0, 0], Kind(&["fence"], &["fence i,r", "fence ir,ir", "fence r,rw"])),
+        Rule("atomic accesses", [0, 0], Kind(&["amo", "lr.", "sc."], &[])),
+        Rule("stores", [0, 0], Kind(&["sd "], &["*(sp)"])),
+        Rule("calls", [0, 0], Kind(&["jal"], &[])),
+        Rule("divisions", [0, 0], Kind(&["div"], &[])),
+    ],
+    wide_loads: Kind(&[], &[]),
+    loads: Kind(&["ld ", "lw "], &["*(sp)"]),
+    loads_behind_the_counter: 4,
+};
 
 /// What the program prints; `None` if it is not there, or fails.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
@@ -173,7 +131,7 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
 fn example() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("disassembly");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let target = format!("{}{LIBC}", TARGET.0);
+    let target = format!("{}{}", EXPECTED.target, if cfg!(target_env = "musl") { "musl" } else { "gnu" });
     let output = Command::new(cargo)
         .args(["build", "--quiet", "--release", "--config", "profile.release.strip=false"])
         .args(["--example", "hot_path", "--target", &target])
@@ -189,7 +147,9 @@ fn example() -> PathBuf {
 /// The listing, by the first disassembler that knows this target.
 fn listing(example: &Path) -> Option<String> {
     let path = example.to_str().expect("a path in UTF-8");
-    [TARGET.1, "objdump"].iter().find_map(|program| output(program, &["-d", "--no-show-raw-insn", path]))
+    [EXPECTED.objdump, "objdump"]
+        .iter()
+        .find_map(|program| output(program, &["-d", "--no-show-raw-insn", path]))
 }
 
 /// The instructions of `function` from its entry to its first return, with single spaces: the path
@@ -209,30 +169,28 @@ fn straight_way(listing: &str, function: &str) -> Vec<String> {
 
 #[test]
 fn the_hot_paths_keep_their_instructions() {
-    if ![TARGET.1, "objdump"].iter().any(|program| output(program, &["--version"]).is_some()) {
-        common::skip("objdump is not installed, the machine code of the hot path was NOT checked");
-        return;
+    if ![EXPECTED.objdump, "objdump"].iter().any(|program| output(program, &["--version"]).is_some()) {
+        return common::skip("objdump is not installed, the machine code of the hot path was NOT checked");
     }
     let Some(listing) = listing(&example()) else {
-        common::skip("no objdump here knows this target, the machine code of the hot path was NOT checked");
-        return;
+        return common::skip("no objdump here knows this target, the machine code was NOT checked");
     };
-    for function in FUNCTIONS {
-        let way = straight_way(&listing, function.name);
-        let shown = format!("{}:\n{}", function.name, way.join("\n"));
-        for rule in RULES {
-            let found = way.iter().filter(|instruction| (rule.is)(instruction)).count();
-            assert_eq!(found, (rule.expected)(&function), "{} in {shown}", rule.what);
+    let Rule(_, _, counter) = &EXPECTED.rules[0];
+    for ((name, is_ordered), most) in FUNCTIONS.into_iter().zip(EXPECTED.most_instructions) {
+        let way = straight_way(&listing, name);
+        let shown = format!("{name}:\n{}", way.join("\n"));
+        for Rule(what, expected, kind) in EXPECTED.rules {
+            let found = way.iter().filter(|instruction| kind.has(instruction)).count();
+            assert_eq!(found, expected[usize::from(is_ordered)], "{what} in {shown}");
         }
-        let behind = way.iter().skip_while(|instruction| !(RULES[0].is)(instruction)).skip(1);
-        let loads = behind.filter(|instruction| is_load(instruction)).count();
-        assert_eq!(loads, LOADS_BEHIND_THE_COUNTER, "loads behind the counter in {shown}");
+        let at = way.iter().position(|instruction| counter.has(instruction)).expect("the first rule");
+        let (before, behind) = (&way[..at], &way[at + 1..]);
+        let loads = behind.iter().filter(|instruction| EXPECTED.loads.has(instruction)).count();
+        assert_eq!(loads, EXPECTED.loads_behind_the_counter, "loads behind the counter in {shown}");
         if !cfg!(target_arch = "riscv64") {
-            let before = way.iter().take_while(|instruction| !(RULES[0].is)(instruction));
-            let wide = before.filter(|instruction| is_wide_load(instruction)).count();
+            let wide = before.iter().filter(|instruction| EXPECTED.wide_loads.has(instruction)).count();
             assert_eq!(wide, 1, "loads of 16 bytes before the counter in {shown}");
         }
-        let most = function.most_instructions[COLUMN];
         assert!(way.len() <= most, "{} instructions, {most} allowed, in {shown}", way.len());
     }
 }

@@ -88,7 +88,7 @@ fn an_unloaded_library_leaves_no_memory() {
         return;
     }
     let Some(path) = plugin() else { return skip("the library can't be compiled here") };
-    in_child("an_unloaded_library_leaves_no_memory", &[], || {
+    in_child(&[], || {
         const TIMES: usize = 64;
         for _ in 0..8 {
             load_and_unload(&path); // libc keeps a stack or two for later threads

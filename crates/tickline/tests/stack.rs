@@ -142,7 +142,7 @@ fn all_calls() -> Calls {
 /// stage a call, and do the first iterations. Then every call, again and again.
 #[test]
 fn readings_need_little_stack() {
-    in_child("readings_need_little_stack", &[], || {
+    in_child(&[], || {
         let stack = Painted::new();
         let mut first = calls! { "now_ns": tickline::now_ns(); };
         for _ in 0..300 {
@@ -168,7 +168,7 @@ fn readings_need_little_stack() {
 #[test]
 fn maintaining_needs_little_stack() {
     for (name, probes) in [("full", Probes::Full), ("minimal", Probes::Minimal)] {
-        in_child("maintaining_needs_little_stack", &[("TICKLINE_TEST_PROBES", name)], || {
+        in_child(&[("TICKLINE_TEST_PROBES", name)], || {
             let probes = if std::env::var("TICKLINE_TEST_PROBES").is_ok_and(|name| name == "minimal") {
                 Probes::Minimal
             } else {

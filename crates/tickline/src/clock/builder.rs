@@ -80,16 +80,8 @@ impl ClockBuilder {
         self
     }
 
-    /// Gives the thread the lowest real-time priority (`SCHED_RR`, Linux only), so that it stores
-    /// the coarse time punctually on a busy machine; libmtev's calibrating thread has such a
-    /// priority, too. It is an error where the process may not have it.
-    pub fn realtime(mut self) -> Self {
-        self.settings.realtime = true;
-        self
-    }
-
     /// What the clock may ask the system; by default, everything that helps.
-    /// [`realtime`](Self::realtime) and [`PerCpu::On`] need [`Probes::Full`].
+    /// [`PerCpu::On`] needs [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
     /// the rest of the process, as a filter does, even if that call returns an error. Verdicts from
@@ -203,25 +195,22 @@ impl ClockBuilder {
     fn check(&self) -> Result<Settings, Error> {
         let (least, most) = (INTERVAL_RANGE_NS.start(), INTERVAL_RANGE_NS.end());
         within("interval", self.interval, Duration::from_nanos(*least)..=Duration::from_nanos(*most))?;
-        let Settings { recent_every, realtime, per_cpu, .. } = self.settings;
+        let Settings { recent_every, per_cpu, probes, .. } = self.settings;
         if let Some(period) = recent_every {
             within("recent_every", period, RECENT_RANGE)?;
         }
-        let (has_thread, is_full) = (self.driver == Driver::Thread, self.settings.probes == Probes::Full);
+        let has_thread = self.driver == Driver::Thread;
         #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         let has_thread = has_thread && self.page.is_none();
-        let settings = [
-            ("recent_every", recent_every.is_some(), true),
-            ("realtime", realtime, is_full),
-            ("per_cpu", per_cpu == PerCpu::On, is_full),
-        ];
-        for (setting, _, is_allowed) in settings.into_iter().filter(|(_, is_chosen, _)| *is_chosen) {
-            if !has_thread {
+        for (setting, is_chosen) in
+            [("recent_every", recent_every.is_some()), ("per_cpu", per_cpu == PerCpu::On)]
+        {
+            if is_chosen && !has_thread {
                 return Err(unused(setting, THREAD));
             }
-            if !is_allowed {
-                return Err(unused(setting, "full probes"));
-            }
+        }
+        if per_cpu == PerCpu::On && probes == Probes::Minimal {
+            return Err(unused("per_cpu", "full probes"));
         }
         if per_cpu == PerCpu::On {
             per_cpu::needs().map_err(|why| Error(Inner::PerCpu(why)))?;

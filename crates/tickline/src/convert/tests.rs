@@ -43,29 +43,6 @@ fn a_converted_instant_is_within_its_error() {
     }
 }
 
-/// Two anchors convert one instant into times that differ by no more than both errors say.
-#[test]
-fn two_anchors_agree_within_their_errors() {
-    for clock in clocks() {
-        let instant = now_ordered(&clock);
-        let mut last: Option<(UnixTime, Duration)> = None;
-        for _ in 0..1_000 {
-            let anchor = Anchor::unix_by(&clock);
-            let (time, error) = (anchor.to_unix(instant), anchor.error());
-            if let Some((last_time, last_error)) = last {
-                let differ = (time - last_time).max(last_time - time);
-                // Somebody may have set the clock.
-                let was_set = differ > Duration::from_millis(100);
-                assert!(
-                    differ <= error + last_error || was_set,
-                    "{differ:?}, errors {error:?}, {last_error:?}"
-                );
-            }
-            last = Some((time, error));
-        }
-    }
-}
-
 /// A Unix time is what the clock reads, within the bounds of its reading and the anchor.
 #[test]
 fn an_instant_as_unix_time_is_the_unix_time() {

@@ -25,12 +25,12 @@ pub(crate) use linux::{
     parking::{sleep_while, wake_one},
     process::{PreserveErrno, counter_readable},
     sleep::{ClockSetNotifier, Woken},
-    thread::{SignalsBlocked, make_realtime},
+    thread::SignalsBlocked,
 };
 #[cfg(any(not(target_os = "linux"), miri))]
 pub(crate) use other::{
     ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, Woken, counter_readable, cpu_ids,
-    forgo_page, lock_token, make_realtime, sleep_while, token, wake_one,
+    forgo_page, lock_token, sleep_while, token, wake_one,
 };
 #[cfg(any(not(any(target_os = "linux", windows)), miri))]
 pub(crate) use other::{comparable_cpus, pin_this_thread};

@@ -2,9 +2,7 @@
 //! affinity.
 
 use core::sync::atomic::AtomicU32;
-use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has
@@ -23,7 +21,7 @@ pub(crate) fn forgo_page() {}
 
 /// Sleeps a while. A lock of std's could be left behind locked by a `fork`, so nothing wakes the
 /// sleeper.
-pub(crate) fn sleep_while(_word: &AtomicU32, _value: u32) {
+pub(crate) fn sleep_while(_word: &AtomicU32, _value: u32, _: Option<Duration>) {
     std::thread::sleep(Duration::from_millis(1));
 }
 
@@ -113,11 +111,6 @@ impl Nothing {
 /// So that `drop` is a use of it, as it is elsewhere.
 impl Drop for Nothing {
     fn drop(&mut self) {}
-}
-
-/// Not available.
-pub(crate) fn make_realtime(_: &JoinHandle<()>) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Not available, so there is no value of this type.

@@ -55,10 +55,23 @@ pub(crate) fn skipped_in_an_emulator() -> bool {
     emulated
 }
 
-/// Runs `body` in a process of its own: the test `name` of this binary, started again with
+/// The arguments by which a test program runs the test `name` alone.
+pub(crate) const fn alone(name: &str) -> [&str; 4] {
+    ["--exact", name, "--nocapture", "--test-threads=1"]
+}
+
+/// The test that runs in this child.
+pub(crate) fn own_name() -> Option<String> {
+    std::env::var(CHILD).ok()
+}
+
+/// Runs `body`, a closure of a test, in a process of its own: that test, started again with
 /// `environment`. Shows the child's output if it fails, and always what it skips.
-pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
-    if std::env::var_os(CHILD).is_some_and(|child| child == name) {
+pub(crate) fn in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
+    // The type of the closure is named after the test. If it were not, the child would run none.
+    let (_, name) = std::any::type_name::<F>().split_once("::").expect("a path");
+    let name = name.trim_end_matches("::{{closure}}");
+    if own_name().is_some_and(|child| child == name) {
         watch_over();
         body();
         return;
@@ -68,7 +81,7 @@ pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOn
     let mut words = runner.split_whitespace().map(OsStr::new).chain([own.as_os_str()]);
     let output = Command::new(words.next().expect("a program"))
         .args(words)
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .args(alone(name))
         .env(CHILD, name)
         .envs(environment.iter().copied())
         .output()
@@ -82,17 +95,27 @@ pub(crate) fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOn
     }
 }
 
+/// As [`in_child`], but not in an emulator.
+pub(crate) fn in_child_of_a_kernel<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
+    if !skipped_in_an_emulator() {
+        in_child(environment, body);
+    }
+}
+
 #[cfg(not(unix))]
 fn watch_over() {}
 
-/// Runs `body` in a forked child that finds nothing wrong, and so returns 0.
+/// Runs `body` in a forked child. If it panics, so does this.
 #[cfg(unix)]
-pub(crate) fn in_fork(body: impl FnOnce() -> i32) {
-    assert_eq!(code_of_fork(body), 0, "the child found this fault");
+pub(crate) fn in_fork(body: impl FnOnce()) {
+    in_fork_if_possible("", || {
+        body();
+        0
+    });
 }
 
 /// As [`in_fork`], on machines that may lack what the test needs. Then the child returns
-/// [`CANNOT`], and this says `why`.
+/// [`CANNOT`], otherwise 0, and this says `why`.
 #[cfg(unix)]
 pub(crate) fn in_fork_if_possible(why: &str, body: impl FnOnce() -> i32) {
     right_if_possible(why, code_of_fork(body));
@@ -104,7 +127,7 @@ pub(crate) fn right_if_possible(why: &str, code: i32) {
     match code {
         0 => {}
         CANNOT => skip(why),
-        fault => panic!("the child found fault {fault}"),
+        code => panic!("the child ended with {code}"),
     }
 }
 
@@ -189,6 +212,16 @@ pub(crate) fn await_tickline_threads(expected: usize) {
         assert!(start.elapsed() < Duration::from_secs(20), "{} threads, not {expected}", tickline_threads());
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The timer descriptors of this process.
+#[cfg(target_os = "linux")]
+pub(crate) fn timers() -> Vec<i32> {
+    let is_timer = |entry: &std::fs::DirEntry| {
+        std::fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().contains("timerfd"))
+    };
+    let entries = std::fs::read_dir("/proc/self/fd").expect("procfs").flatten().filter(is_timer);
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The threads of this process that are called tickline.

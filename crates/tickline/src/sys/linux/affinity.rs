@@ -102,25 +102,3 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
 pub(crate) fn pin_this_thread(cpu: u32) -> bool {
     usize::try_from(cpu).ok().and_then(CpuMask::only).is_some_and(|mask| mask.apply())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_runs_where_it_is_pinned() {
-        let Some(cpu) = comparable_cpus().first().copied() else {
-            eprintln!("SKIPPED: a kernel that does not say where threads may run, or isolated CPUs only");
-            return;
-        };
-        std::thread::spawn(move || {
-            assert!(pin_this_thread(cpu));
-            let mask = CpuMask::of_this_thread().expect("it could be set");
-            let named: Vec<usize> = (0..MASK_BITS).filter(|cpu| mask.contains(*cpu)).collect();
-            assert_eq!(named, [usize::try_from(cpu).unwrap()]);
-        })
-        .join()
-        .unwrap();
-        assert!(!pin_this_thread(u32::MAX));
-    }
-}

@@ -4,28 +4,20 @@ use tickline_core::sample::Reference;
 
 use crate::options::Probes;
 
-#[cfg(all(target_os = "linux", not(miri)))]
-mod linux;
-#[cfg(all(target_os = "linux", not(miri)))]
-use linux as system;
-
-#[cfg(all(target_os = "macos", not(miri)))]
-mod macos;
-#[cfg(all(target_os = "macos", not(miri)))]
-use macos as system;
-
-#[cfg(all(windows, not(miri)))]
-mod windows;
-#[cfg(all(windows, not(miri)))]
-use windows as system;
 #[cfg(any(windows, test))]
 mod file_time;
-
+#[cfg(all(target_os = "linux", not(miri)))]
+#[path = "linux.rs"]
+mod system;
+#[cfg(all(target_os = "macos", not(miri)))]
+#[path = "macos.rs"]
+mod system;
+#[cfg(all(windows, not(miri)))]
+#[path = "windows.rs"]
+mod system;
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
-mod none;
-#[cfg(all(target_family = "wasm", target_os = "unknown"))]
-use none as system;
-
+#[path = "none.rs"]
+mod system;
 #[cfg(any(
     miri,
     not(any(
@@ -35,17 +27,8 @@ use none as system;
         all(target_family = "wasm", target_os = "unknown")
     ))
 ))]
-mod other;
-#[cfg(any(
-    miri,
-    not(any(
-        target_os = "linux",
-        target_os = "macos",
-        windows,
-        all(target_family = "wasm", target_os = "unknown")
-    ))
-))]
-use other as system;
+#[path = "other.rs"]
+mod system;
 
 pub(crate) use system::OsClock;
 #[cfg(all(windows, not(miri)))]

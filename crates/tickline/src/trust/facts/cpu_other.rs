@@ -1,6 +1,6 @@
-//! Targets without a counter that this crate reads, and those whose processor tells programs
-//! nothing about it: RISC-V, where the ISA manual demands one rate (volume I, Zicntr) and the
-//! frequency stands in the device tree.
+//! Targets other than x86_64, whose processors tell programs nothing but, on aarch64, the counter's
+//! frequency. On RISC-V the ISA manual demands one rate (volume I, Zicntr), and the frequency
+//! stands in the device tree.
 
 use tickline_core::gate::Hypervisor;
 
@@ -9,7 +9,8 @@ pub(crate) fn learn() -> bool {
     true
 }
 
-/// Unknown.
+/// Unknown. On aarch64 the generic timer counts at one rate by definition (Arm ARM D12.1.1), and no
+/// register says so.
 pub(crate) fn invariant() -> Option<bool> {
     None
 }
@@ -19,10 +20,20 @@ pub(crate) fn hypervisor() -> Hypervisor {
     Hypervisor::None
 }
 
-/// There is no such register.
-pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = false;
+/// Whether a process that may not read the counter may not read its frequency either. That is so
+/// for `CNTFRQ_EL0` and `CNTVCT_EL0` (Linux 6.12, `arch/arm64/kernel/traps.c`,
+/// `cntfrq_read_handler`).
+pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = cfg!(target_arch = "aarch64");
+
+/// The counter's frequency as firmware has written it down in `CNTFRQ_EL0`, Hz. For a process that
+/// may read the counter.
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+pub(crate) fn nominal_hz() -> Option<u64> {
+    crate::sys::COUNTER.map(|counter| counter.nominal_hz()).filter(|hz| *hz != 0)
+}
 
 /// Unknown.
+#[cfg(any(not(target_arch = "aarch64"), miri))]
 pub(crate) fn nominal_hz() -> Option<u64> {
     None
 }

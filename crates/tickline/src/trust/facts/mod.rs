@@ -3,9 +3,9 @@
 
 mod collector;
 mod cost;
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod cpu;
-#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 #[path = "cpu_other.rs"]
 mod cpu;
 mod environment;

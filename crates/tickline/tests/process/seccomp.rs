@@ -1,14 +1,20 @@
 //! Clocks under seccomp filters that kill. The lists are those of `PLATFORM.md`, "System calls".
-#![cfg(target_os = "linux")]
-
-mod common;
 
 use std::hint::black_box;
 use std::time::Duration;
 
-use common::fork::{CANNOT, status_of_fork};
-use common::{in_child, skip, skipped_in_an_emulator, until_fast};
 use tickline::{Clock, Driver, Event, Probes, Reason, State};
+
+use crate::common::fork::{CANNOT, status_of_fork};
+use crate::common::{skip, until_fast};
+
+in_processes! { in_child_of_a_kernel:
+    minimal_probes_live_under_a_filter_that_kills,
+    without_a_thread_the_list_is_two_calls,
+    full_probes_are_killed_by_the_same_filter,
+    a_thread_from_before_the_filter_goes_on_and_ends,
+    the_global_clock_may_be_calibrated_before_the_filter,
+}
 
 /// What tickline calls itself with minimal probes, where libc has to ask the kernel for the time,
 /// and there was no clock with full probes before.
@@ -34,6 +40,10 @@ const THREADS: &[libc::c_long] = &[
     libc::SYS_gettid,
     libc::SYS_exit,
 ];
+
+/// What std and libc call to end a thread that runs already.
+const END: &[libc::c_long] =
+    &[libc::SYS_munmap, libc::SYS_rt_sigprocmask, libc::SYS_sigaltstack, libc::SYS_madvise, libc::SYS_exit];
 
 /// What the tests call: to sleep, to allocate, and to end.
 const TEST: &[libc::c_long] = &[
@@ -107,28 +117,18 @@ fn allow_only(lists: &[&[libc::c_long]]) -> bool {
     installed == 0
 }
 
-/// Runs `body` in a forked child of a fresh process. Returns the signal that killed it, if one
-/// did; `None`, with a message, if this machine cannot do it.
-fn under_a_filter(body: impl FnOnce() -> i32) -> Option<Option<i32>> {
+/// Runs `body` in a forked child, which finds nothing wrong, or ends by the signal `killed`.
+fn under_a_filter(killed: Option<i32>, body: impl FnOnce() -> i32) {
     if cfg!(target_pointer_width = "32") {
-        skip("32-bit system calls have other names");
-        return None;
-    }
-    if skipped_in_an_emulator() {
-        return None;
+        return skip("32-bit system calls have other names");
     }
     let status = status_of_fork(body);
-    if libc::WIFSIGNALED(status) {
-        return Some(Some(libc::WTERMSIG(status)));
+    let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+    if signal.is_none() && libc::WEXITSTATUS(status) == CANNOT {
+        return skip("this machine has no seccomp filters");
     }
-    match libc::WEXITSTATUS(status) {
-        0 => Some(None),
-        CANNOT => {
-            skip("this machine has no seccomp filters");
-            None
-        }
-        fault => panic!("the child found fault {fault}"),
-    }
+    assert_eq!(signal, killed, "the signal that killed the child");
+    assert!(signal.is_some() || status == 0, "the child found fault {}", libc::WEXITSTATUS(status));
 }
 
 /// Everything that can be asked of a clock. Returns whether it was right.
@@ -156,69 +156,51 @@ fn is_honest(state: State) -> bool {
     matches!(state, State::Fallback(Reason::KernelUnknown | Reason::Untested | Reason::NoCounter))
 }
 
-fn expect(outcome: Option<Option<i32>>, killed: Option<i32>) {
-    if let Some(outcome) = outcome {
-        assert_eq!(outcome, killed, "the signal that killed the child");
+fn minimal_probes_live_under_a_filter_that_kills() {
+    for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
+        under_a_filter(None, || {
+            let thread: &[_] = if driver == Driver::Thread { THREADS } else { &[] };
+            if !allow_only(&[MINIMAL, PARKING, thread, TEST]) {
+                return CANNOT;
+            }
+            let settings = Clock::builder().probes(Probes::Minimal).driver(driver);
+            let Ok(clock) = settings.interval(Duration::from_millis(2)).start() else { return 1 };
+            if !use_up(&clock) {
+                return 2;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            let status = clock.status();
+            drop(clock);
+            if is_honest(status.state) && status.driver == driver { 0 } else { 3 }
+        });
     }
 }
 
-#[test]
-fn minimal_probes_live_under_a_filter_that_kills() {
-    in_child("minimal_probes_live_under_a_filter_that_kills", &[], || {
-        for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
-            let outcome = under_a_filter(|| {
-                let thread: &[_] = if driver == Driver::Thread { THREADS } else { &[] };
-                if !allow_only(&[MINIMAL, PARKING, thread, TEST]) {
-                    return CANNOT;
-                }
-                let settings = Clock::builder().probes(Probes::Minimal).driver(driver);
-                let Ok(clock) = settings.interval(Duration::from_millis(2)).start() else { return 1 };
-                if !use_up(&clock) {
-                    return 2;
-                }
-                std::thread::sleep(Duration::from_millis(20));
-                let status = clock.status();
-                drop(clock);
-                if is_honest(status.state) && status.driver == driver { 0 } else { 3 }
-            });
-            expect(outcome, None);
-        }
-    });
-}
-
 /// The reader and the manual driver need the two calls alone: neither memory nor a futex.
-#[test]
 fn without_a_thread_the_list_is_two_calls() {
-    in_child("without_a_thread_the_list_is_two_calls", &[], || {
-        let outcome = under_a_filter(|| {
-            let settings = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader);
-            let Ok(clock) = settings.start() else { return 1 };
-            if !allow_only(&[MINIMAL, &[libc::SYS_exit_group]]) {
-                return CANNOT;
-            }
-            if use_up(&clock) { 0 } else { 2 }
-        });
-        expect(outcome, None);
+    under_a_filter(None, || {
+        let settings = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader);
+        let Ok(clock) = settings.start() else { return 1 };
+        if !allow_only(&[MINIMAL, &[libc::SYS_exit_group]]) {
+            return CANNOT;
+        }
+        if use_up(&clock) { 0 } else { 2 }
     });
 }
 
 /// The control: the filter kills the same program with full probes.
-#[test]
 fn full_probes_are_killed_by_the_same_filter() {
-    in_child("full_probes_are_killed_by_the_same_filter", &[], || {
-        for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
-            let outcome = under_a_filter(|| {
-                if !allow_only(&[MINIMAL, PARKING, THREADS, TEST]) {
-                    return CANNOT;
-                }
-                let Ok(clock) = Clock::builder().driver(driver).start() else { return 1 };
-                use_up(&clock);
-                drop(clock);
-                0
-            });
-            expect(outcome, Some(libc::SIGSYS));
-        }
-    });
+    for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
+        under_a_filter(Some(libc::SIGSYS), || {
+            if !allow_only(&[MINIMAL, PARKING, THREADS, TEST]) {
+                return CANNOT;
+            }
+            let Ok(clock) = Clock::builder().driver(driver).start() else { return 1 };
+            use_up(&clock);
+            drop(clock);
+            0
+        });
+    }
 }
 
 /// Waits until the thread has stored the time once, and so is past everything that std does to
@@ -231,68 +213,57 @@ fn await_the_thread(clock: &Clock) {
 }
 
 /// A clock that was started before the filter, and ends under it.
-#[test]
 fn a_thread_from_before_the_filter_goes_on_and_ends() {
-    in_child("a_thread_from_before_the_filter_goes_on_and_ends", &[], || {
-        let outcome = under_a_filter(|| {
-            let settings = Clock::builder().probes(Probes::Minimal).interval(Duration::from_millis(2));
-            let Ok(clock) = settings.start() else { return 1 };
-            await_the_thread(&clock);
-            // Ending the thread takes the calls that every thread takes.
-            let end = [libc::SYS_munmap, libc::SYS_rt_sigprocmask, libc::SYS_sigaltstack, libc::SYS_exit];
-            if !allow_only(&[MINIMAL, PARKING, &end, &[libc::SYS_madvise], TEST]) {
-                return CANNOT;
-            }
-            let before = clock.recent_ns();
-            std::thread::sleep(Duration::from_millis(50));
-            if clock.recent_ns() == before {
-                return 2; // the thread is not there
-            }
-            drop(clock);
-            0
-        });
-        expect(outcome, None);
+    under_a_filter(None, || {
+        let settings = Clock::builder().probes(Probes::Minimal).interval(Duration::from_millis(2));
+        let Ok(clock) = settings.start() else { return 1 };
+        await_the_thread(&clock);
+        if !allow_only(&[MINIMAL, PARKING, END, TEST]) {
+            return CANNOT;
+        }
+        let before = clock.recent_ns();
+        std::thread::sleep(Duration::from_millis(50));
+        if clock.recent_ns() == before {
+            return 2; // the thread is not there
+        }
+        drop(clock);
+        0
     });
 }
 
 /// A clock that calibrates with full probes, and is restricted after that: its verdicts stay, and
 /// it recalibrates under the filter.
-#[test]
 fn the_global_clock_may_be_calibrated_before_the_filter() {
-    in_child("the_global_clock_may_be_calibrated_before_the_filter", &[], || {
-        let outcome = under_a_filter(|| {
-            let fast = until_fast(Clock::global()).is_some();
-            let interval = Duration::from_millis(2);
-            let Ok(guard) = Clock::builder().probes(Probes::Minimal).interval(interval).start_global() else {
-                return 1;
-            };
-            await_the_thread(Clock::global());
-            let end = [libc::SYS_munmap, libc::SYS_rt_sigprocmask, libc::SYS_sigaltstack, libc::SYS_exit];
-            if !allow_only(&[&MINIMAL[..1], PARKING, &end, &[libc::SYS_madvise], TEST]) {
-                return CANNOT;
+    under_a_filter(None, || {
+        let fast = until_fast(Clock::global()).is_some();
+        let interval = Duration::from_millis(2);
+        let Ok(guard) = Clock::builder().probes(Probes::Minimal).interval(interval).start_global() else {
+            return 1;
+        };
+        await_the_thread(Clock::global());
+        if !allow_only(&[&MINIMAL[..1], PARKING, END, TEST]) {
+            return CANNOT;
+        }
+        let clock = Clock::global();
+        let publications = || clock.status().events.get(Event::Publication);
+        let before = publications();
+        let mut last = 0;
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_millis(2));
+            let now = clock.now_ordered_ns();
+            if now < last {
+                return 2;
             }
-            let clock = Clock::global();
-            let publications = || clock.status().events.get(Event::Publication);
-            let before = publications();
-            let mut last = 0;
-            for _ in 0..100 {
-                std::thread::sleep(Duration::from_millis(2));
-                let now = clock.now_ordered_ns();
-                if now < last {
-                    return 2;
-                }
-                last = now;
-            }
-            if fast && publications() <= before {
-                return 3;
-            }
-            drop(guard);
-            // The restriction is for good, so readers survive as well.
-            for _ in 0..100_000 {
-                black_box(tickline::now_ns());
-            }
-            i32::from(clock.status().driver != Driver::Reader) * 4
-        });
-        expect(outcome, None);
+            last = now;
+        }
+        if fast && publications() <= before {
+            return 3;
+        }
+        drop(guard);
+        // The restriction is for good, so readers survive as well.
+        for _ in 0..100_000 {
+            black_box(tickline::now_ns());
+        }
+        i32::from(clock.status().driver != Driver::Reader) * 4
     });
 }

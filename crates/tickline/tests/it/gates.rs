@@ -1,12 +1,9 @@
 //! Gates under load, and the comparison of the counters.
-#![cfg(unix)]
-
-mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{os_monotonic_ns, skip, skipped_as_too_slow, until_fast};
+use crate::common::{os_monotonic_ns, skip, skipped_as_too_slow, until_fast};
 use tickline::{Clock, Comparison, Driver, Gate, Reason, State, Trust};
 
 const THREADS: usize = 8;

@@ -1,18 +1,17 @@
-//! A counter that is denied (`PR_SET_TSC`) after a clock was calibrated. Runs in processes of their
-//! own.
+//! A counter that is denied (`PR_SET_TSC`) after a clock was calibrated.
 //!
 //! The vDSO reads the counter as well, so a handler stands in for it: it notes who has executed the
 //! instruction, puts a number in place of the counter, and goes on behind it.
-#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-
-mod common;
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{in_child, skip, until_fast};
 use tickline::{Clock, Driver, Instant, Probes, State, UnixTime};
+
+use crate::common::{skip, until_fast};
+
+in_processes! { in_child: nobody_reads_the_counter_after_disable_with_minimal_probes }
 
 /// Where the vDSO is, and how long it is at the most, bytes.
 static VDSO: AtomicUsize = AtomicUsize::new(0);
@@ -89,39 +88,36 @@ fn every_call(clock: &Clock) {
     }
 }
 
-#[test]
 fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
-    in_child("nobody_reads_the_counter_after_disable_with_minimal_probes", &[], || {
-        let clock = Clock::global();
-        let fast = until_fast(clock).is_some();
-        let settings = Clock::builder().probes(Probes::Minimal).interval(Duration::from_millis(2));
-        let guard = settings.start_global().unwrap();
-        // The control: a line in use reads the counter.
-        let Some(reads) = reads_during(|| {
-            for _ in 0..100 {
-                black_box(clock.now_ns());
-            }
-        }) else {
-            return;
-        };
-        assert!(reads > 0 || !fast || clock.status().state != State::Fast, "the denial was not noticed");
-        clock.disable();
-        let reads = reads_during(|| every_call(clock));
-        assert_eq!(reads, Some(0), "with a thread");
-        drop(guard);
-        let reads = reads_during(|| {
-            every_call(clock);
-            // Not a thread, which would inherit the denial: its signals are blocked, and the vDSO reads
-            // the counter there as well.
-            for driver in [Driver::Reader, Driver::Manual] {
-                let own = Clock::builder().probes(Probes::Minimal).driver(driver).start().unwrap();
-                own.disable();
-                every_call(&own);
-            }
-        });
-        assert_eq!(reads, Some(0), "without a thread");
-        println!("{BY_VDSO:?} reads by the vDSO");
-        clock.enable();
-        black_box(clock.now_ns());
+    let clock = Clock::global();
+    let fast = until_fast(clock).is_some();
+    let settings = Clock::builder().probes(Probes::Minimal).interval(Duration::from_millis(2));
+    let guard = settings.start_global().unwrap();
+    // The control: a line in use reads the counter.
+    let Some(reads) = reads_during(|| {
+        for _ in 0..100 {
+            black_box(clock.now_ns());
+        }
+    }) else {
+        return;
+    };
+    assert!(reads > 0 || !fast || clock.status().state != State::Fast, "the denial was not noticed");
+    clock.disable();
+    let reads = reads_during(|| every_call(clock));
+    assert_eq!(reads, Some(0), "with a thread");
+    drop(guard);
+    let reads = reads_during(|| {
+        every_call(clock);
+        // Not a thread, which would inherit the denial: its signals are blocked, and the vDSO reads
+        // the counter there as well.
+        for driver in [Driver::Reader, Driver::Manual] {
+            let own = Clock::builder().probes(Probes::Minimal).driver(driver).start().unwrap();
+            own.disable();
+            every_call(&own);
+        }
     });
+    assert_eq!(reads, Some(0), "without a thread");
+    println!("{BY_VDSO:?} reads by the vDSO");
+    clock.enable();
+    black_box(clock.now_ns());
 }

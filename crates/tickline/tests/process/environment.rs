@@ -1,7 +1,4 @@
-//! `TICKLINE`, and programs that change their environment. Each test runs in a process of its own.
-#![cfg(target_os = "linux")]
-
-mod common;
+//! `TICKLINE`, and programs that change their environment.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
@@ -10,9 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::fork::CANNOT;
-use common::{in_child, skip, skipped_in_an_emulator};
 use tickline::{Clock, Driver, Environment, Probes, Reason, State};
+
+use crate::common::fork::CANNOT;
+use crate::common::{alone, in_child, skip, skipped_in_an_emulator};
+
+in_processes! { in_child: the_environment_may_change_after_a_start }
 
 thread_local! {
     /// Whether this thread may call `getenv`: it is the one that changes the environment.
@@ -58,40 +58,36 @@ extern "C" fn getenv(name: *const c_char) -> *const c_char {
 /// Symptom: `start()` followed by `set_var` crashed in 56 of 1,800 runs. The thread walked the
 /// environment by `getenv` while `set_var` moved it. A crash is a matter of chance, so this also
 /// counts the calls.
-#[test]
 fn the_environment_may_change_after_a_start() {
-    in_child("the_environment_may_change_after_a_start", &[], || {
-        // So many that to walk through them takes as long as to change one.
-        const VARIABLES: usize = 3_000;
-        MAY_ASK.set(true);
-        let set = |number: usize| {
-            // SAFETY: nothing in this process reads the environment but through std. That is what is
-            // tested.
-            unsafe { std::env::set_var(format!("TICKLINE_TEST_{number}"), "x") };
-        };
-        (0..VARIABLES).for_each(set);
-        let mut variables = VARIABLES;
-        for _ in 0..50 {
-            let guard = tickline::start().unwrap();
-            let clock = Clock::builder().start().unwrap();
-            // What `set_var` leaves of the old list is filled with what is no address.
-            let mut garbage = Vec::new();
-            for _ in 0..8 {
-                set(variables);
-                garbage.push(vec![0xAA_u8; (variables + 2) * size_of::<usize>()]);
-                variables += 1;
-            }
-            drop((guard, clock, garbage)); // the threads have judged the gates
+    // So many that to walk through them takes as long as to change one.
+    const VARIABLES: usize = 3_000;
+    MAY_ASK.set(true);
+    let set = |number: usize| {
+        // SAFETY: nothing in this process reads the environment but through std. That is what is
+        // tested.
+        unsafe { std::env::set_var(format!("TICKLINE_TEST_{number}"), "x") };
+    };
+    (0..VARIABLES).for_each(set);
+    let mut variables = VARIABLES;
+    for _ in 0..50 {
+        let guard = tickline::start().unwrap();
+        let clock = Clock::builder().start().unwrap();
+        // What `set_var` leaves of the old list is filled with what is no address.
+        let mut garbage = Vec::new();
+        for _ in 0..8 {
+            set(variables);
+            garbage.push(vec![0xAA_u8; (variables + 2) * size_of::<usize>()]);
+            variables += 1;
         }
-        assert_eq!(ASKED.load(Ordering::Relaxed), 0, "calls of getenv without std's lock");
-    });
+        drop((guard, clock, garbage)); // the threads have judged the gates
+    }
+    assert_eq!(ASKED.load(Ordering::Relaxed), 0, "calls of getenv without std's lock");
 }
 
 /// The variable counts as the process was started with it, for readings and for starts.
 #[test]
 fn the_environment_is_that_of_the_start() {
-    let name = "the_environment_is_that_of_the_start";
-    in_child(name, &[("TICKLINE", "off")], || {
+    in_child(&[("TICKLINE", "off")], || {
         // SAFETY: this process has no other thread that reads the environment.
         unsafe { std::env::set_var("TICKLINE", "on") };
         let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
@@ -104,12 +100,11 @@ fn the_environment_is_that_of_the_start() {
 /// A first reading, without any start, finds the variable among more than fits a buffer.
 #[test]
 fn a_first_reading_finds_the_variable() {
-    let name = "a_first_reading_finds_the_variable";
     let filler: Vec<(String, String)> =
         (0..200).map(|number| (format!("A_TICKLINE_{number}"), "TICKLINE=on".repeat(7))).collect();
     let mut environment: Vec<(&str, &str)> = filler.iter().map(|(name, value)| (&**name, &**value)).collect();
     environment.push(("TICKLINE", "off"));
-    in_child(name, &environment, || {
+    in_child(&environment, || {
         std::hint::black_box(tickline::now_ns());
         assert_eq!(Clock::global().status().environment, Environment::Off);
     });
@@ -118,7 +113,7 @@ fn a_first_reading_finds_the_variable() {
 /// With minimal probes nothing opens a file, and whoever starts the clock asks std.
 #[test]
 fn minimal_probes_read_the_variable_through_std() {
-    in_child("minimal_probes_read_the_variable_through_std", &[("TICKLINE", "off")], || {
+    in_child(&[("TICKLINE", "off")], || {
         let clock = Clock::builder().driver(Driver::Manual).probes(Probes::Minimal).start().unwrap();
         clock.maintain();
         assert_eq!(clock.status().environment, Environment::Off);
@@ -133,19 +128,8 @@ fn a_set_user_id_process_ignores_the_variable() {
     if skipped_in_an_emulator() {
         return;
     }
-    let name = "a_set_user_id_process_ignores_the_variable";
     if std::env::var_os(PRIVILEGED).is_some() {
-        // SAFETY: takes a number.
-        if unsafe { libc::getauxval(libc::AT_SECURE) } == 0 {
-            // SAFETY: ends the process at once; set-user-id has no effect in that folder.
-            unsafe { libc::_exit(CANNOT) };
-        }
-        assert_eq!(std::env::var("TICKLINE").as_deref(), Ok("off"));
-        std::hint::black_box(tickline::now_ns());
-        assert_eq!(Clock::global().status().environment, Environment::Unset);
-        let _guard = tickline::start().unwrap();
-        assert_eq!(Clock::global().status().environment, Environment::Unset);
-        return;
+        return ignores_the_variable();
     }
     // SAFETY: takes nothing.
     if unsafe { libc::geteuid() } != 0 {
@@ -158,24 +142,33 @@ fn a_set_user_id_process_ignores_the_variable() {
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
     let output = Command::new(&program)
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .args(alone("environment::a_set_user_id_process_ignores_the_variable"))
         .envs([(PRIVILEGED, "1"), ("TICKLINE", "off")])
         .current_dir("/")
         .uid(65_534)
         .output();
     std::fs::remove_dir_all(&folder).unwrap();
-    let output = match output {
-        Err(error) => return skip(&format!("nobody may not run a program of the temporary folder: {error}")),
-        Ok(output) => output,
-    };
-    match output.status.code() {
-        Some(CANNOT) => skip("set-user-id has no effect in the temporary folder"),
-        code => assert_eq!(
-            code,
-            Some(0),
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        ),
+    match output {
+        Err(error) => skip(&format!("nobody may not run a program of the temporary folder: {error}")),
+        Ok(output) if output.status.code() == Some(CANNOT) => {
+            skip("set-user-id has no effect in the temporary folder");
+        }
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        }
     }
+}
+
+fn ignores_the_variable() {
+    // SAFETY: takes a number.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } == 0 {
+        // SAFETY: ends the process at once; set-user-id has no effect in that folder.
+        unsafe { libc::_exit(CANNOT) };
+    }
+    assert_eq!(std::env::var("TICKLINE").as_deref(), Ok("off"));
+    std::hint::black_box(tickline::now_ns());
+    assert_eq!(Clock::global().status().environment, Environment::Unset);
+    let _guard = tickline::start().unwrap();
+    assert_eq!(Clock::global().status().environment, Environment::Unset);
 }

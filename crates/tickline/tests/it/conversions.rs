@@ -1,6 +1,5 @@
 //! Conversions between times: each there and back, and against another implementation where there
 //! is one.
-#![cfg(not(target_family = "wasm"))]
 
 use std::time::{Duration, Instant as StdInstant, SystemTime};
 
@@ -106,98 +105,61 @@ proptest! {
         prop_assert_eq!((time.as_millis(), time.as_micros()), (ns / 1_000_000, ns / 1_000));
     }
 
+    /// Fewer digits are cut off.
     #[test]
-    fn text_there_and_back_loses_nothing(ns in any::<u64>(), digits in 0..10_usize) {
+    fn a_precision_cuts_text_off(ns in any::<u64>(), digits in 0..10_usize) {
         let time = UnixTime::from_nanos(ns);
-        prop_assert_eq!(time.to_string().parse(), Ok(time));
-        prop_assert_eq!(format!("{}.{:09}", time.as_secs(), time.subsec_nanos()).parse(), Ok(time));
-        // Fewer digits are cut off.
-        let unit_ns = 10_u64.pow(9 - u32::try_from(digits).unwrap());
-        prop_assert_eq!(format!("{time:.digits$}").parse(), Ok(UnixTime::from_nanos(ns - ns % unit_ns)));
+        let whole = time.to_string();
+        let (start, fraction) = whole.trim_end_matches('Z').split_once('.').expect("nine digits");
+        let cut = &fraction[..digits];
+        let expected = if cut.is_empty() { format!("{start}Z") } else { format!("{start}.{cut}Z") };
+        prop_assert_eq!(format!("{time:.digits$}"), expected);
     }
+}
 
-    /// Whatever the text, there is no panic.
-    #[test]
-    fn any_text_is_a_time_or_an_error(text in "[0-9TZ:.+ -]{0,40}|\\PC{0,40}") {
-        if let Ok(time) = text.parse::<UnixTime>() {
-            prop_assert_eq!(time.to_string().parse(), Ok(time));
-        }
-    }
+/// Times of other crates, ns since 1970, also beyond both ends of a Unix time.
+#[cfg(any(feature = "chrono", feature = "jiff", feature = "time"))]
+fn any_time() -> impl Strategy<Value = i128> {
+    prop_oneof![nanos().prop_map(i128::from), -(1_i128 << 65)..1_i128 << 65]
 }
 
 #[cfg(feature = "jiff")]
 proptest! {
     #[test]
-    fn jiff_there_and_back_loses_nothing(ns in nanos()) {
-        let time = UnixTime::from_nanos(ns);
-        let timestamp = jiff::Timestamp::from(time);
-        prop_assert_eq!(timestamp.as_nanosecond(), i128::from(ns));
-        prop_assert_eq!(UnixTime::try_from(timestamp), Ok(time));
-        prop_assert_eq!(format!("{timestamp:.9}"), time.to_string());
-    }
-
-    /// Times and offsets as jiff reads them.
-    #[test]
-    fn text_is_read_as_jiff_reads_it(
-        (year, month, day) in (1..9999_u16, 0..14_u8, 0..33_u8),
-        (hour, minute, second) in (0..25_u8, 0..61_u8, 0..60_u8),
-        (sign, hours, minutes) in (prop::sample::select(vec!["+", "-"]), 0..24_u8, 0..60_u8),
-        fraction in prop::option::of("[0-9]{1,9}"),
-    ) {
-        let fraction = fraction.map_or_else(String::new, |digits| format!(".{digits}"));
-        let text = format!(
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}{sign}{hours:02}:{minutes:02}"
-        );
-        let expected = text.parse::<jiff::Timestamp>().ok().and_then(|time| UnixTime::try_from(time).ok());
-        prop_assert_eq!(text.parse::<UnixTime>().ok(), expected, "{}", text);
-    }
-
-    #[test]
-    fn jiff_times_out_of_range_are_errors(ns in any::<i64>()) {
-        let timestamp = jiff::Timestamp::from_nanosecond(i128::from(ns)).expect("in jiff's range");
-        let expected = u64::try_from(ns).ok().map(UnixTime::from_nanos);
-        prop_assert_eq!(UnixTime::try_from(timestamp).ok(), expected);
+    fn jiff_there_and_back_loses_nothing(ns in any_time()) {
+        let timestamp = jiff::Timestamp::from_nanosecond(ns).expect("in jiff's range");
+        let time = UnixTime::try_from(timestamp).ok();
+        prop_assert_eq!(time, in_range(ns).map(UnixTime::from_nanos));
+        if let Some(time) = time {
+            prop_assert_eq!(jiff::Timestamp::from(time), timestamp);
+            prop_assert_eq!(format!("{timestamp:.9}"), time.to_string());
+        }
     }
 }
 
 #[cfg(feature = "chrono")]
 proptest! {
     #[test]
-    fn chrono_there_and_back_loses_nothing(ns in nanos(), offset_s in -86_399..86_400_i32) {
-        let time = UnixTime::from_nanos(ns);
-        let utc = chrono::DateTime::<chrono::Utc>::from(time);
-        prop_assert_eq!(u64::try_from(utc.timestamp()), Ok(time.as_secs()));
-        prop_assert_eq!(utc.timestamp_subsec_nanos(), time.subsec_nanos());
-        prop_assert_eq!(UnixTime::try_from(utc), Ok(time));
+    fn chrono_there_and_back_loses_nothing(ns in any_time(), offset_s in -86_399..86_400_i32) {
+        let seconds = i64::try_from(ns.div_euclid(1_000_000_000)).expect("in chrono's range");
+        let subsec_ns = u32::try_from(ns.rem_euclid(1_000_000_000)).expect("below a second");
+        let date = chrono::DateTime::<chrono::Utc>::from_timestamp(seconds, subsec_ns).expect("in chrono's range");
         let zone = chrono::FixedOffset::east_opt(offset_s).expect("within a day");
-        prop_assert_eq!(UnixTime::try_from(utc.with_timezone(&zone)), Ok(time));
-    }
-
-    #[test]
-    fn chrono_times_out_of_range_are_errors(seconds in -60_000_000_000..60_000_000_000_i64, ns in 0..1_000_000_000_u32) {
-        let date = chrono::DateTime::<chrono::Utc>::from_timestamp(seconds, ns).expect("in chrono's range");
-        let exact = i128::from(seconds) * 1_000_000_000 + i128::from(ns);
-        prop_assert_eq!(UnixTime::try_from(date).ok(), in_range(exact).map(UnixTime::from_nanos));
+        let time = UnixTime::try_from(date.with_timezone(&zone)).ok();
+        prop_assert_eq!(time, in_range(ns).map(UnixTime::from_nanos));
+        prop_assert_eq!(time.map(chrono::DateTime::<chrono::Utc>::from), time.map(|_| date));
     }
 }
 
 #[cfg(feature = "time")]
 proptest! {
     #[test]
-    fn time_there_and_back_loses_nothing(ns in nanos(), offset_s in -86_399..86_400_i32) {
-        let time = UnixTime::from_nanos(ns);
-        let utc = time::OffsetDateTime::from(time);
-        prop_assert_eq!(utc.unix_timestamp_nanos(), i128::from(ns));
-        prop_assert_eq!(UnixTime::try_from(utc), Ok(time));
+    fn time_there_and_back_loses_nothing(ns in any_time(), offset_s in -86_399..86_400_i32) {
+        let date = time::OffsetDateTime::from_unix_timestamp_nanos(ns).expect("in its range");
         let zone = time::UtcOffset::from_whole_seconds(offset_s).expect("within a day");
-        prop_assert_eq!(UnixTime::try_from(utc.to_offset(zone)), Ok(time));
-    }
-
-    #[test]
-    fn times_of_time_out_of_range_are_errors(seconds in -60_000_000_000..60_000_000_000_i64) {
-        let date = time::OffsetDateTime::from_unix_timestamp(seconds).expect("in its range");
-        let expected = in_range(i128::from(seconds) * 1_000_000_000).map(UnixTime::from_nanos);
-        prop_assert_eq!(UnixTime::try_from(date).ok(), expected);
+        let time = UnixTime::try_from(date.to_offset(zone)).ok();
+        prop_assert_eq!(time, in_range(ns).map(UnixTime::from_nanos));
+        prop_assert_eq!(time.map(time::OffsetDateTime::from), time.map(|_| date));
     }
 }
 
@@ -209,67 +171,9 @@ proptest! {
         let text = serde_json::to_string(&(instant, time)).unwrap();
         prop_assert_eq!(&text, &format!("[{ns},{ns}]"));
         prop_assert_eq!(serde_json::from_str::<(Instant, UnixTime)>(&text).unwrap(), (instant, time));
+        let negative = serde_json::from_str::<UnixTime>(&format!("-{}", ns.max(1)));
+        prop_assert!(negative.is_err());
     }
-}
-
-#[test]
-fn texts_that_are_no_times() {
-    for text in [
-        "",
-        ".",
-        "1.",
-        "-1",
-        "+1",
-        " 1",
-        "1 ",
-        "1e3",
-        "2026-01-01",
-        "2026-01-01T00:00:00",
-        "2026-13-01T00:00:00Z",
-        "2026-02-29T00:00:00Z",
-        "2100-02-29T00:00:00Z",
-        "2026-01-01T24:00:00Z",
-        "2026-01-01T00:00:61Z",
-        "2026-01-01T00:00:00.Z",
-        "2026-01-01T00:00:00Zulu",
-        "2026-01-01T00:00:00+0100",
-        "2026-1-1T00:00:00Z",
-    ] {
-        let error = text.parse::<UnixTime>().expect_err(text);
-        assert_eq!(error.to_string(), "neither an RFC 3339 time nor seconds since 1970", "{text}");
-    }
-    let error = |text: &str| text.parse::<UnixTime>().expect_err(text).to_string();
-    assert_eq!(error("0000-01-01T00:00:00Z"), "62167219200 s before 1970 is below the limit of 0");
-    assert_eq!(error("1969-12-31T23:59:59.75Z"), "0.25 s before 1970 is below the limit of 0");
-    assert_eq!(
-        error("2554-07-21T23:34:34Z"),
-        "18446744074 s after 1970 is beyond the limit of 18446744073 s"
-    );
-    assert_eq!(
-        error("99999999999999999999"),
-        "99999999999999999999 s after 1970 is beyond the limit of 18446744073 s"
-    );
-}
-
-#[test]
-fn texts_that_are_times() {
-    let newyear = UnixTime::from_secs(1_767_225_600);
-    for text in [
-        "2026-01-01T00:00:00Z",
-        "2026-01-01 00:00:00z",
-        "2026-01-01t01:30:00+01:30",
-        "2025-12-31T23:00:00-01:00",
-        "2025-12-31T23:59:60Z",
-        "2026-01-01T00:00:00.0000000009Z",
-        "1767225600",
-        "01767225600.0",
-    ] {
-        assert_eq!(text.parse(), Ok(newyear), "{text}");
-    }
-    assert_eq!("2554-07-21T23:34:33.709551615Z".parse(), Ok(UnixTime::MAX));
-    assert_eq!("1969-12-31T23:00:00-01:00".parse(), Ok(UnixTime::UNIX_EPOCH));
-    assert_eq!("2000-02-29T00:00:00Z".parse(), Ok(UnixTime::from_secs(951_782_400)));
-    assert_eq!(UnixTime::default(), UnixTime::UNIX_EPOCH);
 }
 
 #[test]

@@ -1,0 +1,210 @@
+//! The public surface: what clocks do, whatever the machine.
+
+use std::time::{Duration, Instant as StdInstant};
+
+use crate::common::{in_child, until_fast};
+use tickline::{
+    Clock, Driver, Environment, ErrorKind, Event, Instant, PerCpu, Probes, Reason, State, UnixTime,
+};
+
+#[test]
+fn disabling_takes_effect_at_once_and_can_be_undone() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    let fast = clock.now_ordered_ns();
+    clock.disable();
+    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
+    assert_ne!(clock.reading().state(), State::Fast, "a reading of a disabled clock is by no line");
+    for _ in 0..100 {
+        assert!(clock.now_ordered_ns() >= fast);
+    }
+    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled), "reading must not open the gate");
+    clock.enable();
+    let slow = clock.now_ordered_ns();
+    until_fast(&clock).unwrap();
+    assert!(clock.now_ordered_ns() >= slow);
+    let events = clock.status().events;
+    assert_eq!((events.get(Event::GateClosed), events.get(Event::GateOpened)), (1, 1));
+}
+
+/// The gate stays closed until the next judgement. Calls for Unix time alone lead to one.
+#[test]
+fn a_program_that_asks_for_unix_time_only_gets_the_counter_again() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    clock.disable();
+    std::hint::black_box(clock.unix_ns());
+    clock.enable();
+    let start = StdInstant::now();
+    while clock.status().state != State::Fast {
+        for _ in 0..100 {
+            std::hint::black_box(clock.unix_ns());
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "still {:?}", clock.status().state);
+    }
+}
+
+#[test]
+fn a_clock_that_was_disabled_before_it_started_stays_so() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    clock.disable();
+    for _ in 0..5 {
+        clock.maintain();
+    }
+    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
+    assert_eq!(clock.status().events.get(Event::Recovery), 0);
+}
+
+#[test]
+fn the_manual_driver_works_alone() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    for _ in 0..10_000 {
+        std::hint::black_box(clock.now_ns());
+    }
+    assert!(!clock.status().judged, "readers must not drive a manual clock");
+    let start = StdInstant::now();
+    while clock.status().state == State::Calibrating && start.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(clock.maintain().min(Duration::from_millis(1)));
+    }
+    assert_ne!(clock.status().state, State::Calibrating);
+    assert_eq!(clock.status().driver, Driver::Manual);
+}
+
+#[test]
+fn errors_name_a_bad_setting_its_value_and_its_limits() {
+    type Setting = fn(tickline::ClockBuilder) -> tickline::ClockBuilder;
+    let cases: [(Setting, &str); 5] = [
+        (|b| b.interval(Duration::ZERO), "interval of 0ns is outside 1ms to 10s"),
+        (|b| b.interval(Duration::from_micros(999)), "interval of 999µs is outside 1ms to 10s"),
+        (|b| b.interval(Duration::MAX), "is outside 1ms to 10s"),
+        (
+            |b| b.recent_every(Duration::from_nanos(99_999)),
+            "recent_every of 99.999µs is outside 100µs to 10s",
+        ),
+        (|b| b.recent_every(Duration::from_secs(11)), "recent_every of 11s is outside 100µs to 10s"),
+    ];
+    for (setting, expected) in cases {
+        let error = setting(Clock::builder()).start().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfRange);
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(setting(Clock::builder()).start_global().unwrap_err().kind(), ErrorKind::OutOfRange);
+    }
+    for error in [
+        Clock::builder().driver(Driver::Reader).per_cpu(PerCpu::On).start().unwrap_err(),
+        Clock::builder().driver(Driver::Manual).recent_every(Duration::from_millis(1)).start().unwrap_err(),
+        Clock::builder().driver(Driver::Reader).start_global().unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unused, "{error}");
+        assert!(error.to_string().ends_with(" needs the thread driver"), "{error}");
+    }
+    let error = Clock::builder().probes(Probes::Minimal).per_cpu(PerCpu::On).start().unwrap_err();
+    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Unused, "per_cpu needs full probes"));
+}
+
+/// `off` is heard, and nonsense is reported and ignored.
+#[test]
+fn the_environment_switches_the_counter_off() {
+    for value in ["off", "of"] {
+        in_child(&[("TICKLINE", value)], || {
+            for _ in 0..1_000 {
+                std::hint::black_box(tickline::now_ns());
+            }
+            let is_off = std::env::var("TICKLINE").as_deref() == Ok("off");
+            let status = Clock::global().status();
+            let expected = if is_off { Environment::Off } else { Environment::Unrecognised };
+            assert_eq!(status.environment, expected);
+            assert_eq!(status.state == State::Fallback(Reason::SwitchedOff), is_off, "{status:?}");
+        });
+    }
+}
+
+#[cfg(feature = "mock")]
+#[test]
+fn a_mock_moves_time_by_hand() {
+    use tickline::mock::MockClock;
+    let clock = MockClock::new();
+    let before = Instant::now();
+    let active = clock.activate();
+    let (start, unix) = (Instant::now(), UnixTime::now());
+    clock.advance(Duration::from_secs(3));
+    assert_eq!(start.elapsed(), Duration::from_secs(3));
+    clock.step_unix_ns(-3_600_000_000_000);
+    assert_eq!(unix - UnixTime::now(), Duration::from_secs(3_597));
+    assert_eq!(start.elapsed(), Duration::from_secs(3), "a step of Unix time does not touch monotonic time");
+    clock.advance(Duration::from_nanos(9));
+    clock.step_unix_ns(3_600_000_000_000);
+    let unix_ns = UnixTime::now().as_nanos();
+    clock.step_unix_ns(i64::MAX);
+    let forward_ns = i64::MAX.unsigned_abs();
+    assert_eq!(UnixTime::now().as_nanos(), unix_ns + forward_ns, "the year 2318 has a place");
+    clock.step_unix_ns(i64::MAX);
+    assert_eq!(UnixTime::now().as_nanos(), u64::MAX, "the year 2610 has none");
+    (0..3).for_each(|_| clock.step_unix_ns(-i64::MAX));
+    assert_eq!(UnixTime::now().as_nanos(), 0, "nor has 1734");
+    clock.step_unix_ns(i64::MAX);
+    assert_eq!(UnixTime::now().as_nanos(), unix_ns, "steps add up");
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(tickline::now_ns() > 1, "other threads read the real clock"));
+    });
+    drop(active);
+    assert!(Instant::now() >= before);
+}
+
+/// A mock as a value shows its time on all threads, in all readings, and no other clock does.
+#[cfg(feature = "mock")]
+#[test]
+fn a_mock_can_be_injected() {
+    use tickline::mock::MockClock;
+    let mock = MockClock::new();
+    let (clock, second) = (mock.clock(), mock.clock());
+    let (start, unix) = (clock.now_ns(), clock.unix_ns());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                mock.advance(Duration::from_secs(1));
+                assert!(clock.now_ns() > start);
+            });
+        }
+    });
+    let (now, unix) = (start + 4_000_000_000, unix + 4_000_000_000);
+    assert_eq!([clock.now_ns(), clock.now_ordered_ns(), clock.recent_ns(), second.now_ns()], [now; 4]);
+    assert_eq!(clock.unix_ns(), unix);
+    let (reading, unix_reading) = (clock.reading(), clock.unix_reading());
+    assert_eq!([reading.earliest(), reading.at()].map(Instant::as_nanos), [now; 2]);
+    assert_eq!([unix_reading.earliest(), unix_reading.at()].map(UnixTime::as_nanos), [unix; 2]);
+
+    clock.enable();
+    clock.maintain();
+    assert_eq!(clock.now_ns(), now);
+    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
+    assert_eq!(reading.state(), State::Fallback(Reason::Disabled));
+    assert_ne!(Clock::default().now_ns(), clock.now_ns());
+    // Activating one does not change what a clock as a value shows.
+    let other = MockClock::new();
+    let _active = other.activate();
+    assert_eq!(clock.now_ns(), now);
+}
+
+/// The settings of `start_global` reach a control loop that readers had made before.
+#[test]
+fn start_global_sets_the_interval() {
+    in_child(&[], || {
+        let clock = Clock::global();
+        if until_fast(clock).is_none() {
+            return;
+        }
+        let _guard = Clock::builder().interval(Duration::from_millis(5)).start_global().unwrap();
+        // Longer than the loop takes to grow to its own interval of 500 ms.
+        std::thread::sleep(Duration::from_millis(1_500));
+        let before = clock.status().events.get(Event::Publication);
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(clock.status().events.get(Event::Publication) > before + 10);
+        // Iterations come more often while the machine is busy and the bound would grow wide.
+        let interval_ns = clock.status().interval_ns;
+        assert!(interval_ns <= 5_000_000, "{interval_ns} ns");
+    });
+}

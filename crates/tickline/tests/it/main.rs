@@ -1,0 +1,12 @@
+//! What clocks and times do, whatever the machine. Tests that change a whole process are in
+//! `tests/process/`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod clock;
+#[cfg(not(target_family = "wasm"))]
+mod conversions;
+#[cfg(unix)]
+mod gates;
+mod per_cpu;

@@ -1,0 +1,45 @@
+//! The allocator of these tests: it counts, sleeps where a test asks for it, and reads the clock.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::signal::read_in_the_allocator;
+
+struct Watched;
+
+#[global_allocator]
+static ALLOCATOR: Watched = Watched;
+
+thread_local! {
+    /// This thread's allocations.
+    pub(crate) static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    /// Whether this thread's next allocation takes [`HELD`].
+    pub(crate) static SLEEPS: Cell<bool> = const { Cell::new(false) };
+}
+
+pub(crate) const HELD: Duration = Duration::from_millis(1_500);
+
+/// Whether a thread sleeps in the allocator.
+pub(crate) static ASLEEP: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Watched {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        if SLEEPS.replace(false) {
+            ASLEEP.store(true, Ordering::Release);
+            std::thread::sleep(HELD);
+            ASLEEP.store(false, Ordering::Release);
+        }
+        read_in_the_allocator();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        read_in_the_allocator();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}

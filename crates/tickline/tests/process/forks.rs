@@ -1,0 +1,72 @@
+//! Forked children: what they inherit, and what of it they may use. A program that a child executes
+//! is in `life.rs`.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use tickline::{Clock, Driver, State};
+
+use crate::common::{await_tickline_threads, in_fork, tickline_threads, timers, until_fast};
+
+in_processes! { in_child_of_a_kernel:
+    a_forked_child_goes_on_without_its_parents_thread,
+    a_forked_child_may_drop_what_it_inherited_and_start_anew,
+}
+
+fn a_forked_child_goes_on_without_its_parents_thread() {
+    let clock = Clock::builder().interval(Duration::from_millis(5)).start().unwrap();
+    until_fast(&clock);
+    for _ in 0..5 {
+        let last = clock.now_ordered_ns();
+        in_fork(|| check_forked_child(&clock, last));
+    }
+}
+
+fn check_forked_child(clock: &Clock, parents_last: u64) {
+    assert!(clock.now_ordered_ns() >= parents_last);
+    assert_eq!((clock.status().driver, tickline_threads()), (Driver::Reader, 0));
+    // Longer than any line of the parent is valid, so that the child makes its own.
+    let mut last = clock.recent_ns();
+    let end = last + 300_000_000;
+    while last < end {
+        let now = clock.now_ordered_ns();
+        assert!(now >= last, "{now} after {last}");
+        last = now;
+    }
+    assert!(clock.recent_ns() >= end, "the coarse time of a thread that does not exist here");
+    // On a busy machine a thread may be preempted for longer than a line lasts, so this asks for
+    // the state again and again.
+    let start = Instant::now();
+    while clock.status().state == State::Calibrating {
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", clock.status());
+        // Readers start a line only if calls are frequent, and a status takes longer than many
+        // calls.
+        for _ in 0..100 {
+            std::hint::black_box(clock.now_ordered_ns());
+        }
+    }
+}
+
+/// A child that drops the clocks and guards that it has inherited is rid of their descriptors, and
+/// does not stop the thread that it has started. The parent keeps its own.
+fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
+    let guard = RefCell::new(Some(tickline::start().unwrap()));
+    let clock = RefCell::new(Some(Clock::builder().start().unwrap()));
+    assert_eq!(timers().len(), 2);
+    in_fork(|| {
+        drop(clock.take());
+        assert_eq!(timers().len(), 1);
+        drop(guard.take());
+        assert_eq!(timers().len(), 0);
+    });
+    in_fork(|| {
+        let _own = tickline::start().unwrap(); // forgets the inherited thread
+        await_tickline_threads(1);
+        assert_eq!(timers().len(), 2);
+        drop((guard.take(), clock.take()));
+        // Not at once: a thread that is made to compare counters bears this name at first.
+        await_tickline_threads(1);
+        assert_eq!((Clock::global().status().driver, timers().len()), (Driver::Thread, 1));
+    });
+    assert_eq!(timers().len(), 2);
+}

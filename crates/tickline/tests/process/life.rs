@@ -1,0 +1,478 @@
+//! Events in the life of a process: exec, daemons, limits, stops, namespaces, closed descriptors, a
+//! forbidden counter. Plain forks are in `forks.rs`, filters in `seccomp.rs`, handlers in
+//! `signal.rs`.
+
+use std::hint::black_box;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tickline::{Clock, Driver, ErrorKind, Reason, State};
+
+use crate::common::fork::{CANNOT, code_in_time_namespace};
+use crate::common::{
+    Answer, agrees_with_the_os, alone, await_publications, await_tickline_threads,
+    comes_to_agree_with_the_os, in_fork, in_fork_if_possible, os_monotonic_ns, own_name, right_if_possible,
+    tickline_threads, timers, until_fast,
+};
+
+in_processes! { in_child:
+    many_clocks_live_side_by_side_and_leave_nothing,
+    many_threads_use_a_clock_at_once,
+    a_stopped_process_goes_on_where_time_is,
+    a_clock_survives_the_loss_of_its_descriptors,
+    a_clock_starts_without_any_descriptor,
+}
+
+in_processes! { in_child_of_a_kernel:
+    a_forked_child_may_exec,
+    a_daemon_has_a_clock,
+    without_a_thread_start_fails_and_the_clock_works,
+    a_process_without_the_right_to_the_counter_has_a_clock,
+    a_clock_in_a_time_namespace_shows_its_time,
+    a_fork_into_a_time_namespace_that_is_ahead_is_followed,
+    a_fork_into_a_time_namespace_that_is_behind_does_not_step_back,
+}
+
+/// Ordered readings until a line of this process's own serves, or a gate is closed. Returns whether
+/// that took less than 20 s, and no reading stepped back from `last`.
+fn settles(clock: &Clock, mut last: u64) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        for _ in 0..100 {
+            let now = clock.now_ordered_ns();
+            if now < last {
+                return false;
+            }
+            last = now;
+        }
+        if clock.status().judged && clock.status().state != State::Calibrating {
+            return true;
+        }
+    }
+    false
+}
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("procfs").count()
+}
+
+fn is_open(descriptor: i32) -> bool {
+    // SAFETY: asks for flags only.
+    unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
+}
+
+/// Closes all descriptors from `first` on, as daemons do.
+fn close_from(first: i32) {
+    for descriptor in first..256 {
+        // SAFETY: the point of these tests; in processes that own what they close.
+        unsafe { libc::close(descriptor) };
+    }
+}
+
+// ---- fork, exec, daemons ----------------------------------------------------------------------
+
+const EXECUTED: &str = "TICKLINE_TEST_EXECUTED";
+
+/// A program that a forked child executes inherits no descriptor, no thread and no blocked signal
+/// of the clock's.
+fn a_forked_child_may_exec() {
+    if std::env::var_os(EXECUTED).is_some() {
+        assert!(timers().is_empty(), "the parent's timer came along");
+        assert_eq!(tickline_threads(), 0);
+        assert!(!signal_mask().contains(&true), "blocked: {:?}", signal_mask());
+        until_fast(Clock::global());
+        let _guard = tickline::start().unwrap();
+        await_tickline_threads(1);
+        return;
+    }
+    let _guard = tickline::start().unwrap();
+    until_fast(Clock::global());
+    await_tickline_threads(1);
+    in_fork(|| {
+        black_box(tickline::now_ns());
+        let name = own_name().expect("this is a child");
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        panic!("{}", program.args(alone(&name)).env(EXECUTED, "1").exec());
+    });
+}
+
+/// fork, setsid, fork, and all descriptors closed, as daemons do, before and after the clock is
+/// started.
+fn a_daemon_has_a_clock() {
+    let guard = tickline::start().unwrap();
+    until_fast(Clock::global());
+    let last = Clock::global().now_ordered_ns();
+    // The daemon is no child of this process, so it answers in shared memory: 1 plus the number
+    // of the first check that failed.
+    let answer = Answer::new();
+    in_fork(|| {
+        // SAFETY: takes nothing.
+        unsafe { libc::setsid() };
+        // SAFETY: this child has one thread.
+        if unsafe { libc::fork() } == 0 {
+            close_from(0);
+            // SAFETY: a limit for what hangs, s.
+            unsafe { libc::alarm(60) };
+            answer.give(1 + daemon(last));
+        }
+    });
+    assert_eq!(answer.take(), 1, "the daemon found a fault");
+    drop(guard);
+}
+
+fn daemon(parents_last: u64) -> u32 {
+    let clock = Clock::global();
+    if clock.status().driver != Driver::Reader {
+        return 1;
+    }
+    if !settles(clock, parents_last) {
+        return 2;
+    }
+    let Ok(guard) = tickline::start() else { return 3 };
+    if !settles(clock, clock.now_ordered_ns()) || clock.status().driver != Driver::Thread {
+        return 4;
+    }
+    drop(guard);
+    if (0..64).any(is_open) { 5 } else { 0 }
+}
+
+// ---- numbers ----------------------------------------------------------------------------------
+
+/// Instances of every driver, all at once, again and again. Dropped ones leave no threads,
+/// descriptors, handlers or blocked signals.
+fn many_clocks_live_side_by_side_and_leave_nothing() {
+    until_fast(Clock::global());
+    let before = (open_descriptors(), handlers(), signal_mask());
+    for _ in 0..3 {
+        let guard = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
+        let drivers = [Driver::Thread, Driver::Reader, Driver::Manual].into_iter().cycle().take(96);
+        let make = |driver| Clock::builder().driver(driver).interval(Duration::from_millis(20)).start();
+        let clocks: Vec<Clock> = drivers.map(make).map(Result::unwrap).collect();
+        await_tickline_threads(1 + 32);
+        let start = Instant::now();
+        let mut last = vec![0; clocks.len()];
+        while start.elapsed() < Duration::from_millis(500) {
+            for (clock, last) in clocks.iter().zip(&mut last) {
+                let now = clock.now_ordered_ns();
+                assert!(now >= *last, "{now} after {last}");
+                *last = now;
+                clock.maintain();
+            }
+        }
+        for clock in &clocks {
+            assert!(comes_to_agree_with_the_os(clock), "{:?}", clock.status());
+        }
+        assert_eq!((handlers(), signal_mask()), (before.1.clone(), before.2.clone()), "while clocks live");
+        drop((guard, clocks));
+        await_tickline_threads(0);
+        assert_eq!((open_descriptors(), handlers(), signal_mask()), before);
+    }
+}
+
+/// The first readings of a process, by many threads at once, while one starts and drops the
+/// clock's thread. All are in one order.
+fn many_threads_use_a_clock_at_once() {
+    let largest = AtomicU64::new(0);
+    let gate = std::sync::Barrier::new(129);
+    std::thread::scope(|scope| {
+        for _ in 0..128 {
+            scope.spawn(|| {
+                gate.wait();
+                for turn in 0..2_000 {
+                    let before = largest.load(Ordering::Acquire);
+                    let now = tickline::now_ordered_ns();
+                    assert!(now >= before, "{now} after {before}");
+                    largest.fetch_max(now, Ordering::AcqRel);
+                    if turn % 64 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        gate.wait();
+        for _ in 0..20 {
+            let guards: Vec<_> = (0..3).map(|_| tickline::start().unwrap()).collect();
+            std::thread::sleep(Duration::from_millis(1));
+            drop(guards);
+        }
+    });
+    await_tickline_threads(0);
+    until_fast(Clock::global());
+}
+
+// ---- stops ------------------------------------------------------------------------------------
+
+/// A process that is stopped for longer than any line is valid goes on in order, with fresh
+/// readings, and its control loop goes on.
+fn a_stopped_process_goes_on_where_time_is() {
+    for driver in [Driver::Thread, Driver::Reader] {
+        let clock = Clock::builder().driver(driver).interval(Duration::from_millis(20)).start().unwrap();
+        let fast = until_fast(&clock).is_some();
+        for _ in 0..3 {
+            let (last, stopped_at) = (clock.now_ordered_ns(), os_monotonic_ns());
+            stop_for_a_while();
+            let now = clock.now_ordered_ns();
+            assert!(now >= last, "{now} after {last}");
+            assert!(comes_to_agree_with_the_os(&clock), "{:?}", clock.status());
+            let stopped_ns = os_monotonic_ns() - stopped_at;
+            assert!(stopped_ns > 200_000_000, "the process was not stopped: {stopped_ns} ns");
+            assert!(
+                now - last > stopped_ns / 2,
+                "{now} is stale: {last} was {stopped_ns} ns ago, {:?}",
+                clock.status()
+            );
+        }
+        if fast {
+            await_publications(&clock, 3);
+        }
+    }
+}
+
+/// Stops this process; a helper sees that and continues it a while later.
+fn stop_for_a_while() {
+    let stat = format!("/proc/{}/stat", std::process::id());
+    // SAFETY: takes nothing.
+    let own = unsafe { libc::getpid() };
+    // SAFETY: the helper below takes no lock that another thread could hold, except the
+    // allocator's, which fork handles.
+    let helper = unsafe { libc::fork() };
+    assert!(helper >= 0);
+    if helper == 0 {
+        let is_stopped = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "));
+        let start = Instant::now();
+        while !is_stopped() && start.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(250));
+        // SAFETY: passes numbers.
+        unsafe { libc::kill(own, libc::SIGCONT) };
+        // SAFETY: ends the helper at once.
+        unsafe { libc::_exit(0) };
+    }
+    // SAFETY: stops this process, all its threads; this one at the latest in the call below.
+    unsafe { libc::kill(own, libc::SIGSTOP) };
+    // SAFETY: the helper made above; its status does not matter.
+    unsafe { libc::waitpid(helper, std::ptr::null_mut(), 0) };
+}
+
+// ---- what is refused --------------------------------------------------------------------------
+
+/// Under `RLIMIT_NPROC` the system makes no thread. That is an error, the attempt leaves nothing
+/// behind, and the clock works.
+fn without_a_thread_start_fails_and_the_clock_works() {
+    in_fork_if_possible("this user may have as many threads as it likes", || {
+        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: valid for a write.
+        unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut before) };
+        let none = libc::rlimit { rlim_cur: 0, ..before };
+        // SAFETY: lowers this process's own limit; the struct is valid.
+        unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
+        // The limit does not bind root. 65534 is nobody.
+        // SAFETY: passes numbers; refused where this is not root.
+        unsafe { libc::setresuid(65_534, 65_534, 65_534) };
+        if std::thread::Builder::new().spawn(|| {}).is_ok() {
+            return CANNOT;
+        }
+        // The lowest free number: a descriptor that is left behind moves it.
+        // SAFETY: a copy of one of this process's own descriptors, closed again.
+        let lowest_free = || unsafe { libc::dup(1) };
+        let first = lowest_free();
+        // SAFETY: made above.
+        unsafe { libc::close(first) };
+        for refused in [
+            tickline::start().err(),
+            Clock::builder().interval(Duration::from_millis(5)).start_global().err(),
+            Clock::builder().start().err(),
+        ] {
+            let error = refused.expect("no thread, no success");
+            assert_eq!(error.kind(), ErrorKind::Thread);
+            assert!(std::error::Error::source(&error).is_some());
+        }
+        assert_eq!(lowest_free(), first, "the attempts have left a descriptor");
+        let clock = Clock::global();
+        assert!(clock.status().driver == Driver::Reader && settles(clock, 0), "{:?}", clock.status());
+        assert!(comes_to_agree_with_the_os(clock));
+        // SAFETY: back to what it was, which needs no privilege.
+        unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const before) };
+        drop(tickline::start().unwrap());
+        0
+    });
+}
+
+/// `prctl(PR_SET_TSC)`: reading the counter is a SIGSEGV, in the vDSO too. The gate says so, and
+/// time comes from the kernel.
+fn a_process_without_the_right_to_the_counter_has_a_clock() {
+    in_fork_if_possible("this kernel cannot deny the counter", || {
+        // SAFETY: passes numbers. From here on nothing may ask std or libc for the time.
+        if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
+            return CANNOT;
+        }
+        for driver in [Driver::Reader, Driver::Thread] {
+            let mut last = 0;
+            let clock = Clock::builder().driver(driver).interval(Duration::from_millis(50)).start().unwrap();
+            while last == 0 || !clock.status().judged {
+                for _ in 0..100 {
+                    let now = clock.now_ordered_ns();
+                    assert!(now >= last && now > 0, "{now} after {last}");
+                    last = now;
+                }
+                black_box((clock.unix_ns(), clock.reading(), clock.unix_reading()));
+            }
+            // On targets without a counter that gate comes first.
+            let reason = clock.status().reason();
+            assert!(matches!(reason, Some(Reason::Denied | Reason::NoCounter)), "{reason:?}");
+            clock.disable();
+            clock.enable();
+            clock.maintain();
+            assert!(clock.now_ordered_ns() >= last && clock.unix_ns() > 0);
+        }
+        0
+    });
+}
+
+// ---- namespaces -------------------------------------------------------------------------------
+
+/// Runs `body` in a time namespace whose monotonic clock is `offset_s` ahead.
+fn in_time_namespace(offset_s: i64, body: impl FnOnce()) {
+    let code = code_in_time_namespace(offset_s * 1_000_000_000, || {
+        body();
+        0
+    });
+    right_if_possible("no time namespace can be made here", code);
+}
+
+const DAY_S: i64 = 86_400;
+const DAY_NS: u64 = 86_400_000_000_000;
+
+fn clock_of(driver: Driver) -> Clock {
+    Clock::builder().driver(driver).interval(Duration::from_millis(5)).start().unwrap()
+}
+
+/// A process that starts in a time namespace sees that one's clock.
+fn a_clock_in_a_time_namespace_shows_its_time() {
+    let outside = os_monotonic_ns();
+    in_time_namespace(DAY_S, || {
+        assert!(os_monotonic_ns() >= outside + DAY_NS);
+        for driver in [Driver::Reader, Driver::Thread] {
+            let clock = clock_of(driver);
+            assert!(settles(&clock, outside + DAY_NS), "{:?}", clock.status());
+            // The host may pause this machine between the two readings.
+            assert!((0..1_000).filter(|_| agrees_with_the_os(&clock)).count() >= 900);
+        }
+    });
+}
+
+/// If a fork moves a calibrated clock into another namespace, it follows that one's clock when
+/// its line ends.
+fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
+    let clock = clock_of(Driver::Reader);
+    until_fast(&clock);
+    let last = clock.now_ordered_ns();
+    in_time_namespace(DAY_S, || {
+        assert!(comes_to_agree_with_the_os(&clock), "{:?}", clock.status());
+        assert!(settles(&clock, last + 86_000_000_000_000), "{:?}", clock.status());
+    });
+}
+
+/// In a namespace whose clock is behind, order comes first: readings do not step back, and
+/// nothing waits for ever.
+fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
+    let clock = clock_of(Driver::Reader);
+    // By a line, which leaves a high-water mark: the OS clock itself steps back there.
+    let mut last = loop {
+        if until_fast(&clock).is_none() {
+            return;
+        }
+        let reading = clock.reading();
+        if reading.state() == State::Fast {
+            break reading.at().as_nanos();
+        }
+    };
+    let behind_s = i64::try_from(os_monotonic_ns() / 2_000_000_000).unwrap();
+    in_time_namespace(-behind_s, || {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(300) {
+            let now = clock.now_ordered_ns();
+            assert!(now >= last, "{now} after {last}");
+            last = now;
+        }
+        // A new clock has no past to be in order with.
+        let fresh = clock_of(Driver::Reader);
+        assert!(settles(&fresh, 0) && comes_to_agree_with_the_os(&fresh), "{:?}", fresh.status());
+    });
+}
+
+// ---- descriptors, and what is left ------------------------------------------------------------
+
+/// The program closes the thread's descriptor, and its number becomes another file's. The clock
+/// leaves that file alone, and goes on to recalibrate. The test replaces this descriptor only, and
+/// in one step: to close all while threads run would race with the files that these have open for a
+/// moment, tickline's in sysfs among them.
+fn a_clock_survives_the_loss_of_its_descriptors() {
+    let clock = Clock::builder().interval(Duration::from_millis(5)).start().unwrap();
+    let fast = until_fast(&clock).is_some();
+    await_tickline_threads(1);
+    let timers = timers();
+    assert_eq!(timers.len(), 1);
+    let mut ends = [0; 2];
+    // SAFETY: two descriptors are written to an array of two.
+    assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK) }, 0);
+    // SAFETY: closes the timer, and makes its number the pipe's: what this test is about.
+    assert_eq!(unsafe { libc::dup2(ends[0], timers[0]) }, timers[0]);
+    if fast {
+        await_publications(&clock, 10);
+    }
+    drop(clock);
+    await_tickline_threads(0);
+    let mut byte = 0_u8;
+    // SAFETY: the byte is valid for a write.
+    let length = unsafe { libc::read(timers[0], (&raw mut byte).cast(), 1) };
+    let error = std::io::Error::last_os_error();
+    assert_eq!((length, error.kind()), (-1, std::io::ErrorKind::WouldBlock), "it is no pipe any more");
+}
+
+/// The first call of a process without any descriptor: the lowest ones are free, are used, and are
+/// free again.
+fn a_clock_starts_without_any_descriptor() {
+    // Numbers, for there is no place left to write a message to.
+    in_fork_if_possible("", || {
+        close_from(0);
+        let clock = Clock::global();
+        if !settles(clock, 0) || (0..64).any(is_open) {
+            return 1;
+        }
+        let Ok(own) = Clock::builder().interval(Duration::from_millis(1)).start() else { return 2 };
+        if !settles(&own, 0) {
+            return 3;
+        }
+        drop(own);
+        if (0..64).any(is_open) { 4 } else { 0 }
+    });
+}
+
+/// Signals are numbered from 1 to 64 on every target of these tests.
+const SIGNALS: std::ops::RangeInclusive<libc::c_int> = 1..=64;
+
+/// Which signals this thread blocks.
+fn signal_mask() -> Vec<bool> {
+    // SAFETY: a signal set is plain data.
+    let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: only asks; valid for a write.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut mask) };
+    // SAFETY: the set was written above; libc refuses the numbers that are its own.
+    SIGNALS.map(|signal| unsafe { libc::sigismember(&raw const mask, signal) == 1 }).collect()
+}
+
+/// The address of each signal's handler.
+fn handlers() -> Vec<usize> {
+    let handler = |signal| {
+        // SAFETY: plain data.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: only asks; valid for a write. libc refuses the numbers that are its own.
+        unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+        action.sa_sigaction
+    };
+    SIGNALS.map(handler).collect()
+}

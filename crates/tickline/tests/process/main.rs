@@ -1,0 +1,30 @@
+//! Tests that change the process they run in: its threads, memory, signals, rights, environment,
+//! descriptors, or the global clock. Each runs in a process of its own, this program started again.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, in functions without the attribute")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+/// Makes tests of functions: `$run` calls each in a process of its own.
+macro_rules! in_processes {
+    ($run:ident: $($test:ident),+ $(,)?) => {
+        mod $run {
+            $(#[test]
+            fn $test() {
+                crate::common::$run(&[], || super::$test());
+            })+
+        }
+    };
+}
+
+mod allocator;
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod denied;
+mod environment;
+mod forks;
+mod life;
+mod seccomp;
+mod shared_memory;
+mod signal;
+mod threads;

@@ -1,0 +1,146 @@
+//! Two processes in one memory: `clone(CLONE_VM)` without `CLONE_THREAD`, as `vfork` and sandboxes
+//! do.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tickline::{Clock, Driver, Probes, State};
+
+use crate::common::{Answer, in_fork, os_monotonic_ns, skip};
+
+in_processes! { in_child_of_a_kernel:
+    two_processes_in_one_memory_do_not_iterate_at_once,
+    the_coarse_time_goes_on_in_a_process_that_outlives_its_memory,
+}
+
+/// Readings further than this from `CLOCK_MONOTONIC` are wrong, ns.
+const FAR_NS: u64 = 1_000_000;
+
+const STACK_BYTES: usize = 256 << 10;
+
+/// What both processes found.
+static READINGS: AtomicU32 = AtomicU32::new(0);
+static FARTHEST_NS: AtomicU64 = AtomicU64::new(0);
+static BACK: AtomicU32 = AtomicU32::new(0);
+
+/// Iterations and readings for a second. Allocates nothing: it runs in both processes at once.
+fn use_up(clock: &Clock) {
+    let (start_ns, mut last_ns) = (os_monotonic_ns(), 0);
+    loop {
+        clock.maintain();
+        for _ in 0..50 {
+            let before_ns = os_monotonic_ns();
+            let now_ns = clock.now_ordered_ns();
+            let after_ns = os_monotonic_ns();
+            let off_ns = before_ns.saturating_sub(now_ns).max(now_ns.saturating_sub(after_ns));
+            FARTHEST_NS.fetch_max(off_ns, Ordering::Relaxed);
+            BACK.fetch_add(u32::from(now_ns < last_ns), Ordering::Relaxed);
+            READINGS.fetch_add(1, Ordering::Relaxed);
+            last_ns = now_ns;
+            if after_ns - start_ns > 1_000_000_000 {
+                return;
+            }
+        }
+    }
+}
+
+extern "C" fn second_process(clock: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: the first process waits for this one before it drops the clock.
+    use_up(unsafe { &*clock.cast::<Clock>() });
+    0
+}
+
+/// The lock's owner was the process id, where a process had asked for minimal probes before it had
+/// any other clock. Each of two processes in one memory then took the lock from the other in the
+/// middle of an iteration.
+fn two_processes_in_one_memory_do_not_iterate_at_once() {
+    let _minimal = Clock::builder().probes(Probes::Minimal).driver(Driver::Manual).start().unwrap();
+    let settings = Clock::builder().driver(Driver::Manual).interval(Duration::from_millis(1));
+    let clock = settings.start().unwrap();
+    let start = Instant::now();
+    while clock.status().state != State::Fast {
+        clock.maintain();
+        if let State::Fallback(reason) = clock.status().state {
+            return skip(&format!("no usable counter here: {reason}"));
+        }
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+    let mut stack = vec![0_u128; STACK_BYTES / 16];
+    let top = stack.as_mut_ptr_range().end.cast::<libc::c_void>();
+    let argument = (&raw const clock).cast_mut().cast::<libc::c_void>();
+    // SAFETY: the stack is the new process's own until it has ended. It runs a function that takes
+    // nothing which belongs to a thread but its errno.
+    let child = unsafe { libc::clone(second_process, top, libc::CLONE_VM | libc::SIGCHLD, argument) };
+    if child < 0 {
+        return skip("this machine has no clone(CLONE_VM)");
+    }
+    use_up(&clock);
+    let mut status = 0;
+    // SAFETY: `status` is valid for a write.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    drop(stack);
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "the second one ended with {status:#x}"
+    );
+    let farthest_ns = FARTHEST_NS.load(Ordering::Relaxed);
+    println!("{READINGS:?} readings, {BACK:?} back, {farthest_ns} ns off at most; {:?}", clock.status());
+    assert_eq!(BACK.load(Ordering::Relaxed), 0, "readings stepped back");
+    assert!(farthest_ns < FAR_NS, "a reading was {farthest_ns} ns off");
+}
+
+/// What the process below finds: 1 for nothing wrong, 2 or 3 for the check that failed.
+struct Shared {
+    parent: libc::pid_t,
+    answer: Answer,
+}
+
+/// Runs in a process that shares its parent's memory, and outlives it.
+extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: passed by the parent, whose memory this still is.
+    let shared = unsafe { &*shared.cast::<Shared>() };
+    // SAFETY: takes nothing.
+    while unsafe { libc::getppid() } == shared.parent {
+        // SAFETY: passes a number.
+        unsafe { libc::usleep(1_000) };
+    }
+    // The clock's thread may end a while after the process that it belongs to.
+    let first = tickline::recent_ns();
+    let goes_on = (0..20_000).any(|_| {
+        // SAFETY: passes a number.
+        unsafe { libc::usleep(1_000) };
+        tickline::recent_ns() >= first + 20_000_000
+    });
+    let is_alone = Clock::global().status().driver == Driver::Reader;
+    shared.answer.give(match (goes_on, is_alone) {
+        (true, true) => 1,
+        (false, _) => 2,
+        (true, false) => 3,
+    });
+    0
+}
+
+/// Symptom: the coarse time stood still for ever in a process that shares the memory of one that has
+/// ended (`clone` with `CLONE_VM`).
+fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
+    let answer = Answer::new();
+    in_fork(|| {
+        // SAFETY: takes nothing.
+        let parent = unsafe { libc::getpid() };
+        let shared = Box::leak(Box::new(Shared { parent, answer }));
+        let stack = Vec::leak(vec![0_u128; STACK_BYTES / 16]).as_mut_ptr_range().end;
+        let guard = tickline::start().unwrap();
+        // Until the thread works: a mark that it has set tells of its end.
+        let first = tickline::recent_ns();
+        while tickline::recent_ns() == first {
+            // SAFETY: passes a number.
+            unsafe { libc::usleep(1_000) };
+        }
+        std::mem::forget(guard);
+        let flags = libc::CLONE_VM | libc::SIGCHLD;
+        // SAFETY: the stack is that function's alone, and what is passed to it is never freed.
+        let child = unsafe { libc::clone(outlive, stack.cast(), flags, (&raw mut *shared).cast()) };
+        assert!(child >= 0);
+    });
+    assert_eq!(answer.take(), 1, "see `Shared`");
+}

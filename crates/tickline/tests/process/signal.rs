@@ -1,0 +1,175 @@
+//! Signal handlers and allocators: code that may not lock, allocate or be entered twice may still
+//! read a clock.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tickline::{Clock, Driver, State};
+
+use crate::common::until_fast;
+
+in_processes! { in_child:
+    a_global_allocator_may_read_the_clock,
+    the_first_call_may_come_from_a_signal_handler,
+    handlers_may_interrupt_every_other_call,
+}
+
+/// Whether the allocator reads the clock: in its own test only.
+static READS: AtomicBool = AtomicBool::new(false);
+
+/// How often it did.
+static READINGS: AtomicU64 = AtomicU64::new(0);
+
+/// How often it was called in a handler, or while it read.
+static REENTRIES: AtomicU32 = AtomicU32::new(0);
+
+/// How often its readings stepped back within a thread.
+static STEPS_BACK: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// Whether this thread is in a handler, or reads the clock in the allocator.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static LAST_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Reads the global clock for each block, and counts what handlers allocate.
+pub(crate) fn read_in_the_allocator() {
+    if INSIDE.get() {
+        REENTRIES.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    if !READS.load(Ordering::Relaxed) {
+        return;
+    }
+    INSIDE.set(true);
+    let now = tickline::now_ordered_ns();
+    STEPS_BACK.fetch_add(u32::from(now < LAST_NS.replace(now)), Ordering::Relaxed);
+    black_box((tickline::unix_ns(), tickline::recent_ns(), Clock::global().status()));
+    READINGS.fetch_add(1, Ordering::Relaxed);
+    INSIDE.set(false);
+}
+
+/// The allocator's first call is the process's first reading; then it reads through a start,
+/// recalibrations and a drop.
+fn a_global_allocator_may_read_the_clock() {
+    READS.store(true, Ordering::Relaxed);
+    let work = || {
+        let mut kept: Vec<String> = Vec::new();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(200) {
+            kept.push("a block".to_owned());
+            if kept.len() > 100 {
+                kept.clear();
+            }
+        }
+    };
+    work();
+    for _ in 0..3 {
+        let guard = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(work);
+            work();
+        });
+        drop(guard);
+    }
+    READS.store(false, Ordering::Relaxed);
+    assert!(READINGS.load(Ordering::Relaxed) > 1_000);
+    assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
+    assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
+    assert!(Clock::global().status().judged);
+    until_fast(Clock::global());
+}
+
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: plain data; zeros mean no flags and an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handlers below do what is safe in a handler: that is what is tested.
+    assert_eq!(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }, 0);
+}
+
+/// What the handler of the first call found: 1 for judged, 2 for readings out of order.
+static FOUND: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn first_reader(_: libc::c_int) {
+    INSIDE.set(true);
+    let clock = Clock::global();
+    let mut last = 0;
+    for _ in 0..5_000 {
+        let now = clock.now_ordered_ns();
+        if now < last {
+            FOUND.fetch_or(2, Ordering::Relaxed);
+        }
+        last = now;
+        black_box((clock.now_ns(), clock.unix_ns(), clock.reading(), clock.unix_reading()));
+    }
+    if clock.status().judged {
+        FOUND.fetch_or(1, Ordering::Relaxed);
+    }
+    INSIDE.set(false);
+}
+
+/// A handler makes the first call of the process: it judges the gates, makes the token and
+/// calibrates, without allocating.
+fn the_first_call_may_come_from_a_signal_handler() {
+    handle(libc::SIGUSR1, first_reader);
+    // SAFETY: a signal to this thread, whose handler is above.
+    assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
+    assert_eq!(FOUND.load(Ordering::Relaxed), 1, "see FOUND");
+    assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
+    until_fast(Clock::global());
+}
+
+static INTERRUPTIONS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn interrupter(_: libc::c_int) {
+    let was_inside = INSIDE.replace(true);
+    let clock = Clock::global();
+    let now = clock.now_ordered_ns();
+    STEPS_BACK.fetch_add(u32::from(now < LAST_NS.get()), Ordering::Relaxed);
+    black_box((clock.unix_ns(), clock.reading(), clock.maintain(), clock.status()));
+    let later = clock.now_ordered_ns();
+    STEPS_BACK.fetch_add(u32::from(later < now), Ordering::Relaxed);
+    LAST_NS.set(later);
+    INTERRUPTIONS.fetch_add(1, Ordering::Relaxed);
+    INSIDE.set(was_inside);
+}
+
+/// Handlers interrupt readings, iterations, switches and starts of the same thread anywhere, and
+/// finish. None waits for the call that it has interrupted.
+fn handlers_may_interrupt_every_other_call() {
+    handle(libc::SIGPROF, interrupter);
+    // CPU time, so that a busy machine sends fewer signals; real time limits what hangs.
+    let period = libc::timeval { tv_sec: 0, tv_usec: 200 };
+    let timer = libc::itimerval { it_interval: period, it_value: period };
+    // SAFETY: the timer is valid; the old one is not asked for.
+    let set = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+    assert_eq!(set, 0);
+    let clock = Clock::global();
+    let start = Instant::now();
+    // Where starting and stopping threads takes most of the time, two seconds contain little
+    // CPU time.
+    let enough = || INTERRUPTIONS.load(Ordering::Relaxed) > 20 || start.elapsed() > Duration::from_secs(60);
+    while start.elapsed() < Duration::from_secs(2) || !enough() {
+        for _ in 0..200 {
+            let now = clock.now_ordered_ns();
+            black_box((now, clock.unix_ns(), clock.reading(), clock.maintain()));
+        }
+        clock.disable();
+        clock.enable();
+        drop(tickline::start().unwrap());
+    }
+    let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let timer = libc::itimerval { it_interval: none, it_value: none };
+    // SAFETY: as above.
+    unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+    assert!(INTERRUPTIONS.load(Ordering::Relaxed) > 20, "{INTERRUPTIONS:?}");
+    assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
+    assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
+    let own = Clock::builder().driver(Driver::Reader).start().unwrap();
+    until_fast(&own);
+    assert_ne!(Clock::global().status().state, State::Fallback(tickline::Reason::Disabled));
+}

@@ -1,0 +1,192 @@
+//! The clock's thread: when it is there, what it leaves alone, and starts that meet others.
+
+use std::hint::black_box;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tickline::{Clock, Driver, ErrorKind, Reason, State};
+
+use crate::allocator::{ALLOCATIONS, ASLEEP, SLEEPS};
+use crate::common::{await_tickline_threads, in_fork, os_ns, until_fast};
+
+in_processes! { in_child:
+    nothing_is_allocated_after_the_start,
+    there_is_a_thread_only_between_start_and_drop,
+    clones_share_the_clock,
+    the_coarse_clock_follows_the_thread_and_falls_back_without_one,
+    errno_survives_a_reading,
+    a_start_that_waits_for_another_one_sleeps,
+}
+
+in_processes! { in_child_of_a_kernel:
+    the_thread_blocks_all_signals_and_leaves_the_callers_alone,
+    a_child_that_is_forked_during_a_start_can_start,
+}
+
+fn nothing_is_allocated_after_the_start() {
+    for driver in [Driver::Reader, Driver::Manual, Driver::Thread] {
+        let clock = Clock::builder().driver(driver).interval(Duration::from_millis(1)).start().unwrap();
+        let before = ALLOCATIONS.get();
+        for _ in 0..200_000 {
+            black_box((clock.now_ns(), clock.unix_ns()));
+        }
+        clock.maintain();
+        black_box((clock.reading(), clock.unix_reading(), clock.status()));
+        clock.disable();
+        clock.enable();
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{driver:?}");
+    }
+    let global = ALLOCATIONS.get();
+    for _ in 0..200_000 {
+        black_box(tickline::now_ns());
+    }
+    assert_eq!(ALLOCATIONS.get(), global);
+}
+
+fn there_is_a_thread_only_between_start_and_drop() {
+    until_fast(Clock::global());
+    await_tickline_threads(0); // reading must not start one
+    let (first, second) = (tickline::start().unwrap(), tickline::start().unwrap());
+    assert_eq!(Clock::global().status().driver, Driver::Thread);
+    await_tickline_threads(1); // guards share it
+    drop(first);
+    await_tickline_threads(1);
+    drop(second);
+    await_tickline_threads(0); // the last guard takes it along
+    assert_eq!(Clock::global().status().driver, Driver::Reader);
+    let other = Clock::builder().interval(Duration::from_millis(2)).start_global().unwrap();
+    let error = Clock::builder().start_global().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Running, "{error}");
+    drop(other);
+    drop(Clock::builder().start().unwrap());
+    await_tickline_threads(0);
+}
+
+/// Clones are one clock. The thread runs until the last of them is dropped.
+fn clones_share_the_clock() {
+    let clock = Clock::builder().start().unwrap();
+    let clone = clock.clone();
+    await_tickline_threads(1);
+    drop(clock);
+    assert_eq!(clone.status().driver, Driver::Thread);
+    let elsewhere = std::thread::spawn(move || {
+        let start_ns = clone.now_ordered_ns();
+        assert!(clone.now_ordered_ns() >= start_ns);
+        clone.disable();
+        clone
+    });
+    let clone = elsewhere.join().unwrap();
+    assert_eq!(clone.clone().status().state, State::Fallback(Reason::Disabled));
+    drop(clone);
+    await_tickline_threads(0);
+
+    let global = Clock::default();
+    Clock::global().disable();
+    assert_eq!(global.status().state, State::Fallback(Reason::Disabled));
+}
+
+fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
+    let blocked = |task: &std::path::Path| {
+        let status = std::fs::read_to_string(task.join("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    let mine = std::path::PathBuf::from("/proc/thread-self");
+    let before = blocked(&mine);
+    let _guard = tickline::start().unwrap();
+    assert_eq!(blocked(&mine), before);
+    await_tickline_threads(1);
+    let thread = std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .map(|task| task.unwrap().path())
+        .find(|task| std::fs::read_to_string(task.join("comm")).unwrap().trim() == "tickline")
+        .expect("the thread");
+    // All but KILL and STOP, and the first real-time ones, which libc keeps for itself (glibc
+    // two, musl three).
+    let unblocked = !blocked(&thread) & !(1 << 8 | 1 << 18 | 0b111 << 31);
+    assert_eq!(unblocked, 0, "{unblocked:#x}");
+}
+
+fn the_coarse_clock_follows_the_thread_and_falls_back_without_one() {
+    let before = tickline::recent_ns();
+    std::thread::sleep(Duration::from_millis(1));
+    assert!(tickline::recent_ns() > before, "without a thread it is the present");
+    let guard = Clock::builder().recent_every(Duration::from_millis(1)).start_global().unwrap();
+    std::thread::sleep(Duration::from_millis(30));
+    let mut last = tickline::recent_ns();
+    let first = last;
+    for _ in 0..20 {
+        let recent = tickline::recent_ns();
+        assert!(recent >= last && recent <= tickline::now_ordered_ns());
+        last = recent;
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(last > first, "the thread did not store the time");
+    drop(guard);
+    assert!(tickline::recent_ns() >= last);
+}
+
+/// A reading leaves `errno` as it was, though the first iteration opens a file, which fails here.
+fn errno_survives_a_reading() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: lowers this process's own limit; the struct is valid.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
+    // SAFETY: takes nothing.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: this thread's own errno.
+    unsafe { *errno = 77 };
+    for _ in 0..1_000 {
+        black_box((clock.now_ns(), clock.unix_ns()));
+    }
+    // SAFETY: this thread's own errno.
+    assert_eq!(unsafe { *errno }, 77);
+    let reason = clock.status().reason();
+    assert!(reason.is_some(), "a clocksource that cannot be read closes a gate");
+}
+
+// ---- starts that meet others ------------------------------------------------------------------
+
+/// Runs `body` while another thread is in the middle of a start, and holds its lock: the first thing
+/// that a start does under the lock is to allocate.
+fn while_a_start_takes_long(body: impl FnOnce()) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            SLEEPS.set(true);
+            drop(tickline::start().expect("a thread"));
+        });
+        while !ASLEEP.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        body();
+    });
+}
+
+/// Symptom: a thread with real-time priority spun for 40 s while a thread without, on the same CPU,
+/// held the lock.
+fn a_start_that_waits_for_another_one_sleeps() {
+    while_a_start_takes_long(|| {
+        let (start_ns, start_cpu_ns) = (os_ns(libc::CLOCK_MONOTONIC), os_ns(libc::CLOCK_THREAD_CPUTIME_ID));
+        let guard = tickline::start().unwrap();
+        let waited_ns = os_ns(libc::CLOCK_MONOTONIC) - start_ns;
+        let used_ns = os_ns(libc::CLOCK_THREAD_CPUTIME_ID) - start_cpu_ns;
+        assert!(waited_ns > 100_000_000, "the other start did not hold the lock: {waited_ns} ns");
+        assert!(used_ns < waited_ns / 20, "{used_ns} ns of CPU time in {waited_ns} ns of waiting");
+        drop(guard);
+    });
+    await_tickline_threads(0);
+}
+
+/// A child that is forked while another thread holds the lock takes it over, with a thread of its
+/// own. The guard's drop in it, too, waits for nobody.
+fn a_child_that_is_forked_during_a_start_can_start() {
+    while_a_start_takes_long(|| {
+        in_fork(|| {
+            let guard = tickline::start().unwrap();
+            assert_eq!(Clock::global().status().driver, Driver::Thread);
+            drop((guard, tickline::start().unwrap()));
+            assert_eq!(Clock::global().status().driver, Driver::Reader);
+        });
+        assert!(ASLEEP.load(Ordering::Acquire), "the lock was free before the child had ended");
+    });
+}
