@@ -9,9 +9,10 @@ use rustix::fs::{
     fstatvfs, openat, stat, statx,
 };
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use crate::file::UNMAPPED;
-use crate::{FileFacts, Machine, Page};
+use crate::{FileFacts, Machine};
 
 impl Machine {
     /// Where this process runs, by `/proc`. A few system calls; allocates nothing.
@@ -25,23 +26,7 @@ impl Machine {
         Self::of_boot(boot_id(text).ok_or(Errno::INVAL)?)
     }
 
-    /// The same for a reader of `page`. Where `/proc` hides the boot's id (`ProcSubset=pid` of systemd), a
-    /// page whose file is in memory tells it: such a file does not outlive its boot.
-    ///
-    /// # Errors
-    ///
-    /// As those of [`find`](Self::find).
-    pub fn find_for(page: &Page, is_in_memory: bool) -> rustix::io::Result<Self> {
-        let error = match Self::find() {
-            Err(error @ Errno::NOENT) if is_in_memory => error,
-            found => return found,
-        };
-        let machine = Self::of_boot(page.header().ok_or(error)?.boot_id)?;
-        // Without any `/proc` nothing tells the namespace.
-        if machine.time_namespace == 0 { Err(error) } else { Ok(machine) }
-    }
-
-    fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
+    pub(crate) fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
         let inode = |path: &CStr| stat(path).map(|found| found.st_ino);
         let time_namespace = match inode(c"/proc/self/ns/time") {
             Ok(inode) => inode,
@@ -69,8 +54,7 @@ fn monotonic_offset_ns(namespace: u64, table: Option<&[u8]>) -> Option<i64> {
 }
 
 /// Whether an open file is on a file system in memory (tmpfs(5)), as all of `/run` is.
-#[must_use]
-pub fn is_in_memory(file: impl AsFd) -> bool {
+pub(crate) fn is_in_memory(file: impl AsFd) -> bool {
     // Linux, `linux/magic.h`.
     const TMPFS_MAGIC: FsWord = 0x0102_1994;
     fstatfs(file).is_ok_and(|found| found.f_type == TMPFS_MAGIC)
@@ -124,7 +108,7 @@ fn is_mounted_read_only(file: impl AsFd, folder: impl AsFd) -> bool {
 }
 
 /// The beginning of a small file.
-fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> rustix::io::Result<&'a [u8]> {
+pub(crate) fn read<'a>(path: impl Arg, buffer: &'a mut [u8]) -> rustix::io::Result<&'a [u8]> {
     let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let length = rustix::io::read(&file, &mut *buffer)?;
     Ok(buffer.get(..length).unwrap_or_default())
@@ -142,8 +126,7 @@ fn boot_id(text: &[u8]) -> Option<[u8; 16]> {
 }
 
 /// One clock's offset in `/proc/self/timens_offsets`, ns: lines of a name, seconds and nanoseconds
-/// (time_namespaces(7)). No part of the public interface: the program `tickline` reads it, too.
-#[doc(hidden)]
+/// (time_namespaces(7)). `None` if the clock is not in the table, or its line is not as it should be.
 #[must_use]
 pub fn namespace_offset_ns(table: &[u8], clock: &str) -> Option<i64> {
     let table = core::str::from_utf8(table).ok()?;

@@ -1,6 +1,7 @@
 //! What a page serves, for people.
 
-use crate::Counter;
+use tickline_core::counter::{Counter, ticks_between};
+
 use crate::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, UNIX_BY_OS, is_before};
 
 /// Tries to see one word and its slots unchanged. Words change a few times a second.
@@ -67,7 +68,7 @@ impl Snapshot {
                 let ticks = counter.now_ordered();
                 let is_first = is_before(ticks, first.end_ticks);
                 let current = if is_first { first } else { last };
-                let ns = |from: u64, to: u64| current.line.slope.ns_between_floor(from, to);
+                let ns = |from: u64, to: u64| current.line.slope.over(ticks_between(from, to)).floor_ns();
                 let (age_ns, left_ns) = (ns(current.line.start_ticks, ticks), ns(ticks, last.end_ticks));
                 let has_unix = current.unix.offset_ns != UNIX_BY_OS;
                 Self {
