@@ -59,8 +59,8 @@ pub struct Attached<'a> {
 }
 
 impl Page {
-    /// Whether this page counts here. To be asked of a trusted file only
-    /// ([`judge_file`](crate::judge_file)), and again in a child of a fork.
+    /// Whether this page counts here. To be asked of a trusted file only (the README's "What a reader must
+    /// do"), and again in a child of a fork.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use crate::file::UNMAPPED;
-use crate::{FileFacts, Machine};
+use crate::Machine;
+use crate::file::{FileFacts, UNMAPPED};
 
 impl Machine {
     /// Where this process runs, by `/proc`. A few system calls; allocates nothing.
@@ -63,11 +63,7 @@ pub(crate) fn is_in_memory(file: impl AsFd) -> bool {
 impl FileFacts {
     /// What the system says of an open file and of the folder that it is in. `folder` may have been
     /// opened with `O_PATH`.
-    ///
-    /// # Errors
-    ///
-    /// The system's error number.
-    pub fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
+    pub(crate) fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
         let (found, found_folder) = (fstat(&file)?, fstat(&folder)?);
         let owners = [found.st_uid, found_folder.st_uid];
         Ok(Self {

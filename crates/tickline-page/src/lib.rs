@@ -39,6 +39,7 @@
 extern crate std;
 
 mod attach;
+#[cfg(all(feature = "machine", target_os = "linux"))]
 mod file;
 #[cfg(all(feature = "machine", target_os = "linux"))]
 mod find;
@@ -53,7 +54,8 @@ mod primitive;
 pub mod program;
 
 pub use attach::{Attached, Machine, Refusal};
-pub use file::{FileFacts, FileRefusal, judge_file};
+#[cfg(all(feature = "machine", target_os = "linux"))]
+pub use file::FileError;
 #[cfg(all(feature = "machine", target_os = "linux"))]
 pub use find::namespace_offset_ns;
 #[cfg(all(feature = "file", target_os = "linux"))]
@@ -61,5 +63,5 @@ pub use host::{PageError, PageFile, PageWriter, Snapshot, switch_off, switch_on,
 pub use layout::{COUNTER, ClaimError, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 pub use lease::{Lost, OsClock, PrivateFloor, Reading, Source, Timescale};
 #[cfg(all(feature = "machine", target_os = "linux"))]
-pub use mapped::{FileError, MappedPage};
+pub use mapped::MappedPage;
 pub use tickline_core::counter::{Counter, HardwareCounter};

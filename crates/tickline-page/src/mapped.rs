@@ -8,54 +8,10 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::file::UNMAPPED;
+use crate::Machine;
+use crate::file::{FileError, FileFacts, refused};
 use crate::find::is_in_memory;
 use crate::layout::{PAGE_BYTES, Page};
-use crate::{FileFacts, FileRefusal, Machine, judge_file};
-
-/// What is wrong with a page's file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FileError {
-    /// The path does not end with a file's name.
-    NoName,
-    /// The file is a symbolic link.
-    Link,
-    /// The file is not trusted by the user of this number.
-    NotTrusted(FileRefusal, u32),
-    /// The system refused what the text says.
-    System(&'static str, Errno),
-}
-
-/// Says what it was that the system refused.
-pub(crate) fn refused(action: &'static str) -> impl Fn(Errno) -> FileError {
-    move |error| FileError::System(action, error)
-}
-
-impl core::fmt::Display for FileError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::NoName => f.write_str("this is not the name of a file"),
-            Self::Link => f.write_str("this is a symbolic link, and links are not followed"),
-            Self::NotTrusted(refusal, reader) => match refusal {
-                FileRefusal::Owner(UNMAPPED) => write!(
-                    f,
-                    "{refusal}, which in a user namespace is anybody outside of it: mount the page there by itself, read-only"
-                ),
-                FileRefusal::Owner(_) => write!(f, "{refusal}, not to root or to user {reader}"),
-                FileRefusal::Writable(_) => write!(f, "{refusal}, of which 022 must be clear"),
-                FileRefusal::Short(_) => write!(
-                    f,
-                    "{refusal}: it was truncated, or is no page; once no program reads it, delete it, and `tickline serve` makes a new one"
-                ),
-                FileRefusal::NotAFile(_) => write!(f, "{refusal}"),
-            },
-            Self::System(action, error) => write!(f, "{action}: {error}"),
-        }
-    }
-}
-
-impl core::error::Error for FileError {}
 
 /// The folder that a page is in, and its name there.
 #[derive(Debug)]
@@ -91,13 +47,9 @@ impl<'a> Place<'a> {
             error => FileError::System("it cannot be opened", error),
         })?;
         let facts = FileFacts::of(&file, &self.folder).map_err(refused("its owner cannot be known"))?;
-        judge(&facts)?;
+        facts.judge()?;
         Ok((file, facts))
     }
-}
-
-pub(crate) fn judge(facts: &FileFacts) -> Result<(), FileError> {
-    judge_file(facts).map_err(|refusal| FileError::NotTrusted(refusal, facts.reader))
 }
 
 /// A mapping of a page's file; unmapped when dropped.
@@ -137,8 +89,9 @@ pub struct MappedPage {
 }
 
 impl MappedPage {
-    /// Opens and maps a page, if it is trusted ([`judge_file`]). Links are not followed, neither that of
-    /// the file nor that of its folder.
+    /// Opens and maps a page, if it is trusted: a regular file, that belongs, as its folder does, to root or
+    /// to the process's own user, and nobody else may write to either. Links are not followed, neither that
+    /// of the file nor that of its folder.
     ///
     /// # Errors
     ///

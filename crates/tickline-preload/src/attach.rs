@@ -27,8 +27,8 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
     }
     let file = match MappedPage::open(path) {
         Ok(file) => file,
-        Err(FileError::NotTrusted(..)) => return StartResult::NotTrusted,
-        Err(_) => return StartResult::NoPage,
+        Err(FileError::NoName | FileError::Link | FileError::System(..)) => return StartResult::NoPage,
+        Err(_) => return StartResult::NotTrusted,
     };
     let Ok(machine) = file.machine() else { return StartResult::OtherMachine };
     let Ok(attached) = file.leak().attach(&machine) else { return StartResult::OtherMachine };

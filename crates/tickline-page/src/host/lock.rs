@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
 use super::error::{PageError, Why};
-use crate::mapped::{Place, refused};
+use crate::file::refused;
+use crate::mapped::Place;
 
 /// Nobody but the owner may lock.
 const LOCK_MODE: Mode = Mode::from_raw_mode(0o600);

@@ -16,8 +16,7 @@ pub struct PageFile {
 }
 
 impl PageFile {
-    /// Opens and maps a page, if it is trusted ([`judge_file`](crate::judge_file)). Links are not
-    /// followed, neither that of the file nor that of its folder.
+    /// Opens and maps a page, if it is trusted ([`MappedPage::open`]).
     ///
     /// # Errors
     ///

@@ -34,13 +34,8 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(super) fn of(memory: &impl LeaseMemory, counter: &impl Counter) -> Self {
-        for _ in 0..TRIES {
-            if let Some(found) = Self::look(memory, counter) {
-                return found;
-            }
-        }
-        let word = memory.word();
-        Self::empty(word)
+        let found = (0..TRIES).find_map(|_| Self::look(memory, counter));
+        found.unwrap_or_else(|| Self::empty(memory.word()))
     }
 
     fn empty(word: LeaseWord) -> Self {

@@ -12,10 +12,11 @@ use rustix::mm::{ProtFlags, mlock};
 use super::error::{PageError, Why};
 use super::lock::Lock;
 use super::restartable;
+use crate::file::{FileError, FileFacts, refused};
 use crate::layout::{PAGE_BYTES, WORD_OFFSET};
 use crate::lease::{Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, Swapped};
-use crate::mapped::{Mapping, Place, judge, refused};
-use crate::{Counter, FileError, FileFacts, FileRefusal, Header, Machine, WritablePage};
+use crate::mapped::{Mapping, Place};
+use crate::{Counter, Header, Machine, WritablePage};
 
 /// All may read the page, and its owner may write to it.
 const PAGE_MODE: Mode = Mode::from_raw_mode(0o644);
@@ -117,14 +118,10 @@ impl PageWriter {
     ///
     /// If the file is shorter, or the system does not say.
     pub fn check(&self) -> Result<(), PageError> {
-        let error = match fstat(&self.file) {
+        let error = match fstat(&self.file).map(|found| u64::try_from(found.st_size).unwrap_or(0)) {
+            Ok(size) if size >= PAGE_BYTES as u64 => return Ok(()),
+            Ok(size) => FileError::Short(size),
             Err(error) => FileError::System("its size cannot be known", error),
-            Ok(found) => match u64::try_from(found.st_size).unwrap_or(0) {
-                size if size < PAGE_BYTES as u64 => {
-                    FileError::NotTrusted(FileRefusal::Short(size), found.st_uid)
-                }
-                _ => return Ok(()),
-            },
         };
         Err(Why::File(error).at(&self.path))
     }
@@ -192,7 +189,7 @@ impl LeaseStore for PageWriter {
 /// Judges the folder alone, before anything is made there.
 fn judge_folder(place: &Place<'_>) -> Result<(), FileError> {
     let folder = fstat(&place.folder).map_err(refused("its folder's owner cannot be known"))?;
-    judge(&FileFacts {
+    let facts = FileFacts {
         // Those of the file that would be made.
         mode: 0o100_644,
         owner: folder.st_uid,
@@ -201,7 +198,8 @@ fn judge_folder(place: &Place<'_>) -> Result<(), FileError> {
         folder_owner: folder.st_uid,
         reader: rustix::process::geteuid().as_raw(),
         is_mounted_read_only: false,
-    })
+    };
+    facts.judge()
 }
 
 /// Maps the page's file for writing, if it is a page: nothing is stored in any other file.

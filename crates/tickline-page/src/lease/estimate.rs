@@ -139,19 +139,18 @@ mod tests {
     /// clock that is at its upper edge, at any tick, nor below the line before.
     #[test]
     fn rule_w2_no_rounded_value_is_below_the_upper_edge() {
-        let mut bits = 7_u64;
+        let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..if cfg!(miri) { 20 } else { 4_000 } {
-            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let hz = 24_000_000 + (bits >> 33) % 5_000_000_000;
+            let hz = random.u64(24_000_000..5_024_000_000);
             let lower = at(1_000_000, hz);
             let bits_of_lower = lower.slope.to_bits();
             // 300 ppb faster.
             let slope = Slope::from_bits(bits_of_lower + bits_of_lower / 10_000_000 * 3);
             let upper = Line { slope, ..at(1_000_040, hz) };
             let estimate = Estimate { lower, upper, unix_ns: None };
-            let start = (1 << 40) + (bits >> 50);
-            let lease = lower.slope.ticks_in(1_000 + (bits >> 45));
-            let least = upper.fixed_at(start).ceil_ns() + i64::try_from(bits % 60).unwrap() - 30;
+            let start = (1 << 40) + random.u64(..1 << 14);
+            let lease = lower.slope.ticks_in(1_000 + random.u64(..1 << 19));
+            let least = upper.fixed_at(start).ceil_ns() + random.i64(-30..30);
             let line = estimate.line(start, least, start + lease, UnixShift::NONE);
             assert!(line.line.base_ns >= least);
             for ticks in (0..64).map(|part| start + lease * part / 63) {

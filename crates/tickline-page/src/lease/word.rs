@@ -212,16 +212,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn any_bits_are_a_word() {
-        for bits in 0..1 << 10 {
-            let word = LeaseWord::from_bits(bits);
-            assert!(word.first().index() < 8 && word.second().is_none_or(|slot| slot.index() < 8));
-            assert_eq!(word.phase() == LeasePhase::Off, matches!(bits & 7, 0 | 5..=7));
-            assert!(word.bank() < 2 && word.taken_over().phase() == word.phase());
-        }
-    }
-
     /// Rule W1: no word comes again, not even over a time in which the page was off.
     #[test]
     fn rule_w1_switching_off_keeps_the_generation() {

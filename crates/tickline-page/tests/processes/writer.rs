@@ -55,6 +55,7 @@ fn a_writer_stays_known_to_other_processes() {
     let (_folder, page) = folder();
     let told = || said_by("writer::asks_for_the_writer", &page, || Ok(())).unwrap();
     let own = Some(std::process::id());
+    assert_eq!(writer_of(&page).unwrap(), None);
     let writer = PageWriter::create(&page).unwrap();
     assert_eq!(told(), format!("{own:?}"));
     let error = PageWriter::create(&page).unwrap_err().to_string();
