@@ -171,8 +171,10 @@ mod tests {
         assert_eq!((line.lead_ns, line.unix.offset_ns, line.unix.lead_ns), (5_000_000, 100, 5_000_010));
     }
 
+    /// Symptom: Unix time stepped back by 9 us, though nobody had set the clock: a better sample had
+    /// narrowed what the offset could be.
     #[test]
-    fn a_unix_offset_stays_until_the_clock_is_set() {
+    fn rule_w8_a_unix_offset_stays_until_the_clock_is_set() {
         let line = at(0, 1_000_000_000);
         let estimate = |unix_ns| Estimate { lower: line, upper: line, unix_ns: Some(unix_ns) };
         let mut unix = estimate((1_000, 1_400)).unix_after(UnixShift::NONE);

@@ -19,7 +19,6 @@ pub(crate) enum At {
     SecondLook,
     Counter,
     Os,
-    Pause,
     Fill,
     /// Between the writer's look at the counter and its swap.
     Swap(LeaseWord),
@@ -331,7 +330,6 @@ impl OsClock for &Scene {
         self.has_coarse.get().then(|| self.truth_ns() / 4_000_000 * 4_000_000 + self.unix_ns.get())
     }
     fn pause(&self) {
-        self.at(At::Pause);
         self.pauses.update(|pauses| pauses + 1);
         self.pass(500);
     }

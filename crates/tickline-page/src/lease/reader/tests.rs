@@ -119,6 +119,8 @@ fn rule_r4_after_a_reset_readings_go_on_from_where_they_were() {
 fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
     let scene = Scene::live_twice();
     scene.writer().close(Closing::InDoubt);
+    // W6: a doubt stays.
+    scene.writer().close(Closing::AfterLeases);
     scene.does(Did::Doubted);
     assert!(scene.ahead_ns() >= 0, "the line is above the OS clock");
     scene.os_jumps(1_000_000);
