@@ -27,9 +27,10 @@
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::Point;
 use crate::state::{AtomicState, MAX_SHIFT, Slot, State};
-use crate::units::{FixedNs, ticks_between};
+use crate::units::ticks_between;
 
 pub use crate::line::{Line, Slope};
+pub use crate::units::FixedNs;
 
 /// A state, and for which ticks its line may be used.
 ///

@@ -49,12 +49,14 @@ impl Slope {
     /// `ticks` at this slope, as fixed-point nanoseconds. BOUND: 2^63 * 2^64 = 2^127, the limit
     /// of `i128`, which a signed 64-bit difference and a 64-bit slope reach only together;
     /// saturates there.
-    pub(crate) const fn over(self, ticks: i64) -> FixedNs {
+    #[must_use]
+    pub const fn over(self, ticks: i64) -> FixedNs {
         FixedNs::from_bits((ticks as i128).saturating_mul(self.0 as i128))
     }
 
     /// Ticks in `ns` nanoseconds, rounded up, saturating; `u64::MAX` for a slope of 0.
-    pub(crate) fn ticks_in(self, ns: u64) -> u64 {
+    #[must_use]
+    pub fn ticks_in(self, ns: u64) -> u64 {
         let bits = u128::from(self.0);
         // BOUND: ns < 2^64, so the numerator is below 2^112 + 2^64.
         let numerator = (u128::from(ns) << FRACTION_BITS).saturating_add(bits.saturating_sub(1));
@@ -121,7 +123,8 @@ impl Line {
 
     /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63
     /// away.
-    pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
+    #[must_use]
+    pub fn fixed_at(&self, ticks: u64) -> FixedNs {
         FixedNs::from_ns(self.base_ns).plus(self.slope.over(ticks_between(self.start_ticks, ticks)))
     }
 }

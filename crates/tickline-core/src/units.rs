@@ -12,12 +12,12 @@ pub(crate) const FRACTION_BITS: u32 = 48;
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
-/// Nanoseconds with [`FRACTION_BITS`] binary places. All arithmetic saturates.
+/// Nanoseconds with 48 binary places. All arithmetic saturates.
 ///
 /// BOUND: an `i64` of nanoseconds shifted left by 48 stays below 2^111, so sums of a few never
 /// overflow 128 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct FixedNs(i128);
+pub struct FixedNs(i128);
 
 impl FixedNs {
     /// 0 ns.
@@ -32,12 +32,14 @@ impl FixedNs {
     }
 
     /// In units of 2^-48 ns.
-    pub(crate) const fn to_bits(self) -> i128 {
+    #[must_use]
+    pub const fn to_bits(self) -> i128 {
         self.0
     }
 
     /// Whole nanoseconds.
-    pub(crate) const fn from_ns(ns: i64) -> Self {
+    #[must_use]
+    pub const fn from_ns(ns: i64) -> Self {
         Self((ns as i128) << FRACTION_BITS)
     }
 
@@ -59,22 +61,26 @@ impl FixedNs {
     }
 
     /// The largest whole nanosecond not above this, saturating at the ends of `i64`.
-    pub(crate) const fn floor_ns(self) -> i64 {
+    #[must_use]
+    pub const fn floor_ns(self) -> i64 {
         saturate(self.0 >> FRACTION_BITS)
     }
 
     /// The smallest whole nanosecond not below this, saturating at the ends of `i64`.
-    pub(crate) const fn ceil_ns(self) -> i64 {
+    #[must_use]
+    pub const fn ceil_ns(self) -> i64 {
         saturate(self.0.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
     }
 
     /// The sum.
-    pub(crate) const fn plus(self, other: Self) -> Self {
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
     /// The difference.
-    pub(crate) const fn minus(self, other: Self) -> Self {
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 

@@ -59,8 +59,8 @@ pub struct Attached<'a> {
 }
 
 impl Page {
-    /// Whether this page counts here. To be asked of a trusted file only
-    /// ([`judge_file`](crate::judge_file)), and again in a child of a fork.
+    /// Whether this page counts here. To be asked of a trusted file only (the README's "What a reader must
+    /// do"), and again in a child of a fork.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Attached<'_> {
     /// To be called before the first reading: no later one is below what the process had from the OS
     /// clock.
     pub fn begin(&self, os: &impl OsClock, private: &PrivateFloor) {
-        crate::begin_with_os_clock(&Shifted { os, shift_ns: self.shift_ns }, private);
+        crate::lease::attach(&Shifted { os, shift_ns: self.shift_ns }, private);
     }
 }
 
@@ -164,3 +164,6 @@ impl<O: OsClock> OsClock for Shifted<'_, O> {
         self.os.pause();
     }
 }
+
+#[cfg(test)]
+mod tests;

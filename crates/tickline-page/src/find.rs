@@ -9,9 +9,10 @@ use rustix::fs::{
     fstatvfs, openat, stat, statx,
 };
 use rustix::io::Errno;
+use rustix::path::Arg;
 
-use crate::file::UNMAPPED;
-use crate::{FileFacts, Machine, Page};
+use crate::Machine;
+use crate::file::{FileFacts, UNMAPPED};
 
 impl Machine {
     /// Where this process runs, by `/proc`. A few system calls; allocates nothing.
@@ -25,23 +26,7 @@ impl Machine {
         Self::of_boot(boot_id(text).ok_or(Errno::INVAL)?)
     }
 
-    /// The same for a reader of `page`. Where `/proc` hides the boot's id (`ProcSubset=pid` of systemd), a
-    /// page whose file is in memory tells it: such a file does not outlive its boot.
-    ///
-    /// # Errors
-    ///
-    /// As those of [`find`](Self::find).
-    pub fn find_for(page: &Page, is_in_memory: bool) -> rustix::io::Result<Self> {
-        let error = match Self::find() {
-            Err(error @ Errno::NOENT) if is_in_memory => error,
-            found => return found,
-        };
-        let machine = Self::of_boot(page.header().ok_or(error)?.boot_id)?;
-        // Without any `/proc` nothing tells the namespace.
-        if machine.time_namespace == 0 { Err(error) } else { Ok(machine) }
-    }
-
-    fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
+    pub(crate) fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
         let inode = |path: &CStr| stat(path).map(|found| found.st_ino);
         let time_namespace = match inode(c"/proc/self/ns/time") {
             Ok(inode) => inode,
@@ -69,8 +54,7 @@ fn monotonic_offset_ns(namespace: u64, table: Option<&[u8]>) -> Option<i64> {
 }
 
 /// Whether an open file is on a file system in memory (tmpfs(5)), as all of `/run` is.
-#[must_use]
-pub fn is_in_memory(file: impl AsFd) -> bool {
+pub(crate) fn is_in_memory(file: impl AsFd) -> bool {
     // Linux, `linux/magic.h`.
     const TMPFS_MAGIC: FsWord = 0x0102_1994;
     fstatfs(file).is_ok_and(|found| found.f_type == TMPFS_MAGIC)
@@ -79,11 +63,7 @@ pub fn is_in_memory(file: impl AsFd) -> bool {
 impl FileFacts {
     /// What the system says of an open file and of the folder that it is in. `folder` may have been
     /// opened with `O_PATH`.
-    ///
-    /// # Errors
-    ///
-    /// The system's error number.
-    pub fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
+    pub(crate) fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
         let (found, found_folder) = (fstat(&file)?, fstat(&folder)?);
         let owners = [found.st_uid, found_folder.st_uid];
         Ok(Self {
@@ -124,7 +104,7 @@ fn is_mounted_read_only(file: impl AsFd, folder: impl AsFd) -> bool {
 }
 
 /// The beginning of a small file.
-fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> rustix::io::Result<&'a [u8]> {
+pub(crate) fn read<'a>(path: impl Arg, buffer: &'a mut [u8]) -> rustix::io::Result<&'a [u8]> {
     let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let length = rustix::io::read(&file, &mut *buffer)?;
     Ok(buffer.get(..length).unwrap_or_default())
@@ -142,8 +122,7 @@ fn boot_id(text: &[u8]) -> Option<[u8; 16]> {
 }
 
 /// One clock's offset in `/proc/self/timens_offsets`, ns: lines of a name, seconds and nanoseconds
-/// (time_namespaces(7)). No part of the public interface: the program `tickline` reads it, too.
-#[doc(hidden)]
+/// (time_namespaces(7)). `None` if the clock is not in the table, or its line is not as it should be.
 #[must_use]
 pub fn namespace_offset_ns(table: &[u8], clock: &str) -> Option<i64> {
     let table = core::str::from_utf8(table).ok()?;

@@ -39,6 +39,7 @@
 extern crate std;
 
 mod attach;
+#[cfg(all(feature = "machine", target_os = "linux"))]
 mod file;
 #[cfg(all(feature = "machine", target_os = "linux"))]
 mod find;
@@ -46,18 +47,21 @@ mod find;
 mod host;
 mod layout;
 pub mod lease;
+#[cfg(all(feature = "machine", target_os = "linux"))]
+mod mapped;
 mod primitive;
 #[cfg(all(feature = "machine", target_os = "linux"))]
-#[doc(hidden)]
 pub mod program;
 
 pub use attach::{Attached, Machine, Refusal};
-pub use file::{FileFacts, FileRefusal, judge_file};
 #[cfg(all(feature = "machine", target_os = "linux"))]
-#[doc(hidden)]
-pub use find::{is_in_memory, namespace_offset_ns};
+pub use file::FileError;
+#[cfg(all(feature = "machine", target_os = "linux"))]
+pub use find::namespace_offset_ns;
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use host::{PageError, PageFile, PageWriter, Snapshot, switch_off, switch_on, writer_of};
 pub use layout::{COUNTER, ClaimError, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
-pub use lease::{Lost, OsClock, PrivateFloor, Reading, Source, Timescale, attach as begin_with_os_clock};
+pub use lease::{Lost, OsClock, PrivateFloor, Reading, Source, Timescale};
+#[cfg(all(feature = "machine", target_os = "linux"))]
+pub use mapped::MappedPage;
 pub use tickline_core::counter::{Counter, HardwareCounter};

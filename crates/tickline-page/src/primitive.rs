@@ -29,23 +29,13 @@ mod modelled {
         pub(crate) const fn new(initial: u64) -> Self {
             Self { initial, atomic: OnceLock::new() }
         }
-        fn atomic(&self) -> &loom::sync::atomic::AtomicU64 {
+    }
+
+    impl core::ops::Deref for AtomicU64 {
+        type Target = loom::sync::atomic::AtomicU64;
+
+        fn deref(&self) -> &Self::Target {
             self.atomic.get().expect("made before the threads start")
-        }
-        pub(crate) fn load(&self, order: Ordering) -> u64 {
-            self.atomic().load(order)
-        }
-        pub(crate) fn store(&self, value: u64, order: Ordering) {
-            self.atomic().store(value, order);
-        }
-        pub(crate) fn compare_exchange(
-            &self,
-            current: u64,
-            new: u64,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<u64, u64> {
-            self.atomic().compare_exchange(current, new, success, failure)
         }
     }
 

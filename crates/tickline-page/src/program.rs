@@ -1,6 +1,9 @@
-//! What `tickline run` and `libtickline_preload.so` agree on. No part of the public interface.
+//! What `tickline run` and `libtickline_preload.so` agree on. A release may change it: both are of one
+//! release.
 
 use core::ffi::CStr;
+
+use crate::find::read;
 
 /// The library's file.
 pub const LIBRARY: &str = "libtickline_preload.so";
@@ -42,10 +45,16 @@ pub fn is_fast(name: &[u8]) -> bool {
     [&b"tsc"[..], b"kvm-clock", b"hyperv_clocksource_tsc_page"].contains(&name.trim_ascii_end())
 }
 
+/// Whether the kernel's clock needs no system call here, as far as the kernel tells.
+#[must_use]
+pub fn kernels_clock_is_fast() -> bool {
+    read(CLOCKSOURCE, &mut [0; 64]).is_ok_and(is_fast)
+}
+
 /// What came of the start in a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
-pub enum Outcome {
+pub enum StartResult {
     /// The page serves the program.
     Served = 0,
     /// The vDSO's symbols lead to such a library already.
@@ -54,7 +63,7 @@ pub enum Outcome {
     Fast = 2,
     /// There is no page at the path, or it cannot be opened.
     NoPage = 3,
-    /// The page's file is not trusted ([`judge_file`](crate::judge_file)).
+    /// The page's file is not trusted ([`MappedPage::open`](crate::MappedPage::open)).
     NotTrusted = 4,
     /// The page is of another boot, another counter, or a time namespace that is not known.
     OtherMachine = 5,
@@ -71,7 +80,7 @@ pub enum Outcome {
     NotAbsolute = 10,
 }
 
-impl Outcome {
+impl StartResult {
     const ALL: [Self; 11] = [
         Self::Served,
         Self::AlreadyServed,
@@ -86,23 +95,16 @@ impl Outcome {
         Self::NotAbsolute,
     ];
 
-    /// The outcome of this number; `None` if there is none.
+    /// The result of this number; `None` if there is none.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| *outcome as i32 == number)
+        Self::ALL.into_iter().find(|result| *result as i32 == number)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_number_is_one_outcome() {
-        let found = (0..11).filter_map(Outcome::from_number).zip(0..);
-        assert_eq!(found.filter(|(outcome, number)| *outcome as i32 == *number).count(), 11);
-        assert_eq!((Outcome::from_number(-1), Outcome::from_number(11)), (None, None));
-    }
 
     #[test]
     fn only_whole_names_are_fast() {

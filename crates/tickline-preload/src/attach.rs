@@ -4,73 +4,39 @@ use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::AtomicU32;
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
-use tickline_page::program::{self, Outcome};
-use tickline_page::{Attached, FileFacts, Machine, PAGE_BYTES, Page, is_in_memory, judge_file};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
+use tickline_page::program::StartResult;
+use tickline_page::{FileError, MappedPage, PAGE_BYTES};
 
 use crate::state::state;
-
-/// Whether the vDSO is fast here, as far as the kernel tells.
-pub(crate) fn is_fast() -> bool {
-    let mut text = [0; 64];
-    read(program::CLOCKSOURCE, &mut text).is_some_and(program::is_fast)
-}
 
 /// Attaches to the page at `path`.
 ///
 /// # Safety
 ///
 /// To be called once, while there is one thread.
-pub(crate) unsafe fn attach(path: &CStr) -> Outcome {
+pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
     // RDTSC would end the program where it is denied (prctl(2), PR_SET_TSC).
-    match rustix::process::time_stamp_counter_readability() {
-        Ok(rustix::process::TimeStampCounterReadability::Readable) => {}
-        _ => return Outcome::CounterDenied,
+    if time_stamp_counter_readability() != Ok(TimeStampCounterReadability::Readable) {
+        return StartResult::CounterDenied;
     }
-    let (page, is_in_memory) = match open(path) {
-        Ok(found) => found,
-        Err(outcome) => return outcome,
+    let path = path.to_bytes();
+    if !path.starts_with(b"/") {
+        return StartResult::NotAbsolute;
+    }
+    let file = match MappedPage::open(path) {
+        Ok(file) => file,
+        Err(FileError::NoName | FileError::Link | FileError::System(..)) => return StartResult::NoPage,
+        Err(_) => return StartResult::NotTrusted,
     };
-    let machine = Machine::find_for(page, is_in_memory).ok();
-    let Some(attached) = machine.and_then(|machine| page.attach(&machine).ok()) else {
-        return Outcome::OtherMachine;
-    };
-    let Some(here) = wiped_on_fork() else { return Outcome::OldKernel };
-    // SAFETY: by the caller's promise.
-    unsafe { begin(attached, here) };
-    Outcome::Served
-}
-
-/// # Safety
-///
-/// As [`attach`].
-unsafe fn begin(attached: Attached<'static>, here: &'static AtomicU32) {
+    let Ok(machine) = file.machine() else { return StartResult::OtherMachine };
+    let Ok(attached) = file.leak().attach(&machine) else { return StartResult::OtherMachine };
+    let Some(here) = wiped_on_fork() else { return StartResult::OldKernel };
     attached.begin(&crate::serve::Original::new(), &state().floor);
     // SAFETY: by the caller's promise.
     unsafe { state().attach(attached, here) };
-}
-
-/// Opens and maps the page, if it may be trusted. And whether its file is in memory.
-fn open(path: &CStr) -> Result<(&'static Page, bool), Outcome> {
-    let bytes = path.to_bytes();
-    let slash = bytes.iter().rposition(|byte| *byte == b'/').filter(|_| bytes.starts_with(b"/"));
-    let Some(slash) = slash else { return Err(Outcome::NotAbsolute) };
-    // Without the slash, behind which the kernel would follow a link.
-    let (folder, name) =
-        (bytes.get(..slash.max(1)).unwrap_or_default(), bytes.get(slash + 1..).unwrap_or_default());
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = openat(CWD, folder, flags, Mode::empty()).map_err(|_| Outcome::NoPage)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = openat(&folder, name, flags, Mode::empty()).map_err(|_| Outcome::NoPage)?;
-    let facts = FileFacts::of(&file, &folder).map_err(|_| Outcome::NoPage)?;
-    judge_file(&facts).map_err(|_| Outcome::NotTrusted)?;
-    // SAFETY: a new mapping, at a place of the kernel's choice.
-    let start = unsafe { mmap(ptr::null_mut(), PAGE_BYTES, ProtFlags::READ, MapFlags::SHARED, &file, 0) }
-        .map_err(|_| Outcome::NoPage)?;
-    // SAFETY: the mapping is readable, as long as the program lives: nobody unmaps it. Its writer
-    // makes atomic stores.
-    Ok((unsafe { Page::at(start.cast_const().cast()) }, is_in_memory(&file)))
+    StartResult::Served
 }
 
 /// Memory that a forked child finds full of zeros (madvise(2), MADV_WIPEONFORK: Linux 4.14).
@@ -82,11 +48,4 @@ fn wiped_on_fork() -> Option<&'static AtomicU32> {
     unsafe { madvise(start, PAGE_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
     // SAFETY: a page of zeros, aligned, never unmapped, and used as an atomic alone.
     Some(unsafe { &*start.cast::<AtomicU32>() })
-}
-
-/// The beginning of a small file.
-fn read<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let length = rustix::io::read(&file, &mut *buffer).ok()?;
-    buffer.get(..length)
 }

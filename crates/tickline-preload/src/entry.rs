@@ -4,8 +4,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
 use tickline_page::program::{
-    ALWAYS, ALWAYS_FLAG, IGNORE_TRAP, OFF, Outcome, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE,
-    TAKE_CHILD,
+    ALWAYS, ALWAYS_FLAG, IGNORE_TRAP, OFF, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, StartResult,
+    TAKE_CHILD, kernels_clock_is_fast,
 };
 
 use crate::attach;
@@ -26,7 +26,7 @@ struct Entries {
 static ENTRIES: Entries = Entries { start, finish: tickline_finish };
 
 /// Called by `tickline run`, in a program that has executed no instruction yet. `path` is the
-/// page's, `vdso` what `AT_SYSINFO_EHDR` says, or null. Returns an [`Outcome`].
+/// page's, `vdso` what `AT_SYSINFO_EHDR` says, or null. Returns an [`StartResult`].
 ///
 /// # Safety
 ///
@@ -41,26 +41,26 @@ unsafe extern "C" fn start(path: *const c_char, vdso: *mut c_void, flags: c_int)
 /// # Safety
 ///
 /// As [`start`].
-unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> Outcome {
+unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> StartResult {
     // SAFETY: `vdso` is what the kernel says.
     let vdso = unsafe { Vdso::at(vdso) };
     match vdso.as_ref().map(Vdso::remember) {
         // Something else than a copy of this library works, too: the vDSO's symbols lead to it.
-        Some(Err(Trouble::Taken)) => return Outcome::AlreadyServed,
+        Some(Err(Trouble::Taken)) => return StartResult::AlreadyServed,
         Some(Ok(()) | Err(Trouble::Unknown | Trouble::ReadOnly)) | None => {}
     }
-    if flags & ALWAYS_FLAG == 0 && attach::is_fast() {
-        return Outcome::Fast;
+    if flags & ALWAYS_FLAG == 0 && kernels_clock_is_fast() {
+        return StartResult::Fast;
     }
     // SAFETY: by the caller's promise.
-    let outcome = unsafe { attach::attach(path) };
-    if outcome != Outcome::Served {
-        return outcome;
+    let result = unsafe { attach::attach(path) };
+    if result != StartResult::Served {
+        return result;
     }
     match vdso.as_ref().map(Vdso::lead_here) {
-        Some(Ok(())) => Outcome::Served,
-        Some(Err(Trouble::ReadOnly)) => Outcome::VdsoReadOnly,
-        Some(Err(Trouble::Unknown | Trouble::Taken)) | None => Outcome::NoVdso,
+        Some(Ok(())) => StartResult::Served,
+        Some(Err(Trouble::ReadOnly)) => StartResult::VdsoReadOnly,
+        Some(Err(Trouble::Unknown | Trouble::Taken)) | None => StartResult::NoVdso,
     }
 }
 
@@ -146,7 +146,7 @@ extern "C" fn loaded() {
     let flags = if serve.is_some_and(|value| is(value, ALWAYS)) { ALWAYS_FLAG } else { 0 };
     // SAFETY: the linker calls this once. If a program with threads loads the library by `dlopen`,
     // nothing leads them here before the state is complete.
-    let _: Outcome = unsafe { begin(page.unwrap_or(PAGE), vdso, flags) };
+    let _: StartResult = unsafe { begin(page.unwrap_or(PAGE), vdso, flags) };
 }
 
 const AT_SECURE: usize = 23;

@@ -67,7 +67,8 @@ fn read(attached: &Attached<'_>, counter: &impl Counter, clock: Clock) -> Option
 #[cold]
 fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clock: Clock) -> Option<i64> {
     let os = Original::new();
-    if let Some(line_ns) = line_ns(attached, counter) {
+    // Without any floor.
+    if let Some(line_ns) = attached.monotonic_by_line(counter, &PrivateFloor::new()) {
         let coarse_ns = match Original::coarse_ns(CLOCK_MONOTONIC_COARSE) {
             Some(coarse_ns) => coarse_ns,
             None if clock == Clock::Monotonic => os.monotonic_ns(),
@@ -108,27 +109,6 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clo
         state().floor.raise(ns.saturating_sub(attached.shift_ns()));
     }
     Some(if floor_ns.saturating_sub(ns) < FAR_NS { ns.max(floor_ns) } else { ns })
-}
-
-/// What a line says, without any floor. Leaves nothing behind.
-fn line_ns(attached: &Attached<'_>, counter: &impl Counter) -> Option<i64> {
-    let reading = attached.monotonic(counter, &NoClock, &PrivateFloor::new());
-    (reading.source == Source::Line).then_some(reading.ns)
-}
-
-/// In place of an OS clock, where a reading that asks it is not used.
-struct NoClock;
-
-impl OsClock for NoClock {
-    fn monotonic_ns(&self) -> i64 {
-        0
-    }
-    fn realtime_ns(&self) -> i64 {
-        0
-    }
-    fn pause(&self) {
-        core::hint::spin_loop();
-    }
 }
 
 /// The process's own clocks: the vDSO's functions, or the kernel.

@@ -54,7 +54,7 @@ fn no_page(error: PageError) -> io::Error {
 }
 
 fn off(page: &Path) -> io::Result<Exit> {
-    let before = Phase::from(tickline_page::switch_off(page).map_err(no_page)?);
+    let before = tickline_page::switch_off(page).map_err(no_page)?;
     let page = plain_path(page);
     output::to_stdout(|out| match before {
         Phase::Off => writeln!(out, "{page}: was off already"),

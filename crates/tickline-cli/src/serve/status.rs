@@ -55,14 +55,14 @@ impl Status {
         };
         let (readers, readers_unknown) = readers::find(page, server_pid)?;
         // While the page is unsure the OS clock has left the line, and nobody knows how far it goes.
-        let is_known = Phase::from(found.phase) != Phase::Unsure;
+        let is_known = found.phase != Phase::Unsure;
         Ok(Self {
             schema: "tickline-serve/1",
             page: page.display().to_string(),
             owner: file.owner(),
             server_pid,
             server_unknown,
-            phase: found.phase.into(),
+            phase: found.phase,
             switched_off: found.is_switched_off,
             serving: found.is_served,
             generation: found.generation,

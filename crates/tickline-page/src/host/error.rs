@@ -1,11 +1,11 @@
 //! What can be wrong with a page's file.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::file::UNMAPPED;
+use rustix::io::Errno;
+
 use crate::lease::Lost;
-use crate::{ClaimError, FileRefusal, Machine, PAGE_BYTES, Refusal};
+use crate::{ClaimError, FileError, PAGE_BYTES, Refusal};
 
 /// Why a page's file is not opened, made or written to. The text names the file, the value that is
 /// wrong, and its limit.
@@ -17,14 +17,8 @@ pub struct PageError {
 
 #[derive(Debug)]
 pub(super) enum Why {
-    /// The system refused `action`.
-    System(&'static str, io::Error),
-    /// The path does not end with a file's name.
-    NoName,
-    /// The file is a symbolic link.
-    Link,
-    /// The file is not trusted by the user of this number.
-    File(FileRefusal, u32),
+    /// The file cannot be used.
+    File(FileError),
     /// The file, of so many bytes, does not begin as a page does.
     NotAPage(u64),
     /// The page does not count here.
@@ -43,40 +37,26 @@ pub(super) enum Why {
     Lost,
 }
 
+impl From<FileError> for Why {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}
+
+impl Why {
+    /// The machine cannot be known.
+    pub(super) const fn machine(error: Errno) -> Self {
+        let action = "/proc/sys/kernel/random/boot_id or /proc/self/ns/time cannot be read";
+        Self::File(FileError::System(action, error))
+    }
+
+    /// The error for this file.
+    pub(super) fn at(self, path: &Path) -> PageError {
+        PageError { path: path.into(), why: self }
+    }
+}
+
 impl PageError {
-    pub(super) fn new(path: &Path, why: Why) -> Self {
-        Self { path: path.into(), why }
-    }
-
-    pub(super) fn system(path: &Path, action: &'static str, error: rustix::io::Errno) -> Self {
-        Self::new(path, Why::System(action, error.into()))
-    }
-
-    pub(super) fn machine(path: &Path, error: rustix::io::Errno) -> Self {
-        Self::new(
-            path,
-            Why::System("/proc/sys/kernel/random/boot_id or /proc/self/ns/time cannot be read", error.into()),
-        )
-    }
-
-    pub(super) fn page(path: &Path, refusal: Refusal, machine: &Machine, found: Option<[u8; 16]>) -> Self {
-        Self::new(
-            path,
-            match (refusal, found) {
-                (Refusal::OtherBoot, Some(found)) => Why::Boot(found, machine.boot_id),
-                _ => Why::Page(refusal),
-            },
-        )
-    }
-
-    pub(super) fn claim(path: &Path, error: ClaimError) -> Self {
-        Self::new(path, Why::Claim(error))
-    }
-
-    pub(super) fn lost(path: &Path) -> Self {
-        Self::new(path, Why::Lost)
-    }
-
     /// The page's file.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -86,7 +66,7 @@ impl PageError {
     /// Whether there is no such file.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        matches!(&self.why, Why::System(_, error) if error.kind() == io::ErrorKind::NotFound)
+        matches!(self.why, Why::File(FileError::System(_, Errno::NOENT)))
     }
 }
 
@@ -103,24 +83,7 @@ impl core::fmt::Display for PageError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}: ", self.path.display())?;
         match &self.why {
-            Why::System(action, error) => write!(f, "{action}: {error}"),
-            Why::NoName => f.write_str("this is not the name of a file"),
-            Why::Link => f.write_str("this is a symbolic link, and links are not followed"),
-            Why::File(refusal @ FileRefusal::Owner(UNMAPPED), _) => write!(
-                f,
-                "{refusal}, which in a user namespace is anybody outside of it: mount the page there by itself, read-only"
-            ),
-            Why::File(refusal @ FileRefusal::Owner(_), reader) => {
-                write!(f, "{refusal}, not to root or to user {reader}")
-            }
-            Why::File(refusal @ FileRefusal::Writable(_), _) => {
-                write!(f, "{refusal}, of which 022 must be clear")
-            }
-            Why::File(refusal @ FileRefusal::Short(_), _) => write!(
-                f,
-                "{refusal}: it was truncated, or is no page; once no program reads it, delete it, and `tickline serve` makes a new one"
-            ),
-            Why::File(refusal, _) => write!(f, "{refusal}"),
+            Why::File(error) => write!(f, "{error}"),
             Why::NotAPage(size) => write!(
                 f,
                 "this file of {size} bytes is no page, and stays as it is: it does not begin with `tickline`, a version and a size of {PAGE_BYTES} to {size}; name another file, or move this one away"
@@ -143,20 +106,11 @@ impl core::fmt::Display for PageError {
 }
 
 impl core::error::Error for PageError {
+    /// What the system said; the text has all else.
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match &self.why {
-            Why::System(_, error) => Some(error),
-            Why::File(refusal, _) => Some(refusal),
-            Why::Page(refusal) => Some(refusal),
-            Why::Claim(error) => Some(error),
-            Why::Lost => Some(&Lost),
-            Why::NoName
-            | Why::Link
-            | Why::NotAPage(_)
-            | Why::Boot(..)
-            | Why::Foreign(..)
-            | Why::Taken(_)
-            | Why::Offset(_) => None,
+            Why::File(FileError::System(_, error)) => Some(error),
+            _ => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The lock of a page's one writer.
 
-use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
 use super::error::{PageError, Why};
-use super::mapping::Place;
+use crate::file::refused;
+use crate::mapped::Place;
 
 /// Nobody but the owner may lock.
 const LOCK_MODE: Mode = Mode::from_raw_mode(0o600);
@@ -52,20 +53,20 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    pub(super) fn take(place: &Place<'_>) -> Result<Self, PageError> {
-        let failed = |error| place.failed("its lock cannot be opened", error);
+    pub(super) fn take(place: &Place<'_>) -> Result<Self, Why> {
+        let failed = || refused(CANNOT_OPEN);
         let mut all = Held::all();
         if let Some(process) = own(place, &all) {
-            return Err(PageError::new(place.path, Why::Taken(Some(process))));
+            return Err(Why::Taken(Some(process)));
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = openat(&place.folder, name(place), flags, LOCK_MODE).map_err(failed)?;
+        let file = openat(&place.folder, name(place), flags, LOCK_MODE).map_err(failed())?;
         // Before the lock counts: no other user has opened it, and nobody will.
-        let found = fstat(&file).map_err(failed)?;
+        let found = fstat(&file).map_err(failed())?;
         if found.st_uid != geteuid().as_raw() {
-            return Err(PageError::new(place.path, Why::Foreign(found.st_uid, geteuid().as_raw())));
+            return Err(Why::Foreign(found.st_uid, geteuid().as_raw()));
         }
-        fchmod(&file, LOCK_MODE).map_err(failed)?;
+        fchmod(&file, LOCK_MODE).map_err(failed())?;
         let taken = flock(&file, FlockOperation::NonBlockingLockExclusive)
             .and_then(|()| fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive));
         match taken {
@@ -74,10 +75,8 @@ impl Lock {
                 all.push(held);
                 Ok(Self { held, _file: file })
             }
-            Err(Errno::WOULDBLOCK | Errno::ACCESS) => {
-                Err(PageError::new(place.path, Why::Taken(holder(&file))))
-            }
-            Err(error) => Err(place.failed("it cannot be locked", error)),
+            Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(Why::Taken(holder(&file))),
+            Err(error) => Err(refused("it cannot be locked")(error).into()),
         }
     }
 }
@@ -101,8 +100,10 @@ fn holder(lock: impl AsFd) -> Option<u32> {
     u32::try_from(found.pid?.as_raw_nonzero().get()).ok()
 }
 
-fn name(place: &Place<'_>) -> OsString {
-    place.beside(".lock")
+const CANNOT_OPEN: &str = "its lock cannot be opened";
+
+fn name(place: &Place<'_>) -> Vec<u8> {
+    [place.name, b".lock"].concat()
 }
 
 /// The process that has the lock of a page; `None` if no process has, or if it is in a pid
@@ -112,15 +113,18 @@ fn name(place: &Place<'_>) -> OsString {
 ///
 /// If the lock cannot be opened.
 pub fn writer_of(path: &Path) -> Result<Option<u32>, PageError> {
-    let place = Place::of(path)?;
-    let all = Held::all();
-    if let Some(process) = own(&place, &all) {
-        return Ok(Some(process));
-    }
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-    match openat(&place.folder, name(&place), flags, Mode::empty()) {
-        Ok(lock) => Ok(holder(&lock)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(place.failed("its lock cannot be opened", error)),
-    }
+    let ask = || {
+        let place = Place::of(path.as_os_str().as_bytes())?;
+        let all = Held::all();
+        if let Some(process) = own(&place, &all) {
+            return Ok(Some(process));
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+        match openat(&place.folder, name(&place), flags, Mode::empty()) {
+            Ok(lock) => Ok(holder(&lock)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(refused(CANNOT_OPEN)(error)),
+        }
+    };
+    ask().map_err(|error| Why::File(error).at(path))
 }

@@ -11,7 +11,6 @@
 
 mod error;
 mod lock;
-mod mapping;
 mod reader;
 mod restartable;
 mod snapshot;

@@ -1,42 +1,37 @@
 //! A page's file, open for reading.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
-
-use super::error::PageError;
-use super::mapping::{Mapping, Place};
+use super::error::{PageError, Why};
 use super::snapshot::Snapshot;
 use crate::lease::{LeaseMemory, LeasePhase};
-use crate::{Attached, Counter, Machine, Page, is_in_memory};
+use crate::{Attached, Counter, Machine, MappedPage, Page, Refusal};
 
 /// A page's file that this process trusts, mapped read-only; unmapped when dropped.
 #[derive(Debug)]
 pub struct PageFile {
-    mapping: Mapping,
-    is_in_memory: bool,
+    mapped: MappedPage,
     path: PathBuf,
-    owner: u32,
 }
 
 impl PageFile {
-    /// Opens and maps a page, if it is trusted ([`judge_file`](crate::judge_file)). Links are not
-    /// followed, neither that of the file nor that of its folder.
+    /// Opens and maps a page, if it is trusted ([`MappedPage::open`]).
     ///
     /// # Errors
     ///
     /// If the file cannot be opened, or is not trusted.
     pub fn open(path: &Path) -> Result<Self, PageError> {
-        let place = Place::of(path)?;
-        let (file, facts) = place.open(OFlags::RDONLY)?;
-        let mapping = Mapping::of(&file).map_err(|error| place.failed("it cannot be mapped", error))?;
-        Ok(Self { mapping, is_in_memory: is_in_memory(&file), path: path.into(), owner: facts.owner })
+        match MappedPage::open(path.as_os_str().as_bytes()) {
+            Ok(mapped) => Ok(Self { mapped, path: path.into() }),
+            Err(error) => Err(Why::File(error).at(path)),
+        }
     }
 
     /// The page.
     #[must_use]
     pub const fn page(&self) -> &Page {
-        self.mapping.page()
+        self.mapped.page()
     }
 
     /// The file's name, as it was opened.
@@ -48,7 +43,7 @@ impl PageFile {
     /// The user that the file belongs to.
     #[must_use]
     pub const fn owner(&self) -> u32 {
-        self.owner
+        self.mapped.owner()
     }
 
     /// Attaches to the page ([`Page::attach`]).
@@ -57,20 +52,21 @@ impl PageFile {
     ///
     /// If the page does not count here.
     pub fn attach(&self, machine: &Machine) -> Result<Attached<'_>, PageError> {
-        let found = || self.page().header().map(|header| header.boot_id);
-        self.page().attach(machine).map_err(|refusal| PageError::page(&self.path, refusal, machine, found()))
+        self.page().attach(machine).map_err(|refusal| {
+            let found = self.page().header().filter(|_| refusal == Refusal::OtherBoot);
+            let why = found.map_or(Why::Page(refusal), |found| Why::Boot(found.boot_id, machine.boot_id));
+            why.at(&self.path)
+        })
     }
 
-    /// Attaches to the page, as the process that [`Machine::find_for`] finds. Allocates nothing unless it
+    /// Attaches to the page, as the process that [`MappedPage::machine`] finds. Allocates nothing unless it
     /// fails.
     ///
     /// # Errors
     ///
     /// If the page does not count here, or the machine is not known.
     pub fn attach_here(&self) -> Result<Attached<'_>, PageError> {
-        let machine = Machine::find_for(self.page(), self.is_in_memory)
-            .map_err(|error| PageError::machine(&self.path, error))?;
-        self.attach(&machine)
+        self.attach(&self.mapped.machine().map_err(|error| Why::machine(error).at(&self.path))?)
     }
 
     /// What readers may do now.

@@ -1,6 +1,7 @@
 //! What a page serves, for people.
 
-use crate::Counter;
+use tickline_core::counter::{Counter, ticks_between};
+
 use crate::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, UNIX_BY_OS, is_before};
 
 /// Tries to see one word and its slots unchanged. Words change a few times a second.
@@ -33,13 +34,8 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(super) fn of(memory: &impl LeaseMemory, counter: &impl Counter) -> Self {
-        for _ in 0..TRIES {
-            if let Some(found) = Self::look(memory, counter) {
-                return found;
-            }
-        }
-        let word = memory.word();
-        Self::empty(word)
+        let found = (0..TRIES).find_map(|_| Self::look(memory, counter));
+        found.unwrap_or_else(|| Self::empty(memory.word()))
     }
 
     fn empty(word: LeaseWord) -> Self {
@@ -67,7 +63,7 @@ impl Snapshot {
                 let ticks = counter.now_ordered();
                 let is_first = is_before(ticks, first.end_ticks);
                 let current = if is_first { first } else { last };
-                let ns = |from: u64, to: u64| current.line.slope.ns_between_floor(from, to);
+                let ns = |from: u64, to: u64| current.line.slope.over(ticks_between(from, to)).floor_ns();
                 let (age_ns, left_ns) = (ns(current.line.start_ticks, ticks), ns(ticks, last.end_ticks));
                 let has_unix = current.unix.offset_ns != UNIX_BY_OS;
                 Self {

@@ -1,21 +1,54 @@
 //! The one writer of a page's file.
 
-use std::os::fd::OwnedFd;
+use core::ptr::NonNull;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, linkat, openat, statat, unlinkat};
 use rustix::io::{Errno, write};
+use rustix::mm::{ProtFlags, mlock};
 
 use super::error::{PageError, Why};
 use super::lock::Lock;
-use super::mapping::{Place, WritableMapping};
 use super::restartable;
-use crate::layout::PAGE_BYTES;
+use crate::file::{FileError, FileFacts, refused};
+use crate::layout::{PAGE_BYTES, WORD_OFFSET};
 use crate::lease::{Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, Swapped};
-use crate::{ClaimError, Counter, FileFacts, FileRefusal, Header, Machine, WritablePage};
+use crate::mapped::{Mapping, Place};
+use crate::{Counter, Header, Machine, WritablePage};
 
 /// All may read the page, and its owner may write to it.
 const PAGE_MODE: Mode = Mode::from_raw_mode(0o644);
+
+/// A mapping that may be written to.
+#[derive(Debug)]
+struct WritableMapping(Mapping);
+
+impl WritableMapping {
+    fn of(file: impl AsFd) -> Result<Self, FileError> {
+        Mapping::of(file, ProtFlags::READ | ProtFlags::WRITE).map(Self)
+    }
+
+    const fn page(&self) -> &WritablePage {
+        // SAFETY: a mapping begins at a page's start, is readable and writable, and lives as long as
+        // `self`. What changes it are atomic stores, in this process or another one.
+        unsafe { WritablePage::at(self.0.0.as_ptr()) }
+    }
+
+    /// Where the page's word is.
+    const fn word(&self) -> NonNull<u64> {
+        // SAFETY: the offset is within the mapping.
+        let word = unsafe { self.0.0.add(WORD_OFFSET) };
+        word.cast()
+    }
+
+    /// Keeps the page in memory, so that a store never waits for a disk.
+    fn lock(&self) -> rustix::io::Result<()> {
+        // SAFETY: the range is this mapping.
+        unsafe { mlock(self.0.0.as_ptr().cast(), PAGE_BYTES) }
+    }
+}
 
 /// A page's file, locked by this process and mapped for writing. It is memory for a
 /// [`Writer`](crate::lease::Writer). Dropping it gives up the lock; the file
@@ -42,13 +75,17 @@ impl PageWriter {
     /// no page, or cannot be made; or if the offset of this process's time namespace is not known.
     /// Then there is no new file, or a whole one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
-        let machine = Machine::find().map_err(|error| PageError::machine(path, error))?;
+        Self::try_create(path).map_err(|why| why.at(path))
+    }
+
+    fn try_create(path: &Path) -> Result<Self, Why> {
+        let machine = Machine::find().map_err(Why::machine)?;
         if machine.monotonic_offset_ns.is_none() {
-            return Err(PageError::new(path, Why::Offset(machine.time_namespace)));
+            return Err(Why::Offset(machine.time_namespace));
         }
         let header = Header::of(&machine);
-        let place = Place::of(path)?;
-        place.judge_folder()?;
+        let place = Place::of(path.as_os_str().as_bytes())?;
+        judge_folder(&place)?;
         let is_missing =
             || matches!(statat(&place.folder, place.name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT));
         if !is_missing() {
@@ -61,10 +98,10 @@ impl PageWriter {
         }
         let (mapping, facts, file) = map(&place)?;
         if facts.owner != facts.reader {
-            return Err(PageError::new(path, Why::Foreign(facts.owner, facts.reader)));
+            return Err(Why::Foreign(facts.owner, facts.reader));
         }
         let in_memory = mapping.lock().is_ok();
-        mapping.page().claim(&header).map_err(|error| PageError::claim(path, error))?;
+        mapping.page().claim(&header).map_err(Why::Claim)?;
         Ok(Self { mapping, file, path: path.into(), in_memory, _lock: lock })
     }
 
@@ -81,20 +118,19 @@ impl PageWriter {
     ///
     /// If the file is shorter, or the system does not say.
     pub fn check(&self) -> Result<(), PageError> {
-        let found = fstat(&self.file)
-            .map_err(|error| PageError::system(&self.path, "its size cannot be known", error))?;
-        let size = u64::try_from(found.st_size).unwrap_or(0);
-        match size < PAGE_BYTES as u64 {
-            true => Err(PageError::new(&self.path, Why::File(FileRefusal::Short(size), found.st_uid))),
-            false => Ok(()),
-        }
+        let error = match fstat(&self.file).map(|found| u64::try_from(found.st_size).unwrap_or(0)) {
+            Ok(size) if size >= PAGE_BYTES as u64 => return Ok(()),
+            Ok(size) => FileError::Short(size),
+            Err(error) => FileError::System("its size cannot be known", error),
+        };
+        Err(Why::File(error).at(&self.path))
     }
 
     /// The error of a [`Writer`](crate::lease::Writer) that finds the page
     /// changed.
     #[must_use]
     pub fn lost(&self) -> PageError {
-        PageError::lost(&self.path)
+        Why::Lost.at(&self.path)
     }
 
     /// Whether the kernel keeps the page in memory (mlock(2)).
@@ -150,44 +186,60 @@ impl LeaseStore for PageWriter {
     }
 }
 
+/// Judges the folder alone, before anything is made there.
+fn judge_folder(place: &Place<'_>) -> Result<(), FileError> {
+    let folder = fstat(&place.folder).map_err(refused("its folder's owner cannot be known"))?;
+    let facts = FileFacts {
+        // Those of the file that would be made.
+        mode: 0o100_644,
+        owner: folder.st_uid,
+        size: PAGE_BYTES as u64,
+        folder_mode: folder.st_mode,
+        folder_owner: folder.st_uid,
+        reader: rustix::process::geteuid().as_raw(),
+        is_mounted_read_only: false,
+    };
+    facts.judge()
+}
+
 /// Maps the page's file for writing, if it is a page: nothing is stored in any other file.
-fn map(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), PageError> {
+fn map(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), Why> {
     let (file, facts) = place.open(OFlags::RDWR)?;
-    let mapping = WritableMapping::of(&file).map_err(|error| place.failed("it cannot be mapped", error))?;
+    let mapping = WritableMapping::of(&file)?;
     if !mapping.page().is_of_file(facts.size) {
-        return Err(PageError::new(place.path, Why::NotAPage(facts.size)));
+        return Err(Why::NotAPage(facts.size));
     }
     Ok((mapping, facts, file))
 }
 
 /// Makes the page's file, by the holder of the lock: under another name, until it is complete.
-fn make(place: &Place<'_>, header: &Header) -> Result<(), PageError> {
-    let failed = |error| place.failed("it cannot be made", error);
-    let fresh = place.beside(".new");
+fn make(place: &Place<'_>, header: &Header) -> Result<(), Why> {
+    let failed = || refused("it cannot be made");
+    let fresh = [place.name, b".new"].concat();
     let remove = || unlinkat(&place.folder, &fresh, AtFlags::empty());
     match remove() {
         Ok(()) | Err(Errno::NOENT) => {}
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(failed()(error).into()),
     }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(&place.folder, &fresh, flags, PAGE_MODE).map_err(failed)?;
+    let file = openat(&place.folder, &fresh, flags, PAGE_MODE).map_err(failed())?;
     let made = (|| {
         // Not `ftruncate`: the file has its memory or is refused, rather than that a later store
         // finds a full disk.
         let mut left: &[u8] = &[0; PAGE_BYTES];
         while !left.is_empty() {
-            let written = write(&file, left)?;
+            let written = write(&file, left).map_err(failed())?;
             left = left.get(written..).unwrap_or_default();
         }
         // Whatever the umask.
-        fchmod(&file, PAGE_MODE)?;
-        let mapping = WritableMapping::of(&file)?;
+        fchmod(&file, PAGE_MODE).map_err(failed())?;
         // Nobody else has this file.
-        mapping.page().claim(header).map_err(|_: ClaimError| Errno::BUSY)?;
-        linkat(&place.folder, &fresh, &place.folder, place.name, AtFlags::empty())
+        WritableMapping::of(&file)?.page().claim(header).map_err(Why::Claim)?;
+        let linked = linkat(&place.folder, &fresh, &place.folder, place.name, AtFlags::empty());
+        Ok(linked.map_err(failed())?)
     })();
     remove().ok();
-    made.map_err(failed)
+    made
 }
 
 /// Switches a page off at once, for all readers, also if its writer is dead or stopped. Readings
@@ -199,8 +251,7 @@ fn make(place: &Place<'_>, header: &Header) -> Result<(), PageError> {
 ///
 /// If the file cannot be opened for writing, is not trusted, or is no page.
 pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
-    let off = |word: LeaseWord| word.next(LeasePhase::Off, word.first(), Some(word.first()));
-    let found = exchange(path, |word| (!word.stays_off()).then(|| off(word)))?;
+    let found = exchange(path, |word| (!word.stays_off()).then(|| word.switched_off()))?;
     Ok(found.phase())
 }
 
@@ -217,10 +268,10 @@ pub fn switch_on(path: &Path) -> Result<bool, PageError> {
 
 /// Stores the word that comes after the one that is found, if any does. Returns the one that was found.
 fn exchange(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Result<LeaseWord, PageError> {
-    let (mapping, ..) = map(&Place::of(path)?)?;
+    let place = || Ok(map(&Place::of(path.as_os_str().as_bytes())?)?.0);
+    let mapping = place().map_err(|why: Why| why.at(path))?;
     let words = mapping.page().words();
     loop {
-        // A slot that is named was named before, and is not filled by anybody.
         let word = words.word();
         match next(word) {
             Some(to) if !words.swap(word, to) => {}

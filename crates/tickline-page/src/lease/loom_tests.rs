@@ -16,27 +16,13 @@ mod harness;
 use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicI64, Ordering};
-use loom::thread;
 use tickline_core::counter::Counter;
 
 use super::{
     Config, Did, Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
     PrivateFloor, Reading, Slope, SlotNumber, Source, Timescale, UnixShift, Writer, read,
 };
-use harness::{Seen, Time, check, made, spawn};
-
-/// The counter stands still.
-struct Still(u64);
-
-impl Counter for Still {
-    fn now(&self) -> u64 {
-        self.0
-    }
-    fn now_ordered(&self) -> u64 {
-        self.0
-    }
-    fn barrier(&self) {}
-}
+use harness::{Seen, Time, View, check, made, spawn};
 
 /// A line that tells its number by each of its words.
 fn line(number: i64) -> LeaseLine {
@@ -61,53 +47,44 @@ fn publish(memory: &LeaseWords, from: LeaseWord, number: i64) -> LeaseWord {
     to
 }
 
-/// A reader never mixes two lines, and never takes a slot for a line that is not in it yet.
-#[test]
-fn a_lease_is_never_a_mixture() {
-    check(3, &["line 1", "line 2", "line 3", "changed"], |seen| {
+/// A writer publishes three lines, while `look` sees the memory and says what it saw.
+fn among_lines(preemptions: usize, wanted: &'static [&'static str], look: fn(&LeaseWords) -> String) {
+    check(preemptions, wanted, move |seen| {
         let memory = made(LeaseWords::new());
         let first = publish(&memory, LeaseWord::default(), 1);
-        let reader = {
-            let (memory, seen) = (memory.clone(), seen.clone());
-            thread::spawn(move || {
-                let word = memory.word();
-                let found = LeaseLine::load(&*memory, word.first());
-                if memory.is_still(word) {
-                    let number = i64::try_from(word.generation()).unwrap();
-                    assert_eq!(found, line(number));
-                    seen.note(format!("line {number}"));
-                } else {
-                    seen.note("changed");
-                }
-            })
-        };
+        let reader = spawn(&(memory.clone(), seen.clone()), move |(memory, seen)| seen.note(look(memory)));
         let second = publish(&memory, first, 2);
         publish(&memory, second, 3);
         reader.join().unwrap();
     });
 }
 
-/// A reading by the real reader belongs to one line, too.
+/// A reader never mixes two lines, and never takes a slot for a line that is not in it yet.
+#[test]
+fn a_lease_is_never_a_mixture() {
+    among_lines(3, &["line 1", "line 2", "line 3", "changed"], |memory| {
+        let word = memory.word();
+        let found = LeaseLine::load(memory, word.first());
+        if !memory.is_still(word) {
+            return "changed".to_owned();
+        }
+        let number = i64::try_from(word.generation()).unwrap();
+        assert_eq!(found, line(number));
+        format!("line {number}")
+    });
+}
+
+/// A reading by the real reader belongs to one line, too. The counter stands still.
 #[test]
 fn a_reading_of_a_page_is_never_a_mixture() {
-    check(2, &["line 1", "line 3"], |seen| {
-        let (memory, time) = (made(LeaseWords::new()), Time::new(0));
-        let private = made(PrivateFloor::new());
-        let first = publish(&memory, LeaseWord::default(), 1);
-        let reader = {
-            let (memory, time, private, seen) = (memory.clone(), time.clone(), private.clone(), seen.clone());
-            thread::spawn(move || {
-                let Reading { ns, source } =
-                    read(&*memory, &Still(500), &time.view(1), &private, Timescale::Unix);
-                assert_eq!(source, Source::Line);
-                let value = |number: i64| line(number).line.at(500) + number * 7;
-                let number = (1..=3).find(|number| ns == value(*number)).expect("a value of one line");
-                seen.note(format!("line {number}"));
-            })
-        };
-        let second = publish(&memory, first, 2);
-        publish(&memory, second, 3);
-        reader.join().unwrap();
+    among_lines(2, &["line 1", "line 3"], |memory| {
+        let (time, private) = (Time::new(500), made(PrivateFloor::new()));
+        let view = time.view(0);
+        let Reading { ns, source } = read(memory, &view, &view, &private, Timescale::Unix);
+        assert_eq!(source, Source::Line);
+        let value = |number: i64| line(number).line.at(500) + number * 7;
+        let number = (1..=3).find(|number| ns == value(*number)).expect("a value of one line");
+        format!("line {number}")
     });
 }
 
@@ -170,53 +147,81 @@ struct Scene {
     seen: Seen,
 }
 
-/// A reading in a process of its own, which begins after another is complete and tells its result.
-fn reader(scene: &Scene, ticks: u64) {
-    // ORDERING: Acquire, pairs with the Release store below: what was told is complete.
-    let before_ns = scene.told.load(Ordering::Acquire);
-    let view = scene.time.view(ticks);
-    let private = made(PrivateFloor::new());
-    let reading = read(&*scene.memory, &view, &view, &private, Timescale::Monotonic);
-    assert!(reading.ns >= before_ns, "{} after {before_ns}, {:?}", reading.ns, reading.source);
-    if before_ns > 0 {
-        scene.seen.note(format!("{:?} after another", reading.source));
-    }
-    // ORDERING: Release, pairs with the Acquire load above.
-    scene.told.store(reading.ns, Ordering::Release);
-}
-
-/// Two readers in two processes, while a writer does what `act` says.
-fn with_two_readers(
-    preemptions: usize,
-    wanted: &'static [&'static str],
-    reader_ticks: u64,
-    begin: fn(&Scene, &mut Writer),
-    act: fn(&Scene, &mut Writer, &Estimate),
-) {
-    check(preemptions, wanted, move |seen| {
+impl Scene {
+    fn new(seen: &Seen) -> (Self, Writer) {
         let (memory, time) = (made(LeaseWords::new()), Time::new(1 << 30));
-        let scene = Scene { memory, time, told: Arc::new(AtomicI64::new(0)), seen: seen.clone() };
-        let mut writer = Writer::start(&*scene.memory, CONFIG).unwrap();
-        begin(&scene, &mut writer);
-        let estimate = estimate(&scene.time);
-        let first = spawn(&scene, move |scene| reader(scene, reader_ticks));
-        let second = spawn(&scene, move |scene| reader(scene, reader_ticks));
-        act(&scene, &mut writer, &estimate);
-        first.join().unwrap();
-        second.join().unwrap();
-        reader(&scene, 10);
-    });
+        let writer = Writer::start(&*memory, CONFIG).unwrap();
+        (Self { memory, time, told: Arc::new(AtomicI64::new(0)), seen: seen.clone() }, writer)
+    }
+
+    fn read(&self, view: &View<'_>, private: &PrivateFloor) -> Reading {
+        read(&*self.memory, view, view, private, Timescale::Monotonic)
+    }
+
+    /// What a reading had that is complete, ns; 0 for none.
+    fn before_ns(&self) -> i64 {
+        // ORDERING: Acquire, pairs with the Release store in `tell`: what was told is complete.
+        self.told.load(Ordering::Acquire)
+    }
+
+    fn tell(&self, ns: i64) {
+        // ORDERING: Release, pairs with the Acquire load in `before_ns`.
+        self.told.store(ns, Ordering::Release);
+    }
+
+    fn is_ordered(&self, reading: Reading, before_ns: i64) {
+        assert!(reading.ns >= before_ns, "{} after {before_ns}, {:?}", reading.ns, reading.source);
+        if before_ns > 0 {
+            self.seen.note(format!("{:?} after another", reading.source));
+        }
+    }
+
+    /// A reading in a process of its own, which begins after another is complete and tells its result.
+    fn process(&self, ticks: u64) {
+        let before_ns = self.before_ns();
+        let reading = self.read(&self.time.view(ticks), &made(PrivateFloor::new()));
+        self.is_ordered(reading, before_ns);
+        self.tell(reading.ns);
+    }
+
+    fn step(&self, writer: &mut Writer, estimate: &Estimate, ticks: u64) -> Did {
+        let view = self.time.view(ticks);
+        let did = writer.step(&*self.memory, &view, &view, Some(estimate)).unwrap().did;
+        self.seen.note(format!("{did:?}"));
+        did
+    }
 }
 
-fn step(scene: &Scene, writer: &mut Writer, estimate: &Estimate, ticks: u64) -> Did {
-    let view = scene.time.view(ticks);
-    let did = writer.step(&*scene.memory, &view, &view, Some(estimate)).unwrap().did;
-    scene.seen.note(format!("{did:?}"));
-    did
+/// Threads with so many readings each, in processes of their own, while a writer makes a step.
+struct Order {
+    wanted: &'static [&'static str],
+    readings: &'static [u32],
+    /// How long each read of a clock takes a reader and the writer, ticks.
+    reader_ticks: u64,
+    writer_ticks: u64,
+    begin: fn(&Scene, &mut Writer),
+}
+
+impl Order {
+    fn check(self) {
+        let Self { wanted, readings, reader_ticks, writer_ticks, begin } = self;
+        check(2, wanted, move |seen| {
+            let (scene, mut writer) = Scene::new(seen);
+            begin(&scene, &mut writer);
+            let estimate = estimate(&scene.time);
+            let read = |readings: u32| {
+                spawn(&scene, move |scene| (0..readings).for_each(|_| scene.process(reader_ticks)))
+            };
+            let threads: Vec<_> = readings.iter().map(|readings| read(*readings)).collect();
+            scene.step(&mut writer, &estimate, writer_ticks);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            scene.process(10);
+        });
+    }
 }
 
 fn begin_live(scene: &Scene, writer: &mut Writer) {
-    assert_eq!(step(scene, writer, &estimate(&scene.time), 10), Did::Opened);
+    assert_eq!(scene.step(writer, &estimate(&scene.time), 10), Did::Opened);
     scene.time.pass(20);
 }
 
@@ -224,78 +229,49 @@ fn begin_live(scene: &Scene, writer: &mut Writer) {
 /// gives up at once, because its reads take longer than an opening may.
 #[test]
 fn rule_w5_an_opening_among_readers() {
-    check(2, &["Opened", "Line after another", "Os after another"], |seen| {
-        let (memory, time) = (made(LeaseWords::new()), Time::new(1 << 30));
-        let scene = Scene { memory, time, told: Arc::new(AtomicI64::new(0)), seen: seen.clone() };
-        let mut writer = Writer::start(&*scene.memory, CONFIG).unwrap();
-        let estimate = estimate(&scene.time);
-        let other = spawn(&scene, |scene| {
-            reader(scene, 600);
-            reader(scene, 600);
-        });
-        step(&scene, &mut writer, &estimate, 10);
-        other.join().unwrap();
-        reader(&scene, 10);
-    });
+    let wanted = &["Opened", "Line after another", "Os after another"];
+    Order { wanted, readings: &[2], reader_ticks: 600, writer_ticks: 10, begin: |_, _| {} }.check();
 }
 
 /// Rules R2, R3, W2 and W3: a successor, while readers come to the end of the line.
 #[test]
 fn rule_w2_a_successor_among_readers() {
-    const WANTED: &[&str] = &["Succeeded", "Waited", "Line after another", "Os after another"];
-    with_two_readers(2, WANTED, 4_500, begin_live, |scene, writer, estimate| {
-        step(scene, writer, estimate, 10);
-    });
+    let wanted = &["Succeeded", "Waited", "Line after another", "Os after another"];
+    Order { wanted, readings: &[1, 1], reader_ticks: 4_500, writer_ticks: 10, begin: begin_live }.check();
 }
 
 /// Rules R3, R6 and W4: the leases run out, and the page goes cold.
 #[test]
 fn rule_w4_an_end_among_readers() {
-    const WANTED: &[&str] = &["Ended", "Os after another"];
-    with_two_readers(
-        2,
-        WANTED,
-        300,
-        |scene, writer| {
-            begin_live(scene, writer);
-            scene.time.pass(9_700);
-            // The counter ran on while the OS clock stood still.
-            scene.time.fall_behind(5_000);
-        },
-        |scene, writer, estimate| {
-            step(scene, writer, estimate, 300);
-        },
-    );
+    let begin = |scene: &Scene, writer: &mut Writer| {
+        begin_live(scene, writer);
+        scene.time.pass(9_700);
+        // The counter ran on while the OS clock stood still.
+        scene.time.fall_behind(5_000);
+    };
+    let wanted = &["Ended", "Os after another"];
+    Order { wanted, readings: &[1, 1], reader_ticks: 300, writer_ticks: 300, begin }.check();
 }
 
 /// Rule R8: two threads of one process, over an end and with a clock above its bounds.
 #[test]
 fn rule_r8_a_private_floor_among_threads() {
     check(3, &["Line after another"], |seen| {
-        let (memory, time) = (made(LeaseWords::new()), Time::new(1 << 30));
-        let scene = Scene { memory, time, told: Arc::new(AtomicI64::new(0)), seen: seen.clone() };
+        let (scene, mut writer) = Scene::new(seen);
         let private = made(PrivateFloor::new());
-        let mut writer = Writer::start(&*scene.memory, CONFIG).unwrap();
         let estimate = estimate(&scene.time);
         // The OS clock is far above the line that will be published.
         let other = spawn(&(scene.clone(), private.clone()), move |(scene, private)| {
-            let view = scene.time.view(10);
-            let reading = read(&*scene.memory, &view, &view, private, Timescale::Monotonic);
-            // ORDERING: Release, pairs with the Acquire load below.
-            scene.told.store(reading.ns + 1, Ordering::Release);
+            scene.tell(scene.read(&scene.time.view(10), private).ns + 1);
         });
         let view = scene.time.view(10);
         private.raise(view.now_ordered().try_into().unwrap());
-        step(&scene, &mut writer, &estimate, 10);
-        // ORDERING: Acquire, pairs with the Release store above.
-        let before_ns = scene.told.load(Ordering::Acquire) - 1;
-        let reading = read(&*scene.memory, &view, &view, &private, Timescale::Monotonic);
-        assert!(reading.ns >= before_ns && reading.ns >= private.ns().min(before_ns));
-        if before_ns > 0 {
-            seen.note(format!("{:?} after another", reading.source));
-        }
+        scene.step(&mut writer, &estimate, 10);
+        let before_ns = scene.before_ns() - 1;
+        let reading = scene.read(&view, &private);
+        scene.is_ordered(reading, before_ns);
+        assert!(reading.ns >= private.ns().min(before_ns));
         other.join().unwrap();
-        let last = read(&*scene.memory, &view, &view, &private, Timescale::Monotonic);
-        assert!(last.ns >= reading.ns);
+        assert!(scene.read(&view, &private).ns >= reading.ns);
     });
 }

@@ -21,29 +21,31 @@
 //!   [`LeaseWords`] is the memory itself;
 //! - [`read`]: a reading, the same code for programs, the simulator, models, and the page;
 //! - [`Writer`]: the writer's side, driven by an [`Estimate`] for each step;
-//! - [`Line`]: from ticks to nanoseconds, in integers.
+//! - [`Line`]: from ticks to nanoseconds, in integers. Layout version 1 fixes its arithmetic.
 
 mod cell;
 mod estimate;
-mod line;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod reader;
 mod slot;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod word;
 mod writer;
 
 pub use cell::LeaseWords;
 pub use estimate::Estimate;
-pub use line::{Line, Slope};
 pub use reader::{OsClock, PrivateFloor, Reading, Source, attach, read, read_first_line};
 pub use slot::{Field, Floor, LeaseLine, Limit, SLOT_WORDS, SLOTS, Timescale, UNIX_BY_OS, UnixShift};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
-pub use writer::{Closing, Config, Did, FAST_SLEW_PPB, Lost, Step, Writer};
+pub use writer::{Closing, Config, Did, FAST_SLEW_PPB, Lost, Writer, WriterStep};
 
-use tickline_core::counter::Counter;
+pub use tickline_core::cell::{Line, Slope};
+use tickline_core::counter::{Counter, ticks_between};
+
+/// Nanoseconds in a second.
+const NS_PER_S: u64 = 1_000_000_000;
 
 /// What a reader loads. Nothing here stores, waits or fails.
 pub trait LeaseMemory {
@@ -101,5 +103,5 @@ pub enum Swapped {
 /// Whether `ticks` is before `other`, on a counter that wraps.
 #[inline(always)]
 pub(crate) const fn is_before(ticks: u64, other: u64) -> bool {
-    line::ticks_between(other, ticks) < 0
+    ticks_between(other, ticks) < 0
 }

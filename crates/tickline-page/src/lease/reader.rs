@@ -15,9 +15,8 @@
 
 use tickline_core::counter::Counter;
 
-use super::line::Line;
 use super::slot::{Limit, Timescale, UnixShift, Window};
-use super::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, SlotNumber, is_before};
+use super::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
 use crate::primitive::{AtomicU64, Ordering};
 
 /// How often a reading starts again because the word has changed. Words change twice a second, so

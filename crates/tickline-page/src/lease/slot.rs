@@ -11,8 +11,7 @@
 //! | 6 | most by which Unix time may be above the OS clock's, ns | the same, of the last line |
 //! | 7 | least that the difference in word 5 may be, ns; for the writer | the same, of the last line |
 
-use super::line::{Line, Slope};
-use super::{LeaseMemory, SlotNumber};
+use super::{LeaseMemory, Line, Slope, SlotNumber};
 
 /// Words in a slot: one cache line.
 pub const SLOT_WORDS: usize = 8;

@@ -1,13 +1,15 @@
 //! A page whose every step can be interrupted: one thread plays readers and writers.
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, RefCell, RefMut};
 
 use tickline_core::counter::Counter;
 
 use super::{
-    Config, Estimate, Field, LeaseLine, LeaseMemory, LeaseStore, LeaseWord, LeaseWords, Line, OsClock,
-    PrivateFloor, Reading, SLOT_WORDS, Slope, SlotNumber, Step, Timescale, Writer, read,
+    Config, Did, Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords,
+    Line, Lost, OsClock, PrivateFloor, Reading, SLOT_WORDS, Slope, SlotNumber, Source, Timescale, Writer,
+    WriterStep, read,
 };
+use crate::WritablePage;
 
 /// A step of a reader or a writer. The hook runs before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +19,6 @@ pub(crate) enum At {
     SecondLook,
     Counter,
     Os,
-    Pause,
     Fill,
     /// Between the writer's look at the counter and its swap.
     Swap(LeaseWord),
@@ -32,9 +33,9 @@ pub(super) fn leak<T>(value: T) -> &'static T {
 
 type Hook = Box<dyn FnMut(At)>;
 
-/// A page, a counter of 1 GHz, and OS clocks.
+/// A page with its writer, a counter of 1 GHz, and OS clocks.
 pub(crate) struct Scene {
-    pub(crate) memory: LeaseWords,
+    pub(crate) page: WritablePage,
     pub(crate) ticks: Cell<u64>,
     /// The OS clock minus the ticks, ns.
     pub(crate) os_ns: Cell<i64>,
@@ -44,17 +45,22 @@ pub(crate) struct Scene {
     pub(crate) counter_reads: Cell<u32>,
     pub(crate) pauses: Cell<u32>,
     hook: RefCell<Option<Hook>>,
+    writer: RefCell<Option<Writer>>,
 }
 
 pub(crate) const UNIX_NS: i64 = 1_000_000_000_000;
 
 /// The OS clock is within this of what an estimate of the scene says, ns.
-pub(crate) const WIDTH_NS: i64 = 50;
+const WIDTH_NS: i64 = 50;
+
+/// What a line of a fresh estimate may be above the OS clock, ns.
+pub(crate) const AHEAD_NS: core::ops::Range<i64> = 0..4 * WIDTH_NS;
 
 impl Scene {
-    pub(crate) fn new() -> &'static Self {
+    /// A page that is off, without a writer.
+    pub(crate) fn off() -> &'static Self {
         leak(Self {
-            memory: LeaseWords::new(),
+            page: WritablePage::new(),
             ticks: Cell::new(1 << 40),
             os_ns: Cell::new(-(1 << 39)),
             unix_ns: Cell::new(UNIX_NS),
@@ -62,40 +68,111 @@ impl Scene {
             counter_reads: Cell::new(0),
             pauses: Cell::new(0),
             hook: RefCell::new(None),
+            writer: RefCell::new(None),
         })
     }
 
-    /// A page that serves one line, and its writer.
-    pub(crate) fn live() -> (&'static Self, Writer) {
-        let scene = Self::new();
-        let mut writer = Writer::start(scene, Config::DEFAULT).unwrap();
-        scene.step(&mut writer);
-        assert!(writer.word().phase() == super::LeasePhase::Live && writer.word().second().is_none());
-        (scene, writer)
+    /// One whose writer has opened nothing yet.
+    pub(crate) fn cold() -> &'static Self {
+        let scene = Self::off();
+        scene.restart();
+        scene
     }
 
-    /// A page that serves two lines, the first of which is current, and its writer.
-    pub(crate) fn live_twice() -> (&'static Self, Writer) {
-        let (scene, mut writer) = Self::live();
+    /// A page that serves one line.
+    pub(crate) fn live() -> &'static Self {
+        let scene = Self::cold();
+        scene.does(Did::Opened);
+        assert!(scene.word().phase() == LeasePhase::Live && scene.word().second().is_none());
+        scene
+    }
+
+    /// A page that serves two lines, the first of which is current.
+    pub(crate) fn live_twice() -> &'static Self {
+        let scene = Self::live();
         scene.pass(6_000);
-        assert_eq!(scene.step(&mut writer).did, super::Did::Succeeded);
-        (scene, writer)
+        scene.does(Did::Succeeded);
+        scene
+    }
+
+    /// Another writer takes the page over.
+    pub(crate) fn restart(&self) {
+        let writer = self.new_writer();
+        *self.writer.borrow_mut() = Some(writer);
+    }
+
+    pub(crate) fn new_writer(&self) -> Writer {
+        Writer::start(self.words(), Config::DEFAULT).unwrap()
+    }
+
+    pub(crate) fn writer(&self) -> RefMut<'_, Writer> {
+        RefMut::map(self.writer.borrow_mut(), |writer| writer.as_mut().expect("it is not within a step"))
+    }
+
+    /// A step of the scene's writer.
+    pub(crate) fn step(&'static self) -> WriterStep {
+        self.step_by(&self.estimate())
+    }
+
+    pub(crate) fn step_by(&'static self, estimate: &Estimate) -> WriterStep {
+        let mut writer = self.writer.take().expect("it is not within a step");
+        let step = self.try_step(&mut writer, estimate).unwrap();
+        *self.writer.borrow_mut() = Some(writer);
+        step
+    }
+
+    pub(crate) fn try_step(
+        &'static self,
+        writer: &mut Writer,
+        estimate: &Estimate,
+    ) -> Result<WriterStep, Lost> {
+        writer.step(self, &self, &self, Some(estimate))
+    }
+
+    /// A step of the scene's writer that does this.
+    #[track_caller]
+    pub(crate) fn does(&'static self, did: Did) {
+        assert_eq!(self.step().did, did);
+    }
+
+    /// Somebody switches the page off.
+    pub(crate) fn switch_off(&self) {
+        let word = self.word();
+        assert!(self.words().swap(word, word.switched_off()));
+    }
+
+    /// Fills a slot that the word does not name, and stores a word that names it.
+    pub(crate) fn put(&self, phase: LeasePhase, words: &[u64; SLOT_WORDS]) {
+        let word = self.word();
+        let slot = SlotNumber::of_bank(word.bank()).into_iter().find(|slot| !word.names(*slot)).unwrap();
+        self.words().fill(slot, words);
+        assert!(self.words().swap(word, word.next(phase, slot, None)));
     }
 
     pub(crate) fn on_step(&self, hook: impl FnMut(At) + 'static) {
         *self.hook.borrow_mut() = Some(Box::new(hook));
     }
 
+    /// Runs `action` before each step that is `wanted`, with the number of such steps, from 1 on.
+    pub(crate) fn each(&self, wanted: fn(At) -> bool, mut action: impl FnMut(u32) + 'static) {
+        let mut number = 0;
+        self.on_step(move |at| {
+            if wanted(at) {
+                number += 1;
+                action(number);
+            }
+        });
+    }
+
     /// Runs `action` once, before the first step that is `wanted`.
     pub(crate) fn once(&self, wanted: fn(At) -> bool, action: impl FnOnce() + 'static) {
         let mut action = Some(action);
-        self.on_step(move |at| {
-            if wanted(at)
-                && let Some(action) = action.take()
-            {
-                action();
-            }
-        });
+        self.each(wanted, move |_| action.take().into_iter().for_each(|action| action()));
+    }
+
+    /// Each read of the counter finds this tick.
+    pub(crate) fn counter_finds(&'static self, ticks: u64) {
+        self.each(|at| at == At::Counter, move |_| self.ticks.set(ticks.wrapping_sub(10)));
     }
 
     fn at(&self, at: At) {
@@ -107,12 +184,21 @@ impl Scene {
     }
 
     pub(crate) fn pass(&self, ns: u64) {
-        self.ticks.set(self.ticks.get() + ns);
+        self.ticks.update(|ticks| ticks + ns);
     }
 
     /// The OS clock now.
     pub(crate) fn truth_ns(&self) -> i64 {
-        i64::try_from(self.ticks.get()).unwrap() + self.os_ns.get()
+        self.ticks.get().cast_signed() + self.os_ns.get()
+    }
+
+    pub(crate) fn os_jumps(&self, ns: i64) {
+        self.os_ns.update(|os_ns| os_ns + ns);
+    }
+
+    /// Somebody sets Unix time.
+    pub(crate) fn unix_jumps(&self, ns: i64) {
+        self.unix_ns.update(|unix_ns| unix_ns + ns);
     }
 
     /// The counter starts again near 0; the OS clock goes on.
@@ -132,10 +218,6 @@ impl Scene {
         Estimate { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_ns: Some((unix_ns - 5, unix_ns + 5)) }
     }
 
-    pub(crate) fn step(&'static self, writer: &mut Writer) -> Step {
-        writer.step(self, &self, &self, Some(&self.estimate())).unwrap()
-    }
-
     pub(crate) fn read(&'static self, private: &PrivateFloor) -> Reading {
         read(self, &self, &self, private, Timescale::Monotonic)
     }
@@ -145,40 +227,74 @@ impl Scene {
         self.read(&PrivateFloor::new()).ns
     }
 
-    pub(crate) fn unix(&'static self) -> i64 {
-        read(self, &self, &self, &PrivateFloor::new(), Timescale::Unix).ns
+    pub(crate) fn source(&'static self) -> Source {
+        self.read(&PrivateFloor::new()).source
     }
 
-    /// The last line that the word names.
+    pub(crate) fn read_unix(&'static self) -> Reading {
+        read(self, &self, &self, &PrivateFloor::new(), Timescale::Unix)
+    }
+
+    /// By how much a reading is above the OS clock when it is complete, ns.
+    pub(crate) fn ahead_ns(&'static self) -> i64 {
+        self.now() - self.truth_ns()
+    }
+
+    pub(crate) fn unix_ahead_ns(&'static self) -> i64 {
+        self.read_unix().ns - self.truth_ns() - self.unix_ns.get()
+    }
+
+    pub(crate) const fn words(&self) -> &LeaseWords {
+        self.page.words()
+    }
+
+    /// The word, without a step.
+    pub(crate) fn word(&self) -> LeaseWord {
+        self.words().word()
+    }
+
+    /// The lines that the word names.
+    pub(crate) fn lines(&self) -> Vec<LeaseLine> {
+        let slots = [Some(self.word().first()), self.word().second()].into_iter().flatten();
+        slots.map(|slot| LeaseLine::load(self.words(), slot)).collect()
+    }
+
     pub(crate) fn last(&self) -> LeaseLine {
-        let word = self.memory.word();
-        LeaseLine::load(&self.memory, word.second().unwrap_or(word.first()))
+        self.lines().pop().expect("a line")
+    }
+
+    /// Makes the second line say so much more, to tell the two apart.
+    pub(crate) fn raise_second(&self, ns: i64) {
+        let second = self.last();
+        let line = Line { base_ns: second.line.base_ns + ns, ..second.line };
+        let slot = self.word().second().expect("two lines");
+        self.words().fill(slot, &LeaseLine { line, ..second }.to_words());
     }
 }
 
 impl LeaseMemory for Scene {
     fn word(&self) -> LeaseWord {
         self.at(At::FirstLook);
-        self.memory.word()
+        self.words().word()
     }
     fn field(&self, slot: SlotNumber, field: Field) -> u64 {
         self.at(At::Field);
-        self.memory.field(slot, field)
+        self.words().field(slot, field)
     }
     fn is_still(&self, word: LeaseWord) -> bool {
         self.at(At::SecondLook);
-        self.memory.is_still(word)
+        self.words().is_still(word)
     }
 }
 
 impl LeaseStore for Scene {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
         self.at(At::Fill);
-        self.memory.fill(slot, words);
+        self.words().fill(slot, words);
     }
     fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
         self.at(At::Swap(to));
-        let is_done = self.memory.swap(from, to);
+        let is_done = self.words().swap(from, to);
         if is_done {
             self.at(At::Swapped(to));
         }
@@ -189,7 +305,7 @@ impl LeaseStore for Scene {
 impl Counter for &Scene {
     fn now(&self) -> u64 {
         self.at(At::Counter);
-        self.counter_reads.set(self.counter_reads.get() + 1);
+        self.counter_reads.update(|reads| reads + 1);
         self.pass(10);
         self.ticks.get()
     }
@@ -214,8 +330,7 @@ impl OsClock for &Scene {
         self.has_coarse.get().then(|| self.truth_ns() / 4_000_000 * 4_000_000 + self.unix_ns.get())
     }
     fn pause(&self) {
-        self.at(At::Pause);
-        self.pauses.set(self.pauses.get() + 1);
+        self.pauses.update(|pauses| pauses + 1);
         self.pass(500);
     }
 }

@@ -22,20 +22,35 @@
 //! that was stopped since the first time would take a new line's slots for those that it has
 //! loaded. A store each microsecond would use all generations up in 142 years.
 
-/// What a [`LeaseWord`] allows. See the head of `lease/word.rs`.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+/// What a page serves to its readers.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LeasePhase {
-    /// The page serves nothing.
+    /// The page is switched off: readers ask the OS clock.
     #[default]
     Off = 0,
-    /// No line: the OS clock, above a floor.
+    /// There is no line: readers ask the OS clock, and keep their order.
     Cold = 1,
-    /// The first line is being made.
+    /// The first line is being made, within a millisecond.
     Opening = 2,
-    /// A line, or two in succession.
+    /// Readers take their time from a line.
     Live = 3,
-    /// As [`Live`](Self::Live), but the lines may be below the OS clock.
+    /// The line may be too low: readers ask the OS clock, too.
     Unsure = 4,
+}
+
+impl LeasePhase {
+    /// A stable name, in snake case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Cold => "cold",
+            Self::Opening => "opening",
+            Self::Live => "live",
+            Self::Unsure => "unsure",
+        }
+    }
 }
 
 /// One of eight slots; the first four are one bank, the others the second.
@@ -145,6 +160,13 @@ impl LeaseWord {
         self.phase() == LeasePhase::Off && self.second().is_some()
     }
 
+    /// The word that switches the page off for all writers: a slot that it names was named before, and is
+    /// not filled by anybody.
+    #[must_use]
+    pub fn switched_off(self) -> Self {
+        self.next(LeasePhase::Off, self.first(), Some(self.first()))
+    }
+
     /// The word by which the next writer takes the page over: the same state, another bank.
     #[must_use]
     pub const fn taken_over(self) -> Self {
@@ -187,16 +209,6 @@ mod tests {
                     word = taken;
                 }
             }
-        }
-    }
-
-    #[test]
-    fn any_bits_are_a_word() {
-        for bits in 0..1 << 10 {
-            let word = LeaseWord::from_bits(bits);
-            assert!(word.first().index() < 8 && word.second().is_none_or(|slot| slot.index() < 8));
-            assert_eq!(word.phase() == LeasePhase::Off, matches!(bits & 7, 0 | 5..=7));
-            assert!(word.bank() < 2 && word.taken_over().phase() == word.phase());
         }
     }
 

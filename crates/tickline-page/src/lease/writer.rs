@@ -7,12 +7,11 @@
 //!
 //! What this module does not do: calibrate (`tickline-core`), lock files, or decide about gates.
 
-use tickline_core::counter::Counter;
+use tickline_core::counter::{Counter, ticks_between};
 
-use super::line::{MAX_DELTA_TICKS, NS_PER_S, Slope, fixed_to_ns_ceil};
 use super::{
-    Estimate, Floor, LeaseLine, LeasePhase, LeaseStore, LeaseWord, OsClock, SlotNumber, Swapped, Timescale,
-    is_before,
+    Estimate, Floor, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, NS_PER_S, OsClock, Slope,
+    SlotNumber, Swapped, Timescale, is_before,
 };
 
 /// What a writer needs to know from outside.
@@ -118,14 +117,14 @@ pub enum Did {
 
 /// What a step did, and when the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct WriterStep {
     /// What happened.
     pub did: Did,
     /// Time until the next step, ns.
     pub next_in_ns: u64,
 }
 
-impl Step {
+impl WriterStep {
     const fn at_once(did: Did) -> Self {
         Self { did, next_in_ns: 0 }
     }
@@ -202,15 +201,9 @@ impl Writer {
         self.is_slewed
     }
 
-    /// Switches the page off at once (rule W6): no reading that begins later reads the counter.
-    /// Readings may step back by the lead of the last line. Nobody but a new writer switches it on.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`] if somebody else writes to the page.
-    pub fn switch_off(&mut self, memory: &impl LeaseStore) -> Result<(), Lost> {
-        let slot = self.free_slots().0;
-        self.swap(memory, self.word.next(LeasePhase::Off, slot, None))
+    /// The OS clock has another resolution from now on, ns: the kernel keeps time with something else.
+    pub fn set_resolution_ns(&mut self, resolution_ns: i64) {
+        self.config.resolution_ns = resolution_ns;
     }
 
     /// The word that this writer stored or found last.
@@ -230,7 +223,7 @@ impl Writer {
         counter: &impl Counter,
         os: &impl OsClock,
         estimate: Option<&Estimate>,
-    ) -> Result<Step, Lost> {
+    ) -> Result<WriterStep, Lost> {
         if memory.word() != self.word {
             return Err(Lost);
         }
@@ -253,8 +246,8 @@ impl Writer {
     }
 
     /// No longer than a lease, whatever the page says that the writer has taken over.
-    fn waited(&self, next_in_ns: u64) -> Step {
-        Step { did: Did::Waited, next_in_ns: next_in_ns.min(self.config.lease_ns) }
+    fn waited(&self, next_in_ns: u64) -> WriterStep {
+        WriterStep { did: Did::Waited, next_in_ns: next_in_ns.min(self.config.lease_ns) }
     }
 
     /// Two slots of this writer's bank that the word does not name.
@@ -282,9 +275,9 @@ impl Writer {
     }
 
     /// Rules W2, W3, W6, W9 and W10: readers ask the OS clock, too, until the leases have run out.
-    fn doubt(&mut self, memory: &impl LeaseStore) -> Result<Step, Lost> {
+    fn doubt(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, Lost> {
         self.swap(memory, self.word.next(LeasePhase::Unsure, self.word.first(), self.word.second()))?;
-        Ok(Step::at_once(Did::Doubted))
+        Ok(WriterStep::at_once(Did::Doubted))
     }
 
     /// Looks after the lines that the word names.
@@ -294,7 +287,7 @@ impl Writer {
         counter: &impl Counter,
         os: &impl OsClock,
         estimate: Option<&Estimate>,
-    ) -> Result<Step, Lost> {
+    ) -> Result<WriterStep, Lost> {
         let (first_slot, second_slot) = (self.word.first(), self.word.second());
         let first = LeaseLine::load(memory, first_slot);
         let second = second_slot.map(|slot| LeaseLine::load(memory, slot));
@@ -308,12 +301,12 @@ impl Writer {
             // a value of the OS clock now would be less than what they return until the swap.
             let lead_ns = first.lead_ns.max(last.lead_ns);
             self.go_cold(memory, &Floor { lead_ns, ..last.floor() })?;
-            return Ok(Step::at_once(Did::Ended));
+            return Ok(WriterStep::at_once(Did::Ended));
         }
         if !is_before(ticks, last.end_ticks) {
             // W4: they have run out.
             self.go_cold(memory, &last.floor())?;
-            return Ok(Step::at_once(Did::Ended));
+            return Ok(WriterStep::at_once(Did::Ended));
         }
         if self.word.phase() == LeasePhase::Unsure {
             return Ok(self.waited(in_ns(last.end_ticks)));
@@ -331,14 +324,14 @@ impl Writer {
         }
         if is_unix_stale(estimate, &last) {
             self.republish(memory, estimate, &first, second.as_ref())?;
-            return Ok(Step::at_once(Did::SetUnix));
+            return Ok(WriterStep::at_once(Did::SetUnix));
         }
         let current_slot = second_slot.unwrap_or(first_slot);
-        let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in_ceil(self.config.skew_ns));
+        let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in(self.config.skew_ns));
         if is_before(ticks, due_ticks) {
             return Ok(self.waited(in_ns(due_ticks)));
         }
-        let limit_ticks = last.end_ticks.wrapping_sub(slope.ticks_in_ceil(self.config.margin_ns));
+        let limit_ticks = last.end_ticks.wrapping_sub(slope.ticks_in(self.config.margin_ns));
         if !is_before(ticks, limit_ticks) {
             // W2: too late.
             return Ok(self.waited(in_ns(last.end_ticks)));
@@ -355,10 +348,10 @@ impl Writer {
         (slot, last): (SlotNumber, &LeaseLine),
         ticks: u64,
         limit_ticks: u64,
-    ) -> Result<Step, Lost> {
+    ) -> Result<WriterStep, Lost> {
         let start_ticks = last.end_ticks;
         // Rounded up, as rule 9 has it.
-        let least_ns = fixed_to_ns_ceil(last.line.fixed_at(start_ticks));
+        let least_ns = last.line.fixed_at(start_ticks).ceil_ns();
         let end_ticks = start_ticks.wrapping_add(self.lease_ticks(estimate));
         let next = estimate.line(start_ticks, least_ns, end_ticks, estimate.unix_after(last.unix));
         let free = self.free_slots().0;
@@ -375,7 +368,7 @@ impl Writer {
         }
         let next_in_ns = ns_between(after_ticks, start_ticks, last.line.slope);
         let next_in_ns = next_in_ns.saturating_add(self.config.skew_ns);
-        Ok(Step { did: Did::Succeeded, next_in_ns })
+        Ok(WriterStep { did: Did::Succeeded, next_in_ns })
     }
 
     /// The same lines with another Unix time, in slots that the word does not name. Safe whenever
@@ -401,7 +394,7 @@ impl Writer {
     }
 
     fn lease_ticks(&self, estimate: &Estimate) -> u64 {
-        estimate.lower.slope.ticks_in_ceil(self.config.lease_ns).clamp(1, MAX_DELTA_TICKS >> 1)
+        estimate.lower.slope.ticks_in(self.config.lease_ns).clamp(1, Line::MAX_DELTA_TICKS >> 1)
     }
 
     /// Rule W5: opens.
@@ -411,7 +404,7 @@ impl Writer {
         counter: &impl Counter,
         os: &impl OsClock,
         estimate: &Estimate,
-    ) -> Result<Step, Lost> {
+    ) -> Result<WriterStep, Lost> {
         let floor = Floor::load(memory, self.word.first());
         let limit = floor.limit(Timescale::Monotonic);
         let now_ns = os.monotonic_ns();
@@ -426,12 +419,12 @@ impl Writer {
         }
         self.not_before_ns = now_ns.saturating_add_unsigned(self.pause_ns());
 
-        let wait_ticks = estimate.upper.slope.ticks_in_ceil(self.config.wait_ns);
+        let wait_ticks = estimate.upper.slope.ticks_in(self.config.wait_ns);
         let slot = self.free_slots().0;
         let begin_ticks = counter.now_ordered();
         let deadline_ticks = begin_ticks.wrapping_add(wait_ticks);
         // A counter that is behind this one is further from the deadline.
-        let skew_ticks = estimate.upper.slope.ticks_in_ceil(self.config.skew_ns);
+        let skew_ticks = estimate.upper.slope.ticks_in(self.config.skew_ns);
         let longest_ticks = wait_ticks.saturating_add(skew_ticks);
         memory.fill(slot, &Floor { deadline_ticks, wait_ticks: longest_ticks, ..floor }.to_words());
         self.swap(memory, self.word.next(LeasePhase::Opening, slot, None))?;
@@ -448,7 +441,7 @@ impl Writer {
             return self.give_up(memory);
         }
         let since_ticks = at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_ticks);
-        let most_ns = fixed_to_ns_ceil(estimate.most_after(os_ns, since_ticks));
+        let most_ns = estimate.most_after(os_ns, since_ticks);
         let least_ns =
             limit.over(os_ns, Timescale::Monotonic).max(most_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
@@ -467,7 +460,7 @@ impl Writer {
         if is_before(after_ticks, at_ticks) || !is_before(after_ticks, deadline_ticks) {
             return self.doubt(memory);
         }
-        Ok(Step { did: Did::Opened, next_in_ns: self.config.skew_ns })
+        Ok(WriterStep { did: Did::Opened, next_in_ns: self.config.skew_ns })
     }
 
     /// The least time between two openings, ns.
@@ -476,11 +469,11 @@ impl Writer {
     }
 
     /// Ends an opening with the floor that it began with. The next one waits twice as long.
-    fn give_up(&mut self, memory: &impl LeaseStore) -> Result<Step, Lost> {
+    fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, Lost> {
         self.swap(memory, self.word.next(LeasePhase::Cold, self.word.first(), None))?;
         let next_in_ns = self.pause_ns();
         self.doublings = self.doublings.saturating_add(1).min(MOST_DOUBLINGS);
-        Ok(Step { did: Did::GaveUp, next_in_ns })
+        Ok(WriterStep { did: Did::GaveUp, next_in_ns })
     }
 }
 
@@ -491,7 +484,7 @@ fn is_unix_stale(estimate: &Estimate, line: &LeaseLine) -> bool {
 
 /// Time from a tick to a later one, ns, rounded up; 0 if it is not later.
 fn ns_between(ticks: u64, later: u64, slope: Slope) -> u64 {
-    slope.ns_between_floor(ticks, later).max(0).unsigned_abs().saturating_add(1)
+    slope.over(ticks_between(ticks, later)).floor_ns().max(0).unsigned_abs().saturating_add(1)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What a clock knows of the OS clock, for the leases of a page.
 
-use tickline_core::cell::{self, Bounds, StateCell as _};
+use tickline_core::cell::{Bounds, StateCell as _};
 use tickline_core::counter::HardwareCounter;
-use tickline_page::lease::{Estimate, Line, Slope};
+use tickline_page::lease::Estimate;
 
 use super::Engine;
 use crate::sys::reference::step_ns;
@@ -21,17 +21,8 @@ impl Engine {
         let state = cell.load();
         let bounds = state.is_published().then(|| cell.slot(state.slot()).bounds(state.b()))?;
         let unix = state.serves_unix().then(|| unix_interval_ns(&bounds));
-        let estimate = Estimate { lower: plain(bounds.lower), upper: plain(bounds.upper), unix_ns: unix };
+        let estimate = Estimate { lower: bounds.lower, upper: bounds.upper, unix_ns: unix };
         cell.is_still(state).then_some(estimate)
-    }
-}
-
-/// A line of this clock as one of a page: both count 2^-48 ns a tick.
-const fn plain(line: cell::Line) -> Line {
-    Line {
-        start_ticks: line.start_ticks,
-        base_ns: line.base_ns,
-        slope: Slope::from_bits(line.slope.to_bits()),
     }
 }
 

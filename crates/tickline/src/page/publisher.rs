@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
-use tickline_page::lease::{Closing, Config, Did, LeaseMemory as _, LeasePhase, Writer};
+use tickline_page::lease::{Closing, Config, Did, LeaseMemory as _, Writer};
 use tickline_page::{Lost, PageWriter};
 
 use super::os::PageOs;
@@ -48,7 +48,6 @@ pub struct Publisher {
     clock: Clock,
     page: PageWriter,
     os: PageOs,
-    config: Config,
     writer: Writer,
     is_ending: bool,
     /// It was switched off from outside.
@@ -74,7 +73,7 @@ impl Publisher {
             ..Config::DEFAULT
         };
         let writer = Writer::start(&page, config).map_err(|Lost| Error::page(page.lost()))?;
-        Ok(Self { clock, page, os: PageOs::find(), config, writer, is_ending: false, is_off: false })
+        Ok(Self { clock, page, os: PageOs::find(), writer, is_ending: false, is_off: false })
     }
 
     /// Does what is due, and returns the time until the next step. Never waits. If somebody has
@@ -99,7 +98,7 @@ impl Publisher {
     /// A page whose file was truncated is off too, but has no generation.
     fn was_switched_off(&self) -> bool {
         let (word, own) = (self.page.word(), self.writer.word());
-        word.phase() == LeasePhase::Off && word.generation() > own.generation()
+        word.phase() == Phase::Off && word.generation() > own.generation()
     }
 
     fn try_step(&mut self, counter: HardwareCounter) -> Result<Duration, Lost> {
@@ -112,8 +111,9 @@ impl Publisher {
             }
         }
         let estimate = self.clock.engine().lease_estimate();
-        if self.writer.word().phase() == LeasePhase::Cold && estimate.is_some() {
-            self.settle()?;
+        if self.writer.word().phase() == Phase::Cold && estimate.is_some() {
+            // The kernel may keep time with something else since the last line.
+            self.writer.set_resolution_ns(os_resolution_ns());
         }
         if let Some(rate_ppb) = slew_ppb() {
             self.writer.note_slew(rate_ppb);
@@ -125,17 +125,6 @@ impl Publisher {
             (Did::Waited, None, _) => next_in.min(SOON),
             _ => next_in,
         })
-    }
-
-    /// The kernel may keep time with something else since the last line, whose resolution goes into
-    /// the first line.
-    fn settle(&mut self) -> Result<(), Lost> {
-        let config = Config { resolution_ns: os_resolution_ns(), ..self.config };
-        if config != self.config {
-            self.writer = Writer::start(&self.page, config)?;
-            self.config = config;
-        }
-        Ok(())
     }
 
     /// Publishes no line from now on. The leases run out within a second; the steps go on until
@@ -154,7 +143,7 @@ impl Publisher {
     /// What the page has said since the last step.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        if self.is_off { Phase::Off } else { self.writer.word().phase().into() }
+        if self.is_off { Phase::Off } else { self.writer.word().phase() }
     }
 
     /// Whether no line is published because the kernel slews its clock by more than 1,000 ppm.

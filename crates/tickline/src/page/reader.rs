@@ -194,7 +194,7 @@ impl PageReader {
         PageStatus {
             path: self.file.path().to_owned(),
             owner: self.file.owner(),
-            phase: self.file.phase().into(),
+            phase: self.file.phase(),
             lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
             lease_left_ns: served.and_then(|snapshot| u64::try_from(snapshot.left_ns?).ok()),
         }

@@ -2,49 +2,7 @@
 
 use std::path::PathBuf;
 
-use tickline_page::lease::LeasePhase;
-
-/// What a page serves to its readers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Phase {
-    /// The page is switched off: readers ask the OS clock.
-    Off,
-    /// There is no line: readers ask the OS clock, and keep their order.
-    Cold,
-    /// The first line is being made, within a millisecond.
-    Opening,
-    /// Readers take their time from a line.
-    Live,
-    /// The line may be too low: readers ask the OS clock, too.
-    Unsure,
-}
-
-impl From<LeasePhase> for Phase {
-    fn from(phase: LeasePhase) -> Self {
-        match phase {
-            LeasePhase::Off => Self::Off,
-            LeasePhase::Cold => Self::Cold,
-            LeasePhase::Opening => Self::Opening,
-            LeasePhase::Live => Self::Live,
-            LeasePhase::Unsure => Self::Unsure,
-        }
-    }
-}
-
-impl Phase {
-    /// A stable name, in snake case.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Cold => "cold",
-            Self::Opening => "opening",
-            Self::Live => "live",
-            Self::Unsure => "unsure",
-        }
-    }
-}
+pub use tickline_page::lease::LeasePhase as Phase;
 
 /// What a page serves to a clock.
 ///

@@ -5,6 +5,7 @@ use std::{eprintln, thread};
 
 use crate::{Counter, HardwareCounter};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use super::super::registered;
 use super::*;
@@ -69,15 +70,9 @@ impl Shared {
 /// has lost its CPU. On two CPUs a child can be told to go on before it does; it has then been
 /// stopped for no time, and its sequence goes on, too.
 fn stay_on_this_cpu() {
-    // SAFETY: takes nothing.
-    let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).expect("a CPU");
-    // SAFETY: plain data; zeros are the empty set.
-    let mut cpus: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the set is this function's own; a number that is too large is not stored.
-    unsafe { libc::CPU_SET(cpu, &mut cpus) };
-    // SAFETY: the set is valid for reads of its size.
-    let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const cpus) };
-    assert_eq!(result, 0);
+    let mut cpus = CpuSet::new();
+    cpus.set(sched_getcpu());
+    sched_setaffinity(None, &cpus).unwrap();
 }
 
 /// Stops a child again and again while it swaps. Returns how often the first swap after the stop

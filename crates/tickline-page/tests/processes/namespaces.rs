@@ -1,6 +1,6 @@
-//! Which pages count in a user namespace, where the owner of a page cannot be known.
+//! Which pages count in a user namespace, where the owner of a page cannot be known, and which are made
+//! in a time namespace.
 
-#![cfg(all(feature = "file", target_os = "linux"))]
 #![allow(unsafe_code, reason = "namespaces and mounts")]
 
 use std::ffi::CString;
@@ -8,21 +8,28 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
 use std::ptr;
 
 use libc::{MS_BIND, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT};
-use tickline_page::{PageFile, PageWriter};
+use tickline_page::{Machine, PageFile, PageWriter};
+
+use super::writer::{folder, given_page, said_by};
+
+fn to_result(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn unshare(spaces: libc::c_int) -> io::Result<()> {
+    // SAFETY: passes numbers.
+    to_result(unsafe { libc::unshare(spaces) })
+}
 
 /// Not a test of its own: another process, in the test below.
 #[test]
 fn opens_a_page() {
-    if let Some(page) = std::env::var_os("TICKLINE_TEST_PAGE") {
-        let opened =
-            PageFile::open(Path::new(&page)).map_or_else(|error| error.to_string(), |_| "yes".into());
-        println!("opened: {opened}");
+    if let Some(page) = given_page() {
+        println!("said: {}", PageFile::open(&page).map_or_else(|error| error.to_string(), |_| "yes".into()));
     }
 }
 
@@ -33,10 +40,9 @@ const NOBODY: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 /// if there can be no such namespaces.
 fn opened(spaces: libc::c_int, page: &Path, place: &Path, flags: libc::c_ulong) -> io::Result<String> {
     let place = CString::new(place.as_os_str().as_bytes()).expect("a path");
-    let to_result = |result| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     let set_apart = move || {
-        // SAFETY: passes numbers. The process has one thread, as a user namespace demands.
-        to_result(unsafe { libc::unshare(spaces) })?;
+        // The process has one thread, as a user namespace demands.
+        unshare(spaces)?;
         // Nothing that is mounted here is to appear outside.
         let (nothing, private) = (ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
         // SAFETY: strings that end with zero, or none.
@@ -49,25 +55,16 @@ fn opened(spaces: libc::c_int, page: &Path, place: &Path, flags: libc::c_ulong) 
         }
         Ok(())
     };
-    let mut opens = Command::new(std::env::current_exe()?);
-    opens.args(["--exact", "opens_a_page", "--nocapture"]).env("TICKLINE_TEST_PAGE", page);
-    // SAFETY: system calls between fork and exec.
-    let output = unsafe { opens.pre_exec(set_apart) }.output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().find_map(|line| Some(line.split_once("opened: ")?.1.to_owned()));
-    Ok(line.unwrap_or_else(|| panic!("{text}")))
+    said_by("namespaces::opens_a_page", page, set_apart)
 }
 
 /// Symptom: no process in a rootless container was served.
 #[test]
 fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() {
-    let above = tempfile::tempdir().unwrap();
-    let folder = above.path().join("folder");
+    let (above, folder) = folder();
     let page = folder.join("page");
     fs::create_dir(&folder).unwrap();
-    for folder in [above.path(), &folder] {
-        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
-    }
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
     drop(PageWriter::create(&page).unwrap());
     if let Err(error) = opened(NOBODY, &page, &folder, 0) {
         println!("SKIPPED: no mount in a user namespace can be made here: {error}");
@@ -94,9 +91,7 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
 /// Symptom: a user who maps the owners of a mount of his own made a page of his count for root.
 #[test]
 fn user_65534_is_trusted_in_no_first_user_namespace() {
-    let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("page");
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let (_folder, page) = folder();
     drop(PageWriter::create(&page).unwrap());
     let is_first = fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"));
     if !is_first || chown(&page, Some(65_534), None).is_err() {
@@ -106,5 +101,48 @@ fn user_65534_is_trusted_in_no_first_user_namespace() {
     match opened(libc::CLONE_NEWNS, &page, &page, MS_RDONLY) {
         Ok(found) => assert!(found.contains("belongs to user 65534"), "{found}"),
         Err(error) => println!("SKIPPED: no mount can be made here: {error}"),
+    }
+}
+
+/// Linux, `linux/proc_ns.h`, `PROC_TIME_INIT_INO`.
+const INITIAL_NAMESPACE: u64 = 0xefff_fffa;
+
+/// Not a test of its own: a process in a time namespace whose children would get another one, so
+/// that it cannot know its own offset.
+#[test]
+fn serves_in_a_namespace() {
+    let Some(page) = given_page() else { return };
+    if Machine::find().unwrap().time_namespace == INITIAL_NAMESPACE {
+        println!("said: SKIPPED: this process's child is in no other time namespace");
+        return;
+    }
+    PageWriter::create(&page).unwrap();
+    // What `/proc/self` tells is of a process's first thread, and this is not the first one.
+    // SAFETY: libc lets a child of a fork allocate.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let unshared = unshare(libc::CLONE_NEWTIME);
+        let text = PageWriter::create(&page).map_or_else(|error| error.to_string(), |_| String::new());
+        let is_refused = unshared.is_ok() && text.contains("time namespace") && text.contains("is not known");
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if is_refused { REFUSED } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: there is room for the status.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    println!("said: {}", libc::WEXITSTATUS(status));
+}
+
+/// The exit code of that process's child.
+const REFUSED: i32 = 42;
+
+#[test]
+fn no_page_is_made_where_the_offset_is_not_known() {
+    let (_folder, page) = folder();
+    // Children, and the program that is executed next, get another namespace.
+    match said_by("namespaces::serves_in_a_namespace", &page, || unshare(libc::CLONE_NEWTIME)) {
+        Err(error) => println!("SKIPPED: there is no time namespace for this user: {error}"),
+        Ok(said) if said.starts_with("SKIPPED") => println!("{said}"),
+        Ok(said) => assert_eq!(said, REFUSED.to_string()),
     }
 }

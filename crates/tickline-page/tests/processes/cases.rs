@@ -1,0 +1,236 @@
+//! Cases for both readers: a page, and clocks whose answers are written down.
+
+use std::array::from_fn;
+use std::cell::Cell;
+use std::mem::transmute;
+
+use tickline_page::{COUNTER, Counter, Machine, OsClock, Page, PrivateFloor, Reading, Refusal, Source};
+
+/// 4096 bytes at a multiple of 64.
+#[repr(C, align(64))]
+struct Memory([Cell<u64>; 512]);
+
+/// `struct input` of `c/compare.c`.
+#[derive(Debug, Clone)]
+#[repr(C)]
+pub(crate) struct Case {
+    page: [u64; 80],
+    boot_id: [u8; 16],
+    time_namespace: u64,
+    knows_offset: u64,
+    offset_ns: i64,
+    counters: [u64; 8],
+    os: [i64; 8],
+    has_coarse: u64,
+    coarse: i64,
+    change_at: u64,
+    new_word: u64,
+    floor_ns: i64,
+    is_unix: u64,
+    /// Whether each answer of a clock finds another writer's word: what a reading gives up on.
+    pub(crate) changes_always: u64,
+}
+
+/// `struct output` there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub(crate) struct Output {
+    pub(crate) refusal: i64,
+    shift_ns: i64,
+    ns: i64,
+    /// 1 for a reading that asked the OS clock; 0 for a line, or no reading.
+    pub(crate) source: i64,
+    floor_ns: i64,
+    pub(crate) counter_reads: u64,
+    pub(crate) os_reads: u64,
+    pauses: u64,
+}
+
+impl Output {
+    pub(crate) const BYTES: usize = size_of::<Self>();
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let bytes: [u8; Self::BYTES] = bytes.try_into().expect("an output");
+        // SAFETY: integers without padding, for which any bytes are valid.
+        unsafe { transmute(bytes) }
+    }
+
+    /// Whatever a page holds: a reading waits no longer than it may, and one that asked the OS is not below
+    /// it.
+    pub(crate) fn judge(&self, case: &Case) {
+        let Self { refusal, shift_ns, ns, source, pauses, counter_reads, os_reads, .. } = *self;
+        assert!(pauses <= 11 && counter_reads <= (1 << 17) + 64 && os_reads <= 65, "{case:?}: {self:?}");
+        assert!(refusal == 0 || counter_reads + os_reads == 0, "a page that does not count was read");
+        if source == 1 {
+            // In the page's time, in which readings are compared; Unix time is not shifted.
+            let shift_ns = if case.is_unix == 0 { shift_ns } else { 0 };
+            let os_ns = case.os[place(os_reads - 1)];
+            assert!(ns.wrapping_sub(shift_ns) >= os_ns.wrapping_sub(shift_ns), "{case:?}: {self:?}");
+        }
+    }
+}
+
+/// Where the answer of this number is.
+fn place(number: u64) -> usize {
+    usize::try_from(number % 8).expect("small")
+}
+
+const BOOT: [u8; 16] = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3];
+
+impl Case {
+    pub(crate) fn random(seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut page: [u64; 80] = from_fn(|_| random.u64(..));
+        let near = random.u64(..);
+        // A header that is right, nearly always.
+        let header = [*b"tickline", *b"\x01\0\0\0\0\x10\0\0", BOOT[..8].try_into().unwrap()];
+        page[..3].copy_from_slice(&header.map(u64::from_ne_bytes));
+        page[3] = u64::from_ne_bytes(BOOT[8..].try_into().unwrap());
+        page[4] = random.u64(..3);
+        page[5] = COUNTER;
+        if random.u8(..4) > 0 {
+            page[8] = page[8] & !7 | random.choice([1, 2, 3, 3, 3, 4]).unwrap();
+        }
+        if random.u8(..8) == 0 {
+            page[random.usize(..6)] ^= 1 << random.u8(..64);
+        }
+        if random.u8(..4) > 0 {
+            // Slots that hold lines, or floors, near one tick and one time.
+            for slot in page[16..].chunks_exact_mut(8) {
+                slot[0] = near.wrapping_add(random.u64(..1_000_000)).wrapping_sub(500_000);
+                slot[1] = random.u64(..1_000_000);
+                slot[2] = if random.bool() { 1 << 48 } else { random.u64(..2_000_000) };
+                slot[3] = slot[0].wrapping_add(random.u64(..1_000_000));
+                slot[4] = random.u64(..2_000);
+                slot[5] = if random.u8(..5) == 0 { 1 << 63 } else { random.u64(..1_000_000_000) };
+                slot[6] = random.u64(..3_000);
+            }
+        }
+        let mut tick = || match random.u8(..12) {
+            0 => random.u64(..),
+            _ => near.wrapping_add(random.u64(..2_000_000)).wrapping_sub(500_000),
+        };
+        let first = tick();
+        let counters = match seed % 3 {
+            0 => [first; 8],
+            1 => from_fn(|_| first.wrapping_add(random.u64(..100))),
+            _ => from_fn(|_| tick()),
+        };
+        Self {
+            page,
+            boot_id: BOOT,
+            time_namespace: random.u64(..3),
+            knows_offset: u64::from(random.u8(..3) > 0),
+            offset_ns: random.i64(..) >> random.u8(..60),
+            counters,
+            os: from_fn(|_| if random.u8(..20) == 0 { random.i64(..) } else { random.i64(..2_000_000) }),
+            has_coarse: random.u64(..2),
+            coarse: random.i64(-100_000_000..100_000_000),
+            change_at: random.u64(..12),
+            new_word: random.u64(..),
+            floor_ns: if random.bool() { i64::MIN } else { random.i64(0..1_000_000) },
+            is_unix: random.u64(..2),
+            changes_always: u64::from(random.u8(..16) == 0),
+        }
+    }
+
+    /// As the program in C reads it.
+    pub(crate) fn to_bytes(&self) -> [u8; size_of::<Self>()] {
+        // SAFETY: integers without padding.
+        unsafe { transmute(self.clone()) }
+    }
+
+    /// What the reader in Rust makes of it.
+    pub(crate) fn run(&self) -> Output {
+        let memory = Memory(from_fn(|place| Cell::new(self.page.get(place).copied().unwrap_or(0))));
+        // SAFETY: aligned and long enough, alive until the end of this function. One thread changes
+        // it, by whole words and between the reader's loads.
+        let page = unsafe { Page::at(std::ptr::from_ref(&memory).cast()) };
+        let machine = Machine {
+            boot_id: self.boot_id,
+            time_namespace: self.time_namespace,
+            monotonic_offset_ns: (self.knows_offset != 0).then_some(self.offset_ns),
+        };
+        let attached = match page.attach(&machine) {
+            Ok(attached) => attached,
+            Err(refusal) => {
+                return Output { refusal: number(refusal), floor_ns: self.floor_ns, ..Output::default() };
+            }
+        };
+        let clocks = Clocks { case: self, memory: &memory, output: Cell::new(Output::default()) };
+        let private = PrivateFloor::new();
+        private.raise(self.floor_ns);
+        let Reading { ns, source } = match self.is_unix {
+            0 => attached.monotonic(&clocks, &clocks, &private),
+            _ => attached.unix(&clocks, &clocks, &private),
+        };
+        let source = i64::from(source == Source::Os);
+        Output { shift_ns: attached.shift_ns(), ns, source, floor_ns: private.ns(), ..clocks.output.get() }
+    }
+}
+
+fn number(refusal: Refusal) -> i64 {
+    match refusal {
+        Refusal::NotAPage => 1,
+        Refusal::Version(_) => 2,
+        Refusal::Size(_) => 3,
+        Refusal::OtherBoot => 4,
+        Refusal::OtherCounter(_) => 5,
+        Refusal::OtherNamespace(_) => 6,
+        other => panic!("no number for {other}"),
+    }
+}
+
+struct Clocks<'a> {
+    case: &'a Case,
+    memory: &'a Memory,
+    output: Cell<Output>,
+}
+
+impl Clocks<'_> {
+    /// Counts an answer; its number, from 0 on.
+    fn count(&self, of: fn(&mut Output) -> &mut u64) -> u64 {
+        let mut output = self.output.get();
+        *of(&mut output) += 1;
+        self.output.set(output);
+        *of(&mut output) - 1
+    }
+
+    /// The word of the next generation.
+    fn change(&self) {
+        if self.case.changes_always != 0 {
+            self.memory.0[8].update(|word| word.wrapping_add(1 << 10));
+        }
+    }
+}
+
+impl Counter for Clocks<'_> {
+    fn now(&self) -> u64 {
+        let number = self.count(|output| &mut output.counter_reads);
+        if number == self.case.change_at {
+            self.memory.0[8].set(self.case.new_word);
+        }
+        self.change();
+        self.case.counters[place(number)]
+    }
+    fn now_ordered(&self) -> u64 {
+        self.now()
+    }
+    fn barrier(&self) {}
+}
+
+impl OsClock for Clocks<'_> {
+    fn monotonic_ns(&self) -> i64 {
+        self.change();
+        self.case.os[place(self.count(|output| &mut output.os_reads))]
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.monotonic_ns()
+    }
+    fn coarse_realtime_ns(&self) -> Option<i64> {
+        (self.case.has_coarse != 0).then_some(self.case.coarse)
+    }
+    fn pause(&self) {
+        self.count(|output| &mut output.pauses);
+    }
+}
