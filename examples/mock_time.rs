@@ -66,19 +66,20 @@ fn an_entry_lasts_a_minute() {
 /// Three at once, and one more every 100 ms. In the program its clock is `Clock::default()`.
 struct Limiter {
     clock: Clock,
-    free_from: Mutex<Instant>,
+    /// On the clock's timescale, ns.
+    free_from_ns: Mutex<u64>,
 }
 
 impl Limiter {
-    const EVERY: Duration = Duration::from_millis(100);
+    const EVERY_NS: u64 = 100_000_000;
 
     fn passes(&self) -> bool {
-        let now = self.clock.now();
-        let mut free_from = self.free_from.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = (*free_from).max(now) + Self::EVERY;
-        let is_within = next <= now + 3 * Self::EVERY;
+        let now_ns = self.clock.now_ordered_ns();
+        let mut free_from_ns = self.free_from_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let next_ns = now_ns.max(*free_from_ns) + Self::EVERY_NS;
+        let is_within = next_ns <= now_ns + 3 * Self::EVERY_NS;
         if is_within {
-            *free_from = next;
+            *free_from_ns = next_ns;
         }
         is_within
     }
@@ -87,10 +88,10 @@ impl Limiter {
 /// In a test file this has `#[test]` above it, too.
 fn the_limit_holds_on_any_thread() {
     let mock = MockClock::new();
-    let limiter = Limiter { clock: mock.clock(), free_from: Mutex::new(mock.clock().now()) };
+    let limiter = Limiter { clock: mock.clock(), free_from_ns: Mutex::new(0) };
     let passes = || (0..5).filter(|_| limiter.passes()).count();
     println!("{} of 5 pass", passes());
-    mock.advance(Limiter::EVERY);
+    mock.advance(Duration::from_nanos(Limiter::EVERY_NS));
     println!("{} of 5 pass after 100ms", thread::scope(|scope| scope.spawn(passes).join().unwrap_or(0)));
 }
 

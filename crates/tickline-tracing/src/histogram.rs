@@ -26,7 +26,7 @@ use tracing_core::{Metadata, Subscriber};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::kept_fields::{self, KeptFields};
-use crate::sink::Sink;
+use crate::sink::{Hooks, Sink};
 use crate::timing::SpanTiming;
 
 mod counts;
@@ -278,7 +278,15 @@ impl fmt::Debug for Histograms {
     }
 }
 
-impl<S> Sink<S> for Histograms
+impl Sink for Histograms {
+    type Hooks = Self;
+
+    fn hooks(self) -> Self {
+        self
+    }
+}
+
+impl<S> Hooks<S> for Histograms
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {

@@ -125,8 +125,7 @@
 //! - `chrome` (default): the modules `chrome` and `flight`.
 //! - `local-time`: times in the system's time zone, by jiff.
 //! - `running`: the module `running`, on Unix, by nix.
-//! - `opentelemetry-0-33`, `opentelemetry-0-32`, `opentelemetry-0-31`: the module `otel`, for that
-//!   version of OpenTelemetry.
+//! - `opentelemetry-0-33`, `opentelemetry-0-32`: the module `otel`, for that version of OpenTelemetry.
 //!
 //! Without features the crate needs `tickline`, `tracing-core`, the registry of
 //! `tracing-subscriber`, and `spin`, which has no dependencies.
@@ -150,9 +149,8 @@ pub mod format;
 pub mod histogram;
 mod kept_fields;
 mod layer;
-mod layer_over;
 mod open_spans;
-#[cfg(any(feature = "opentelemetry-0-31", feature = "opentelemetry-0-32", feature = "opentelemetry-0-33"))]
+#[cfg(any(feature = "opentelemetry-0-32", feature = "opentelemetry-0-33"))]
 pub mod otel;
 #[cfg(all(unix, feature = "running"))]
 pub mod running;
@@ -165,22 +163,12 @@ mod unix_offset;
 
 pub use close_event::CloseEvents;
 pub use layer::SpanTimingLayer;
-pub use sink::{Callback, ClosedSpan, OpenSpan, Sink};
+pub use sink::{Callback, ClosedSpan, Sink};
 pub use timing::SpanTiming;
 
-/// The layer over another clock: one that a test moves by hand, or that of `std`, to measure what
-/// the counter gains.
-///
-/// ```
-/// use tickline_tracing::over::{LayerOver, StdClock};
-/// use tracing_subscriber::layer::SubscriberExt;
-///
-/// let subscriber = tracing_subscriber::registry().with(LayerOver::new(StdClock::new()));
-/// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
-/// ```
+/// Clocks for [`SpanTimingLayer::over`], in place of tickline's.
 pub mod over {
-    pub use crate::layer_over::LayerOver;
-    pub use crate::source::{StdClock, TimeSource};
+    pub use crate::source::{GlobalClock, StdClock, TimeSource};
 }
 
 /// The examples of the README are tests.

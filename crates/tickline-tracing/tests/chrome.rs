@@ -18,7 +18,6 @@ use common::{Hand, Kept};
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Chrome, Tracks};
-use tickline_tracing::over::LayerOver;
 use tracing::{debug_span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -116,7 +115,7 @@ fn busy_intervals_are_exact() {
     let (hand, kept) = (Hand::default(), Kept::default());
     hand.set_ns(5_000);
     let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
-    let layer = LayerOver::new(hand.clone()).with_sink(chrome);
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || {
         let outer = info_span!("outer \"quoted\"", number = 7, text = "a\\b\n", flag = true, half = 0.5);
         outer.in_scope(|| {
@@ -368,7 +367,7 @@ fn a_flush_writes_what_was_recorded() {
 fn spans_may_end_out_of_order() {
     let (hand, kept) = (Hand::default(), Kept::default());
     let (chrome, guard) = Chrome::builder().write_to(kept.clone()).unwrap();
-    let layer = LayerOver::new(hand.clone()).with_sink(chrome);
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || {
         let first = info_span!("first").entered();
         hand.advance_ns(10);
@@ -389,7 +388,7 @@ fn events_are_instants_and_recorded_values_are_there() {
     let (hand, kept) = (Hand::default(), Kept::default());
     hand.set_ns(1_000);
     let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
-    let layer = LayerOver::new(hand.clone()).with_sink(chrome);
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || {
         let span = info_span!("request", route = "/", status = tracing::field::Empty);
         span.in_scope(|| {

@@ -5,12 +5,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 
+use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::histogram::{Histograms, Key, Measure};
-use tickline_tracing::{Sink, SpanTiming, SpanTimingLayer};
-use tracing::{Span, Subscriber, info_span};
+use tracing::{Span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
-use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 /// Closes one of the thread's prepared spans at each allocation, as long as it is armed.
 struct Closes;
@@ -49,21 +48,14 @@ unsafe impl GlobalAlloc for Closes {
 #[global_allocator]
 static ALLOCATOR: Closes = Closes;
 
-/// Arms the allocator, or disarms it.
-struct Arms(bool);
-
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Sink<S> for Arms {
-    fn closed(&self, _: &SpanRef<'_, S>, _: &SpanTiming) {
-        IS_ARMED.set(self.0);
-    }
-}
-
 /// Each span has a value of its own, so that nearly each allocates in the histograms.
 #[test]
 fn none_is_lost_and_nothing_waits_for_itself() {
     let histograms = Histograms::by(Key::Field("number"), Measure::Total);
-    let layer =
-        SpanTimingLayer::new().with_sink(Arms(true)).with_sink(histograms.clone()).with_sink(Arms(false));
+    let layer = SpanTimingLayer::new()
+        .with_callback(|_| IS_ARMED.set(true))
+        .with_sink(histograms.clone())
+        .with_callback(|_| IS_ARMED.set(false));
     tracing::subscriber::with_default(registry().with(layer), || {
         for round in 0..10_u64 {
             let prepared: Vec<_> =
@@ -90,8 +82,10 @@ fn none_is_lost_and_nothing_waits_for_itself() {
 #[test]
 fn a_span_that_nobody_knows_ends_while_a_page_is_made() {
     let histograms = Histograms::new(Measure::Total);
-    let layer =
-        SpanTimingLayer::new().with_sink(Arms(true)).with_sink(histograms.clone()).with_sink(Arms(false));
+    let layer = SpanTimingLayer::new()
+        .with_callback(|_| IS_ARMED.set(true))
+        .with_sink(histograms.clone())
+        .with_callback(|_| IS_ARMED.set(false));
     let known = || info_span!("known");
     tracing::subscriber::with_default(registry().with(layer), || {
         drop(known());

@@ -16,8 +16,8 @@ use crate::subjects::{MakeDispatch, empty_spans, shared};
 /// ms, which is long for the CPU clock of the process, whose resolution is 1 us or better.
 const SPANS: u32 = 50_000;
 
-/// Room for these spans, bytes: a span takes 40, and a quarter more.
-const BYTES: usize = SPANS as usize * 50;
+/// Room for these spans, bytes: a span takes 96, and a quarter more.
+const BYTES: usize = SPANS as usize * 120;
 
 /// A span that is created, entered, exited, closed, and written.
 #[derive(Debug, Serialize)]

@@ -8,14 +8,14 @@ use tickline_tracing::chrome::{Chrome, Guard};
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::format::Rfc3339;
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::over::{LayerOver, StdClock};
-use tickline_tracing::{CloseEvents, Sink, SpanTiming, SpanTimingLayer};
+use tickline_tracing::over::StdClock;
+use tickline_tracing::{CloseEvents, ClosedSpan, SpanTimingLayer};
 use tracing::span::{Attributes, Id};
 use tracing::{Dispatch, Subscriber, info_span};
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
-use tracing_subscriber::registry::{LookupSpan, SpanRef};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::otel;
 
@@ -72,8 +72,8 @@ pub(crate) fn subjects() -> (Vec<Subject>, Guard) {
         plain(TIMING, registry().with(timing())),
         among_many(plain("a layer that stores, 10,000 spans open", registry().with(Stores))),
         among_many(plain("SpanTiming, 10,000 spans open", registry().with(timing()))),
-        plain("SpanTiming over std", registry().with(LayerOver::new(StdClock::new()))),
-        plain("SpanTiming, a sink that does nothing", registry().with(timing().with_sink(Ignores))),
+        plain("SpanTiming over std", registry().with(SpanTimingLayer::over(StdClock::new()))),
+        plain("SpanTiming, a sink that does nothing", registry().with(timing().with_callback(ignore))),
         plain("SpanTiming, histograms", registry().with(timing().with_sink(Histograms::new(Measure::Total)))),
         plain(
             "SpanTiming, flight recorder",
@@ -89,7 +89,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Guard) {
             std_guard,
             plain(
                 "SpanTiming over std, Chrome",
-                registry().with(LayerOver::new(StdClock::new()).with_sink(chrome_over_std)),
+                registry().with(SpanTimingLayer::over(StdClock::new()).with_sink(chrome_over_std)),
             ),
         ),
         keeping(their_guard, plain("tracing-chrome", registry().with(their_chrome))),
@@ -206,12 +206,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LooksUp {
     }
 }
 
-/// A sink that is called, and does nothing: what a call costs.
-struct Ignores;
-
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Sink<S> for Ignores {
-    #[inline(never)]
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
-        black_box((span.metadata(), times.total()));
-    }
+/// What a call costs.
+#[inline(never)]
+fn ignore(span: &ClosedSpan<'_>) {
+    black_box((span.metadata(), span.times().total()));
 }
