@@ -78,9 +78,9 @@ fn none_is_lost_and_nothing_waits_for_itself() {
     });
 }
 
-/// The first span of this name makes a page; one that takes longer makes another.
+/// The first span of this name makes a histogram; one that takes longer lets it grow.
 #[test]
-fn a_span_that_nobody_knows_ends_while_a_page_is_made() {
+fn a_span_that_nobody_knows_ends_while_a_histogram_grows() {
     let histograms = Histograms::new(Measure::Total);
     let layer = SpanTimingLayer::new()
         .with_callback(|_| IS_ARMED.set(true))
@@ -94,7 +94,7 @@ fn a_span_that_nobody_knows_ends_while_a_page_is_made() {
         CLOSED.set(0);
         std::thread::sleep(std::time::Duration::from_millis(50));
         drop(slow);
-        assert_eq!(CLOSED.get(), 1, "the page was allocated");
+        assert_eq!(CLOSED.get(), 1, "the histogram has grown");
     });
     let counts: Vec<_> = histograms.summaries().into_iter().map(|found| (found.name, found.count)).collect();
     assert_eq!(counts, [("known".to_owned(), 2), ("unknown".to_owned(), 1)]);
