@@ -34,10 +34,10 @@
 //!
 //! Viewers open the file as it is: "the `]` at the end of the JSON Array Format is optional"
 //! (ibid.). The file begins with `[` and an event, and each further event has its comma before it.
-//! No event crosses a 4 KiB page of the file; blanks fill the rest of a page if the next event does
-//! not fit. Linux checks for a `SIGKILL` between pages (`generic_perform_write` in its
-//! `mm/filemap.c`), so it writes the part on one page whole or not at all. Only an event longer
-//! than a page can be cut: one with fields or a message of such a length. A loss of power may
+//! No event crosses a block of 4 KiB of the file; blanks fill the rest of a block if the next event does
+//! not fit. Linux checks for a `SIGKILL` after each such block (`generic_perform_write` in its
+//! `mm/filemap.c`), so it writes the part in one block whole or not at all. Only an event longer
+//! than a block can be cut: one with fields or a message of such a length. A loss of power may
 //! damage the file.
 //!
 //! # What it costs the program
@@ -63,7 +63,7 @@ use std::time::Instant;
 use crate::sink::Sink;
 use crate::trace::recorder::{Recorder, Recording, Settings, WhenFull};
 
-mod pages;
+mod blocks;
 mod writer;
 
 pub use crate::trace::recorder::Tracks;

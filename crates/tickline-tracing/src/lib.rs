@@ -42,7 +42,7 @@
 //! A span costs four readings of the counter, and an atomic exchange with each. When the span is
 //! closed, the layer stores the times in the span's extensions. The layer keeps open spans in a
 //! table of its own, which it indexes by the span's number. The table takes 16 KB. Each thread that
-//! creates spans adds a page of 2 KB for 32 open spans. Further pages of 4 KB, 8 KB and so on are
+//! creates spans adds a chunk of 2 KB for 32 open spans. Further chunks of 4 KB, 8 KB and so on are
 //! added when the thread has more spans open at once: 10,000 of them take 1 MB. Spans that a filter
 //! keeps from the layer cost it nothing.
 //!
@@ -67,8 +67,6 @@
 //! | **with `Chrome`**, to a sink | 227 | 23.9 |
 //! | **with `RunningTime`**, two system calls | 1,304 | 137.2 |
 //! | tracing-chrome 0.7, to a sink | 372 | 39.2 |
-//! | tracing-timing 0.7, which needs an event in the span | 390 | 41.1 |
-//! | tracing-perfetto 0.1, to a sink | 2,403 | 253.0 |
 //! | **with [`CloseEvents`]** and `fmt` | 928 | 97.7 |
 //! | `fmt` with `FmtSpan::CLOSE`, the same timer | 1,336 | 140.6 |
 //! | **with [`CloseEvents`]** and `fmt`, which has `Rfc3339` | 774 | 81.4 |
@@ -76,8 +74,7 @@
 //!
 //! A timed span costs 4.1 bare readings more than a layer that stores an extension. It costs less
 //! than a layer that looks its extension up when the span is entered, exited and closed, because
-//! each lookup takes 31 ns. The row of `Histograms` is from a time when each span took a lock of its
-//! thread, which is gone.
+//! each lookup takes 31 ns.
 //!
 //! Two threads that share nothing pay little more than one. On an Intel Xeon (family 6, model 167),
 //! where `rdtsc` takes 17 ns, by the median of 200 rounds on two threads:
@@ -97,8 +94,8 @@
 //! other processors.
 //!
 //! A trace also takes CPU time on its writer's thread. In all, a span then takes 322 ns of CPU time
-//! with `Chrome`, 1,455 ns with tracing-chrome, and 2,143 ns with tracing-perfetto. If two threads
-//! create spans, it takes 350, 1,562 and 2,244 ns. These figures are from the same command.
+//! with `Chrome`, and 1,455 ns with tracing-chrome. If two threads create spans, it takes 350 and 1,562
+//! ns. These figures are from the same command.
 //!
 //! # Order
 //!

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::Summary;
-use super::pages::Pages;
+use super::blocks::Blocks;
 use crate::trace::buffer::Record;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::local;
@@ -64,9 +64,9 @@ impl Requests {
     }
 }
 
-/// Writes events so that each page of the output ends with a whole one.
+/// Writes events so that each block of the output ends with a whole one.
 pub(super) struct Writer<W> {
-    pages: Pages<W>,
+    blocks: Blocks<W>,
     recorder: Arc<Recorder>,
     requests: Arc<Requests>,
     flush_every: Duration,
@@ -90,7 +90,7 @@ impl<W: Write> Writer<W> {
         flush_every: Duration,
     ) -> Self {
         Self {
-            pages: Pages::new(output),
+            blocks: Blocks::new(output),
             recorder,
             requests,
             flush_every,
@@ -120,8 +120,8 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_all(&mut self) -> io::Result<()> {
-        self.pages.push(&json::head(self.process))?;
-        self.pages.flush()?;
+        self.blocks.push(&json::head(self.process))?;
+        self.blocks.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
             let (asked, finish) = self.requests.asked();
@@ -133,13 +133,13 @@ impl<W: Write> Writer<W> {
             let took = self.take()?;
             if finish || asked != done || flushed.elapsed() >= self.flush_every {
                 self.write_missing()?;
-                self.pages.flush()?;
+                self.blocks.flush()?;
                 flushed = Instant::now();
                 self.requests.set_done(asked);
                 done = asked;
             }
             if finish {
-                return self.pages.end();
+                return self.blocks.end();
             }
             if !took {
                 thread::park_timeout(self.flush_every);
@@ -159,7 +159,7 @@ impl<W: Write> Writer<W> {
                 let thread = ThreadText::new(self.process, track.thread.number);
                 self.text.clear();
                 thread.write_name(&track.thread.name, &mut self.text);
-                self.pages.push(&self.text)?;
+                self.blocks.push(&self.text)?;
                 self.threads.insert(address, thread);
             }
             if let Some(thread) = self.threads.get_mut(&address) {
@@ -168,7 +168,7 @@ impl<W: Write> Writer<W> {
                     self.last_ns = self.last_ns.max(record.ns);
                     self.text.clear();
                     thread.write(&record, &mut self.text);
-                    self.pages.push(&self.text)?;
+                    self.blocks.push(&self.text)?;
                 }
             }
             if has_ended {
@@ -188,7 +188,7 @@ impl<W: Write> Writer<W> {
         self.dropped += missing;
         self.text.clear();
         json::push_missing(&mut self.text, self.process, self.last_ns, missing);
-        self.pages.push(&self.text)
+        self.blocks.push(&self.text)
     }
 }
 

@@ -1,15 +1,11 @@
 //! The flight recorder: what it keeps, what it overwrites, and what a file has.
-#![cfg(feature = "chrome")]
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
-mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
-use common::Hand;
+use crate::common::Hand;
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::Tracks;

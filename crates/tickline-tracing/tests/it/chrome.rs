@@ -1,9 +1,5 @@
 //! Trace files are whole, in order and balanced, also if the queue is too small or the program is
 //! killed.
-#![cfg(feature = "chrome")]
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
-mod common;
 
 use std::collections::HashMap;
 use std::env;
@@ -14,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use common::{Hand, Kept};
+use crate::common::{Hand, Kept};
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Chrome, Tracks};
@@ -518,7 +514,7 @@ fn a_killed_program_leaves_a_valid_file() {
     for round in 0..rounds {
         let path = scratch("victim");
         let mut victim = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "victim", "--nocapture"])
+            .args(["--exact", "chrome::victim", "--nocapture"])
             .env(VICTIM, &path)
             .stdout(Stdio::piped())
             .spawn()

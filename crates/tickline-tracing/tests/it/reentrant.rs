@@ -1,7 +1,5 @@
 //! Spans that an allocator closes while the histograms allocate.
 
-#![cfg(feature = "histogram")]
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 

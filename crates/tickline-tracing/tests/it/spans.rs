@@ -1,7 +1,4 @@
 //! The times of spans: exact ones by a clock that the test moves, and counts by the real clock.
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
-mod common;
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
-use common::{Closed, Hand, UNIX_OFFSET_NS};
+use crate::common::{Closed, Hand, UNIX_OFFSET_NS};
 use tickline::Clock;
 use tickline_tracing::over::StdClock;
 use tickline_tracing::{SpanTiming, SpanTimingLayer};

@@ -1,12 +1,9 @@
 //! Histograms, close events, and sinks side by side.
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
-mod common;
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use common::{Closed, Hand};
+use crate::common::{Closed, Hand};
 use tickline_tracing::{Callback, CloseEvents, ClosedSpan, SpanTimingLayer};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber, info_span, trace_span};
@@ -106,7 +103,7 @@ fn all_sinks_get_the_same() {
 #[cfg(feature = "histogram")]
 mod histograms {
     use super::*;
-    use common::Kept;
+    use crate::common::Kept;
     use std::time::Duration;
     use tickline_tracing::histogram::{Histograms, Key, Measure};
 
