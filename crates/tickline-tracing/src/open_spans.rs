@@ -7,15 +7,13 @@
 //! slots and so on, as in the registry. A thread writes to another's chunk only for a span that has moved.
 //! If the slot is taken when a span is created, the span goes to the extensions, and stays there.
 
-use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};
-use core::time::Duration;
 use std::sync::OnceLock;
-use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
+use crate::brief_lock::lock_briefly;
 use crate::timing::Running;
 
 /// The lowest bits of the registry's number less 1: the span's place among the open spans of its
@@ -67,22 +65,7 @@ impl Slot {
     /// child has none of its parent's other threads, and must not wait for locks that they held.
     #[inline]
     fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Option<Running>>> {
-        (self.span() == span).then(|| self.running.try_lock().unwrap_or_else(|| self.wait()))
-    }
-
-    /// Another thread has the lock for some ns. If that thread was preempted, this one sleeps, so
-    /// that the other gets the CPU, whatever their priorities are.
-    #[cold]
-    fn wait(&self) -> SpinMutexGuard<'_, Option<Running>> {
-        loop {
-            for _ in 0..100 {
-                if let Some(running) = self.running.try_lock() {
-                    return running;
-                }
-                spin_loop();
-            }
-            thread::sleep(Duration::from_micros(50));
-        }
+        (self.span() == span).then(|| lock_briefly(&self.running))
     }
 }
 
