@@ -1,19 +1,22 @@
-//! Tests that wait for nothing: a cache whose entries end after a minute, and a clock that is
-//! moved by hand.
+//! Tests that wait for nothing: a cache whose entries end after a minute, by a mock clock that is
+//! active on the thread; and a limiter that gets its clock, which all threads then share.
 //!
 //! `cargo run --release --features mock --example mock_time`
 //!
-//! Its output has: "at 0 s: found", "at 59 s: found", "at 60 s: gone", "written at UnixTime".
+//! Its output has: "at 0 s: found", "at 59 s: found", "at 60 s: gone", "written at UnixTime",
+//! "3 of 5 pass", "1 of 5 pass after 100ms".
 //!
 //! In a crate, the feature belongs to its tests: `[dev-dependencies] tickline = { version =
 //! "0.1", features = ["mock"] }`.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use tickline::mock::MockClock;
-use tickline::{Instant, UnixTime};
+use tickline::{Clock, Instant, UnixTime};
 
 /// The code under test: nothing in it knows of mocks.
 struct Cache {
@@ -60,6 +63,39 @@ fn an_entry_lasts_a_minute() {
     println!("at 60 s: gone, though the clock on the wall shows {:?}", UnixTime::now());
 }
 
+/// Three at once, and one more every 100 ms. In the program its clock is `Clock::default()`.
+struct Limiter {
+    clock: Clock,
+    /// On the clock's timescale, ns.
+    free_from_ns: Mutex<u64>,
+}
+
+impl Limiter {
+    const EVERY_NS: u64 = 100_000_000;
+
+    fn passes(&self) -> bool {
+        let now_ns = self.clock.now_ordered_ns();
+        let mut free_from_ns = self.free_from_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let next_ns = now_ns.max(*free_from_ns) + Self::EVERY_NS;
+        let is_within = next_ns <= now_ns + 3 * Self::EVERY_NS;
+        if is_within {
+            *free_from_ns = next_ns;
+        }
+        is_within
+    }
+}
+
+/// In a test file this has `#[test]` above it, too.
+fn the_limit_holds_on_any_thread() {
+    let mock = MockClock::new();
+    let limiter = Limiter { clock: mock.clock(), free_from_ns: Mutex::new(0) };
+    let passes = || (0..5).filter(|_| limiter.passes()).count();
+    println!("{} of 5 pass", passes());
+    mock.advance(Duration::from_nanos(Limiter::EVERY_NS));
+    println!("{} of 5 pass after 100ms", thread::scope(|scope| scope.spawn(passes).join().unwrap_or(0)));
+}
+
 fn main() {
     an_entry_lasts_a_minute();
+    the_limit_holds_on_any_thread();
 }

@@ -4,12 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, CpuStatus, PerCpu, Reading, State};
-use tickline_core::cell::{Bounds, Slope, Snapshot, StateCell};
-use tickline_core::control::MAX_WINDOW_TICKS;
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
-use tickline_core::per_cpu;
-use tickline_core::shared::{LineCell, Shared};
-use tickline_core::state::{self, Serves};
 
 use crate::peers;
 use crate::subject::{Subject, counter, epoch, same, subject, whole_ns};
@@ -30,56 +25,20 @@ pub fn per_cpu_clock() -> Option<&'static Clock> {
     CLOCK.get_or_init(make).as_ref()
 }
 
-/// Readings as on processors without `rdpid`. The units have one line that stays valid for hours,
-/// because only the cost matters.
-#[derive(Debug)]
-struct WithoutRdpid {
-    units: Vec<Shared>,
-    counter: HardwareCpuCounter,
-}
-
-#[cfg(target_arch = "x86_64")]
-fn counter_without_rdpid() -> Option<HardwareCpuCounter> {
-    Some(HardwareCpuCounter::detect()?.without_rdpid())
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn counter_without_rdpid() -> Option<HardwareCpuCounter> {
-    None
-}
-
-fn without_rdpid() -> Option<&'static WithoutRdpid> {
-    static TABLE: OnceLock<Option<WithoutRdpid>> = OnceLock::new();
-    let make = || {
-        let counter = counter_without_rdpid()?;
-        let (ticks, _) = counter.now_ordered()?;
-        let (empty, shift) = (state::State::default(), tickline_core::counter::SHIFT);
-        let state = empty.next_line(Slope::from_hz(2_600_000_000)?, shift, Serves::Both)?;
-        let line = Snapshot { state, start_ticks: ticks, window_ticks: MAX_WINDOW_TICKS, shift };
-        let unit = || {
-            let unit = Shared::new(LineCell::new());
-            unit.cell.publish(empty, &line, &Bounds::default(), None);
-            unit
-        };
-        Some(WithoutRdpid { units: (0..64).map(|_| unit()).collect(), counter })
-    };
-    TABLE.get_or_init(make).as_ref()
-}
-
 /// What is compared of lines for each CPU, where there can be such.
 fn per_cpu_subjects() -> Vec<Subject> {
-    if per_cpu_clock().is_none() || without_rdpid().is_none() {
+    if per_cpu_clock().is_none() {
         return Vec::new();
     }
     fn clock() -> &'static Clock {
         per_cpu_clock().expect("checked before")
     }
-    fn table() -> &'static WithoutRdpid {
-        without_rdpid().expect("checked before")
+    fn cpu_counter() -> HardwareCpuCounter {
+        HardwareCpuCounter::detect().expect("a clock with a line for each CPU has it")
     }
     vec![
         subject!(Counter, "rdtscp", {
-            let counter = table().counter;
+            let counter = cpu_counter();
             move || loop {
                 if let Some((ticks, _)) = counter.now_ordered() {
                     break ticks;
@@ -94,10 +53,6 @@ fn per_cpu_subjects() -> Vec<Subject> {
             let clock = clock();
             move || clock.now_ordered_ns()
         }, ns same),
-        subject!(Internal, "core per CPU by rdtscp", {
-            let table = table();
-            move || per_cpu::read(&table.units, &table.counter)
-        }),
     ]
 }
 

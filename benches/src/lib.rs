@@ -13,10 +13,9 @@
 //! | `startup` | each clock in fresh processes: first call, first reading, until the counter serves |
 //!
 //! `cargo xtask record` runs the others, and stores their output in `benches/record/`.
-//!
-//! The criterion benches (`cargo bench`) are in `benches/readings.rs`.
 
 pub mod args;
+pub mod beside;
 pub mod bracket;
 pub mod clocks;
 pub mod exchange;

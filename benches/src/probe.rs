@@ -1,7 +1,7 @@
 //! The measurement of a child of `startup`, for any clock.
 //!
-//! A file of its own, not a part of the library: that links minstant and fastant, which run code
-//! before `main`.
+//! A file of its own, not a part of the library: that links fastant, which runs code before
+//! `main`.
 
 use std::time::Duration;
 

@@ -5,14 +5,13 @@
 //! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200 --json]`
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline::{Clock, Event};
 use tickline_benches::clocks::subjects;
 use tickline_benches::subject::{Group, Subject};
-use tickline_benches::{args, report};
+use tickline_benches::{args, beside, report};
 
 /// Calls in a round: 20 to 60 us, short against a time slice, so that most rounds are not
 /// interrupted.
@@ -119,37 +118,13 @@ fn one_thread(subjects: &[Subject], rounds: u32, select: Select) -> Vec<f64> {
 
 /// ns a call for each subject, while another thread on another CPU calls the same.
 fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
-    let cpus = core_affinity::get_core_ids().unwrap_or_default();
-    let pin = |index: usize| {
-        if let Some(cpu) = cpus.get(index) {
-            core_affinity::set_for_current(*cpu);
+    let other = || |index: usize| (subjects[index].tight)(200);
+    let measured = || {
+        |index: usize| {
+            (subjects[index].tight)(200); // caches and predictors
+            time(subjects[index].tight)
         }
     };
-    let (current, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            pin(1);
-            // ORDERING: Relaxed for both, hints about what to do next.
-            while !stop.load(Ordering::Relaxed) {
-                // ORDERING: as above.
-                (subjects[current.load(Ordering::Relaxed)].tight)(200);
-            }
-        });
-        let measured = scope.spawn(|| {
-            pin(0);
-            let mut fastest = vec![f64::INFINITY; subjects.len()];
-            for _ in 0..rounds {
-                for (index, (subject, fastest)) in subjects.iter().zip(&mut fastest).enumerate() {
-                    // ORDERING: Relaxed, as above.
-                    current.store(index, Ordering::Relaxed);
-                    (subject.tight)(500); // until the other thread has changed over
-                    *fastest = fastest.min(time(subject.tight));
-                }
-            }
-            // ORDERING: Relaxed, as above.
-            stop.store(true, Ordering::Relaxed);
-            fastest
-        });
-        measured.join().expect("the measuring thread")
-    })
+    let times = beside::measure(subjects.len(), rounds, other, measured);
+    times.into_iter().map(|times| times.into_iter().fold(f64::INFINITY, f64::min)).collect()
 }

@@ -46,7 +46,7 @@ const LEAST_OF_SAMPLE: u64 = 8;
 const MOST_COUPLES: u64 = 2;
 
 /// The two pairs of a couple may differ by this, ns, even if both routines are the same: some
-/// cycles, which depend on where code and data are in memory (`known_delays -- --compare`). The
+/// cycles, which depend on where code and data are in memory (the example `known_delays`). The
 /// interval is wider by this at both ends.
 const PLACE_NS: f64 = 1.0;
 

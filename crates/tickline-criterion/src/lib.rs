@@ -22,7 +22,7 @@
 //!
 //! To convert existing benchmarks, change `config`, and `&mut Criterion` into
 //! `&mut Criterion<CounterTime>`. The crate prints on the standard error stream, here
-//! for `known_delays --pairs` on an AMD EPYC, family 25, model 17, 2026-11-21:
+//! for `known_delays` on an AMD EPYC, family 25, model 17, 2026-11-21:
 //!
 //! ```text
 //! tickline: counter at 2596.144 MHz +-972 ppb, resolution 10.0 ns; a start and an end cost 22.8 ns, taken off
@@ -37,43 +37,9 @@
 //! criterion reads the clock once for thousands of iterations, and both clocks give the same
 //! result.
 //!
-//! The table shows errors in ns, with the standard deviation in brackets:
-//!
-//! - `PerIteration` and `iter_custom`: by criterion, with
-//!   `iter_batched(.., BatchSize::PerIteration)` and with `iter_custom`. The error is that of the
-//!   median of criterion's samples, each a mean of many iterations. The truth was measured before
-//!   and after, seconds away. The deviation is that of the samples. The table has the median of
-//!   three such benchmarks.
-//! - short: by a loop without criterion. A sample is the mean of 50 iterations, each timed by
-//!   itself. The error is that of the median of the samples, against the truth of the same moment.
-//!   The deviation is that of single iterations.
-//!
-//! AMD EPYC, family 26 (2 CPUs, under KVM, Linux 6.18, clocksource tsc, a counter with a
-//! resolution of 10 ns), rustc 1.95, 2026-11-20, `taskset -c 1
-//! target/release/examples/known_delays`:
-//!
-//! | | truth | `PerIteration`: `WallTime` | `CounterTime` | `iter_custom`: `WallTime` | `CounterTime` | short: `WallTime` | `CounterTime` |
-//! |---|---|---|---|---|---|---|---|
-//! | an empty closure | 0 | +22.0 (0.6) | +0.2 (0.5) | +22.0 (0.8) | +0.1 (0.3) | +21.6 (3.6) | 0.0 (1.7) |
-//! | the call of a function that does nothing | 2.7 | +20.6 (0.8) | +5.9 (0.4) | +20.5 (0.6) | +4.7 (0.5) | +20.6 (4.7) | +4.4 (5.0) |
-//! | 20 ns of multiplications in that function | 22.3 | +14.6 (0.8) | +6.1 (1.9) | +15.2 (0.5) | +5.2 (1.1) | +15.0 (5.0) | +4.2 (3.4) |
-//! | 50 ns | 51.1 | +15.5 (1.6) | +6.4 (1.5) | +15.8 (1.4) | +4.8 (1.0) | +15.0 (5.5) | +4.5 (4.9) |
-//! | 100 ns | 99.0 | +15.2 (1.7) | +5.9 (3.4) | +15.7 (2.8) | +4.7 (1.6) | +14.8 (5.0) | +4.2 (2.6) |
-//! | 1000 ns | 1024.1 | +27.4 (37.5) | +15.8 (13.4) | +33.0 (19.9) | +22.9 (22.5) | +14.7 (17.3) | +4.0 (11.5) |
-//!
-//! - The errors of 4 to 6 ns come from the call, which begins in an empty pipeline
-//!   ([caveats](#caveats)). The truth comes from long runs of calls, in which the pipeline is never
-//!   empty. Less the error of the call, the rows from 20 to 100 ns are right within 0.6 ns in each
-//!   column of `CounterTime`.
-//! - The program allows an error of 2 ns, or of the counter's resolution if that is larger: here 10
-//!   ns. By criterion, the errors at 1000 ns are larger, because the frequency of the core changed:
-//!   the truths before and after differed by 18 and by 94 ns, and both clocks are off. The column
-//!   "short" has the truth of the same moment, and stays below the limit. Where a counter's
-//!   resolution is below 2 ns, the call alone exceeds the limit.
-//! - For long routines the two clocks agree within 40 ppm if both measure the very same runs. By
-//!   criterion one clock measures seconds after the other. They then differed by +0.2 % and -0.7 %,
-//!   and in another run by -0.8 % and -0.1 %. The core's frequency causes that difference, not the
-//!   clocks.
+//! The [table of known delays](#known-delays) has both clocks. Where a single run is long, they agree
+//! within 40 ppm if both measure the very same runs. By criterion one clock measures seconds after the
+//! other, and the core's frequency makes a difference of up to 0.8 % between them.
 //!
 //! # Distributions
 //!
@@ -110,11 +76,12 @@
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
 //! | `clock` | an event or a closed gate of tickline's clock | 10 ms of pairs |
 //!
-//! The table shows errors of known delays in ns, on a machine without other load and with a busy
-//! thread on each CPU. The rows from 20 ns on are routines in a function. "less call" is the error
-//! of p50 less that of the empty function ([caveats](#caveats)). `WallTime` and divan
-//! (`DIVAN_TIMER=tsc`) take one iteration a sample here, and leave the cost of two readings in the
-//! result. `examples/known_delays.rs` with `--pairs [--load]` prints the same with p90 to p99.9.
+//! # Known delays
+//!
+//! Errors in ns, on a machine without other load and with a busy thread on each CPU. The rows from
+//! 20 ns on are chains of multiplications in a function, whose time a long run tells. "less call" is
+//! the error of p50 less that of the empty function ([caveats](#caveats)). `WallTime` takes one
+//! iteration a sample here, and leaves the cost of two readings in the result.
 //!
 #![doc = include_str!("../docs/known_delays.md")]
 //!
@@ -130,8 +97,8 @@
 //!
 #![doc = include_str!("../docs/compare.md")]
 //!
-//! The README compares criterion, divan, tango-bench and iai-callgrind with this crate on the same
-//! routines.
+//! `examples/known_delays.rs` measures what both tables have, and fails if `CounterTime` is further off
+//! than its head says.
 //!
 //! # What is guaranteed, and what is not
 //!
@@ -183,11 +150,11 @@
 //!
 //! # Versions of criterion
 //!
-//! Each version has a feature, and any number of them may be on: `criterion-0-8` (the default),
-//! `criterion-0-7`, `criterion-0-6`, `criterion-0-5`. For criterion 0.5 alone:
+//! Two versions have a feature, `criterion-0-8` (the default) and `criterion-0-7`, and both may be on.
+//! For criterion 0.7 alone:
 //!
 //! ```toml
-//! tickline-criterion = { version = "0.1", default-features = false, features = ["criterion-0-5"] }
+//! tickline-criterion = { version = "0.1", default-features = false, features = ["criterion-0-7"] }
 //! ```
 //!
 //! # What is printed
@@ -203,20 +170,12 @@
 //!
 //! `benches/side_by_side.rs` (`cargo bench -p tickline-criterion`) measures a hash, allocations,
 //! a channel and an empty closure by both clocks. criterion's page of each group has both in one
-//! plot. `examples/known_delays.rs` measures known delays, and fails if `CounterTime` is further
-//! off than its head says; `-- --pairs` and `-- --compare` make the tables of quantiles and of
-//! comparisons.
+//! plot. `benches/distributions.rs` has distributions and a comparison.
 #![forbid(unsafe_code)]
 
-#[cfg(not(any(
-    feature = "criterion-0-8",
-    feature = "criterion-0-7",
-    feature = "criterion-0-6",
-    feature = "criterion-0-5"
-)))]
+#[cfg(not(any(feature = "criterion-0-8", feature = "criterion-0-7")))]
 compile_error!(
-    "tickline-criterion needs a version of criterion: turn on the feature criterion-0-8, criterion-0-7, criterion-0-6 \
-     or criterion-0-5"
+    "tickline-criterion needs a version of criterion: turn on the feature criterion-0-8 or criterion-0-7"
 );
 
 mod arguments;

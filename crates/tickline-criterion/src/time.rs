@@ -128,7 +128,7 @@ impl CounterTime {
     }
 
     /// criterion begins the life of a `Bencher` with `zero`, on the thread that then calls the
-    /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.5 to 0.8).
+    /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.7 and 0.8).
     /// The measurement therefore makes itself known there.
     pub(crate) fn make_current(&self) {
         current::count_bencher();

@@ -43,10 +43,6 @@ macro_rules! version {
     };
 }
 
-#[cfg(feature = "criterion-0-5")]
-version!(criterion_0_5, criterion_0_5);
-#[cfg(feature = "criterion-0-6")]
-version!(criterion_0_6, criterion_0_6);
 #[cfg(feature = "criterion-0-7")]
 version!(criterion_0_7, criterion_0_7);
 #[cfg(feature = "criterion-0-8")]

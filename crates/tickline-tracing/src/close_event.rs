@@ -9,7 +9,7 @@ use tracing_core::field::{DisplayValue, FieldSet, Value, display};
 use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use crate::sink::Sink;
+use crate::sink::{Hooks, Sink};
 use crate::timing::SpanTiming;
 
 /// Sends an event for each span that is closed, with the message `close` and the fields `time.busy`
@@ -44,7 +44,15 @@ impl CloseEvents {
     }
 }
 
-impl<S> Sink<S> for CloseEvents
+impl Sink for CloseEvents {
+    type Hooks = Self;
+
+    fn hooks(self) -> Self {
+        self
+    }
+}
+
+impl<S> Hooks<S> for CloseEvents
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {

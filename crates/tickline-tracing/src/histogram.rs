@@ -1,18 +1,16 @@
 //! Quantiles of the spans' times, by span name, target, or the value of a field.
 //!
-//! Each thread counts in memory of its own, to which nobody else writes. It takes a lock of its own
-//! when it meets a callsite, a value or a power of two for the first time, also after a reset; for
-//! values beyond the first 1,000; and while it ends. A reader adds up the counts of all threads. It
-//! finds every span whose end happened before. When a thread has ended, the next new thread goes on
-//! with its counts.
+//! Each thread counts in histograms of its own, behind a lock. It waits for it only while a reader adds
+//! these histograms up, which takes microseconds. A reader finds every span whose end happened before.
+//! When a thread has ended, the next new thread goes on with its counts.
 //!
-//! A signal handler must not close spans that are counted here: counts may be lost, and it may wait
-//! for ever. A child of a fork has its parent's counts, and may wait for ever if another thread of
-//! the parent was just reading, or counting its first span. When histograms are dropped, a thread
-//! keeps its part of their memory until it ends, or counts in other histograms for the first time.
+//! A signal handler must not close spans that are counted here: it may wait for ever. A child of a fork
+//! has its parent's counts, and may wait for ever if another thread of the parent was just reading, or
+//! counting its first span. When histograms are dropped, a thread keeps its part of their memory until
+//! it ends, or counts in other histograms for the first time.
 //!
-//! Buckets are 1 % wide (two digits). For each callsite and thread they take 1 KiB, and 1 KiB more
-//! for each power of two in which there is a time.
+//! Buckets are 1 % wide (two digits). For each callsite and thread they take 1 KiB for each power of
+//! two up to the longest time.
 
 use core::fmt;
 use core::time::Duration;
@@ -26,17 +24,13 @@ use tracing_core::{Metadata, Subscriber};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::kept_fields::{self, KeptFields};
-use crate::sink::Sink;
+use crate::sink::{Hooks, Sink};
 use crate::timing::SpanTiming;
 
-mod counts;
-mod known;
 mod prometheus;
 mod shards;
 
-use counts::Counts;
-use known::Subject;
-use shards::Shards;
+use shards::{Shards, Subject, Times};
 
 /// Digits of a value that are kept: buckets are 1 % wide.
 const DIGITS: u8 = 2;
@@ -105,26 +99,6 @@ struct Inner {
     at_drop: Mutex<Option<Box<dyn Write + Send>>>,
 }
 
-/// Times of spans that count together.
-struct Times {
-    histogram: Histogram<u64>,
-    sum_ns: u64,
-}
-
-impl Times {
-    fn new() -> Self {
-        Self { histogram: Histogram::new(DIGITS).expect("0 to 5 digits are allowed"), sum_ns: 0 }
-    }
-
-    fn add(&mut self, counts: &Counts) {
-        for (ns, count) in counts.all() {
-            // Cannot fail: `record_n` lets the histogram grow, up to 64-bit values.
-            let _ = self.histogram.record_n(ns, count);
-        }
-        self.sum_ns = self.sum_ns.saturating_add(counts.sum_ns());
-    }
-}
-
 impl Histograms {
     /// Empty histograms, by span name.
     #[must_use]
@@ -162,8 +136,7 @@ impl Histograms {
 
     /// The histograms in Prometheus' text format (0.0.4), as one metric of type `summary`, in
     /// seconds; its label is `span`, `target`, or the field. A server sends the text with the
-    /// content type `text/plain; version=0.0.4`. `_sum` and `_count` are read one after the other:
-    /// spans that are closed meanwhile may be in one alone. After a [`reset`](Self::reset) they begin
+    /// content type `text/plain; version=0.0.4`. After a [`reset`](Self::reset) the counts begin
     /// anew.
     ///
     /// This needs no library. The `metrics` facade would record each span in a second histogram,
@@ -202,19 +175,17 @@ impl Histograms {
 impl Inner {
     fn merged(&self) -> BTreeMap<String, Times> {
         let mut merged = BTreeMap::<String, Times>::new();
-        self.shards.for_each(|subject, counts| {
+        self.shards.for_each(|subject, counted| {
             let name = match subject {
                 Subject::Callsite(metadata) if self.key == Key::Target => metadata.target(),
                 Subject::Callsite(metadata) => metadata.name(),
                 Subject::Value(value) => value,
             };
             match merged.get_mut(name) {
-                Some(times) => times.add(counts),
-                None => merged.entry(name.to_owned()).or_insert_with(Times::new).add(counts),
+                Some(times) => times.add(counted),
+                None => merged.entry(name.to_owned()).or_insert_with(Times::new).add(counted),
             }
         });
-        // A thread may be about to count its first span.
-        merged.retain(|_, times| !times.histogram.is_empty());
         merged
     }
 
@@ -278,7 +249,15 @@ impl fmt::Debug for Histograms {
     }
 }
 
-impl<S> Sink<S> for Histograms
+impl Sink for Histograms {
+    type Hooks = Self;
+
+    fn hooks(self) -> Self {
+        self
+    }
+}
+
+impl<S> Hooks<S> for Histograms
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {

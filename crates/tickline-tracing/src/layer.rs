@@ -1,19 +1,26 @@
-//! The layer that programs use.
+//! The layer.
+
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::layer_over::LayerOver;
-use crate::sink::{Callback, ClosedSpan, Sink};
-use crate::source::GlobalClock;
+use crate::open_spans::{OpenSpans, change_in_extensions, from_extensions, insert_in_extensions};
+use crate::sink::{Callback, ClosedSpan, Hooks, OpenSpan, Sink};
+use crate::source::{GlobalClock, TimeSource};
+use crate::timing::{Running, SpanTiming};
+use crate::unix_offset::UnixOffset;
+
+/// Numbers the layers, so that each knows its own spans. No layer has 0.
+static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 
 /// Times every span. The layer puts the times into the span's extensions
-/// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sink `K`.
+/// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sinks `K`.
 ///
-/// A layer is for one subscriber. If a subscriber has two such layers, both sinks get the times of
-/// the layer that is called first when the span is closed. A span is not timed if it was created
+/// A layer is for one subscriber. If a subscriber has two such layers, the sinks of both get the times
+/// of the layer that is called first when the span is closed. A span is not timed if it was created
 /// before the layer was there, or if the layer was [reloaded](tracing_subscriber::reload) since.
 ///
 /// ```
@@ -27,13 +34,19 @@ use crate::source::GlobalClock;
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
 #[derive(Debug)]
-pub struct SpanTimingLayer<K = ()>(LayerOver<GlobalClock, K>);
+pub struct SpanTimingLayer<K = (), T = GlobalClock> {
+    number: u64,
+    source: T,
+    sinks: K,
+    unix_offset: UnixOffset,
+    open_spans: OpenSpans,
+}
 
 impl SpanTimingLayer {
     /// A layer over tickline's global clock, without a sink.
     #[must_use]
     pub fn new() -> Self {
-        Self(LayerOver::new(GlobalClock))
+        Self::over(GlobalClock)
     }
 }
 
@@ -43,17 +56,43 @@ impl Default for SpanTimingLayer {
     }
 }
 
-impl<K> SpanTimingLayer<K> {
+impl<T: TimeSource> SpanTimingLayer<(), T> {
+    /// A layer over another clock, without a sink: one that a test moves by hand, or
+    /// [`StdClock`](crate::over::StdClock). The rest is the same.
+    ///
+    /// ```
+    /// use tickline_tracing::SpanTimingLayer;
+    /// use tickline_tracing::over::StdClock;
+    /// use tracing_subscriber::layer::SubscriberExt;
+    ///
+    /// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::over(StdClock::new()));
+    /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
+    /// ```
+    #[must_use]
+    pub fn over(source: T) -> Self {
+        // ORDERING: Relaxed, the number alone counts.
+        let number = NEXT_LAYER.fetch_add(1, Ordering::Relaxed);
+        Self { number, source, sinks: (), unix_offset: UnixOffset::new(), open_spans: OpenSpans::new() }
+    }
+}
+
+impl<K, T> SpanTimingLayer<K, T> {
     /// The same layer, which also calls `sink`.
     #[must_use]
-    pub fn with_sink<L>(self, sink: L) -> SpanTimingLayer<(K, L)> {
-        SpanTimingLayer(self.0.with_sink(sink))
+    pub fn with_sink<L: Sink>(self, sink: L) -> SpanTimingLayer<(K, L::Hooks), T> {
+        SpanTimingLayer {
+            number: self.number,
+            source: self.source,
+            sinks: (self.sinks, sink.hooks()),
+            unix_offset: self.unix_offset,
+            open_spans: self.open_spans,
+        }
     }
 
     /// The same layer, which also calls `call` for each span that is closed, on the thread that
     /// closes it.
     #[must_use]
-    pub fn with_callback<F>(self, call: F) -> SpanTimingLayer<(K, Callback<F>)>
+    pub fn with_callback<F>(self, call: F) -> SpanTimingLayer<(K, Callback<F>), T>
     where
         F: Fn(&ClosedSpan<'_>) + Send + Sync + 'static,
     {
@@ -61,41 +100,107 @@ impl<K> SpanTimingLayer<K> {
     }
 }
 
-impl<S, K> Layer<S> for SpanTimingLayer<K>
+impl<K, T> SpanTimingLayer<K, T> {
+    /// Changes what is known of an open span; `None` if the layer was not there when it was
+    /// created.
+    #[inline]
+    fn change<S, R>(&self, id: &Id, ctx: &Context<'_, S>, change: impl Fn(&mut Running) -> R) -> Option<R>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let changed = self.open_spans.change(id.into_u64(), &change);
+        changed.or_else(|| change_in_extensions(&ctx.span(id)?, self.number, change))
+    }
+}
+
+impl<S, K, T> Layer<S> for SpanTimingLayer<K, T>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
-    K: Sink<S>,
+    K: Hooks<S>,
+    T: TimeSource,
 {
     fn on_register_dispatch(&self, dispatch: &Dispatch) {
-        Layer::<S>::on_register_dispatch(&self.0, dispatch);
+        self.sinks.attached(dispatch);
     }
 
-    #[inline]
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
-        self.0.on_new_span(attributes, id, ctx);
+        let now_ns = self.source.now_ns();
+        let metadata = attributes.metadata();
+        let running = Running::new(metadata, now_ns);
+        let is_kept = self.open_spans.insert(id.into_u64(), &running);
+        let wants_fields = self.sinks.wants_fields(metadata);
+        if is_kept && !wants_fields {
+            return;
+        }
+        let Some(span) = ctx.span(id) else { return };
+        if !is_kept {
+            insert_in_extensions(&span, self.number, running);
+        }
+        if wants_fields {
+            self.sinks.created(attributes, &span, now_ns);
+        }
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
-        self.0.on_record(id, values, ctx);
+        let Some(metadata) = self.change(id, &ctx, |running| running.metadata()) else { return };
+        if self.sinks.wants_fields(metadata)
+            && let Some(span) = ctx.span(id)
+        {
+            self.sinks.recorded(values, &span);
+        }
     }
 
-    #[inline]
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
-        self.0.on_event(event, ctx);
+        if K::EVENTS {
+            self.sinks.event(event, &ctx, self.source.now_ns());
+        }
     }
 
-    #[inline]
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
-        self.0.on_enter(id, ctx);
+        let entered = self.change(id, &ctx, |running| (running.metadata(), running.enter(&self.source)));
+        if K::ENTER_AND_EXIT {
+            let Some((metadata, ns)) = entered else { return };
+            let ns = ns.unwrap_or_else(|| self.source.now_ns());
+            self.sinks.entered(&OpenSpan::new(id, metadata, &ctx), ns);
+        }
     }
 
-    #[inline]
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
-        self.0.on_exit(id, ctx);
+        let now_ns = self.source.now_ns();
+        let exit = |running: &mut Running| {
+            running.exit(now_ns);
+            running.metadata()
+        };
+        let exited = self.change(id, &ctx, exit);
+        if K::ENTER_AND_EXIT {
+            let Some(metadata) = exited else { return };
+            self.sinks.exited(&OpenSpan::new(id, metadata, &ctx), now_ns);
+        }
     }
 
-    #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
-        self.0.on_close(id, ctx);
+        let now_ns = self.source.now_ns();
+        let close =
+            |running: &Running| running.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source));
+        let kept = self.open_spans.remove(id.into_u64(), close);
+        let Some(span) = ctx.span(&id) else { return };
+        let kept = kept.or_else(|| from_extensions(&span, self.number).as_ref().map(close));
+        // The lock is released before the sink is called, because the sink may use the extensions,
+        // or never return.
+        let times = {
+            let mut extensions = span.extensions_mut();
+            match kept.map(|times| (times, extensions.replace(times))) {
+                Some((times, None)) => Some(times),
+                // Another timing layer was called first; its times stay.
+                Some((_, Some(first))) => {
+                    extensions.replace(first);
+                    Some(first)
+                }
+                None => extensions.get_mut::<SpanTiming>().copied(),
+            }
+        };
+        if let Some(times) = times {
+            self.sinks.closed(&span, &times);
+        }
     }
 }

@@ -42,7 +42,7 @@
 //! A span costs four readings of the counter, and an atomic exchange with each. When the span is
 //! closed, the layer stores the times in the span's extensions. The layer keeps open spans in a
 //! table of its own, which it indexes by the span's number. The table takes 16 KB. Each thread that
-//! creates spans adds a page of 2 KB for 32 open spans. Further pages of 4 KB, 8 KB and so on are
+//! creates spans adds a chunk of 2 KB for 32 open spans. Further chunks of 4 KB, 8 KB and so on are
 //! added when the thread has more spans open at once: 10,000 of them take 1 MB. Spans that a filter
 //! keeps from the layer cost it nothing.
 //!
@@ -67,8 +67,6 @@
 //! | **with `Chrome`**, to a sink | 227 | 23.9 |
 //! | **with `RunningTime`**, two system calls | 1,304 | 137.2 |
 //! | tracing-chrome 0.7, to a sink | 372 | 39.2 |
-//! | tracing-timing 0.7, which needs an event in the span | 390 | 41.1 |
-//! | tracing-perfetto 0.1, to a sink | 2,403 | 253.0 |
 //! | **with [`CloseEvents`]** and `fmt` | 928 | 97.7 |
 //! | `fmt` with `FmtSpan::CLOSE`, the same timer | 1,336 | 140.6 |
 //! | **with [`CloseEvents`]** and `fmt`, which has `Rfc3339` | 774 | 81.4 |
@@ -76,8 +74,11 @@
 //!
 //! A timed span costs 4.1 bare readings more than a layer that stores an extension. It costs less
 //! than a layer that looks its extension up when the span is entered, exited and closed, because
-//! each lookup takes 31 ns. The row of `Histograms` is from a time when each span took a lock of its
-//! thread, which is gone.
+//! each lookup takes 31 ns.
+//!
+//! Histograms and records are behind a lock of their thread since `FlightRecorder` and `Chrome` were
+//! measured here, and since the table below. On an Intel Xeon (family 6, model 207), under load, a span
+//! then took some 60 ns more with one of these two, and 25 ns with `Histograms`.
 //!
 //! Two threads that share nothing pay little more than one. On an Intel Xeon (family 6, model 167),
 //! where `rdtsc` takes 17 ns, by the median of 200 rounds on two threads:
@@ -97,8 +98,8 @@
 //! other processors.
 //!
 //! A trace also takes CPU time on its writer's thread. In all, a span then takes 322 ns of CPU time
-//! with `Chrome`, 1,455 ns with tracing-chrome, and 2,143 ns with tracing-perfetto. If two threads
-//! create spans, it takes 350, 1,562 and 2,244 ns. These figures are from the same command.
+//! with `Chrome`, and 1,455 ns with tracing-chrome. If two threads create spans, it takes 350 and 1,562
+//! ns. These figures are from the same command.
 //!
 //! # Order
 //!
@@ -125,8 +126,7 @@
 //! - `chrome` (default): the modules `chrome` and `flight`.
 //! - `local-time`: times in the system's time zone, by jiff.
 //! - `running`: the module `running`, on Unix, by nix.
-//! - `opentelemetry-0-33`, `opentelemetry-0-32`, `opentelemetry-0-31`: the module `otel`, for that
-//!   version of OpenTelemetry.
+//! - `opentelemetry-0-33`, `opentelemetry-0-32`: the module `otel`, for that version of OpenTelemetry.
 //!
 //! Without features the crate needs `tickline`, `tracing-core`, the registry of
 //! `tracing-subscriber`, and `spin`, which has no dependencies.
@@ -139,6 +139,7 @@
 //! layer of one's own that reads the spans' times), `opentelemetry` (exported spans).
 #![forbid(unsafe_code)]
 
+mod brief_lock;
 #[cfg(feature = "chrome")]
 pub mod chrome;
 mod close_event;
@@ -150,9 +151,8 @@ pub mod format;
 pub mod histogram;
 mod kept_fields;
 mod layer;
-mod layer_over;
 mod open_spans;
-#[cfg(any(feature = "opentelemetry-0-31", feature = "opentelemetry-0-32", feature = "opentelemetry-0-33"))]
+#[cfg(any(feature = "opentelemetry-0-32", feature = "opentelemetry-0-33"))]
 pub mod otel;
 #[cfg(all(unix, feature = "running"))]
 pub mod running;
@@ -165,22 +165,12 @@ mod unix_offset;
 
 pub use close_event::CloseEvents;
 pub use layer::SpanTimingLayer;
-pub use sink::{Callback, ClosedSpan, OpenSpan, Sink};
+pub use sink::{Callback, ClosedSpan, Sink};
 pub use timing::SpanTiming;
 
-/// The layer over another clock: one that a test moves by hand, or that of `std`, to measure what
-/// the counter gains.
-///
-/// ```
-/// use tickline_tracing::over::{LayerOver, StdClock};
-/// use tracing_subscriber::layer::SubscriberExt;
-///
-/// let subscriber = tracing_subscriber::registry().with(LayerOver::new(StdClock::new()));
-/// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
-/// ```
+/// Clocks for [`SpanTimingLayer::over`], in place of tickline's.
 pub mod over {
-    pub use crate::layer_over::LayerOver;
-    pub use crate::source::{StdClock, TimeSource};
+    pub use crate::source::{GlobalClock, StdClock, TimeSource};
 }
 
 /// The examples of the README are tests.

@@ -3,36 +3,34 @@
 //! The registry's extensions are made for this. But to find a span there at each enter, exit and
 //! close costs more than the whole layer (the bench `spans` has both as rows). Open spans are therefore in a table of the layer's own. The
 //! slot of a span is computed from its number. The registry's numbers tell which thread created the
-//! span, and its place among the open spans of that thread. A thread has pages of 32, 64, 128 slots
-//! and so on, as in the registry. A thread writes to another's page only for a span that has moved.
+//! span, and its place among the open spans of that thread. A thread has chunks of 32, 64, 128
+//! slots and so on, as in the registry. A thread writes to another's chunk only for a span that has moved.
 //! If the slot is taken when a span is created, the span goes to the extensions, and stays there.
 
-use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};
-use core::time::Duration;
 use std::sync::OnceLock;
-use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
+use crate::brief_lock::lock_briefly;
 use crate::timing::Running;
 
 /// The lowest bits of the registry's number less 1: the span's place among the open spans of its
-/// thread (sharded-slab 0.1.7, `cfg.rs`: half a word of pages, the first of which has 32 places).
+/// thread (sharded-slab 0.1.7, `cfg.rs`: half a word of the registry's chunks, the first of which has 32 places).
 /// Above are the number of the thread, and a count of the uses of the place. If a registry numbers
 /// its spans in another way, the table is slower, but no time is wrong.
 const PLACE_BITS: u32 = usize::BITS / 2 + 6;
 
-/// The most threads with pages of their own, a power of two. Further threads share the pages of
+/// The most threads with chunks of their own, a power of two. Further threads share the chunks of
 /// these. The registry gives the number of a thread that has ended to a thread that begins.
 const THREADS: usize = 1_024;
 
-/// Slots of a thread's first page, as in the registry.
-const FIRST_PAGE: usize = 32;
+/// Slots of a thread's first chunk, as in the registry.
+const FIRST_CHUNK: usize = 32;
 
-/// Pages of a thread, which have 2,097,120 slots in all. Spans beyond are in their extensions.
-const PAGES: usize = 16;
+/// Chunks of a thread, which have 2,097,120 slots in all. Spans beyond are in their extensions.
+const CHUNKS: usize = 16;
 
 /// The number of no span: the registry's are not 0.
 const FREE: u64 = 0;
@@ -67,52 +65,37 @@ impl Slot {
     /// child has none of its parent's other threads, and must not wait for locks that they held.
     #[inline]
     fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Option<Running>>> {
-        (self.span() == span).then(|| self.running.try_lock().unwrap_or_else(|| self.wait()))
-    }
-
-    /// Another thread has the lock for some ns. If that thread was preempted, this one sleeps, so
-    /// that the other gets the CPU, whatever their priorities are.
-    #[cold]
-    fn wait(&self) -> SpinMutexGuard<'_, Option<Running>> {
-        loop {
-            for _ in 0..100 {
-                if let Some(running) = self.running.try_lock() {
-                    return running;
-                }
-                spin_loop();
-            }
-            thread::sleep(Duration::from_micros(50));
-        }
+        (self.span() == span).then(|| lock_briefly(&self.running))
     }
 }
 
 /// The slots of one thread, or of several that share them.
 #[derive(Debug)]
 struct Shard {
-    first: [Slot; FIRST_PAGE],
-    /// Page `n + 1` has twice as many slots as page `n`.
-    more: [OnceLock<Box<[Slot]>>; PAGES - 1],
+    first: [Slot; FIRST_CHUNK],
+    /// Chunk `n + 1` has twice as many slots as chunk `n`.
+    more: [OnceLock<Box<[Slot]>>; CHUNKS - 1],
 }
 
 impl Shard {
     fn new() -> Box<Self> {
         Box::new(Self {
-            first: [const { Slot::new() }; FIRST_PAGE],
-            more: [const { OnceLock::new() }; PAGES - 1],
+            first: [const { Slot::new() }; FIRST_CHUNK],
+            more: [const { OnceLock::new() }; CHUNKS - 1],
         })
     }
 
-    /// The page of `place` and the place on it; page 0 has the first 32.
+    /// The chunk of `place` and the place in it; chunk 0 has the first 32.
     #[inline]
-    const fn page(place: usize) -> (usize, usize) {
-        let from_first = place + FIRST_PAGE;
-        let page = (from_first / FIRST_PAGE).ilog2();
-        (page as usize, from_first - (FIRST_PAGE << page))
+    const fn chunk(place: usize) -> (usize, usize) {
+        let from_first = place + FIRST_CHUNK;
+        let chunk = (from_first / FIRST_CHUNK).ilog2();
+        (chunk as usize, from_first - (FIRST_CHUNK << chunk))
     }
 }
 
 /// The open spans of one layer. The table takes 16 KB, and 2 KB for each thread that creates spans.
-/// A thread with more than 32 open spans adds pages of 4 KB, 8 KB and so on.
+/// A thread with more than 32 open spans adds chunks of 4 KB, 8 KB and so on.
 #[derive(Debug)]
 pub(crate) struct OpenSpans {
     shards: Box<[OnceLock<Box<Shard>>]>,
@@ -144,22 +127,22 @@ impl OpenSpans {
         let (shard, place) = Self::place(span);
         let shard = self.shards.get(shard)?.get()?;
         shard.first.get(place).or_else(|| {
-            let (page, place) = Shard::page(place);
-            shard.more.get(page - 1)?.get()?.get(place)
+            let (chunk, place) = Shard::chunk(place);
+            shard.more.get(chunk - 1)?.get()?.get(place)
         })
     }
 
-    /// The slot of `span`. Makes its page if there is none yet.
+    /// The slot of `span`. Makes its chunk if there is none yet.
     #[cold]
     fn make_slot(&self, span: u64) -> Option<&Slot> {
         let (shard, place) = Self::place(span);
         let shard = self.shards.get(shard)?.get_or_init(Shard::new);
-        let (page, _) = Shard::page(place);
-        if let Some(page_before) = page.checked_sub(1) {
+        let (chunk, _) = Shard::chunk(place);
+        if let Some(chunk_before) = chunk.checked_sub(1) {
             shard
                 .more
-                .get(page_before)?
-                .get_or_init(|| (0..FIRST_PAGE << page).map(|_| Slot::new()).collect());
+                .get(chunk_before)?
+                .get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| Slot::new()).collect());
         }
         self.slot(span)
     }
@@ -279,11 +262,11 @@ mod tests {
     }
 
     #[test]
-    fn places_are_on_pages_as_in_the_registry() {
-        let at = |place| Shard::page(place);
+    fn places_are_in_chunks_as_in_the_registry() {
+        let at = |place| Shard::chunk(place);
         assert_eq!([at(0), at(31), at(32), at(95), at(96)], [(0, 0), (0, 31), (1, 0), (1, 63), (2, 0)]);
-        let last = FIRST_PAGE * ((1 << PAGES) - 1) - 1;
-        assert_eq!((at(last), at(last + 1)), ((PAGES - 1, (FIRST_PAGE << (PAGES - 1)) - 1), (PAGES, 0)));
+        let last = FIRST_CHUNK * ((1 << CHUNKS) - 1) - 1;
+        assert_eq!((at(last), at(last + 1)), ((CHUNKS - 1, (FIRST_CHUNK << (CHUNKS - 1)) - 1), (CHUNKS, 0)));
     }
 
     /// Symptom: with 2,000 open spans most had no slot, and a span cost 160 ns more.
@@ -301,7 +284,7 @@ mod tests {
         for thread in [0, 1, 1_023] {
             assert!((0..5_000).all(|place| created(number(place, thread)) == Some(place)));
         }
-        let beyond = number(FIRST_PAGE as u64 * ((1 << PAGES) - 1), 0);
+        let beyond = number(FIRST_CHUNK as u64 * ((1 << CHUNKS) - 1), 0);
         assert!(!spans.insert(beyond, &Running::of_a_callsite(0)) && spans.change(beyond, |_| ()).is_none());
     }
 

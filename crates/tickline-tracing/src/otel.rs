@@ -27,14 +27,13 @@
 //!
 //! # Versions
 //!
-//! Each version of the crate `opentelemetry` has a feature here. Any number of them may be on. Older
+//! Two versions of the crate `opentelemetry` have a feature here, and both may be on. Older
 //! versions of `tracing-opentelemetry` do not accept a tracer of another crate.
 //!
 //! | feature | `opentelemetry` | `tracing-opentelemetry` |
 //! |---|---|---|
 //! | `opentelemetry-0-33` | 0.33 | 0.34 |
 //! | `opentelemetry-0-32` | 0.32 | 0.33 |
-//! | `opentelemetry-0-31` | 0.31 | 0.32 |
 //!
 //! # Which times
 //!

@@ -28,7 +28,7 @@ use tracing_core::Subscriber;
 use tracing_core::span::Id;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use crate::sink::{OpenSpan, Sink};
+use crate::sink::{Hooks, OpenSpan, Sink};
 use crate::timing::SpanTiming;
 
 /// Numbers the sinks, so that a thread keeps apart what belongs to each.
@@ -94,7 +94,15 @@ impl RunningTime {
     }
 }
 
-impl<S> Sink<S> for RunningTime
+impl Sink for RunningTime {
+    type Hooks = Self;
+
+    fn hooks(self) -> Self {
+        self
+    }
+}
+
+impl<S> Hooks<S> for RunningTime
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {

@@ -1,4 +1,4 @@
-//! Sinks for the spans' times: the trait, and callbacks.
+//! Sinks for the spans' times: what the layer calls, and callbacks.
 
 use core::fmt;
 
@@ -10,19 +10,26 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use crate::kept_fields::{self, KeptFields};
 use crate::timing::SpanTiming;
 
-/// A [`SpanTimingLayer`](crate::SpanTimingLayer) calls its sink when something happens to a span.
-/// It holds no lock of its own during a call.
+/// What a [`SpanTimingLayer`](crate::SpanTimingLayer) can pass its spans to. This crate implements it:
+/// for [`Callback`], [`CloseEvents`](crate::CloseEvents), and what is in the modules `chrome`,
+/// `flight`, `histogram` and `running`. The layer holds no lock of its own while it calls a sink.
 ///
 /// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a read-write lock.
 /// Each call of the sink holds its read side. If the sink makes an event or a span, that takes the
 /// read side again. If another thread has begun to reload in between, both wait for each other for
-/// ever. To avoid that, reload a filter around the layer, which holds no lock, or use sinks that
+/// ever. To avoid that, reload a filter around the layer, which holds no lock, or use callbacks that
 /// make neither events nor spans.
-///
-/// `()` does nothing; a pair of sinks calls both.
-/// [`SpanTimingLayer::with_callback`](crate::SpanTimingLayer::with_callback) makes a sink of a
-/// closure.
-pub trait Sink<S>: Send + Sync + 'static
+pub trait Sink {
+    /// What the layer calls.
+    #[doc(hidden)]
+    type Hooks;
+
+    #[doc(hidden)]
+    fn hooks(self) -> Self::Hooks;
+}
+
+/// What the layer calls when something happens to a span. `()` does nothing; a pair calls both.
+pub trait Hooks<S>: Send + Sync + 'static
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -79,7 +86,7 @@ where
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming);
 }
 
-impl<S> Sink<S> for ()
+impl<S> Hooks<S> for ()
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -87,7 +94,7 @@ where
     fn closed(&self, _: &SpanRef<'_, S>, _: &SpanTiming) {}
 }
 
-impl<S, A: Sink<S>, B: Sink<S>> Sink<S> for (A, B)
+impl<S, A: Hooks<S>, B: Hooks<S>> Hooks<S> for (A, B)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -159,7 +166,7 @@ where
     }
 }
 
-/// A span that a thread enters or exits, as a [`Sink`] gets it. Its number and its metadata are at
+/// A span that a thread enters or exits. Its number and its metadata are at
 /// hand; the rest costs a lookup in the registry.
 pub struct OpenSpan<'a, S> {
     id: &'a Id,
@@ -179,31 +186,23 @@ where
         Self { id, metadata, ctx }
     }
 
-    /// Its number, which another span may have later.
-    #[must_use]
-    pub const fn id(&self) -> &'a Id {
+    pub(crate) const fn id(&self) -> &'a Id {
         self.id
     }
 
-    /// Its name, target, level and place in the source.
-    #[must_use]
-    pub const fn metadata(&self) -> &'static Metadata<'static> {
+    pub(crate) const fn metadata(&self) -> &'static Metadata<'static> {
         self.metadata
     }
 
     /// The span in the registry, with its extensions; `None` if a filter hides it from the layer.
-    #[must_use]
-    pub fn find(&self) -> Option<SpanRef<'_, S>> {
+    pub(crate) fn find(&self) -> Option<SpanRef<'_, S>> {
         self.ctx.span(self.id)
     }
 }
 
 impl<S> fmt::Debug for OpenSpan<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenSpan")
-            .field("id", self.id)
-            .field("name", &self.metadata.name())
-            .finish_non_exhaustive()
+        f.debug_struct("OpenSpan").field("id", self.id).finish_non_exhaustive()
     }
 }
 
@@ -311,7 +310,15 @@ impl<F> fmt::Debug for Callback<F> {
     }
 }
 
-impl<S, F> Sink<S> for Callback<F>
+impl<F> Sink for Callback<F> {
+    type Hooks = Self;
+
+    fn hooks(self) -> Self {
+        self
+    }
+}
+
+impl<S, F> Hooks<S> for Callback<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     F: Fn(&ClosedSpan<'_>) + Send + Sync + 'static,

@@ -23,7 +23,7 @@ pub trait TimeSource: Send + Sync + 'static {
 /// convert them when the span is closed. It is wrong for spans older than the oldest line that
 /// the clock remembers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct GlobalClock;
+pub struct GlobalClock;
 
 impl TimeSource for GlobalClock {
     #[inline(always)]

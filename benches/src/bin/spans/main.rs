@@ -14,18 +14,16 @@ mod otel;
 mod subjects;
 
 use std::hint::{black_box, spin_loop};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline::Clock;
 use tickline_benches::subject::counter;
-use tickline_benches::{args, report};
+use tickline_benches::{args, beside, report};
 use tracing::Dispatch;
 
-use subjects::{
-    FLIGHT, HISTOGRAMS, IGNORES, LOOKS, STORES, STORES_AMONG_MANY, Subject, TIMING, TIMING_AMONG_MANY,
-};
+use subjects::{Subject, TIMING, empty_spans};
 
 /// Spans in a round. They take 100 us or so, which is short against a time slice, so many rounds
 /// are not interrupted.
@@ -110,29 +108,6 @@ fn text(report: &Report) {
             report::or_dash(span.two_threads_ratio, 2)
         );
     }
-    let cost = |name: &str| report.spans.iter().find(|span| span.subject == name);
-    // Without a figure: left out by `--only`, or one CPU.
-    let ratio = |name: &str| cost(name).map_or(f64::NAN, |span| span.one_thread_ratio);
-    let ns = |name: &str| cost(name).map_or(f64::NAN, |span| span.one_thread_ns);
-    let two_ns = |name: &str| cost(name).and_then(|span| span.two_threads_ns).unwrap_or(f64::NAN);
-    println!(
-        "\nSpanTiming costs {:+.2} bare readings more than `stores an extension`, {:+.2} than the same that looks it up",
-        ratio(TIMING) - ratio(STORES),
-        ratio(TIMING) - ratio(LOOKS)
-    );
-    println!(
-        "with 10,000 open spans SpanTiming costs {:+.1} ns, the storing layer {:+.1} ns",
-        ns(TIMING_AMONG_MANY) - ns(TIMING),
-        ns(STORES_AMONG_MANY) - ns(STORES)
-    );
-    println!("a flight recorder costs {:+.1} ns", ns(FLIGHT) - ns(TIMING));
-    println!(
-        "histograms cost {:+.1} ns, on two threads {:+.1} ns; an empty sink {:+.1} and {:+.1} ns",
-        ns(HISTOGRAMS) - ns(TIMING),
-        two_ns(HISTOGRAMS) - two_ns(TIMING),
-        ns(IGNORES) - ns(TIMING),
-        two_ns(IGNORES) - two_ns(TIMING)
-    );
     println!("\n{:<44} {:>9} {:>9}", "CPU time a span, ns, writer included", "1 thread", "2 threads");
     for cpu in &report.trace_cpu {
         println!("{:<44} {:>9.1} {:>9.1}", cpu.subject, cpu.one_thread_ns, cpu.two_threads_ns);
@@ -170,10 +145,10 @@ fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let mut fastest = vec![f64::INFINITY; subjects.len()];
     let dispatches = dispatches(subjects);
     for _ in 0..rounds {
-        for ((subject, dispatch), fastest) in subjects.iter().zip(&dispatches).zip(&mut fastest) {
+        for (dispatch, fastest) in dispatches.iter().zip(&mut fastest) {
             tracing::dispatcher::with_default(dispatch, || {
-                (subject.spans)(50);
-                *fastest = fastest.min(per_call(SPANS, subject.spans));
+                empty_spans(50);
+                *fastest = fastest.min(per_call(SPANS, empty_spans));
             });
         }
         // Give the traces' writers time, so that their work does not count for other subjects.
@@ -207,63 +182,30 @@ fn hold_a_number(stop: &AtomicBool, is_held: &AtomicBool) {
 
 /// ns a span for each subject, while another thread on another CPU does the same.
 fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
-    const IDLE: usize = usize::MAX;
-    let cpus = core_affinity::get_core_ids().unwrap_or_default();
-    let pin = |index: usize| {
-        if let Some(cpu) = cpus.get(index) {
-            core_affinity::set_for_current(*cpu);
-        }
-    };
-    let (current, running) = (AtomicUsize::new(IDLE), AtomicUsize::new(IDLE));
     let (stop, is_held) = (AtomicBool::new(false), AtomicBool::new(false));
+    let spans = |dispatch: &Dispatch, count| {
+        tracing::dispatcher::with_default(dispatch, || per_call(count, empty_spans))
+    };
     std::thread::scope(|scope| {
         scope.spawn(|| hold_a_number(&stop, &is_held));
         // ORDERING: Relaxed, as in that thread.
         while !is_held.load(Ordering::Relaxed) {
             spin_loop();
         }
-        scope.spawn(|| {
-            pin(1);
+        let other = || {
             let dispatches = dispatches(subjects);
-            // ORDERING: Relaxed for all: hints about what to do next.
-            while !stop.load(Ordering::Relaxed) {
-                // ORDERING: as above.
-                let subject = current.load(Ordering::Relaxed);
-                // ORDERING: as above.
-                running.store(subject, Ordering::Relaxed);
-                match subjects.get(subject).zip(dispatches.get(subject)) {
-                    Some((subject, dispatch)) => {
-                        tracing::dispatcher::with_default(dispatch, || (subject.spans)(50));
-                    }
-                    None => std::thread::sleep(Duration::from_micros(100)),
-                }
-            }
-        });
-        let measured = scope.spawn(|| {
-            pin(0);
+            move |index: usize| _ = spans(&dispatches[index], 50)
+        };
+        let measured = || {
             let dispatches = dispatches(subjects);
-            let mut times = vec![Vec::new(); subjects.len()];
-            for _ in 0..rounds {
-                for (index, (subject, times)) in subjects.iter().zip(&mut times).enumerate() {
-                    // ORDERING: Relaxed, as above.
-                    current.store(index, Ordering::Relaxed);
-                    // ORDERING: as above.
-                    while running.load(Ordering::Relaxed) != index {
-                        spin_loop();
-                    }
-                    tracing::dispatcher::with_default(&dispatches[index], || {
-                        (subject.spans)(50);
-                        times.push(per_call(SPANS, subject.spans));
-                    });
-                }
-                // ORDERING: as above.
-                current.store(IDLE, Ordering::Relaxed);
-                std::thread::sleep(Duration::from_millis(1));
+            move |index: usize| {
+                spans(&dispatches[index], 50);
+                spans(&dispatches[index], SPANS)
             }
-            // ORDERING: Relaxed, as above.
-            stop.store(true, Ordering::Relaxed);
-            times.into_iter().map(median).collect()
-        });
-        measured.join().expect("the measuring thread")
+        };
+        let times = beside::measure(subjects.len(), rounds, other, measured);
+        // ORDERING: Relaxed, as above.
+        stop.store(true, Ordering::Relaxed);
+        times.into_iter().map(median).collect()
     })
 }

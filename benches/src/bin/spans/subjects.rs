@@ -6,175 +6,107 @@ use std::sync::{Arc, Mutex};
 
 use tickline_tracing::chrome::{Chrome, Guard};
 use tickline_tracing::flight::FlightRecorder;
+use tickline_tracing::format::Rfc3339;
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::over::{LayerOver, StdClock};
-use tickline_tracing::{CloseEvents, Sink, SpanTiming, SpanTimingLayer};
+use tickline_tracing::over::StdClock;
+use tickline_tracing::{CloseEvents, ClosedSpan, SpanTimingLayer};
 use tracing::span::{Attributes, Id};
-use tracing::{Dispatch, Subscriber, info, info_span};
+use tracing::{Dispatch, Subscriber, info_span};
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
-use tracing_subscriber::registry::{LookupSpan, SpanRef};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::otel;
 
-/// A way to time spans, or not to.
+/// A way to time spans, or not to. The names are those of the tables.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) dispatch: MakeDispatch,
-    pub(crate) spans: fn(u32),
     /// Held until the end, and then dropped.
     _keep: Option<Box<dyn Keep>>,
 }
 
-pub(crate) const STORES: &str = "a layer that stores an extension";
-pub(crate) const LOOKS: &str = "... and looks it up at enter, exit, close";
 pub(crate) const TIMING: &str = "SpanTiming";
-pub(crate) const IGNORES: &str = "SpanTiming, a sink that does nothing";
-pub(crate) const HISTOGRAMS: &str = "SpanTiming, histograms";
-pub(crate) const FLIGHT: &str = "SpanTiming, flight recorder";
-pub(crate) const STORES_AMONG_MANY: &str = "a layer that stores, 10,000 spans open";
-pub(crate) const TIMING_AMONG_MANY: &str = "SpanTiming, 10,000 spans open";
 
 /// Spans of the measuring thread that stay open meanwhile.
 const MANY: u32 = 10_000;
 
+fn plain(name: &'static str, layers: impl Subscriber + Send + Sync) -> Subject {
+    Subject { name, dispatch: shared(layers), _keep: None }
+}
+
+fn keeping<T: Send + 'static>(keep: T, subject: Subject) -> Subject {
+    Subject { _keep: Some(Box::new(Held(Mutex::new(keep)))), ..subject }
+}
+
 /// The cost of a span while many other spans are open.
-fn among_many(name: &'static str, dispatch: MakeDispatch) -> Subject {
-    let open: Vec<_> = tracing::dispatcher::with_default(&dispatch(), || {
+fn among_many(subject: Subject) -> Subject {
+    let open: Vec<_> = tracing::dispatcher::with_default(&(subject.dispatch)(), || {
         (0..MANY).map(|number| info_span!("open", number)).collect()
     });
-    Subject { name, dispatch, spans: empty_spans, _keep: Some(Box::new(Held(Mutex::new(open)))) }
+    keeping(open, subject)
+}
+
+fn chrome() -> (Chrome, Guard) {
+    Chrome::builder().bytes_per_thread(8 << 20).write_to(io::sink()).expect("the trace's thread")
 }
 
 pub(crate) fn subjects() -> (Vec<Subject>, Guard) {
-    let plain = |name, dispatch: MakeDispatch| Subject { name, dispatch, spans: empty_spans, _keep: None };
-    let (chrome, chrome_guard) =
-        Chrome::builder().bytes_per_thread(8 << 20).write_to(io::sink()).expect("the trace's thread");
-    let (chrome_over_std, std_guard) =
-        Chrome::builder().bytes_per_thread(8 << 20).write_to(io::sink()).expect("the trace's thread");
-    let std_guard = Held(Mutex::new(std_guard));
+    let timing = SpanTimingLayer::new;
+    let closes = || timing().with_sink(CloseEvents::new());
+    let fmt = || tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::sink);
+    let fmt_closes = || {
+        let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::sink);
+        layer.with_span_events(FmtSpan::CLOSE)
+    };
+    let ((chrome, guard), (chrome_over_std, std_guard)) = (chrome(), chrome());
     let (their_chrome, their_guard) =
         tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
-    let their_guard = Held(Mutex::new(their_guard));
-    let timing = || {
-        tracing_timing::Builder::default()
-            .layer(|| hdrhistogram::Histogram::new_with_max(3_600_000_000_000, 2).expect("bounds"))
-    };
     let subjects = vec![
-        plain("no subscriber", Box::new(Dispatch::none)),
-        plain("a registry without layers", shared(registry())),
-        plain("a layer that does nothing", shared(registry().with(Nothing))),
-        plain(STORES, shared(registry().with(Stores))),
-        plain(LOOKS, shared(registry().with(LooksUp))),
-        plain(TIMING, shared(registry().with(SpanTimingLayer::new()))),
-        among_many(STORES_AMONG_MANY, shared(registry().with(Stores))),
-        among_many(TIMING_AMONG_MANY, shared(registry().with(SpanTimingLayer::new()))),
-        plain("SpanTiming over std", shared(registry().with(LayerOver::new(StdClock::new())))),
-        plain(IGNORES, shared(registry().with(SpanTimingLayer::new().with_sink(Ignores)))),
+        Subject { name: "no subscriber", dispatch: Box::new(Dispatch::none), _keep: None },
+        plain("a registry without layers", registry()),
+        plain("a layer that does nothing", registry().with(Nothing)),
+        plain("a layer that stores an extension", registry().with(Stores)),
+        plain("... and looks it up at enter, exit, close", registry().with(LooksUp)),
+        plain(TIMING, registry().with(timing())),
+        among_many(plain("a layer that stores, 10,000 spans open", registry().with(Stores))),
+        among_many(plain("SpanTiming, 10,000 spans open", registry().with(timing()))),
+        plain("SpanTiming over std", registry().with(SpanTimingLayer::over(StdClock::new()))),
+        plain("SpanTiming, a sink that does nothing", registry().with(timing().with_callback(ignore))),
+        plain("SpanTiming, histograms", registry().with(timing().with_sink(Histograms::new(Measure::Total)))),
         plain(
-            HISTOGRAMS,
-            shared(registry().with(SpanTimingLayer::new().with_sink(Histograms::new(Measure::Total)))),
-        ),
-        Subject {
-            name: "SpanTiming, 64 callsites",
-            dispatch: shared(registry().with(SpanTimingLayer::new())),
-            spans: spans_of_64_callsites,
-            _keep: None,
-        },
-        Subject {
-            name: "SpanTiming, histograms, 64 callsites",
-            dispatch: shared(
-                registry().with(SpanTimingLayer::new().with_sink(Histograms::new(Measure::Total))),
-            ),
-            spans: spans_of_64_callsites,
-            _keep: None,
-        },
-        plain(
-            "SpanTiming, flight recorder of 256 KiB",
-            shared(registry().with(
-                SpanTimingLayer::new().with_sink(FlightRecorder::builder().bytes_per_thread(1 << 18).build()),
-            )),
-        ),
-        plain(
-            FLIGHT,
-            shared(registry().with(SpanTimingLayer::new().with_sink(FlightRecorder::builder().build()))),
+            "SpanTiming, flight recorder",
+            registry().with(timing().with_sink(FlightRecorder::builder().build())),
         ),
         #[cfg(unix)]
         plain(
             "SpanTiming, CPU time of spans",
-            shared(
-                registry()
-                    .with(SpanTimingLayer::new().with_sink(tickline_tracing::running::RunningTime::new())),
+            registry().with(timing().with_sink(tickline_tracing::running::RunningTime::new())),
+        ),
+        plain("SpanTiming, Chrome", registry().with(timing().with_sink(chrome))),
+        keeping(
+            std_guard,
+            plain(
+                "SpanTiming over std, Chrome",
+                registry().with(SpanTimingLayer::over(StdClock::new()).with_sink(chrome_over_std)),
             ),
         ),
-        plain("tracing-timing (without an event: no value)", shared(registry().with(timing()))),
-        Subject {
-            name: "tracing-timing, an event in the span",
-            dispatch: shared(registry().with(timing())),
-            spans: spans_with_event,
-            _keep: None,
-        },
-        plain("SpanTiming, Chrome", shared(registry().with(SpanTimingLayer::new().with_sink(chrome)))),
-        Subject {
-            name: "SpanTiming over std, Chrome",
-            dispatch: shared(registry().with(LayerOver::new(StdClock::new()).with_sink(chrome_over_std))),
-            spans: empty_spans,
-            _keep: Some(Box::new(std_guard)),
-        },
-        Subject {
-            name: "tracing-chrome",
-            dispatch: shared(registry().with(their_chrome)),
-            spans: empty_spans,
-            _keep: Some(Box::new(their_guard)),
-        },
-        plain("tracing-opentelemetry, spans dropped", otel::plain()),
-        plain("tracing-opentelemetry, tickline's times", otel::timed()),
-        plain("tracing-perfetto", shared(registry().with(tracing_perfetto::PerfettoLayer::new(io::sink)))),
-        plain(
-            "SpanTiming, close events to fmt, to a sink",
-            shared(
-                registry()
-                    .with(SpanTimingLayer::new().with_sink(CloseEvents::new()))
-                    .with(tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::sink)),
-            ),
-        ),
+        keeping(their_guard, plain("tracing-chrome", registry().with(their_chrome))),
+        Subject { name: "tracing-opentelemetry, spans dropped", dispatch: otel::plain(), _keep: None },
+        Subject { name: "tracing-opentelemetry, tickline's times", dispatch: otel::timed(), _keep: None },
+        plain("SpanTiming, close events to fmt, to a sink", registry().with(closes()).with(fmt())),
         plain(
             "SpanTiming, close events, tickline's timer",
-            shared(
-                registry().with(SpanTimingLayer::new().with_sink(CloseEvents::new())).with(
-                    tracing_subscriber::fmt::layer()
-                        .with_ansi(false)
-                        .with_timer(tickline_tracing::format::Rfc3339::new())
-                        .with_writer(io::sink),
-                ),
-            ),
+            registry().with(closes()).with(fmt().with_timer(Rfc3339::new())),
         ),
-        plain(
-            "fmt with FmtSpan::CLOSE, to a sink",
-            shared(
-                registry().with(
-                    tracing_subscriber::fmt::layer()
-                        .with_ansi(false)
-                        .with_span_events(FmtSpan::CLOSE)
-                        .with_writer(io::sink),
-                ),
-            ),
-        ),
+        plain("fmt with FmtSpan::CLOSE, to a sink", registry().with(fmt_closes())),
         plain(
             "fmt with FmtSpan::CLOSE, tickline's timer",
-            shared(
-                registry().with(
-                    tracing_subscriber::fmt::layer()
-                        .with_ansi(false)
-                        .with_timer(tickline_tracing::format::Rfc3339::new())
-                        .with_span_events(FmtSpan::CLOSE)
-                        .with_writer(io::sink),
-                ),
-            ),
+            registry().with(fmt_closes().with_timer(Rfc3339::new())),
         ),
     ];
-    (subjects, chrome_guard)
+    (subjects, guard)
 }
 
 /// Makes a thread's own `Dispatch`. The global default, which programs use, counts no references.
@@ -202,36 +134,6 @@ pub(crate) fn empty_spans(count: u32) {
         black_box(());
         drop(entered);
     }
-}
-
-fn spans_with_event(count: u32) {
-    for _ in 0..count {
-        let span = info_span!("span with event");
-        let entered = span.enter();
-        info!("end");
-        drop(entered);
-    }
-}
-
-fn spans_of_64_callsites(count: u32) {
-    /// Makes, enters and closes a span. Each use is another callsite.
-    macro_rules! span {
-        () => {
-            || {
-                let span = info_span!("span");
-                let entered = span.enter();
-                black_box(());
-                drop(entered);
-            }
-        };
-    }
-    macro_rules! eight {
-        ($one:expr) => {
-            [$one, $one, $one, $one, $one, $one, $one, $one]
-        };
-    }
-    let callsites: [[fn(); 8]; 8] = eight!(eight!(span!()));
-    callsites.as_flattened().iter().cycle().take(count as usize).for_each(|span| span());
 }
 
 /// Implements every hook, and does nothing in them.
@@ -304,12 +206,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LooksUp {
     }
 }
 
-/// A sink that is called, and does nothing: what a call costs.
-struct Ignores;
-
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Sink<S> for Ignores {
-    #[inline(never)]
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
-        black_box((span.metadata(), times.total()));
-    }
+/// What a call costs.
+#[inline(never)]
+fn ignore(span: &ClosedSpan<'_>) {
+    black_box((span.metadata(), span.times().total()));
 }

@@ -1,8 +1,8 @@
-//! The thread that takes records out of the rings, and writes them as text.
+//! The thread that takes records out of the buffers, and writes them as text.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::process;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use std::thread;
 use std::time::Instant;
 
 use super::Summary;
-use super::pages::Pages;
+use super::blocks::Blocks;
+use crate::trace::buffer::Record;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::local;
-use crate::trace::recorder::{Recorder, Track, Written};
-use crate::trace::ring::{Record, Records};
+use crate::trace::recorder::{Recorder, Written};
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
@@ -64,24 +64,17 @@ impl Requests {
     }
 }
 
-/// What the writer keeps for a thread of the program.
-struct Reading {
-    text: ThreadText,
-    /// Records below this are written.
-    place: u64,
-    is_named: bool,
-}
-
-/// Writes events so that each page of the output ends with a whole one.
+/// Writes events so that each block of the output ends with a whole one.
 pub(super) struct Writer<W> {
-    pages: Pages<W>,
+    blocks: Blocks<W>,
     recorder: Arc<Recorder>,
     requests: Arc<Requests>,
     flush_every: Duration,
     process: u32,
-    /// By the address of the thread's ring, which the recorder keeps until [`Recorder::forget`].
-    readings: HashMap<usize, Reading>,
-    words: Vec<u64>,
+    /// Of threads that have recorded something, by the address of the thread's buffer, which the
+    /// recorder keeps until [`Recorder::forget`].
+    threads: HashMap<usize, ThreadText>,
+    records: VecDeque<Record>,
     text: String,
     last_ns: u64,
     written: Written,
@@ -97,13 +90,13 @@ impl<W: Write> Writer<W> {
         flush_every: Duration,
     ) -> Self {
         Self {
-            pages: Pages::new(output),
+            blocks: Blocks::new(output),
             recorder,
             requests,
             flush_every,
             process: process::id(),
-            readings: HashMap::new(),
-            words: Vec::new(),
+            threads: HashMap::new(),
+            records: VecDeque::new(),
             text: String::new(),
             last_ns: 0,
             written: Written::default(),
@@ -127,8 +120,8 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_all(&mut self) -> io::Result<()> {
-        self.pages.push(&json::head(self.process))?;
-        self.pages.flush()?;
+        self.blocks.push(&json::head(self.process))?;
+        self.blocks.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
             let (asked, finish) = self.requests.asked();
@@ -140,13 +133,13 @@ impl<W: Write> Writer<W> {
             let took = self.take()?;
             if finish || asked != done || flushed.elapsed() >= self.flush_every {
                 self.write_missing()?;
-                self.pages.flush()?;
+                self.blocks.flush()?;
                 flushed = Instant::now();
                 self.requests.set_done(asked);
                 done = asked;
             }
             if finish {
-                return self.pages.end();
+                return self.blocks.end();
             }
             if !took {
                 thread::park_timeout(self.flush_every);
@@ -154,61 +147,36 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Takes what is in the rings now. Returns whether that was so much that more may have come
+    /// Takes what is in the buffers now. Returns whether that was so much that more may have come
     /// already.
     fn take(&mut self) -> io::Result<bool> {
         let mut is_much = false;
         for track in self.recorder.tracks() {
-            // Loaded before the end of the records is, so that no record can come after that end.
-            let has_ended = track.ring.has_ended();
-            let address = Arc::as_ptr(&track.ring).addr();
-            let process = self.process;
-            let mut reading = self.readings.remove(&address).unwrap_or_else(|| Reading {
-                text: ThreadText::new(process, track.thread.number),
-                place: 0,
-                is_named: false,
-            });
-            is_much |= self.take_from(&track, &mut reading)?;
+            let (has_ended, much) = track.buffer.take(&mut self.records);
+            is_much |= much;
+            let address = Arc::as_ptr(&track.buffer).addr();
+            if !self.records.is_empty() && !self.threads.contains_key(&address) {
+                let thread = ThreadText::new(self.process, track.thread.number);
+                self.text.clear();
+                thread.write_name(&track.thread.name, &mut self.text);
+                self.blocks.push(&self.text)?;
+                self.threads.insert(address, thread);
+            }
+            if let Some(thread) = self.threads.get_mut(&address) {
+                for record in self.records.drain(..) {
+                    self.written.count(record.kind);
+                    self.last_ns = self.last_ns.max(record.ns);
+                    self.text.clear();
+                    thread.write(&record, &mut self.text);
+                    self.blocks.push(&self.text)?;
+                }
+            }
             if has_ended {
-                self.recorder.forget(&track.ring);
-            } else {
-                self.readings.insert(address, reading);
+                self.threads.remove(&address);
+                self.recorder.forget(&track.buffer);
             }
         }
         Ok(is_much)
-    }
-
-    fn take_from(&mut self, track: &Track, reading: &mut Reading) -> io::Result<bool> {
-        let (from, end) = (reading.place, track.ring.end());
-        if from == end {
-            return Ok(false);
-        }
-        if !reading.is_named {
-            reading.is_named = true;
-            self.text.clear();
-            reading.text.write_name(&track.thread.name, &mut self.text);
-            self.pages.push(&self.text)?;
-        }
-        let mut words = core::mem::take(&mut self.words);
-        track.ring.copy(from, end, &mut words);
-        // The thread may go on while the copy becomes text.
-        track.ring.taken_up_to(end);
-        reading.place = end;
-        let mut records = Records::new(&words, from);
-        while let Some(record) = records.next() {
-            self.count(&record);
-            self.text.clear();
-            reading.text.write(&record, &mut self.text);
-            self.pages.push(&self.text)?;
-        }
-        self.words = words;
-        Ok(end - from > track.ring.capacity() / 4)
-    }
-
-    fn count(&mut self, record: &Record<'_>) {
-        if self.written.count(record.kind) {
-            self.last_ns = self.last_ns.max(record.ns);
-        }
     }
 
     /// Writes a mark that says how many events are missing before it.
@@ -220,7 +188,7 @@ impl<W: Write> Writer<W> {
         self.dropped += missing;
         self.text.clear();
         json::push_missing(&mut self.text, self.process, self.last_ns, missing);
-        self.pages.push(&self.text)
+        self.blocks.push(&self.text)
     }
 }
 

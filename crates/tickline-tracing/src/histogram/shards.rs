@@ -1,70 +1,114 @@
-//! The counts of each thread, and how a thread finds its own.
+//! The histograms of each thread, and how a thread finds its own.
 //!
-//! A thread has a [`Local`] for each [`Shards`] that it records to, which nobody else sees. There it
-//! finds the [`Counts`] of a callsite or a value without a lock. The same counts are in its
-//! [`Shard`], behind a lock, for readers. The thread takes that lock only to add counts that it does
-//! not have yet.
+//! A thread has a [`Shard`] for each [`Shards`] that it records to, behind a lock. A reader locks the
+//! shards one after the other, so a thread waits only for a reader, while that adds up the thread's
+//! histograms.
 //!
-//! An allocator may close a span of its own while this module allocates, with a lock held. If that
-//! span can't be counted without a lock, it waits in [`PENDING`] until the thread has released its
-//! locks.
+//! An allocator may close a span of its own while this module allocates, with a lock held. That span
+//! waits in [`PENDING`] until the thread has released its locks.
 //!
-//! A forked child has its parent's counts, and locks as they were. If another thread held one, the
+//! A forked child has its parent's histograms, and locks as they were. If another thread held one, the
 //! child waits for ever once it needs that.
 
 use core::cell::{Cell, RefCell};
 use core::mem::ManuallyDrop;
-use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::counts::Counts;
-use super::known::{Known, Owned, Subject};
-use super::lock;
+use hdrhistogram::Histogram;
+use rustc_hash::FxHashMap;
+use tracing_core::Metadata;
 
-/// Numbers the shards of a process, so that a thread can keep apart what belongs to each.
-static NEXT: AtomicU64 = AtomicU64::new(1);
+use super::{DIGITS, lock};
 
-/// All counts of some histograms.
+/// The most values of a field that have histograms of their own on a thread.
+const MAX_VALUES: usize = 1_000;
+
+/// The name under which spans with further values are counted.
+const OTHER: &str = "(other)";
+
+/// Spans that a thread counts together.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Subject<'a> {
+    Callsite(&'static Metadata<'static>),
+    Value(&'a str),
+}
+
+/// Times of spans that count together.
+#[derive(Debug)]
+pub(super) struct Times {
+    pub(super) histogram: Histogram<u64>,
+    pub(super) sum_ns: u64,
+}
+
+impl Times {
+    pub(super) fn new() -> Self {
+        Self { histogram: Histogram::new(DIGITS).expect("0 to 5 digits are allowed"), sum_ns: 0 }
+    }
+
+    pub(super) fn record(&mut self, ns: u64) {
+        // Cannot fail: the histogram grows, up to 64-bit values.
+        let _ = self.histogram.record(ns);
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        // Cannot fail, for the same reason.
+        let _ = self.histogram.add(&other.histogram);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+}
+
+/// What a thread has counted.
+#[derive(Debug, Default)]
+struct Known {
+    /// By the address of the metadata. It is different for each callsite, and no names are
+    /// compared.
+    by_callsite: FxHashMap<usize, (&'static Metadata<'static>, Times)>,
+    by_value: FxHashMap<Box<str>, Times>,
+}
+
+impl Known {
+    fn record(&mut self, subject: Subject<'_>, ns: u64) {
+        match subject {
+            Subject::Callsite(metadata) => {
+                let address = core::ptr::from_ref(metadata).addr();
+                self.by_callsite.entry(address).or_insert_with(|| (metadata, Times::new())).1.record(ns);
+            }
+            Subject::Value(value) => match self.by_value.get_mut(value) {
+                Some(times) => times.record(ns),
+                None => {
+                    let value = if self.by_value.len() < MAX_VALUES { value } else { OTHER };
+                    self.by_value.entry(value.into()).or_insert_with(Times::new).record(ns);
+                }
+            },
+        }
+    }
+}
+
+/// The histograms of one thread. When that has ended, another thread may go on with them.
+type Shard = Arc<Mutex<Known>>;
+
+/// All that some histograms have counted.
 #[derive(Debug)]
 pub(super) struct Shards {
-    number: u64,
     /// Those of threads that have ended included.
     all: Mutex<Vec<Shard>>,
-    /// For threads that have lost their thread-local memory, because they are ending. It is written
-    /// under its lock.
+    /// For threads that have lost their thread-local memory, because they are ending.
     late: Shard,
 }
 
-/// The counts of one thread. When that has ended, another thread may take them over.
-#[derive(Debug, Clone, Default)]
-struct Shard {
-    /// The thread has another clone until it ends.
-    owner: Arc<()>,
-    shared: Arc<Mutex<ForReaders>>,
-}
-
-#[derive(Debug, Default)]
-struct ForReaders {
-    known: Known,
-    /// How often the counts were reset.
-    resets: u64,
-}
-
-/// What a thread knows of its shard. Counts may be retired.
+/// A thread's shard.
 #[derive(Debug)]
 struct Local {
     shards: Weak<Shards>,
-    number: u64,
     shard: Shard,
-    known: Known,
-    /// The number of resets when `known` was last empty.
-    resets: u64,
 }
 
 /// A span that could not be counted yet.
 struct Pending {
     shards: Arc<Shards>,
-    subject: Owned,
+    metadata: Option<&'static Metadata<'static>>,
+    value: Box<str>,
     ns: u64,
 }
 
@@ -94,8 +138,8 @@ impl Drop for Inside {
             return;
         }
         IS_INSIDE.set(false);
-        for Pending { shards, subject, ns } in take_pending() {
-            shards.record(subject.subject(), ns);
+        for Pending { shards, metadata, value, ns } in take_pending() {
+            shards.record(metadata.map_or(Subject::Value(&value), Subject::Callsite), ns);
         }
     }
 }
@@ -123,120 +167,195 @@ fn defer(pending: Pending) {
 impl Shards {
     pub(super) fn new() -> Arc<Self> {
         let late = Shard::default();
-        Arc::new(Self {
-            // ORDERING: Relaxed, the number alone counts.
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
-            all: Mutex::new(vec![late.clone()]),
-            late,
-        })
+        Arc::new(Self { all: Mutex::new(vec![Arc::clone(&late)]), late })
     }
 
     /// Counts a span of this thread.
     #[inline]
     pub(super) fn record(self: &Arc<Self>, subject: Subject<'_>, ns: u64) {
-        let is_counted = LOCALS.try_with(|locals| {
-            // Nothing is allocated while this is borrowed: an allocator may close a span of its own.
-            let Ok(locals) = locals.try_borrow() else { return false };
-            let local = locals.iter().find(|local| local.number == self.number);
-            match local.and_then(|local| local.known.get(subject)) {
-                Some(counts) if !counts.is_retired() => counts.try_record(ns),
-                _ => false,
-            }
-        });
-        if !is_counted.unwrap_or(false) {
-            self.record_slowly(subject, ns);
-        }
-    }
-
-    #[cold]
-    fn record_slowly(self: &Arc<Self>, subject: Subject<'_>, ns: u64) {
         if IS_INSIDE.get() {
-            let subject = match subject {
-                Subject::Callsite(metadata) => Owned::Callsite(metadata),
-                Subject::Value(value) => Owned::Value(value.into()),
+            let (metadata, value) = match subject {
+                Subject::Callsite(metadata) => (Some(metadata), ""),
+                Subject::Value(value) => (None, value),
             };
-            defer(Pending { shards: Arc::clone(self), subject, ns });
-            return;
+            return defer(Pending { shards: Arc::clone(self), metadata, value: value.into(), ns });
         }
         let _inside = Inside::enter();
-        let counts = LOCALS.try_with(|locals| {
-            let locals = &mut *locals.try_borrow_mut().ok()?;
-            if !locals.iter().any(|local| local.number == self.number) {
-                locals.retain(|local| local.shards.strong_count() > 0);
-                locals.push(Local::new(self));
-            }
-            let local = locals.iter_mut().find(|local| local.number == self.number);
-            local.map(|local| local.counts(subject))
+        let is_counted = LOCALS.try_with(|locals| {
+            let locals = &mut *locals.borrow_mut();
+            let known = locals.iter().position(|local| local.shards.as_ptr() == Arc::as_ptr(self));
+            let place = known.unwrap_or_else(|| self.join(locals));
+            lock(&locals[place].shard).record(subject, ns);
         });
-        match counts.ok().flatten() {
-            Some(counts) => counts.record(ns),
-            // The lock is held meanwhile, because all ending threads record here.
-            None => lock(&self.late.shared).known.get_or_insert(subject).record(ns),
+        if is_counted.is_err() {
+            lock(&self.late).record(subject, ns);
         }
     }
 
-    /// A shard for this thread.
-    fn take(&self) -> Shard {
+    /// Gives this thread a shard. Returns its place.
+    #[cold]
+    fn join(self: &Arc<Self>, locals: &mut Vec<Local>) -> usize {
+        locals.retain(|local| local.shards.strong_count() > 0);
         let mut all = lock(&self.all);
-        // Where the last owner's clone is gone, all that it did has happened before: `Arc` promises so
-        // to whom it gives `&mut`. This thread goes on from its last counts.
-        let free = all.iter_mut().position(|shard| Arc::get_mut(&mut shard.owner).is_some());
-        if let Some(shard) = free.and_then(|place| all.get(place)) {
-            return shard.clone();
-        }
-        let shard = Shard::default();
-        all.push(shard.clone());
-        shard
+        // Nobody else has a clone: its thread has ended.
+        let free = all.iter().find(|shard| Arc::strong_count(shard) == 1).cloned();
+        let shard = free.unwrap_or_else(|| {
+            all.push(Shard::default());
+            Arc::clone(&all[all.len() - 1])
+        });
+        locals.push(Local { shards: Arc::downgrade(self), shard });
+        locals.len() - 1
     }
 
-    /// All shards. Threads that begin do not wait while a caller works on them.
-    fn all(&self) -> Vec<Arc<Mutex<ForReaders>>> {
-        lock(&self.all).iter().map(|shard| Arc::clone(&shard.shared)).collect()
-    }
-
-    /// Calls `call` for all counts. Threads that record do not wait for it.
-    pub(super) fn for_each(&self, mut call: impl FnMut(Subject<'_>, &Counts)) {
+    /// Calls `call` for all that was counted.
+    pub(super) fn for_each(&self, mut call: impl FnMut(Subject<'_>, &Times)) {
         let _inside = Inside::enter();
-        for shared in self.all() {
-            let known: Vec<_> = lock(&shared).known.all().collect();
-            known.iter().for_each(|(subject, counts)| call(subject.subject(), counts));
+        for shard in lock(&self.all).iter() {
+            let known = lock(shard);
+            known.by_callsite.values().for_each(|(metadata, times)| call(Subject::Callsite(metadata), times));
+            known.by_value.iter().for_each(|(value, times)| call(Subject::Value(value), times));
         }
     }
 
     pub(super) fn reset(&self) {
         let _inside = Inside::enter();
-        for shared in self.all() {
-            let mut shared = lock(&shared);
-            shared.known.all().for_each(|(_, counts)| counts.retire());
-            shared.known = Known::default();
-            shared.resets += 1;
-        }
-    }
-}
-
-impl Local {
-    fn new(shards: &Arc<Shards>) -> Self {
-        Self {
-            shards: Arc::downgrade(shards),
-            number: shards.number,
-            shard: shards.take(),
-            known: Known::default(),
-            resets: 0,
-        }
-    }
-
-    /// The counts of `subject`, which readers then know too.
-    fn counts(&mut self, subject: Subject<'_>) -> Arc<Counts> {
-        let mut shared = lock(&self.shard.shared);
-        if self.resets != shared.resets {
-            self.known = Known::default();
-            self.resets = shared.resets;
-        }
-        let counts = shared.known.get_or_insert(subject);
-        self.known.insert(subject, Arc::clone(&counts));
-        counts
+        lock(&self.all).iter().for_each(|shard| *lock(shard) = Known::default());
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    /// How many spans are counted, by value.
+    fn counted(shards: &Shards) -> Vec<(String, u64)> {
+        let mut all = Vec::new();
+        shards.for_each(|subject, times| {
+            let Subject::Value(value) = subject else { panic!("no callsite was recorded") };
+            all.push((value.to_owned(), times.histogram.len()));
+        });
+        all.sort();
+        all
+    }
+
+    fn total(shards: &Shards) -> u64 {
+        counted(shards).iter().map(|(_, count)| count).sum()
+    }
+
+    fn record(shards: &Arc<Shards>, value: &str, times: u64) {
+        (0..times).for_each(|ns| shards.record(Subject::Value(value), ns));
+    }
+
+    #[test]
+    fn the_next_thread_goes_on_with_the_counts_of_one_that_has_ended() {
+        let shards = Shards::new();
+        for _ in 0..20 {
+            let shards = Arc::clone(&shards);
+            thread::spawn(move || record(&shards, "a", 100)).join().unwrap();
+        }
+        assert_eq!((total(&shards), lock(&shards.all).len()), (2_000, 2), "one, and that for late spans");
+    }
+
+    /// After a reset exactly those spans count that end later, also on threads that recorded before.
+    #[test]
+    fn a_reset_forgets_what_ended_before_and_nothing_else() {
+        let shards = Shards::new();
+        let (rounds, spans) = if cfg!(miri) { (3, 20) } else { (200, 1_000) };
+        let barrier = Barrier::new(2);
+        let mut found = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..rounds {
+                    record(&shards, "a", spans);
+                    record(&shards, &round.to_string(), 1);
+                    barrier.wait();
+                    barrier.wait();
+                    record(&shards, "a", spans);
+                    barrier.wait();
+                    barrier.wait();
+                }
+            });
+            for _ in 0..rounds {
+                // Meanwhile the other thread records.
+                shards.reset();
+                let during = total(&shards);
+                barrier.wait();
+                shards.reset();
+                let after = total(&shards);
+                barrier.wait();
+                let during_next = total(&shards);
+                barrier.wait();
+                found.push((during, after, during_next, counted(&shards)));
+                barrier.wait();
+            }
+        });
+        // Not before: a panic in between would leave the other thread waiting.
+        for (round, (during, after, during_next, at_end)) in found.into_iter().enumerate() {
+            assert!(during <= 2 * spans + 1 && during_next <= spans, "{during}, {during_next} in {round}");
+            assert_eq!((after, at_end), (0, vec![("a".to_owned(), spans)]), "round {round}");
+        }
+    }
+
+    /// Resets do not use up the values that a thread may know.
+    #[test]
+    fn values_count_for_themselves_again_after_a_reset() {
+        let shards = Shards::new();
+        for round in 0..3_u64 {
+            (0..1_200).for_each(|value| record(&shards, &format!("{round} {value}"), 1));
+            let all = counted(&shards);
+            assert_eq!((all.len(), &all[0]), (1_001, &("(other)".to_owned(), 200)));
+            shards.reset();
+        }
+    }
+
+    /// The span of an allocator that is called with a lock held.
+    #[test]
+    fn a_span_that_ends_inside_counts_afterwards() {
+        let shards = Shards::new();
+        record(&shards, "known", 1);
+        {
+            let _outer = Inside::enter();
+            let _held = lock(&shards.all);
+            let _inner = Inside::enter();
+            record(&shards, "known", 10);
+            record(&shards, "new", 10);
+            LOCALS.with_borrow_mut(|_| record(&shards, "known", 5));
+        }
+        assert_eq!(counted(&shards), [("known".to_owned(), 16), ("new".to_owned(), 10)]);
+        assert!(take_pending().is_empty());
+    }
+
+    /// Thread-local memory is gone in some of a thread's destructors.
+    #[test]
+    fn a_span_that_ends_while_its_thread_does_counts_too() {
+        struct AtEnd(Arc<Shards>);
+
+        impl Drop for AtEnd {
+            fn drop(&mut self) {
+                record(&self.0, "late", 30);
+            }
+        }
+
+        thread_local! {
+            static FIRST: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+            static LAST: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+        }
+        let shards = Shards::new();
+        let run = |shards: &Arc<Shards>| {
+            // One is dropped before `LOCALS`, and one after, in whatever order that is.
+            FIRST.set(Some(AtEnd(Arc::clone(shards))));
+            record(shards, "early", 1);
+            LAST.set(Some(AtEnd(Arc::clone(shards))));
+        };
+        for _ in 0..3 {
+            let shards = Arc::clone(&shards);
+            thread::spawn(move || run(&shards)).join().unwrap();
+        }
+        assert_eq!(total(&shards), 3 * 61);
+        let late = lock(&shards.late);
+        assert!(late.by_value.get("late").is_some_and(|times| times.histogram.len() >= 30));
+    }
+}

@@ -145,8 +145,6 @@ macro_rules! version {
     };
 }
 
-#[cfg(feature = "opentelemetry-0-31")]
-version!(opentelemetry_0_31);
 #[cfg(feature = "opentelemetry-0-32")]
 version!(opentelemetry_0_32);
 #[cfg(feature = "opentelemetry-0-33")]

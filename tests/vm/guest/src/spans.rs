@@ -6,7 +6,7 @@ use std::hint::black_box;
 use serde_json::{Value, json};
 use tickline::{Clock, State};
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::over::{LayerOver, StdClock};
+use tickline_tracing::over::StdClock;
 use tracing::{Dispatch, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -33,7 +33,7 @@ pub(crate) fn measure() -> Value {
     let waited = wait_for(PATIENCE, || Clock::global().status().state == State::Fast);
     let layers = [
         Dispatch::new(registry().with(SpanTimingLayer::new())),
-        Dispatch::new(registry().with(LayerOver::new(StdClock::new()))),
+        Dispatch::new(registry().with(SpanTimingLayer::over(StdClock::new()))),
     ];
     let mut fastest_ns = [u64::MAX; 2];
     for _ in 0..BATCHES {

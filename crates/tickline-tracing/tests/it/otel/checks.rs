@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tickline_tracing::over::{LayerOver, TimeSource};
+use tickline_tracing::over::TimeSource;
 use tickline_tracing::otel::OtelTimes;
 use tickline_tracing::{SpanTiming, SpanTimingLayer};
 use tracing::{Dispatch, dispatcher, info, info_span, subscriber};
@@ -57,7 +57,7 @@ fn times_are_ours() {
     let (exporter, provider) = exported();
     let times_of = OtelTimes::over(hand.clone());
     let otel = otel_layer::layer().with_tracer(times_of.tracer(provider.tracer("test")));
-    let timing = LayerOver::new(hand.clone()).with_sink(closed.clone().into_sink());
+    let timing = SpanTimingLayer::over(hand.clone()).with_sink(closed.clone().into_sink());
     subscriber::with_default(registry().with(timing).with(times_of.layer(otel)), || {
         hand.set_ns(1_000);
         let outer = info_span!("outer", user = 7);

@@ -1,20 +1,15 @@
 //! The flight recorder: what it keeps, what it overwrites, and what a file has.
-#![cfg(feature = "chrome")]
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
-mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
-use common::Hand;
+use crate::common::Hand;
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::Tracks;
 use tickline_tracing::flight::{FlightRecorder, Summary};
-use tickline_tracing::over::LayerOver;
 use tracing::{Dispatch, dispatcher, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -53,7 +48,7 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
     const SPANS: u64 = 100_000;
     let hand = Hand::default();
     let recorder = FlightRecorder::builder().bytes_per_thread(1 << 17).with_fields().build();
-    let layer = LayerOver::new(hand.clone()).with_sink(recorder.clone());
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(recorder.clone());
     tracing::subscriber::with_default(registry().with(layer), || {
         hand.set_ns(5_000);
         let _server = info_span!("server", port = 80).entered();

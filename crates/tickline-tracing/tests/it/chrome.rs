@@ -1,9 +1,5 @@
 //! Trace files are whole, in order and balanced, also if the queue is too small or the program is
 //! killed.
-#![cfg(feature = "chrome")]
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
-mod common;
 
 use std::collections::HashMap;
 use std::env;
@@ -14,11 +10,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use common::{Hand, Kept};
+use crate::common::{Hand, Kept};
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Chrome, Tracks};
-use tickline_tracing::over::LayerOver;
 use tracing::{debug_span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -116,7 +111,7 @@ fn busy_intervals_are_exact() {
     let (hand, kept) = (Hand::default(), Kept::default());
     hand.set_ns(5_000);
     let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
-    let layer = LayerOver::new(hand.clone()).with_sink(chrome);
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || {
         let outer = info_span!("outer \"quoted\"", number = 7, text = "a\\b\n", flag = true, half = 0.5);
         outer.in_scope(|| {
@@ -368,7 +363,7 @@ fn a_flush_writes_what_was_recorded() {
 fn spans_may_end_out_of_order() {
     let (hand, kept) = (Hand::default(), Kept::default());
     let (chrome, guard) = Chrome::builder().write_to(kept.clone()).unwrap();
-    let layer = LayerOver::new(hand.clone()).with_sink(chrome);
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || {
         let first = info_span!("first").entered();
         hand.advance_ns(10);
@@ -389,7 +384,7 @@ fn events_are_instants_and_recorded_values_are_there() {
     let (hand, kept) = (Hand::default(), Kept::default());
     hand.set_ns(1_000);
     let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
-    let layer = LayerOver::new(hand.clone()).with_sink(chrome);
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || {
         let span = info_span!("request", route = "/", status = tracing::field::Empty);
         span.in_scope(|| {
@@ -519,7 +514,7 @@ fn a_killed_program_leaves_a_valid_file() {
     for round in 0..rounds {
         let path = scratch("victim");
         let mut victim = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "victim", "--nocapture"])
+            .args(["--exact", "chrome::victim", "--nocapture"])
             .env(VICTIM, &path)
             .stdout(Stdio::piped())
             .spawn()

@@ -1,6 +1,4 @@
 //! Formatted times, compared with those of jiff.
-#![cfg(feature = "fmt")]
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -127,7 +125,7 @@ mod local {
     fn nonsense_is_no_zone() {
         let with = |zone: &str| {
             let output = std::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "local::a_zone_of_the_environment", "--nocapture"])
+                .args(["--exact", "formats::local::a_zone_of_the_environment", "--nocapture"])
                 .envs([("TZ", zone), (CHILD, "1")])
                 .output();
             String::from_utf8(output.unwrap().stdout).unwrap()

@@ -2,11 +2,7 @@
 //!
 //! The clock is moved by hand, from the first nanosecond of 2026 on, so a time by `SystemTime::now`
 //! is seen.
-#![cfg(all(feature = "opentelemetry-0-31", feature = "opentelemetry-0-32", feature = "opentelemetry-0-33"))]
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
 #![expect(clippy::duplicate_mod, reason = "the same checks for each version")]
-
-mod common;
 
 macro_rules! version {
     ($version:ident, $otel:ident, $sdk:ident, $layer:ident, $sampling:ident) => {
@@ -21,13 +17,6 @@ macro_rules! version {
     };
 }
 
-version!(
-    with_0_31,
-    opentelemetry_0_31,
-    opentelemetry_sdk_0_31,
-    tracing_opentelemetry_0_32,
-    opentelemetry_0_31
-);
 version!(
     with_0_32,
     opentelemetry_0_32,

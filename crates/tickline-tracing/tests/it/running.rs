@@ -1,6 +1,4 @@
 //! The CPU time of spans.
-#![cfg(all(unix, feature = "running", feature = "histogram"))]
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::sync::{Arc, Mutex};
 use std::thread;

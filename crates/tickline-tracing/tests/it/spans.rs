@@ -1,7 +1,4 @@
 //! The times of spans: exact ones by a clock that the test moves, and counts by the real clock.
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
-mod common;
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
-use common::{Closed, Hand, UNIX_OFFSET_NS};
+use crate::common::{Closed, Hand, UNIX_OFFSET_NS};
 use tickline::Clock;
-use tickline_tracing::over::{LayerOver, StdClock};
+use tickline_tracing::over::StdClock;
 use tickline_tracing::{SpanTiming, SpanTimingLayer};
 use tracing::span::Id;
 use tracing::{Level, Subscriber, info, info_span, span};
@@ -24,7 +21,7 @@ use tracing_subscriber::{registry, reload};
 fn with_hand(run: impl FnOnce(&Hand)) -> Closed {
     let (hand, closed) = (Hand::default(), Closed::default());
     hand.set_ns(1_000_000);
-    let layer = LayerOver::new(hand.clone()).with_sink(closed.clone().into_sink());
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(closed.clone().into_sink());
     tracing::subscriber::with_default(registry().with(layer), || run(&hand));
     closed
 }
@@ -204,8 +201,8 @@ fn other_layers_read_the_times() {
 fn two_layers_on_one_subscriber() {
     let (hand, first, second) = (Hand::default(), Closed::default(), Closed::default());
     let subscriber = registry()
-        .with(LayerOver::new(hand.clone()).with_sink(first.clone().into_sink()))
-        .with(LayerOver::new(hand.clone()).with_sink(second.clone().into_sink()));
+        .with(SpanTimingLayer::over(hand.clone()).with_sink(first.clone().into_sink()))
+        .with(SpanTimingLayer::over(hand.clone()).with_sink(second.clone().into_sink()));
     tracing::subscriber::with_default(subscriber, || info_span!("work").in_scope(|| hand.advance_ns(9)));
     assert_eq!(first.one("work").enters(), 1);
     assert_eq!(first.one("work"), second.one("work"));
@@ -240,7 +237,8 @@ fn filters_of_the_layer_hold() {
 fn a_filter_may_be_reloaded_while_spans_are_open() {
     let (hand, closed) = (Hand::default(), Closed::default());
     let (filter, handle) = reload::Layer::new(LevelFilter::INFO);
-    let timing = LayerOver::new(hand.clone()).with_sink(closed.clone().into_sink()).with_filter(filter);
+    let timing =
+        SpanTimingLayer::over(hand.clone()).with_sink(closed.clone().into_sink()).with_filter(filter);
     tracing::subscriber::with_default(registry().with(timing), || {
         let open = info_span!("open");
         let entered = open.enter();
@@ -294,7 +292,7 @@ fn the_layer_may_be_reloaded_while_spans_are_open() {
 #[test]
 fn a_missed_exit_ends_with_the_span() {
     let (hand, closed) = (Hand::default(), Closed::default());
-    let layer = LayerOver::new(hand.clone()).with_sink(closed.clone().into_sink());
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(closed.clone().into_sink());
     let (slot, handle) = reload::Layer::new(Some(layer));
     tracing::subscriber::with_default(registry().with(slot), || {
         let span = info_span!("work");
@@ -330,7 +328,7 @@ fn spans_by_ticklines_clock_contain_each_other() {
 #[test]
 fn spans_by_stds_clock_contain_each_other() {
     spans_contain_each_other(|closed| {
-        registry().with(LayerOver::new(StdClock::new()).with_sink(closed.into_sink()))
+        registry().with(SpanTimingLayer::over(StdClock::new()).with_sink(closed.into_sink()))
     });
 }
 
@@ -389,7 +387,7 @@ fn a_gate_may_close_in_a_span() {
 #[test]
 fn thousands_of_open_spans() {
     let (hand, closed) = (Hand::default(), Closed::default());
-    let layer = LayerOver::new(hand.clone()).with_sink(closed.clone().into_sink());
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(closed.clone().into_sink());
     tracing::subscriber::with_default(registry().with(layer), || {
         let spans: Vec<_> = (0..3_000).map(|_| info_span!("open")).collect();
         for _ in 0..2 {

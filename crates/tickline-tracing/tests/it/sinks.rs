@@ -1,13 +1,9 @@
 //! Histograms, close events, and sinks side by side.
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
-mod common;
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use common::{Closed, Hand};
-use tickline_tracing::over::LayerOver;
+use crate::common::{Closed, Hand};
 use tickline_tracing::{Callback, CloseEvents, ClosedSpan, SpanTimingLayer};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber, info_span, trace_span};
@@ -40,7 +36,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Events {
 #[test]
 fn close_events_are_like_those_of_fmt() {
     let (hand, all, few) = (Hand::default(), Events::default(), Events::default());
-    let timing = LayerOver::new(hand.clone()).with_sink(CloseEvents::new());
+    let timing = SpanTimingLayer::over(hand.clone()).with_sink(CloseEvents::new());
     // On either side of the layer, and with a filter of its own.
     let subscriber =
         registry().with(all.clone()).with(timing).with(few.clone().with_filter(LevelFilter::INFO));
@@ -107,7 +103,7 @@ fn all_sinks_get_the_same() {
 #[cfg(feature = "histogram")]
 mod histograms {
     use super::*;
-    use common::Kept;
+    use crate::common::Kept;
     use std::time::Duration;
     use tickline_tracing::histogram::{Histograms, Key, Measure};
 
@@ -122,7 +118,7 @@ mod histograms {
         let hand = Hand::default();
         let (busy, total, idle) =
             (Histograms::new(Measure::Busy), Histograms::new(Measure::Total), Histograms::new(Measure::Idle));
-        let layer = LayerOver::new(hand.clone())
+        let layer = SpanTimingLayer::over(hand.clone())
             .with_sink(busy.clone())
             .with_sink(total.clone())
             .with_sink(idle.clone());
@@ -217,7 +213,7 @@ mod histograms {
     fn the_table_comes_at_the_end() {
         let (hand, kept) = (Hand::default(), Kept::default());
         let histograms = Histograms::new(Measure::Busy).table_at_drop(kept.clone());
-        let layer = LayerOver::new(hand.clone()).with_sink(histograms.clone());
+        let layer = SpanTimingLayer::over(hand.clone()).with_sink(histograms.clone());
         tracing::subscriber::with_default(registry().with(layer), || {
             info_span!("a long name").in_scope(|| hand.advance_ns(100));
         });

@@ -1,5 +1,4 @@
 //! A clock that is moved by hand, and a place where the times of closed spans are kept.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,32 +1,32 @@
-//! Output in which each page ends with a whole event.
+//! Output in which each block of the file ends with a whole event.
 
 use std::io::{self, Write};
 
-/// Bytes that the kernel writes without a check for `SIGKILL` in between: the smallest page of any
-/// Linux.
-const PAGE: usize = 4_096;
+/// Bytes that the kernel writes without a check for `SIGKILL` in between: the smallest page of memory
+/// of any Linux.
+const BLOCK: usize = 4_096;
 
-/// Bytes after which a write is due: 16 pages.
-const BUFFER: usize = 16 * PAGE;
+/// Bytes after which a write is due: 16 blocks.
+const BUFFER: usize = 16 * BLOCK;
 
-/// Collects events, and fills a page up with blanks if the next one does not fit.
+/// Collects events, and fills a block up with blanks if the next one does not fit.
 #[derive(Debug)]
-pub(super) struct Pages<W> {
+pub(super) struct Blocks<W> {
     output: W,
     /// What is not written yet.
     buffer: Vec<u8>,
-    /// Bytes of the present page that are written.
+    /// Bytes of the present block that are written.
     offset: usize,
 }
 
-impl<W: Write> Pages<W> {
+impl<W: Write> Blocks<W> {
     pub(super) fn new(output: W) -> Self {
-        Self { output, buffer: Vec::with_capacity(BUFFER + PAGE), offset: 0 }
+        Self { output, buffer: Vec::with_capacity(BUFFER + BLOCK), offset: 0 }
     }
 
-    /// Adds text that must not be split between pages. Only text longer than a page is split.
+    /// Adds text that must not be split between blocks. Only text longer than a block is split.
     pub(super) fn push(&mut self, text: &str) -> io::Result<()> {
-        let left = PAGE - (self.offset + self.buffer.len()) % PAGE;
+        let left = BLOCK - (self.offset + self.buffer.len()) % BLOCK;
         if text.len() > left {
             // JSON allows white space between the elements of an array.
             self.buffer.resize(self.buffer.len() + left, b' ');
@@ -41,7 +41,7 @@ impl<W: Write> Pages<W> {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if !self.buffer.is_empty() {
             self.output.write_all(&self.buffer)?;
-            self.offset = (self.offset + self.buffer.len()) % PAGE;
+            self.offset = (self.offset + self.buffer.len()) % BLOCK;
             self.buffer.clear();
         }
         self.output.flush()
@@ -73,29 +73,29 @@ mod tests {
         }
     }
 
-    /// The lengths at which a write of `len` bytes at `offset` may stop: at the end of each page,
+    /// The lengths at which a write of `len` bytes at `offset` may stop: at the end of each block,
     /// and at its own end.
-    fn ends_of_pages(offset: usize, len: usize) -> impl Iterator<Item = usize> {
-        (1..=len).filter(move |part| (offset + part).is_multiple_of(PAGE) || *part == len)
+    fn ends_of_blocks(offset: usize, len: usize) -> impl Iterator<Item = usize> {
+        (1..=len).filter(move |part| (offset + part).is_multiple_of(BLOCK) || *part == len)
     }
 
     #[test]
-    fn each_page_ends_with_a_whole_event() {
+    fn each_block_ends_with_a_whole_event() {
         let writes = Writes::default();
-        let mut pages = Pages::new(writes.clone());
-        pages.push("[{\"n\":0}").unwrap();
+        let mut blocks = Blocks::new(writes.clone());
+        blocks.push("[{\"n\":0}").unwrap();
         for n in 1..2_000_usize {
             let text = "x".repeat(n * 37 % 700);
-            pages.push(&format!(",\n{{\"n\":{n},\"text\":\"{text}\"}}")).unwrap();
+            blocks.push(&format!(",\n{{\"n\":{n},\"text\":\"{text}\"}}")).unwrap();
             if n % 97 == 0 {
-                pages.flush().unwrap();
+                blocks.flush().unwrap();
             }
         }
-        pages.flush().unwrap();
+        blocks.flush().unwrap();
         let (mut whole, mut events) = (Vec::new(), 0);
         for write in writes.0.lock().unwrap().iter() {
-            // Wherever the kernel stops, at the end of a page or of the write.
-            for part in ends_of_pages(whole.len(), write.len()) {
+            // Wherever the kernel stops, at the end of a block or of the write.
+            for part in ends_of_blocks(whole.len(), write.len()) {
                 let closed = [&whole[..], &write[..part], b"]"].concat();
                 let parsed: serde_json::Value = serde_json::from_slice(&closed).unwrap();
                 events = parsed.as_array().unwrap().len();
@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn an_event_may_be_longer_than_a_page() {
+    fn an_event_may_be_longer_than_a_block() {
         let writes = Writes::default();
-        let mut pages = Pages::new(writes.clone());
-        pages.push("[1").unwrap();
-        pages.push(&format!(",\"{}\"", "x".repeat(3 * PAGE))).unwrap();
-        pages.push(",2").unwrap();
-        pages.end().unwrap();
+        let mut blocks = Blocks::new(writes.clone());
+        blocks.push("[1").unwrap();
+        blocks.push(&format!(",\"{}\"", "x".repeat(3 * BLOCK))).unwrap();
+        blocks.push(",2").unwrap();
+        blocks.end().unwrap();
         let writes = writes.0.lock().unwrap();
         let parsed: serde_json::Value = serde_json::from_slice(&writes.concat()).unwrap();
         assert_eq!(parsed.as_array().unwrap().len(), 3);
