@@ -21,8 +21,8 @@
 
 use core::cell::RefCell;
 use core::time::Duration;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 /// How many mocks are active, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
@@ -50,8 +50,8 @@ pub struct MockClock(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     monotonic_ns: AtomicU64,
-    /// Unix minus monotonic, ns. Wider than a step, so that steps add up exactly.
-    unix_offset_ns: Mutex<i128>,
+    /// Unix minus monotonic, ns.
+    unix_offset_ns: AtomicI64,
 }
 
 impl Default for MockClock {
@@ -65,10 +65,10 @@ impl MockClock {
     #[must_use]
     pub fn new() -> Self {
         const START_NS: u64 = 1_000_000_000;
-        const UNIX_START_S: i128 = 1_767_225_600;
+        const UNIX_START_S: i64 = 1_767_225_600;
         Self(Arc::new(Inner {
             monotonic_ns: AtomicU64::new(START_NS),
-            unix_offset_ns: Mutex::new((UNIX_START_S - 1) * 1_000_000_000),
+            unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
         }))
     }
 
@@ -81,11 +81,12 @@ impl MockClock {
         self.0.monotonic_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later).ok();
     }
 
-    /// Sets Unix time forward (or back, if negative) by `ns`; monotonic time is not affected. Steps
-    /// add up exactly, also beyond what a [`UnixTime`](crate::UnixTime) can show.
+    /// Sets Unix time forward (or back, if negative) by `ns`; monotonic time is not affected.
+    /// Saturates 292 years before and after monotonic time.
     pub fn step_unix_ns(&self, ns: i64) {
-        let mut offset_ns = self.0.unix_offset_ns.lock().unwrap_or_else(PoisonError::into_inner);
-        *offset_ns = offset_ns.saturating_add(ns.into());
+        let stepped = |offset_ns: i64| Some(offset_ns.saturating_add(ns));
+        // ORDERING: Relaxed for both, as in `advance`.
+        self.0.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
     }
 
     /// Monotonic time, ns.
@@ -96,9 +97,8 @@ impl MockClock {
 
     /// Unix time, ns; 0 before 1970, and 2^64 - 1 after the year 2554.
     pub(crate) fn unix_ns(&self) -> u64 {
-        let offset_ns = *self.0.unix_offset_ns.lock().unwrap_or_else(PoisonError::into_inner);
-        let unix_ns = offset_ns.saturating_add(self.now_ns().into());
-        u64::try_from(unix_ns.max(0)).unwrap_or(u64::MAX)
+        // ORDERING: Relaxed, as in `advance`.
+        self.now_ns().saturating_add_signed(self.0.unix_offset_ns.load(Ordering::Relaxed))
     }
 
     /// Lets [`Instant`](crate::Instant), [`UnixTime`](crate::UnixTime) and the free functions of

@@ -192,15 +192,24 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
     }
 }
 
+/// Waits until `done`, for 20 s at most.
+#[track_caller]
+pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", clock.status());
+        std::thread::yield_now();
+    }
+}
+
 /// Waits for `count` more lines, and calls the clock meanwhile.
 pub(crate) fn await_publications(clock: &Clock, count: u64) {
-    let start = Instant::now();
     let publications = || clock.status().events.get(Event::Publication);
     let before = publications();
-    while publications() < before + count {
+    until(clock, || {
         std::hint::black_box(clock.now_ns());
-        assert!(start.elapsed() < Duration::from_secs(20), "nobody recalibrates: {:?}", clock.status());
-    }
+        publications() >= before + count
+    });
 }
 
 /// Waits until so many threads are called tickline: a new one takes a moment to give itself a name,

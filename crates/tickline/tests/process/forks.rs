@@ -2,11 +2,11 @@
 //! is in `life.rs`.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tickline::{Clock, Driver, State};
 
-use crate::common::{await_tickline_threads, in_fork, tickline_threads, timers, until_fast};
+use crate::common::{await_tickline_threads, in_fork, tickline_threads, timers, until, until_fast};
 
 in_processes! { in_child_of_a_kernel:
     a_forked_child_goes_on_without_its_parents_thread,
@@ -36,15 +36,14 @@ fn check_forked_child(clock: &Clock, parents_last: u64) {
     assert!(clock.recent_ns() >= end, "the coarse time of a thread that does not exist here");
     // On a busy machine a thread may be preempted for longer than a line lasts, so this asks for
     // the state again and again.
-    let start = Instant::now();
-    while clock.status().state == State::Calibrating {
-        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", clock.status());
+    until(clock, || {
         // Readers start a line only if calls are frequent, and a status takes longer than many
         // calls.
         for _ in 0..100 {
             std::hint::black_box(clock.now_ordered_ns());
         }
-    }
+        clock.status().state != State::Calibrating
+    });
 }
 
 /// A child that drops the clocks and guards that it has inherited is rid of their descriptors, and

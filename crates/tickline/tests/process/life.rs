@@ -14,7 +14,7 @@ use crate::common::fork::{CANNOT, code_in_time_namespace};
 use crate::common::{
     Answer, agrees_with_the_os, alone, await_publications, await_tickline_threads,
     comes_to_agree_with_the_os, in_fork, in_fork_if_possible, os_monotonic_ns, own_name, right_if_possible,
-    tickline_threads, timers, until_fast,
+    skip, tickline_threads, timers, until_fast,
 };
 
 in_processes! { in_child:
@@ -262,43 +262,40 @@ fn stop_for_a_while() {
 /// Under `RLIMIT_NPROC` the system makes no thread. That is an error, the attempt leaves nothing
 /// behind, and the clock works.
 fn without_a_thread_start_fails_and_the_clock_works() {
-    in_fork_if_possible("this user may have as many threads as it likes", || {
-        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: valid for a write.
-        unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut before) };
-        let none = libc::rlimit { rlim_cur: 0, ..before };
-        // SAFETY: lowers this process's own limit; the struct is valid.
-        unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
-        // The limit does not bind root. 65534 is nobody.
-        // SAFETY: passes numbers; refused where this is not root.
-        unsafe { libc::setresuid(65_534, 65_534, 65_534) };
-        if std::thread::Builder::new().spawn(|| {}).is_ok() {
-            return CANNOT;
-        }
-        // The lowest free number: a descriptor that is left behind moves it.
-        // SAFETY: a copy of one of this process's own descriptors, closed again.
-        let lowest_free = || unsafe { libc::dup(1) };
-        let first = lowest_free();
-        // SAFETY: made above.
-        unsafe { libc::close(first) };
-        for refused in [
-            tickline::start().err(),
-            Clock::builder().interval(Duration::from_millis(5)).start_global().err(),
-            Clock::builder().start().err(),
-        ] {
-            let error = refused.expect("no thread, no success");
-            assert_eq!(error.kind(), ErrorKind::Thread);
-            assert!(std::error::Error::source(&error).is_some());
-        }
-        assert_eq!(lowest_free(), first, "the attempts have left a descriptor");
-        let clock = Clock::global();
-        assert!(clock.status().driver == Driver::Reader && settles(clock, 0), "{:?}", clock.status());
-        assert!(comes_to_agree_with_the_os(clock));
-        // SAFETY: back to what it was, which needs no privilege.
-        unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const before) };
-        drop(tickline::start().unwrap());
-        0
-    });
+    let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: valid for a write.
+    unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut before) };
+    let none = libc::rlimit { rlim_cur: 0, ..before };
+    // SAFETY: lowers this process's own limit; the struct is valid.
+    unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
+    // The limit does not bind root. 65534 is nobody.
+    // SAFETY: passes numbers; refused where this is not root.
+    unsafe { libc::setresuid(65_534, 65_534, 65_534) };
+    if std::thread::Builder::new().spawn(|| {}).is_ok() {
+        return skip("this user may have as many threads as it likes");
+    }
+    // The lowest free number: a descriptor that is left behind moves it.
+    // SAFETY: a copy of one of this process's own descriptors, closed again.
+    let lowest_free = || unsafe { libc::dup(1) };
+    let first = lowest_free();
+    // SAFETY: made above.
+    unsafe { libc::close(first) };
+    for refused in [
+        tickline::start().err(),
+        Clock::builder().interval(Duration::from_millis(5)).start_global().err(),
+        Clock::builder().start().err(),
+    ] {
+        let error = refused.expect("no thread, no success");
+        assert_eq!(error.kind(), ErrorKind::Thread);
+        assert!(std::error::Error::source(&error).is_some());
+    }
+    assert_eq!(lowest_free(), first, "the attempts have left a descriptor");
+    let clock = Clock::global();
+    assert!(clock.status().driver == Driver::Reader && settles(clock, 0), "{:?}", clock.status());
+    assert!(comes_to_agree_with_the_os(clock));
+    // SAFETY: back to what it was, which needs no privilege.
+    unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const before) };
+    drop(tickline::start().unwrap());
 }
 
 /// `prctl(PR_SET_TSC)`: reading the counter is a SIGSEGV, in the vDSO too. The gate says so, and
