@@ -104,7 +104,7 @@ fn is_mounted_read_only(file: impl AsFd, folder: impl AsFd) -> bool {
 }
 
 /// The beginning of a small file.
-pub(crate) fn read<'a>(path: impl Arg, buffer: &'a mut [u8]) -> rustix::io::Result<&'a [u8]> {
+pub(crate) fn read(path: impl Arg, buffer: &mut [u8]) -> rustix::io::Result<&[u8]> {
     let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let length = rustix::io::read(&file, &mut *buffer)?;
     Ok(buffer.get(..length).unwrap_or_default())

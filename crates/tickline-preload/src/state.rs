@@ -45,18 +45,15 @@ unsafe impl Sync for State {}
 
 /// Whether this process is served. It is not known in a child of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Here {
-    Unknown,
+    Unknown = 0,
     /// Unix time is. The private floor is still that of the parent.
-    UnixServed,
+    UnixServed = 1,
     /// The private floor is about to be raised to the OS clock.
-    Attaching,
-    Served,
+    Attaching = 2,
+    Served = 3,
 }
-
-const UNIX_SERVED: u32 = 1;
-const ATTACHING: u32 = 2;
-const SERVED: u32 = 3;
 
 impl State {
     /// The vDSO is at `start`. A program may have moved it, with its functions.
@@ -89,7 +86,7 @@ impl State {
     /// To be called once, while there is one thread.
     pub(crate) unsafe fn attach(&'static self, attached: Attached<'static>, here: &'static AtomicU32) {
         // ORDERING: Relaxed, before the Release store below.
-        here.store(SERVED, Ordering::Relaxed);
+        here.store(Here::Served as u32, Ordering::Relaxed);
         // SAFETY: one thread, and nobody reads it before `self.here` is stored.
         let place = unsafe { &mut *self.attached.get() };
         place.write(attached);
@@ -110,24 +107,18 @@ impl Known {
         // ORDERING: Acquire, pairs with the exchange in `rise_to`: if this is `Served`, the private
         // floor is raised. No test sees a weaker one, as in `attached`.
         match self.0.load(Ordering::Acquire) {
-            SERVED => Here::Served,
-            ATTACHING => Here::Attaching,
-            UNIX_SERVED => Here::UnixServed,
-            _ => Here::Unknown,
+            0 => Here::Unknown,
+            1 => Here::UnixServed,
+            2 => Here::Attaching,
+            _ => Here::Served,
         }
     }
 
     /// What was found out. It never falls: threads find out at different times.
     pub(crate) fn rise_to(self, here: Here) {
-        let known = match here {
-            Here::Unknown => 0,
-            Here::UnixServed => UNIX_SERVED,
-            Here::Attaching => ATTACHING,
-            Here::Served => SERVED,
-        };
         // ORDERING: SeqCst: also a full fence, so that what this thread asks the OS clock next is asked
         // when others can see this. No test sees a weaker one: every exchange is that on x86_64.
-        self.0.fetch_max(known, Ordering::SeqCst);
+        self.0.fetch_max(here as u32, Ordering::SeqCst);
     }
 
     /// Whether a thread may have asked the OS clock, for the private floor, before this one did: that

@@ -371,7 +371,7 @@ fn line(text: &str) -> String {
 fn lack(file: &PageFile) -> Option<&'static str> {
     let counter = HardwareCounter::if_present()?;
     let found = file.snapshot(&counter);
-    (!found.is_served).then(|| match found.phase {
+    (!found.is_served).then_some(match found.phase {
         Phase::Off => "it is switched off",
         Phase::Cold | Phase::Opening => "it has no line",
         _ => "its server is gone or stopped",

@@ -54,12 +54,13 @@ fn asks_for_the_writer() {
 fn a_writer_stays_known_to_other_processes() {
     let (_folder, page) = folder();
     let told = || said_by("writer::asks_for_the_writer", &page, || Ok(())).unwrap();
-    let own = Some(std::process::id());
+    let process = std::process::id();
+    let own = Some(process);
     assert_eq!(writer_of(&page).unwrap(), None);
     let writer = PageWriter::create(&page).unwrap();
     assert_eq!(told(), format!("{own:?}"));
     let error = PageWriter::create(&page).unwrap_err().to_string();
-    assert!(error.contains(&format!("process {} serves this page; a page has one server", own.unwrap())));
+    assert!(error.contains(&format!("process {process} serves this page; a page has one server")), "{error}");
     assert_eq!(told(), format!("{own:?}"), "after a second writer was refused");
     assert_eq!(writer_of(&page).unwrap(), own);
     assert_eq!(told(), format!("{own:?}"), "after this process has asked");

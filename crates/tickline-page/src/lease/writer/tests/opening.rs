@@ -135,7 +135,8 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
 #[test]
 fn rule_w5_an_opening_that_takes_too_long_comes_to_nothing() {
     const LONG: u64 = Config::DEFAULT.wait_ns / 2 + 1;
-    let acts: [(At, fn(&Scene)); 3] = [
+    type Act = fn(&Scene);
+    let acts: [(At, Act); 3] = [
         // The OS takes long.
         (At::Os, |scene| scene.pass(LONG)),
         // The counter is set back by so little that the estimate does not show it.
