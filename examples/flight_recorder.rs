@@ -1,4 +1,4 @@
-//! An axum server with a flight recorder that is always on: a slow request writes what happened
+//! A server with a flight recorder that is always on: a slow request writes what happened
 //! before it to a file for <https://ui.perfetto.dev>.
 //!
 //! `cargo run --release --example flight_recorder [FILE]`
@@ -10,14 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::extract::{Path, Request};
-use axum::middleware::{Next, from_fn};
-use axum::response::Response;
-use axum::{Router, routing};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::Tracks;
 use tickline_tracing::flight::FlightRecorder;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tracing::{Instrument, Span, field, info, info_span, instrument};
 use tracing_subscriber::layer::SubscriberExt;
@@ -52,11 +48,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    let routes = Router::new()
-        .route("/item/{number}", routing::get(item))
-        .route("/slow/{number}", routing::get(slow_item))
-        .layer(from_fn(traced));
-    let server = tokio::spawn(axum::serve(listener, routes).into_future());
+    let server = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream));
+        }
+    });
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
             tokio::spawn(async move {
@@ -92,30 +88,21 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A span for each request. The layer of tower-http makes one, too.
-async fn traced(request: Request, next: Next) -> Response {
-    let span = info_span!(
-        "request",
-        method = %request.method(),
-        path = request.uri().path(),
-        status = field::Empty
-    );
+/// Answers a request, in a span of its own. With axum or hyper, a middleware does the same.
+async fn serve(mut stream: TcpStream) -> std::io::Result<()> {
+    let mut line = String::new();
+    BufReader::new(&mut stream).read_line(&mut line).await?;
+    let path = line.split_whitespace().nth(1).unwrap_or_default().to_owned();
+    let span = info_span!("request", path, status = field::Empty);
     let answer = async {
-        let response = next.run(request).await;
-        Span::current().record("status", response.status().as_u16());
-        response
+        let number = path.rsplit('/').next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let takes = if path.starts_with("/slow/") { SLOW + SLOW / 5 } else { Duration::from_millis(2) };
+        let rows = query(number, takes).await;
+        Span::current().record("status", 200);
+        render(rows)
     };
-    answer.instrument(span).await
-}
-
-async fn item(Path(number): Path<u64>) -> String {
-    let rows = query(number, Duration::from_millis(2)).await;
-    render(rows)
-}
-
-async fn slow_item(Path(number): Path<u64>) -> String {
-    let rows = query(number, Duration::from_millis(300)).await;
-    render(rows)
+    let text = answer.instrument(span).await;
+    stream.write_all(format!("HTTP/1.0 200 OK\r\n\r\n{text}").as_bytes()).await
 }
 
 /// Waits for a database.

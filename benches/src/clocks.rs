@@ -89,3 +89,28 @@ pub fn set_up_subjects_in_ns() -> Vec<(Subject, fn() -> u64)> {
     }
     found
 }
+
+/// What `startup` tries: each clock by its name in the other tables, the program that tries it, and its argument. The
+/// others are compared with the first.
+pub const PROBES: [(&str, &str, &str); 6] = [
+    ("std Instant::now", "startup_probe", "std"),
+    ("tickline now_ns", "startup_probe", "tickline"),
+    ("libc clock_gettime MONOTONIC", "startup_probe", "libc"),
+    ("quanta Instant::now", "startup_probe", "quanta"),
+    ("fastant now, in ns", "startup_probe_fastant", ""),
+    ("coarsetime Instant::now", "startup_probe", "coarsetime"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The record joins its tables by these names.
+    #[test]
+    fn every_probe_is_one_of_the_clocks() {
+        let known: Vec<_> = subjects().iter().map(|subject| subject.name).collect();
+        for (clock, ..) in PROBES {
+            assert!(known.contains(&clock), "{clock} is not among {known:?}");
+        }
+    }
+}

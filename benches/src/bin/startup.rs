@@ -15,20 +15,10 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde::Serialize;
+use tickline_benches::clocks::PROBES;
 use tickline_benches::os::monotonic_ns;
 use tickline_benches::report::{self, Spread};
 use tickline_benches::{args, bracket};
-
-/// Each clock by its name in the other tables, the program that tries it, and its argument. The
-/// others are compared with the first.
-const PROBES: [(&str, &str, &str); 6] = [
-    ("std Instant::now", "startup_probe", "std"),
-    ("tickline now_ns", "startup_probe", "tickline"),
-    ("libc clock_gettime MONOTONIC", "startup_probe", "libc"),
-    ("quanta Instant::now", "startup_probe", "quanta"),
-    ("fastant now, in ns", "startup_probe_fastant", ""),
-    ("coarsetime Instant::now", "startup_probe", "coarsetime"),
-];
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -168,18 +158,4 @@ fn text(report: &Report) {
 
 fn cell(figure: Option<&Spread>) -> String {
     figure.map_or_else(|| "-".into(), |spread| format!("{:.2} ({:.2})", spread.median, spread.largest))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The record joins its tables by these names.
-    #[test]
-    fn every_clock_is_one_of_the_compared() {
-        let known: Vec<_> = tickline_benches::clocks::subjects().iter().map(|subject| subject.name).collect();
-        for (clock, ..) in PROBES {
-            assert!(known.contains(&clock), "{clock} is not among {known:?}");
-        }
-    }
 }

@@ -25,7 +25,7 @@ use crate::pair::{Ends, Source};
 use crate::pairs::cause::Cause;
 use crate::pairs::files;
 use crate::pairs::outcome::Ns;
-use crate::pairs::slice::Counting;
+use crate::pairs::slice::{Counting, Slice};
 use crate::pairs::watch::Watch;
 use crate::pairs::{BenchPairs, PairId};
 use crate::plot::{self, Series};
@@ -226,6 +226,7 @@ struct Comparer {
     /// 0 until chosen.
     iterations: u64,
     bencher: u64,
+    slice: Slice<2>,
     couples: Couples,
     told_ns: Vec<f64>,
 }
@@ -240,6 +241,7 @@ impl Comparer {
             random: Random::new(seed),
             iterations: 0,
             bencher,
+            slice: Slice::new(),
             couples: Couples::new(time.counting()),
             told_ns: Vec::new(),
             time,
@@ -260,10 +262,10 @@ impl Comparer {
         }
         let each = self.iterations;
         let wanted = iterations.div_ceil(each).max(LEAST_OF_SAMPLE);
-        let (before, all_before) = (self.couples.counted.len(), self.couples.all());
+        let (before, all_before) = (self.couples.counted.len(), self.couples.all);
         let mut block = Vec::new();
         let mut slice_ticks = 0;
-        self.watch.begin(&self.time, self.couples.cpu());
+        self.watch.begin(&self.time, self.slice.cpu());
         loop {
             let ticks = loop {
                 let first = index(self.random.next() & 1);
@@ -276,20 +278,20 @@ impl Comparer {
                 let begin = block.first().map_or(0, |[a, b]| a.start_ticks.min(b.start_ticks));
                 let ticks = a.end_ticks.max(b.end_ticks).saturating_sub(begin);
                 let taken = count(self.couples.counted.len() - before + block.len());
-                if ticks >= self.watch.block_ticks || taken + self.couples.waiting() >= wanted {
+                if ticks >= self.watch.block_ticks || taken + self.slice.good() >= wanted {
                     break ticks;
                 }
             };
-            self.couples.block(&mut block, self.watch.end_block(ticks));
+            self.slice.block(&mut block, self.watch.end_block(ticks));
             slice_ticks += ticks;
             let taken = count(self.couples.counted.len() - before);
             let most = wanted.saturating_mul(MOST_COUPLES);
-            if slice_ticks >= self.watch.slice_ticks || taken + self.couples.waiting() >= wanted {
-                let disturbed = self.watch.end_slice(&self.time, self.couples.cpu());
-                self.couples.slice(disturbed, &self.watch.spins);
+            if slice_ticks >= self.watch.slice_ticks || taken + self.slice.good() >= wanted {
+                let disturbed = self.watch.end_slice(&self.time, self.slice.cpu());
+                self.couples.add(self.slice.end(disturbed, &self.watch.spins));
                 slice_ticks = 0;
                 let taken = count(self.couples.counted.len() - before);
-                if taken >= wanted || self.couples.all() - all_before >= most {
+                if taken >= wanted || self.couples.all - all_before >= most {
                     break;
                 }
             }

@@ -25,16 +25,14 @@ impl Messages {
     pub(crate) fn by_counter(self, calibration: &Calibration) {
         static FIRST: Once = Once::new();
         if self == Self::Shown {
-            FIRST.call_once(|| print(calibration));
+            FIRST.call_once(|| self.print(calibration));
         }
     }
 
     /// Prints why `WallTime` measures instead. It does so each time: a gate that was open for an
     /// earlier clock may be closed for a later one, and the results would look alike.
     pub(crate) fn by_wall_time(self, error: &Error) {
-        if self == Self::Shown {
-            print(&format_args!("measuring with WallTime: {error}"));
-        }
+        self.print(&format_args!("measuring with WallTime: {error}"));
     }
 
     /// Prints lines below those that criterion has just printed, on the same stream.
@@ -46,16 +44,14 @@ impl Messages {
 
     /// Prints that there is no comparison.
     pub(crate) fn too_few(self, couples: u64, least: u64) {
-        if self == Self::Shown {
-            print(&format_args!("not compared: {couples} couples count, {least} are needed; measure longer"));
-        }
+        self.print(&format_args!(
+            "not compared: {couples} couples count, {least} are needed; measure longer"
+        ));
     }
 
     /// Prints why a distribution could not be stored.
     pub(crate) fn not_stored(self, error: &str) {
-        if self == Self::Shown {
-            print(&format_args!("not stored: {error}"));
-        }
+        self.print(&format_args!("not stored: {error}"));
     }
 
     /// Prints that criterion's files were not found, once in a process.
@@ -63,7 +59,7 @@ impl Messages {
         static FIRST: Once = Once::new();
         if self == Self::Shown {
             FIRST.call_once(|| {
-                print(&format_args!(
+                self.print(&format_args!(
                     "not stored: criterion's files are not in {}; if the program calls Criterion::output_directory, \
                      it must tell CounterTime::builder().output_directory as well",
                     looked_in.display()
@@ -74,15 +70,13 @@ impl Messages {
 
     /// Prints the incidents, if there were any.
     pub(crate) fn at_end(self, incidents: &Incidents) {
+        incidents.to_string().lines().for_each(|line| self.print(&line));
+    }
+
+    /// A closed stream is no reason to panic, least of all in a drop.
+    fn print(self, what: &dyn Display) {
         if self == Self::Shown {
-            for line in incidents.to_string().lines() {
-                print(&line);
-            }
+            writeln!(io::stderr(), "tickline: {what}").ok();
         }
     }
-}
-
-/// A closed stream is no reason to panic, least of all in a drop.
-fn print(what: &dyn Display) {
-    writeln!(io::stderr(), "tickline: {what}").ok();
 }

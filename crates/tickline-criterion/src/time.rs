@@ -29,7 +29,7 @@ pub(crate) fn least_ns(ns: f64) -> f64 {
 
 thread_local! {
     // Weak, because the incidents are printed when the last clone is dropped.
-    static CURRENT: RefCell<Option<WeakTime>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<(Source, Weak<Shared>)>> = const { RefCell::new(None) };
 }
 
 /// The settings of a measurement, except those of its clock.
@@ -71,14 +71,15 @@ pub(crate) struct Settings {
 #[derive(Debug, Clone)]
 pub struct CounterTime {
     source: Source,
-    backend: Backend,
-    settings: Settings,
+    shared: Arc<Shared>,
 }
 
-#[derive(Debug, Clone)]
-enum Backend {
-    Counter(Arc<Session>),
-    Wall(Arc<Error>),
+/// What clones share.
+#[derive(Debug)]
+struct Shared {
+    /// Or why the OS clock measures.
+    session: Result<Session, Error>,
+    settings: Settings,
 }
 
 impl CounterTime {
@@ -105,18 +106,21 @@ impl CounterTime {
     }
 
     pub(crate) fn by_counter(source: Source, session: Session, settings: Settings) -> Self {
-        Self { source, backend: Backend::Counter(Arc::new(session)), settings }
+        Self { source, shared: Arc::new(Shared { session: Ok(session), settings }) }
     }
 
     pub(crate) fn by_wall_time(error: Error, settings: Settings) -> Self {
-        Self { source: Source::Wall, backend: Backend::Wall(Arc::new(error)), settings }
+        Self { source: Source::Wall, shared: Arc::new(Shared { session: Err(error), settings }) }
     }
 
     /// The measurement that the benchmark on this thread uses, which criterion's `Bencher` does not
     /// show. If a measurement around a `CounterTime` does not call its `zero`, that is not known,
     /// and this is the OS clock.
     pub(crate) fn current() -> Self {
-        let current = CURRENT.with_borrow(|known| known.as_ref().and_then(WeakTime::upgrade));
+        let current = CURRENT.with_borrow(|known| {
+            let (source, shared) = known.as_ref()?;
+            Some(Self { source: *source, shared: shared.upgrade()? })
+        });
         current.unwrap_or_else(|| {
             let settings = Settings {
                 messages: Messages::Shown,
@@ -132,11 +136,7 @@ impl CounterTime {
     /// The measurement therefore makes itself known there.
     pub(crate) fn make_current(&self) {
         current::count_bencher();
-        CURRENT.with_borrow_mut(|known| {
-            if !known.as_ref().is_some_and(|known| known.is(self)) {
-                *known = Some(self.downgrade());
-            }
-        });
+        CURRENT.set(Some((self.source, Arc::downgrade(&self.shared))));
     }
 
     pub(crate) fn source(&self) -> Source {
@@ -144,122 +144,60 @@ impl CounterTime {
     }
 
     pub(crate) fn messages(&self) -> Messages {
-        self.settings.messages
+        self.shared.settings.messages
     }
 
     pub(crate) fn counting(&self) -> Counting {
-        self.settings.counting
+        self.shared.settings.counting
     }
 
     pub(crate) fn output_directory(&self) -> Option<&Path> {
-        self.settings.output_directory.as_deref()
+        self.shared.settings.output_directory.as_deref()
+    }
+
+    fn session(&self) -> Option<&Session> {
+        self.shared.session.as_ref().ok()
     }
 
     /// How ticks become ns now.
     pub(crate) fn scale(&self) -> Scale {
-        match &self.backend {
-            Backend::Counter(session) => session.scale(),
-            Backend::Wall(_) => Scale::WALL,
-        }
+        self.session().map_or(Scale::WALL, Session::scale)
     }
 
     /// The loop that shows interrupts, and what it has shown; `None` where the OS clock measures.
     pub(crate) fn spinner(&self) -> Option<(Spinner, Spins)> {
-        match &self.backend {
-            Backend::Counter(session) => Some(session.spinner()),
-            Backend::Wall(_) => None,
-        }
+        self.session().map(Session::spinner)
     }
 
     /// The clock's events and state; `None` where the OS clock measures.
     pub(crate) fn clock_facts(&self) -> Option<(Events, State)> {
-        match &self.backend {
-            Backend::Counter(session) => Some(session.clock_facts()),
-            Backend::Wall(_) => None,
-        }
+        self.session().map(Session::clock_facts)
     }
 
     /// A sample in ns, for criterion.
     pub(crate) fn sample_ns(&self, sample: &Elapsed) -> f64 {
         current::count_sample();
-        least_ns(match &self.backend {
-            Backend::Counter(session) => session.to_ns(sample),
-            Backend::Wall(_) => sample.to_ns(0.0, 0.0),
+        least_ns(match self.session() {
+            Some(session) => session.to_ns(sample),
+            None => sample.to_ns(0.0, 0.0),
         })
-    }
-
-    fn downgrade(&self) -> WeakTime {
-        WeakTime {
-            source: self.source,
-            backend: match &self.backend {
-                Backend::Counter(session) => WeakBackend::Counter(Arc::downgrade(session)),
-                Backend::Wall(error) => WeakBackend::Wall(Arc::downgrade(error)),
-            },
-            settings: self.settings.clone(),
-        }
     }
 
     /// How exact the results are; `None` where the OS clock measures.
     #[must_use]
     pub fn calibration(&self) -> Option<Calibration> {
-        match &self.backend {
-            Backend::Counter(session) => Some(session.calibration()),
-            Backend::Wall(_) => None,
-        }
+        self.session().map(Session::calibration)
     }
 
     /// Why the OS clock measures; `None` where the counter does.
     #[must_use]
     pub fn fallback_reason(&self) -> Option<&Error> {
-        match &self.backend {
-            Backend::Counter(_) => None,
-            Backend::Wall(error) => Some(error),
-        }
+        self.shared.session.as_ref().err()
     }
 
     /// The incidents so far. Empty where the OS clock measures.
     #[must_use]
     pub fn incidents(&self) -> Incidents {
-        match &self.backend {
-            Backend::Counter(session) => session.incidents(),
-            Backend::Wall(_) => Incidents::default(),
-        }
-    }
-}
-
-/// A [`CounterTime`] that may be gone.
-#[derive(Debug)]
-struct WeakTime {
-    source: Source,
-    backend: WeakBackend,
-    settings: Settings,
-}
-
-#[derive(Debug)]
-enum WeakBackend {
-    Counter(Weak<Session>),
-    Wall(Weak<Error>),
-}
-
-impl WeakTime {
-    /// Whether `time` is this one, or a clone of it.
-    fn is(&self, time: &CounterTime) -> bool {
-        match (&self.backend, &time.backend) {
-            (WeakBackend::Counter(known), Backend::Counter(session)) => {
-                std::ptr::eq(known.as_ptr(), Arc::as_ptr(session))
-            }
-            (WeakBackend::Wall(known), Backend::Wall(error)) => {
-                std::ptr::eq(known.as_ptr(), Arc::as_ptr(error))
-            }
-            _ => false,
-        }
-    }
-
-    fn upgrade(&self) -> Option<CounterTime> {
-        let backend = match &self.backend {
-            WeakBackend::Counter(session) => Backend::Counter(session.upgrade()?),
-            WeakBackend::Wall(error) => Backend::Wall(error.upgrade()?),
-        };
-        Some(CounterTime { source: self.source, backend, settings: self.settings.clone() })
+        self.session().map(Session::incidents).unwrap_or_default()
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Collector {
     /// the samples.
     bencher: u64,
     tally: Tally,
-    slice: Slice,
+    slice: Slice<1>,
     /// What criterion got for each sample, ns.
     told_ns: Vec<f64>,
     /// The costs that were taken off in each slice, weighted by its pairs.
@@ -63,7 +63,7 @@ impl Collector {
             iterations: None,
             bencher,
             tally: Tally::new(),
-            slice: Slice::default(),
+            slice: Slice::new(),
             told_ns: Vec::new(),
             scales: Scales::default(),
         }
@@ -151,7 +151,7 @@ pub(crate) struct Sample<'a> {
     wanted: u64,
     /// Pairs of slices that are over.
     taken: u64,
-    block: Vec<Ends>,
+    block: Vec<[Ends; 1]>,
     /// The time of the slice so far.
     slice_ticks: u64,
 }
@@ -160,8 +160,8 @@ impl Sample<'_> {
     /// Adds a pair. Returns whether the block is full.
     #[inline]
     pub(crate) fn push(&mut self, pair: Ends) -> Flow {
-        self.block.push(pair);
-        let begin_ticks = self.block.first().map_or(0, |first| first.start_ticks);
+        self.block.push([pair]);
+        let begin_ticks = self.block.first().map_or(0, |[first]| first.start_ticks);
         let is_over = pair.end_ticks.saturating_sub(begin_ticks) >= self.collector.watch.block_ticks
             || self.block.len() >= BLOCK_PAIRS
             || self.pending() + crate::number::count(self.block.len()) >= self.wanted;
@@ -176,7 +176,7 @@ impl Sample<'_> {
     /// Ends a block. Returns whether another one is needed.
     pub(crate) fn close_block(&mut self) -> Flow {
         let ends = self.block.first().zip(self.block.last());
-        let ticks = ends.map_or(0, |(first, last)| last.end_ticks.saturating_sub(first.start_ticks));
+        let ticks = ends.map_or(0, |([first], [last])| last.end_ticks.saturating_sub(first.start_ticks));
         let Collector { slice, watch, .. } = &mut *self.collector;
         slice.block(&mut self.block, watch.end_block(ticks));
         self.slice_ticks = self.slice_ticks.saturating_add(ticks);
@@ -199,7 +199,7 @@ impl Sample<'_> {
         let Collector { tally, slice, watch, scales, time, .. } = &mut *self.collector;
         let pairs = slice.all();
         let disturbed = watch.end_slice(time, slice.cpu());
-        tally.slice(slice, disturbed, &watch.spins);
+        tally.add(&slice.end(disturbed, &watch.spins));
         self.taken += pairs;
         self.slice_ticks = 0;
         scales.taken_off_ticks += time.scale().taken_off_ticks * as_f64(pairs);

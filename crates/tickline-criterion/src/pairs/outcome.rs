@@ -191,12 +191,12 @@ mod tests {
         Scale { ns_per_tick: 0.5, cost_ticks: 40.0, taken_off_ticks: 40.0, resolution_ticks: 2 };
 
     fn tally(blocks: &[(u64, usize, Preempted)]) -> Tally {
-        let (mut tally, mut slice) = (Tally::new(), Slice::default());
+        let (mut tally, mut slice) = (Tally::new(), Slice::new());
         for (ticks, pairs, preempted) in blocks {
             let pair = Ends { start_ticks: 0, end_ticks: *ticks, cpus: None };
-            slice.block(&mut vec![pair; *pairs], *preempted);
+            slice.block(&mut vec![[pair]; *pairs], *preempted);
         }
-        tally.slice(&mut slice, None, &Spins::default());
+        tally.add(&slice.end(None, &Spins::default()));
         tally
     }
 

@@ -32,32 +32,58 @@ pub(crate) enum Preempted {
     Yes,
 }
 
-/// Pairs that wait for the facts at the slice's end.
-#[derive(Debug, Default)]
-pub(crate) struct Slice {
-    /// The pairs without a cause so far, ticks.
-    good: Vec<u64>,
-    named: Vec<(Cause, u64)>,
+/// Groups of pairs that wait for the facts at the slice's end: single pairs, or the two of a couple. A
+/// disturbed pair takes its partner along.
+#[derive(Debug)]
+pub(crate) struct Slice<const N: usize> {
+    /// The groups without a cause so far, ticks.
+    good: Vec<[u64; N]>,
+    named: Vec<(Cause, [u64; N])>,
     last_cpu: Option<usize>,
 }
 
-impl Slice {
-    /// Pairs of a block. Leaves `pairs` empty.
-    pub(crate) fn block(&mut self, pairs: &mut Vec<Ends>, preempted: Preempted) {
-        for Ends { start_ticks, end_ticks, cpus } in pairs.drain(..) {
-            let has_moved = cpus
-                .is_some_and(|(start, end)| start != end || self.last_cpu.is_some_and(|last| last != start));
-            self.last_cpu = cpus.map(|(_, end)| end).or(self.last_cpu);
-            match end_ticks.checked_sub(start_ticks) {
-                None => self.named.push((Cause::Backwards, 0)),
-                Some(ticks) if has_moved => self.named.push((Cause::Moved, ticks)),
-                Some(ticks) if preempted == Preempted::Yes => self.named.push((Cause::Preempted, ticks)),
-                Some(ticks) => self.good.push(ticks),
+/// A slice whose facts are known.
+#[derive(Debug)]
+pub(crate) struct Judged<const N: usize> {
+    pub(crate) good: Vec<[u64; N]>,
+    pub(crate) named: Vec<(Cause, [u64; N])>,
+    /// Pairs as long as an interrupt makes them. They count, because there were too many for
+    /// interrupts.
+    pub(crate) long_kept: u64,
+}
+
+impl<const N: usize> Slice<N> {
+    pub(crate) fn new() -> Self {
+        Self { good: Vec::new(), named: Vec::new(), last_cpu: None }
+    }
+
+    /// Groups of a block. Leaves `block` empty.
+    pub(crate) fn block(&mut self, block: &mut Vec<[Ends; N]>, preempted: Preempted) {
+        for group in block.drain(..) {
+            let has_moved = self.has_moved(&group);
+            let ticks = group.map(|pair| pair.end_ticks.saturating_sub(pair.start_ticks));
+            if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
+                self.named.push((Cause::Backwards, ticks));
+            } else if has_moved {
+                self.named.push((Cause::Moved, ticks));
+            } else if preempted == Preempted::Yes {
+                self.named.push((Cause::Preempted, ticks));
+            } else {
+                self.good.push(ticks);
             }
         }
     }
 
-    /// Pairs without a cause so far.
+    /// Whether the group and the pair before were on more than one CPU.
+    fn has_moved(&mut self, group: &[Ends; N]) -> bool {
+        let later = group.iter().max_by_key(|pair| pair.end_ticks);
+        let before = self.last_cpu;
+        self.last_cpu = later.and_then(|pair| pair.cpus).map(|(_, end)| end).or(before);
+        let mut cpus = group.iter().filter_map(|pair| pair.cpus).flat_map(|(start, end)| [start, end]);
+        cpus.any(|cpu| before.or(self.last_cpu) != Some(cpu) || self.last_cpu != Some(cpu))
+    }
+
+    /// Groups without a cause so far.
     pub(crate) fn good(&self) -> u64 {
         crate::number::count(self.good.len())
     }
@@ -69,6 +95,33 @@ impl Slice {
     /// The CPU of the last pair, if it came with the counter.
     pub(crate) fn cpu(&self) -> Option<usize> {
         self.last_cpu
+    }
+
+    /// Ends the slice, whose facts are now known. If `disturbed` is a cause, it is that of all groups
+    /// without another one.
+    pub(crate) fn end(&mut self, disturbed: Option<Cause>, spins: &Spins) -> Judged<N> {
+        let waiting = std::mem::take(&mut self.good);
+        let mut judged = Judged { good: Vec::new(), named: std::mem::take(&mut self.named), long_kept: 0 };
+        if let Some(cause) = disturbed {
+            judged.named.extend(waiting.into_iter().map(|group| (cause, group)));
+            return judged;
+        }
+        let mut limits = [u64::MAX; N];
+        for (place, limit) in limits.iter_mut().enumerate() {
+            let mut ticks: Vec<u64> = waiting.iter().map(|group| group[place]).collect();
+            match judge(&mut ticks, spins) {
+                Long::Interrupts { above_ticks } => *limit = above_ticks,
+                Long::Kept(pairs) => judged.long_kept += pairs,
+            }
+        }
+        for group in waiting {
+            if group.iter().zip(limits).any(|(ticks, limit)| *ticks > limit) {
+                judged.named.push((Cause::Interrupted, group));
+            } else {
+                judged.good.push(group);
+            }
+        }
+        judged
     }
 }
 
@@ -148,36 +201,22 @@ impl Tally {
         }
     }
 
-    /// Adds a slice. If `disturbed` is a cause, it is that of all pairs without another one. Leaves
-    /// `slice` empty.
-    pub(crate) fn slice(&mut self, slice: &mut Slice, disturbed: Option<Cause>, spins: &Spins) {
-        let mut named = std::mem::take(&mut slice.named);
-        if let Some(cause) = disturbed {
-            named.extend(slice.good.drain(..).map(|ticks| (cause, ticks)));
-        }
-        match judge(&mut slice.good, spins) {
-            Long::Kept(pairs) => self.long_kept += pairs,
-            Long::Interrupts { above_ticks } => slice.good.retain(|ticks| {
-                let is_good = *ticks <= above_ticks;
-                if !is_good {
-                    named.push((Cause::Interrupted, *ticks));
-                }
-                is_good
-            }),
-        }
-        for ticks in slice.good.drain(..) {
-            self.undisturbed.add(ticks);
-            self.all.add(ticks);
+    /// Adds what was found of a slice.
+    pub(crate) fn add(&mut self, judged: &Judged<1>) {
+        self.long_kept += judged.long_kept;
+        for [ticks] in &judged.good {
+            self.undisturbed.add(*ticks);
+            self.all.add(*ticks);
             for (count, sum) in &mut self.sample {
-                (*count, *sum) = (*count + 1, *sum + as_f64(ticks));
+                (*count, *sum) = (*count + 1, *sum + as_f64(*ticks));
             }
         }
-        for (cause, ticks) in named {
-            self.causes.add(cause, 1);
-            if cause != Cause::Backwards {
-                self.all.add(ticks);
+        for (cause, [ticks]) in &judged.named {
+            self.causes.add(*cause, 1);
+            if *cause != Cause::Backwards {
+                self.all.add(*ticks);
                 let (count, sum) = &mut self.sample[1];
-                (*count, *sum) = (*count + 1, *sum + as_f64(ticks));
+                (*count, *sum) = (*count + 1, *sum + as_f64(*ticks));
             }
         }
     }
@@ -224,28 +263,44 @@ mod tests {
         Ends { cpus: Some(cpus), ..pair(0, 100) }
     }
 
-    fn tally(slice: &mut Slice, disturbed: Option<Cause>) -> Tally {
+    fn tally(slice: &mut Slice<1>, disturbed: Option<Cause>) -> Tally {
         let mut tally = Tally::new();
-        tally.slice(slice, disturbed, &SPINS);
+        tally.add(&slice.end(disturbed, &SPINS));
         tally
     }
 
     #[test]
     fn pairs_around_a_move_are_named_and_those_on_either_side_count() {
-        let mut slice = Slice::default();
+        let mut slice = Slice::new();
         // A move within the second pair; and one between the third and the fourth.
         let cpus = [(0, 0), (0, 1), (1, 1), (0, 0), (0, 0)];
-        slice.block(&mut cpus.map(on).to_vec(), Preempted::No);
+        slice.block(&mut cpus.map(|cpus| [on(cpus)]).to_vec(), Preempted::No);
         let tally = tally(&mut slice, None);
         assert_eq!((tally.causes.to_string().as_str(), tally.causes.total()), ("moved 2", 2));
         assert_eq!((tally.undisturbed.count(), tally.all.count()), (3, 5));
     }
 
     #[test]
+    fn a_disturbed_pair_takes_its_partner_along() {
+        let couple = |a: u64, b: u64| [pair(0, a), pair(a, b)];
+        let mut slice = Slice::new();
+        slice.block(&mut vec![couple(100, 102); 100_000], Preempted::No);
+        slice.block(&mut vec![couple(100, 102); 10], Preempted::Yes);
+        let moved =
+            [Ends { cpus: Some((0, 1)), ..pair(0, 100) }, Ends { cpus: Some((1, 1)), ..pair(100, 102) }];
+        slice.block(&mut vec![moved, couple(100, 102), couple(100, 9_000)], Preempted::No);
+        let judged = slice.end(None, &SPINS);
+        let mut causes = Causes::default();
+        judged.named.iter().for_each(|(cause, _)| causes.add(*cause, 1));
+        assert_eq!(causes.to_string(), "moved 2, preempted 10, interrupted 1");
+        assert_eq!(judged.good.len(), 100_000);
+    }
+
+    #[test]
     fn a_preemption_names_its_block_and_no_other() {
-        let mut slice = Slice::default();
+        let mut slice = Slice::new();
         for preempted in [Preempted::No, Preempted::Yes, Preempted::No] {
-            slice.block(&mut vec![pair(0, 100); 10], preempted);
+            slice.block(&mut vec![[pair(0, 100)]; 10], preempted);
         }
         assert_eq!((slice.good(), slice.all()), (20, 30));
         let tally = tally(&mut slice, None);
@@ -256,9 +311,9 @@ mod tests {
     #[test]
     fn a_disturbed_slice_is_named_and_what_had_a_name_keeps_it() {
         for cause in [Cause::Stolen, Cause::Frequency, Cause::Clock] {
-            let mut slice = Slice::default();
-            slice.block(&mut vec![pair(0, 100); 10], Preempted::Yes);
-            slice.block(&mut vec![pair(0, 100); 5], Preempted::No);
+            let mut slice = Slice::new();
+            slice.block(&mut vec![[pair(0, 100)]; 10], Preempted::Yes);
+            slice.block(&mut vec![[pair(0, 100)]; 5], Preempted::No);
             let tally = tally(&mut slice, Some(cause));
             assert_eq!((tally.causes.get(Cause::Preempted), tally.causes.get(cause)), (10, 5));
             assert_eq!(tally.undisturbed.count(), 0);
@@ -267,10 +322,10 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_whatever_its_cause() {
-        let mut slice = Slice::default();
-        let mut pairs = vec![pair(0, 100); 100_000];
-        pairs.push(pair(0, 7_000)); // an interrupt
-        pairs.push(Ends { start_ticks: 9, end_ticks: 3, cpus: None });
+        let mut slice = Slice::new();
+        let mut pairs = vec![[pair(0, 100)]; 100_000];
+        pairs.push([pair(0, 7_000)]); // an interrupt
+        pairs.push([Ends { start_ticks: 9, end_ticks: 3, cpus: None }]);
         slice.block(&mut pairs, Preempted::No);
         let mut tally = tally(&mut slice, None);
         assert_eq!(tally.causes.to_string(), "backwards 1, interrupted 1");
@@ -284,9 +339,9 @@ mod tests {
     #[test]
     fn a_preempted_pair_is_not_in_the_mean_unless_all_are_included() {
         for (counting, expected) in [(Counting::Undisturbed, 100.0), (Counting::All, 10_000_100.0 / 2.0)] {
-            let mut slice = Slice::default();
-            slice.block(&mut vec![pair(0, 100)], Preempted::No);
-            slice.block(&mut vec![pair(0, 10_000_000)], Preempted::Yes);
+            let mut slice = Slice::new();
+            slice.block(&mut vec![[pair(0, 100)]], Preempted::No);
+            slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
             let mut tally = tally(&mut slice, None);
             assert_eq!(tally.sample_mean_ticks(counting), Some(expected));
             assert_eq!(tally.samples_disturbed, 0);
@@ -296,8 +351,8 @@ mod tests {
 
     #[test]
     fn a_sample_without_an_undisturbed_pair_has_a_mean_and_is_counted() {
-        let mut slice = Slice::default();
-        slice.block(&mut vec![pair(0, 300)], Preempted::Yes);
+        let mut slice = Slice::new();
+        slice.block(&mut vec![[pair(0, 300)]], Preempted::Yes);
         let mut tally = tally(&mut slice, None);
         assert_eq!(tally.in_sample(), 0);
         assert_eq!(tally.sample_mean_ticks(Counting::Undisturbed), Some(300.0));
@@ -306,9 +361,9 @@ mod tests {
 
     #[test]
     fn long_pairs_that_are_too_many_for_interrupts_count_and_are_told() {
-        let mut slice = Slice::default();
-        let mut pairs = vec![pair(0, 100); 10_000];
-        pairs.extend(vec![pair(0, 8_000); 100]);
+        let mut slice = Slice::new();
+        let mut pairs = vec![[pair(0, 100)]; 10_000];
+        pairs.extend(vec![[pair(0, 8_000)]; 100]);
         slice.block(&mut pairs, Preempted::No);
         let tally = tally(&mut slice, None);
         assert_eq!((tally.long_kept, tally.causes.total()), (100, 0));

@@ -1,8 +1,6 @@
 //! Times in the system's time zone.
 
-use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering};
 use std::{env, io};
 
 use jiff::Timestamp;
@@ -11,15 +9,13 @@ use tickline::UnixTime;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
-use super::{DEFAULT_DIGITS, Line, SECOND_LEN, second_text};
-
-static NEXT: AtomicU64 = AtomicU64::new(1);
+use super::DEFAULT_DIGITS;
 
 /// `2026-11-20T13:34:56.123456+01:00`: RFC 3339 in the system's time zone. Further digits are cut
 /// off.
 ///
-/// The zone is looked up once, when this is made. Its offset is looked up for each second, so
-/// summer time is followed. An offset in RFC 3339 has no seconds. Some zones had such offsets
+/// The zone is looked up once, when this is made. Its offset is looked up for each time, so summer
+/// time is followed. An offset in RFC 3339 has no seconds. Some zones had such offsets
 /// before 1973; their seconds are left out of the offset and of the time. A local time before 1970
 /// is written as UTC. So is one after the end of [`UnixTime`], in 2554.
 ///
@@ -37,18 +33,6 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 pub struct Rfc3339Local {
     digits: u8,
     zone: TimeZone,
-    /// The number of the zone, by which a thread knows whose text it keeps.
-    number: u64,
-}
-
-/// What a thread keeps: the zone's number, the second, and the text before and after the
-/// fraction.
-#[derive(Clone, Copy)]
-struct Kept {
-    number: u64,
-    seconds: u64,
-    second: [u8; SECOND_LEN],
-    offset: [u8; 6],
 }
 
 impl Rfc3339Local {
@@ -68,8 +52,7 @@ impl Rfc3339Local {
     }
 
     fn in_zone(zone: TimeZone) -> Self {
-        // ORDERING: Relaxed, the number alone counts.
-        Self { digits: DEFAULT_DIGITS, zone, number: NEXT.fetch_add(1, Ordering::Relaxed) }
+        Self { digits: DEFAULT_DIGITS, zone }
     }
 
     /// With this many digits after the second: 0 to 9. A larger number counts as 9.
@@ -81,57 +64,25 @@ impl Rfc3339Local {
     /// `time` in this format.
     #[must_use]
     pub fn text(&self, time: UnixTime) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = self.write(time, &mut text);
-        text
-    }
-
-    fn write(&self, time: UnixTime, out: &mut dyn fmt::Write) -> fmt::Result {
-        thread_local! {
-            static KEPT: Cell<Option<Kept>> = const { Cell::new(None) };
-        }
-        let seconds = time.as_secs();
-        let kept = match KEPT.try_with(Cell::get) {
-            Ok(Some(kept)) if kept.number == self.number && kept.seconds == seconds => kept,
-            _ => {
-                let kept = self.look_up(seconds);
-                let _ = KEPT.try_with(|cell| cell.set(Some(kept)));
-                kept
-            }
-        };
-        let mut line = Line::new();
-        line.push(&kept.second);
-        line.push_fraction(time.subsec_nanos(), self.digits);
-        line.push(&kept.offset);
-        out.write_str(line.as_str())
-    }
-
-    fn look_up(&self, seconds: u64) -> Kept {
-        let offset_s = i64::try_from(seconds)
+        const MINUTE_NS: i64 = 60_000_000_000;
+        let offset_s = i64::try_from(time.as_secs())
             .ok()
             .and_then(|seconds| Timestamp::from_second(seconds).ok())
             .map_or(0, |timestamp| self.zone.to_offset(timestamp).seconds());
         let offset_min = offset_s / 60;
-        let local = seconds
-            .checked_add_signed(i64::from(offset_min) * 60)
-            .filter(|local| *local <= UnixTime::MAX.as_secs());
-        let (local, offset_min) = local.map_or((seconds, 0), |local| (local, offset_min));
-        let mut offset = *b"+00:00";
-        if offset_min < 0 {
-            offset[0] = b'-';
-        }
+        let local_ns = time.as_nanos().checked_add_signed(i64::from(offset_min) * MINUTE_NS);
+        let (local_ns, offset_min) = local_ns.map_or((time.as_nanos(), 0), |local_ns| (local_ns, offset_min));
+        let mut text = format!("{:.*}", usize::from(self.digits), UnixTime::from_nanos(local_ns));
+        text.pop(); // the `Z`
+        let sign = if offset_min < 0 { '-' } else { '+' };
         let (hours, minutes) = (offset_min.unsigned_abs() / 60, offset_min.unsigned_abs() % 60);
-        for (place, digit) in [(1, hours / 10), (2, hours), (4, minutes / 10), (5, minutes)] {
-            offset[place] = super::digit_of(digit);
-        }
-        Kept { number: self.number, seconds, second: second_text(local), offset }
+        text + &format!("{sign}{hours:02}:{minutes:02}")
     }
 }
 
 impl FormatTime for Rfc3339Local {
     fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
-        self.write(UnixTime::now(), w)
+        w.write_str(&self.text(UnixTime::now()))
     }
 }
 

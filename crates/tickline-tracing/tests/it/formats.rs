@@ -49,17 +49,6 @@ proptest! {
     fn random_times(ns: u64, digits in 0_u8..=9) {
         check(ns, digits);
     }
-
-    /// A thread writes the right second, whatever text it kept from before.
-    #[test]
-    fn times_close_to_each_other(start in 0_u64..u64::MAX / 2, steps in prop::collection::vec(0_u64..3_000_000_000, 1..8)) {
-        let mut ns = start;
-        for step in steps {
-            ns += step;
-            check(ns, 9);
-            check(start, 6);
-        }
-    }
 }
 
 #[test]

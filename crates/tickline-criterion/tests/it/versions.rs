@@ -1,5 +1,4 @@
 //! The same benchmark with each version of criterion that is on.
-#![allow(unused_macros, reason = "without a feature there is nothing to test")]
 
 macro_rules! version {
     ($name:ident, $criterion:ident) => {

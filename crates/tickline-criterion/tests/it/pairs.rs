@@ -1,8 +1,5 @@
 //! Distributions through the whole of criterion: text, files, page, criterion's own estimates.
 
-mod common;
-mod directory;
-
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;
@@ -12,7 +9,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion};
 use serde_json::Value;
 use tickline_criterion::{BenchPairs, Builder, CounterTime};
 
-use directory::Directory;
+use crate::directory::Directory;
 
 fn by_counter(directory: &Directory) -> Criterion<CounterTime> {
     with(directory, CounterTime::builder())
@@ -160,7 +157,7 @@ fn a_batch_is_large_enough_for_its_share_and_times_are_of_an_iteration() {
 #[test]
 fn preempted_pairs_are_named_and_not_in_the_mean() {
     if cfg!(not(target_os = "linux")) {
-        return common::skip("no count of preemptions");
+        return crate::skip("no count of preemptions");
     }
     let directory = Directory::new("preempted");
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -184,7 +181,7 @@ fn preempted_pairs_are_named_and_not_in_the_mean() {
     check(&directory.0, &json, "busy");
     if json["disturbed"]["preempted"] == 0 {
         // This thread ran on an idle CPU, or the kernel hides the count.
-        return common::skip("nothing was preempted");
+        return crate::skip("nothing was preempted");
     }
     let (pairs, counted, _) = counts(&json);
     assert!(counted < pairs, "{json}");

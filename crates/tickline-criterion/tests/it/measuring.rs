@@ -1,23 +1,18 @@
 //! Measured times against clocks that must agree with them, alone and through the whole of
 //! criterion.
 
-#[path = "../benches/clocks/mod.rs"]
-mod clocks;
-mod common;
-mod directory;
-
 use std::fs;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use criterion::measurement::Measurement;
+use criterion::measurement::{Measurement, WallTime};
 use criterion::{BatchSize, Throughput};
 use tickline_criterion::{CounterTime, Elapsed, Overhead};
 
-use clocks::{Clocks, Which};
-use common::skip;
-use directory::Directory;
+use crate::clocks::{Clocks, Which};
+use crate::directory::Directory;
+use crate::skip;
 
 fn by_counter() -> Option<CounterTime> {
     CounterTime::builder().quiet().start().inspect_err(|error| skip(&error.to_string())).ok()
@@ -178,48 +173,20 @@ fn estimate(path: &Path, name: &str) -> f64 {
     stored[name]["point_estimate"].as_f64().expect("a number")
 }
 
+/// Reports by both clocks look alike.
 #[test]
-fn criterion_reports_each_kind_of_throughput_and_writes_ns() {
-    let directory = Directory::new("kinds");
-    let mut criterion = directory.criterion(CounterTime::builder().quiet().start_or_wall_time());
-    let kinds = [
-        ("bytes", Throughput::Bytes(64)),
-        ("decimal", Throughput::BytesDecimal(64)),
-        ("elements", Throughput::Elements(1)),
-        ("both", Throughput::ElementsAndBytes { elements: 1, bytes: 64 }),
-        ("bits", Throughput::Bits(512)),
-    ];
-    let mut group = criterion.benchmark_group("kinds");
-    for (name, throughput) in kinds {
-        group.throughput(throughput);
-        group.bench_function(name, |bencher| {
-            bencher.iter_batched(
-                || vec![7_u8; 64],
-                |bytes| black_box(bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>()),
-                BatchSize::PerIteration,
-            );
-        });
+fn values_are_ns_as_walltime_shows_them() {
+    let time = CounterTime::builder().quiet().start_or_wall_time();
+    let kind = Throughput::Bytes(1 << 20);
+    for ns in [1e-9, 0.25, 987.0, 1.5e6, 3.6e12] {
+        let (ours, theirs) = (time.formatter(), WallTime.formatter());
+        assert_eq!(ours.format_value(ns), theirs.format_value(ns));
+        assert_eq!(ours.format_throughput(&kind, ns), theirs.format_throughput(&kind, ns));
     }
-    group.finish();
-    for (name, _) in kinds_of(&directory) {
-        let path = directory.0.join("kinds").join(&name);
-        assert!(estimate(&path, "mean") > 0.0, "{name}");
-        let raw = fs::read_to_string(path.join("new/raw.csv")).expect("criterion's samples");
-        assert_eq!(raw.lines().nth(1).expect("a sample").split(',').nth(6), Some("ns"), "{raw}");
-        assert!(path.join("report/index.html").exists(), "{name}");
-    }
-}
-
-/// The benchmarks whose files were written, by name.
-fn kinds_of(directory: &Directory) -> Vec<(String, PathBuf)> {
-    let entries = fs::read_dir(directory.0.join("kinds")).expect("the group's directory");
-    let found: Vec<_> = entries
-        .map(|entry| entry.expect("an entry"))
-        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
-        .filter(|(name, _)| name != "report")
-        .collect();
-    assert_eq!(found.len(), 5, "{found:?}");
-    found
+    assert_eq!(time.formatter().scale_for_machines(&mut [0.5]), "ns");
+    // Symptom: criterion gives up on a benchmark if one sample took 0.
+    let nothing = time.to_f64(&time.zero());
+    assert!(nothing > 0.0 && nothing < 1e-3, "{nothing}");
 }
 
 /// criterion gives up on a benchmark if one sample took 0. Plots must not panic either if all

@@ -1,7 +1,5 @@
 //! Comparisons through the whole of criterion.
 
-mod directory;
-
 use std::fs;
 use std::hint::black_box;
 use std::time::Duration;
@@ -10,7 +8,7 @@ use criterion::Criterion;
 use serde_json::Value;
 use tickline_criterion::{Comparison, CounterTime, compare};
 
-use directory::Directory;
+use crate::directory::Directory;
 
 fn by_counter(directory: &Directory) -> Criterion<CounterTime> {
     let time = CounterTime::builder().quiet().output_directory(&directory.0).start_or_wall_time();

@@ -1,13 +1,10 @@
 //! The printed messages, of a child process that runs one test of this file.
 
-mod common;
-mod directory;
-
 use std::process::Command;
 use std::time::Duration;
 
+use crate::directory::Directory;
 use criterion::measurement::Measurement;
-use directory::Directory;
 use tickline_criterion::{BenchPairs, CounterTime, Elapsed, ErrorKind};
 
 /// Set in the child.
@@ -25,7 +22,7 @@ fn lines(test: &str, tickline: &str) -> Vec<String> {
 /// The same, with arguments that the test harness takes for names of other tests.
 fn lines_with(test: &str, tickline: &str, arguments: &[&str]) -> Vec<String> {
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", test, "--nocapture", "--"])
+        .args(["--exact", &format!("messages::{test}"), "--nocapture", "--"])
         .args(arguments)
         .env(CHILD, "1")
         .env("TICKLINE", tickline)
@@ -49,7 +46,7 @@ fn one_line_at_the_start_however_many_groups() {
     }
     let lines = lines("one_line_at_the_start_however_many_groups", "on");
     if lines.iter().any(|line| line.starts_with(BY_WALL_TIME)) {
-        return common::skip("no usable counter");
+        return crate::skip("no usable counter");
     }
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].starts_with(BY_COUNTER) && lines[0].contains(" ppb, resolution "), "{lines:?}");
@@ -152,7 +149,7 @@ fn a_move_is_told_at_the_end_once() {
     match lines[at].as_str() {
         "tickline: expected 1" => assert_eq!(moves.len(), 1, "{lines:?}"),
         _ => {
-            common::skip("no move was seen, for want of a second CPU, or of a usable counter");
+            crate::skip("no move was seen, for want of a second CPU, or of a usable counter");
             assert_eq!(moves.len(), 0, "{lines:?}");
         }
     }
