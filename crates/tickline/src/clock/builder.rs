@@ -160,9 +160,8 @@ impl ClockBuilder {
     /// [`Unused`](crate::ErrorKind::Unused) for a setting that needs the thread driver, or full
     /// probes, without it; [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for
     /// each CPU where there cannot be one; [`Thread`](crate::ErrorKind::Thread) if the thread
-    /// cannot be made; [`Realtime`](crate::ErrorKind::Realtime) if it cannot have the priority. With
-    /// `page`: `Page` if there is no such file, or it is not trusted, or it does not count here; the
-    /// text has the wrong value and its limit.
+    /// cannot be made. With `page`: `Page` if there is no such file, or it is not trusted, or it does
+    /// not count here; the text has the wrong value and its limit.
     pub fn start(self) -> Result<Clock, Error> {
         let settings = self.check()?;
         #[cfg(all(feature = "page", target_os = "linux", not(miri)))]

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{in_child, until, until_fast};
-use tickline::{
-    Clock, Driver, Environment, ErrorKind, Event, Instant, PerCpu, Probes, Reason, State, UnixTime,
-};
+use tickline::{Clock, Driver, Environment, ErrorKind, Event, PerCpu, Probes, Reason, State};
 
 #[test]
 fn disabling_takes_effect_at_once_and_can_be_undone() {
@@ -118,64 +116,6 @@ fn the_environment_switches_the_counter_off() {
             assert_eq!(status.state == State::Fallback(Reason::SwitchedOff), is_off, "{status:?}");
         });
     }
-}
-
-#[cfg(feature = "mock")]
-#[test]
-fn a_mock_moves_time_by_hand() {
-    use tickline::mock::MockClock;
-    let clock = MockClock::new();
-    let before = Instant::now();
-    let active = clock.activate();
-    let (start, unix) = (Instant::now(), UnixTime::now());
-    clock.advance(Duration::from_secs(3));
-    clock.step_unix_ns(-3_600_000_000_000);
-    assert_eq!(unix - UnixTime::now(), Duration::from_secs(3_597));
-    assert_eq!(start.elapsed(), Duration::from_secs(3), "a step of Unix time does not touch monotonic time");
-    clock.step_unix_ns(i64::MAX);
-    assert!(unix < UnixTime::now(), "the year 2262 has a place");
-    (0..3).for_each(|_| clock.step_unix_ns(-i64::MAX));
-    assert_eq!(UnixTime::now(), UnixTime::UNIX_EPOCH, "1734 has none");
-    std::thread::scope(|scope| {
-        scope.spawn(|| assert!(tickline::now_ns() > 1, "other threads read the real clock"));
-    });
-    drop(active);
-    assert!(Instant::now() >= before);
-}
-
-/// A mock as a value shows its time on all threads, in all readings, and no other clock does.
-#[cfg(feature = "mock")]
-#[test]
-fn a_mock_can_be_injected() {
-    use tickline::mock::MockClock;
-    let mock = MockClock::new();
-    let (clock, second) = (mock.clock(), mock.clock());
-    let (start, unix) = (clock.now_ns(), clock.unix_ns());
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                mock.advance(Duration::from_secs(1));
-                assert!(clock.now_ns() > start);
-            });
-        }
-    });
-    let (now, unix) = (start + 4_000_000_000, unix + 4_000_000_000);
-    assert_eq!([clock.now_ns(), clock.now_ordered_ns(), clock.recent_ns(), second.now_ns()], [now; 4]);
-    assert_eq!(clock.unix_ns(), unix);
-    let (reading, unix_reading) = (clock.reading(), clock.unix_reading());
-    assert_eq!([reading.earliest(), reading.at()].map(Instant::as_nanos), [now; 2]);
-    assert_eq!([unix_reading.earliest(), unix_reading.at()].map(UnixTime::as_nanos), [unix; 2]);
-
-    clock.enable();
-    clock.maintain();
-    assert_eq!(clock.now_ns(), now);
-    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
-    assert_eq!(reading.state(), State::Fallback(Reason::Disabled));
-    assert_ne!(Clock::default().now_ns(), clock.now_ns());
-    // Activating one does not change what a clock as a value shows.
-    let other = MockClock::new();
-    let _active = other.activate();
-    assert_eq!(clock.now_ns(), now);
 }
 
 /// The settings of `start_global` reach a control loop that readers had made before.

@@ -182,22 +182,3 @@ fn from_converts_by_the_present() {
     let back = Instant::from(std);
     assert!((back - now).max(now - back) < tolerance);
 }
-
-/// With a mock, the present is the mock's: a deadline of the mock is as far away for std.
-#[cfg(feature = "mock")]
-#[test]
-fn a_mock_converts_by_its_own_present() {
-    let mock = tickline::mock::MockClock::new();
-    let _active = mock.activate();
-    let anchor = Anchor::unix();
-    assert_eq!(anchor.to_unix(Instant::now()), UnixTime::now());
-    assert_eq!(
-        UnixTime::from(Instant::now() + Duration::from_secs(5)),
-        UnixTime::now() + Duration::from_secs(5)
-    );
-    let anchor = Anchor::std();
-    assert_eq!(
-        anchor.to_std(Instant::now() + Duration::from_secs(5)),
-        anchor.to_std(Instant::now()) + Duration::from_secs(5)
-    );
-}

@@ -9,4 +9,6 @@ mod clock;
 mod conversions;
 #[cfg(unix)]
 mod gates;
+#[cfg(feature = "mock")]
+mod mock;
 mod per_cpu;

@@ -1,0 +1,78 @@
+//! A clock that a test moves by hand.
+
+use std::time::Duration;
+
+use tickline::mock::MockClock;
+use tickline::{Anchor, Clock, Instant, Reason, State, UnixTime};
+
+#[test]
+fn a_mock_moves_time_by_hand() {
+    let clock = MockClock::new();
+    let before = Instant::now();
+    let active = clock.activate();
+    let (start, unix) = (Instant::now(), UnixTime::now());
+    clock.advance(Duration::from_secs(3));
+    clock.step_unix_ns(-3_600_000_000_000);
+    assert_eq!(unix - UnixTime::now(), Duration::from_secs(3_597));
+    assert_eq!(start.elapsed(), Duration::from_secs(3), "a step of Unix time does not touch monotonic time");
+    clock.step_unix_ns(i64::MAX);
+    assert!(unix < UnixTime::now(), "the year 2262 has a place");
+    (0..3).for_each(|_| clock.step_unix_ns(-i64::MAX));
+    assert_eq!(UnixTime::now(), UnixTime::UNIX_EPOCH, "1734 has none");
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(tickline::now_ns() > 1, "other threads read the real clock"));
+    });
+    drop(active);
+    assert!(Instant::now() >= before);
+}
+
+/// A mock as a value shows its time on all threads, in all readings, and no other clock does.
+#[test]
+fn a_mock_can_be_injected() {
+    let mock = MockClock::new();
+    let (clock, second) = (mock.clock(), mock.clock());
+    let (start, unix) = (clock.now_ns(), clock.unix_ns());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                mock.advance(Duration::from_secs(1));
+                assert!(clock.now_ns() > start);
+            });
+        }
+    });
+    let (now, unix) = (start + 4_000_000_000, unix + 4_000_000_000);
+    assert_eq!([clock.now_ns(), clock.now_ordered_ns(), clock.recent_ns(), second.now_ns()], [now; 4]);
+    assert_eq!(clock.unix_ns(), unix);
+    let (reading, unix_reading) = (clock.reading(), clock.unix_reading());
+    assert_eq!([reading.earliest(), reading.at()].map(Instant::as_nanos), [now; 2]);
+    assert_eq!([unix_reading.earliest(), unix_reading.at()].map(UnixTime::as_nanos), [unix; 2]);
+
+    clock.enable();
+    clock.maintain();
+    assert_eq!(clock.now_ns(), now);
+    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
+    assert_eq!(reading.state(), State::Fallback(Reason::Disabled));
+    assert_ne!(Clock::default().now_ns(), clock.now_ns());
+    // Activating one does not change what a clock as a value shows.
+    let other = MockClock::new();
+    let _active = other.activate();
+    assert_eq!(clock.now_ns(), now);
+}
+
+/// With a mock, the present is the mock's: a deadline of the mock is as far away for std.
+#[test]
+fn a_mock_converts_by_its_own_present() {
+    let mock = MockClock::new();
+    let _active = mock.activate();
+    let anchor = Anchor::unix();
+    assert_eq!(anchor.to_unix(Instant::now()), UnixTime::now());
+    assert_eq!(
+        UnixTime::from(Instant::now() + Duration::from_secs(5)),
+        UnixTime::now() + Duration::from_secs(5)
+    );
+    let anchor = Anchor::std();
+    assert_eq!(
+        anchor.to_std(Instant::now() + Duration::from_secs(5)),
+        anchor.to_std(Instant::now()) + Duration::from_secs(5)
+    );
+}
