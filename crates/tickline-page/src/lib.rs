@@ -61,7 +61,7 @@ pub use find::namespace_offset_ns;
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use host::{PageError, PageFile, PageWriter, Snapshot, switch_off, switch_on, writer_of};
 pub use layout::{COUNTER, ClaimError, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
-pub use lease::{Lost, OsClock, PrivateFloor, Reading, Source, Timescale};
+pub use lease::{Lost, OsClock, PrivateFloor, Reading, Source};
 #[cfg(all(feature = "machine", target_os = "linux"))]
 pub use mapped::MappedPage;
 pub use tickline_core::counter::{Counter, HardwareCounter};
