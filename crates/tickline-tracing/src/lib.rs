@@ -3,7 +3,8 @@
 //!
 //! This writes a trace file for <https://ui.perfetto.dev>, also if the program panics:
 //!
-//! ```
+#![cfg_attr(feature = "chrome", doc = "```")]
+#![cfg_attr(not(feature = "chrome"), doc = "```ignore")]
 //! use tickline_tracing::SpanTimingLayer;
 //! use tickline_tracing::chrome::Chrome;
 //! use tracing_subscriber::layer::SubscriberExt;

@@ -168,12 +168,14 @@ where
 
 /// A span that a thread enters or exits. Its number and its metadata are at
 /// hand; the rest costs a lookup in the registry.
+#[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "the sinks that need all of it are features"))]
 pub struct OpenSpan<'a, S> {
     id: &'a Id,
     metadata: &'static Metadata<'static>,
     ctx: &'a Context<'a, S>,
 }
 
+#[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "the sinks that need all of it are features"))]
 impl<'a, S> OpenSpan<'a, S>
 where
     S: Subscriber + for<'b> LookupSpan<'b>,

@@ -42,6 +42,15 @@ fn ns(value: &Value) -> u64 {
 /// The busy intervals that have ended, by the rule of the format: an `E` ends the latest `B` of
 /// its thread, and adds its arguments.
 fn slices(events: &[Value]) -> Vec<Slice> {
+    slices_and_open(events).0
+}
+
+/// The names of the spans that are open at the end.
+fn open(events: &[Value]) -> Vec<String> {
+    slices_and_open(events).1
+}
+
+fn slices_and_open(events: &[Value]) -> (Vec<Slice>, Vec<String>) {
     let mut open: HashMap<u64, Vec<Slice>> = HashMap::new();
     let mut slices = Vec::new();
     for event in events {
@@ -62,22 +71,7 @@ fn slices(events: &[Value]) -> Vec<Slice> {
             slices.push(slice);
         }
     }
-    slices
-}
-
-/// The names of the spans that are open at the end.
-fn open(events: &[Value]) -> Vec<String> {
-    let mut open: Vec<(u64, &str)> = Vec::new();
-    for event in events {
-        let thread = event["tid"].as_u64().unwrap();
-        if event["ph"] == "B" {
-            open.push((thread, event["name"].as_str().unwrap()));
-        } else if event["ph"] == "E" {
-            let place = open.iter().rposition(|(of, _)| *of == thread).expect("an end has a beginning");
-            open.remove(place);
-        }
-    }
-    open.into_iter().map(|(_, name)| name.to_owned()).collect()
+    (slices, open.into_values().flatten().map(|slice| slice.name).collect())
 }
 
 /// The rules of the format for the phases that are used. Times of a thread are in order.
