@@ -13,7 +13,7 @@ use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineCell, Shared};
-use tickline_core::state::{MAX_SHIFT, turn_mask};
+use tickline_core::state::turn_mask;
 
 /// Reads at the machine that one call may take, with all that comes in between: an iteration of
 /// four attempts takes some 300.
@@ -234,6 +234,6 @@ fuzz_target!(|data: &[u8]| {
     // The slower the counter, the larger the shift.
     match input.byte() {
         kind if kind & 8 == 0 => run(LineCell::new(), kind, &input),
-        kind => run(LineCell::<MAX_SHIFT>::with_shift(), kind, &input),
+        kind => run(LineCell::<7>::with_shift(), kind, &input),
     }
 });

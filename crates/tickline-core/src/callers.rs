@@ -10,6 +10,7 @@
 //!
 //! It does not count calls on the inlined path, which stores nothing.
 
+use crate::gate::keeper::Keeper;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::shared::{SlowReading, Source};
 
@@ -53,13 +54,7 @@ impl Callers {
     }
 
     /// Whether the reader that has just got `reading` by the slow path should run an iteration.
-    /// `is_due`: whether one is due at this time, ns.
-    pub fn wants_iteration(
-        &self,
-        reading: &SlowReading,
-        interval_ns: u64,
-        is_due: impl FnOnce(i64) -> bool,
-    ) -> bool {
+    pub fn wants_iteration(&self, reading: &SlowReading, interval_ns: u64, keeper: &Keeper) -> bool {
         let frequent_ns = interval_ns / CALLS_PER_INTERVAL;
         match reading.source {
             // A caller that comes straight after the end of the window calls often; others must
@@ -68,7 +63,7 @@ impl Callers {
                 overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))
             }
             Source::Reference { reference_ns } => {
-                is_due(reference_ns) && self.are_frequent(reference_ns, frequent_ns)
+                keeper.is_due(reference_ns) && self.are_frequent(reference_ns, frequent_ns)
             }
         }
     }
@@ -97,18 +92,35 @@ impl Callers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::keeper::{Conclusion, Gated};
 
     const INTERVAL_NS: u64 = 256_000;
     const FREQUENT_NS: i64 = 1_000;
+    /// A gate that is yet to be judged: whatever is done is due.
+    const DUE: Keeper = Keeper::new();
+
+    /// A gate that is open; the next iteration is due at `due_ns`.
+    fn due_at(due_ns: i64) -> Keeper {
+        struct Ungated;
+        impl Gated for Ungated {
+            fn close(&self) {}
+            fn open(&self) {}
+        }
+        let keeper = Keeper::new();
+        assert!(keeper.admit(true, || 0, &Ungated, || Some(Conclusion::Open)));
+        keeper.set_due(due_ns);
+        keeper
+    }
 
     fn by_reference(callers: &Callers, ns: i64) -> bool {
         let reading = SlowReading { ns: ns + 50, source: Source::Reference { reference_ns: ns } };
-        callers.wants_iteration(&reading, INTERVAL_NS, |_| true)
+        callers.wants_iteration(&reading, INTERVAL_NS, &DUE)
     }
 
     fn by_line(callers: &Callers, ns: i64, overdue_ns: u64) -> bool {
         let reading = SlowReading { ns, source: Source::Line { overdue_ns } };
-        callers.wants_iteration(&reading, INTERVAL_NS, |_| panic!("a line is renewed when it is over"))
+        // A line is renewed when it is over, whatever is due.
+        callers.wants_iteration(&reading, INTERVAL_NS, &due_at(i64::MAX))
     }
 
     #[test]
@@ -135,10 +147,10 @@ mod tests {
 
     #[test]
     fn an_iteration_that_is_not_due_is_not_wanted() {
-        let callers = Callers::new();
+        let (callers, later) = (Callers::new(), due_at(101));
         for ns in 0..20 {
             let reading = SlowReading { ns, source: Source::Reference { reference_ns: ns } };
-            assert!(!callers.wants_iteration(&reading, INTERVAL_NS, |due_at_ns| due_at_ns > 100));
+            assert!(!callers.wants_iteration(&reading, INTERVAL_NS, &later));
         }
         assert!(!by_reference(&callers, 20), "calls that could not come to anything do not count");
     }

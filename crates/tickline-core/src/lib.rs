@@ -93,7 +93,7 @@
 //!
 //! All that is public follows semantic versioning.
 
-#![cfg_attr(not(any(test, loom, feature = "fuzzed")), no_std)]
+#![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
     not(test),
     deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
@@ -115,8 +115,8 @@ mod loom_tests;
 mod named;
 pub mod per_cpu;
 mod primitive;
-#[cfg(any(all(test, not(any(miri, loom))), feature = "fuzzed"))]
-pub mod properties;
+#[cfg(all(test, not(any(miri, loom))))]
+mod properties;
 pub mod sample;
 pub mod shared;
 mod stability;

@@ -31,7 +31,6 @@ pub mod mode;
 use core::cell::Cell;
 
 use crate::cell::{LineCell, Snapshot, StateCell};
-pub use crate::counter::CPU_IDS;
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, LineReading, Shared, SlowReading};

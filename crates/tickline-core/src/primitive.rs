@@ -94,9 +94,6 @@ mod modelled {
         pub(crate) fn load(&self, order: Ordering) -> *mut T {
             self.atomic().load(order)
         }
-        pub(crate) fn store(&self, value: *mut T, order: Ordering) {
-            self.atomic().store(value, order);
-        }
         pub(crate) fn swap(&self, value: *mut T, order: Ordering) -> *mut T {
             self.atomic().swap(value, order)
         }

@@ -56,7 +56,7 @@ impl<S> Shared<S> {
     }
 
     /// Counts an event.
-    pub fn count(&self, event: Event) {
+    pub(crate) fn count(&self, event: Event) {
         self.events.count(event);
     }
 
@@ -94,7 +94,7 @@ impl<S: StateCell> Shared<S> {
     /// Rule 5: retires a line that is being replaced, with a tick that was read after the state
     /// was seen: no reading of the old line that counts is later than that. A first publication
     /// goes back to the state before it. Returns whether this call did it.
-    pub fn help(&self, line: &Snapshot, counter: &impl Counter, reference: &impl Reference) -> bool {
+    pub(crate) fn help(&self, line: &Snapshot, counter: &impl Counter, reference: &impl Reference) -> bool {
         // During a first publication the counter is of no use here.
         let ticks = if line.state.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };
         self.help_at(line, ticks, None, reference)

@@ -29,6 +29,25 @@ pub(crate) enum Step {
     Published,
 }
 
+/// Random numbers, the same ones each time: Marsaglia's xorshift.
+#[derive(Debug, Clone)]
+pub(crate) struct Chance(Cell<u64>);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1))
+    }
+
+    pub(crate) fn below(&self, limit: u64) -> u64 {
+        let mut bits = self.0.get();
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        bits ^= bits << 17;
+        self.0.set(bits);
+        bits % limit
+    }
+}
+
 /// A value that lives as long as the program.
 pub(crate) fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use tickline_core::callers::Callers;
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::Counter;
-use tickline_core::gate::keeper::{Admission, Conclusion, Gated, Keeper, Stage};
+use tickline_core::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
@@ -176,15 +176,7 @@ impl Cast {
         }
         let known = guard.is_some();
         let now_ns = || self.hands().monotonic_ns();
-        let admitted = match self.clock.keeper.admit(known, now_ns) {
-            Admission::Granted => true,
-            Admission::After(judgement) => {
-                let conclusion = self.judge(&mut guard);
-                self.clock.keeper.conclude(judgement, conclusion, &self.line())
-            }
-            Admission::Refused => false,
-        };
-        if !admitted {
+        if !self.clock.keeper.admit(known, now_ns, &self.line(), || Some(self.judge(&mut guard))) {
             self.world.actors[me].serving.set(false);
             self.gate_after_iteration(true);
             return None;
@@ -246,13 +238,12 @@ impl Cast {
         }
         // SAFETY: as in `serve`.
         let guard = unsafe { self.clock.control.try_lock(self.clock.token.get()) };
-        let (Some(mut guard), Some(review)) = (guard, self.clock.keeper.review()) else { return false };
+        let Some(mut guard) = guard else { return false };
         let me = self.world.running.get();
         self.world.actors[me].serving.set(true);
-        let conclusion = self.judge(&mut guard);
-        self.clock.keeper.conclude(review, conclusion, &self.line());
+        let reviewed = self.clock.keeper.review(&self.line(), || Some(self.judge(&mut guard)));
         self.world.actors[me].serving.set(false);
-        true
+        reviewed.is_some()
     }
 
     /// Whether the clock need not have a line.
@@ -287,10 +278,10 @@ impl Cast {
     /// As `tickline`'s engine: readers that call often renew a line past its window, and start
     /// one when an iteration is due.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
-        let is_due = |now_ns| self.clock.keeper.is_due(now_ns);
-        let wanted = self.clock.callers.wants_iteration(reading, self.clock.config.interval_ns, is_due);
+        let Clock { callers, keeper, config, .. } = &*self.clock;
+        let wanted = callers.wants_iteration(reading, config.interval_ns, keeper);
         let served = wanted && self.clock.readers_drive.get() && self.serve(Renewal::AtExpiry).is_some();
-        if served && self.clock.callers.count_iteration() {
+        if served && callers.count_iteration() {
             self.watch();
         }
         served

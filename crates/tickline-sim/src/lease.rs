@@ -58,6 +58,23 @@ pub struct Seen {
     pub states: u64,
 }
 
+impl Seen {
+    /// Adds what happened in another run.
+    pub fn add(&mut self, other: &Self) {
+        self.by_line += other.by_line;
+        self.by_os += other.by_os;
+        self.opened += other.opened;
+        self.succeeded += other.succeeded;
+        self.gave_up += other.gave_up;
+        self.doubted += other.doubted;
+        self.ended += other.ended;
+        self.killed += other.killed;
+        self.ahead_ns = self.ahead_ns.max(other.ahead_ns);
+        self.behind_ns = self.behind_ns.max(other.behind_ns);
+        self.states += other.states;
+    }
+}
+
 /// Where a writer can be stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stops {
@@ -504,18 +521,4 @@ fn kill(script: &mut Option<Script>) {
         unsafe { script.force_reset() };
     }
     STACKS.with_borrow_mut(|stacks| stacks.push(script.into_stack()));
-}
-
-fn add(total: &mut Seen, other: &Seen) {
-    total.by_line += other.by_line;
-    total.by_os += other.by_os;
-    total.opened += other.opened;
-    total.succeeded += other.succeeded;
-    total.gave_up += other.gave_up;
-    total.doubted += other.doubted;
-    total.ended += other.ended;
-    total.killed += other.killed;
-    total.ahead_ns = total.ahead_ns.max(other.ahead_ns);
-    total.behind_ns = total.behind_ns.max(other.behind_ns);
-    total.states += other.states;
 }

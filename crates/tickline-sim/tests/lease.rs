@@ -48,13 +48,7 @@ fn all_keep_the_order(edge_ns: i64, stops: Stops, more_preemptions: usize) {
         let found = searched(what, &Small { edge_ns, stops, most_preemptions, ..small });
         assert_eq!(found.violation, None, "{what}");
         assert!(found.is_complete, "{what}: {} states", found.seen.states);
-        seen.by_line += found.seen.by_line;
-        seen.by_os += found.seen.by_os;
-        seen.succeeded += found.seen.succeeded;
-        seen.gave_up += found.seen.gave_up;
-        seen.doubted += found.seen.doubted;
-        seen.ended += found.seen.ended;
-        seen.killed += found.seen.killed;
+        seen.add(&found.seen);
     }
     let least =
         [seen.by_line, seen.by_os, seen.succeeded, seen.gave_up, seen.doubted, seen.ended, seen.killed];

@@ -325,8 +325,7 @@ impl Engine {
 
     /// Runs an iteration if this reader should do so now. Returns whether it did.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
-        let is_due = |now_ns| self.keeper.is_due(now_ns);
-        let wanted = self.callers.wants_iteration(reading, self.interval_ns(), is_due);
+        let wanted = self.callers.wants_iteration(reading, self.interval_ns(), &self.keeper);
         let _errno = if wanted { sys::PreserveErrno::new() } else { return false };
         let served =
             self.driver() == Driver::Reader && self.is_prepared() && self.serve(Renewal::AtExpiry).is_some();

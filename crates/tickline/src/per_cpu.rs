@@ -23,9 +23,9 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use tickline_core::cell::StateCell;
-use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
+use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::{Comparison, Reason};
-use tickline_core::per_cpu::{self, CPU_IDS, mode};
+use tickline_core::per_cpu::{self, mode};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Event, LineCell, LineReading, Shared, Source};
 

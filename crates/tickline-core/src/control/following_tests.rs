@@ -3,32 +3,9 @@
 
 use super::*;
 use crate::testing::{
-    By, INTERVAL_NS, Machine, Steered, bounds_hold, end_line, iterations, new_clock, settle, settled_clock,
+    By, INTERVAL_NS, Machine, Steered, bounds_hold, end_line, new_clock, settle, settled_clock,
 };
 use core::cell::Cell;
-
-/// In the steady state the error is below the bracket, the bound holds and is narrow.
-#[test]
-fn a_steady_reference_is_followed_within_the_bracket() {
-    let machine = Machine::new();
-    machine.set_rate_ppb(37_000);
-    let (clock, mut control) = new_clock(machine);
-    settle(machine, clock, &mut control);
-    for _ in 0..40 {
-        for _ in 0..5 {
-            let reading = clock.read_bounds(machine).expect("a line");
-            let truth = machine.truth_ns();
-            let (earliest, latest) = reading.bounds_ns();
-            assert!(reading.ns.abs_diff(truth) <= 10, "{} ns off", reading.ns - truth);
-            assert!(earliest <= truth && truth <= latest, "{earliest} {truth} {latest}");
-            assert!(latest - earliest < 60, "{} ns wide", latest - earliest);
-            machine.pass(INTERVAL_NS / 5);
-        }
-        control.maintain(clock, machine, machine);
-    }
-    assert_eq!(clock.events(Event::BoundViolation), 0);
-    assert_eq!(clock.events(Event::Disruption), 0);
-}
 
 /// From nothing to the first line in two iterations, and to the full interval once the kernel's
 /// dither is known; good at every moment.
@@ -58,66 +35,6 @@ fn start_up_is_short_and_never_far_off() {
     }
     let age = machine.truth_ns() - start;
     assert!(age < 10_000_000_000, "the full interval after {age} ns");
-}
-
-/// The kernel slews by 83,000 ppm (chrony's limit): the clock follows, says so, and shortens its
-/// interval.
-#[test]
-fn a_violent_slew_is_followed() {
-    let (machine, clock, mut control) = settled_clock();
-    machine.set_rate_ppb(83_000_000);
-    let mut last = 0;
-    let outcome = control.maintain(clock, machine, machine);
-    machine.pass(outcome.next_in_ns);
-    for _ in 0..60 {
-        let outcome = control.maintain(clock, machine, machine);
-        let ns = clock.read_slow(machine, machine).ns;
-        assert!(ns >= last);
-        last = ns;
-        machine.pass(outcome.next_in_ns);
-    }
-    assert!(clock.events(Event::BoundViolation) > 0, "the old bound cannot have held");
-    let error = clock.read_slow(machine, machine).ns - machine.truth_ns();
-    assert!(error.abs() < 100, "{error} ns");
-}
-
-/// A change of rate by 1 ppm is found within two intervals, and never costs more than a
-/// microsecond.
-#[test]
-fn a_small_rate_change_is_found_within_two_intervals() {
-    let (machine, clock, mut control) = settled_clock();
-    machine.set_rate_ppb(1_000);
-    for iteration in 0..12 {
-        let outcome = control.maintain(clock, machine, machine);
-        let error = clock.read_slow(machine, machine).ns - machine.truth_ns();
-        assert!(error.abs() <= 1_000, "{error} ns");
-        machine.pass(outcome.next_in_ns.min(INTERVAL_NS) - 1_000);
-        let error = clock.read_slow(machine, machine).ns - machine.truth_ns();
-        assert!(
-            error.abs() <= if iteration < 4 { 1_000 } else { 150 },
-            "{error} ns in iteration {iteration}"
-        );
-        if iteration == 1 {
-            assert!(clock.events(Event::BoundViolation) > 0, "not found within two intervals");
-        }
-    }
-}
-
-/// A change of the kernel's steering widens the maximum drift by as much, at once.
-#[test]
-fn a_change_of_steering_widens_the_maximum_drift() {
-    let machine = Machine::new();
-    let reference = Steered { machine, ppb: Cell::new(5_000) };
-    let (clock, mut control) = new_clock(machine);
-    settle(machine, clock, &mut control);
-    control.maintain(clock, machine, &reference);
-    assert!(clock.figures().max_drift_ppb < 1_000, "{} ppb", clock.figures().max_drift_ppb);
-    for steering_ppb in [-83_000_000, 5_000] {
-        reference.ppb.set(steering_ppb);
-        machine.pass(MIN_INTERVAL_NS);
-        control.maintain(clock, machine, &reference);
-        assert!(clock.figures().max_drift_ppb >= 83_000_000, "{} ppb", clock.figures().max_drift_ppb);
-    }
 }
 
 /// The maximum drift includes what the samples leave open: during start-up, when slopes are
@@ -255,40 +172,6 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
     }
 }
 
-/// With a counter of 24 MHz the start granularity is 11 us: the iteration that settles a recovery
-/// comes later, and in time.
-#[test]
-fn a_slow_counter_recovers_in_a_few_iterations() {
-    let time_ns = Cell::new(1_u64 << 40);
-    let pass = |ns| {
-        time_ns.set(time_ns.get() + ns);
-        time_ns.get()
-    };
-    let (counter, reference) = (By(|| pass(30) * 24 / 1_000), By(|| i64::try_from(pass(40)).unwrap()));
-    for phase in 0..60 {
-        let clock = Shared::new(crate::cell::LineCell::new());
-        let mut control = Control::new(Config {
-            interval_ns: INTERVAL_NS,
-            resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
-            renewal: Renewal::Ahead,
-        });
-        pass(phase * 701);
-        let (mut iterations, mut steady) = (0, 0);
-        while steady < 3 {
-            let mut outcome = control.maintain(&clock, &counter, &reference);
-            if outcome.iteration == Iteration::Recovered {
-                outcome = control.maintain(&clock, &counter, &reference);
-            }
-            steady += u32::from(outcome.next_in_ns == INTERVAL_NS);
-            pass(outcome.next_in_ns + 60_000); // what a sleeping thread comes late
-            iterations += 1;
-            assert!(iterations < 150, "no steady state");
-        }
-        assert!(clock.events(Event::Expiry) <= 1, "{} lines died", clock.events(Event::Expiry));
-        assert!(clock.events(Event::Recovery) <= 2, "{} recoveries", clock.events(Event::Recovery));
-    }
-}
-
 /// There is a line even if the thread always comes 5 ms late and the line is off its target. With
 /// an interval of 10 ms such lines were cut to intervals of 625 us, valid for 3.75 ms at most, so
 /// each ended before the next.
@@ -314,21 +197,6 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
     }
     let expiries = clock.events(Event::Expiry) - before;
     assert!(expiries <= 2, "{expiries} lines died");
-}
-
-/// After a jump the bounds are those of a new clock, not of one that has seen the rate double.
-#[test]
-fn a_jump_does_not_spoil_the_bounds_for_long() {
-    let (machine, clock, mut control) = settled_clock();
-    machine.jump_reference(200_000_000);
-    iterations(40, machine, clock, &mut control);
-    assert_eq!(clock.events(Event::Disruption), 1);
-    control.maintain(clock, machine, machine);
-    assert!(
-        clock.figures().max_drift_ppb < 1_000,
-        "a maximum drift of {} ppb",
-        clock.figures().max_drift_ppb
-    );
 }
 
 /// After a break in the samples the rate may be another one: there is no line before three

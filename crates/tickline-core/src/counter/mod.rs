@@ -118,7 +118,7 @@ mod tests {
         // A migration in between gives none, but not a thousand times.
         let plain = (0..1_000).find_map(|_| counter.now()).expect("a reading");
         let ordered = (0..1_000).find_map(|_| counter.now_ordered()).expect("a reading");
-        assert!(plain.1 < crate::per_cpu::CPU_IDS && ordered.1 < crate::per_cpu::CPU_IDS);
+        assert!(plain.1 < super::CPU_IDS && ordered.1 < super::CPU_IDS);
     }
 
     #[test]

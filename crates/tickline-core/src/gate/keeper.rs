@@ -3,9 +3,8 @@
 //!
 //! It decides nothing about the counter: [`judge`](super::judge) does. It orders concurrent
 //! threads, which switch the counter off and on, ask for another judgement, and judge. The holder
-//! of the clock's lock asks whether to judge ([`admit`](Keeper::admit)), judges, and hands its
-//! conclusion over ([`conclude`](Keeper::conclude)), which closes or opens the gate. One word holds
-//! the state:
+//! of the clock's lock asks to be admitted ([`admit`](Keeper::admit)), and brings a function that
+//! judges. Its conclusion closes or opens the gate. One word holds the state:
 //!
 //! ```text
 //! 63                        3    2    1   0
@@ -89,27 +88,6 @@ pub enum Conclusion {
     Closed,
 }
 
-/// A judgement that has begun. It counts if nobody makes a change before its conclusion. A judge
-/// who can't judge now drops it, and the next holder of the clock's lock judges.
-#[derive(Debug)]
-pub struct Judgement {
-    /// The word when it began.
-    before: u64,
-    /// Whether it is about a gate that has been judged, and whose line may be in use.
-    is_review: bool,
-}
-
-/// Whether the holder of the clock's lock may run an iteration.
-#[derive(Debug)]
-pub enum Admission {
-    /// It may.
-    Granted,
-    /// It may if the conclusion of this judgement opens the gate.
-    After(Judgement),
-    /// It may not: a gate is closed.
-    Refused,
-}
-
 const STAGE_MASK: u64 = 3;
 const DISABLED_BIT: u64 = 1 << 2;
 const CHANGE: u64 = 1 << 3;
@@ -160,8 +138,7 @@ impl Keeper {
 
     /// Whether the holder of the clock's lock would have something to do now: another iteration,
     /// or a judgement.
-    #[must_use]
-    pub fn is_due(&self, now_ns: i64) -> bool {
+    pub(crate) fn is_due(&self, now_ns: i64) -> bool {
         self.is_due_at(self.stage(), now_ns)
     }
 
@@ -181,39 +158,48 @@ impl Keeper {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// For the holder of the clock's lock: whether it may run an iteration. It judges first if
-    /// nobody has since the last change. `known`: whether the holder has the results of the last
-    /// judgement.
-    pub fn admit(&self, known: bool, now_ns: impl FnOnce() -> i64) -> Admission {
-        let judgement = self.begin();
-        match stage_of(judgement.before) {
-            Stage::Open if known => return Admission::Granted,
+    /// For the holder of the clock's lock: whether it may run an iteration. If nobody has judged
+    /// since the last change, or the results of that are not `known` to the holder, `judge` judges
+    /// first, and its conclusion closes or opens the gate. It counts if nobody makes a change
+    /// meanwhile. A judge who can't judge now returns `None`, and the next holder of the lock judges.
+    pub fn admit(
+        &self,
+        known: bool,
+        now_ns: impl FnOnce() -> i64,
+        gated: &impl Gated,
+        judge: impl FnOnce() -> Option<Conclusion>,
+    ) -> bool {
+        let before = self.begin();
+        match stage_of(before) {
+            Stage::Open if known => return true,
             Stage::New | Stage::Open => {}
             Stage::Waiting if self.is_due_at(Stage::Waiting, now_ns()) => {}
-            Stage::Waiting | Stage::Closed | Stage::Disabled => return Admission::Refused,
+            Stage::Waiting | Stage::Closed | Stage::Disabled => return false,
         }
-        Admission::After(judgement)
+        judge().is_some_and(|conclusion| self.conclude(before, false, conclusion, gated))
     }
 
     /// For the holder of the clock's lock, if facts have changed since the last judgement: another
-    /// one. `None` if nobody has judged since the last change, or the counter is switched off.
-    pub fn review(&self) -> Option<Judgement> {
-        let judgement = Judgement { is_review: true, ..self.begin() };
-        let is_judged = !matches!(stage_of(judgement.before), Stage::New | Stage::Disabled);
-        is_judged.then_some(judgement)
+    /// one. Returns whether the holder may run an iteration; `None` if `judge` has found nothing
+    /// new, nobody has judged since the last change, or the counter is switched off.
+    pub fn review(&self, gated: &impl Gated, judge: impl FnOnce() -> Option<Conclusion>) -> Option<bool> {
+        let before = self.begin();
+        if matches!(stage_of(before), Stage::New | Stage::Disabled) {
+            return None;
+        }
+        judge().map(|conclusion| self.conclude(before, true, conclusion, gated))
     }
 
-    fn begin(&self) -> Judgement {
+    /// The word with which a judgement begins.
+    fn begin(&self) -> u64 {
         // ORDERING: Acquire, pairs with the exchange in `turn`: the judge sees the settings for
         // which it was asked.
-        let before = self.word.load(Ordering::Acquire);
-        Judgement { before, is_review: false }
+        self.word.load(Ordering::Acquire)
     }
 
-    /// For the holder of the clock's lock: closes or opens the gate. Returns whether the holder
-    /// may run an iteration.
-    pub fn conclude(&self, judgement: Judgement, conclusion: Conclusion, gated: &impl Gated) -> bool {
-        let Judgement { before, is_review } = judgement;
+    /// Closes or opens the gate. Returns whether the holder of the lock may run an iteration. A
+    /// review is about a gate that has been judged, and whose line may be in use.
+    fn conclude(&self, before: u64, is_review: bool, conclusion: Conclusion, gated: &impl Gated) -> bool {
         if is_review {
             gated.close();
         }
@@ -240,8 +226,8 @@ impl Keeper {
         admitted
     }
 
-    /// For the holder of the clock's lock, if an iteration that it was admitted to finds the gate closed: has the gate judged again if nobody has asked for that.
-    /// Returns whether there is something to judge.
+    /// For the holder of the clock's lock, if an iteration that it was admitted to finds the gate
+    /// closed: has the gate judged again if nobody has asked for that. Returns whether there is something to judge.
     pub fn notice_closed(&self) -> bool {
         // ORDERING: Relaxed, only decides what the exchange expects.
         let word = self.word.load(Ordering::Relaxed);

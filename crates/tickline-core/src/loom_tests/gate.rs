@@ -10,7 +10,7 @@ use super::order::without_line;
 use super::{Clock, Seen, Time, View, check, made, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
-use crate::gate::keeper::{Admission, Conclusion, Gated, Keeper, Stage};
+use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
 use crate::state::Phase;
@@ -68,12 +68,7 @@ impl Scene {
     /// The holder of the clock's lock. `None`: it is not admitted.
     fn serve(&self, control: &mut Control) -> Option<Iteration> {
         let line = self.line();
-        let admitted = match self.keeper.admit(true, || 0) {
-            Admission::Granted => true,
-            Admission::After(judgement) => self.keeper.conclude(judgement, self.judge(), &line),
-            Admission::Refused => false,
-        };
-        if !admitted {
+        if !self.keeper.admit(true, || 0, &line, || Some(self.judge())) {
             return None;
         }
         let iteration = control.maintain(&self.clock, &line.view, &line.view).iteration;
@@ -168,9 +163,7 @@ fn a_counter_is_switched_off_under_a_review() {
             scene.keeper.disable(&scene.line());
             scene.is_not_read(i64::MIN);
         });
-        let reviewed =
-            scene.keeper.review().map(|review| scene.keeper.conclude(review, scene.judge(), &scene.line()));
-        seen.note(match reviewed {
+        seen.note(match scene.keeper.review(&scene.line(), || Some(scene.judge())) {
             Some(true) => "reviewed",
             Some(false) => "overtaken",
             None => "not judged",
@@ -237,10 +230,17 @@ fn a_conclusion_is_published_after_its_reasons() {
                 assert_eq!(noted.load(Ordering::Relaxed), 1);
             })
         };
-        let Admission::After(judgement) = keeper.admit(true, || 0) else { panic!("nobody has judged") };
-        // ORDERING: Relaxed, ordered by the conclusion.
-        noted.store(1, Ordering::Relaxed);
-        assert!(keeper.conclude(judgement, Conclusion::Open, &NoLine));
+        let admitted = keeper.admit(
+            true,
+            || 0,
+            &NoLine,
+            || {
+                // ORDERING: Relaxed, ordered by the conclusion.
+                noted.store(1, Ordering::Relaxed);
+                Some(Conclusion::Open)
+            },
+        );
+        assert!(admitted, "nobody has judged");
         asker.join().unwrap();
     });
 }

@@ -13,7 +13,7 @@ use super::order::without_line;
 use super::{Clock, Seen, Time, check, made, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
-use crate::gate::keeper::{Admission, Conclusion, Gated, Keeper, Stage};
+use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use crate::per_cpu::mode::Mode;
 use crate::try_lock::TryLock;
 
@@ -121,12 +121,11 @@ impl Scene {
         // SAFETY: one process, one token.
         let mut control = unsafe { self.control.try_lock(7) }?;
         let lines = self.lines();
-        let admitted = match self.keeper.admit(true, || 0) {
-            Admission::Granted => true,
-            Admission::After(judgement) => self.keeper.conclude(judgement, Conclusion::Open, &lines),
-            Admission::Refused => false,
-        };
-        if admitted { action(&mut control, &lines) } else { None }
+        if self.keeper.admit(true, || 0, &lines, || Some(Conclusion::Open)) {
+            action(&mut control, &lines)
+        } else {
+            None
+        }
     }
 
     /// A reader that drives the clock: publishes a common line, if that is the mode.

@@ -9,14 +9,17 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::{Clock, Seen, Time, View, check, made, new_control, reading, run_until};
-use crate::cell::{LineCell, StateCell};
+use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::control::{Control, Iteration};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
 use crate::shared::{Event, Shared, Source};
 use crate::state::Phase;
 
-fn started(until: Iteration) -> (Arc<Clock>, Control, Arc<Time>) {
+/// What a writer's iteration begins with.
+pub(super) type Scene = (Arc<Clock>, Control, Arc<Time>);
+
+fn started(until: Iteration) -> Scene {
     let (clock, time) = (made(Shared::new(LineCell::new())), made(Time::new(1 << 40, 0)));
     let mut control = new_control();
     run_until(until, &clock, &mut control, &time);
@@ -24,7 +27,7 @@ fn started(until: Iteration) -> (Arc<Clock>, Control, Arc<Time>) {
 }
 
 /// A clock whose line is 30 us ahead of the reference, so that the next one has half its slope.
-pub(super) fn with_line() -> (Arc<Clock>, Control, Arc<Time>) {
+pub(super) fn with_line() -> Scene {
     let (clock, control, time) = started(Iteration::Published);
     time.pass(20_000);
     time.suspend(30_000);
@@ -33,7 +36,7 @@ pub(super) fn with_line() -> (Arc<Clock>, Control, Arc<Time>) {
 
 /// The same with a line that lasts for long and is ahead by less than 1 % of its window, so that
 /// the reference still vouches for it past the window.
-fn with_long_line() -> (Arc<Clock>, Control, Arc<Time>) {
+fn with_long_line() -> Scene {
     let (clock, mut control, time) = started(Iteration::Published);
     let view = time.view(10);
     for _ in 0..20 {
@@ -49,7 +52,7 @@ fn with_long_line() -> (Arc<Clock>, Control, Arc<Time>) {
 
 /// A clock without a line, with enough samples for one: a gate was closed and opened, and the
 /// high-water mark's margin has passed.
-pub(super) fn without_line() -> (Arc<Clock>, Control, Arc<Time>) {
+pub(super) fn without_line() -> Scene {
     let (clock, control, time) = started(Iteration::Recovered);
     let view = time.view(10);
     assert!(clock.close_gate(&view, &view) && clock.open_gate(&view, &view));
@@ -92,11 +95,10 @@ fn note(seen: &Seen, clock: &Clock, iteration: Iteration) {
     }
 }
 
-/// Rules 1, 2, 3 and 5: a line is replaced by one of half its slope while a reader reads twice; a
-/// reader that meets a replacement twice helps.
-fn a_line_is_lowered_under(read: Read) {
-    check(Some(5), &["Published", "help"], move |seen| {
-        let (clock, mut control, time) = with_line();
+/// An iteration of a writer while a reader reads twice; a third reading is not below those.
+fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> Scene, read: Read) {
+    check(Some(5), wanted, move |seen| {
+        let (clock, mut control, time) = scene();
         let reader = reader(&clock, &time, read);
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
@@ -105,6 +107,12 @@ fn a_line_is_lowered_under(read: Read) {
         let now = reading(&clock, &view);
         assert!(now >= last, "{now} after {last}");
     });
+}
+
+/// Rules 1, 2, 3 and 5: a line is replaced by one of half its slope; a reader that meets a
+/// replacement twice helps.
+fn a_line_is_lowered_under(read: Read) {
+    a_writer_meets_a_reader(&["Published", "help"], with_line, read);
 }
 
 #[test]
@@ -178,43 +186,27 @@ fn a_line_that_was_helped_is_not_revived() {
     });
 }
 
+/// Lets time pass until shortly before the `end_ticks` of a line. A reader's first load may be
+/// before that, and its second is not. The writer's loads are, as long as nobody reads.
+fn shortly_before((clock, control, time): Scene, end_ticks: fn(&Snapshot) -> u64) -> Scene {
+    let now_ticks = time.view(0).now_ordered();
+    time.pass(end_ticks(&clock.cell.snapshot()) - now_ticks - 12_000);
+    (clock, control, time)
+}
+
 /// Rules 5 and 13: the window of a line passes under the writer. The line is ahead of the
 /// reference by more than that vouches for, so it is over then.
 #[test]
 fn a_window_ends_under_a_writer() {
-    check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
-        let (clock, mut control, time) = with_line();
-        let line = clock.cell.snapshot();
-        let passed = time.view(0).now_ordered() - line.start_ticks;
-        time.pass(line.window_ticks - passed - 12_000);
-        let reader = reader(&clock, &time, reading);
-        let view = time.view(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &view, &view);
-        let last = reader.join().unwrap();
-        note(seen, &clock, outcome.iteration);
-        let now = reading(&clock, &view);
-        assert!(now >= last, "{now} after {last}");
-    });
+    let scene = || shortly_before(with_line(), |line| line.start_ticks + line.window_ticks);
+    a_writer_meets_a_reader(&["Published", "Learning", "help", "expiry"], scene, reading);
 }
 
 /// Rules 2, 4 and 5: the window of a line that is ahead of the reference passes under the writer.
 #[test]
 fn a_window_passes_under_a_writer() {
-    check(Some(5), &["Published", "Learning", "help", "expiry"], |seen| {
-        let (clock, mut control, time) = with_long_line();
-        let line = clock.cell.snapshot();
-        // A reader's first load may be before the end of the window, and its second is not. The
-        // writer's loads are, as long as nobody reads.
-        let now_ticks = time.view(0).now_ordered();
-        time.pass(line.end_ticks() - now_ticks - 12_000);
-        let reader = reader(&clock, &time, slow_reading);
-        let view = time.view(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &view, &view);
-        let last = reader.join().unwrap();
-        note(seen, &clock, outcome.iteration);
-        let now = reading(&clock, &view);
-        assert!(now >= last, "{now} after {last}");
-    });
+    let scene = || shortly_before(with_long_line(), Snapshot::end_ticks);
+    a_writer_meets_a_reader(&["Published", "Learning", "help", "expiry"], scene, slow_reading);
 }
 
 /// Rules 6 and 7: a reading without a line that spans a recovery. Right after the recovery the
@@ -261,11 +253,9 @@ fn closer(clock: &Arc<Clock>, time: &Arc<Time>) -> thread::JoinHandle<()> {
     })
 }
 
-/// Rule 8: a gate closes, and no writer that was about to replace a line opens it.
-#[test]
-fn a_gate_closes_under_a_writer() {
-    check(Some(4), &["Published", "Lost", "GateClosed"], |seen| {
-        let (clock, mut control, time) = with_line();
+fn a_gate_closes_under(wanted: &[&str], scene: fn() -> Scene) {
+    check(Some(4), wanted, move |seen| {
+        let (clock, mut control, time) = scene();
         let closer = closer(&clock, &time);
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
@@ -276,17 +266,14 @@ fn a_gate_closes_under_a_writer() {
     });
 }
 
+/// Rule 8: a gate closes, and no writer that was about to replace a line opens it.
+#[test]
+fn a_gate_closes_under_a_writer() {
+    a_gate_closes_under(&["Published", "Lost", "GateClosed"], with_line);
+}
+
 /// Rule 8: the same for a clock that is about to recover.
 #[test]
 fn a_gate_closes_under_a_recovery() {
-    check(Some(4), &["Recovered", "GateClosed"], |seen| {
-        let (clock, mut control, time) = without_line();
-        let closer = closer(&clock, &time);
-        let view = time.view(WRITER_TICKS);
-        let outcome = control.maintain(&clock, &view, &view);
-        closer.join().unwrap();
-        note(seen, &clock, outcome.iteration);
-        let state = clock.cell.load();
-        assert!(state.is_gate_closed() && state.phase() == Phase::NoLine, "{state:?}");
-    });
+    a_gate_closes_under(&["Recovered", "GateClosed"], without_line);
 }

@@ -1,9 +1,9 @@
 //! Properties of brackets and histories whose samples come from a true line: their bounds never
 //! exclude the truth.
 
-use crate::estimate::{Fit, History};
+use crate::estimate::{CAPACITY, Fit, History};
 use crate::line::Slope;
-use crate::sample::{Resolutions, Sample};
+use crate::sample::{Point, Resolutions, Sample};
 use crate::units::FixedNs;
 use num_bigint::BigInt;
 
@@ -211,5 +211,74 @@ fn check_target(history: &History, fit: &Fit, now: &Now, slope: Slope, horizon_t
         // The middle, up to what rounding the slope down costs.
         let twice_off: BigInt = units(target.at(ticks)) * 2 - lowest - highest;
         assert!(twice_off <= wide(0) && -twice_off <= wide(ahead_ticks) * 2 + 1, "{target:?} {ahead_ticks}");
+    }
+}
+
+/// What may be done to a history.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// Upper and lower point, anywhere.
+    Push([u64; 2], [i64; 2]),
+    /// The same after the newest sample.
+    PushAfter {
+        gap: u32,
+        ns: i32,
+        width: i16,
+    },
+    /// The newest sample again.
+    PushAgain,
+    Fit,
+    Thin(u64),
+    Bounds(u64, u32),
+    Target(u64),
+    Clear,
+}
+
+/// A history does not panic, whatever its samples are, and keeps its invariants.
+pub(crate) fn check_hostile(steps: &[Step]) {
+    let (mut history, mut last_fit) = (History::new(), None);
+    for step in steps {
+        let before = history.samples().len();
+        match *step {
+            Step::Push([upper_ticks, lower_ticks], [upper_ns, lower_ns]) => history.push(Sample {
+                upper: Point { ticks: upper_ticks, ns: upper_ns },
+                lower: Point { ticks: lower_ticks, ns: lower_ns },
+            }),
+            Step::PushAfter { gap, ns, width } => {
+                let last = history.newest().unwrap_or_default().lower;
+                let (ticks, ns) = (last.ticks.wrapping_add(gap.into()), last.ns.saturating_add(ns.into()));
+                history.push(Sample {
+                    upper: Point { ticks, ns: ns.saturating_add(width.into()) },
+                    lower: Point { ticks, ns },
+                });
+            }
+            Step::PushAgain => history.push(history.newest().unwrap_or_default()),
+            Step::Fit => {
+                let (fit, dropped) = history.fit();
+                assert_eq!(history.samples().len() + dropped, before);
+                assert!(fit.is_none_or(|fit| fit.slope_min <= fit.slope_max), "{fit:?}");
+                assert!(fit.is_some() || history.samples().len() < 2, "{history:?}");
+                last_fit = fit;
+            }
+            Step::Thin(slope) => {
+                let newest = history.newest();
+                history.thin(Slope::from_bits(slope));
+                assert!(history.samples().len() <= before);
+                assert_eq!(history.newest().is_some(), newest.is_some(), "the newest went");
+            }
+            Step::Bounds(slope, max_drift_ppb) => {
+                let bounds =
+                    history.bounds(Slope::from_bits(slope), max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO);
+                assert_eq!(bounds.is_some(), before > 0);
+            }
+            Step::Target(horizon_ticks) => {
+                if let Some(fit) = last_fit {
+                    let target = history.target(&fit, horizon_ticks);
+                    assert!(target.is_none_or(|t| fit.slope_min <= t.slope && t.slope <= fit.slope_max));
+                }
+            }
+            Step::Clear => history.clear(),
+        }
+        assert!(history.samples().len() <= CAPACITY);
     }
 }

@@ -154,6 +154,21 @@ fn truth(max_drift_ppb: impl Strategy<Value = u32>) -> impl Strategy<Value = est
     )
 }
 
+fn step() -> impl Strategy<Value = estimate::Step> {
+    use estimate::Step;
+    prop_oneof![
+        1 => ([number(), number()], [signed_number(), signed_number()])
+            .prop_map(|(ticks, ns)| Step::Push(ticks, ns)),
+        4 => any::<(u32, i32, i16)>().prop_map(|(gap, ns, width)| Step::PushAfter { gap, ns, width }),
+        1 => Just(Step::PushAgain),
+        2 => Just(Step::Fit),
+        1 => number().prop_map(Step::Thin),
+        1 => (number(), any::<u32>()).prop_map(|(slope, ppb)| Step::Bounds(slope, ppb)),
+        1 => number().prop_map(Step::Target),
+        1 => Just(Step::Clear),
+    ]
+}
+
 proptest! {
     // Microseconds each, and an error may hide in one case of a thousand.
     #![proptest_config(config(16))]
@@ -299,5 +314,9 @@ proptest! {
             in (truth(0..1_000_000_u32), prop::collection::vec(read(), 1..40), 0..1_u64 << 36)
     ) {
         estimate::check_history(&truth, &reads, ahead, 1);
+    }
+    #[test]
+    fn a_history_endures_any_samples(steps in prop::collection::vec(step(), 1..80)) {
+        estimate::check_hostile(&steps);
     }
 }

@@ -111,7 +111,7 @@ pub use native::is_supported;
 const TAG_BITS: u32 = 16;
 /// The largest shift of a counter: the tag then takes 7 of the slope's 48 binary places, which is
 /// 4.5e-13 of the rate at 1 GHz, and less for slower counters.
-pub const MAX_SHIFT: u32 = 7;
+pub(crate) const MAX_SHIFT: u32 = 7;
 
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const INLINED: u64 = 1;

@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use corosensei::CoroutineResult;
 use tickline_page::lease::{Config, LeaseMemory};
 
-use super::{Pending, Script, Seen, Stops, WRITER, World, add, kill};
+use super::{Pending, Script, Seen, Stops, WRITER, World, kill};
 
 /// What the page is when the search begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -263,7 +263,7 @@ pub fn search(small: &Small) -> Found {
                 path.push(choice);
                 run.apply(chosen);
             }
-            add(&mut total, &world.seen.get());
+            total.add(&world.seen.get());
             total.states = visited.len() as u64;
             drop(run);
             let violation = world.violation.borrow_mut().take();

@@ -18,7 +18,7 @@ use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, DISRUPTED_NS};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Comparison;
-use tickline_core::gate::keeper::{Admission, Conclusion, Gated, Judgement, Stage};
+use tickline_core::gate::keeper::{Conclusion, Gated, Stage};
 use tickline_core::gate::{
     Facts, Gate, Reason, Switch, Verdict, first_closed, judge, judge_calibration, judge_plausible, unix_by_os,
 };
@@ -116,21 +116,17 @@ impl Engine {
     /// it, or a gate is closed.
     pub(super) fn lock_judged(&self) -> Option<LockGuard<'_, Driven>> {
         let mut driven = self.lock()?;
-        let admitted = match self.keeper.admit(driven.is_begun, || OsClock.monotonic_ns()) {
-            Admission::Granted => true,
-            Admission::After(judgement) => self.judge(&mut driven, judgement),
-            Admission::Refused => false,
-        };
+        let (known, now_ns) = (driven.is_begun, || OsClock.monotonic_ns());
+        let admitted = self.keeper.admit(known, now_ns, &self.lines(), || self.judge(&mut driven));
         admitted.then_some(driven)
     }
 
-    /// Judges the gates. Returns whether all are open. Without the facts nothing changes, and the
-    /// next holder of the lock judges.
+    /// Judges the gates. Without the facts nothing changes, and the next holder of the lock judges.
     #[inline(never)]
-    fn judge(&self, driven: &mut Driven, judgement: Judgement) -> bool {
-        let Some(facts) = self.facts(&mut driven.seen) else { return false };
+    fn judge(&self, driven: &mut Driven) -> Option<Conclusion> {
+        let facts = self.facts(&mut driven.seen)?;
         let found = self.record_all(&facts);
-        self.conclude(&facts, found, driven, judgement)
+        Some(self.conclude(&facts, found, driven))
     }
 
     /// Whether facts have changed since the gates were judged: the kernel's clocksource, whether
@@ -144,15 +140,14 @@ impl Engine {
         }
         let _errno = sys::PreserveErrno::new();
         let Some(mut driven) = self.lock().filter(|driven| !driven.seen.is_current()) else { return false };
-        let Some(judgement) = self.keeper.review() else { return false };
         let before = (self.keeper.stage(), self.reason_of(Gate::UnixCost), driven.seen.clocksource);
-        let Some(facts) = self.facts(&mut driven.seen) else { return false };
-        let found = self.record_all(&facts);
-        if found.0.is_none() && before == (Stage::Open, found.1, facts.clocksource) {
-            return false;
-        }
-        self.conclude(&facts, found, &mut driven, judgement);
-        true
+        let judge = || {
+            let facts = self.facts(&mut driven.seen)?;
+            let found = self.record_all(&facts);
+            let goes_on = found.0.is_none() && before == (Stage::Open, found.1, facts.clocksource);
+            (!goes_on).then(|| self.conclude(&facts, found, &mut driven))
+        };
+        self.keeper.review(&self.lines(), judge).is_some()
     }
 
     /// Judges the facts, and records the verdicts.
@@ -163,18 +158,12 @@ impl Engine {
         (first_closed(verdicts), unix_by_os(verdicts))
     }
 
-    /// Puts what was found into force. If all gates are open, the control loop begins anew.
+    /// What follows from what was found. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn conclude(
-        &self,
-        facts: &Facts,
-        (closed, unix): Found,
-        driven: &mut Driven,
-        judgement: Judgement,
-    ) -> bool {
+    fn conclude(&self, facts: &Facts, (closed, unix): Found, driven: &mut Driven) -> Conclusion {
         let after = |wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns);
         driven.is_begun = closed.is_none();
-        let conclusion = match closed {
+        match closed {
             None => {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
@@ -192,8 +181,7 @@ impl Engine {
             Some(Reason::Slow) => Conclusion::Waiting(after(COST_AGAIN_NS)),
             // No other reason goes away by itself.
             Some(_) => Conclusion::Closed,
-        };
-        self.keeper.conclude(judgement, conclusion, &self.lines())
+        }
     }
 
     fn record(&self, verdict: Verdict) {

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 
 use super::*;
-use crate::testing::By;
+use crate::testing::{By, Chance};
 
 /// Parts of a raw tick: time passes in these.
 const PARTS: u64 = 256;
@@ -25,7 +25,7 @@ struct Simulated {
     interrupted_every: u64,
     now_parts: Cell<u64>,
     reads: Cell<u64>,
-    random: Cell<u64>,
+    chance: Chance,
 }
 
 impl Simulated {
@@ -40,7 +40,7 @@ impl Simulated {
             interrupted_every: 0,
             now_parts: Cell::new(987_654_321 * PARTS),
             reads: Cell::new(0),
-            random: Cell::new(0x9E37_79B9_7F4A_7C15),
+            chance: Chance::new(1),
         }
     }
 
@@ -49,22 +49,17 @@ impl Simulated {
         (self.step_ticks * self.ratio.0).div_ceil(self.ratio.1)
     }
 
-    fn random(&self) -> u64 {
-        let mut x = self.random.get();
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        self.random.set(x);
-        x
+    fn resolution_ticks(&self) -> u64 {
+        resolution_ticks(self, &mut Scratch::new())
     }
 }
 
 impl Counter for Simulated {
     fn now(&self) -> u64 {
-        let mut passed = self.read_parts + self.random() % (self.jitter_parts + 1);
+        let mut passed = self.read_parts + self.chance.below(self.jitter_parts + 1);
         self.reads.set(self.reads.get() + 1);
         if self.interrupted_every != 0 && self.reads.get().is_multiple_of(self.interrupted_every) {
-            passed += (3_000 + self.random() % 3_000) * PARTS;
+            passed += (3_000 + self.chance.below(3_000)) * PARTS;
         }
         self.now_parts.set(self.now_parts.get() + passed);
         let step_parts = self.step_ticks * PARTS;
@@ -85,18 +80,36 @@ impl Counter for Simulated {
 }
 
 #[test]
-fn steps_of_26_ticks_are_found_whatever_a_read_takes() {
+fn a_step_is_found_whatever_a_read_takes() {
+    // The step; then what reads take, and how much more by chance, ticks.
+    type Reads = (u64, u64);
+    let cases: [(&str, u64, &[Reads]); 3] = [
+        ("Intel Xeon, family 6, model 207, under KVM", 2, &[(22, 4), (21, 6), (24, 8), (20, 20), (24, 40)]),
+        ("the same, whose reads take a constant 23 ticks and show 22 and 24", 2, &[(23, 0), (23, 3)]),
+        ("1 tick", 1, &[(22, 4), (20, 8), (24, 8), (20, 20), (24, 40), (60, 30)]),
+    ];
+    for (what, step_ticks, reads) in cases {
+        for &(read_ticks, jitter_ticks) in reads {
+            let machine = Simulated::new(step_ticks, read_ticks, jitter_ticks);
+            assert_eq!(machine.resolution_ticks(), step_ticks, "{what}: {machine:?}");
+        }
+    }
     for read_ticks in [3, 9, 13, 23, 26, 30, 38, 52, 70] {
         for jitter_ticks in [0, 1, 5, 20] {
             let machine = Simulated::new(26, read_ticks, jitter_ticks);
             // Reads that nearly always take two steps never show a single one.
             let expected = if read_ticks == 52 && jitter_ticks <= 1 { 52 } else { 26 };
-            assert_eq!(
-                resolution_ticks(&machine, &mut Scratch::new()),
-                expected,
-                "{read_ticks} + {jitter_ticks}"
-            );
+            assert_eq!(machine.resolution_ticks(), expected, "{machine:?}");
         }
+    }
+    // 24 MHz: reads are faster than a tick.
+    for read_parts in [3, 30, 64, 100, 200, 256, 300, 400] {
+        let machine = Simulated { read_parts, jitter_parts: read_parts / 4, ..Simulated::new(1, 0, 0) };
+        assert_eq!(machine.resolution_ticks(), 1, "{machine:?}");
+    }
+    for (step_ticks, read_ticks) in [(1, 20), (2, 20), (26, 23), (26, 12)] {
+        let machine = Simulated { interrupted_every: 31, ..Simulated::new(step_ticks, read_ticks, 9) };
+        assert_eq!(machine.resolution_ticks(), step_ticks, "interrupts change nothing: {machine:?}");
     }
 }
 
@@ -108,7 +121,7 @@ fn steps_of_26_ticks_that_are_sometimes_1_and_25_are_found() {
             let machine = Simulated { first_tick_parts, ..Simulated::new(26, read_ticks, jitter_ticks) };
             // From the last tick to the first one of the step after the next are 27.
             let most = if first_tick_parts > PARTS { 27 } else { 26 };
-            let found = resolution_ticks(&machine, &mut Scratch::new());
+            let found = machine.resolution_ticks();
             assert!((26..=most).contains(&found), "{found} {machine:?}");
         }
     }
@@ -133,46 +146,18 @@ fn a_step_that_is_unsure_is_taken_for_the_larger_one() {
     assert_eq!(resolution_ticks(&listed(&moves), &mut Scratch::new()), 2);
     // 8,000 ticks and more.
     let machine = Simulated::new(1, 8_000, 3_000);
-    assert!((8_000..=11_000).contains(&resolution_ticks(&machine, &mut Scratch::new())), "{machine:?}");
-}
-
-/// An Intel Xeon, family 6, model 207, under KVM.
-#[test]
-fn steps_of_2_ticks_are_found_though_a_read_takes_24() {
-    for (read_ticks, jitter_ticks) in [(22, 4), (23, 3), (21, 6), (24, 8), (20, 20), (24, 40)] {
-        let machine = Simulated::new(2, read_ticks, jitter_ticks);
-        assert_eq!(resolution_ticks(&machine, &mut Scratch::new()), 2, "{machine:?}");
-    }
-    // A read that takes a constant 23 ticks shows 22 and 24.
-    assert_eq!(resolution_ticks(&Simulated::new(2, 23, 0), &mut Scratch::new()), 2);
-}
-
-#[test]
-fn steps_of_1_tick_are_found_though_a_read_takes_24() {
-    for (read_ticks, jitter_ticks) in [(22, 4), (20, 8), (24, 8), (20, 20), (24, 40), (60, 30)] {
-        let machine = Simulated::new(1, read_ticks, jitter_ticks);
-        assert_eq!(resolution_ticks(&machine, &mut Scratch::new()), 1, "{machine:?}");
-    }
-}
-
-/// 24 MHz.
-#[test]
-fn steps_of_1_tick_are_found_where_reads_are_faster() {
-    for read_parts in [3, 30, 64, 100, 200, 256, 300, 400] {
-        let machine = Simulated { read_parts, jitter_parts: read_parts / 4, ..Simulated::new(1, 0, 0) };
-        assert_eq!(resolution_ticks(&machine, &mut Scratch::new()), 1, "{machine:?}");
-    }
+    assert!((8_000..=11_000).contains(&machine.resolution_ticks()), "{machine:?}");
 }
 
 /// Reads cannot distinguish these from a counter with that step.
 #[test]
 fn reads_that_always_take_as_long_are_taken_for_the_step() {
     for ticks in [24, 60, 1_000, 5_000] {
-        assert_eq!(resolution_ticks(&Simulated::new(1, ticks, 0), &mut Scratch::new()), ticks);
+        assert_eq!(Simulated::new(1, ticks, 0).resolution_ticks(), ticks);
     }
     // Reads of 24.5 ticks: 24 and 25.
     let machine = Simulated { read_parts: 24 * PARTS + PARTS / 2, ..Simulated::new(1, 0, 0) };
-    assert_eq!(resolution_ticks(&machine, &mut Scratch::new()), 25);
+    assert_eq!(machine.resolution_ticks(), 25);
 }
 
 /// 24 MHz scaled to 1 GHz: steps of 41 and 42 ticks. 26 ticks scaled from 2.6 to 2.5 GHz: 25.
@@ -189,20 +174,8 @@ fn steps_that_are_scaled_are_taken_for_the_larger_one() {
                 jitter_parts: raw_ticks(jitter_ticks),
                 ..Simulated::new(step_ticks, 0, 0)
             };
-            assert_eq!(
-                resolution_ticks(&machine, &mut Scratch::new()),
-                machine.largest_step(),
-                "{machine:?}"
-            );
+            assert_eq!(machine.resolution_ticks(), machine.largest_step(), "{machine:?}");
         }
-    }
-}
-
-#[test]
-fn interrupts_change_nothing() {
-    for (step_ticks, read_ticks) in [(1, 20), (2, 20), (26, 23), (26, 12)] {
-        let machine = Simulated { interrupted_every: 31, ..Simulated::new(step_ticks, read_ticks, 9) };
-        assert_eq!(resolution_ticks(&machine, &mut Scratch::new()), step_ticks, "{machine:?}");
     }
 }
 
@@ -210,9 +183,9 @@ fn interrupts_change_nothing() {
 #[test]
 fn a_slow_counter_is_waited_for_and_one_that_stands_still_is_given_up() {
     let slow = Simulated { read_parts: 1, ..Simulated::new(10, 0, 0) };
-    assert_eq!(resolution_ticks(&slow, &mut Scratch::new()), 10);
+    assert_eq!(slow.resolution_ticks(), 10);
     let stuck = Simulated::new(1, 0, 0);
-    assert_eq!(resolution_ticks(&stuck, &mut Scratch::new()), 0);
+    assert_eq!(stuck.resolution_ticks(), 0);
     assert!(stuck.reads.get() <= 20_001, "{} reads", stuck.reads.get());
 }
 
@@ -221,30 +194,19 @@ fn a_slow_counter_is_waited_for_and_one_that_stands_still_is_given_up() {
 fn few_reads_are_made() {
     for (step_ticks, read_ticks, most) in [(1, 24, 140), (26, 24, 260), (1, 0, 1_100)] {
         let machine = Simulated { jitter_parts: 100, ..Simulated::new(step_ticks, read_ticks, 0) };
-        assert!(
-            resolution_ticks(&machine, &mut Scratch::new()) > 0 && machine.reads.get() <= most,
-            "{machine:?}"
-        );
+        assert!(machine.resolution_ticks() > 0 && machine.reads.get() <= most, "{machine:?}");
     }
 }
 
 /// Machines that are tried at random, the same ones each time.
 const MACHINES: u64 = 3_000;
 
-/// Values in `0..bound`, from one seed.
-fn dice(seed: u64) -> impl FnMut(u64) -> u64 {
-    let source = Simulated {
-        random: Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
-        ..Simulated::new(1, 1, 0)
-    };
-    move |bound| (source.random() >> 11) % bound
-}
-
 /// Bounds rest on this.
 #[test]
 fn a_coarse_step_is_never_taken_for_a_smaller_one() {
     for seed in 0..MACHINES {
-        let mut up_to = dice(seed);
+        let chance = Chance::new(seed);
+        let up_to = |bound| chance.below(bound);
         let step_ticks = 8 + up_to(192);
         // The first tick is shown by itself where nobody scales it.
         let is_scaled = up_to(2) == 0;
@@ -259,10 +221,10 @@ fn a_coarse_step_is_never_taken_for_a_smaller_one() {
             read_parts: step_ticks * PARTS * read_percent / 100,
             jitter_parts: step_ticks * PARTS * jitter_percent / 100,
             interrupted_every: [0, (16 + up_to(100)) * (1 + 100 / read_percent)][usize::from(up_to(2) == 0)],
-            random: Cell::new(1 + up_to(u64::MAX)),
+            chance: Chance::new(up_to(u64::MAX)),
             ..Simulated::new(step_ticks, 0, 0)
         };
-        let found = resolution_ticks(&machine, &mut Scratch::new());
+        let found = machine.resolution_ticks();
         // Of steps of 24.01 ticks, one in a hundred is 25.
         assert!(found >= machine.largest_step() - 1, "seed {seed}: {found} {machine:?}");
     }
@@ -271,12 +233,13 @@ fn a_coarse_step_is_never_taken_for_a_smaller_one() {
 #[test]
 fn a_whole_step_is_found_where_reads_take_various_times() {
     for seed in 0..MACHINES {
-        let mut up_to = dice(seed);
+        let chance = Chance::new(seed);
+        let up_to = |bound| chance.below(bound);
         let (step_ticks, read_ticks) = (1 + up_to(60), 1 + up_to(100));
         let jitter_ticks = (2 * step_ticks).max(10) * (100 + up_to(100)) / 100;
-        let random = Cell::new(1 + up_to(u64::MAX));
-        let machine = Simulated { random, ..Simulated::new(step_ticks, read_ticks, jitter_ticks) };
-        let found = resolution_ticks(&machine, &mut Scratch::new());
+        let chance = Chance::new(up_to(u64::MAX));
+        let machine = Simulated { chance, ..Simulated::new(step_ticks, read_ticks, jitter_ticks) };
+        let found = machine.resolution_ticks();
         // Five steps of 11, or more, look like six of 9.
         let most = if read_ticks >= 5 * step_ticks { step_ticks + step_ticks / 4 + 1 } else { step_ticks };
         assert!((step_ticks..=most).contains(&found), "seed {seed}: {found} {machine:?}");
@@ -286,7 +249,8 @@ fn a_whole_step_is_found_where_reads_take_various_times() {
 #[test]
 fn no_step_is_longer_than_the_longest_difference() {
     for seed in 0..MACHINES {
-        let mut up_to = dice(seed);
+        let chance = Chance::new(seed);
+        let up_to = |bound| chance.below(bound);
         let bound = [2, 4, 30, 1_000, u64::MAX][usize::try_from(up_to(5)).unwrap()];
         let moves: Vec<u64> = (0..1 + up_to(300)).map(|_| up_to(bound)).collect();
         let longest = moves.iter().copied().max().unwrap_or(0);

@@ -33,11 +33,7 @@ impl Gated for Gate {
 
 impl Gate {
     fn admit(&self, now_ns: i64, judge: impl FnOnce() -> Conclusion) -> bool {
-        let admitted = match self.keeper.admit(true, || now_ns) {
-            Admission::Granted => true,
-            Admission::After(judgement) => self.keeper.conclude(judgement, judge(), self),
-            Admission::Refused => false,
-        };
+        let admitted = self.keeper.admit(true, || now_ns, self, || Some(judge()));
         assert_eq!(admitted, self.keeper.stage() == Stage::Open, "whoever is let in finds it said so");
         assert_eq!(admitted, self.open.get(), "the gate is as the stage says, in the end");
         admitted
@@ -71,9 +67,8 @@ fn a_gate_is_judged_once_and_again_when_asked() {
     assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MIN)), (Stage::New, true));
     assert!(gate.opens());
     assert!(gate.admit(0, || panic!("judged already")));
-    let lost = gate.keeper.admit(false, || 0);
-    let Admission::After(judgement) = lost else { panic!("{lost:?}, but what it left behind was lost") };
-    assert!(gate.keeper.conclude(judgement, Conclusion::Open, &gate));
+    assert!(!gate.keeper.admit(false, || 0, &gate, || None), "what the last judge left behind was lost");
+    assert!(gate.keeper.admit(false, || 0, &gate, || Some(Conclusion::Open)));
     gate.keeper.judge_again(&gate);
     assert!(!gate.open.get());
     assert!(gate.opens());
@@ -111,20 +106,19 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
 #[test]
 fn an_open_gate_is_judged_again_and_its_line_ends() {
     let gate = Gate::default();
-    assert!(gate.keeper.review().is_none(), "there is a first judgement to come");
+    let review = |conclusion| gate.keeper.review(&gate, || conclusion);
+    assert_eq!(review(Some(Conclusion::Open)), None, "there is a first judgement to come");
     assert!(gate.opens());
+    assert!(review(None).is_none() && gate.open.get(), "nothing new");
     let is_closed = Rc::new(Cell::new(false));
     let noted = Rc::clone(&is_closed);
     *gate.before_close.borrow_mut() = Some(Box::new(move |_, gate| noted.set(gate.open.get())));
-    let review = gate.keeper.review().expect("judged");
-    assert!(gate.keeper.conclude(review, Conclusion::Open, &gate) && gate.open.get());
+    assert_eq!((review(Some(Conclusion::Open)), gate.open.get()), (Some(true), true));
     assert!(is_closed.get(), "the line by the earlier judgement goes on");
-    let review = gate.keeper.review().expect("judged");
-    assert!(!gate.keeper.conclude(review, Conclusion::Closed, &gate) && !gate.open.get());
-    let review = gate.keeper.review().expect("judged");
-    assert!(gate.keeper.conclude(review, Conclusion::Open, &gate) && gate.open.get());
+    assert_eq!((review(Some(Conclusion::Closed)), gate.open.get()), (Some(false), false));
+    assert_eq!((review(Some(Conclusion::Open)), gate.open.get()), (Some(true), true));
     gate.keeper.disable(&gate);
-    assert!(gate.keeper.review().is_none(), "switched off");
+    assert_eq!(review(Some(Conclusion::Open)), None, "switched off");
 }
 
 /// A change in the middle of a judgement counts, whatever the judgement's result. That judgement
@@ -159,9 +153,11 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         }),
         ("while an open gate is judged again", |gate, act| {
             assert!(gate.opens());
-            let review = gate.keeper.review().expect("judged");
-            act(&gate.keeper, gate);
-            gate.keeper.conclude(review, Conclusion::Open, gate)
+            let reviewed = gate.keeper.review(gate, || {
+                act(&gate.keeper, gate);
+                Some(Conclusion::Open)
+            });
+            reviewed.expect("judged")
         }),
     ];
     for (when, place) in places {
