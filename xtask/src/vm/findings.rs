@@ -2,14 +2,13 @@
 //! call.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
 
 use serde_json::Value;
 
 use super::judge;
 use super::scenario::Scenario;
 use super::table::{self, Row};
+use crate::files;
 
 /// Where the table is kept, seen from the workspace's root.
 const STORED: &str = "docs/findings.md";
@@ -69,9 +68,9 @@ pub(super) fn print(scenarios: &[Scenario], rows: &[Row]) {
 }
 
 /// Writes the table to the workspace.
-pub(super) fn store(scenarios: &[Scenario], rows: &[Row]) -> io::Result<()> {
+pub(super) fn store(scenarios: &[Scenario], rows: &[Row]) -> Result<(), String> {
     let text = format!("{HEAD}{}\n\n{TITLE}{}{LEGEND}", table::conditions(rows), table(scenarios, rows));
-    fs::write(super::root().join(STORED), text)
+    files::store(STORED, &text)
 }
 
 #[cfg(test)]
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_stored_table_has_a_row_for_each_finding_and_they_are_the_expected_ones() {
-        let stored = fs::read_to_string(super::super::root().join(STORED)).unwrap();
+        let stored = files::read(STORED).unwrap();
         let advice = "run `cargo xtask vm --findings`";
         assert!(stored.starts_with(HEAD) && stored.ends_with(LEGEND), "another text: {advice}");
         let (_, rows) = stored.split_once(TITLE).expect(advice);

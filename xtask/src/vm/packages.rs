@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::image::{self, Failure};
+use crate::files::entries;
+use crate::step::said;
 
 /// The dynamic linker, which lists a program's libraries, and loads them in the guest.
 const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
@@ -69,30 +71,29 @@ fn unpack(program: Program) -> Result<PathBuf, Failure> {
     if root.join(program.path).is_file() {
         return Ok(root);
     }
-    let options = ["recommends", "suggests", "conflicts", "breaks", "replaces", "enhances"];
-    let options = options.map(|relation| format!("--no-{relation}"));
-    let mut depends = Command::new("apt-cache");
-    depends.args(["depends", "--recurse"]).args(options).arg(program.package);
-    let depends = depends.output().map_err(|_| missing("apt-cache is not here"))?;
-    let depends = String::from_utf8_lossy(&depends.stdout).into_owned();
+    let depends = said(&format!(
+        "apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
+         --no-enhances {}",
+        program.package
+    ));
+    let depends = depends.map_err(|why| missing(&why))?;
     // A name that stands alone is a package; its relations are indented.
     let libraries = depends.lines().filter(|line| line.starts_with("lib") && !line.ends_with("-perl"));
-    let packages = super::folder().join(format!("{}.packages", program.package));
-    fs::create_dir_all(&packages)?;
     println!("fetching {} and its libraries", program.package);
-    Command::new("apt-get")
-        .args(["download", "-qq", program.package])
-        .args(libraries)
-        .current_dir(&packages)
-        .output()
-        .ok();
-    let files = image::entries(&packages);
-    let files = files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "deb"));
-    for file in files {
-        Command::new("dpkg-deb").arg("-x").arg(file).arg(&root).output().ok();
-    }
-    fs::remove_dir_all(packages)?;
+    download(&[program.package].into_iter().chain(libraries).collect::<Vec<_>>(), &root)?;
     if root.join(program.path).is_file() { Ok(root) } else { Err(missing("apt-get cannot download it")) }
+}
+
+/// Unpacks packages into a folder, as far as apt has them. Nothing is installed.
+pub(super) fn download(packages: &[&str], to: &Path) -> Result<(), Failure> {
+    let folder = super::folder().join("packages");
+    fs::create_dir_all(&folder)?;
+    Command::new("apt-get").args(["download", "-qq"]).args(packages).current_dir(&folder).output()?;
+    for file in entries(&folder).iter().filter(|path| path.extension().is_some_and(|it| it == "deb")) {
+        Command::new("dpkg-deb").arg("-x").arg(file).arg(to).output()?;
+    }
+    fs::remove_dir_all(folder)?;
+    Ok(())
 }
 
 #[cfg(test)]

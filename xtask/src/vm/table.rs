@@ -1,16 +1,14 @@
 //! The table of scenarios, printed and stored: a row with the verdict, and with figures that
 //! matter even if everything passed.
 
-use std::fs;
-use std::io;
-use std::process::Command;
-
 use serde_json::Value;
 
 use super::image::QEMU;
 use super::judge::{self, Verdict};
 use super::qemu::Run;
 use super::scenario::Scenario;
+use crate::files;
+use crate::step::said;
 
 /// Where the table is kept, seen from the workspace's root.
 const STORED: &str = "docs/guests.md";
@@ -73,20 +71,11 @@ impl Row {
     }
 }
 
-fn print_line(name: &str, result: &str, seconds: &str, cells: &[String; COLUMNS]) {
-    let [clocksource, counters, before, after, readings, exchanges, backward, outside, unix, ratio, spans] =
-        cells;
-    println!(
-        "{name:<16} {result:<8} {seconds:>5} {clocksource:<12} {counters:<9} {before:<24} {after:<24} {readings:>8} \
-         {exchanges:>9} {backward:>8} {outside:>10} {unix:>8} {ratio:>8} {spans:>7}"
-    );
-}
-
 pub(super) fn print(rows: &[Row], seconds: f64) {
-    println!();
-    print_line("scenario", "result", "s", &TITLES.map(str::to_owned));
+    println!("\nscenario | result | s | {}", TITLES.join(" | "));
     for row in rows {
-        print_line(row.name, row.verdict.word(), &format!("{:.1}", row.seconds), &row.cells());
+        let (word, cells) = (row.verdict.word(), row.cells().join(" | "));
+        println!("{:<16} | {word} | {:.1} | {cells}", row.name, row.seconds);
     }
     let count = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     println!(
@@ -138,12 +127,10 @@ fn line(row: &Row) -> String {
 
 /// Replaces single rows of the table in the workspace, or adds them. Its head stays that of the last
 /// run of all.
-pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row]) -> io::Result<()> {
-    let path = super::root().join(STORED);
-    let stored = fs::read_to_string(&path)?;
+pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row]) -> Result<(), String> {
+    let stored = files::read(STORED)?;
     let head = head_of_table();
-    let (before, rest) =
-        stored.split_once(&head).ok_or_else(|| io::Error::other("another table is stored"))?;
+    let (before, rest) = stored.split_once(&head).ok_or("another table is stored")?;
     let end = rest.find("\n\n").map_or(rest.len(), |end| end + 1);
     let (old, after) = rest.split_at(end);
     let lines: String = scenarios
@@ -154,11 +141,11 @@ pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row]) -> io::Result<()>
             new.or_else(|| Some(format!("{}\n", old.lines().find(|old| old.starts_with(&start))?)))
         })
         .collect();
-    fs::write(path, format!("{before}{head}{lines}{after}"))
+    files::store(STORED, &format!("{before}{head}{lines}{after}"))
 }
 
 /// Writes the table to the workspace.
-pub(super) fn store(rows: &[Row]) -> io::Result<()> {
+pub(super) fn store(rows: &[Row]) -> Result<(), String> {
     let lines: String = rows.iter().map(line).collect();
     let faults: String = rows
         .iter()
@@ -166,7 +153,7 @@ pub(super) fn store(rows: &[Row]) -> io::Result<()> {
         .collect();
     let faults = if faults.is_empty() { faults } else { format!("\nWhat failed:\n\n{faults}") };
     let text = format!("{HEAD}{}\n\n{}{lines}{faults}{LEGEND}", conditions(rows), head_of_table(),);
-    fs::write(super::root().join(STORED), text)
+    files::store(STORED, &text)
 }
 
 /// When and on what the guests were run.
@@ -177,20 +164,15 @@ pub(super) fn conditions(rows: &[Row]) -> String {
 
 /// The same, with guests of this kernel.
 pub(super) fn on(kernel: &str) -> String {
-    let (date, qemu) = (said("date", &["-u", "+%F"]), said(QEMU, &["--version"]));
+    let first_line =
+        |line: &str| said(line).map_or("unknown".into(), |text| text.lines().next().unwrap_or("").to_owned());
+    let (date, qemu) = (first_line("date -u +%F"), first_line(&format!("{QEMU} --version")));
     format!("{date}; Linux {kernel}; {qemu}; on {}.", processor())
-}
-
-/// The first line that a program prints.
-fn said(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.lines().next().unwrap_or("unknown").trim().to_owned()
 }
 
 /// The machine below.
 fn processor() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let text = files::read("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     format!("{cpus} CPUs of {}", name.map_or("an unknown processor", |(_, name)| name))
@@ -205,7 +187,7 @@ mod tests {
     /// table.
     #[test]
     fn pages_say_what_the_stored_table_does() {
-        let read = |name| fs::read_to_string(super::super::root().join(name)).unwrap();
+        let read = |name| files::read(name).unwrap();
         let place = |title| 2 + TITLES.iter().position(|one| *one == title).unwrap();
         let (source, ratio) = (place("clocksource"), place("OS/now"));
         let ratios: Vec<f64> = read(STORED)
@@ -232,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_stored_table_has_a_row_for_each_scenario() {
-        let stored = fs::read_to_string(super::super::root().join(STORED)).unwrap();
+        let stored = files::read(STORED).unwrap();
         let advice = "run `cargo xtask vm --write`";
         assert!(stored.starts_with(HEAD) && stored.ends_with(LEGEND), "another text: {advice}");
         let (_, rows) = stored.split_once(&head_of_table()).expect(advice);
