@@ -1,7 +1,6 @@
 //! `cargo xtask vm`: real kernels with bad clocks, in guests under QEMU's emulation. See
 //! `tests/vm/README.md`.
 
-mod check;
 mod findings;
 mod image;
 mod judge;
@@ -48,7 +47,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     let findings_alone = names == ["--findings"];
     let names = if findings_alone { &[] } else { names };
-    let scenarios = scenario::all();
+    let scenarios = scenario::all()?;
     if let Some(unknown) = names.iter().find(|name| !scenarios.iter().any(|one| one.name == **name)) {
         let all: Vec<String> =
             scenarios.iter().map(|one| format!("  {:<16} {}", one.name, one.about)).collect();
@@ -64,14 +63,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     let wanted = |one: &&Scenario| match findings_alone {
         true => !one.findings.is_empty(),
-        false => names.is_empty() || names.contains(&one.name),
+        false => names.is_empty() || names.contains(&one.name.as_str()),
     };
     let start = Instant::now();
     let mut rows = Vec::new();
     for one in scenarios.iter().filter(wanted) {
         println!("\n=== {}: {}", one.name, one.about);
         let start = Instant::now();
-        let run = match one.program.map(|program| image.with(program)) {
+        let run = match one.program.as_ref().map(|program| image.with(program)) {
             None => qemu::run(one, &image),
             Some(Ok(image)) => qemu::run(one, &image),
             Some(Err(Failure::Missing(what))) => qemu::Run::unavailable(&what),
@@ -84,20 +83,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         for line in verdict.lines().into_iter().chain(judge::note(&run.phases)) {
             println!("    {line}");
         }
-        rows.push(Row {
-            name: one.name,
-            about: one.about,
-            verdict,
-            seconds: start.elapsed().as_secs_f64(),
-            run,
-        });
+        rows.push(Row { scenario: one, verdict, seconds: start.elapsed().as_secs_f64(), run });
     }
     table::print(&rows, start.elapsed().as_secs_f64());
-    findings::print(&scenarios, &rows);
+    findings::print(&rows);
     match (store, names.is_empty()) {
-        (true, true) => table::store(&rows).and_then(|()| findings::store(&scenarios, &rows))?,
+        (true, true) => table::store(&rows).and_then(|()| findings::store(&rows))?,
         (true, false) => table::store_some(&scenarios, &rows)?,
-        (false, _) if findings_alone => findings::store(&scenarios, &rows)?,
+        (false, _) if findings_alone => findings::store(&rows)?,
         (false, _) => {}
     }
     Ok(exit_code(rows.iter().map(|row| &row.verdict)))

@@ -87,7 +87,7 @@ impl Tree {
         }
         let messages = String::from_utf8_lossy(&output.stdout);
         let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let program = messages.filter_map(|it| it["executable"].as_str().map(PathBuf::from)).last();
+        let program = messages.filter_map(|it| it["executable"].as_str().map(PathBuf::from)).next_back();
         let program = program.ok_or("cargo does not say where the tests are")?;
         Ok(Built { program, output: self.0.with_file_name("output") })
     }

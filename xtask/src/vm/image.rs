@@ -65,7 +65,7 @@ pub(super) fn prepare() -> Result<Image, Failure> {
 
 impl Image {
     /// The same with a program of the distribution.
-    pub(super) fn with(&self, program: Program) -> Result<Self, Failure> {
+    pub(super) fn with(&self, program: &Program) -> Result<Self, Failure> {
         let mut initramfs = fs::read(&self.initramfs)?;
         initramfs.extend(packages::archive(program)?);
         let file = self.initramfs.with_file_name(format!("initramfs-{}.cpio", program.package));

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde::Deserialize;
+
 use super::image::{self, Failure};
 use crate::files::entries;
 use crate::step::said;
@@ -16,27 +18,28 @@ const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
 const LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
 
 /// A program with its package.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Program {
-    pub(super) package: &'static str,
+    pub(super) package: String,
     /// The program's place.
-    pub(super) path: &'static str,
+    pub(super) path: String,
 }
 
 /// An archive with the program, the dynamic linker and all libraries.
-pub(super) fn archive(program: Program) -> Result<Vec<u8>, Failure> {
+pub(super) fn archive(program: &Program) -> Result<Vec<u8>, Failure> {
     let root = unpack(program)?;
     let linker = root.join(LINKER);
     let places = LIBRARIES.map(|place| root.join(place).display().to_string()).join(":");
     let output = Command::new(&linker)
         .args(["--library-path", &places, "--list"])
-        .arg(root.join(program.path))
+        .arg(root.join(&program.path))
         .output()?;
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() || listed.contains("not found") {
         return Err(Failure::Missing(format!("{}: a library is missing: {listed}", program.package)));
     }
-    let mut files = vec![(program.path.to_owned(), fs::read(root.join(program.path))?)];
+    let mut files = vec![(program.path.clone(), fs::read(root.join(&program.path))?)];
     files.push((LINKER.to_owned(), fs::read(&linker)?));
     for library in libraries(&listed) {
         let name = Path::new(library).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -65,10 +68,10 @@ fn with_folders(files: Vec<(String, Vec<u8>)>) -> Vec<(String, u32, Vec<u8>)> {
 }
 
 /// Unpacks the package, and all libraries that apt names for it. Nothing is installed.
-fn unpack(program: Program) -> Result<PathBuf, Failure> {
+fn unpack(program: &Program) -> Result<PathBuf, Failure> {
     let missing = |what: &str| Failure::Missing(format!("no {}: {what}", program.package));
-    let root = super::folder().join(program.package);
-    if root.join(program.path).is_file() {
+    let root = super::folder().join(&program.package);
+    if root.join(&program.path).is_file() {
         return Ok(root);
     }
     let depends = said(&format!(
@@ -80,8 +83,8 @@ fn unpack(program: Program) -> Result<PathBuf, Failure> {
     // A name that stands alone is a package; its relations are indented.
     let libraries = depends.lines().filter(|line| line.starts_with("lib") && !line.ends_with("-perl"));
     println!("fetching {} and its libraries", program.package);
-    download(&[program.package].into_iter().chain(libraries).collect::<Vec<_>>(), &root)?;
-    if root.join(program.path).is_file() { Ok(root) } else { Err(missing("apt-get cannot download it")) }
+    download(&[program.package.as_str()].into_iter().chain(libraries).collect::<Vec<_>>(), &root)?;
+    if root.join(&program.path).is_file() { Ok(root) } else { Err(missing("apt-get cannot download it")) }
 }
 
 /// Unpacks packages into a folder, as far as apt has them. Nothing is installed.

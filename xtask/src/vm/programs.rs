@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::image::{self, Failure};
-use super::{folder, qemu, scenario::PROCESSOR};
+use super::{folder, qemu, scenario};
 use crate::files::{self, entries, read, root};
 use crate::step::{self, SOME_SKIPPED};
 
@@ -225,7 +225,7 @@ fn spawn(guest: &Guest) -> io::Result<Child> {
     let kernel =
         boot("vmlinuz-").ok_or_else(|| io::Error::other("Debian's package has brought no kernel"))?;
     let errors = fs::File::create(folder.join(format!("programs-{name}.errors")))?;
-    qemu::machine(PROCESSOR, *cpus, MEMORY_MB)
+    qemu::machine(&scenario::processor().map_err(io::Error::other)?, *cpus, MEMORY_MB)
         .arg("-serial")
         .arg(format!("file:{}", folder.join(format!("programs-{name}.console")).display()))
         .args(["-serial", "stdio", "-drive", &drive("root.img"), "-drive", &drive("own.img"), "-kernel"])

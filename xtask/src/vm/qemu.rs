@@ -300,14 +300,14 @@ fn spawn(
     let monitor = format!("tcp:127.0.0.1:{}", listener.local_addr()?.port());
     let console = format!("file:{}{}.console", scenario.name, if more.is_empty() { "" } else { ".loaded" });
     let errors = fs::File::create(super::folder().join(format!("{}.errors", scenario.name)))?;
-    let mut child = machine(scenario.processor, scenario.cpus, MEMORY_MB)
+    let mut child = machine(&scenario.processor, scenario.cpus, MEMORY_MB)
         .current_dir(super::folder())
         .args(["-serial", &console, "-serial", "stdio", "-qmp", &monitor])
         .arg("-kernel")
         .arg(&image.kernel)
         .arg("-initrd")
         .arg(&image.initramfs)
-        .args(["-append", &scenario.command_line()])
+        .args(["-append", &scenario.command_line])
         .args(more)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -14,9 +14,8 @@ use crate::step::said;
 const STORED: &str = "docs/guests.md";
 
 /// A scenario that was run.
-pub(super) struct Row {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
+pub(super) struct Row<'a> {
+    pub(super) scenario: &'a Scenario,
     pub(super) verdict: Verdict,
     pub(super) seconds: f64,
     pub(super) run: Run,
@@ -39,7 +38,7 @@ const TITLES: [&str; COLUMNS] = [
     "spans",
 ];
 
-impl Row {
+impl Row<'_> {
     fn cells(&self) -> [String; COLUMNS] {
         let text = |phase: &str, path: &str| match judge::find(&self.run.phases, phase, path).next() {
             Some(Value::String(text)) => text.clone(),
@@ -71,11 +70,11 @@ impl Row {
     }
 }
 
-pub(super) fn print(rows: &[Row], seconds: f64) {
+pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
     println!("\nscenario | result | s | {}", TITLES.join(" | "));
     for row in rows {
         let (word, cells) = (row.verdict.word(), row.cells().join(" | "));
-        println!("{:<16} | {word} | {:.1} | {cells}", row.name, row.seconds);
+        println!("{:<16} | {word} | {:.1} | {cells}", row.scenario.name, row.seconds);
     }
     let count = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     println!(
@@ -91,7 +90,7 @@ const HEAD: &str = "\
 
 Real kernels with bad clocks, in guests under QEMU's emulation (`tests/vm/README.md`), and what
 tickline does in them: the last run of `cargo xtask vm --write`, which writes this file. What is
-expected of each guest, and why: `xtask/src/vm/scenario/guests.rs`.
+expected of each guest, and why: `tests/vm/guests.toml`.
 
 ";
 
@@ -116,18 +115,18 @@ fn head_of_table() -> String {
     format!("| scenario | result | {} |\n|---|---|{}\n", TITLES.join(" | "), "---|".repeat(COLUMNS))
 }
 
-fn row_start(name: &str, about: &str) -> String {
-    format!("| `{name}`: {about} | ")
+fn row_start(scenario: &Scenario) -> String {
+    format!("| `{}`: {} | ", scenario.name, scenario.about)
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &Row<'_>) -> String {
     let result = row.verdict.word();
-    format!("{}{result} | {} |\n", row_start(row.name, row.about), row.cells().join(" | "))
+    format!("{}{result} | {} |\n", row_start(row.scenario), row.cells().join(" | "))
 }
 
 /// Replaces single rows of the table in the workspace, or adds them. Its head stays that of the last
 /// run of all.
-pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row]) -> Result<(), String> {
+pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row<'_>]) -> Result<(), String> {
     let stored = files::read(STORED)?;
     let head = head_of_table();
     let (before, rest) = stored.split_once(&head).ok_or("another table is stored")?;
@@ -136,7 +135,7 @@ pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row]) -> Result<(), Str
     let lines: String = scenarios
         .iter()
         .filter_map(|one| {
-            let new = rows.iter().find(|row| row.name == one.name).map(line);
+            let new = rows.iter().find(|row| row.scenario.name == one.name).map(line);
             let start = format!("| `{}`: ", one.name);
             new.or_else(|| Some(format!("{}\n", old.lines().find(|old| old.starts_with(&start))?)))
         })
@@ -145,11 +144,13 @@ pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row]) -> Result<(), Str
 }
 
 /// Writes the table to the workspace.
-pub(super) fn store(rows: &[Row]) -> Result<(), String> {
+pub(super) fn store(rows: &[Row<'_>]) -> Result<(), String> {
     let lines: String = rows.iter().map(line).collect();
     let faults: String = rows
         .iter()
-        .flat_map(|row| row.verdict.lines().into_iter().map(|line| format!("- `{}`: {line}\n", row.name)))
+        .flat_map(|row| {
+            row.verdict.lines().into_iter().map(|line| format!("- `{}`: {line}\n", row.scenario.name))
+        })
         .collect();
     let faults = if faults.is_empty() { faults } else { format!("\nWhat failed:\n\n{faults}") };
     let text = format!("{HEAD}{}\n\n{}{lines}{faults}{LEGEND}", conditions(rows), head_of_table(),);
@@ -157,7 +158,7 @@ pub(super) fn store(rows: &[Row]) -> Result<(), String> {
 }
 
 /// When and on what the guests were run.
-pub(super) fn conditions(rows: &[Row]) -> String {
+pub(super) fn conditions(rows: &[Row<'_>]) -> String {
     let kernels = rows.iter().flat_map(|row| judge::find(&row.run.phases, "machine", "kernel"));
     on(kernels.filter_map(Value::as_str).next().unwrap_or("unknown"))
 }
@@ -219,9 +220,9 @@ mod tests {
         assert!(stored.starts_with(HEAD) && stored.ends_with(LEGEND), "another text: {advice}");
         let (_, rows) = stored.split_once(&head_of_table()).expect(advice);
         let rows: Vec<&str> = rows.lines().take_while(|row| row.starts_with("| `")).collect();
-        assert_eq!(rows.len(), scenario::all().len(), "{advice}");
-        for (one, row) in scenario::all().iter().zip(rows) {
-            assert!(row.starts_with(&row_start(one.name, one.about)), "{advice}: {row}");
+        assert_eq!(rows.len(), scenario::all().unwrap().len(), "{advice}");
+        for (one, row) in scenario::all().unwrap().iter().zip(rows) {
+            assert!(row.starts_with(&row_start(one)), "{advice}: {row}");
         }
     }
 }
