@@ -3,13 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use elf::ElfBytes;
 use elf::abi::{PT_INTERP, STB_GLOBAL};
 use elf::endian::AnyEndian;
 
-use crate::step;
+use crate::files;
+use crate::step::shown;
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
@@ -25,29 +26,12 @@ pub(crate) const LIBRARY: &str = "libtickline_preload.so";
 pub(crate) const PRELOAD: &str = "cargo build -q --profile preload -p tickline-preload";
 
 /// Builds the program, checks that it is static, packs it, and prints what was made.
-pub(crate) fn run() -> ExitCode {
-    match build() {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(what) => {
-            eprintln!("xtask dist: {what}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn build() -> Result<String, String> {
+pub(crate) fn run() -> Result<u8, String> {
     // A compiler without rustup may have the target all the same: the build will tell.
     Command::new("rustup").args(["target", "add", TARGET]).output().ok();
-    for line in [BUILD, PRELOAD] {
-        let built = step::command(line).map(|mut command| command.status());
-        if !matches!(built, Some(Ok(status)) if status.success()) {
-            return Err(format!("`{line}` failed"));
-        }
-    }
-    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    shown(BUILD)?;
+    shown(PRELOAD)?;
+    let folder = files::target();
     let path = folder.join(TARGET).join("dist/tickline");
     let name = path.display();
     let program = fs::read(&path).map_err(|error| format!("{name}: {error}"))?;
@@ -59,7 +43,8 @@ fn build() -> Result<String, String> {
     let files = [path, folder.join("preload").join(LIBRARY), package, tarball];
     let size = |path: &PathBuf| Ok(format!("{}: {} bytes", path.display(), fs::metadata(path)?.len()));
     let sizes: std::io::Result<Vec<String>> = files.iter().map(size).collect();
-    sizes.map(|sizes| sizes.join("\n")).map_err(|error| error.to_string())
+    println!("{}", sizes.map_err(|error| error.to_string())?.join("\n"));
+    Ok(0)
 }
 
 /// Makes the Debian package of what is built in `folder`, as `crates/tickline-cli/Cargo.toml` says.

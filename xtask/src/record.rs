@@ -2,89 +2,148 @@
 //! description of the machine. The tables in `benches/README.md` and in the README show the
 //! newest record of each processor. Nothing else should run on the machine meanwhile.
 
-mod fields;
-mod file;
-mod harnesses;
 mod markdown;
-mod pages;
-mod processor;
-#[cfg(test)]
-mod samples;
-mod short;
-mod spans;
-mod stored;
-mod suite;
 mod tables;
 
-use std::process::ExitCode;
 use std::time::Instant;
 
-use pages::PAGES;
-use serde_json::{Map, Value, json};
-use stored::{FOLDER, Record, root, stored, with_new};
-use suite::Effort;
+use serde_json::{Value, json};
 
-use crate::step::{self, SOME_SKIPPED};
+use crate::files::{entries, read, root, store};
+use crate::step::{SOME_SKIPPED, command, said, shown};
+use tables::{Record, at};
 
 /// Changes when a field is renamed or changes its meaning; see `benches/record/README.md`.
 const SCHEMA: &str = "tickline-record/2";
 
-/// The longest of the long measurements, s.
-const MAX_SECONDS: u64 = 3_600;
+/// Where records are kept: the newest of each processor.
+const FOLDER: &str = "benches/record";
 
-/// The task that the arguments name.
-#[derive(Debug, PartialEq, Eq)]
-enum Task {
-    /// Measure, store, and write the tables; the long measurements take so many seconds each.
-    Store { seconds: u64 },
-    /// Measure as briefly as possible, and write nothing.
-    Smoke,
-    /// Write the tables from the stored records.
-    Readme,
-}
+/// Writes a block from the records.
+type Write = fn(&[Record]) -> Result<String, String>;
 
-/// Does what the arguments ask for.
-pub(crate) fn run(arguments: &[&str]) -> ExitCode {
-    let result = match arguments {
-        ["harnesses", rest @ ..] => harnesses::run(rest).map(|()| 0),
-        _ => task(arguments).and_then(|task| execute(&task, arguments)),
+/// Files with blocks between markers, which each record writes anew.
+const PAGES: [(&str, &[(&str, Write)]); 2] = [
+    ("README.md", &[("short", tables::short)]),
+    (
+        "benches/README.md",
+        &[
+            ("machine", tables::machines),
+            ("clocks", tables::clocks),
+            ("tickline", tables::tickline),
+            ("spans", tables::spans),
+        ],
+    ),
+];
+
+/// The programs of `benches/`, by the key under which their output is stored. `LONG` is the length of
+/// each long measurement, s; `SETTLE` what goes before a clock is watched, `WARM` the same where the
+/// program also learns how narrow brackets get. A smoke run only shows that everything runs.
+const SUITE: [(&str, &str, &str); 9] = [
+    ("cost", "ratios --rounds 200", "ratios --rounds 5"),
+    ("startup", "startup --runs 101", "startup --runs 3"),
+    ("drift", "drift --secs LONG --settle SETTLE", "drift --secs 1 --settle 0"),
+    ("drift_in_other_processes", "drift --secs SHORT --settle 2", "drift --secs 1 --settle 0"),
+    ("intervals", "intervals --secs SETTLE", "intervals --secs 0"),
+    ("order", "order --secs LONG --clock-ms 4000", "order --secs 1 --clock-ms 40"),
+    (
+        "accuracy_thread",
+        "accuracy --secs LONG --settle SETTLE --driver thread",
+        "accuracy --secs 1 --settle 1 --driver thread",
+    ),
+    (
+        "accuracy_reader",
+        "accuracy --secs LONG --settle SETTLE --driver reader",
+        "accuracy --secs 1 --settle 1 --driver reader",
+    ),
+    ("spans", "spans --rounds 600", "spans --rounds 5"),
+];
+
+/// More processes in which drift is watched, since clocks calibrate anew in each.
+const DRIFT_PROCESSES: u32 = 8;
+
+/// Measures, stores and writes the tables; `--secs N`: long measurements take so many seconds;
+/// `--smoke`: as short as can be, and nothing is written; `--readme`: the tables from stored records.
+pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
+    let (secs, is_smoke): (u64, bool) = match arguments {
+        ["--readme"] => return write_pages(&stored()?).map(|()| 0),
+        [] => (60, false),
+        ["--smoke"] => (1, true),
+        ["--secs", text] => (text.parse().map_err(|error| format!("--secs {text}: {error}"))?, false),
+        _ => return Err("takes --smoke, --secs N or --readme".into()),
     };
-    match result {
-        Ok(code) => ExitCode::from(code),
-        Err(message) => {
-            eprintln!("xtask record: {message}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-/// The exit code, or what has failed.
-fn execute(task: &Task, arguments: &[&str]) -> Result<u8, String> {
-    let effort = match task {
-        Task::Readme => return replace_all(rewritten(&stored()?)?).map(|()| 0),
-        Task::Smoke => Effort::SMOKE,
-        Task::Store { seconds } => Effort::full(*seconds),
-    };
-    for page in &PAGES {
-        page.check_markers(&file::read(&root().join(page.path))?)?; // before minutes are spent
-    }
-    suite::build()?;
-    // It ends with 1 where a gate is closed; that is recorded as well.
-    let found = suite::json("target/release/tickline --secs 1 --json -", &[0, 1])?;
+    rewritten(&stored()?)?; // a page without its markers, before minutes are spent
+    shown("cargo build --release -q -p tickline-benches -p tickline-cli")?;
+    let found = said_json("target/release/tickline --secs 1 --json -")?;
     if let Some(why) = no_counter(&found) {
-        return without_counter(task, why);
+        println!("SKIPPED every measurement: {why}");
+        return Ok(SOME_SKIPPED);
     }
-    let record = measure(effort, arguments, &found)?;
-    if *task == Task::Smoke { show(&record) } else { store(&record) }.map(|()| 0)
+    let record = measure(secs, is_smoke, arguments, &found)?;
+    let name =
+        format!("{}-{}.json", tables::text(&record, "date")?, sanitised(tables::text(&record, "processor")?));
+    let new = Record { name: name.clone(), json: record };
+    let mut records = stored()?;
+    let replaced: Vec<Record> = records.extract_if(.., |it| it.processor() == new.processor()).collect();
+    records.push(new.clone());
+    records.sort_by(|one, other| one.processor().cmp(other.processor()));
+    if is_smoke {
+        rewritten(&records)?;
+        println!("every measurement runs, and fits the tables; nothing is written");
+        return Ok(0);
+    }
+    let text = serde_json::to_string_pretty(&new.json).map_err(|error| error.to_string())?;
+    store(format!("{FOLDER}/{name}"), &format!("{text}\n"))?;
+    write_pages(&records)?;
+    for old in replaced.iter().filter(|old| old.name != name) {
+        std::fs::remove_file(root().join(FOLDER).join(&old.name)).map_err(|error| error.to_string())?;
+    }
+    println!("{FOLDER}/{name} and the tables are written");
+    Ok(0)
 }
 
-/// The exit code, or what has failed, where nothing can be measured.
-fn without_counter(task: &Task, why: String) -> Result<u8, String> {
-    if *task != Task::Smoke {
-        return Err(why);
+/// Runs the suite; the whole record. `found` is what the program `tickline` says.
+fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Result<Value, String> {
+    let start = Instant::now();
+    let mut record = json!({
+        "schema": SCHEMA,
+        "date": said("date -u +%F")?,
+        "command": format!("cargo xtask record {}", arguments.join(" ")).trim_end(),
+        "commit": said("git rev-parse HEAD")?,
+        "tree_clean": said("git status --porcelain")?.is_empty(),
+        "rustc": said("rustc --version")?,
+        "processor": processor(found["machine"]["cpu"].as_str().unwrap_or_default(), &read("/proc/cpuinfo")?),
+        "machine": at(found, "machine")?,
+    });
+    record["machine"]["cpus"] = json!(std::thread::available_parallelism().map_or(1, usize::from));
+    record["machine"]["verdict"] = found["verdict"].clone();
+    for (key, full, smoke) in SUITE {
+        let lengths = [("LONG", secs), ("SETTLE", secs.min(10)), ("SHORT", secs.min(5))];
+        let full =
+            lengths.iter().fold(full.to_owned(), |line, (name, secs)| line.replace(name, &secs.to_string()));
+        let line = format!("target/release/{} --json", if is_smoke { smoke } else { &full });
+        println!("=== {key}: {line}");
+        record[key] = if key == "drift_in_other_processes" {
+            (0..if is_smoke { 1 } else { DRIFT_PROCESSES })
+                .map(|_| said_json(&line))
+                .collect::<Result<_, _>>()?
+        } else {
+            said_json(&line)?
+        };
     }
-    println!("SKIPPED every measurement: {why}");
-    Ok(SOME_SKIPPED)
+    record["took_s"] = start.elapsed().as_secs().into();
+    Ok(record)
+}
+
+/// The JSON that a command prints. The program `tickline` ends with 1 where a gate is closed; that is
+/// recorded as well.
+fn said_json(line: &str) -> Result<Value, String> {
+    let output = command(line).output().map_err(|error| format!("`{line}`: {error}"))?;
+    if !matches!(output.status.code(), Some(0 | 1)) {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("`{line}` ended with {}: nothing is recorded\n{errors}", output.status));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("`{line}` printed no JSON: {error}"))
 }
 
 /// Why there is no bare counter to compare with, by the output of the program `tickline`.
@@ -95,104 +154,75 @@ fn no_counter(found: &Value) -> Option<String> {
     Some(format!("there is no counter that can be read, the gate {gate} is closed"))
 }
 
-fn task(arguments: &[&str]) -> Result<Task, String> {
-    match arguments {
-        [] => Ok(Task::Store { seconds: 60 }),
-        ["--smoke"] => Ok(Task::Smoke),
-        ["--readme"] => Ok(Task::Readme),
-        ["--secs", text] => match text.parse() {
-            Ok(seconds) if (1..=MAX_SECONDS).contains(&seconds) => Ok(Task::Store { seconds }),
-            _ => Err(format!("--secs {text} is not a whole number from 1 to {MAX_SECONDS}")),
-        },
-        _ => Err(format!("takes --smoke, --secs N, --readme or harnesses, not '{}'", arguments.join(" "))),
+/// The stored records, sorted by their processors.
+fn stored() -> Result<Vec<Record>, String> {
+    let mut records = Vec::new();
+    for path in
+        entries(&root().join(FOLDER)).iter().filter(|path| path.extension().is_some_and(|it| it == "json"))
+    {
+        let json =
+            serde_json::from_str(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        records.push(Record { name, json });
     }
+    records.sort_by(|one, other| one.processor().cmp(other.processor()));
+    Ok(records)
 }
 
-/// Runs the suite; the whole record. `found` is what the program `tickline` says.
-fn measure(effort: Effort, arguments: &[&str], found: &Value) -> Result<Value, String> {
-    let start = Instant::now();
-    let mut record = Map::new();
-    let mut put = |key: &str, value: Value| _ = record.insert(key.into(), value);
-    put("schema", SCHEMA.into());
-    put("date", jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().to_string().into());
-    put("command", ["cargo xtask record", &arguments.join(" ")].join(" ").trim_end().into());
-    put("commit", said("git rev-parse HEAD")?.into());
-    put("tree_clean", said("git status --porcelain")?.is_empty().into());
-    put("rustc", said("rustc --version")?.into());
-    put("processor", processor::processor(found["machine"]["cpu"].as_str().unwrap_or_default()).into());
-    put("machine", machine(found)?);
-    for measurement in suite::suite(effort) {
-        put(measurement.key, measurement.run()?);
-    }
-    put("took_s", start.elapsed().as_secs().into());
-    Ok(Value::Object(record))
-}
-
-/// What the program `tickline` says about the machine, and how many CPUs there are.
-fn machine(found: &Value) -> Result<Value, String> {
-    let mut machine = found["machine"].as_object().cloned().ok_or("tickline --json: there is no machine")?;
-    machine.insert("cpus".into(), json!(std::thread::available_parallelism().map_or(1, usize::from)));
-    machine.insert("verdict".into(), found["verdict"].clone());
-    Ok(Value::Object(machine))
-}
-
-/// What a command prints, without the line break.
-fn said(line: &str) -> Result<String, String> {
-    let output = step::command(line).ok_or("an empty command")?.output();
-    match output {
-        Ok(output) if output.status.success() => {
-            Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+/// Each page, and its text with the records' blocks.
+fn rewritten(records: &[Record]) -> Result<Vec<(&'static str, String)>, String> {
+    let mut pages = Vec::new();
+    for (path, blocks) in PAGES {
+        let mut text = read(path)?;
+        for (name, write) in blocks {
+            text = with_block(&text, name, &write(records)?).map_err(|why| format!("{path}: {why}"))?;
         }
-        Ok(output) => Err(format!("`{line}` ended with {}", output.status)),
-        Err(error) => Err(format!("`{line}`: {error}")),
+        pages.push((path, text));
     }
+    Ok(pages)
 }
 
-/// Writes the record and the tables, all or none. Then removes the older record of the same
-/// processor.
-fn store(json: &Value) -> Result<(), String> {
-    let text = |key: &str| json[key].as_str().unwrap_or("unknown");
-    let name = format!("{}-{}.json", text("date"), file::sanitised(text("processor")));
-    let new = Record { name: name.clone(), json: json.clone() };
-    let (records, replaced) = with_new(stored()?, new);
-    let pages = rewritten(&records)?;
-    let folder = root().join(FOLDER);
-    let written = serde_json::to_string_pretty(json).map_err(|error| error.to_string())?;
-    file::replace(&folder.join(&name), &format!("{written}\n"))?;
-    replace_all(pages)?;
-    for name in replaced {
-        let path = folder.join(name);
-        std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    println!("{FOLDER}/{name} and the tables are written, after {} s", json["took_s"]);
-    Ok(())
+fn write_pages(records: &[Record]) -> Result<(), String> {
+    rewritten(records)?.into_iter().try_for_each(|(path, text)| store(path, &text))
 }
 
-/// Prints the tables.
-fn show(json: &Value) -> Result<(), String> {
-    let new = Record { name: "smoke.json".into(), json: json.clone() };
-    let records = with_new(stored()?, new).0;
-    for page in &PAGES {
-        for (block, text) in page.blocks(&records)? {
-            println!("\n{}, {block}:\n{text}", page.path);
+/// The text with another block between its markers, which are there once.
+fn with_block(text: &str, name: &str, block: &str) -> Result<String, String> {
+    let (first, last) = (format!("<!-- record:{name} -->\n"), format!("<!-- /record:{name} -->"));
+    let parts = text.split_once(&first).and_then(|(before, rest)| Some((before, rest.split_once(&last)?.1)));
+    match parts {
+        Some((before, after)) if text.matches(&first).count() == 1 && text.matches(&last).count() == 1 => {
+            Ok(format!("{before}{first}{block}{last}{after}"))
         }
+        _ => Err(format!("not one {first} and one {last} behind it")),
     }
-    println!("nothing is written: this was a smoke run of {} s", json["took_s"]);
-    Ok(())
 }
 
-/// The pages' texts with the records' tables.
-fn rewritten(records: &[Record]) -> Result<[String; PAGES.len()], String> {
-    let mut texts = PAGES.map(|_| String::new());
-    for (text, page) in texts.iter_mut().zip(&PAGES) {
-        *text = page.rewritten(&file::read(&root().join(page.path))?, records)?;
+/// The processor by which a record is kept: its name without trade marks and the clock rate, and on x86
+/// its family and model, because guests see names that many processors share.
+fn processor(name: &str, cpuinfo: &str) -> String {
+    let value = |key: &str| {
+        let line =
+            cpuinfo.lines().filter_map(|line| line.split_once(':')).find(|(found, _)| found.trim() == key);
+        line.map(|(_, value)| value.trim())
+    };
+    let name = name.split('@').next().unwrap_or_default();
+    let plain =
+        ["(R)", "(TM)", "(r)", "(tm)"].iter().fold(name.to_owned(), |name, mark| name.replace(mark, ""));
+    let words: Vec<&str> =
+        plain.split_whitespace().filter(|word| !["CPU", "Processor"].contains(word)).collect();
+    let name = if words.is_empty() { "unknown".into() } else { words.join(" ") };
+    match value("cpu family").zip(value("model")) {
+        Some((family, model)) => format!("{name}, family {family}, model {model}"),
+        None => name,
     }
-    Ok(texts)
 }
 
-/// Puts the texts in the place of the pages.
-fn replace_all(texts: [String; PAGES.len()]) -> Result<(), String> {
-    PAGES.iter().zip(texts).try_for_each(|(page, text)| file::replace(&root().join(page.path), &text))
+/// `text` as a part of a file name: small letters and digits, with single hyphens for everything
+/// else.
+fn sanitised(text: &str) -> String {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -200,114 +230,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_checked() {
-        assert_eq!(task(&[]), Ok(Task::Store { seconds: 60 }));
-        assert_eq!(task(&["--smoke"]), Ok(Task::Smoke));
-        assert_eq!(task(&["--secs", "7"]), Ok(Task::Store { seconds: 7 }));
-        for text in ["0", "-1", "1.5", "", "x", "3601"] {
-            let message = task(&["--secs", text]).unwrap_err();
-            assert!(message.contains(text) && message.contains("3600"), "{message}");
-        }
-        assert_eq!(task(&["--readme"]), Ok(Task::Readme));
-        for wrong in [&["--secs"][..], &["--smoke", "5"], &["--readme", "x.json"], &["smoke"]] {
-            assert!(task(wrong).is_err(), "{wrong:?}");
-        }
-    }
-
-    #[test]
     fn a_machine_without_a_counter_is_told() {
-        let found = |exists: bool, readable: bool, kernel: bool| {
-            json!({ "gates": [
-                { "gate": "counter_exists", "open": exists }, { "gate": "readable", "open": readable },
-                { "gate": "kernel", "open": kernel },
-            ]})
+        let found = |exists: bool, readable: bool| {
+            json!({ "gates": [{ "gate": "counter_exists", "open": exists }, { "gate": "readable", "open": readable },
+                              { "gate": "kernel", "open": false }] })
         };
-        assert_eq!(no_counter(&found(true, true, true)), None);
-        assert_eq!(no_counter(&found(true, true, false)), None, "the bare counter can still be read");
-        assert!(no_counter(&found(false, false, true)).unwrap().contains("counter_exists"));
-        assert!(no_counter(&found(true, false, true)).unwrap().contains("readable"));
+        assert_eq!(no_counter(&found(true, true)), None, "the bare counter can still be read");
+        assert!(no_counter(&found(false, false)).unwrap().contains("counter_exists"));
+        assert!(no_counter(&found(true, false)).unwrap().contains("readable"));
     }
 
     #[test]
-    fn a_smoke_run_that_measures_nothing_has_not_passed() {
-        assert_eq!(without_counter(&Task::Smoke, "no counter".into()), Ok(SOME_SKIPPED));
-        assert_eq!(without_counter(&Task::Store { seconds: 1 }, "none".into()), Err("none".into()));
+    fn processors_that_share_a_name_are_told_apart() {
+        let cpuinfo = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 207\n";
+        assert_eq!(processor("Intel(R) Xeon(R) Processor", cpuinfo), "Intel Xeon, family 6, model 207");
+        assert_eq!(processor("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz", ""), "Intel Xeon Gold 6230");
+        assert_eq!(processor("", ""), "unknown");
+        assert_eq!(sanitised("../Intel Xeon, family 6"), "intel-xeon-family-6");
     }
 
-    /// Suffixes of `benches/record/README.md`.
-    const UNITS: [&str; 8] = ["_ns", "_us", "_ms", "_s", "_ppb", "_ppm", "_percent", "_ratio"];
-
-    /// Numbers without one: counts.
-    const COUNTS: [&str; 21] = [
-        "backward",
-        "bound_violated",
-        "by_reference",
-        "calls_a_round",
-        "cpus",
-        "exchanges",
-        "largest",
-        "lines",
-        "samples",
-        "measured",
-        "tracer_pid",
-        "median",
-        "narrow",
-        "not_by_the_line",
-        "outside",
-        "readings",
-        "rounds",
-        "runs",
-        "threads",
-        "used",
-        "events",
-    ];
-
-    /// Names of numbers that have neither a unit nor are a count; figures of a spread have the
-    /// unit in the name above them.
-    fn without_unit(name: &str, value: &Value, found: &mut Vec<String>) {
-        match value {
-            Value::Object(fields) if name != "events" => {
-                for (key, value) in fields {
-                    let spread = UNITS.iter().any(|unit| name.ends_with(unit));
-                    without_unit(if spread { name } else { key }, value, found);
-                }
-            }
-            Value::Array(values) => values.iter().for_each(|value| without_unit(name, value, found)),
-            Value::Number(_) if !COUNTS.contains(&name) && !UNITS.iter().any(|unit| name.ends_with(unit)) => {
-                found.push(name.to_owned());
-            }
-            _ => {}
+    #[test]
+    fn only_what_is_between_markers_changes() {
+        let page = "a\n<!-- record:x -->\nold\n<!-- /record:x -->\nb\n";
+        assert_eq!(with_block(page, "x", "new\n").unwrap(), page.replace("old", "new"));
+        for wrong in [page.replace('/', ""), page.repeat(2), String::new()] {
+            assert!(with_block(&wrong, "x", "new\n").is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn every_number_has_a_unit() {
-        let mut found = Vec::new();
-        for record in samples::samples().iter().chain(&stored().unwrap()) {
-            without_unit("", &record.json, &mut found);
-        }
-        assert!(found.is_empty(), "{found:?}");
-        without_unit("", &json!({ "cost": { "speed": 1 } }), &mut found);
-        assert_eq!(found, ["speed"]);
-    }
-
-    #[test]
-    fn a_new_record_takes_the_place_of_the_older_one_of_its_processor() {
-        let record = |name: &str, processor: &str| Record {
-            name: name.into(),
-            json: json!({ "processor": processor }),
-        };
-        let stored = vec![record("1-a.json", "A"), record("1-b.json", "B")];
-        let (records, replaced) = with_new(stored.clone(), record("2-a.json", "A"));
-        let names = |records: &[Record]| records.iter().map(|record| record.name.clone()).collect::<Vec<_>>();
-        assert_eq!(
-            (names(&records), replaced),
-            (vec!["2-a.json".into(), "1-b.json".into()], vec!["1-a.json".into()])
-        );
-        let (records, replaced) = with_new(stored.clone(), record("1-a.json", "A"));
-        assert_eq!((names(&records).len(), replaced.len()), (2, 0), "of the same day: it is overwritten");
-        let (records, replaced) = with_new(stored, record("2-c.json", "C"));
-        assert_eq!((names(&records).len(), replaced.len()), (3, 0));
     }
 
     /// The pages' tables are those of the stored records, and each is of another processor.
@@ -318,14 +266,24 @@ mod tests {
             assert_ne!(pair[0].processor(), pair[1].processor(), "{} and {}", pair[0].name, pair[1].name);
         }
         for record in &records {
-            let date = record.json["date"].as_str().unwrap();
-            assert_eq!(record.name, format!("{date}-{}.json", file::sanitised(record.processor())));
+            let date = tables::text(&record.json, "date").unwrap();
+            assert_eq!(record.name, format!("{date}-{}.json", sanitised(record.processor())));
         }
-        for page in &PAGES {
-            let text = file::read(&root().join(page.path)).unwrap();
-            page.check_markers(&text).unwrap();
-            let advice = "run `cargo xtask record --readme`";
-            assert!(page.rewritten(&text, &records).unwrap() == text, "{}: {advice}", page.path);
+        for (path, text) in rewritten(&records).unwrap() {
+            assert!(read(path).unwrap() == text, "{path}: run `cargo xtask record --readme`");
+        }
+    }
+
+    #[test]
+    fn what_the_record_lacks_is_an_error_that_names_it() {
+        for path in
+            ["machine.cpus", "drift.watched_s", "order.plain", "spans.spans", "startup.hello", "cost.clocks"]
+        {
+            let mut records = stored().unwrap();
+            let (section, field) = path.split_once('.').unwrap();
+            records[0].json[section].as_object_mut().unwrap().remove(field);
+            let why = rewritten(&records).unwrap_err();
+            assert!(why.contains(field), "{path}: {why}");
         }
     }
 }

@@ -1,23 +1,24 @@
-//! Steps: commands with what they need, run in a row, and a summary.
+//! Commands, and steps: commands with what they need, run in a row, and a summary.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::files;
 
 /// A command, and what it needs to be there.
 #[derive(Debug)]
 pub(crate) struct Step {
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// The program and its arguments, separated by spaces.
-    pub(crate) command: Cow<'static, str>,
-    pub(crate) environment: &'static [(&'static str, &'static str)],
+    command: Cow<'static, str>,
+    environment: &'static [(&'static str, &'static str)],
     /// Commands that must succeed, or the step is skipped; separated by spaces.
-    pub(crate) needs: &'static [&'static str],
+    needs: &'static [&'static str],
     beside: bool,
 }
 
@@ -49,6 +50,7 @@ impl Step {
 /// have passed.
 pub(crate) const SOME_SKIPPED: u8 = 77;
 
+#[derive(Debug)]
 enum End {
     Passed,
     /// Why, and then what its output says of it.
@@ -61,29 +63,21 @@ enum End {
 type Done = (&'static str, End, f64);
 
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
-/// passed. Steps that may run beside others begin at the place of the first of them; their output
-/// follows at the end. The summary repeats why a step has failed, for whoever sees the end alone.
-pub(crate) fn run_all(steps: &[Step]) -> ExitCode {
+/// passed. The output of each step follows at its end, and is kept in `target/ci`. Steps that may run
+/// beside others begin at the place of the first of them. The summary repeats why a step has failed, for
+/// whoever sees the end alone.
+pub(crate) fn run_all(steps: &[Step]) -> Result<u8, String> {
     let ends = thread::scope(|scope| {
         let (mut ends, mut beside) = (Vec::new(), None);
         for step in steps {
             if step.beside {
-                let all = || -> Vec<(Done, String)> {
-                    steps.iter().filter(|step| step.beside).map(|step| done(step, Output::Kept)).collect()
-                };
+                let all = || -> Vec<Done> { steps.iter().filter(|step| step.beside).map(done).collect() };
                 beside.get_or_insert_with(|| scope.spawn(all));
             } else {
-                println!("\n=== {}: {}", step.name, step.command);
-                let (end, _) = done(step, Output::Shown);
-                ends.push(end);
+                ends.push(done(step));
             }
         }
-        let beside = beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics"));
-        for (step, (end, output)) in steps.iter().filter(|step| step.beside).zip(beside) {
-            println!("\n=== {}: {}\n{output}", step.name, step.command);
-            say(&end);
-            ends.push(end);
-        }
+        ends.extend(beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")));
         ends
     });
     let count = |wanted: fn(&End) -> bool| ends.iter().filter(|(_, end, _)| wanted(end)).count();
@@ -102,104 +96,50 @@ pub(crate) fn run_all(steps: &[Step]) -> ExitCode {
         }
     }
     println!("{passed} passed, {failed} failed, {} skipped", ends.len() - passed - failed);
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(u8::from(failed > 0))
 }
 
-/// Where the output of a step goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Output {
-    Shown,
-    Kept,
-}
-
-fn done(step: &Step, output: Output) -> (Done, String) {
+fn done(step: &Step) -> Done {
     let start = Instant::now();
-    let (end, kept) = run(step, output);
-    let done = (step.name, end, start.elapsed().as_secs_f64());
-    if output == Output::Shown {
-        say(&done);
-    }
-    (done, kept)
-}
-
-/// Says aloud if a step has not passed.
-fn say((name, end, _): &Done) {
-    match end {
+    println!("\n=== {}: {}", step.name, step.command);
+    let end = run(step);
+    match &end {
         End::Passed => {}
-        End::Failed(why) => println!("=== FAILED {name}: {}", why.lines().next().unwrap_or_default()),
-        End::Skipped("") => println!("=== SKIPPED parts of {name}, named above"),
+        End::Failed(why) => println!("=== FAILED {}: {}", step.name, why.lines().next().unwrap_or_default()),
+        End::Skipped("") => println!("=== SKIPPED parts of {}, named above", step.name),
         End::Skipped(need) => {
-            println!("=== SKIPPED {name}: `{need}` does not work here; this was NOT checked");
+            println!("=== SKIPPED {}: `{need}` does not work here; this was NOT checked", step.name);
         }
     }
+    (step.name, end, start.elapsed().as_secs_f64())
 }
 
-fn run(step: &Step, output: Output) -> (End, String) {
-    if let Some(need) = step.needs.iter().find(|need| !works(need)) {
-        return (End::Skipped(need), String::new());
+fn run(step: &Step) -> End {
+    if let Some(need) = step.needs.iter().find(|need| said(need).is_err()) {
+        return End::Skipped(need);
     }
-    let Some(mut command) = command(&step.command) else {
-        return (End::Failed("no command".to_owned()), String::new());
-    };
-    command.envs(step.environment.iter().copied());
-    match with_output(&mut command, output) {
-        Ok((status, kept)) if status.success() => (End::Passed, kept),
-        Ok((status, kept)) if status.code() == Some(SOME_SKIPPED.into()) => (End::Skipped(""), kept),
-        Ok((status, kept)) => (End::Failed(format!("{status}\n{}", faults(&kept))), kept),
-        Err(error) => (End::Failed(error.to_string()), String::new()),
-    }
-}
-
-/// A process that the command has left behind may keep its output open. So much of silence after
-/// the command's end, or so long in all, and nobody waits for more.
-const SILENCE: Duration = Duration::from_millis(500);
-const LEFT_BEHIND: Duration = Duration::from_secs(10);
-
-/// Runs the command, and shows its output. Returns that as well.
-pub(crate) fn shown(command: &mut Command) -> io::Result<(ExitStatus, String)> {
-    with_output(command, Output::Shown)
-}
-
-/// Runs the command. Returns both of its output streams, line by line as they came.
-fn with_output(command: &mut Command, output: Output) -> io::Result<(ExitStatus, String)> {
-    if output == Output::Kept {
-        command.stdin(Stdio::null());
-    }
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let (sender, lines) = mpsc::sync_channel(1024);
-    let streams: [Option<Box<dyn Read + Send>>; 2] = [
-        child.stdout.take().map(|stream| Box::new(stream) as _),
-        child.stderr.take().map(|stream| Box::new(stream) as _),
-    ];
-    for stream in streams.into_iter().flatten() {
-        let sender = sender.clone();
-        thread::spawn(move || {
-            let lines = BufReader::new(stream).split(b'\n').map_while(Result::ok);
-            for line in lines {
-                if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
-                    return;
-                }
+    match logged(command(&step.command).envs(step.environment.iter().copied()), step.name) {
+        Ok((status, output)) => {
+            println!("=== the output of {}\n{output}", step.name);
+            match status.code() {
+                Some(0) => End::Passed,
+                Some(code) if code == i32::from(SOME_SKIPPED) => End::Skipped(""),
+                _ => End::Failed(format!("{status}\n{}", faults(&output))),
             }
-        });
-    }
-    drop(sender);
-    let mut kept = String::new();
-    let mut ended: Option<Instant> = None;
-    loop {
-        if ended.is_none() && child.try_wait()?.is_some() {
-            ended = Some(Instant::now());
         }
-        match lines.recv_timeout(SILENCE) {
-            Ok(line) if ended.is_none_or(|ended| ended.elapsed() < LEFT_BEHIND) => {
-                if output == Output::Shown {
-                    println!("{line}");
-                }
-                let _ = writeln!(kept, "{line}");
-            }
-            Err(RecvTimeoutError::Timeout) if ended.is_none() => {}
-            _ => return Ok((child.wait()?, kept)),
-        }
+        Err(error) => End::Failed(error.to_string()),
     }
+}
+
+/// Runs a command to its end. Returns both of its output streams, which it writes to a file: a process
+/// that it leaves behind may keep that open.
+pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatus, String)> {
+    let folder = files::target().join("ci");
+    fs::create_dir_all(&folder)?;
+    let path: PathBuf = folder.join(name.replace(['/', ' '], "-") + ".log");
+    let log = File::create(&path)?;
+    let status = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).status()?;
+    Ok((status, String::from_utf8_lossy(&fs::read(path)?).into_owned()))
 }
 
 /// The last lines that tell why, each with the one behind it, or else the last ones.
@@ -208,30 +148,69 @@ fn faults(output: &str) -> String {
     const MOST: usize = 16;
     let tells = |line: &str| SIGNS.iter().any(|sign| line.contains(sign));
     let lines: Vec<&str> = output.lines().collect();
-    let is_telling = |place: usize| tells(lines[place]) || place > 0 && tells(lines[place - 1]);
-    let mut telling: Vec<&str> =
-        (0..lines.len()).filter(|place| is_telling(*place)).map(|place| lines[place]).collect();
+    let is_telling = |place: &usize| tells(lines[*place]) || *place > 0 && tells(lines[*place - 1]);
+    let mut telling: Vec<&str> = (0..lines.len()).filter(is_telling).map(|place| lines[place]).collect();
     if telling.is_empty() {
         telling = lines;
     }
     telling[telling.len().saturating_sub(MOST)..].join("\n")
 }
 
-pub(crate) fn works(line: &str) -> bool {
-    command(line).and_then(|mut command| command.output().ok()).is_some_and(|output| output.status.success())
+/// How many tests passed: the sum over the closing lines of all test programs.
+pub(crate) fn passed(output: &str) -> u64 {
+    let counts = output.lines().filter_map(|line| line.strip_prefix("test result: "));
+    counts.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
+}
+
+/// What a command prints, if it succeeds, without the line break at its end.
+pub(crate) fn said(line: &str) -> Result<String, String> {
+    output(&mut command(line))
+}
+
+/// The same of a command that has more than words.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let what = format!("{command:?}").replace('"', "");
+    let output = command.output().map_err(|error| format!("`{what}`: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("`{what}`: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
+}
+
+/// Runs a command before the user's eyes.
+pub(crate) fn shown(line: &str) -> Result<(), String> {
+    match command(line).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{line}`: {status}")),
+        Err(error) => Err(format!("`{line}`: {error}")),
+    }
 }
 
 /// The command, to be run in the root of the workspace.
-pub(crate) fn command(line: &str) -> Option<Command> {
+pub(crate) fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();
-    let mut command = Command::new(words.next()?);
-    command.args(words).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent()?);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).current_dir(files::root());
     // Cargo sets these for its children; without them `cargo +nightly` can choose another
     // toolchain.
     for name in ["CARGO", "RUSTUP_TOOLCHAIN", "RUSTC", "RUSTDOC"] {
         command.env_remove(name);
     }
-    Some(command)
+    command
+}
+
+/// Waits for a child's end; ends it if that takes longer than `limit`, and returns nothing then.
+pub(crate) fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -240,44 +219,27 @@ mod tests {
 
     #[test]
     fn every_step_counts_wherever_it_runs() {
-        let run = |own: &str, beside: &str| {
-            run_all(&[Step::new("beside", beside.to_owned()).beside(), Step::new("own", own.to_owned())])
+        let run = |own: &'static str, beside: &'static str| {
+            run_all(&[Step::new("test of beside", beside).beside(), Step::new("test of own", own)])
         };
-        let good = "cargo --version";
-        let bad = "cargo no-such-command";
-        assert_eq!(run(good, good), ExitCode::SUCCESS);
-        assert_eq!(run(bad, good), ExitCode::FAILURE);
-        assert_eq!(run(good, bad), ExitCode::FAILURE);
+        let (good, bad) = ("cargo --version", "cargo no-such-command");
+        assert_eq!([run(good, good), run(bad, good), run(good, bad)], [Ok(0), Ok(1), Ok(1)]);
     }
 
     #[test]
-    fn a_failed_step_says_why() {
-        let (end, _) = run(&Step::new("failing", "cargo no-such-command"), Output::Kept);
+    fn the_tests_of_all_programs_are_counted() {
+        let text = "test result: FAILED. 1 passed; 1 failed\nx\ntest result: ok. 20 passed; 0 failed\n";
+        assert_eq!((passed(text), passed("error: it does not compile")), (21, 0));
+    }
+
+    #[test]
+    fn a_failed_step_says_why_and_one_without_what_it_needs_has_not_passed() {
+        let end = run(&Step::new("test of failing", "cargo no-such-command"));
         let End::Failed(why) = end else { panic!("it passed") };
-        let (status, output) = why.split_once('\n').expect("the command says why");
-        assert!(status.contains("101") && output.contains("no-such-command"), "{why}");
+        assert!(why.contains("101") && why.contains("no-such-command"), "{why}");
         assert_eq!(faults("one\ntwo\n"), "one\ntwo");
         assert_eq!(faults("one\nx panicked at y\nwhy\nmore\n"), "x panicked at y\nwhy");
-    }
-
-    /// A server that a test has left behind, say.
-    #[test]
-    #[cfg(unix)]
-    fn a_process_that_is_left_behind_does_not_keep_a_step_from_its_end() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "sleep 30 & sleep 1; echo ended"]);
-        let start = Instant::now();
-        let (status, kept) = with_output(&mut command, Output::Kept).expect("there is a shell");
-        assert!(status.success() && kept == "ended\n", "{kept}");
-        assert!(start.elapsed() < Duration::from_secs(25));
-    }
-
-    #[test]
-    fn a_step_without_what_it_needs_is_skipped_and_not_passed() {
-        let step = || Step::new("needy", "cargo no-such-command").needs(&["cargo no-such-need"]);
-        for step in [step(), step().beside()] {
-            let (end, _) = run(&step, Output::Kept);
-            assert!(matches!(end, End::Skipped("cargo no-such-need")));
-        }
+        let needy = Step::new("test of needs", "cargo --version").needs(&["cargo no-such-need"]);
+        assert!(matches!(run(&needy), End::Skipped("cargo no-such-need")));
     }
 }

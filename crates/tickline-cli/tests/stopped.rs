@@ -73,7 +73,7 @@ const PLACES: [Place; 14] = [
 ];
 
 #[test]
-#[ignore = "half a minute: `cargo xtask nightly` has ten rounds"]
+#[ignore = "half a minute: `cargo xtask ci nightly` has ten rounds"]
 fn no_step_back_while_the_server_is_stopped_at_each_store() {
     let (folder, page) = folder();
     let server = Server::start(&page);

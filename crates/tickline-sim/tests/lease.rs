@@ -62,7 +62,7 @@ fn lines_at_the_upper_edge_keep_the_order_under_any_delay() {
 
 /// Both halves with one more preemption: 49 million states.
 #[test]
-#[ignore = "takes two minutes in a release build: a step of `cargo xtask nightly`"]
+#[ignore = "takes two minutes in a release build: a step of `cargo xtask ci nightly`"]
 fn one_more_preemption_keeps_the_order() {
     all_keep_the_order(1, Stops::Anywhere, 1);
     for edge_ns in ABOVE {

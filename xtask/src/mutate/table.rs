@@ -1,75 +1,281 @@
-//! The mutants: what each takes out, and where.
-//!
-//! A text to be replaced occurs exactly once in its file; a test of the parent module says so, so
-//! whoever rewrites such a line finds out within seconds. Mutants that change nothing anybody
-//! could observe do not belong here.
+//! `xtask/mutants.toml`: what each mutant takes out, and where; and whether the table has every ordering.
 
-mod bounds;
-pub(super) mod by_miri;
-mod gate;
-mod lease;
-mod order;
-pub(super) mod orderings;
-mod per_cpu;
+use std::collections::BTreeSet;
 
-use std::path::{Path, PathBuf};
+use serde::Deserialize;
 
-/// A rule that is taken out.
+use crate::files;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    rule: Vec<Rule>,
+    ordering: Vec<Weakening>,
+    pub(super) untold: Vec<Untold>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    rule: String,
+    does: String,
+    file: String,
+    text: String,
+    instead: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Weakening {
+    does: String,
+    file: String,
+    text: String,
+    from: String,
+    to: String,
+    test: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Untold {
+    pub(super) file: String,
+    text: String,
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) why: String,
+}
+
+/// Which tests must fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tests {
+    /// Any unit test of the crate.
+    Unit,
+    /// A model by loom.
+    Loom,
+    /// A test under Miri.
+    Miri,
+}
+
+/// A text of a file, and what takes its place.
 #[derive(Debug)]
-pub(crate) struct Mutant {
-    /// The rule's number in DESIGN.md, "Order", or what else is mutated.
-    pub(crate) rule: &'static str,
+pub(super) struct Mutant {
+    pub(super) rule: String,
     /// What the mutated code does.
-    pub(crate) does: &'static str,
-    /// The file, seen from its crate's `src` ([`crate_of`]).
-    pub(crate) file: &'static str,
-    /// What stands there, exactly once.
-    pub(crate) text: &'static str,
-    /// What takes its place.
-    pub(crate) instead: &'static str,
+    pub(super) does: String,
+    /// Seen from `crates/`.
+    pub(super) file: String,
+    pub(super) text: String,
+    pub(super) instead: String,
+    pub(super) tests: Tests,
+    /// The test that must fail, of a weakening.
+    pub(super) test: String,
 }
 
-const CORE: &str = "tickline-core";
-const PAGE: &str = "tickline-page";
-
-/// The crates whose rules are taken out.
-pub(crate) const CRATES: [&str; 2] = [CORE, PAGE];
-
-/// The crate whose unit tests a mutant of `file` is for: that of the leases, or core.
-pub(crate) fn crate_of(file: &str) -> &'static str {
-    if file.starts_with("lease/") { PAGE } else { CORE }
-}
-
-/// A file of one of these crates, seen from the workspace's root.
-pub(crate) fn path_of(package: &str, file: &str) -> String {
-    format!("crates/{package}/src/{file}")
-}
-
-/// Where rules 5 and 13 are kept.
-pub(crate) const HIGH_WATER: &str = "shared/high_water.rs";
-
-/// A file of the tables, seen from the workspace's root. Those outside of core begin with their
-/// package.
-pub(crate) fn path(file: &str) -> PathBuf {
-    if file.starts_with("tickline") {
-        Path::new("crates").join(file)
-    } else {
-        path_of(crate_of(file), file).into()
+impl Mutant {
+    /// The crate that it changes.
+    pub(super) fn package(&self) -> &str {
+        self.file.split('/').next().unwrap_or_default()
     }
 }
 
-const fn mutant(
-    rule: &'static str,
-    does: &'static str,
-    file: &'static str,
-    text: &'static str,
-    instead: &'static str,
-) -> Mutant {
-    Mutant { rule, does, file, text, instead }
+/// Whether loom has models of a file's orderings; Miri runs the tests of the others.
+fn has_models(file: &str) -> bool {
+    file.starts_with("tickline-core/") || file.starts_with("tickline-page/src/lease/")
 }
 
-/// Every mutant: first those of the rules of order.
-pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    let order = order::MUTANTS.iter().chain(bounds::MUTANTS).chain(per_cpu::MUTANTS);
-    order.chain(gate::MUTANTS).chain(lease::MUTANTS)
+impl Table {
+    pub(super) fn load() -> Result<Self, String> {
+        toml::from_str(&files::read("xtask/mutants.toml")?).map_err(|error| format!("mutants.toml: {error}"))
+    }
+
+    /// Every mutant: first those of the rules. An error if one does not match its source.
+    pub(super) fn mutants(&self) -> Result<Vec<Mutant>, String> {
+        let rules = self.rule.iter().cloned().map(|Rule { rule, does, file, text, instead }| {
+            Ok(Mutant { rule, does, file, text, instead, tests: Tests::Unit, test: String::new() })
+        });
+        let orderings = self.ordering.iter().cloned().map(|it| {
+            Ok(Mutant {
+                rule: "ordering".to_owned(),
+                does: format!("{} (`{}` → `{}`)", it.does, it.from, it.to),
+                instead: weaker(&it.text, &it.from, &it.to)?,
+                tests: if has_models(&it.file) { Tests::Loom } else { Tests::Miri },
+                file: it.file,
+                text: it.text,
+                test: it.test,
+            })
+        });
+        let mutants = rules.chain(orderings).collect::<Result<Vec<_>, String>>()?;
+        for mutant in &mutants {
+            match files::read(format!("crates/{}", mutant.file))?.matches(&mutant.text).count() {
+                1 => {}
+                found => {
+                    return Err(format!(
+                        "mutants.toml is out of date: \"{}\" replaces a text that occurs {found} times in {}, not once:\n{}",
+                        mutant.does, mutant.file, mutant.text
+                    ));
+                }
+            }
+        }
+        let orderings = self.ordering.iter().map(|it| &it.file).chain(self.untold.iter().map(|it| &it.file));
+        for file in orderings.collect::<BTreeSet<_>>() {
+            let source = files::read(format!("crates/{file}"))?;
+            self.is_covered(&source, file)
+                .map_err(|why| format!("mutants.toml is out of date: {file}: {why}"))?;
+        }
+        Ok(mutants)
+    }
+
+    /// Whether the table has every ordering of a file that could be weaker, each with its next weaker
+    /// ones, and the file every ordering of the table.
+    fn is_covered(&self, source: &str, file: &str) -> Result<(), String> {
+        let weakenings = self.ordering.iter().map(|it| (&it.file, &it.text, &it.from, &it.to));
+        let untold = self.untold.iter().map(|it| (&it.file, &it.text, &it.from, &it.to));
+        let mut missing = weakenings
+            .chain(untold)
+            .filter(|(of, ..)| *of == file)
+            .map(|(_, text, from, to)| Ok((place(source, text, from)?, to.as_str())))
+            .collect::<Result<Vec<_>, String>>()?;
+        let mut line_start = 0;
+        for line in source.split_inclusive('\n').take_while(|line| !line.contains("#[cfg(test)]")) {
+            let code = line.split("//").next().unwrap_or(line);
+            for (in_line, ordering) in code.match_indices("Ordering::") {
+                let name = &code[in_line + ordering.len()..];
+                let weaker: &[&str] = match name.split(|letter: char| !letter.is_alphabetic()).next() {
+                    Some("Relaxed" | "Less" | "Equal" | "Greater") => &[],
+                    Some("Acquire" | "Release") => &["Relaxed"],
+                    Some("AcqRel") => &["Acquire", "Release"],
+                    Some("SeqCst") => &["AcqRel"],
+                    _ => return Err(format!("an ordering of no known name in\n{line}")),
+                };
+                if has_reason(&source[..line_start + in_line]) {
+                    continue;
+                }
+                for to in weaker {
+                    let known = missing.iter().position(|known| *known == (line_start + in_line, *to));
+                    let known = known
+                        .ok_or(format!("no mutant to {to}, and no reason for having none, in\n{line}"))?;
+                    missing.swap_remove(known);
+                }
+            }
+            line_start += line.len();
+        }
+        match missing.first() {
+            Some((place, _)) => Err(format!("an entry twice, or in no code, at byte {place}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where the ordering of an entry stands in its file.
+fn place(source: &str, text: &str, from: &str) -> Result<usize, String> {
+    let start = source.find(text).filter(|_| source.matches(text).count() == 1);
+    let inside = text.find(&format!("Ordering::{from}"));
+    start.zip(inside).map(|(start, inside)| start + inside).ok_or_else(|| format!("not exactly one:\n{text}"))
+}
+
+/// The text with a weaker ordering. A fence that is `Relaxed` is none.
+fn weaker(text: &str, from: &str, to: &str) -> Result<String, String> {
+    let from = format!("Ordering::{from}");
+    if text.matches(&from).count() != 1 {
+        return Err(format!("mutants.toml: not exactly one {from} in\n{text}"));
+    }
+    let fence = format!("fence({from})");
+    let path = format!("crate::primitive::{fence}");
+    Ok(match to {
+        "Relaxed" if text.contains(&path) => text.replace(&path, "()"),
+        "Relaxed" if text.contains(&fence) => text.replace(&fence, "()"),
+        _ => text.replace(&from, &format!("Ordering::{to}")),
+    })
+}
+
+/// Whether the comment on an ordering says why it has no mutant. `before` is the source up to there.
+fn has_reason(before: &str) -> bool {
+    let comment = before.rsplit("// ORDERING:").next().unwrap_or_default();
+    let words: Vec<&str> = comment.split_whitespace().filter(|word| *word != "//").collect();
+    words.join(" ").contains("No test sees")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::{entries, read, root};
+
+    /// The files of core and of leases with orderings that can be weaker; all files of the other crates.
+    const MODELLED: [&str; 7] = [
+        "tickline-core/src/cell.rs",
+        "tickline-core/src/state/modelled.rs",
+        "tickline-core/src/state/portable.rs",
+        "tickline-core/src/try_lock.rs",
+        "tickline-core/src/gate/keeper.rs",
+        "tickline-core/src/per_cpu/mode.rs",
+        "tickline-page/src/lease/cell.rs",
+    ];
+
+    /// Sources below a folder, seen from `crates/`.
+    fn sources(folder: &std::path::Path, is_wanted: fn(&str) -> bool, found: &mut Vec<String>) {
+        for path in entries(folder) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && is_wanted(&name) {
+                sources(&path, is_wanted, found);
+            } else if name.ends_with(".rs") && is_wanted(&name) {
+                found.push(path.strip_prefix(root().join("crates")).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+
+    #[test]
+    fn every_mutant_matches_its_source_once_and_every_ordering_has_one_or_a_reason() {
+        let table = Table::load().unwrap();
+        table.mutants().unwrap_or_else(|stale| panic!("{stale}"));
+        let mut files = MODELLED.map(str::to_owned).to_vec();
+        let others = |name: &str| !["tests", "tests.rs", "tickline-core", "lease"].contains(&name);
+        sources(&root().join("crates"), others, &mut files);
+        for file in &files {
+            let source = read(format!("crates/{file}")).unwrap();
+            table.is_covered(&source, file).unwrap_or_else(|why| panic!("{file}: {why}"));
+        }
+        for it in &table.ordering {
+            assert!(files.contains(&it.file), "{} is not covered", it.file);
+        }
+        assert!(table.is_covered("self.word.load(Ordering::Acquire)\n", "another.rs").is_err());
+        let nothing = "// Ordering::SeqCst\n(Ordering::Relaxed)\n#[cfg(test)]\nOrdering::Release";
+        assert_eq!(table.is_covered(nothing, "another.rs"), Ok(()));
+    }
+
+    #[test]
+    fn every_rule_that_has_a_test_has_a_mutant() {
+        let table = Table::load().unwrap();
+        let mutated: BTreeSet<&str> = table.rule.iter().map(|it| it.rule.as_str()).collect();
+        let mut files = Vec::new();
+        for package in ["tickline-core", "tickline-page"] {
+            sources(&root().join("crates").join(package).join("src"), |_| true, &mut files);
+        }
+        let mut rules = BTreeSet::new();
+        for file in files {
+            let source = read(format!("crates/{file}")).unwrap();
+            let tests = source.split("fn rule_").skip(1).filter_map(|rest| rest.split('_').next());
+            rules.extend(tests.map(str::to_owned));
+        }
+        assert!(rules.len() > 20, "{rules:?}");
+        let without: Vec<_> = rules.iter().filter(|rule| !mutated.contains(rule.as_str())).collect();
+        assert!(without.is_empty(), "{without:?}");
+    }
+
+    #[test]
+    fn a_mutant_that_does_not_match_is_refused() {
+        let mut table = Table::load().unwrap();
+        table.rule[0].text = "no such text".into();
+        assert!(table.mutants().unwrap_err().contains("occurs 0 times"));
+        table.rule[0].text = "    ".into();
+        assert!(table.mutants().unwrap_err().contains("not once"));
+    }
+
+    #[test]
+    fn a_weaker_ordering_stands_where_the_ordering_stood() {
+        assert_eq!(weaker("load(Ordering::Acquire", "Acquire", "Relaxed").unwrap(), "load(Ordering::Relaxed");
+        assert_eq!(weaker("fence(Ordering::Acquire);", "Acquire", "Relaxed").unwrap(), "();");
+        assert!(weaker("Ordering::Acquire, Ordering::Acquire", "Acquire", "Relaxed").is_err());
+        assert!(has_reason("// ORDERING: Acquire. No test sees a weaker one: why.\n    load("));
+        assert!(!has_reason("// ORDERING: No test sees.\n load(a)\n // ORDERING: Acquire.\n load("));
+    }
 }

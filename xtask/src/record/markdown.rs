@@ -30,11 +30,6 @@ pub(super) fn head(titles: &[&str]) -> String {
     format!("| {} |\n|{}\n", titles.join(" | "), "---|".repeat(titles.len()))
 }
 
-/// A table's head: what the rows are, and a column for each of the titles.
-pub(super) fn head_of(first: &str, titles: &[String]) -> String {
-    head(&[first].into_iter().chain(titles.iter().map(String::as_str)).collect::<Vec<_>>())
-}
-
 /// A row: what it says, and the figure in each of the columns.
 pub(super) fn line<T>(
     title: &str,
@@ -45,20 +40,15 @@ pub(super) fn line<T>(
     Ok(format!("| {title} | {} |\n", figures.join(" | ")))
 }
 
-/// Rows as they are.
-pub(super) fn rows(rows: &[Row]) -> String {
-    rows.iter().map(|(name, cells)| row(name, cells, &vec![None; cells.len()])).collect()
-}
-
-/// Rows in which the best of each column is bold, ties included. A single figure is not bold.
-pub(super) fn rows_with_best(rows: &[Row]) -> String {
+/// Rows, in which the best of each column is bold if `is_best_bold`, ties included. A single figure is
+/// not bold.
+pub(super) fn rows(rows: &[Row], is_best_bold: bool) -> String {
     let columns = rows.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
     let best: Vec<Option<&str>> = (0..columns)
         .map(|column| {
-            let cells: Vec<&Cell> =
-                rows.iter().filter_map(|(_, cells)| cells.get(column)?.as_ref()).collect();
-            let best = cells.iter().min_by(|one, other| one.rank.total_cmp(&other.rank))?;
-            (cells.len() > 1).then_some(best.digits.as_str())
+            let cells = rows.iter().filter_map(|(_, cells)| cells.get(column)?.as_ref());
+            let best = cells.clone().min_by(|one, other| one.rank.total_cmp(&other.rank))?;
+            (is_best_bold && cells.count() > 1).then_some(best.digits.as_str())
         })
         .collect();
     rows.iter().map(|(name, cells)| row(name, cells, &best)).collect()
@@ -145,8 +135,8 @@ mod tests {
             ("c".to_owned(), vec![cell(16.5), None, None]),
         ];
         let expected = "| a | **8.8** | -464 | 1.0 |\n| b | **8.8** | **0.2** |  |\n| c | 17 |  |  |\n";
-        assert_eq!(rows_with_best(&rows), expected);
-        assert_eq!(super::rows(&rows), expected.replace('*', ""));
+        assert_eq!(super::rows(&rows, true), expected);
+        assert_eq!(super::rows(&rows, false), expected.replace('*', ""));
     }
 
     #[test]
@@ -157,6 +147,6 @@ mod tests {
             ("c".to_owned(), vec![Some(Cell::cost(8.97, 1.014))]),
         ];
         let expected = "| a | **8.8 (1.00)** |\n| b | **8.9 (1.00)** |\n| c | 9.0 (1.01) |\n";
-        assert_eq!(rows_with_best(&rows), expected);
+        assert_eq!(super::rows(&rows, true), expected);
     }
 }

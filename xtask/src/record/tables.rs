@@ -1,142 +1,259 @@
-//! The full tables of `benches/README.md`: all figures of each processor's record.
+//! The tables of the records: a line for each figure, a column for each processor.
 
 use serde_json::Value;
 
-use super::fields::{at, number, number_if_any, of_clock, startup_us, text, worst_drift_ppb};
-use super::markdown::{self, Cell, Row, count, head, head_of, line, short, time_ns, whole};
-use super::stored::{Record, title};
+use super::markdown::{self, Cell, Row, count, head, line, short as short_figure, time_ns, whole};
 
-/// Groups of clocks, as the programs call them and as the table does.
-const GROUPS: [(&str, &str); 3] =
-    [("counter", "bare instructions"), ("time", "time in ns"), ("coarse", "coarse time")];
+/// The record of one processor.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    /// Its file's name.
+    pub(super) name: String,
+    pub(super) json: Value,
+}
+
+impl Record {
+    /// The processor, by name, family and model.
+    pub(super) fn processor(&self) -> &str {
+        self.json["processor"].as_str().unwrap_or("unknown")
+    }
+}
+
+/// The value at a path with dots. A missing field is an error; `null` is a value.
+pub(super) fn at<'a>(value: &'a Value, path: &str) -> Result<&'a Value, String> {
+    path.split('.')
+        .try_fold(value, |value, key| value.get(key))
+        .ok_or_else(|| format!("the record has no {path}"))
+}
+
+pub(super) fn text<'a>(value: &'a Value, path: &str) -> Result<&'a str, String> {
+    at(value, path)?.as_str().ok_or_else(|| format!("{path} is not a text in the record"))
+}
+
+fn number(value: &Value, path: &str) -> Result<f64, String> {
+    at(value, path)?.as_f64().ok_or_else(|| format!("{path} is not a number in the record"))
+}
+
+/// A number, or none where the record says `null`.
+fn number_if_any(value: &Value, path: &str) -> Result<Option<f64>, String> {
+    if at(value, path)?.is_null() { Ok(None) } else { number(value, path).map(Some) }
+}
+
+/// The entry of a list in which `key` has this name; none if the list leaves it out.
+fn entry<'a>(record: &'a Value, list: &str, key: &str, name: &str) -> Result<Option<&'a Value>, String> {
+    let entries =
+        at(record, list)?.as_array().ok_or_else(|| format!("{list} is not a list in the record"))?;
+    Ok(entries.iter().find(|one| one[key] == name))
+}
+
+/// A processor's name in a table's head: without family and model where there is one of that name.
+fn title<'a>(record: &'a Record, records: &[Record]) -> &'a str {
+    fn name(record: &Record) -> &str {
+        record.processor().split(", family").next().unwrap_or_default()
+    }
+    let is_alone = records.iter().filter(|other| name(other) == name(record)).count() < 2;
+    if is_alone { name(record) } else { record.processor() }
+}
+
+/// A table's head: what the rows are, and a column for each processor.
+fn head_of(first: &str, records: &[Record]) -> String {
+    let titles: Vec<&str> = [first].into_iter().chain(records.iter().map(|it| title(it, records))).collect();
+    head(&titles)
+}
+
+/// The README's short table, and the records' notes.
+pub(super) fn short(records: &[Record]) -> Result<String, String> {
+    let mut block = head_of("", records);
+    for (name, clock) in [
+        ("`tickline::Instant::now`", "tickline Instant::now"),
+        ("`std::time::Instant::now`", "std Instant::now"),
+        ("`quanta::Instant::now`", "quanta Instant::now"),
+        ("`now_ordered`: order between threads", "tickline now_ordered_ns"),
+    ] {
+        block += &line(&format!("{name}, ns: tight loop / awaited"), records, |record| {
+            let cost = entry(&record.json, "cost.clocks", "clock", clock)?;
+            let cost = cost.ok_or_else(|| format!("cost has no {clock}"))?;
+            Ok(format!("{:.1} / {:.1}", number(cost, "tight_ns")?, number(cost, "awaited_ns")?))
+        })?;
+    }
+    block += &line("backward steps of `now_ordered` between threads", records, |it| order(&it.json, false))?;
+    let drivers = ["accuracy_thread", "accuracy_reader"];
+    block += &line("offset from `CLOCK_MONOTONIC`, ns: least to most", records, |record| {
+        let (mut least_ns, mut most_ns) = (f64::INFINITY, f64::NEG_INFINITY);
+        for driver in drivers {
+            let run = at(&record.json, driver)?;
+            let ends = number_if_any(run, "least_offset_ns")?.zip(number_if_any(run, "most_offset_ns")?);
+            let Some((least, most)) = ends else { return Ok("no narrow bracket".into()) };
+            (least_ns, most_ns) = (least_ns.min(least), most_ns.max(most));
+        }
+        Ok(format!("{least_ns:+.0} to {most_ns:+.0}"))
+    })?;
+    block += &line("largest claimed bound, ns; readings outside theirs", records, |record| {
+        let (mut bound_ns, mut outside) = (0.0_f64, 0.0);
+        for driver in drivers {
+            let run = at(&record.json, driver)?;
+            bound_ns = bound_ns.max(number(run, "most_before_ns")?).max(number(run, "most_after_ns")?);
+            outside += number(run, "bound_violated")?;
+        }
+        Ok(format!("{}; {}", whole(bound_ns), whole(outside)))
+    })?;
+    block += &line("a hello-world takes longer than with `std` by", records, |record| hello(&record.json))?;
+    let notes =
+        records.iter().filter_map(|record| Some((title(record, records), text(&record.json, "note").ok()?)));
+    let notes: Vec<_> = notes.map(|(title, note)| format!("{title}: **{note}**.")).collect();
+    if !notes.is_empty() {
+        block += &format!("\n{}\n", notes.join(" "));
+    }
+    Ok(block)
+}
+
+fn hello(record: &Value) -> Result<String, String> {
+    let of =
+        |path: &str| Ok::<_, String>(time_ns(number(record, &format!("startup.hello.{path}.median"))? * 1e3));
+    Ok(format!("{} (of {})", of("difference_us")?, of("with_std_us")?))
+}
+
+/// The results of exchanges between threads while the line changes; in full beside the bare counter's.
+fn order(record: &Value, in_full: bool) -> Result<String, String> {
+    let order = at(record, "order")?;
+    if let Ok(why) = text(order, "skipped") {
+        return Ok(format!("not tried: {why}"));
+    }
+    let of = |path: &str| number(order, path).map(count);
+    let found = format!("{} in {}", of("ordered.count.backward")?, of("ordered.count.exchanges")?);
+    if !in_full {
+        return Ok(found);
+    }
+    Ok(format!("{found} exchanges (bare counter: {} in {})", of("plain.backward")?, of("plain.exchanges")?))
+}
 
 /// The machines that the records were taken on, a line each.
-pub(super) fn machines_block(records: &[Record]) -> Result<String, String> {
-    records.iter().map(machine_line).collect()
+pub(super) fn machines(records: &[Record]) -> Result<String, String> {
+    records.iter().map(machine).collect()
 }
 
 /// What a record was taken on, and where it is.
-fn machine_line(record: &Record) -> Result<String, String> {
+fn machine(record: &Record) -> Result<String, String> {
     let (name, processor, record) = (&record.name, record.processor(), &record.json);
-    let machine = at(record, "machine")?;
-    let or_unknown = |path| text(machine, path).unwrap_or("unknown");
-    let rustc = text(record, "rustc")?;
+    let or_unknown = |key: &str| text(record, &format!("machine.{key}")).unwrap_or("unknown");
     let changed = if at(record, "tree_clean")? == true { "" } else { " with changes" };
-    let commit = text(record, "commit")?;
+    let commit: String = text(record, "commit")?.chars().take(10).collect();
     let note = text(record, "note").map_or_else(|_| String::new(), |note| format!(", **{note}**"));
     Ok(format!(
-        "- {processor}{note}: {} CPUs, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {}{changed}: `{}`, {} s. \
-         All figures: [{name}](record/{name}).\n",
-        number(machine, "cpus")?,
+        "- {processor}{note}: {} CPUs, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {commit}{changed}: `{}`, \
+         {} s. All figures: [{name}](record/{name}).\n",
+        number(record, "machine.cpus")?,
         or_unknown("hypervisor"),
         or_unknown("kernel"),
         or_unknown("clocksource"),
-        rustc.split(" (").next().unwrap_or(rustc),
+        text(record, "rustc")?.split(" (").next().unwrap_or_default(),
         text(record, "date")?,
-        commit.get(..10).unwrap_or(commit),
         text(record, "command")?,
         number(record, "took_s")?,
     ))
 }
 
-/// The clocks that any record compares, by their names, with their groups; in the order of the
-/// first record that has them.
-fn clocks(records: &[Record]) -> Result<Vec<(&str, &str)>, String> {
-    let mut clocks: Vec<(&str, &str)> = Vec::new();
-    for record in records {
-        let cost = at(&record.json, "cost.clocks")?;
-        for clock in cost.as_array().ok_or("cost.clocks is not a list in the record")? {
-            let name = text(clock, "clock")?;
-            if !clocks.iter().any(|(known, _)| *known == name) {
-                clocks.push((name, text(clock, "group")?));
-            }
-        }
-    }
-    Ok(clocks)
-}
+/// Groups of clocks, as the programs call them and as the table does.
+const GROUPS: [(&str, &str); 3] =
+    [("counter", "bare instructions"), ("time", "time in ns"), ("coarse", "coarse time")];
 
-/// Every clock that is compared: its cost on each processor, and the worst of its other figures.
-pub(super) fn clocks_block(records: &[Record]) -> Result<String, String> {
+/// Every clock that is compared, in the order of the first record that has it: its cost on each
+/// processor, and the worst of its other figures.
+pub(super) fn clocks(records: &[Record]) -> Result<String, String> {
     let mut titles = vec![String::new()];
+    let (mut watched_s, mut clocks) = (0.0_f64, Vec::<(&str, &str)>::new());
     for record in records {
         let title = title(record, records);
         titles.extend([format!("{title}: tight loop, ns"), format!("{title}: awaited, ns")]);
+        watched_s = watched_s.max(number(&record.json, "drift.watched_s")?);
+        for clock in at(&record.json, "cost.clocks")?.as_array().into_iter().flatten() {
+            let clock = (text(clock, "clock")?, text(clock, "group")?);
+            if !clocks.iter().any(|(known, _)| *known == clock.0) {
+                clocks.push(clock);
+            }
+        }
     }
-    let watched = records.iter().map(|record| number(&record.json, "drift.watched_s"));
-    let watched_s = watched.collect::<Result<Vec<f64>, String>>()?.into_iter().fold(0.0, f64::max);
-    titles.extend([
-        "first call".into(),
-        "process start to first reading".into(),
-        "drift, ppb".into(),
-        format!("offset changed in {watched_s} s"),
-        "backward steps, per million".into(),
-    ]);
-    let clocks = clocks(records)?;
+    titles.extend(["first call", "process start to first reading", "drift, ppb"].map(str::to_owned));
+    titles.extend([format!("offset changed in {watched_s} s"), "backward steps, per million".into()]);
     let mut table = head(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     for (group, title) in GROUPS {
         let of_group = clocks.iter().filter(|(_, of)| *of == group);
         let rows =
             of_group.map(|(clock, _)| clock_row(records, clock)).collect::<Result<Vec<Row>, String>>()?;
-        if rows.is_empty() {
-            continue;
+        if !rows.is_empty() {
+            table += &format!("| *{title}* |{}\n", " |".repeat(titles.len() - 1));
+            // Instructions are what is compared with.
+            table += &markdown::rows(&rows, group != "counter");
         }
-        table.push_str(&format!("| *{title}* |{}\n", " |".repeat(titles.len() - 1)));
-        // Instructions are what is compared with.
-        let rows_of_group = if group == "counter" { markdown::rows } else { markdown::rows_with_best };
-        table.push_str(&rows_of_group(&rows));
     }
     Ok(table)
 }
 
-/// A clock's cost on each processor, and the worst of each other figure on any of them.
+/// A clock's cost on each processor, and the worst of each other figure on any of them: the one that is
+/// furthest from 0.
 fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
     let mut cells = Vec::new();
     for record in records {
-        let cost = of_clock(at(&record.json, "cost")?, name)?;
+        let cost = entry(&record.json, "cost.clocks", "clock", name)?;
         for column in ["tight", "awaited"] {
-            let figure = |unit: &str| {
-                Ok::<_, String>(
-                    cost.map(|cost| number_if_any(cost, &format!("{column}_{unit}"))).transpose()?.flatten(),
-                )
+            let figure = |unit: &str| match cost {
+                Some(cost) => number_if_any(cost, &format!("{column}_{unit}")),
+                None => Ok(None),
             };
             cells.push(figure("ns")?.zip(figure("ratio")?).map(|(ns, ratio)| Cell::cost(ns, ratio)));
         }
     }
-    let worst = |figure: &dyn Fn(&Value) -> Result<Option<f64>, String>| {
-        let mut worst: Option<f64> = None;
-        for record in records {
-            if let Some(figure) = figure(&record.json)? {
-                worst = Some(worst.filter(|worst| worst.abs() >= figure.abs()).unwrap_or(figure));
+    let mut worst: [Option<f64>; 5] = [None; 5];
+    for record in records.iter().map(|record| &record.json) {
+        let startup = entry(record, "startup.clocks", "clock", name)?;
+        let startup_us = |figure: &str| match startup {
+            Some(clock) if !at(clock, figure)?.is_null() => {
+                number(clock, &format!("{figure}.median")).map(Some)
+            }
+            _ => Ok::<_, String>(None),
+        };
+        let mut drifts = Vec::new();
+        let others = at(record, "drift_in_other_processes")?.as_array();
+        for process in others.into_iter().flatten().chain([at(record, "drift")?]) {
+            if let Some(clock) = entry(process, "clocks", "clock", name)? {
+                drifts.extend(number_if_any(clock, "drift_ppb")?);
             }
         }
-        Ok::<_, String>(worst)
-    };
-    let first_call_us = worst(&|record| startup_us(record, name, "first_call_us"))?;
-    cells.push(first_call_us.map(|us| Cell::new(us, time_ns(us * 1e3))));
+        let drift = entry(record, "drift.clocks", "clock", name)?;
+        let backward = match entry(record, "order.clocks", "clock", name)? {
+            Some(clock) => {
+                Some(number(clock, "count.backward")? / number(clock, "count.exchanges")?.max(1.0) * 1e6)
+            }
+            None => None,
+        };
+        let figures = [
+            startup_us("first_call_us")?,
+            startup_us("first_reading_us")?,
+            drifts.into_iter().max_by(|one, other| one.abs().total_cmp(&other.abs())),
+            drift.map(|clock| number(clock, "offset_change_ns")).transpose()?,
+            backward,
+        ];
+        for (worst, figure) in worst.iter_mut().zip(figures) {
+            *worst =
+                [*worst, figure].into_iter().flatten().max_by(|one, other| one.abs().total_cmp(&other.abs()));
+        }
+    }
+    let [call_us, reading_us, ppb, offset_ns, per_million] = worst;
+    cells.push(call_us.map(|us| Cell::new(us, time_ns(us * 1e3))));
     // In tenths of a ms, because most of it is the process's own start.
-    let first_reading_us = worst(&|record| startup_us(record, name, "first_reading_us"))?;
-    cells.push(first_reading_us.map(|us| Cell::new(us, format!("{:.1} ms", us / 1e3))));
-    let drift_ppb = worst(&|record| worst_drift_ppb(record, name))?;
-    cells.push(drift_ppb.map(|ppb| Cell::new(ppb, short(ppb))));
-    let offset_ns = worst(&|record| {
-        let drift = of_clock(at(record, "drift")?, name)?;
-        drift.map(|clock| number(clock, "offset_change_ns")).transpose()
-    })?;
+    cells.push(reading_us.map(|us| Cell::new(us, format!("{:.1} ms", us / 1e3))));
+    cells.push(ppb.map(|ppb| Cell::new(ppb, short_figure(ppb))));
     cells.push(offset_ns.map(|ns| Cell::new(ns, time_ns(ns))));
-    let backward_per_million = worst(&|record| {
-        let Some(clock) = of_clock(at(record, "order")?, name)? else { return Ok(None) };
-        Ok(Some(number(clock, "count.backward")? / number(clock, "count.exchanges")?.max(1.0) * 1e6))
-    })?;
-    cells.push(backward_per_million.map(|per_million| {
+    cells.push(per_million.map(|per_million| {
         // Few, but more than none.
-        let rare = per_million > 0.0 && short(per_million) == "0";
-        Cell::new(per_million, if rare { "< 0.1".into() } else { short(per_million) })
+        let rare = per_million > 0.0 && short_figure(per_million) == "0";
+        Cell::new(per_million, if rare { "< 0.1".into() } else { short_figure(per_million) })
     }));
     Ok((name.to_owned(), cells))
 }
 
 /// The figures of tickline itself.
-pub(super) fn tickline_block(records: &[Record]) -> Result<String, String> {
+pub(super) fn tickline(records: &[Record]) -> Result<String, String> {
     let mut runs = Vec::new();
     let (mut titles, mut watched_s) = (Vec::new(), 0.0_f64);
     for record in records {
@@ -147,7 +264,8 @@ pub(super) fn tickline_block(records: &[Record]) -> Result<String, String> {
             watched_s = watched_s.max(number(run, "watched_s")?);
         }
     }
-    let mut block = head_of(&format!("{watched_s} s each"), &titles);
+    let first = format!("{watched_s} s each");
+    let mut block = head(&[&first].into_iter().chain(&titles).map(String::as_str).collect::<Vec<_>>());
     block += &line("readings, each between two calls of `clock_gettime`", &runs, |run| {
         Ok(count(number(run, "readings")?))
     })?;
@@ -169,63 +287,70 @@ pub(super) fn tickline_block(records: &[Record]) -> Result<String, String> {
         let percent = number_if_any(run, "thread_cpu_percent")?;
         Ok(percent.map_or_else(|| "no thread".into(), |percent| format!("{percent:.2} % of a core")))
     })?;
-    block += "\n";
-    let titles: Vec<String> = records.iter().map(|record| title(record, records).to_owned()).collect();
-    let records: Vec<&Value> = records.iter().map(|record| &record.json).collect();
-    block += &head_of("", &titles);
-    block +=
-        &line("backward steps between threads while the line changes, `now_ordered`", &records, |record| {
-            order_fact(record)
-        })?;
-    block += &line("served by the counter after", &records, |record| {
-        let us = |figure: &str| startup_us(record, "tickline now_ns", figure);
-        Ok(match us("counter_us")?.zip(us("slowest_call_us")?) {
-            None => "not on this machine".into(),
-            Some((after, slowest)) => format!(
-                "{} of steady use; the slowest call on the way takes {}",
-                time_ns(after * 1e3),
-                time_ns(slowest * 1e3)
-            ),
-        })
+    block += &format!("\n{}", head_of("", records));
+    block += &line("backward steps between threads while the line changes, `now_ordered`", records, |it| {
+        order(&it.json, true)
     })?;
-    block += &line("a hello-world takes longer than with std by", &records, |record| {
-        let hello = at(record, "startup.hello")?;
-        let hello_us = |path: &str| Ok::<_, String>(time_ns(number(at(hello, path)?, "median")? * 1e3));
-        Ok(format!("{} (of {})", hello_us("difference_us")?, hello_us("with_std_us")?))
+    block += &line("served by the counter after", records, |record| {
+        let clock = entry(&record.json, "startup.clocks", "clock", "tickline now_ns")?;
+        let us = |figure: &str| clock.and_then(|clock| number(clock, &format!("{figure}.median")).ok());
+        Ok(us("counter_us").zip(us("slowest_call_us")).map_or_else(
+            || "not on this machine".into(),
+            |(after, slowest)| {
+                let [after, slowest] = [after, slowest].map(|us| time_ns(us * 1e3));
+                format!("{after} of steady use; the slowest call on the way takes {slowest}")
+            },
+        ))
     })?;
+    block += &line("a hello-world takes longer than with std by", records, |record| hello(&record.json))?;
     block +=
-        &line("a traced span: `SpanTiming` / the same over std / `FmtSpan::CLOSE`", &records, |record| {
-            let span_ns = |subject: &str| {
-                let spans =
-                    at(record, "spans.spans")?.as_array().ok_or("spans.spans is not a list in the record")?;
-                let span = spans.iter().find(|span| span["subject"] == subject);
+        &line("a traced span: `SpanTiming` / the same over std / `FmtSpan::CLOSE`", records, |record| {
+            let span = |subject: &str| {
+                let span = entry(&record.json, "spans.spans", "subject", subject)?;
                 number(span.ok_or_else(|| format!("spans.spans has no {subject}"))?, "one_thread_ns")
+                    .map(whole)
             };
-            Ok(format!(
-                "{} ns / {} / {}",
-                whole(span_ns("SpanTiming")?),
-                whole(span_ns("SpanTiming over std")?),
-                whole(span_ns("fmt with FmtSpan::CLOSE, to a sink")?)
-            ))
+            let [ours, std, fmt] =
+                ["SpanTiming", "SpanTiming over std", "fmt with FmtSpan::CLOSE, to a sink"].map(span);
+            Ok(format!("{} ns / {} / {}", ours?, std?, fmt?))
         })?;
     Ok(block)
 }
 
-/// The results of exchanges between threads while the line changes.
-fn order_fact(record: &Value) -> Result<String, String> {
-    let order = at(record, "order")?;
-    if let Ok(why) = text(order, "skipped") {
-        return Ok(format!("not tried: {why}"));
-    }
-    let of = |path: &str| number(order, path).map(count);
-    Ok(format!(
-        "{} in {} exchanges (bare counter: {} in {})",
-        of("ordered.count.backward")?,
-        of("ordered.count.exchanges")?,
-        of("plain.backward")?,
-        of("plain.exchanges")?
-    ))
-}
+/// Spans: the name of a subject of the program `spans`, and the title here.
+const SPANS: [(&str, &str); 18] = [
+    ("a registry without layers", "a registry without layers"),
+    ("a layer that stores an extension", "a layer that stores an extension"),
+    ("a layer that stores, 10,000 spans open", "... while 10,000 other spans are open"),
+    ("SpanTiming", "`SpanTimingLayer`"),
+    ("SpanTiming, 10,000 spans open", "... while 10,000 other spans are open"),
+    ("SpanTiming over std", "... over std's clock"),
+    ("SpanTiming, a sink that does nothing", "... with a sink that does nothing"),
+    ("SpanTiming, histograms", "... with `Histograms`"),
+    ("SpanTiming, flight recorder", "... with `FlightRecorder`"),
+    ("SpanTiming, Chrome", "... with `Chrome`, to a sink"),
+    ("SpanTiming over std, Chrome", "... with `Chrome`, over std's clock"),
+    ("tracing-chrome", "tracing-chrome, to a sink (std's clock)"),
+    ("tracing-opentelemetry, spans dropped", "tracing-opentelemetry (std's clock)"),
+    ("tracing-opentelemetry, tickline's times", "... with `OtelTimes`"),
+    ("SpanTiming, close events to fmt, to a sink", "`CloseEvents` and `fmt`"),
+    ("fmt with FmtSpan::CLOSE, to a sink", "`fmt` with `FmtSpan::CLOSE`"),
+    ("SpanTiming, close events, tickline's timer", "`CloseEvents` and `fmt`, which has `Rfc3339`"),
+    ("fmt with FmtSpan::CLOSE, tickline's timer", "`fmt` with `FmtSpan::CLOSE` and `Rfc3339`"),
+];
 
-#[cfg(test)]
-mod tests;
+/// ns a span on one thread, and on each of two. A record that is older than a row has no figure
+/// there.
+pub(super) fn spans(records: &[Record]) -> Result<String, String> {
+    let mut block = head_of("ns a span: one thread / two", records);
+    for (subject, title) in SPANS {
+        block += &line(title, records, |record| {
+            let Some(cost) = entry(&record.json, "spans.spans", "subject", subject)? else {
+                return Ok(String::new());
+            };
+            let two = number_if_any(cost, "two_threads_ns")?.map_or_else(|| "-".to_owned(), whole);
+            Ok(format!("{} / {two}", whole(number(cost, "one_thread_ns")?)))
+        })?;
+    }
+    Ok(block)
+}

@@ -2,14 +2,13 @@
 //! call.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
 
 use serde_json::Value;
 
 use super::judge;
 use super::scenario::Scenario;
 use super::table::{self, Row};
+use crate::files;
 
 /// Where the table is kept, seen from the workspace's root.
 const STORED: &str = "docs/findings.md";
@@ -19,7 +18,7 @@ const HEAD: &str = "\
 
 What `tickline doctor` finds first in guests with bad clocks, under QEMU's emulation
 (`tests/vm/README.md`): the last run of `cargo xtask vm --findings`, which writes this file. What
-is expected, and of which guests: `xtask/src/vm/scenario/guests.rs`.
+is expected, and of which guests: `tests/vm/guests.toml`.
 
 ";
 
@@ -39,10 +38,10 @@ fn row_starts(scenario: &Scenario) -> Vec<String> {
     cells.map(|expected| format!("| `{}` | {} | ", scenario.name, expected.about)).collect()
 }
 
-fn lines(scenario: &Scenario, row: &Row) -> String {
+fn lines(scenario: &Scenario, row: &Row<'_>) -> String {
     let mut lines = String::new();
     for (expected, start) in scenario.findings.iter().zip(row_starts(scenario)) {
-        let text = |path: &str| match judge::find(&row.run.phases, expected.phase, path).next() {
+        let text = |path: &str| match judge::find(&row.run.phases, &expected.phase, path).next() {
             Some(Value::String(text)) => text.replace('|', "\\|"),
             Some(Value::Number(ratio)) => format!("{:.1}x", ratio.as_f64().unwrap_or_default()),
             _ => String::new(),
@@ -56,22 +55,21 @@ fn lines(scenario: &Scenario, row: &Row) -> String {
 }
 
 /// Every row of the guests that were run.
-fn table(scenarios: &[Scenario], rows: &[Row]) -> String {
-    let found = |row: &Row| scenarios.iter().find(|scenario| scenario.name == row.name);
-    rows.iter().filter_map(|row| Some(lines(found(row)?, row))).collect()
+fn table(rows: &[Row<'_>]) -> String {
+    rows.iter().map(|row| lines(row.scenario, row)).collect()
 }
 
-pub(super) fn print(scenarios: &[Scenario], rows: &[Row]) {
-    let table = table(scenarios, rows);
+pub(super) fn print(rows: &[Row<'_>]) {
+    let table = table(rows);
     if !table.is_empty() {
         println!("\nWhat the program found:\n\n{TITLE}{table}");
     }
 }
 
 /// Writes the table to the workspace.
-pub(super) fn store(scenarios: &[Scenario], rows: &[Row]) -> io::Result<()> {
-    let text = format!("{HEAD}{}\n\n{TITLE}{}{LEGEND}", table::conditions(rows), table(scenarios, rows));
-    fs::write(super::root().join(STORED), text)
+pub(super) fn store(rows: &[Row<'_>]) -> Result<(), String> {
+    let text = format!("{HEAD}{}\n\n{TITLE}{}{LEGEND}", table::conditions(rows), table(rows));
+    files::store(STORED, &text)
 }
 
 #[cfg(test)]
@@ -81,15 +79,15 @@ mod tests {
 
     #[test]
     fn the_stored_table_has_a_row_for_each_finding_and_they_are_the_expected_ones() {
-        let stored = fs::read_to_string(super::super::root().join(STORED)).unwrap();
+        let stored = files::read(STORED).unwrap();
         let advice = "run `cargo xtask vm --findings`";
         assert!(stored.starts_with(HEAD) && stored.ends_with(LEGEND), "another text: {advice}");
         let (_, rows) = stored.split_once(TITLE).expect(advice);
         let mut rows = rows.lines();
-        for scenario in scenario::all() {
+        for scenario in scenario::all().unwrap() {
             for (expected, start) in scenario.findings.iter().zip(row_starts(&scenario)) {
                 let row = rows.next().expect(advice);
-                let code = expected.code;
+                let code = &expected.code;
                 assert!(row.starts_with(&start), "{advice}: {row}");
                 assert!(row.contains(&format!("| `{code}` | {code} | ")), "{advice}: {row}");
             }

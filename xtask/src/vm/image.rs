@@ -4,10 +4,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::packages::{self, Program};
-use crate::step;
+use crate::files::{self, entries};
+use crate::step::{said, shown};
 
 /// What static programs are built for.
 const TARGET: &str = "x86_64-unknown-linux-musl";
@@ -46,11 +46,10 @@ impl From<io::Error> for Failure {
 /// Fetches what guests need from elsewhere: the compiler's target, the emulator, the kernel.
 pub(super) fn fetch() -> Result<PathBuf, Failure> {
     fs::create_dir_all(super::folder())?;
-    if !works("rustup", &["target", "add", TARGET]) {
-        return Err(Failure::Missing(format!("rustup cannot add the target {TARGET}")));
-    }
-    if !works(QEMU, &["--version"]) && !install("qemu-system-x86") {
-        return Err(Failure::Missing(format!("{QEMU} is not here, and apt-get cannot install it")));
+    said(&format!("rustup target add {TARGET}")).map_err(Failure::Missing)?;
+    if said(&format!("{QEMU} --version")).is_err() {
+        said("apt-get install -y -qq --no-install-recommends qemu-system-x86")
+            .map_err(|why| Failure::Missing(format!("{QEMU} is not here: {why}")))?;
     }
     kernel()
 }
@@ -66,23 +65,13 @@ pub(super) fn prepare() -> Result<Image, Failure> {
 
 impl Image {
     /// The same with a program of the distribution.
-    pub(super) fn with(&self, program: Program) -> Result<Self, Failure> {
+    pub(super) fn with(&self, program: &Program) -> Result<Self, Failure> {
         let mut initramfs = fs::read(&self.initramfs)?;
         initramfs.extend(packages::archive(program)?);
         let file = self.initramfs.with_file_name(format!("initramfs-{}.cpio", program.package));
         fs::write(&file, initramfs)?;
         Ok(Self { kernel: self.kernel.clone(), initramfs: file })
     }
-}
-
-pub(super) fn works(program: &str, arguments: &[&str]) -> bool {
-    let output = Command::new(program).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output();
-    output.is_ok_and(|output| output.status.success())
-}
-
-/// Installs a package on this machine, if apt can.
-pub(super) fn install(package: &str) -> bool {
-    works("apt-get", &["install", "-y", "-qq", "--no-install-recommends", package])
 }
 
 /// The kernel, unpacked from its package into `target/vm`: nothing is installed on this machine.
@@ -100,39 +89,21 @@ fn kernel() -> Result<PathBuf, Failure> {
         return Ok(kernel);
     }
     let missing = |what: &str| Failure::Missing(format!("no kernel: {what}"));
-    let depends = Command::new("apt-cache").args(["depends", KERNEL_PACKAGE]).output();
-    let depends = depends.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let depends = depends.map_err(|_| missing("apt-cache is not here"))?;
+    let depends = said(&format!("apt-cache depends {KERNEL_PACKAGE}")).map_err(|why| missing(&why))?;
     let package = depends
         .lines()
         .find_map(|line| line.trim().strip_prefix("Depends: "))
         .filter(|name| name.starts_with("linux-image-"))
         .ok_or_else(|| missing("apt does not know linux-image-cloud-amd64"))?;
     println!("fetching {package}");
-    let packages = super::folder().join("package");
-    fs::create_dir_all(&packages)?;
-    Command::new("apt-get").args(["download", "-qq", package]).current_dir(&packages).output().ok();
-    let file = entries(&packages)
-        .into_iter()
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .ok_or_else(|| missing("apt-get cannot download it"))?;
-    let unpack = Command::new("dpkg-deb").arg("-x").arg(&file).arg(&unpacked).output();
-    if !unpack.is_ok_and(|output| output.status.success()) {
-        return Err(missing("dpkg-deb cannot unpack it"));
-    }
-    fs::remove_dir_all(packages)?;
-    vmlinuz(&unpacked).ok_or_else(|| missing("there is none in the package"))
+    packages::download(&[package], &unpacked)?;
+    vmlinuz(&unpacked).ok_or_else(|| missing("apt-get cannot download it, or there is none in the package"))
 }
 
 fn vmlinuz(unpacked: &Path) -> Option<PathBuf> {
     let is_kernel =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"));
     entries(&unpacked.join("boot")).into_iter().find(is_kernel)
-}
-
-pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
 /// The programs, as they are called in the guest.
@@ -147,22 +118,13 @@ pub(super) struct Programs {
 pub(crate) const BUILD: &str = "cargo build -q --profile dist -p tickline-vm-guest -p tickline-cli";
 
 pub(super) fn build() -> Result<Programs, Failure> {
-    let line = format!("{BUILD} --target {TARGET}");
-    for line in [line.as_str(), crate::dist::PRELOAD] {
-        let status = step::command(line).map(|mut command| command.status());
-        if !matches!(status, Some(Ok(status)) if status.success()) {
-            return Err(Failure::Broken(format!("`{line}` failed")));
-        }
-    }
-    let target = target();
+    shown(&format!("{BUILD} --target {TARGET}"))
+        .and_then(|()| shown(crate::dist::PRELOAD))
+        .map_err(Failure::Broken)?;
+    let target = files::target();
     let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
     let preload = crate::dist::library(&target).map_err(Failure::Broken)?;
     Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")?, preload })
-}
-
-/// Where cargo builds.
-pub(super) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| super::root().join("target"), PathBuf::from)
 }
 
 /// Modes of a folder, and of a program.

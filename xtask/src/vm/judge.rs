@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::check::{Check, Rule, are_unsynchronised};
 use super::qemu::Run;
-use super::scenario::Scenario;
+use super::scenario::{Check, Rule, Scenario, are_unsynchronised};
 
 /// The result of a scenario.
 #[derive(Debug)]
@@ -49,6 +48,7 @@ pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     for phase in run.phases.iter().filter(|phase| phase["phase"] == "error") {
         faults.push(format!("the guest's error: {}", phase["error"]));
     }
+    faults.extend(run.phases.iter().filter_map(impossible));
     for check in scenario.checks.iter().filter(counts) {
         faults.extend(fault(check, &run.phases));
     }
@@ -57,6 +57,22 @@ pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
         Some(what) => Verdict::Skipped(what),
         None => Verdict::Passed,
     }
+}
+
+/// What no run can show: more backward steps than readings, each of which can be one step. The guest's
+/// memory or its registers are not what they were, and nothing that it says counts.
+fn impossible(phase: &Value) -> Option<String> {
+    let readers = &phase["readers"];
+    let count = |key: &str| readers[key].as_u64().unwrap_or(0);
+    let counts =
+        [("backward", "readings"), ("backward_in_thread", "readings"), ("os_backward", "os_readings")];
+    let (steps, readings) = counts.into_iter().find(|(steps, readings)| count(steps) > count(readings))?;
+    Some(format!(
+        "{}: the report is broken, which says nothing of steps: {} times {steps} among {} {readings}",
+        phase["phase"],
+        count(steps),
+        count(readings)
+    ))
 }
 
 /// Why a guest is not judged whose clock says that the CPUs' counters could not be compared: on a
@@ -105,31 +121,31 @@ fn fault(check: &Check, phases: &[Value]) -> Option<String> {
         return Some(format!("{}: the guest did not get there", check.phase));
     }
     let broken = phases
-        .find(|phase| check.when.is_now(phase) && !holds(check.rule, value(phase, check.path), phase))?;
-    let seen = value(broken, check.path);
+        .find(|phase| check.when.is_now(phase) && !holds(&check.rule, value(phase, &check.path), phase))?;
+    let seen = value(broken, &check.path);
     Some(format!("{}: {} is {seen}, expected {}: {}", check.phase, check.path, check.rule, check.why))
 }
 
-fn holds(rule: Rule, seen: &Value, phase: &Value) -> bool {
-    let number = |path| value(phase, path).as_u64();
-    let is_at_most = |limit| seen.as_u64().is_some_and(|seen| seen <= limit);
+fn holds(rule: &Rule, seen: &Value, phase: &Value) -> bool {
+    let number = |path: &str| value(phase, path).as_u64();
     match rule {
-        Rule::Is(text) => seen == text,
-        Rule::Has(text) => seen.as_str().is_some_and(|seen| seen.contains(text)),
-        Rule::OneOf(texts) => texts.iter().any(|text| seen == text),
+        Rule::Is(text) => *seen == **text,
+        Rule::Has(text) => seen.as_str().is_some_and(|seen| seen.contains(text.as_str())),
+        Rule::OneOf(texts) => texts.iter().any(|text| *seen == **text),
         Rule::Lists(texts) => {
-            seen.as_array().is_some_and(|list| list.iter().any(|one| texts.iter().any(|text| one == text)))
+            seen.as_array().is_some_and(|list| list.iter().any(|one| texts.iter().any(|text| *one == **text)))
         }
         Rule::True => seen == true,
         Rule::False => seen == false,
         Rule::Nothing => seen.is_null(),
         // A missing number fulfils no rule.
-        Rule::Exactly(number) => seen.as_u64() == Some(number),
-        Rule::AtMost(limit) => is_at_most(limit),
-        Rule::AtLeast(limit) => seen.as_u64().is_some_and(|seen| seen >= limit),
-        Rule::AtMostTimes(factor, path) => number(path).is_some_and(|unit| is_at_most(factor * unit)),
-        Rule::AtMostTimesPlus(factor, path, more) => {
-            number(path).zip(number(more)).is_some_and(|(unit, more)| is_at_most(factor * unit + more))
+        Rule::Exactly(number) => seen.as_u64() == Some(*number),
+        Rule::AtLeast(limit) => seen.as_u64().is_some_and(|seen| seen >= *limit),
+        Rule::AtMost(factor, path, more) => {
+            let unit = path.as_ref().map_or(Some(1), |path| number(path));
+            let more = more.as_ref().map_or(Some(0), |path| number(path));
+            unit.zip(more)
+                .is_some_and(|(unit, more)| seen.as_u64().is_some_and(|seen| seen <= factor * unit + more))
         }
     }
 }
@@ -140,59 +156,48 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::check::When;
+    use super::super::scenario::{When, all};
     use super::*;
 
-    fn fault_of(rule: Rule, seen: &Value) -> Option<String> {
+    fn fault_of(rule: &str, seen: &Value) -> Option<String> {
         let phases = [json!({ "phase": "x" }), json!({ "phase": "p", "a": { "b": seen }, "unit": 10 })];
-        fault(&Check::new("p", "a.b", rule, "so"), &phases)
+        fault(&Check::parse("p", &format!("a.b {rule} # so")).unwrap(), &phases)
     }
 
     #[test]
-    fn each_rule_can_fail() {
+    fn each_rule_can_fail_and_what_is_missing_is_not_passed() {
         for (rule, good, bad) in [
-            (Rule::Is("tsc"), json!("tsc"), json!("tsc-early")),
-            (Rule::Has("echo tsc"), json!("echo tsc | tee"), json!("echo hpet | tee")),
-            (Rule::OneOf(&["hpet", "acpi_pm"]), json!("hpet"), json!("tsc")),
-            (Rule::Lists(&["slow"]), json!(["unsynchronised", "slow"]), json!(["slower"])),
-            (Rule::True, json!(true), json!(null)),
-            (Rule::False, json!(false), json!(null)),
-            (Rule::Nothing, json!(null), json!("slow")),
-            (Rule::Exactly(0), json!(0), json!(1)),
-            (Rule::AtMost(5), json!(5), json!(6)),
-            (Rule::AtLeast(5), json!(5), json!(4)),
-            (Rule::AtMostTimes(2, "unit"), json!(20), json!(21)),
-            (Rule::AtMostTimesPlus(2, "unit", "unit"), json!(30), json!(31)),
+            ("is tsc", json!("tsc"), json!("tsc-early")),
+            ("is ", json!(""), json!("tsc")),
+            ("has echo tsc", json!("echo tsc | tee"), json!("echo hpet | tee")),
+            ("one of hpet, acpi_pm", json!("hpet"), json!("tsc")),
+            ("lists slow, x", json!(["unsynchronised", "slow"]), json!(["slower"])),
+            ("is true", json!(true), json!(null)),
+            ("is false", json!(false), json!(null)),
+            ("is nothing", json!(null), json!("slow")),
+            ("= 0", json!(0), json!(1)),
+            ("<= 5", json!(5), json!(6)),
+            (">= 5", json!(5), json!(4)),
+            ("<= 2 * unit", json!(20), json!(21)),
+            ("<= 2 * unit + unit", json!(30), json!(31)),
+            ("<= 2 * nothing", json!(0), json!(0)),
         ] {
-            assert_eq!(fault_of(rule, &good), None, "{rule}");
+            if !rule.contains("nothing") {
+                assert!(fault_of(rule, &Value::Null).is_some(), "{rule}");
+            }
+            if rule != "<= 2 * nothing" {
+                assert_eq!(fault_of(rule, &good), None, "{rule}");
+            }
             assert!(fault_of(rule, &bad).is_some(), "{rule}");
         }
-    }
-
-    #[test]
-    fn what_is_missing_is_not_passed() {
-        for rule in [
-            Rule::Is("x"),
-            Rule::Has("x"),
-            Rule::Lists(&["x"]),
-            Rule::True,
-            Rule::False,
-            Rule::Exactly(0),
-            Rule::AtMost(5),
-            Rule::AtLeast(0),
-            Rule::AtMostTimes(2, "unit"),
-            Rule::AtMostTimesPlus(2, "unit", "unit"),
-        ] {
-            assert!(fault_of(rule, &Value::Null).is_some(), "{rule}");
-        }
-        let check = Check::new("never", "a", Rule::Nothing, "so");
+        let check = Check::parse("never", "a is nothing # so").unwrap();
         assert!(fault(&check, &[json!({ "phase": "p" })]).is_some(), "a phase that was not reached");
     }
 
     /// A guest that lacks something is skipped only if all that it did was right.
     #[test]
     fn what_a_guest_lacks_hides_no_fault() {
-        let scenarios = super::super::scenario::all();
+        let scenarios = all().unwrap();
         let suspended = scenarios.iter().find(|scenario| scenario.name == "suspended").unwrap();
         let verdict = |more: &[Value]| {
             let mut phases = Run::unavailable("no suspend").phases;
@@ -212,6 +217,16 @@ mod tests {
     }
 
     #[test]
+    fn more_steps_than_readings_are_a_broken_report() {
+        let phase = |backward: u64| json!({ "phase": "end", "readers": { "readings": 1_000, "backward": 0, "backward_in_thread": backward } });
+        assert_eq!(impossible(&phase(1_000)), None);
+        assert!(impossible(&phase(6_588_004_909)).unwrap().contains("the report is broken"));
+        let run = Run { phases: vec![phase(1_001)], broken: None };
+        let Verdict::Failed(faults) = judge(&all().unwrap()[0], &run) else { panic!("it has not failed") };
+        assert!(faults[0].contains("broken"), "{faults:?}");
+    }
+
+    #[test]
     fn counters_that_could_not_be_compared_are_skipped_only_if_they_are_not_used() {
         let phase = |found: &str, state: &str, reason: &str| {
             let comparison = json!({ "found": found });
@@ -226,7 +241,7 @@ mod tests {
     #[test]
     fn one_bad_phase_of_several_of_a_name_is_found() {
         let phases = [json!({ "phase": "p", "a": 1 }), json!({ "phase": "p", "a": 9 })];
-        let check = Check::new("p", "a", Rule::AtMost(5), "so");
+        let check = Check::parse("p", "a <= 5 # so").unwrap();
         assert!(fault(&check, &phases).is_some());
     }
 
@@ -235,10 +250,10 @@ mod tests {
         let used = json!({ "phase": "p", "state": "fast", "comparison": { "found": "unsynchronised" } });
         let refused = json!({ "phase": "p", "state": "fallback", "comparison": { "found": "synchronised" } });
         for (when, rule, bad, good) in [
-            (When::Unsynchronised, Rule::Is("fallback"), &used, &refused),
-            (When::NotUnsynchronised, Rule::Is("fast"), &refused, &used),
+            (When::Unsynchronised, "is fallback", &used, &refused),
+            (When::NotUnsynchronised, "is fast", &refused, &used),
         ] {
-            let check = Check { when, ..Check::new("p", "state", rule, "so") };
+            let check = Check { when, ..Check::parse("p", &format!("state {rule} # so")).unwrap() };
             assert!(fault(&check, slice::from_ref(bad)).is_some(), "{when:?}");
             assert_eq!(fault(&check, slice::from_ref(good)), None, "{when:?}: not for this phase");
         }

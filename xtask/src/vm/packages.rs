@@ -5,7 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde::Deserialize;
+
 use super::image::{self, Failure};
+use crate::files::entries;
+use crate::step::said;
 
 /// The dynamic linker, which lists a program's libraries, and loads them in the guest.
 const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
@@ -14,27 +18,28 @@ const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
 const LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
 
 /// A program with its package.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Program {
-    pub(super) package: &'static str,
+    pub(super) package: String,
     /// The program's place.
-    pub(super) path: &'static str,
+    pub(super) path: String,
 }
 
 /// An archive with the program, the dynamic linker and all libraries.
-pub(super) fn archive(program: Program) -> Result<Vec<u8>, Failure> {
+pub(super) fn archive(program: &Program) -> Result<Vec<u8>, Failure> {
     let root = unpack(program)?;
     let linker = root.join(LINKER);
     let places = LIBRARIES.map(|place| root.join(place).display().to_string()).join(":");
     let output = Command::new(&linker)
         .args(["--library-path", &places, "--list"])
-        .arg(root.join(program.path))
+        .arg(root.join(&program.path))
         .output()?;
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() || listed.contains("not found") {
         return Err(Failure::Missing(format!("{}: a library is missing: {listed}", program.package)));
     }
-    let mut files = vec![(program.path.to_owned(), fs::read(root.join(program.path))?)];
+    let mut files = vec![(program.path.clone(), fs::read(root.join(&program.path))?)];
     files.push((LINKER.to_owned(), fs::read(&linker)?));
     for library in libraries(&listed) {
         let name = Path::new(library).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -63,36 +68,35 @@ fn with_folders(files: Vec<(String, Vec<u8>)>) -> Vec<(String, u32, Vec<u8>)> {
 }
 
 /// Unpacks the package, and all libraries that apt names for it. Nothing is installed.
-fn unpack(program: Program) -> Result<PathBuf, Failure> {
+fn unpack(program: &Program) -> Result<PathBuf, Failure> {
     let missing = |what: &str| Failure::Missing(format!("no {}: {what}", program.package));
-    let root = super::folder().join(program.package);
-    if root.join(program.path).is_file() {
+    let root = super::folder().join(&program.package);
+    if root.join(&program.path).is_file() {
         return Ok(root);
     }
-    let options = ["recommends", "suggests", "conflicts", "breaks", "replaces", "enhances"];
-    let options = options.map(|relation| format!("--no-{relation}"));
-    let mut depends = Command::new("apt-cache");
-    depends.args(["depends", "--recurse"]).args(options).arg(program.package);
-    let depends = depends.output().map_err(|_| missing("apt-cache is not here"))?;
-    let depends = String::from_utf8_lossy(&depends.stdout).into_owned();
+    let depends = said(&format!(
+        "apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
+         --no-enhances {}",
+        program.package
+    ));
+    let depends = depends.map_err(|why| missing(&why))?;
     // A name that stands alone is a package; its relations are indented.
     let libraries = depends.lines().filter(|line| line.starts_with("lib") && !line.ends_with("-perl"));
-    let packages = super::folder().join(format!("{}.packages", program.package));
-    fs::create_dir_all(&packages)?;
     println!("fetching {} and its libraries", program.package);
-    Command::new("apt-get")
-        .args(["download", "-qq", program.package])
-        .args(libraries)
-        .current_dir(&packages)
-        .output()
-        .ok();
-    let files = image::entries(&packages);
-    let files = files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "deb"));
-    for file in files {
-        Command::new("dpkg-deb").arg("-x").arg(file).arg(&root).output().ok();
+    download(&[program.package.as_str()].into_iter().chain(libraries).collect::<Vec<_>>(), &root)?;
+    if root.join(&program.path).is_file() { Ok(root) } else { Err(missing("apt-get cannot download it")) }
+}
+
+/// Unpacks packages into a folder, as far as apt has them. Nothing is installed.
+pub(super) fn download(packages: &[&str], to: &Path) -> Result<(), Failure> {
+    let folder = super::folder().join("packages");
+    fs::create_dir_all(&folder)?;
+    Command::new("apt-get").args(["download", "-qq"]).args(packages).current_dir(&folder).output()?;
+    for file in entries(&folder).iter().filter(|path| path.extension().is_some_and(|it| it == "deb")) {
+        Command::new("dpkg-deb").arg("-x").arg(file).arg(to).output()?;
     }
-    fs::remove_dir_all(packages)?;
-    if root.join(program.path).is_file() { Ok(root) } else { Err(missing("apt-get cannot download it")) }
+    fs::remove_dir_all(folder)?;
+    Ok(())
 }
 
 #[cfg(test)]

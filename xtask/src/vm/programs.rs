@@ -1,183 +1,244 @@
 //! `cargo xtask vm --programs`: real programs on Debian in guests whose kernel keeps time with hpet
 //! or acpi_pm, natively and served; and the tests for time that some of them bring along.
+//! `tests/vm/programs/programs.toml` lists them; `disks.sh` beside it makes what the guests boot.
 
-mod guest;
 mod judge;
-mod list;
 mod results;
-mod root;
-mod source;
-mod suites;
 mod table;
-mod units;
 
-use std::process::ExitCode;
-use std::time::Instant;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use guest::Guest;
-use list::{PROGRAMS, Program};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use suites::Suite;
 
-use super::image::Failure;
-use crate::step;
+use super::image::{self, Failure};
+use super::{folder, qemu, scenario};
+use crate::files::{self, entries, read, root};
+use crate::step::{self, SOME_SKIPPED};
 
-/// The guest with systemd.
-const UNITS: &str = "systemd";
+/// A guest that says nothing for so long hangs. Postgres takes a minute to fill its table.
+const SILENCE: Duration = Duration::from_secs(300);
 
-/// The guest with the programs' own tests.
-const SUITES: &str = "suites";
+/// Postgres, Java and Node at once.
+const MEMORY_MB: &str = "2048";
 
-/// A guest of this name, clocksource, number of CPUs and act.
-const fn guest(name: &'static str, clocksource: &'static str, cpus: u8, act: &'static str) -> Guest {
-    Guest { name, clocksource, cpus, act }
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    guest: Vec<Guest>,
+    program: Vec<Program>,
+    suite: Vec<Suite>,
 }
 
-const GUESTS: &[Guest] = &[
-    guest("hpet-1", "hpet", 1, "programs"),
-    guest("hpet-2", "hpet", 2, "programs"),
-    guest("acpi_pm-1", "acpi_pm", 1, "programs"),
-    guest("acpi_pm-2", "acpi_pm", 2, "programs"),
-    guest(UNITS, "hpet", 1, "systemd"),
-    guest(SUITES, "hpet", 2, "suites"),
-];
-
-/// What is to run.
-struct Wanted {
-    guests: Vec<&'static Guest>,
-    programs: Vec<&'static Program>,
-    suites: Vec<&'static Suite>,
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Guest {
+    name: String,
+    clocksource: String,
+    cpus: u8,
+    act: String,
 }
 
-impl Wanted {
-    /// Guests and programs of these names, or all. A program's name is also that of its suite.
-    fn new(names: &[String]) -> Result<Self, String> {
-        let (guests, programs): (Vec<&str>, Vec<&str>) =
-            names.iter().map(String::as_str).partition(|name| GUESTS.iter().any(|guest| guest.name == *name));
-        if let Some(unknown) =
-            programs.iter().find(|name| PROGRAMS.iter().all(|program| program.name != **name))
-        {
-            let all =
-                GUESTS.iter().map(|guest| guest.name).chain(PROGRAMS.iter().map(|program| program.name));
-            return Err(format!(
-                "'{unknown}' is neither a guest nor a program; there are {}",
-                all.collect::<Vec<_>>().join(", ")
-            ));
+/// See `programs.toml`. The guest gets it as JSON.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Program {
+    name: String,
+    about: String,
+    file: String,
+    command: String,
+    calls: u64,
+    least: f64,
+    #[serde(default, rename = "static")]
+    is_static: bool,
+    #[serde(default, rename = "server")]
+    is_server: bool,
+    #[serde(default, rename = "handed_over")]
+    is_handed_over: bool,
+}
+
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Suite {
+    name: String,
+    about: String,
+    folder: String,
+    command: String,
+    alone: String,
+    #[serde(default, rename = "static")]
+    is_static: bool,
+}
+
+impl List {
+    fn load() -> Result<Self, String> {
+        let list = toml::from_str(&read("tests/vm/programs/programs.toml")?);
+        let mut list: Self = list.map_err(|error| format!("programs.toml: {error}"))?;
+        for program in &mut list.program {
+            program.is_handed_over = !program.is_server;
         }
-        let is_wanted = |name: &str| programs.is_empty() || programs.contains(&name);
-        let suites: Vec<_> = suites::SUITES.iter().filter(|suite| is_wanted(suite.name)).collect();
-        if guests.contains(&SUITES) && suites.is_empty() {
-            return Err(format!("there are no suites of {}", programs.join(", ")));
-        }
-        let has_work = |guest: &&Guest| guest.name != SUITES || !suites.is_empty();
-        let guests: Vec<_> = GUESTS
-            .iter()
-            .filter(|guest| guests.is_empty() || guests.contains(&guest.name))
-            .filter(has_work)
-            .collect();
-        let (some_suites, some_programs) = (
-            guests.iter().any(|guest| guest.name == SUITES),
-            guests.iter().any(|guest| guest.name != SUITES),
-        );
-        Ok(Self {
-            guests,
-            programs: PROGRAMS.iter().filter(|it| some_programs && is_wanted(it.name)).collect(),
-            suites: if some_suites { suites } else { Vec::new() },
-        })
+        Ok(list)
     }
 }
 
-/// Runs the guests and the programs of these names, or all; with `--write` and nothing else, stores
-/// the table.
-pub(super) fn run(names: &[String]) -> ExitCode {
-    let store = names == [super::WRITE];
+/// What a guest has reported, and why it ended before its end, if it did.
+struct Run {
+    lines: Vec<Value>,
+    broken: Option<String>,
+}
+
+/// A line of a table: what was judged, and what is wrong with it.
+struct Row {
+    cells: Vec<String>,
+    /// What else there is to say.
+    notes: Vec<String>,
+    faults: Vec<String>,
+}
+
+/// Runs the guests of these names, or all; with `--write` and nothing else, stores the table.
+pub(super) fn run(names: &[&str]) -> Result<u8, String> {
+    let store = names == ["--write"];
     let names = if store { &[] } else { names };
-    let wanted = match Wanted::new(names) {
-        Ok(wanted) => wanted,
-        Err(what) => {
-            eprintln!("xtask vm --programs: {what}");
-            return ExitCode::from(2);
-        }
-    };
-    let disks = match root::prepare(&wanted.programs, &wanted.suites) {
-        Ok(disks) => disks,
+    let mut list = List::load()?;
+    if let Some(unknown) = names.iter().find(|name| !list.guest.iter().any(|guest| guest.name == **name)) {
+        let all: Vec<&str> = list.guest.iter().map(|guest| guest.name.as_str()).collect();
+        return Err(format!("'{unknown}' is no guest; there are {}", all.join(", ")));
+    }
+    let skipped = match prepare(&mut list) {
+        Ok(skipped) => skipped,
         Err(Failure::Missing(what)) => {
             println!("SKIPPED all programs: {what}. Nothing was checked.");
-            return ExitCode::from(step::SOME_SKIPPED);
+            return Ok(SOME_SKIPPED);
         }
         Err(Failure::Broken(what)) => {
             println!("FAILED before the first guest: {what}");
-            return ExitCode::FAILURE;
+            return Ok(1);
         }
     };
-    let mut found = table::Found::default();
-    let mut kernel = String::from("unknown");
-    for guest in wanted.guests {
-        if guest.name == SUITES && disks.suites.is_empty() {
-            continue;
-        }
+    let mut found = table::Found { skipped, ..table::Found::default() };
+    for guest in list.guest.iter().filter(|guest| names.is_empty() || names.contains(&guest.name.as_str())) {
         println!("\n=== {}: {} CPUs", guest.name, guest.cpus);
-        let start = Instant::now();
-        let run = guest::run(guest, &disks, show);
-        for line in run.lines.iter().filter_map(|line| line["server"].as_str()).flat_map(str::lines) {
-            println!("    {line}");
-        }
-        println!("    {:.0} s", start.elapsed().as_secs_f64());
+        let mut lines = Vec::new();
+        let broken = collect(guest, &mut lines).err().map(|error| error.to_string());
+        let run = Run { lines, broken };
         let machine = run.lines.iter().find(|line| line["phase"] == "machine");
-        kernel = machine.and_then(|line| line["kernel"].as_str()).map_or(kernel, str::to_owned);
-        match guest.name {
-            UNITS => {
-                units::show(&run);
-                found.steps = units::steps(&run);
-            }
-            SUITES => found.suites = results::rows(&disks.suites, &run),
-            _ => found.programs.extend(judge::rows(guest, &run)),
+        if let Some(kernel) = machine.and_then(|line| line["kernel"].as_str()) {
+            kernel.clone_into(&mut found.kernel);
+        }
+        match guest.act.as_str() {
+            "systemd" => found.steps = results::steps(&run),
+            "suites" => found.suites = results::rows(&list.suite, &run),
+            _ => found.programs.extend(judge::rows(guest, &list.program, &run)),
         }
     }
-    table::print(&found, &disks.skipped);
-    let stored = if store { table::store(&found, &kernel, &disks.skipped) } else { Ok(()) };
-    if let Err(error) = stored {
-        eprintln!("xtask vm: cannot store the table: {error}");
-        return ExitCode::FAILURE;
+    found.print();
+    if store {
+        found.store(&list)?;
     }
-    match (found.has_failed(), disks.skipped.is_empty()) {
-        (true, _) => ExitCode::FAILURE,
-        (false, true) => ExitCode::SUCCESS,
-        (false, false) => ExitCode::from(step::SOME_SKIPPED),
-    }
+    let code = if found.skipped.is_empty() { 0 } else { SOME_SKIPPED };
+    Ok(if found.has_failed() { 1 } else { code })
 }
 
-/// Prints a line of a guest's report. The journal follows as a text, and of the tests
-/// those that failed.
-fn show(line: &Value) {
-    let mut line = line.clone();
-    if let Some(results) = line.get_mut("results").and_then(Value::as_object_mut) {
-        results.retain(|_, result| result == "failed");
+/// Makes the disks. Leaves out of the list what could not be built, and returns its names.
+fn prepare(list: &mut List) -> Result<Vec<String>, Failure> {
+    for (need, what) in [
+        ("qemu-system-x86_64 --version", "there is no QEMU"),
+        ("mke2fs -V", "mke2fs is not here"),
+        ("mmdebstrap --version", "mmdebstrap is not here"),
+        ("cargo deb --version", "cargo-deb is not here (`cargo install cargo-deb --locked`)"),
+    ] {
+        step::said(need).map_err(|_| Failure::Missing(what.to_owned()))?;
     }
-    if ["program", "handover", "unit", "suite", "repeat"].iter().any(|phase| line["phase"] == *phase) {
+    let folder = folder().join("programs");
+    let own = folder.join("own");
+    fs::remove_dir_all(&own).ok();
+    fs::create_dir_all(&own)?;
+    fs::write(own.join("init"), image::build()?.init)?;
+    fs::set_permissions(own.join("init"), fs::Permissions::from_mode(0o755))?;
+    let package = crate::dist::package(&files::target()).map_err(Failure::Broken)?;
+    fs::copy(crate::dist::tarball(&package).map_err(Failure::Broken)?, own.join("tickline.tar.gz"))?;
+    fs::copy(package, own.join("tickline.deb"))?;
+    fs::write(own.join("programs.json"), serde_json::to_string(&list.program).map_err(io::Error::other)?)?;
+    fs::write(own.join("suites.json"), serde_json::to_string(&list.suite).map_err(io::Error::other)?)?;
+    let script = root().join("tests/vm/programs/disks.sh");
+    step::shown(&format!("{} {}", script.display(), folder.display()))
+        .map_err(|why| Failure::Missing(format!("no disks: {why}")))?;
+    let is_there = |path: String| own.join(path).exists();
+    let mut skipped = Vec::new();
+    for program in list.program.iter().filter(|program| !is_there(program.file.clone())) {
+        skipped.push(program.name.clone());
+    }
+    for suite in list.suite.iter().filter(|suite| !is_there(format!("suites/{}", suite.name))) {
+        skipped.push(format!("the suite of {}", suite.name));
+    }
+    list.program.retain(|program| is_there(program.file.clone()));
+    list.suite.retain(|suite| is_there(format!("suites/{}", suite.name)));
+    Ok(skipped)
+}
+
+/// Boots a guest, prints its report, and waits until that ends.
+fn collect(guest: &Guest, lines: &mut Vec<Value>) -> io::Result<()> {
+    let mut machine = qemu::Killed(spawn(guest)?);
+    let output = machine.0.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
+    let mut silent_since = Instant::now();
+    loop {
+        let line = match receiver.recv_timeout(Duration::from_secs(1)) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) if silent_since.elapsed() < SILENCE => continue,
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(io::Error::other(format!("no word for {} s", SILENCE.as_secs())));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("it ended before its end")),
+        };
+        let value: Value =
+            serde_json::from_str(&line).map_err(|_| io::Error::other(format!("the guest said '{line}'")))?;
         println!("    {line}");
+        silent_since = Instant::now();
+        lines.push(value);
+        match &lines[lines.len() - 1]["phase"] {
+            phase if phase == "end" => return Ok(()),
+            phase if phase == "error" => return Err(io::Error::other(format!("the guest gave up: {line}"))),
+            _ => {}
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wanted(names: &[&str]) -> Result<[usize; 3], String> {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        Wanted::new(&names).map(|it| [it.guests.len(), it.programs.len(), it.suites.len()])
-    }
-
-    #[test]
-    fn names_choose_guests_programs_and_suites() {
-        let (guests, programs, suites) = (GUESTS.len(), PROGRAMS.len(), suites::SUITES.len());
-        assert_eq!(wanted(&[]), Ok([guests, programs, suites]));
-        assert_eq!(wanted(&["suites"]), Ok([1, 0, suites]), "no load is built");
-        assert_eq!(wanted(&["suites", "PHP"]), Ok([1, 0, 1]));
-        assert_eq!(wanted(&["hpet-1", "PHP"]), Ok([1, 1, 0]));
-        assert_eq!(wanted(&["PHP"]), Ok([guests, 1, 1]));
-        assert_eq!(wanted(&["Redis"]), Ok([guests - 1, 1, 0]), "it has no suite");
-        assert!(wanted(&["suites", "Redis"]).is_err_and(|why| why.contains("no suites of Redis")));
-        assert!(wanted(&["Rust"]).is_err_and(|why| why.contains("neither a guest nor a program")));
-    }
+fn spawn(guest: &Guest) -> io::Result<Child> {
+    let (folder, Guest { name, clocksource, cpus, act }) = (folder(), guest);
+    let programs = folder.join("programs");
+    let drive =
+        |disk: &str| format!("file={},if=virtio,format=raw,snapshot=on", programs.join(disk).display());
+    let boot = |start: &str| {
+        let is_it = |path: &Path| path.file_name().is_some_and(|it| it.to_string_lossy().starts_with(start));
+        entries(&programs.join("root/boot")).into_iter().find(|path| is_it(path))
+    };
+    let kernel =
+        boot("vmlinuz-").ok_or_else(|| io::Error::other("Debian's package has brought no kernel"))?;
+    let errors = fs::File::create(folder.join(format!("programs-{name}.errors")))?;
+    qemu::machine(&scenario::processor().map_err(io::Error::other)?, *cpus, MEMORY_MB)
+        .arg("-serial")
+        .arg(format!("file:{}", folder.join(format!("programs-{name}.console")).display()))
+        .args(["-serial", "stdio", "-drive", &drive("root.img"), "-drive", &drive("own.img"), "-kernel"])
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(boot("initrd.img-").unwrap_or_default())
+        .arg("-append")
+        .arg(format!(
+            "console=ttyS0 panic=-1 root=/dev/vda rw tsc=reliable clocksource={clocksource} \
+             init=/sbin/tickline-guest tickline.act={act}"
+        ))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        .spawn()
 }

@@ -88,6 +88,15 @@ fn is_wrong_pace(guest_ms: u64, our_ms: u64) -> bool {
     guest_ms > most * our_ms + spare_ms || our_ms > most * guest_ms + spare_ms
 }
 
+/// A QEMU that is killed when dropped.
+pub(super) struct Killed(pub(super) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        end(&mut self.0);
+    }
+}
+
 /// A running QEMU; killed when dropped.
 struct Machine<'a> {
     scenario: &'a Scenario,
@@ -192,7 +201,7 @@ impl<'a> Machine<'a> {
         end(&mut self.child);
         let incoming = ["-incoming".to_owned(), format!("exec:cat {file}")];
         (self.child, self.monitor) = spawn(self.scenario, self.image, &self.sender, &incoming)?;
-        self.wait_until_running()?;
+        self.go_on()?;
         fs::remove_file(super::folder().join(file))
     }
 
@@ -218,14 +227,16 @@ impl<'a> Machine<'a> {
         if changed != 1 {
             return Err(io::Error::other(format!("the state has {changed} counters, expected 1")));
         }
-        self.wait_until_running()
+        self.go_on()
     }
 
-    fn wait_until_running(&mut self) -> io::Result<()> {
-        wait_for("the loaded machine does not run", || {
+    /// Waits until the machine's state is loaded, and has it run: it was stopped when it was sent.
+    fn go_on(&mut self) -> io::Result<()> {
+        wait_for("the machine is not loaded", || {
             let status = self.monitor.execute("query-status", &Value::Null)?;
-            Ok((status["running"] == true).then_some(()))
-        })
+            Ok((status["status"] == "paused").then_some(()))
+        })?;
+        self.monitor.execute("cont", &Value::Null).map(drop)
     }
 }
 
@@ -243,8 +254,11 @@ fn wait_for<T>(complaint: &str, mut ask: impl FnMut() -> io::Result<Option<T>>) 
     }
 }
 
-/// Has QEMU send the machine's state there, and waits until it has.
+/// Stops the machine, has QEMU send its state there, and waits until it has.
 fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
+    // While CPUs run, memory is sent first and sent again where it has changed. Should the emulator's
+    // threads miss a change, memory and registers would be of two moments.
+    monitor.execute("stop", &Value::Null)?;
     // The default is 128 MiB a second.
     monitor.execute("migrate-set-parameters", &json!({ "max-bandwidth": 1_u64 << 33 }))?;
     monitor.execute("migrate", &json!({ "uri": uri }))?;
@@ -286,14 +300,14 @@ fn spawn(
     let monitor = format!("tcp:127.0.0.1:{}", listener.local_addr()?.port());
     let console = format!("file:{}{}.console", scenario.name, if more.is_empty() { "" } else { ".loaded" });
     let errors = fs::File::create(super::folder().join(format!("{}.errors", scenario.name)))?;
-    let mut child = machine(scenario.processor, scenario.cpus, MEMORY_MB)
+    let mut child = machine(&scenario.processor, scenario.cpus, MEMORY_MB)
         .current_dir(super::folder())
         .args(["-serial", &console, "-serial", "stdio", "-qmp", &monitor])
         .arg("-kernel")
         .arg(&image.kernel)
         .arg("-initrd")
         .arg(&image.initramfs)
-        .args(["-append", &scenario.command_line()])
+        .args(["-append", &scenario.command_line])
         .args(more)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,24 +1,21 @@
 //! The table of scenarios, printed and stored: a row with the verdict, and with figures that
 //! matter even if everything passed.
 
-use std::fs;
-use std::io;
-use std::process::Command;
-
 use serde_json::Value;
 
 use super::image::QEMU;
 use super::judge::{self, Verdict};
 use super::qemu::Run;
 use super::scenario::Scenario;
+use crate::files;
+use crate::step::said;
 
 /// Where the table is kept, seen from the workspace's root.
 const STORED: &str = "docs/guests.md";
 
 /// A scenario that was run.
-pub(super) struct Row {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
+pub(super) struct Row<'a> {
+    pub(super) scenario: &'a Scenario,
     pub(super) verdict: Verdict,
     pub(super) seconds: f64,
     pub(super) run: Run,
@@ -41,7 +38,7 @@ const TITLES: [&str; COLUMNS] = [
     "spans",
 ];
 
-impl Row {
+impl Row<'_> {
     fn cells(&self) -> [String; COLUMNS] {
         let text = |phase: &str, path: &str| match judge::find(&self.run.phases, phase, path).next() {
             Some(Value::String(text)) => text.clone(),
@@ -73,20 +70,11 @@ impl Row {
     }
 }
 
-fn print_line(name: &str, result: &str, seconds: &str, cells: &[String; COLUMNS]) {
-    let [clocksource, counters, before, after, readings, exchanges, backward, outside, unix, ratio, spans] =
-        cells;
-    println!(
-        "{name:<16} {result:<8} {seconds:>5} {clocksource:<12} {counters:<9} {before:<24} {after:<24} {readings:>8} \
-         {exchanges:>9} {backward:>8} {outside:>10} {unix:>8} {ratio:>8} {spans:>7}"
-    );
-}
-
-pub(super) fn print(rows: &[Row], seconds: f64) {
-    println!();
-    print_line("scenario", "result", "s", &TITLES.map(str::to_owned));
+pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
+    println!("\nscenario | result | s | {}", TITLES.join(" | "));
     for row in rows {
-        print_line(row.name, row.verdict.word(), &format!("{:.1}", row.seconds), &row.cells());
+        let (word, cells) = (row.verdict.word(), row.cells().join(" | "));
+        println!("{:<16} | {word} | {:.1} | {cells}", row.scenario.name, row.seconds);
     }
     let count = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     println!(
@@ -102,7 +90,7 @@ const HEAD: &str = "\
 
 Real kernels with bad clocks, in guests under QEMU's emulation (`tests/vm/README.md`), and what
 tickline does in them: the last run of `cargo xtask vm --write`, which writes this file. What is
-expected of each guest, and why: `xtask/src/vm/scenario/guests.rs`.
+expected of each guest, and why: `tests/vm/guests.toml`.
 
 ";
 
@@ -127,70 +115,65 @@ fn head_of_table() -> String {
     format!("| scenario | result | {} |\n|---|---|{}\n", TITLES.join(" | "), "---|".repeat(COLUMNS))
 }
 
-fn row_start(name: &str, about: &str) -> String {
-    format!("| `{name}`: {about} | ")
+fn row_start(scenario: &Scenario) -> String {
+    format!("| `{}`: {} | ", scenario.name, scenario.about)
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &Row<'_>) -> String {
     let result = row.verdict.word();
-    format!("{}{result} | {} |\n", row_start(row.name, row.about), row.cells().join(" | "))
+    format!("{}{result} | {} |\n", row_start(row.scenario), row.cells().join(" | "))
 }
 
 /// Replaces single rows of the table in the workspace, or adds them. Its head stays that of the last
 /// run of all.
-pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row]) -> io::Result<()> {
-    let path = super::root().join(STORED);
-    let stored = fs::read_to_string(&path)?;
+pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row<'_>]) -> Result<(), String> {
+    let stored = files::read(STORED)?;
     let head = head_of_table();
-    let (before, rest) =
-        stored.split_once(&head).ok_or_else(|| io::Error::other("another table is stored"))?;
+    let (before, rest) = stored.split_once(&head).ok_or("another table is stored")?;
     let end = rest.find("\n\n").map_or(rest.len(), |end| end + 1);
     let (old, after) = rest.split_at(end);
     let lines: String = scenarios
         .iter()
         .filter_map(|one| {
-            let new = rows.iter().find(|row| row.name == one.name).map(line);
+            let new = rows.iter().find(|row| row.scenario.name == one.name).map(line);
             let start = format!("| `{}`: ", one.name);
             new.or_else(|| Some(format!("{}\n", old.lines().find(|old| old.starts_with(&start))?)))
         })
         .collect();
-    fs::write(path, format!("{before}{head}{lines}{after}"))
+    files::store(STORED, &format!("{before}{head}{lines}{after}"))
 }
 
 /// Writes the table to the workspace.
-pub(super) fn store(rows: &[Row]) -> io::Result<()> {
+pub(super) fn store(rows: &[Row<'_>]) -> Result<(), String> {
     let lines: String = rows.iter().map(line).collect();
     let faults: String = rows
         .iter()
-        .flat_map(|row| row.verdict.lines().into_iter().map(|line| format!("- `{}`: {line}\n", row.name)))
+        .flat_map(|row| {
+            row.verdict.lines().into_iter().map(|line| format!("- `{}`: {line}\n", row.scenario.name))
+        })
         .collect();
     let faults = if faults.is_empty() { faults } else { format!("\nWhat failed:\n\n{faults}") };
     let text = format!("{HEAD}{}\n\n{}{lines}{faults}{LEGEND}", conditions(rows), head_of_table(),);
-    fs::write(super::root().join(STORED), text)
+    files::store(STORED, &text)
 }
 
 /// When and on what the guests were run.
-pub(super) fn conditions(rows: &[Row]) -> String {
+pub(super) fn conditions(rows: &[Row<'_>]) -> String {
     let kernels = rows.iter().flat_map(|row| judge::find(&row.run.phases, "machine", "kernel"));
     on(kernels.filter_map(Value::as_str).next().unwrap_or("unknown"))
 }
 
 /// The same, with guests of this kernel.
 pub(super) fn on(kernel: &str) -> String {
-    let (date, qemu) = (said("date", &["-u", "+%F"]), said(QEMU, &["--version"]));
+    let first_line =
+        |line: &str| said(line).map_or("unknown".into(), |text| text.lines().next().unwrap_or("").to_owned());
+    let (date, qemu) = (first_line("date -u +%F"), first_line(&format!("{QEMU} --version")));
     format!("{date}; Linux {kernel}; {qemu}; on {}.", processor())
-}
-
-/// The first line that a program prints.
-fn said(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.lines().next().unwrap_or("unknown").trim().to_owned()
 }
 
 /// The machine below.
 fn processor() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let text = files::read("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     format!("{cpus} CPUs of {}", name.map_or("an unknown processor", |(_, name)| name))
@@ -205,7 +188,7 @@ mod tests {
     /// table.
     #[test]
     fn pages_say_what_the_stored_table_does() {
-        let read = |name| fs::read_to_string(super::super::root().join(name)).unwrap();
+        let read = |name| files::read(name).unwrap();
         let place = |title| 2 + TITLES.iter().position(|one| *one == title).unwrap();
         let (source, ratio) = (place("clocksource"), place("OS/now"));
         let ratios: Vec<f64> = read(STORED)
@@ -232,14 +215,14 @@ mod tests {
 
     #[test]
     fn the_stored_table_has_a_row_for_each_scenario() {
-        let stored = fs::read_to_string(super::super::root().join(STORED)).unwrap();
+        let stored = files::read(STORED).unwrap();
         let advice = "run `cargo xtask vm --write`";
         assert!(stored.starts_with(HEAD) && stored.ends_with(LEGEND), "another text: {advice}");
         let (_, rows) = stored.split_once(&head_of_table()).expect(advice);
         let rows: Vec<&str> = rows.lines().take_while(|row| row.starts_with("| `")).collect();
-        assert_eq!(rows.len(), scenario::all().len(), "{advice}");
-        for (one, row) in scenario::all().iter().zip(rows) {
-            assert!(row.starts_with(&row_start(one.name, one.about)), "{advice}: {row}");
+        assert_eq!(rows.len(), scenario::all().unwrap().len(), "{advice}");
+        for (one, row) in scenario::all().unwrap().iter().zip(rows) {
+            assert!(row.starts_with(&row_start(one)), "{advice}: {row}");
         }
     }
 }

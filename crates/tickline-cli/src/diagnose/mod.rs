@@ -22,7 +22,7 @@
 //! 5. The test: add a row to `single_facts_have_single_findings` (`tests.rs`), which starts from a
 //!    machine without faults. The facts of a real machine go into `tests/facts/`, with their
 //!    source, and the expected finding into `tests/recorded.rs`. A guest goes into
-//!    `xtask/src/vm/scenario/guests.rs`; `cargo xtask vm --findings` writes `docs/findings.md`.
+//!    `tests/vm/guests.toml`; `cargo xtask vm --findings` writes `docs/findings.md`.
 
 mod clocksource;
 mod facts;

@@ -1,59 +1,30 @@
 //! What the guests have reported, against what must hold; a row for each program and guest.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::guest::{Guest, Run};
-use super::list::{PROGRAMS, Program};
+use super::{Guest, Program, Row, Run};
 
 /// Of so many counted calls, at most one in this many may still be a system call: the program's own
 /// start of a thread, or a timer.
 const REMAINING: u64 = 20;
 
-/// A program in a guest.
-pub(super) struct Row {
-    pub(super) guest: &'static str,
-    pub(super) program: &'static str,
-    /// As in `TITLES`.
-    pub(super) cells: Vec<String>,
-    /// What else the program has measured.
-    pub(super) figures: String,
-    pub(super) faults: Vec<String>,
-}
+pub(super) const TITLES: &str = "guest | program | native ns | `run` ns | preload ns | ratio | system calls | back | \
+                                 outside ns | handed over";
 
-/// The columns behind guest, program and result.
-pub(super) const TITLES: [&str; 8] =
-    ["native ns", "`run` ns", "preload ns", "ratio", "system calls", "back", "outside ns", "handed over"];
-
-/// The rows of one guest.
-pub(super) fn rows(guest: &Guest, run: &Run) -> Vec<Row> {
-    let mut rows: Vec<Row> = PROGRAMS
-        .iter()
-        .filter(|program| run.lines.iter().any(|line| line["program"] == program.name))
-        .map(|program| row(guest, run, program))
-        .collect();
-    let mut own = Vec::new();
-    if let Some(why) = &run.broken {
-        own.push(why.clone());
+/// The rows of one guest, for each program and for the guest itself.
+pub(super) fn rows(guest: &Guest, programs: &[Program], run: &Run) -> Vec<Row> {
+    let mut rows: Vec<Row> = programs.iter().map(|program| row(guest, run, program)).collect();
+    let phase = |name: &str| run.lines.iter().find(|line| line["phase"] == name).unwrap_or(&Value::Null);
+    let mut faults: Vec<String> = run.broken.iter().cloned().collect();
+    if phase("machine")["clocksource"] != *guest.clocksource {
+        faults.push(format!("the clocksource is {}", phase("machine")["clocksource"]));
     }
-    let machine = &run.lines.iter().find(|line| line["phase"] == "machine").unwrap_or(&Value::Null);
-    if machine["clocksource"] != guest.clocksource {
-        own.push(format!("the clocksource is {}", machine["clocksource"]));
+    let served = &phase("states")["served"];
+    if *served != json!([false, true, false, true, false, true]) {
+        faults.push(format!("served after killed, started, stopped, continued, ended, started: {served}"));
     }
-    let states = run.lines.iter().find(|line| line["phase"] == "states").unwrap_or(&Value::Null);
-    let expected = serde_json::json!([false, true, false, true, false, true]);
-    if states["served"] != expected {
-        own.push(format!(
-            "served after killed, started, stopped, continued, ended, started: {}",
-            states["served"]
-        ));
-    }
-    rows.push(Row {
-        guest: guest.name,
-        program: "the guest",
-        cells: vec![String::new(); TITLES.len()],
-        figures: String::new(),
-        faults: own,
-    });
+    let cells = [&[guest.name.clone(), "the guest".to_owned()][..], &vec![String::new(); 8]].concat();
+    rows.push(Row { cells, notes: Vec::new(), faults });
     rows
 }
 
@@ -105,7 +76,7 @@ fn ns_a_call(program: &Program, answer: &Value) -> Option<f64> {
 fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
     let mode = |mode: &str| {
         let is_it = |line: &&Value| {
-            line["phase"] == "program" && line["program"] == program.name && line["mode"] == mode
+            line["phase"] == "program" && line["program"] == *program.name && line["mode"] == mode
         };
         run.lines.iter().find(is_it).unwrap_or(&Value::Null)
     };
@@ -175,23 +146,24 @@ fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
     }
     let handed_over = handed_over(run, program, &mut faults);
     let ns = |time: &Option<f64>| time.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
-    let mut cells: Vec<String> = times.iter().map(ns).collect();
+    let mut cells = vec![guest.name.clone(), program.name.clone()];
+    cells.extend(times.iter().map(ns));
     cells.push(ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1}")));
     cells.push(format!("{} of {counted_calls}", counts.join(" / ")));
     cells.push(back.to_string());
     cells.push(format!("-{} +{}", outside.0, outside.1));
     cells.push(handed_over);
-    let figures =
-        figures(program, &["native", "run", "preload"].map(|name| mode(name)["timed"].clone()), &mut faults);
-    Row { guest: guest.name, program: program.name, cells, figures, faults }
+    let modes = ["native", "run", "preload"].map(|name| mode(name)["timed"].clone());
+    let notes = figures(program, &modes, &mut faults).into_iter().collect();
+    Row { cells, notes, faults }
 }
 
 /// What Postgres has measured, natively, under `run` and with the library; with the project's goals for it.
-fn figures(program: &Program, modes: &[Value; 3], faults: &mut Vec<String>) -> String {
+fn figures(program: &Program, modes: &[Value; 3], faults: &mut Vec<String>) -> Option<String> {
     const FASTER: f64 = 8.0;
     const ON_TO_OFF: f64 = 1.5;
     if program.name != "Postgres" {
-        return String::new();
+        return None;
     }
     let number = |mode: usize, key: &str| {
         let answers = modes[mode].as_array().into_iter().flatten();
@@ -208,12 +180,12 @@ fn figures(program: &Program, modes: &[Value; 3], faults: &mut Vec<String>) -> S
         ));
     }
     let all = |key: &str| [0, 1, 2].map(|mode| format!("{:.0}", number(mode, key))).join(" / ");
-    format!(
+    Some(format!(
         "pg_test_timing {} ns; EXPLAIN ANALYZE of a million rows {} ms, without its timing {} ms",
         all("pg_test_timing_ns"),
         all("explain_on_ms"),
         all("explain_off_ms")
-    )
+    ))
 }
 
 /// What the program saw while the server was killed, started and stopped.
@@ -221,7 +193,7 @@ fn handed_over(run: &Run, program: &Program, faults: &mut Vec<String>) -> String
     if !program.is_handed_over {
         return "-".to_owned();
     }
-    let is_it = |line: &&Value| line["phase"] == "handover" && line["program"] == program.name;
+    let is_it = |line: &&Value| line["phase"] == "handover" && line["program"] == *program.name;
     let Some(seen) = run.lines.iter().find(is_it) else {
         faults.push("it was not handed over".to_owned());
         return "-".to_owned();
@@ -241,29 +213,26 @@ fn handed_over(run: &Run, program: &Program, faults: &mut Vec<String>) -> String
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
+    use super::super::List;
     use super::*;
-
-    const PROGRAM: &Program = &PROGRAMS[0];
 
     type Change = fn(&mut Vec<Value>);
 
     /// What a guest reports of the first program if everything is right: 1,000 ns a call natively,
     /// 100 ns served.
-    fn good() -> Vec<Value> {
+    fn good(program: &Program) -> Vec<Value> {
         let mode = |name: &str, ns: u64, left: u64, said: &str| {
             let entry = json!([
-                PROGRAM.calls,
+                program.calls,
                 0,
                 1_000,
-                1_000 + ns * PROGRAM.calls,
+                1_000 + ns * program.calls,
                 1,
                 900,
-                900 + ns * PROGRAM.calls
+                900 + ns * program.calls
             ]);
             json!({
-                "phase": "program", "program": PROGRAM.name, "mode": name, "exit_code": 0, "said": said,
+                "phase": "program", "program": program.name, "mode": name, "exit_code": 0, "said": said,
                 "lead_ns": 100, "unix_lead_ns": 100, "counted": { "calls": 300, "served_clocks": left },
                 "timed": [{ "monotonic": entry, "realtime": entry, "batch": [1_000, 1_000 * ns] }],
             })
@@ -276,17 +245,17 @@ mod tests {
             native,
             mode("run", 100, 0, "tickline: it has the clock of a page"),
             json!({
-                "phase": "handover", "program": PROGRAM.name, "answers": 9, "calls": 900, "backward": 0,
+                "phase": "handover", "program": program.name, "answers": 9, "calls": 900, "backward": 0,
                 "below_others": 0, "error": null,
             }),
         ]
     }
 
     fn faults(change: impl Fn(&mut Vec<Value>)) -> Vec<String> {
-        let guest = Guest { name: "one", clocksource: "hpet", cpus: 1, act: "" };
-        let mut lines = good();
+        let list = List::load().unwrap();
+        let mut lines = good(&list.program[0]);
         change(&mut lines);
-        row(&guest, &Run { lines, broken: None }, PROGRAM).faults
+        row(&list.guest[0], &Run { lines, broken: None }, &list.program[0]).faults
     }
 
     #[test]

@@ -1,29 +1,19 @@
-//! What the guest has reported of the programs' own tests for time, against what must hold.
+//! What the guest has reported of the programs' own tests for time, and of the package under systemd,
+//! against what must hold.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Run;
-use super::suites::Suite;
-
-/// A suite in one mode.
-pub(super) struct Row {
-    pub(super) suite: &'static str,
-    pub(super) mode: &'static str,
-    pub(super) ran: usize,
-    pub(super) skipped: usize,
-    /// Those that also fail when they are repeated alone.
-    pub(super) failed: Vec<String>,
-    /// Those that have passed alone, with what came before.
-    pub(super) repeated: Vec<String>,
-    pub(super) faults: Vec<String>,
-}
+use super::{Row, Run, Suite};
 
 const MODES: [&str; 3] = ["native", "run", "preload"];
 
+pub(super) const TITLES: &str = "program | mode | tests that ran | failed | skipped";
+pub(super) const STEPS: &str = "step | command | the unit is | a page is served";
+
 /// The rows of these suites; another one for the guest, if it has come to no end.
-pub(super) fn rows(suites: &[&'static Suite], run: &Run) -> Vec<Row> {
+pub(super) fn rows(suites: &[Suite], run: &Run) -> Vec<Row> {
     let mut rows: Vec<Row> = suites.iter().flat_map(|suite| suite_rows(suite, run)).collect();
     let machine = run.lines.iter().find(|line| line["phase"] == "machine").unwrap_or(&Value::Null);
     let mut faults: Vec<String> = run.broken.iter().cloned().collect();
@@ -32,12 +22,8 @@ pub(super) fn rows(suites: &[&'static Suite], run: &Run) -> Vec<Row> {
     }
     if !faults.is_empty() {
         rows.push(Row {
-            suite: "the guest",
-            mode: "",
-            ran: 0,
-            skipped: 0,
-            failed: Vec::new(),
-            repeated: Vec::new(),
+            cells: ["the guest", "", "", "", ""].map(str::to_owned).into(),
+            notes: Vec::new(),
             faults,
         });
     }
@@ -80,14 +66,13 @@ fn suite_rows(suite: &Suite, run: &Run) -> Vec<Row> {
                 .map(|test| format!("{test} fails, and not natively; repeated alone: {}", seen.told(test))),
         );
         let repeated = seen.repeats.keys().filter(|test| seen.is(test, "failed") && seen.has_passed(test));
-        let repeated = repeated.map(|test| format!("{test}: failed; alone: {}", seen.told(test))).collect();
+        let repeated = repeated.map(|test| format!("{test}: failed; alone: {}", seen.told(test)));
+        let failed_too = (!failed.is_empty()).then(|| format!("{} failed", failed.join(", ")));
+        let counts =
+            [seen.ran(), failed.len(), seen.results.len() - seen.ran()].map(|count| count.to_string());
         rows.push(Row {
-            suite: suite.name,
-            mode,
-            ran: seen.ran(),
-            skipped: seen.results.len() - seen.ran(),
-            failed,
-            repeated,
+            cells: [&[suite.name.clone(), mode.to_owned()][..], &counts].concat(),
+            notes: failed_too.into_iter().chain(repeated).collect(),
             faults,
         });
     }
@@ -149,11 +134,41 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// The steps of the package and its unit under systemd, and the programs that ran meanwhile.
+pub(super) fn steps(run: &Run) -> Vec<Row> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let row = |cells: [String; 4], is_expected: bool, line: &Value| Row {
+        cells: cells.into(),
+        notes: Vec::new(),
+        faults: if is_expected { Vec::new() } else { vec![line.to_string()] },
+    };
+    let mut rows = Vec::new();
+    for line in &run.lines {
+        if line["phase"] == "unit" {
+            let cells = ["step", "command", "state", "serving"].map(|key| text(&line[key]));
+            let is_expected = line["done"] == true
+                && line["expected"] == serde_json::json!([line["state"], line["serving"]]);
+            rows.push(row(cells, is_expected, line));
+        } else if line["phase"] == "handover" {
+            let calls = format!("{} calls in {} answers", line["calls"], line["answers"]);
+            let cells =
+                ["meanwhile".to_owned(), text(&line["program"]), calls, format!("{} back", line["backward"])];
+            let in_order = line["backward"] == 0 && line["below_others"] == 0 && line["error"].is_null();
+            let is_expected = line["is_served"] == true && in_order && line["answers"].as_u64() >= Some(5);
+            rows.push(row(cells, is_expected, line));
+        }
+    }
+    if let Some(why) = &run.broken {
+        rows.push(row(["the guest", "", why, ""].map(str::to_owned), false, &Value::Null));
+    }
+    rows
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::suites::SUITES;
+    use super::super::List;
     use super::*;
 
     type Change = fn(&mut Vec<Value>);
@@ -180,7 +195,7 @@ mod tests {
     fn judged(change: impl Fn(&mut Vec<Value>)) -> Vec<Row> {
         let mut lines = good();
         change(&mut lines);
-        rows(&[&SUITES[0]], &Run { lines, broken: None })
+        rows(&List::load().unwrap().suite[..1], &Run { lines, broken: None })
     }
 
     fn faults(change: impl Fn(&mut Vec<Value>)) -> Vec<String> {
@@ -191,11 +206,13 @@ mod tests {
     fn only_a_failure_that_native_does_not_have_is_a_fault() {
         let rows = judged(|_| {});
         assert_eq!(
-            rows.iter().map(|row| (row.mode, row.ran, row.skipped)).collect::<Vec<_>>(),
-            [("native", 2, 1), ("run", 2, 1), ("preload", 2, 1)]
+            rows.iter().map(|row| row.cells[1..].join(" ")).collect::<Vec<_>>(),
+            ["native 2 1 1", "run 2 1 1", "preload 2 1 1"]
         );
-        assert!(rows.iter().all(|row| row.faults.is_empty() && row.failed == ["two"]));
-        assert!(rows.iter().all(|row| row.repeated.is_empty()), "it has never passed");
+        assert!(
+            rows.iter().all(|row| row.faults.is_empty() && row.notes == ["two failed"]),
+            "it has never passed"
+        );
         let changes: [(&str, Change); 7] = [
             ("one fails, and not natively; repeated alone: not", |lines| {
                 lines[2]["results"]["one"] = "failed".into();
@@ -225,8 +242,29 @@ mod tests {
             lines[5]["outcomes"] = json!(["failed", "passed"]);
             lines[6]["outcomes"] = json!(["passed"]);
         });
-        assert!(rows.iter().all(|row| row.faults.is_empty() && row.failed.is_empty()));
-        assert!(rows[0].repeated.is_empty());
-        assert_eq!(rows[1].repeated, ["two: failed; alone: failed, passed"]);
+        assert!(rows.iter().all(|row| row.faults.is_empty() && row.cells[3] == "0"));
+        assert!(rows[0].notes.is_empty());
+        assert_eq!(rows[1].notes, ["two: failed; alone: failed, passed"]);
+    }
+
+    #[test]
+    fn a_step_is_judged_by_what_followed() {
+        let judged = |serving: bool, done: bool, is_served: bool, backward: u64| {
+            let unit = json!({
+                "phase": "unit", "step": "booted", "command": "", "done": done, "state": "active", "serving": serving,
+                "expected": ["active", true],
+            });
+            let meanwhile = json!({
+                "phase": "handover", "answers": 9, "calls": 9, "backward": backward, "below_others": 0,
+                "is_served": is_served, "error": null,
+            });
+            let rows = steps(&Run { lines: vec![unit, meanwhile], broken: None });
+            rows.iter().map(|row| row.faults.is_empty()).collect::<Vec<_>>()
+        };
+        assert_eq!(judged(true, true, true, 0), [true, true]);
+        assert_eq!(judged(false, true, true, 0), [false, true]);
+        assert_eq!(judged(true, false, true, 0), [false, true], "the command failed");
+        assert_eq!(judged(true, true, true, 1), [true, false]);
+        assert_eq!(judged(true, true, false, 0), [true, false], "nothing was shown");
     }
 }

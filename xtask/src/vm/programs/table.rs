@@ -1,17 +1,10 @@
-//! The table of programs, printed and stored.
+//! The tables of programs, printed and stored.
 
-use std::fs;
-use std::io;
-
-use super::judge::{Row, TITLES};
-use super::list::PROGRAMS;
-use super::results;
-use super::root::Skipped;
-use super::suites::SUITES;
-use super::units::Step;
+use super::{List, Row, judge, results};
+use crate::files;
 use crate::vm::table::on;
 
-/// Where the table is kept, seen from the workspace's root.
+/// Where the tables are kept.
 const STORED: &str = "docs/programs.md";
 
 const HEAD: &str = "\
@@ -20,7 +13,7 @@ const HEAD: &str = "\
 Unmodified programs on Debian 12, in guests under QEMU's emulation whose kernel keeps time with hpet
 or acpi_pm: natively, under `tickline run`, and with the library in `LD_PRELOAD`. The last run of
 `cargo xtask vm --programs --write`, which writes this file. The programs and what is expected of
-them: `xtask/src/vm/programs/list.rs`; what each of them does: `tests/vm/programs/`.
+them: `tests/vm/programs/programs.toml`; what each of them does is in the same folder.
 
 ";
 
@@ -45,8 +38,6 @@ const UNIT: &str = "
 The package of `cargo xtask dist` and its unit, with Debian's systemd as the first process, hpet, one
 CPU. A static program under `tickline run`, and Python with `LD_PRELOAD`, read the clock all the while.
 
-| step | command | the unit is | a page is served | result |
-|---|---|---|---|---|
 ";
 
 const TESTS: &str = "
@@ -62,132 +53,77 @@ mode, and passes if it passes once.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) programs: Vec<Row>,
-    pub(super) steps: Vec<Step>,
-    pub(super) suites: Vec<results::Row>,
+    pub(super) steps: Vec<Row>,
+    pub(super) suites: Vec<Row>,
+    /// What could not be built.
+    pub(super) skipped: Vec<String>,
+    pub(super) kernel: String,
+}
+
+fn word(row: &Row) -> &'static str {
+    if row.faults.is_empty() { "passed" } else { "FAILED" }
+}
+
+/// A table, and what there is to say of its rows.
+fn markdown(titles: &str, rows: &[Row]) -> String {
+    let columns = titles.split(" | ").count() + 1;
+    let mut text = format!("| {titles} | result |\n|{}\n", "---|".repeat(columns));
+    for row in rows {
+        text += &format!("| {} | {} |\n", row.cells.join(" | "), word(row));
+    }
+    let notes: Vec<String> = rows
+        .iter()
+        .flat_map(|row| {
+            let name = row.cells[..2].join(" ");
+            let faults = row.faults.iter().map(|fault| format!("FAILED: {fault}"));
+            let all: Vec<String> = faults.chain(row.notes.iter().cloned()).collect();
+            all.into_iter().map(move |note| format!("- {name}: {note}\n"))
+        })
+        .collect();
+    if notes.is_empty() { text } else { format!("{text}\n{}", notes.concat()) }
 }
 
 impl Found {
-    fn results(&self) -> impl Iterator<Item = bool> {
-        let steps = self.steps.iter().map(|step| step.word() == "passed");
-        let suites = self.suites.iter().map(|row| row.faults.is_empty());
-        self.programs.iter().map(|row| row.faults.is_empty()).chain(steps).chain(suites)
+    fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.programs.iter().chain(&self.steps).chain(&self.suites)
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.results().any(|has_passed| !has_passed)
+        self.rows().any(|row| !row.faults.is_empty())
     }
-}
 
-fn word(faults: &[String]) -> &'static str {
-    if faults.is_empty() { "passed" } else { "FAILED" }
-}
-
-fn figures(rows: &[Row]) -> Vec<String> {
-    let has = rows.iter().filter(|row| !row.figures.is_empty());
-    has.map(|row| format!("`{}`, {}: {}", row.guest, row.program, row.figures)).collect()
-}
-
-/// What is wrong, and what was not checked.
-fn notes(found: &Found, skipped: &[Skipped]) -> Vec<String> {
-    let programs = found
-        .programs
-        .iter()
-        .flat_map(|row| row.faults.iter().map(|it| format!("FAILED {} {}: {it}", row.guest, row.program)));
-    let suites = found.suites.iter().flat_map(|row| {
-        row.faults.iter().map(|it| format!("FAILED the suite of {}, {}: {it}", row.suite, row.mode))
-    });
-    let skipped = skipped.iter().map(|(name, why)| format!("SKIPPED {name}: {why}. It was NOT checked."));
-    programs.chain(suites).chain(skipped).collect()
-}
-
-/// A suite's tests that fail in this mode, or have failed once.
-fn tests(row: &results::Row) -> Vec<String> {
-    let name = |what: &str| format!("the suite of {}, {}: {what}", row.suite, row.mode);
-    let failed = (!row.failed.is_empty()).then(|| name(&format!("{} failed", row.failed.join(", "))));
-    failed.into_iter().chain(row.repeated.iter().map(|it| name(it))).collect()
-}
-
-/// The columns of a step of the unit.
-fn of_step(step: &Step) -> String {
-    [&step.name, &step.command, &step.state, &step.serving, step.word()].join(" | ")
-}
-
-const SUITE_TITLES: &str = "program | mode | tests that ran | failed | skipped | result";
-
-/// The columns of a suite in a mode.
-fn of_suite(row: &results::Row) -> String {
-    let results::Row { suite, mode, ran, skipped, failed, faults, .. } = row;
-    format!("{suite} | {mode} | {ran} | {} | {skipped} | {}", failed.len(), word(faults))
-}
-
-pub(super) fn print(found: &Found, skipped: &[Skipped]) {
-    println!();
-    if !found.programs.is_empty() {
-        println!("guest | program | result | {}", TITLES.join(" | "));
-    }
-    for row in &found.programs {
-        println!("{:<10} {:<12} {} {}", row.guest, row.program, word(&row.faults), row.cells.join(" | "));
-    }
-    for step in &found.steps {
-        println!("unit: {}", of_step(step));
-    }
-    if !found.suites.is_empty() {
-        println!("tests: {SUITE_TITLES}");
-    }
-    for row in &found.suites {
-        println!("tests: {}", of_suite(row));
-    }
-    let tests = found.suites.iter().flat_map(tests);
-    for line in figures(&found.programs).into_iter().chain(tests).chain(notes(found, skipped)) {
-        println!("{line}");
-    }
-    let failed = found.results().filter(|has_passed| !has_passed).count();
-    println!("{} passed, {failed} failed, {} skipped", found.results().count() - failed, skipped.len());
-}
-
-/// Writes the table to the workspace.
-pub(super) fn store(found: &Found, kernel: &str, skipped: &[Skipped]) -> io::Result<()> {
-    let mut text = format!("{HEAD}{}\n\n", on(kernel));
-    text += &format!(
-        "| guest | program | result | {} |\n|---|---|---|{}\n",
-        TITLES.join(" | "),
-        "---|".repeat(8)
-    );
-    for row in &found.programs {
-        text += &format!(
-            "| {} | {} | {} | {} |\n",
-            row.guest,
-            row.program,
-            word(&row.faults),
-            row.cells.join(" | ")
-        );
-    }
-    for (title, lines) in [("Figures", figures(&found.programs)), ("Not passed", notes(found, skipped))] {
-        if !lines.is_empty() {
-            text += &format!("\n{title}:\n\n- {}\n", lines.join("\n- "));
+    pub(super) fn print(&self) {
+        for (titles, rows) in
+            [(judge::TITLES, &self.programs), (results::STEPS, &self.steps), (results::TITLES, &self.suites)]
+        {
+            if !rows.is_empty() {
+                println!("\n{}", markdown(titles, rows));
+            }
         }
+        self.skipped
+            .iter()
+            .for_each(|name| println!("SKIPPED {name}: it could not be built, and was NOT checked"));
+        let failed = self.rows().filter(|row| !row.faults.is_empty()).count();
+        println!("{} passed, {failed} failed, {} skipped", self.rows().count() - failed, self.skipped.len());
     }
-    text += LEGEND;
-    text += "\n| program | what it is | at least so many times as fast |\n|---|---|---|\n";
-    for program in PROGRAMS {
-        text += &format!("| {} | {} | {} |\n", program.name, program.about, program.least);
+
+    /// Writes the tables to the workspace.
+    pub(super) fn store(&self, list: &List) -> Result<(), String> {
+        let mut text = format!("{HEAD}{}\n\n{}", on(&self.kernel), markdown(judge::TITLES, &self.programs));
+        for name in &self.skipped {
+            text += &format!("\nSKIPPED {name}: it could not be built, and was NOT checked.\n");
+        }
+        text += LEGEND;
+        text += "\n| program | what it is | at least so many times as fast |\n|---|---|---|\n";
+        for program in &list.program {
+            text += &format!("| {} | {} | {} |\n", program.name, program.about, program.least);
+        }
+        text += &format!("{UNIT}{}", markdown(results::STEPS, &self.steps));
+        text += &format!("{TESTS}{}", markdown(results::TITLES, &self.suites));
+        text += "\n| program | its tests |\n|---|---|\n";
+        for suite in &list.suite {
+            text += &format!("| {} | {} |\n", suite.name, suite.about);
+        }
+        files::store(STORED, &text)
     }
-    text += UNIT;
-    for step in &found.steps {
-        text += &format!("| {} |\n", of_step(step));
-    }
-    text += TESTS;
-    text += &format!("| {SUITE_TITLES} |\n|---|---|---|---|---|---|\n");
-    for row in &found.suites {
-        text += &format!("| {} |\n", of_suite(row));
-    }
-    text += "\n";
-    for line in found.suites.iter().flat_map(tests) {
-        text += &format!("- {line}\n");
-    }
-    text += "\n| program | its tests |\n|---|---|\n";
-    for suite in SUITES {
-        text += &format!("| {} | {} |\n", suite.name, suite.about);
-    }
-    fs::write(crate::vm::root().join(STORED), text)
 }
