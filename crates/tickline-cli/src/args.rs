@@ -112,10 +112,10 @@ pub(crate) struct Doctor {
     pub(crate) yes: bool,
 }
 
-/// Measures for some seconds and writes a page: verdict, findings, charts, facts, and the data
+/// Measures for some seconds and writes a report: verdict, findings, charts, facts, and the data
 /// itself
 ///
-/// The page is one HTML file that loads nothing from elsewhere. It contains facts of the machine,
+/// The report is one HTML file that loads nothing from elsewhere. It contains facts of the machine,
 /// such as the kernel's command line and its messages about clocks: read it before you share it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Report {
@@ -126,9 +126,9 @@ pub(crate) struct Report {
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "10", value_parser = seconds)]
     pub(crate) time: Duration,
 
-    /// Writes the page to FILE (`-`: to standard output)
+    /// Writes the report to FILE (`-`: to standard output)
     #[arg(long = "out", value_name = "FILE", value_parser = target())]
-    pub(crate) page: Target,
+    pub(crate) out: Target,
 }
 
 /// Runs a program, and the programs that it runs, with the clock that `tickline serve` publishes in
@@ -192,7 +192,7 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Prints the manual page of this program, or of one of its commands, as roff
+/// Prints the manual of this program, or of one of its commands, as roff
 #[derive(Debug, clap::Args)]
 pub(crate) struct Man {
     /// The command; without one, the program
@@ -213,15 +213,6 @@ pub(crate) struct Bench {
     /// Calls of each clock in the long run (1 to 1000000000)
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = |value: &str| whole(value, 1_000_000_000))]
     pub(crate) calls: u32,
-
-    /// Compares the costs with those of an earlier run, which --json has written to FILE
-    #[arg(long, value_name = "FILE")]
-    pub(crate) compare: Option<PathBuf>,
-
-    /// Exits with 1 if a clock's fastest round is slower than in FILE by more than P percent, such
-    /// as 10% (0 to 10000), else with 0
-    #[arg(long, value_name = "P", requires = "compare", value_parser = percent)]
-    pub(crate) fail_above: Option<f64>,
 }
 
 /// Compares the counters of the CPUs: for each pair, the backward steps (warps), and the bounds of
@@ -363,7 +354,7 @@ pub(crate) enum Target {
 fn target() -> impl TypedValueParser<Value = Target> {
     OsStringValueParser::new().try_map(|value| match value.to_str() {
         Some("") => Err("an empty name is neither a file nor -"),
-        Some("-") => Ok(Target::Stdout),
+        Some("-" | "/dev/stdout") => Ok(Target::Stdout),
         _ => Ok(Target::File(PathBuf::from(value))),
     })
 }

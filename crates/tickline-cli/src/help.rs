@@ -37,11 +37,9 @@ It is no error if the reader of the output, such as head, leaves early.
 pub(crate) const PROGRAM: &str = diagnosis_exit_codes!(
     "\
 Files:
-  A regular file of yours is replaced once the new one is complete, which gets its mode and group.
-  Everything else is written in place: a device, a pipe, /dev/stdout, a file with several hard links
-  or an access control list, a file of another user, a file in a folder without write access, and
-  the rows of --csv. A link is followed. It is refused if it leads nowhere, or if the kernel
-  protects it (fs.protected_symlinks).
+  A regular file is replaced once the new one is complete, which gets its mode. A device, a pipe,
+  and the rows of --csv are written in place. A link is followed. It is refused if it leads nowhere,
+  or if the kernel protects it (fs.protected_symlinks). /dev/stdout is the same as -.
 
 Environment:
   TICKLINE=off  do not use the counter (default: on; any other value is ignored and reported)
@@ -49,7 +47,6 @@ Environment:
 JSON:
   Every command that measures takes --json. A JSON Schema in the sources describes the keys, with
   their units: crates/tickline-cli/schema/tickline-2.schema.json.
-  --facts and --compare also read documents of the schema tickline/1.
 
 Examples:
   tickline
@@ -82,8 +79,7 @@ pub(crate) const BENCH: &str = exit_codes!(
     "\
 Examples:
   tickline bench --json before.json
-  tickline bench --compare before.json
-  tickline bench --compare before.json --fail-above 10%
+  tickline bench --json after.json; tickline compare before.json after.json
   tickline bench --rounds 1000 --calls 20000000"
 );
 

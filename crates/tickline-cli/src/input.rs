@@ -1,12 +1,39 @@
-//! Documents that the program reads back: from a file, or from standard input.
+//! Documents that the program reads: from a file, or from standard input.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use serde_json::Value;
+
+use crate::document::{Document, SCHEMA};
+
 /// The longest document, bytes: a day of `watch` takes 10 MB, a comparison of all pairs of 1,024
 /// CPUs 130 MB.
 const MOST_BYTES: u64 = 256 << 20;
+
+/// A document, as it stands and as the rules read it.
+///
+/// # Errors
+///
+/// If the file cannot be read, or is no document of the present schema. The error names the file.
+pub(crate) fn document(path: &Path) -> io::Result<(Value, Document)> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    read(path).and_then(|text| parse(&text)).map_err(named)
+}
+
+pub(crate) fn parse(text: &str) -> io::Result<(Value, Document)> {
+    let document: Value = serde_json::from_str(text)?;
+    if !document["machine"].is_object() {
+        return Err(io::Error::other("it has no object 'machine', which --json writes"));
+    }
+    let wrong = match document["schema"].as_str() {
+        Some(SCHEMA) => return Ok((document.clone(), serde_json::from_value(document)?)),
+        Some(other) => format!("its schema is '{other}'; this program reads '{SCHEMA}'"),
+        None => format!("it has no 'schema'; this program reads '{SCHEMA}'"),
+    };
+    Err(io::Error::other(wrong))
+}
 
 /// The text of a file, or of standard input for `-`, without the byte order mark that editors on
 /// Windows write.
@@ -14,7 +41,7 @@ const MOST_BYTES: u64 = 256 << 20;
 /// # Errors
 ///
 /// If the file cannot be read, is empty, has more than 256 MiB, or is not UTF-8.
-pub(crate) fn read(path: &Path) -> io::Result<String> {
+fn read(path: &Path) -> io::Result<String> {
     if path == Path::new("-") {
         text(io::stdin().lock(), MOST_BYTES)
     } else {
@@ -58,6 +85,24 @@ mod tests {
         assert_eq!(error(io::empty()), "it is empty");
         assert!(error(&b"\xff\xfe{\0}\0"[..]).contains("UTF-16"));
         assert!(error(&b"{\xff}"[..]).contains("UTF-8"));
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        for (text, part) in [
+            ("{", "EOF"),
+            ("[]", "no object 'machine'"),
+            (r#"{"machine": {}}"#, "no 'schema'"),
+            (
+                r#"{"machine": {}, "schema": "other/1"}"#,
+                "its schema is 'other/1'; this program reads 'tickline/2'",
+            ),
+            (r#"{"machine": {"clocksource": 1}, "schema": "tickline/2"}"#, "expected a string"),
+            (r#"{"machine": {"ntp": {"tick_us": 1}}, "schema": "tickline/2"}"#, "missing field"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 
     /// `--facts /dev/zero` never ended.

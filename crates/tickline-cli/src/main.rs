@@ -2,7 +2,7 @@
 //!
 //! arguments (`args`) -> a command (`doctor`, ...) -> measurements (`measure`) and facts
 //! (`machine`) -> a document (`document`) -> findings (`diagnose`) -> output (`output`): the same
-//! document as text, JSON or a page.
+//! document as text, JSON or HTML.
 //!
 //! Types that several of these share stand in files that import nothing of the others: `exit`,
 //! `cpu_list`, `measure/served_by`, `measure/pattern`, `diagnose/finding`.

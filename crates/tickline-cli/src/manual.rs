@@ -24,15 +24,15 @@ fn visible(program: &Command) -> Command {
     shown.args(program.get_arguments().cloned()).subcommands(commands.cloned())
 }
 
-/// Prints a manual page.
+/// Prints a manual.
 pub(crate) fn man(args: &Man) -> io::Result<Exit> {
-    let page = page(args.command.as_deref())?;
-    to_stdout(|out| out.write_all(&page))?;
+    let manual = manual(args.command.as_deref())?;
+    to_stdout(|out| out.write_all(&manual))?;
     Ok(Exit::Fast)
 }
 
-/// The manual page of the program, or of the command `name`.
-fn page(name: Option<&str>) -> io::Result<Vec<u8>> {
+/// The manual of the program, or of the command `name`.
+fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
     let mut program = Args::command().disable_help_subcommand(true);
     program.build();
     let command = match name {
@@ -45,19 +45,19 @@ fn page(name: Option<&str>) -> io::Result<Vec<u8>> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let full_name = command.get_display_name().unwrap_or("tickline").to_uppercase();
     let man = clap_mangen::Man::new(command);
-    let mut page = Vec::new();
-    // The page shows the version instead of a date. `Man` would put the next field in the date's
+    let mut manual = Vec::new();
+    // The manual shows the version instead of a date. `Man` would put the next field in the date's
     // place.
-    writeln!(page, ".TH {full_name} 1 \"\" \"tickline {}\" tickline", env!("CARGO_PKG_VERSION"))?;
-    man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
+    writeln!(manual, ".TH {full_name} 1 \"\" \"tickline {}\" tickline", env!("CARGO_PKG_VERSION"))?;
+    man.render_name_section(&mut manual)?;
+    man.render_synopsis_section(&mut manual)?;
+    man.render_description_section(&mut manual)?;
+    man.render_options_section(&mut manual)?;
     if name.is_none() {
-        man.render_subcommands_section(&mut page)?;
+        man.render_subcommands_section(&mut manual)?;
     }
-    sections(&help).to_writer(&mut page)?;
-    Ok(page)
+    sections(&help).to_writer(&mut manual)?;
+    Ok(manual)
 }
 
 /// The help's paragraphs as sections, with their line breaks. A paragraph's title ends with a
@@ -94,18 +94,18 @@ mod tests {
         let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
         let names = commands.map(Command::get_name).filter(|name| *name != "help");
         for name in std::iter::once(None).chain(names.map(Some)) {
-            let page = String::from_utf8(page(name).unwrap()).unwrap();
+            let manual = String::from_utf8(manual(name).unwrap()).unwrap();
             let command = name.map_or(&program, |name| program.find_subcommand(name).unwrap());
             let help =
                 command.get_after_help().unwrap_or_else(|| panic!("{name:?} has no examples")).to_string();
             assert!(
-                help.contains("Examples:\n  tickline") && page.contains(".SH EXAMPLES"),
-                "{help}\n{page}"
+                help.contains("Examples:\n  tickline") && manual.contains(".SH EXAMPLES"),
+                "{help}\n{manual}"
             );
             // The same without roff's escapes.
-            let plain = page.replace('\\', "");
+            let plain = manual.replace('\\', "");
             for line in help.lines().map(str::trim).filter(|line| !line.is_empty() && !line.ends_with(':')) {
-                assert!(plain.contains(line), "{line} is missing in:\n{page}");
+                assert!(plain.contains(line), "{line} is missing in:\n{manual}");
             }
         }
     }
@@ -126,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_page_is_named_with_the_known_ones() {
-        let error = page(Some("nonsense")).unwrap_err().to_string();
+    fn an_unknown_command_is_named_with_the_known_ones() {
+        let error = manual(Some("nonsense")).unwrap_err().to_string();
         assert!(error.contains("nonsense is no command") && error.contains("doctor"), "{error}");
     }
 }

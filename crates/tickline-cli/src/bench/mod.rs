@@ -1,6 +1,5 @@
-//! `tickline bench`: what the clocks cost, and the comparison with an earlier run.
+//! `tickline bench`: what the clocks cost.
 
-mod earlier;
 mod text;
 
 use std::io;
@@ -16,7 +15,6 @@ use crate::wrap::Look;
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start();
-    let earlier = args.compare.as_deref().map(earlier::read).transpose()?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
     costs::settle();
@@ -27,14 +25,7 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let mut document = Document::new("bench").costed(&costs);
     drop(setup);
     progress.finish();
-    let compared = earlier.map(|earlier| earlier.against(&document, args.fail_above));
-    let slower = compared.as_ref().is_some_and(|compared| !compared.too_slow.is_empty());
-    document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run, compared });
+    document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run });
     outputs.emit(&document, |out| text::write(&document, Look::of_stdout(), out))?;
-    // With a limit, the exit code is about the comparison alone.
-    Ok(match args.fail_above {
-        Some(_) if slower => Exit::Closed,
-        Some(_) => Exit::Fast,
-        None => document.exit(),
-    })
+    Ok(document.exit())
 }

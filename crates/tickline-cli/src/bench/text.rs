@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::document::{Bench, Compared, CostRow, Document};
+use crate::document::{Bench, CostRow, Document};
 use crate::measure::costs::LongRun;
-use crate::terminal::plain;
 use crate::wrap::{Look, TABLE};
 
 /// Writes the document as text.
@@ -13,8 +12,7 @@ pub(crate) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io:
     document.build_note().map_or(Ok(()), |note| writeln!(out, "{}", look.wrap("", note)))?;
     let Some(bench) = &document.bench else { return Ok(()) };
     costs(document, bench.rounds, look, out)?;
-    long_run(bench, look, out)?;
-    bench.compared.as_ref().map_or(Ok(()), |found| compared(found, look, out))
+    long_run(bench, look, out)
 }
 
 fn costs(document: &Document, rounds: u32, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -80,36 +78,4 @@ fn long_run(bench: &Bench, look: Look, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn compared(compared: &Compared, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    let (file, version) = (plain(&compared.file), plain(&compared.program_version));
-    let title = format!("Compared with {file} (tickline {version}), fastest rounds");
-    writeln!(out, "\n{}", look.wrap("", &title))?;
-    for difference in &compared.differences {
-        writeln!(out, "{}", look.wrap("  ", &format!("another {difference}")))?;
-    }
-    if look.columns >= TABLE {
-        writeln!(out, "  {:<36} {:>9} {:>9} {:>9}", "clock", "then, ns", "now, ns", "now/then")?;
-    }
-    for row in &compared.clocks {
-        let (clock, then_ns, now_ns, ratio) = (plain(&row.clock), row.then_ns, row.now_ns, row.ratio_to_then);
-        if look.columns < TABLE {
-            let text = format!("{clock}: {then_ns:.2} ns then, {now_ns:.2} now, ratio {ratio:.3}");
-            writeln!(out, "{}", look.wrap("  ", &text))?;
-        } else {
-            writeln!(out, "  {clock:<36} {then_ns:>9.2} {now_ns:>9.2} {ratio:>9.3}")?;
-        }
-    }
-    for (which, clocks) in [("then", &compared.only_then), ("now", &compared.only_now)] {
-        for clock in clocks {
-            writeln!(out, "  {:<36} {which} only", plain(clock))?;
-        }
-    }
-    let Some(percent) = compared.fail_above_percent else { return Ok(()) };
-    let text = match compared.too_slow.join(", ") {
-        none if none.is_empty() => format!("no clock is slower by more than {percent} %"),
-        clocks => format!("slower by more than {percent} %: {clocks}"),
-    };
-    writeln!(out, "{}", look.wrap("  ", &text))
 }

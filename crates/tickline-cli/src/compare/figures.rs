@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::diagnose::{Facts, Health, diagnose};
+use crate::diagnose::{Health, diagnose};
+use crate::document::Document;
 
 /// A fact in words, or a figure with its unit.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,8 +58,8 @@ impl Figure {
 }
 
 /// Every fact and figure of the document that is known.
-pub(super) fn figures(document: &Value, facts: &Facts) -> Vec<Figure> {
-    let mut figures = diagnosis(facts);
+pub(super) fn figures(document: &Value, typed: &Document) -> Vec<Figure> {
+    let mut figures = diagnosis(typed);
     if let Some(machine) = document["machine"].as_object() {
         object("", machine, &mut figures);
     }
@@ -85,9 +86,9 @@ pub(super) fn figures(document: &Value, facts: &Facts) -> Vec<Figure> {
 }
 
 /// Health and findings, by the rules of this program, whichever version wrote the document.
-fn diagnosis(facts: &Facts) -> Vec<Figure> {
-    let findings = diagnose(facts);
-    let health = serde_json::to_value(Health::of(facts, &findings).level).unwrap_or_default();
+fn diagnosis(document: &Document) -> Vec<Figure> {
+    let findings = diagnose(document);
+    let health = serde_json::to_value(Health::of(document, &findings).level).unwrap_or_default();
     let mut figures = vec![Figure::new("health", health, Limit::Exact)];
     figures.extend(findings.iter().map(|finding| {
         Figure::new(format!("finding {}", finding.code), finding.severity.name().into(), Limit::Exact)

@@ -11,8 +11,6 @@ use serde_json::Value;
 
 use self::figures::{Figure, figures};
 use crate::args;
-use crate::diagnose::Facts;
-use crate::document::upgrade;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
@@ -70,32 +68,15 @@ struct Difference {
 
 pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
-    let (first, first_facts) = read(&args.first)?;
-    let (second, second_facts) = read(&args.second)?;
+    let (first, first_typed) = input::document(&args.first)?;
+    let (second, second_typed) = input::document(&args.second)?;
     let found = compare(
-        (Side::of(&args.first, &first), figures(&first, &first_facts)),
-        (Side::of(&args.second, &second), figures(&second, &second_facts)),
+        (Side::of(&args.first, &first), figures(&first, &first_typed)),
+        (Side::of(&args.second, &second), figures(&second, &second_typed)),
         args.above,
     );
     outputs.emit(&found, |out| text::write(&found, out))?;
     Ok(if found.differences.is_empty() { Exit::Fast } else { Exit::Closed })
-}
-
-/// Reads a document. Returns it in the present schema, with its facts.
-fn read(file: &Path) -> io::Result<(Value, Facts)> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
-    let text = input::read(file).map_err(named)?;
-    parse(&text).map_err(named)
-}
-
-fn parse(text: &str) -> io::Result<(Value, Facts)> {
-    let mut document: Value = serde_json::from_str(text)?;
-    if !document["machine"].is_object() {
-        return Err(io::Error::other("it has no object 'machine', which --json writes"));
-    }
-    upgrade(&mut document).map_err(io::Error::other)?;
-    let facts = serde_json::from_value(document.clone())?;
-    Ok((document, facts))
 }
 
 impl Side {
@@ -149,8 +130,8 @@ mod tests {
 
     fn compared(first: &Value, second: &Value) -> Comparison {
         let side = |document: &Value| {
-            let (document, facts) = parse(&document.to_string()).unwrap();
-            (Side::of(Path::new("x.json"), &document), figures(&document, &facts))
+            let (document, typed) = input::parse(&document.to_string()).unwrap();
+            (Side::of(Path::new("x.json"), &document), figures(&document, &typed))
         };
         compare(side(first), side(second), 10.0)
     }
@@ -215,18 +196,5 @@ mod tests {
         assert_eq!(found.differences, []);
         let once: Vec<_> = found.known_once.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(once, ["kernel", "vdso mapped"]);
-    }
-
-    #[test]
-    fn other_files_are_refused() {
-        for (text, part) in [
-            ("{", "EOF"),
-            ("[]", "no object 'machine'"),
-            (r#"{"machine": {}}"#, "no 'schema'"),
-            (r#"{"machine": {}, "schema": "other/1"}"#, "its schema is 'other/1'"),
-        ] {
-            let error = parse(text).unwrap_err().to_string();
-            assert!(error.contains(part), "{text}: {error}");
-        }
     }
 }

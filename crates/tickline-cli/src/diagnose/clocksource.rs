@@ -1,10 +1,10 @@
 //! Why the clocks are slow: the kernel's clocksource, and whether the vDSO can read it.
 
-use super::facts::Facts;
 use super::finding::{Finding, Severity};
 use super::fix;
 use super::log::Blame;
 use super::steps;
+use crate::document::Document;
 use crate::measure::served_by::ServedBy;
 
 /// Clocksources that are slow or coarse, even if the vDSO answers: hardware behind a bus, or the
@@ -21,7 +21,7 @@ const LOG_UNREADABLE: &str = "the kernel's log, which says why, may not be read 
 
 /// At most one finding: the deepest cause with evidence. A clocksource in `SLOW` is a finding
 /// whoever answers. Any other is one only if a system call answers, or if its name is unreadable.
-pub(super) fn slow(facts: &Facts) -> Option<Finding> {
+pub(super) fn slow(facts: &Document) -> Option<Finding> {
     let current = facts.clocksource();
     let served = facts.precise();
     let is_slow = current.is_some_and(|name| SLOW.contains(&name));
@@ -57,7 +57,7 @@ const DEARER: f64 = 1.5;
 
 /// The vDSO reads the hypervisor's clock, which takes longer than the TSC would. The vDSO must also
 /// check whether the hypervisor has changed the parameters meanwhile (`vread_pvclock`).
-pub(super) fn paravirtual_dearer(facts: &Facts) -> Option<Finding> {
+pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
     let name = facts.clocksource().filter(|name| ["kvm-clock", "xen"].contains(name))?;
     let by_vdso = matches!(facts.precise(), Some((_, ServedBy::Vdso)));
     let (now_ns, then_ns) = facts.precise_ns().zip(facts.attainable_ns())?;
@@ -83,7 +83,7 @@ pub(super) fn paravirtual_dearer(facts: &Facts) -> Option<Finding> {
     Some(Finding { gain_ratio, ..finding })
 }
 
-fn by_clocksource(current: Option<&str>, facts: &Facts) -> Finding {
+fn by_clocksource(current: Option<&str>, facts: &Document) -> Finding {
     match current {
         Some(name) if FAST.contains(&name) => unused(name, facts),
         Some("kvm-clock") => kvm_clock(facts),
@@ -100,7 +100,7 @@ fn keeps(name: &str) -> String {
 }
 
 /// The name of the clocksource is unreadable. While nothing is slow, that is only worth knowing.
-fn unknown(facts: &Facts) -> Option<Finding> {
+fn unknown(facts: &Document) -> Option<Finding> {
     // Without a kernel's release nothing is known, or the system is not Linux.
     if facts.clocksource().is_some() || facts.machine.kernel.is_none() {
         return None;
@@ -120,7 +120,7 @@ fn masked(finding: Finding) -> Finding {
     )
 }
 
-fn unexplained(facts: &Facts) -> Finding {
+fn unexplained(facts: &Document) -> Finding {
     let what = match facts.hypervisor() {
         "gvisor" => "each call for the time is a call into gVisor, which hides the host's clocksource",
         _ => {
@@ -140,7 +140,7 @@ fn vsyscall64() -> Finding {
 
 /// The process does not use the vDSO. That can't be the cause where the vDSO answers the coarse
 /// clock.
-fn bypassed(facts: &Facts) -> Option<Finding> {
+fn bypassed(facts: &Document) -> Option<Finding> {
     let coarse = facts.coarse();
     if coarse == Some(ServedBy::Vdso) {
         return None;
@@ -168,7 +168,7 @@ fn bypassed(facts: &Facts) -> Option<Finding> {
 }
 
 /// The vDSO can read the clocksource, but does not answer.
-fn unused(name: &str, facts: &Facts) -> Finding {
+fn unused(name: &str, facts: &Document) -> Finding {
     let what = format!("the kernel keeps time with {name}, which the vDSO can read, but does not here");
     let finding = Finding::new("vdso_unused", Severity::Slow, what).seen(keeps(name));
     let unable = "a kernel too old for its vDSO to read that clocksource, or on Arm, a counter with an erratum (dmesg | grep -i \
@@ -184,14 +184,14 @@ fn unused(name: &str, facts: &Facts) -> Finding {
 const BETWEEN: &str = "look for what stands between program and vDSO: an interposed libc (LD_PRELOAD), a recorder or debugger \
                        (rr, valgrind), a sandbox, a libc without vDSO";
 
-fn mapped(facts: &Facts) -> Option<String> {
+fn mapped(facts: &Document) -> Option<String> {
     Some(match facts.machine.vdso_mapped? {
         false => "/proc/self/maps has no [vdso]".to_owned(),
         true => "/proc/self/maps has a [vdso], so the callers bypass it".to_owned(),
     })
 }
 
-fn kvm_clock(facts: &Facts) -> Finding {
+fn kvm_clock(facts: &Document) -> Finding {
     const NO_VSYSCALL: &str = "no-kvmclock-vsyscall";
     if facts.parameter(NO_VSYSCALL) {
         return Finding::new(
@@ -233,7 +233,7 @@ fn kvm_clock(facts: &Facts) -> Finding {
     ))
 }
 
-fn xen(facts: &Facts) -> Finding {
+fn xen(facts: &Document) -> Finding {
     let what = "the kernel keeps time with xen's clock, which the vDSO cannot read here";
     let finding = Finding::new("xen_clocksource", Severity::Slow, what).seen(keeps("xen"));
     if facts.are_unsynchronised() {
@@ -259,7 +259,7 @@ fn xen(facts: &Facts) -> Finding {
     })
 }
 
-fn hyperv(name: &str, facts: &Facts) -> Finding {
+fn hyperv(name: &str, facts: &Document) -> Finding {
     let what = "each call for the time is a call of Hyper-V: the host offers no page with the TSC's rate";
     let finding = Finding::new("hyperv_without_page", Severity::Slow, what).seen(keeps(name));
     let finding = finding.seen_all(rejection(facts));
@@ -282,7 +282,7 @@ fn not_read(name: &str) -> Finding {
 }
 
 /// An x86 machine whose clocksource is not the TSC.
-fn without_tsc(name: &str, facts: &Facts) -> Finding {
+fn without_tsc(name: &str, facts: &Document) -> Finding {
     let slow = |code, what: String| Finding::new(code, Severity::Slow, what).seen(keeps(name));
     if facts.accepts_tsc() == Some(true) {
         let finding =
@@ -368,7 +368,7 @@ fn without_tsc(name: &str, facts: &Facts) -> Finding {
 
 /// The kernel's messages about its rejection of the TSC. If there is none, the place of the TSC on
 /// the list of clocksources may show the rejection.
-fn rejection(facts: &Facts) -> Vec<String> {
+fn rejection(facts: &Document) -> Vec<String> {
     match facts.blame() {
         Some((_, lines)) => lines,
         None if facts.lists_tsc() && facts.accepts_tsc() == Some(false) => {
@@ -380,12 +380,12 @@ fn rejection(facts: &Facts) -> Vec<String> {
 
 /// Why the kernel has rejected the TSC. Without a message it was probably the watchdog, since the
 /// kernel had registered the TSC before it rejected it.
-fn blame(facts: &Facts) -> Blame {
+fn blame(facts: &Document) -> Blame {
     facts.blame().map_or(Blame::Watchdog, |(blame, _)| blame)
 }
 
 /// What to do about a TSC that the kernel does not offer, for an unknown reason.
-fn not_offered(facts: &Facts) -> String {
+fn not_offered(facts: &Document) -> String {
     match fix::on_the_host(facts) {
         Some(host) => host.to_owned(),
         None if facts.are_unsynchronised() => fix::FIRMWARE.to_owned(),
@@ -395,7 +395,7 @@ fn not_offered(facts: &Facts) -> String {
 
 /// The clocksource is slow, and it is unknown which others the kernel accepts. `then` is the fix if
 /// the kernel rejects the TSC.
-fn offer_unknown(name: &str, facts: &Facts, then: &str) -> Finding {
+fn offer_unknown(name: &str, facts: &Document, then: &str) -> Finding {
     let what = format!("the kernel keeps time with {name}, and it is not known whether it would accept tsc");
     let finding = Finding::new("clocksource_slow", Severity::Slow, what).seen(keeps(name));
     if facts.are_unsynchronised() || facts.invariant() == Some(false) {
@@ -408,7 +408,7 @@ fn offer_unknown(name: &str, facts: &Facts, then: &str) -> Finding {
 }
 
 /// What to do about a TSC that the kernel has rejected.
-fn given_up(blame: &Blame, facts: &Facts) -> String {
+fn given_up(blame: &Blame, facts: &Document) -> String {
     match blame {
         // The kernel is probably right.
         _ if facts.are_unsynchronised() => fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned(),
@@ -427,13 +427,13 @@ fn given_up(blame: &Blame, facts: &Facts) -> String {
 }
 
 /// Whether the TSC is good enough for a kernel that is told to use it.
-fn may_take_off(facts: &Facts) -> bool {
+fn may_take_off(facts: &Document) -> bool {
     !facts.are_unsynchronised() && facts.invariant() != Some(false)
 }
 
 /// What to do about a parameter that keeps the kernel from the TSC. Where the TSC is bad, the
 /// parameter stays.
-fn take_off(word: &str, facts: &Facts) -> String {
+fn take_off(word: &str, facts: &Document) -> String {
     if facts.are_unsynchronised() {
         return fix::on_the_host(facts).unwrap_or(fix::FIRMWARE).to_owned();
     }

@@ -1,52 +1,16 @@
-//! The facts that the rules read: a part of a document's JSON. The facts of the present machine
-//! pass through JSON, too, so one code serves live and recorded machines.
+//! What the rules ask a document, be it of this machine or of a recorded one. A missing fact is
+//! unknown.
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
 use tickline_core::gate::Clocksource;
 
 use super::log::{self, Blame};
 use crate::cpu_list::{count, ranges};
-use crate::machine::{Machine, synchronised_on};
+use crate::document::{CostRow, Document};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::Warp;
-
-/// The facts. A missing fact is unknown.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Facts {
-    /// Why tickline does not read the counter, as a code.
-    pub(crate) reason: Option<String>,
-    pub(crate) machine: Machine,
-    pub(crate) clock: Clock,
-    pub(crate) costs: Vec<Row>,
-    pub(crate) served_unknown: Option<String>,
-    /// The comparison of the CPUs' counters, pair by pair.
-    pub(crate) warp: Option<Warp>,
-}
-
-/// The global clock's status.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Clock {
-    pub(crate) frequency_hz: Option<u64>,
-    pub(crate) nominal_frequency_hz: Option<u64>,
-    pub(crate) thread_error: Option<String>,
-    pub(crate) environment_unrecognised: bool,
-}
-
-/// One row of the table of clocks.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Row {
-    pub(crate) clock: String,
-    pub(crate) cost_ns: Option<f64>,
-    pub(crate) ratio_to_counter: Option<f64>,
-    pub(crate) resolution_ns: Option<u64>,
-    pub(crate) served_by: Option<ServedBy>,
-}
 
 /// The clocks from which programs read the precise time, the most usual first.
 const PRECISE: [&str; 3] = [MONOTONIC, "clock_gettime REALTIME", "gettimeofday"];
@@ -60,17 +24,8 @@ const ORDERED: [&str; 2] = ["lfence; rdtsc", "isb; cntvct_el0"];
 /// The bare counter read. A recorded machine may have another architecture than this program.
 const BARE: [&str; 2] = ["rdtsc", "cntvct_el0"];
 
-impl Facts {
-    /// The facts in a document.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be read back, which would be a mistake in this program.
-    pub(crate) fn of(document: &impl Serialize) -> serde_json::Result<Self> {
-        serde_json::from_value(serde_json::to_value(document)?)
-    }
-
-    fn row(&self, clock: &str) -> Option<&Row> {
+impl Document {
+    fn row(&self, clock: &str) -> Option<&CostRow> {
         self.costs.iter().find(|row| row.clock == clock)
     }
 
@@ -191,7 +146,7 @@ impl Facts {
             |warp: &Warp| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
         // tickline's clock compares only the CPUs that this process may use.
         let clock =
-            online.and_then(count).is_some_and(|online| self.machine.counters == synchronised_on(online));
+            online.and_then(count).is_some_and(|online| self.machine.synchronised_cpus == Some(online));
         (clock || self.warp.as_ref().is_some_and(all)) && !self.are_unsynchronised()
     }
 

@@ -67,7 +67,7 @@ impl Finding {
         }
     }
 
-    /// The gain in words: the same in text and page.
+    /// The gain in words: the same in text and HTML.
     pub(crate) fn gain(&self) -> Option<String> {
         self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"))
     }

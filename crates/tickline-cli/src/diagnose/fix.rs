@@ -1,7 +1,7 @@
 //! What to do: commands, parameters of the kernel, settings of hypervisors.
 
-use super::facts::Facts;
 use super::steps::{self, Steps};
+use crate::document::Document;
 
 /// The caveat of `tsc=reliable` (`Documentation/admin-guide/kernel-parameters.txt`).
 const CAVEAT: &str = "this switches off both the kernel's watchdog and its comparison of the CPUs' counters at boot: do so only \
@@ -38,7 +38,7 @@ pub(super) fn is_none(fix: &str) -> bool {
 }
 
 /// How to switch the kernel to another clocksource that it accepts, now and after a restart.
-pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
+pub(super) fn switch_to(clocksource: &str, facts: &Document) -> String {
     let now = steps::choose(clocksource);
     match facts.parameter_of("clocksource=") {
         Some(word) if word.strip_prefix("clocksource=") == Some(clocksource) => {
@@ -53,26 +53,26 @@ pub(super) fn switch_to(clocksource: &str, facts: &Facts) -> String {
 /// The steps of a switch to the TSC, which the kernel must accept. `None` where the TSC's rate may
 /// vary, since one comparison of the CPUs can't show that, and where the counters are
 /// unsynchronised.
-pub(super) fn tsc_steps(facts: &Facts) -> Option<Steps> {
+pub(super) fn tsc_steps(facts: &Document) -> Option<Steps> {
     let varies = facts.invariant() == Some(false) || facts.are_unsynchronised();
     if varies { None } else { steps::switch("tsc", facts) }
 }
 
 /// How to switch the kernel to the TSC, which it must accept. By CPUID, the TSC's rate may still
 /// vary.
-pub(super) fn use_tsc(facts: &Facts) -> String {
+pub(super) fn use_tsc(facts: &Document) -> String {
     use_tsc_after(facts, Vec::new())
 }
 
 /// As `use_tsc`, where the clocksource in use shows that the host does not guarantee its TSC.
-pub(super) fn use_tsc_of_doubtful_host(facts: &Facts) -> String {
+pub(super) fn use_tsc_of_doubtful_host(facts: &Document) -> String {
     // With a TSC that is not invariant, the fix names that condition already.
     let is_said = facts.invariant() == Some(false) || facts.synchronised();
     use_tsc_after(facts, if is_said { Vec::new() } else { vec![WARP_FIRST] })
 }
 
 /// How to switch to the TSC, with what must be checked before in front of it.
-fn use_tsc_after(facts: &Facts, mut checks: Vec<&str>) -> String {
+fn use_tsc_after(facts: &Document, mut checks: Vec<&str>) -> String {
     if facts.machine.kernel_log.is_none() {
         checks.push(LOG_FIRST);
     }
@@ -94,7 +94,7 @@ fn use_tsc_after(facts: &Facts, mut checks: Vec<&str>) -> String {
 }
 
 /// How to have a TSC that CPUID calls invariant: the host must offer it.
-pub(super) fn invariant_tsc(facts: &Facts) -> String {
+pub(super) fn invariant_tsc(facts: &Document) -> String {
     match on_the_host(facts) {
         Some(host) => host.to_owned(),
         None if facts.is_guest() => {
@@ -106,7 +106,7 @@ pub(super) fn invariant_tsc(facts: &Facts) -> String {
 
 /// How to make the kernel trust a TSC that it doubts. Where the TSC's rate depends on power states,
 /// the kernel is right, and there is no fix.
-pub(super) fn trust_tsc(facts: &Facts) -> String {
+pub(super) fn trust_tsc(facts: &Document) -> String {
     match facts.invariant() {
         Some(false) => none("by CPUID the TSC is not invariant, so the kernel's doubts are right"),
         _ => format!("boot with tsc=reliable clocksource=tsc ({}); {CAVEAT}", needs_3_3(facts)),
@@ -115,7 +115,7 @@ pub(super) fn trust_tsc(facts: &Facts) -> String {
 
 /// Which kernels compare no counters with `tsc=reliable` (`unsynchronized_tsc` in
 /// `arch/x86/kernel/tsc.c`), and whether this one does not.
-fn needs_3_3(facts: &Facts) -> String {
+fn needs_3_3(facts: &Document) -> String {
     match facts.machine.kernel.as_deref().filter(|_| facts.is_kernel_at_least(3, 3) == Some(false)) {
         Some(older) => format!("with a kernel 3.3 or later: this one is {older}"),
         None => "kernel 3.3 or later".to_owned(),
@@ -124,7 +124,7 @@ fn needs_3_3(facts: &Facts) -> String {
 
 /// How to keep the kernel's watchdog from the TSC. The kernel still compares the CPUs' counters at
 /// boot (`no_tsc_watchdog` in `arch/x86/kernel/tsc.c`; git pull "x86/timers updates for v5.2").
-pub(super) fn no_watchdog(facts: &Facts) -> String {
+pub(super) fn no_watchdog(facts: &Document) -> String {
     match facts.invariant() {
         Some(false) => trust_tsc(facts),
         _ => format!(
@@ -137,7 +137,7 @@ pub(super) fn no_watchdog(facts: &Facts) -> String {
 /// What to do where the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
 /// watchdog tolerates some 100 ppm or more (`kernel/time/clocksource.c`). `tickline warp` measures
 /// the rate more closely than that, even if a read of hpet takes 700 ns.
-pub(super) fn check_tsc(facts: &Facts) -> String {
+pub(super) fn check_tsc(facts: &Document) -> String {
     if facts.invariant() == Some(false) {
         return on_the_host_or_trust_tsc(facts);
     }
@@ -150,7 +150,7 @@ pub(super) fn check_tsc(facts: &Facts) -> String {
 
 /// What to do on the host, or else in the kernel. Only the host can help where the TSC is not
 /// invariant. Only the kernel is left where the host is unknown.
-pub(super) fn on_the_host_or_trust_tsc(facts: &Facts) -> String {
+pub(super) fn on_the_host_or_trust_tsc(facts: &Document) -> String {
     match (on_the_host(facts), facts.invariant()) {
         (Some(host), Some(false)) => host.to_owned(),
         (Some(host), _) => format!("{host}; or {}", trust_tsc(facts)),
@@ -159,7 +159,7 @@ pub(super) fn on_the_host_or_trust_tsc(facts: &Facts) -> String {
 }
 
 /// As `on_the_host_or_trust_tsc`, where only the watchdog's own measurement has failed.
-pub(super) fn on_the_host_or_no_watchdog(facts: &Facts) -> String {
+pub(super) fn on_the_host_or_no_watchdog(facts: &Document) -> String {
     match (on_the_host(facts), facts.invariant()) {
         (Some(host), Some(false)) => host.to_owned(),
         (Some(host), _) => format!("{host}; or {}", no_watchdog(facts)),
@@ -180,7 +180,7 @@ pub(super) const VMWARE: &str = "in the machine's .vmx, with the machine off: mo
                                  that stays on its host)";
 
 /// The provider's own recommendation, with its address; `None` outside of the known clouds.
-pub(super) fn provider(facts: &Facts) -> Option<&'static str> {
+pub(super) fn provider(facts: &Document) -> Option<&'static str> {
     Some(match facts.machine.cloud.as_deref()? {
         "ec2_xen" => {
             "this is EC2 on Xen, where AWS recommends tsc (https://repost.aws/knowledge-center/manage-ec2-linux-clock-source)"
@@ -202,7 +202,7 @@ pub(super) fn provider(facts: &Facts) -> Option<&'static str> {
 }
 
 /// What a customer can do where the provider runs the host.
-fn another_type(facts: &Facts) -> Option<&'static str> {
+fn another_type(facts: &Document) -> Option<&'static str> {
     Some(match facts.machine.cloud.as_deref()? {
         "ec2_xen" => "the host is Amazon's: take an instance type on Nitro, where the vDSO reads the clock",
         "ec2_nitro" => {
@@ -219,14 +219,14 @@ fn another_type(facts: &Facts) -> Option<&'static str> {
 }
 
 /// The commands of a fix that begins with what `on_the_host` says; `None` where those are no commands.
-pub(super) fn host_steps(fix: &str, facts: &Facts) -> Option<Steps> {
+pub(super) fn host_steps(fix: &str, facts: &Document) -> Option<Steps> {
     let is_virtualbox = facts.hypervisor() == "virtualbox" && facts.machine.cloud.is_none();
     (is_virtualbox && fix.starts_with(on_the_host(facts)?)).then(steps::virtualbox)
 }
 
 /// What the host's administrator can do so that a guest's kernel may trust the TSC. `None` without
 /// a known hypervisor.
-pub(super) fn on_the_host(facts: &Facts) -> Option<&'static str> {
+pub(super) fn on_the_host(facts: &Document) -> Option<&'static str> {
     if let Some(other) = another_type(facts) {
         return Some(other);
     }

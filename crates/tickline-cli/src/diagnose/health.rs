@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-use super::facts::Facts;
 use super::finding::{Finding, Severity};
 use super::fix;
+use crate::document::Document;
 use crate::measure::served_by::ServedBy;
 
 /// How the machine's clocks are. The order is that of the exit codes of monitoring plugins.
@@ -35,7 +35,7 @@ pub(crate) struct Health {
 
 impl Health {
     /// The health that these findings show. They must be sorted by severity.
-    pub(crate) fn of(facts: &Facts, findings: &[Finding]) -> Self {
+    pub(crate) fn of(facts: &Document, findings: &[Finding]) -> Self {
         let worst = findings.first().filter(|finding| finding.severity < Severity::Note);
         let (level, text) = match worst {
             Some(finding) if finding.severity == Severity::Wrong => (Level::Wrong, finding.what.clone()),
@@ -74,7 +74,7 @@ impl Health {
     }
 }
 
-fn slow(finding: &Finding, facts: &Facts) -> String {
+fn slow(finding: &Finding, facts: &Document) -> String {
     let by_call = match facts.precise() {
         Some((clock, ServedBy::SystemCall)) => clock.split(' ').next(),
         _ => None,
@@ -88,6 +88,6 @@ fn slow(finding: &Finding, facts: &Facts) -> String {
     format!("every {clock} is a system call{costs}{}", source(facts))
 }
 
-fn source(facts: &Facts) -> String {
+fn source(facts: &Document) -> String {
     facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"))
 }

@@ -8,21 +8,20 @@
 //!
 //! 1. The fact: add a field with its unit in its name to `Machine` (`machine/mod.rs`), and collect
 //!    it there. Its comment is the schema's description, and says when the field is null. Rules
-//!    read it through [`Facts`].
+//!    read it from the [`Document`].
 //! 2. The rule: add a function to `others.rs`, or, if it explains a slow clock, an arm to `slow`
 //!    in `clocksource.rs`. It returns `None` where a fact that it needs is unknown. Add the
 //!    function to `RULES`.
 //! 3. The text: `Finding::new(code, severity, what)` takes a stable code and one sentence without
 //!    a full stop. `seen` adds the evidence with its figures, `fix` the command or setting. Words
 //!    that several fixes share are in `fix.rs`. A fix must not recommend the TSC where the
-//!    counters are unsynchronised or the TSC is not invariant (`tests/guards.rs`).
+//!    counters are unsynchronised or the TSC is not invariant (`rules.json`).
 //! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. If a key
-//!    changes its meaning or goes away, raise the version, and map the former name in
-//!    `document/version.rs`.
-//! 5. The test: add a row to `single_facts_have_single_findings` (`tests.rs`), which starts from a
-//!    machine without faults. The facts of a real machine go into `tests/facts/`, with their
-//!    source, and the expected finding into `tests/recorded.rs`. A guest goes into
-//!    `tests/vm/guests.toml`; `cargo xtask vm --findings` writes `docs/findings.md`.
+//!    changes its meaning or goes away, raise the version (`document/mod.rs`).
+//! 5. The test: add a row to `rules.json`, which starts from a machine without faults. The facts of a
+//!    real machine go into `tests/facts/`, with their source, and the expected finding into
+//!    `tests/it/recorded.rs`. A guest goes into `tests/vm/guests.toml`; `cargo xtask vm --findings`
+//!    writes `docs/findings.md`.
 
 mod clocksource;
 mod facts;
@@ -36,14 +35,15 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use facts::{Facts, Row};
+use crate::document::Document;
+
 pub(crate) use finding::{Finding, Severity};
 pub(crate) use health::{Health, Level};
 #[cfg(test)]
 pub(crate) use steps::Place;
 pub(crate) use steps::Steps;
 
-type Rule = fn(&Facts) -> Option<Finding>;
+type Rule = fn(&Document) -> Option<Finding>;
 
 /// All rules. Findings of one severity are listed in this order.
 const RULES: [Rule; 15] = [
@@ -65,7 +65,7 @@ const RULES: [Rule; 15] = [
 ];
 
 /// The findings, the most severe first.
-pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
+pub(crate) fn diagnose(facts: &Document) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(facts)).collect();
     findings.sort_by_key(|finding| finding.severity);
     findings

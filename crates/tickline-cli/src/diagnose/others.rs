@@ -1,13 +1,13 @@
 //! Findings about the process's rights, the counters, the NTP state, and the settings.
 
-use super::facts::Facts;
 use super::finding::{Finding, Severity};
 use super::{fix, log, steps};
+use crate::document::Document;
 use crate::measure::calls::GETPPID;
 use crate::measure::served_by::ServedBy;
 
 /// `PR_SET_TSC`: where the vDSO reads the counter, libc's clocks end the process with SIGSEGV.
-pub(super) fn counter_denied(facts: &Facts) -> Option<Finding> {
+pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
     if facts.machine.counter_readable != Some(false) {
         return None;
     }
@@ -38,12 +38,12 @@ const COUNTERS: [&str; 5] =
 /// Whether the vDSO computes this clocksource from the counter. It uses one CPU's parameters, where
 /// the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock` in
 /// `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each CPU's own parameters.
-fn is_read_by_vdso(name: &str, facts: &Facts) -> bool {
+fn is_read_by_vdso(name: &str, facts: &Document) -> bool {
     ["kvm-clock", "xen"].contains(&name) && matches!(facts.precise(), Some((_, ServedBy::Vdso)))
 }
 
 /// The counters of two CPUs differ.
-pub(super) fn counters_unsynchronised(facts: &Facts) -> Option<Finding> {
+pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     if !facts.are_unsynchronised() {
         return None;
     }
@@ -83,7 +83,7 @@ pub(super) fn counters_unsynchronised(facts: &Facts) -> Option<Finding> {
 
 /// Reading the counter takes longer than a system call that reads no clock. Only an emulated
 /// instruction is that slow.
-pub(super) fn counter_trapped(facts: &Facts) -> Option<Finding> {
+pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
     let ((name, counter), call) = (facts.counter()?, facts.cost_ns(GETPPID)?);
     if counter <= call {
         return None;
@@ -118,7 +118,7 @@ pub(super) fn counter_trapped(facts: &Facts) -> Option<Finding> {
 }
 
 /// CPUID does not say that the counter runs at one rate.
-pub(super) fn not_invariant(facts: &Facts) -> Option<Finding> {
+pub(super) fn not_invariant(facts: &Document) -> Option<Finding> {
     if facts.invariant()? {
         return None;
     }
@@ -134,7 +134,7 @@ pub(super) fn not_invariant(facts: &Facts) -> Option<Finding> {
 const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The measured frequency differs from the nominal one.
-pub(super) fn frequency_implausible(facts: &Facts) -> Option<Finding> {
+pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
     let (named, measured) = (facts.clock.nominal_frequency_hz?, facts.clock.frequency_hz?);
     if named.abs_diff(measured) <= named / 1_000_000 * PLAUSIBLE_PPM {
         return None;
@@ -151,7 +151,7 @@ pub(super) fn frequency_implausible(facts: &Facts) -> Option<Finding> {
 }
 
 /// Firmware writes to the TSC.
-pub(super) fn firmware_writes_tsc(facts: &Facts) -> Option<Finding> {
+pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
     let lines = log::firmware_writes_tsc(facts.machine.kernel_log.as_deref()?);
     let first = (*lines.first()?).clone();
     let what = format!(
@@ -162,7 +162,7 @@ pub(super) fn firmware_writes_tsc(facts: &Facts) -> Option<Finding> {
 }
 
 /// `TICKLINE=off`.
-pub(super) fn switched_off(facts: &Facts) -> Option<Finding> {
+pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
     if facts.reason.as_deref() != Some("switched_off") {
         return None;
     }
@@ -172,7 +172,7 @@ pub(super) fn switched_off(facts: &Facts) -> Option<Finding> {
 }
 
 /// `TICKLINE` is neither `on` nor `off`.
-pub(super) fn environment_unrecognised(facts: &Facts) -> Option<Finding> {
+pub(super) fn environment_unrecognised(facts: &Document) -> Option<Finding> {
     if !facts.clock.environment_unrecognised {
         return None;
     }
@@ -186,7 +186,7 @@ pub(super) fn environment_unrecognised(facts: &Facts) -> Option<Finding> {
 const CRYSTAL_PPB: i64 = 100_000;
 
 /// The kernel corrects its clock's rate by more than any crystal needs.
-pub(super) fn ntp_slewing(facts: &Facts) -> Option<Finding> {
+pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
     let ntp = facts.machine.ntp.as_ref()?;
     // One microsecond more or less in a hundredth of a second is 100 ppm.
     let rate_ppb =
@@ -211,7 +211,7 @@ const NTP_LIMIT_US: i64 = 16_000_000;
 
 /// The kernel does not call Unix time synchronised. chronyd clears STA_UNSYNC only with `rtcsync`
 /// (chrony.conf(5); `set_sync_status` in chrony's `sys_timex.c`), but it always states its error.
-pub(super) fn ntp_unsynchronised(facts: &Facts) -> Option<Finding> {
+pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     let ntp = facts.machine.ntp.as_ref().filter(|ntp| !ntp.synchronised)?;
     let flag = "adjtimex: STA_UNSYNC is set";
     if ntp.maximum_error_us < NTP_LIMIT_US {

@@ -1,8 +1,8 @@
 //! Findings about the process that runs the program: what stands between it and its clocks. They
 //! say nothing about the machine's other processes.
 
-use super::facts::Facts;
 use super::finding::{Finding, Severity};
+use crate::document::Document;
 
 /// The libraries that contain `clock_gettime`, by the beginnings of their file names: glibc (up to
 /// 2.16 in librt), musl, and Android's.
@@ -13,7 +13,7 @@ const LIBRARIES: [&str; 6] = ["libc.so", "libc-", "libc.musl", "ld-musl", "librt
 const FAKED_NS: u64 = 1_000_000_000;
 
 /// A library stands in front of libc, such as libfaketime.
-pub(super) fn clock_interposed(facts: &Facts) -> Option<Finding> {
+pub(super) fn clock_interposed(facts: &Document) -> Option<Finding> {
     let file = facts.machine.clock_gettime_file.as_deref()?;
     let name = file.rsplit('/').next().unwrap_or(file);
     if LIBRARIES.iter().any(|library| name.starts_with(library)) {
@@ -42,7 +42,7 @@ pub(super) fn clock_interposed(facts: &Facts) -> Option<Finding> {
 }
 
 /// A debugger or recorder stops the process at system calls or signals.
-pub(super) fn traced(facts: &Facts) -> Option<Finding> {
+pub(super) fn traced(facts: &Document) -> Option<Finding> {
     let pid = facts.machine.tracer_pid.filter(|pid| *pid != 0)?;
     let what = "another process traces this one, so its system calls may take many times as long as usual";
     Some(
@@ -53,7 +53,7 @@ pub(super) fn traced(facts: &Facts) -> Option<Finding> {
 }
 
 /// tickline's clock could not start its thread.
-pub(super) fn no_thread(facts: &Facts) -> Option<Finding> {
+pub(super) fn no_thread(facts: &Document) -> Option<Finding> {
     let error = facts.clock.thread_error.as_ref()?;
     let what = "tickline's clock has no thread, so the readers renew its lines, and the CPUs' counters are not compared";
     Some(Finding::new("no_thread", Severity::Note, what).seen(format!("starting it failed: {error}")).fix(

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::facts::Facts;
+use crate::document::Document;
 use crate::machine::CLOCKSOURCE;
 
 /// Where the commands of a fix are run.
@@ -75,7 +75,7 @@ fn is_name(name: &str) -> bool {
 
 /// Switches the kernel to another clocksource that it accepts. `None` where the present one is
 /// unknown, since the switch could not be taken back.
-pub(super) fn switch(clocksource: &str, facts: &Facts) -> Option<Steps> {
+pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
     let present = facts.clocksource().filter(|name| is_name(name) && is_name(clocksource))?;
     let word = format!("clocksource={clocksource}");
     let (keep, undo_keep) = match facts.parameter_of("clocksource=") {
@@ -176,7 +176,7 @@ fn parameters(remove: Option<&str>, add: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn facts(line: &str) -> Facts {
+    fn facts(line: &str) -> Document {
         serde_json::from_value(serde_json::json!({
             "machine": { "clocksource": "hpet", "kernel_command_line": line },
         }))

@@ -5,28 +5,34 @@
 use std::fmt::Write;
 use std::io;
 
-use crate::diagnose::{Facts, Finding, Health, Level};
+use crate::diagnose::Level;
+use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::calls::MONOTONIC;
 use crate::output::to_stdout;
 use crate::terminal::plain;
 
 /// The line and its exit code.
-pub(super) fn line(health: &Health, findings: &[Finding], facts: &Facts) -> (String, Exit) {
-    let (status, exit) = match health.level {
+pub(super) fn line(document: &Document) -> (String, Exit) {
+    let (level, text) = match &document.health {
+        Some(health) => (health.level, health.text.as_str()),
+        None => (Level::Unknown, "no diagnosis was made"),
+    };
+    let (status, exit) = match level {
         Level::Ok => ("OK", Exit::Fast),
         Level::Slow => ("WARNING", Exit::Closed),
         Level::Wrong => ("CRITICAL", Exit::Error),
         Level::Unknown => ("UNKNOWN", Exit::Unknown),
     };
-    let code = findings.first().filter(|_| health.is_bad()).map(|finding| format!(" [{}]", finding.code));
-    let mut line = format!("TICKLINE {status} - {}{}", health.text, code.unwrap_or_default());
+    let worst = document.findings().first().filter(|_| document.is_bad());
+    let code = worst.map(|finding| format!(" [{}]", finding.code));
+    let mut line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
     // In this format a bar begins the data, so the text must not have one.
     line = plain(&line).replace('|', "/");
     let figures = [
-        ("clock_gettime", facts.cost_ns(MONOTONIC)),
-        ("possible", facts.attainable_ns()),
-        ("tickline", facts.cost_ns("tickline::now_ns")),
+        ("clock_gettime", document.cost_ns(MONOTONIC)),
+        ("possible", document.attainable_ns()),
+        ("tickline", document.cost_ns("tickline::now_ns")),
     ];
     let known: Vec<_> = figures.iter().filter_map(|(name, ns)| Some((name, (*ns)?))).collect();
     if !known.is_empty() {

@@ -9,9 +9,8 @@ mod text;
 use std::io;
 
 use crate::args::Doctor;
-use crate::diagnose::{Facts, Health};
 use crate::exit::Exit;
-use crate::openmetrics::Metrics;
+use crate::openmetrics;
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
@@ -34,19 +33,25 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     }
     let setup = Setup::start();
     let outputs = Outputs::open(&args.json)?;
-    let metrics = Metrics::open(args.openmetrics.as_ref(), &outputs)?;
+    let metrics = args.openmetrics.as_ref();
+    let metrics = metrics.map(|target| outputs.open_beside("--openmetrics", target)).transpose()?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
-    document.diagnose()?;
+    document.diagnose();
     progress.finish();
-    if args.check {
-        let facts = Facts::of(&document)?;
-        let health = Health::of(&facts, document.findings());
-        let (line, exit) = check::line(&health, document.findings(), &facts);
-        metrics.emit(&document, outputs, |out| writeln!(out, "{line}"))?;
+    let check = args.check.then(|| check::line(&document));
+    let takes_stdout = matches!(metrics, Some(None));
+    if let Some(Some(file)) = metrics {
+        file.save(|out| openmetrics::write(&document, out))?;
+    }
+    outputs.emit(&document, |out| match &check {
+        _ if takes_stdout => openmetrics::write(&document, out),
+        Some((line, _)) => writeln!(out, "{line}"),
+        None => text::write(&document, Look::of_stdout(), out),
+    })?;
+    if let Some((_, exit)) = check {
         return Ok(exit);
     }
-    metrics.emit(&document, outputs, |out| text::write(&document, Look::of_stdout(), out))?;
     if args.fix {
         let consent = if args.yes { Consent::Given } else { Consent::Asked };
         return mend::mend(document.findings(), &document.machine, consent);

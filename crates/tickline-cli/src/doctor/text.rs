@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::diagnose::{Facts, Finding, Health, Level, Row, Severity, Steps};
-use crate::document::{CpuRow, Document, TrackSummary};
+use crate::diagnose::{Finding, Level, Severity, Steps};
+use crate::document::{CostRow, CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
 use crate::measure::served_by::ServedBy;
 use crate::plot;
@@ -12,46 +12,40 @@ use crate::wrap::{BAD, GOOD, Look, SLOW, TABLE};
 
 /// Writes the document as text.
 pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    if let Some((headline, health)) = document.headline().zip(document.health.as_ref()) {
-        writeln!(out, "{}", first_line(&headline, health.level, look))?;
-    }
+    first_line(document, look, out)?;
     writeln!(out, "{}", look.wrap("", &document.verdict))?;
     document.build_note().map_or(Ok(()), |note| writeln!(out, "{}", look.wrap("", note)))?;
-    let facts = Facts::of(document)?;
-    findings(document.findings(), &facts, look, out)?;
-    machine(&facts, look, out)?;
+    findings(document, look, out)?;
+    machine(document, look, out)?;
     per_cpu(&document.clock.per_cpu, look, out)?;
-    clocks(&facts, look, out)?;
+    clocks(document, look, out)?;
     gates(document, look, out)?;
     document.track.as_ref().map_or(Ok(()), |summary| track(document, summary, look, out))
 }
 
 /// Writes the diagnosis of a recorded machine.
-pub(super) fn write_recorded(
-    facts: &Facts,
-    health: &Health,
-    found: &[Finding],
-    look: Look,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    writeln!(out, "{}", first_line(&health.sentence(found), health.level, look))?;
+pub(super) fn write_recorded(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    first_line(document, look, out)?;
     writeln!(out, "{}", look.wrap("", "A recorded machine: nothing is measured here."))?;
-    findings(found, facts, look, out)?;
-    machine(facts, look, out)?;
-    clocks(facts, look, out)
+    findings(document, look, out)?;
+    machine(document, look, out)?;
+    clocks(document, look, out)
 }
 
 /// The sentence about the machine, its level in colour.
-fn first_line(sentence: &str, level: Level, look: Look) -> String {
-    let style = match level {
+fn first_line(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let Some((sentence, health)) = document.headline().zip(document.health.as_ref()) else { return Ok(()) };
+    let style = match health.level {
         Level::Ok => GOOD,
         Level::Slow | Level::Unknown => SLOW,
         Level::Wrong => BAD,
     };
-    look.wrap_painted("", sentence, sentence.find(':').unwrap_or(0), style)
+    let level_bytes = sentence.find(':').unwrap_or(0);
+    writeln!(out, "{}", look.wrap_painted("", &sentence, level_bytes, style))
 }
 
-fn findings(findings: &[Finding], facts: &Facts, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn findings(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let findings = facts.findings();
     if !findings.iter().any(|finding| finding.severity < Severity::Note) {
         writeln!(out, "\n{}", look.wrap("", &nothing_wrong(facts)))?;
     }
@@ -93,7 +87,7 @@ fn findings(findings: &[Finding], facts: &Facts, look: Look, out: &mut dyn Write
 }
 
 /// Says that nothing is wrong, and which facts show it.
-fn nothing_wrong(facts: &Facts) -> String {
+fn nothing_wrong(facts: &Document) -> String {
     let source = facts.machine.clocksource.as_deref().unwrap_or("unknown");
     let counters = facts.counters();
     match facts.precise() {
@@ -111,7 +105,7 @@ fn known(text: Option<&String>) -> String {
     text.cloned().unwrap_or_else(|| "unknown".to_owned())
 }
 
-fn machine(facts: &Facts, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let machine = &facts.machine;
     writeln!(out, "\n{}", look.heading("Machine"))?;
     let mut fact = |name: &str, text: String| writeln!(out, "{}", look.wrap(&format!("  {name:<13}"), &text));
@@ -156,7 +150,7 @@ fn parameters(machine: &Machine) -> String {
     if words.is_empty() { "nothing about clocks".to_owned() } else { words.join(" ") }
 }
 
-fn frequencies(facts: &Facts) -> String {
+fn frequencies(facts: &Document) -> String {
     let mhz = |hz: u64| format!("{}.{:06} MHz", hz / 1_000_000, hz % 1_000_000);
     let (measured, named) = (facts.clock.frequency_hz, facts.clock.nominal_frequency_hz);
     let difference = match (measured, named) {
@@ -265,7 +259,7 @@ fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn clocks(facts: &Facts, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     if facts.costs.is_empty() {
         return writeln!(out, "\nClocks: none was measured");
     }
@@ -288,7 +282,7 @@ fn clocks(facts: &Facts, look: Look, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-fn clock(row: &Row, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn clock(row: &CostRow, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     let served = match row.served_by {
         Some(ServedBy::Vdso) => "vDSO",
@@ -315,7 +309,7 @@ fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "\n{}", look.heading("Gates"))?;
     for gate in &document.gates {
         let text = gate.text.as_deref().unwrap_or_default();
-        let line = match (gate.open, gate.reason.or(gate.warning)) {
+        let line = match (gate.open, gate.reason.as_deref().or(gate.warning.as_deref())) {
             (true, None) => "open".to_owned(),
             (true, Some(code)) => format!("open, but {text} [{code}]"),
             (false, code) => format!("closed: {text} [{}]", code.unwrap_or_default()),
@@ -390,7 +384,7 @@ mod tests {
 
     #[test]
     fn narrow_terminals_have_lists_in_place_of_tables() {
-        let facts: Facts = serde_json::from_value(serde_json::json!({ "costs": [
+        let facts: Document = serde_json::from_value(serde_json::json!({ "costs": [
             { "clock": "clock_gettime MONOTONIC_COARSE", "cost_ns": 6.0, "ratio_to_counter": 0.5, "resolution_ns": 4_000_000, "served_by": "vdso" },
         ]}))
         .unwrap();
@@ -407,13 +401,13 @@ mod tests {
 
     #[test]
     fn frequencies_are_compared() {
-        let facts: Facts = serde_json::from_value(serde_json::json!({
+        let facts: Document = serde_json::from_value(serde_json::json!({
             "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64 },
         }))
         .unwrap();
         let expected =
             "2599.000000 MHz measured (-384 ppm), 2600.000000 MHz nominal (by processor or hypervisor)";
         assert_eq!(frequencies(&facts), expected);
-        assert_eq!(frequencies(&Facts::default()), "not measured, no nominal frequency");
+        assert_eq!(frequencies(&Document::default()), "not measured, no nominal frequency");
     }
 }

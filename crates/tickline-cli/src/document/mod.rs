@@ -1,30 +1,29 @@
 //! What a command has found, as data. The JSON is these structures, field by field; the texts are
-//! made from them. Keys carry their units. An unknown figure is null. A part that a command does
+//! made from them, and the rules read them. A document of another machine is read back into them, as
+//! far as rules need it. Keys carry their units. An unknown figure is null. A part that a command does
 //! not measure is left out.
 //!
 //! The comments on the fields are the descriptions in `schema/`, which a test compares with these
 //! structures (`schema.rs`).
 
 mod bench;
-mod version;
 mod watch;
 mod who;
 
-pub(crate) use bench::{Bench, Compared, ComparedClock};
-pub(crate) use version::{SCHEMA, upgrade};
+pub(crate) use bench::Bench;
 pub(crate) use watch::{CpuWatch, Ending, Figures, Watch};
 pub(crate) use who::{Caller, Who};
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io;
 use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tickline::{Clock, CpuStatus, Environment, Reason, State, Status};
 
-use crate::diagnose::{self, Facts, Finding, Health};
+use crate::diagnose::{self, Finding, Health};
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::calls::{COUNTER, MONOTONIC};
@@ -36,38 +35,45 @@ use crate::measure::served_by::ServedBy;
 use crate::measure::track::{Point, Track};
 use crate::measure::warp::Warp;
 
+/// The schema's name. Its number rises when a key changes its meaning or goes away.
+pub(crate) const SCHEMA: &str = "tickline/2";
+
+/// A name of this program's, or one that was read.
+pub(crate) type Text = Cow<'static, str>;
+
 /// Everything that a command has found.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
 pub(crate) struct Document {
     /// The schema's name, `tickline/2`. It changes when a key changes its meaning or goes away, but
     /// not when keys are added.
-    pub(crate) schema: &'static str,
+    pub(crate) schema: Text,
     /// The version of the program that has written this.
-    pub(crate) program_version: &'static str,
+    pub(crate) program_version: Text,
     /// Whether that program was a debug build, whose costs are several times those of a release
     /// build.
     pub(crate) debug_build: bool,
     /// The command that has written this.
-    pub(crate) command: &'static str,
+    pub(crate) command: Text,
     /// The time of the measurement, in UTC, as in RFC 3339.
     pub(crate) taken_at: String,
     /// How the machine's clocks are, whether or not tickline reads the counter; absent where the
     /// command makes no diagnosis.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) health: Option<Health>,
     /// The command's result, in one sentence: what tickline does here, or what was compared.
     pub(crate) verdict: String,
     /// The state that the verdict describes, read together with `fast` and `reason`.
     #[serde(skip)]
-    state: State,
+    state: Option<State>,
     /// Whether tickline reads the counter here.
     pub(crate) fast: bool,
     /// Why tickline does not read the counter, as a stable code.
-    pub(crate) reason: Option<&'static str>,
+    pub(crate) reason: Option<Text>,
     /// What is wrong with the machine's clocks, the most severe first; absent where the command
     /// makes no diagnosis.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) findings: Option<Vec<Finding>>,
     /// The facts of the machine, as far as they can be read.
     pub(crate) machine: Machine,
@@ -82,28 +88,29 @@ pub(crate) struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) served_unknown: Option<String>,
     /// The offset of tickline from CLOCK_MONOTONIC over time.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) track: Option<TrackSummary>,
     /// How long single readings took, as histograms.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", skip_deserializing)]
     pub(crate) latencies: Vec<LatencyRow>,
     /// The comparison of the CPUs' counters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warp: Option<Warp>,
-    /// A long run of each clock, and a comparison with an earlier run.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// A long run of each clock.
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) bench: Option<Bench>,
     /// The summary of `watch`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) watch: Option<Watch>,
     /// Who calls for the time by system calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) who: Option<Who>,
 }
 
 /// The global clock's status.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
 pub(crate) struct ClockStatus {
     /// The counter's frequency as measured, Hz.
     pub(crate) frequency_hz: Option<u64>,
@@ -123,9 +130,10 @@ pub(crate) struct ClockStatus {
     /// Whether the environment variable TICKLINE has another value than on or off.
     pub(crate) environment_unrecognised: bool,
     /// The count of each event.
+    #[serde(skip_deserializing)]
     pub(crate) events: BTreeMap<&'static str, u64>,
     /// The CPUs, where each has a line of its own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", skip_deserializing)]
     pub(crate) per_cpu: Vec<CpuRow>,
 }
 
@@ -166,27 +174,29 @@ impl CpuRow {
 }
 
 /// The verdict of one gate.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
 pub(crate) struct Gate {
     /// The gate's name.
-    pub(crate) gate: &'static str,
+    pub(crate) gate: Text,
     /// Whether it lets the counter be used.
     pub(crate) open: bool,
     /// Why the gate is closed, as a stable code.
-    pub(crate) reason: Option<&'static str>,
+    pub(crate) reason: Option<Text>,
     /// A doubt that does not close the gate, as a stable code.
-    pub(crate) warning: Option<&'static str>,
+    pub(crate) warning: Option<Text>,
     /// Reason or warning in words.
     pub(crate) text: Option<String>,
 }
 
 /// One clock's cost.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
 pub(crate) struct CostRow {
     /// What is called.
-    pub(crate) clock: &'static str,
+    pub(crate) clock: Text,
     /// A call in a tight loop in the fastest round, ns; null where the clock is not available, or
     /// the process may not read it.
     pub(crate) cost_ns: Option<f64>,
@@ -260,28 +270,19 @@ impl Document {
         let status = settled();
         let machine = Machine::read(&status);
         Self {
-            schema: SCHEMA,
-            program_version: env!("CARGO_PKG_VERSION"),
+            schema: SCHEMA.into(),
+            program_version: env!("CARGO_PKG_VERSION").into(),
             debug_build: cfg!(debug_assertions),
-            command,
+            command: command.into(),
             taken_at: format!("{:.0}", Timestamp::now()),
-            health: None,
             verdict: verdict(status.state, &machine, None, None),
-            state: status.state,
+            state: Some(status.state),
             fast: status.state == State::Fast,
-            reason: status.reason().map(Reason::code),
+            reason: status.reason().map(|reason| reason.code().into()),
             clock: ClockStatus::of(&status),
             gates: gates(&status),
-            findings: None,
             machine,
-            costs: Vec::new(),
-            served_unknown: None,
-            track: None,
-            latencies: Vec::new(),
-            warp: None,
-            bench: None,
-            watch: None,
-            who: None,
+            ..Self::default()
         }
     }
 
@@ -304,7 +305,7 @@ impl Document {
         self.costs = costs
             .iter()
             .map(|cost| CostRow {
-                clock: cost.name,
+                clock: cost.name.into(),
                 cost_ns: cost.ns,
                 median_ns: cost.median_ns,
                 p90_ns: cost.p90_ns,
@@ -314,7 +315,9 @@ impl Document {
             })
             .collect();
         let calls = cost_of("tickline::now_ns").zip(cost_of(MONOTONIC));
-        self.verdict = verdict(self.state, &self.machine, calls, track);
+        if let Some(state) = self.state {
+            self.verdict = verdict(state, &self.machine, calls, track);
+        }
     }
 
     /// Adds to the costs who answers the clocks, and their resolutions.
@@ -325,31 +328,29 @@ impl Document {
         };
         self.served_unknown = unknown;
         for row in &mut self.costs {
-            row.served_by = served.get(row.clock).copied();
+            row.served_by = served.get(&*row.clock).copied();
             row.resolution_ns = resolutions.iter().find(|(name, _)| *name == row.clock).map(|(_, ns)| *ns);
         }
         self
     }
 
     /// Adds the findings. Must be called last, since the rules use all that was measured.
-    ///
-    /// # Errors
-    ///
-    /// If the facts cannot be read back, which would be a mistake in this program.
-    pub(crate) fn diagnose(&mut self) -> io::Result<()> {
-        let facts = Facts::of(self).map_err(io::Error::other)?;
-        let findings = diagnose::diagnose(&facts);
-        self.health = Some(Health::of(&facts, &findings));
+    pub(crate) fn diagnose(&mut self) {
+        let findings = diagnose::diagnose(self);
+        self.health = Some(Health::of(self, &findings));
         self.findings = Some(findings);
-        Ok(())
     }
 }
 
 impl Document {
     /// The exit code: `Fast` if no finding is slow or wrong, and tickline reads the counter.
     pub(crate) fn exit(&self) -> Exit {
-        let bad = self.health.as_ref().is_some_and(Health::is_bad);
-        if self.fast && !bad { Exit::Fast } else { Exit::Closed }
+        if self.fast && !self.is_bad() { Exit::Fast } else { Exit::Closed }
+    }
+
+    /// Whether the machine needs care.
+    pub(crate) fn is_bad(&self) -> bool {
+        self.health.as_ref().is_some_and(Health::is_bad)
     }
 
     /// The findings; none where the command makes no diagnosis.
@@ -435,10 +436,10 @@ fn settled() -> Status {
 
 fn gates(status: &Status) -> Vec<Gate> {
     let gate = |verdict: &tickline::Verdict| Gate {
-        gate: verdict.gate.name(),
+        gate: verdict.gate.name().into(),
         open: verdict.closed.is_none(),
-        reason: verdict.closed.map(Reason::code),
-        warning: verdict.warning.map(Reason::code),
+        reason: verdict.closed.map(|reason| reason.code().into()),
+        warning: verdict.warning.map(|reason| reason.code().into()),
         text: verdict.closed.or(verdict.warning).map(|reason| reason.to_string()),
     };
     status.verdicts().iter().map(gate).collect()

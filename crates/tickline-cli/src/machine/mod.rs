@@ -20,11 +20,6 @@ pub(crate) use system::{Ntp, allow_counter, counter_readable};
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// The words for synchronised counters of this number of CPUs.
-pub(crate) fn synchronised_on(cpus: u32) -> String {
-    format!("synchronised on {cpus} CPUs")
-}
-
 /// The facts of the machine.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -77,6 +72,9 @@ pub(crate) struct Machine {
     pub(crate) online_cpus: Option<String>,
     /// The kernel's NTP state.
     pub(crate) ntp: Option<Ntp>,
+    /// How many CPUs' counters the clock has compared and found synchronised; null unless all of
+    /// them are.
+    pub(crate) synchronised_cpus: Option<u32>,
     /// The result of the clock's comparison of the CPUs' counters, in words.
     pub(crate) counters: String,
     /// The least possible difference between the counters of two CPUs, ticks; null unless they are
@@ -118,6 +116,10 @@ impl Machine {
             online_cpus: line("/sys/devices/system/cpu/online"),
             ntp: system::ntp(),
             kernel_log,
+            synchronised_cpus: match status.comparison {
+                Comparison::Synchronised { cpus } => Some(cpus),
+                _ => None,
+            },
             counters: comparison(status.comparison),
             counter_difference_ticks: match status.comparison {
                 Comparison::Unsynchronised(pair) => Some(pair.difference.size_ticks()),
@@ -179,7 +181,7 @@ fn comparison(comparison: Comparison) -> String {
     match comparison {
         Comparison::Pending => "not compared by this program".to_owned(),
         Comparison::Single => "one CPU only".to_owned(),
-        Comparison::Synchronised { cpus } => synchronised_on(cpus),
+        Comparison::Synchronised { cpus } => format!("synchronised on {cpus} CPUs"),
         Comparison::Unsynchronised(pair) => format!(
             "CPU {} and CPU {} are unsynchronised by at least {} ticks",
             pair.here,

@@ -1,26 +1,26 @@
-//! `tickline report`: the document as a page that needs only a browser.
+//! `tickline report`: the document as an HTML file that needs only a browser.
 
 mod chart;
 mod facts;
-mod page;
+mod html;
 #[cfg(test)]
 mod sample;
 
 use std::io;
-use std::path::Path;
 
-use crate::args::{Report, Target};
+use crate::args::Report;
 use crate::document::{Document, LatencyRow};
 use crate::exit::Exit;
 use crate::measure::{latency, warp};
-use crate::output::{Destination, Outputs, STDOUT};
+use crate::output::{Destination, Outputs};
 use crate::progress::Progress;
 use crate::setup::Setup;
+use crate::terminal::plain_path;
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start();
     let outputs = Outputs::open(&args.json)?;
-    let page = Page::open(args, &outputs)?;
+    let place = outputs.open_beside("--out", &args.out)?;
     let progress = Progress::new();
     let mut document = setup.measure("report", args.time, &progress, 0.7);
     let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
@@ -30,59 +30,33 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0));
     document.warp = Some(warp.among(document.machine.online_cpus.as_deref()));
     progress.finish();
-    let exit = conclude(&mut document)?;
-    page.write(&document, outputs)?;
+    let exit = conclude(&mut document);
+    write(place, &document, outputs)?;
     Ok(exit)
 }
 
 /// Adds the findings. Returns the exit code. The comparison of all pairs may find unsynchronised
 /// counters although tickline reads the counter, since on bare metal tickline trusts the kernel.
-fn conclude(document: &mut Document) -> io::Result<Exit> {
-    document.diagnose()?;
+fn conclude(document: &mut Document) -> Exit {
+    document.diagnose();
     let Some(unsynchronised) = document.warp.as_ref().filter(|warp| warp.synchronised == Some(false)) else {
-        return Ok(document.exit());
+        return document.exit();
     };
     document.verdict = format!("{} {}", document.verdict, crate::warp::verdict(unsynchronised));
-    Ok(Exit::Closed)
+    Exit::Closed
 }
 
-/// Where the page goes.
-enum Page {
-    Stdout,
-    File { name: String, file: Destination },
-}
-
-impl Page {
-    /// Checks the place, which must differ from that of the JSON.
-    fn open(args: &Report, outputs: &Outputs) -> io::Result<Self> {
-        let one_place =
-            |name: &str| io::Error::other(format!("--out {name} and --json: one place for two documents"));
-        match (&args.page, outputs) {
-            (Target::Stdout, outputs) if outputs.take_stdout() => Err(one_place("-")),
-            (Target::Stdout, _) => Ok(Self::Stdout),
-            (Target::File(path), outputs) => {
-                let (name, file) = (path.display().to_string(), Destination::open(path)?);
-                let taken = outputs.goes_to(path) || (outputs.is_json() && file.is_at(Path::new(STDOUT)));
-                if taken { Err(one_place(&name)) } else { Ok(Self::File { name, file }) }
-            }
-        }
-    }
-
-    /// Writes the page, then the JSON. The verdict goes to standard output, unless page or JSON go
-    /// there.
-    fn write(self, document: &Document, outputs: Outputs) -> io::Result<()> {
-        let html = page::html(document)?;
-        match self {
-            Self::Stdout => outputs.emit(document, |out| writeln!(out, "{html}")),
-            Self::File { name, file } => {
-                file.save(|out| writeln!(out, "{html}"))?;
-                let note = document.build_note().map_or_else(String::new, |note| format!("\n{note}"));
-                let headline = document.headline().map_or_else(String::new, |headline| headline + "\n");
-                let text = format!("{headline}{}{note}\n\nThe page is in {name}.", document.verdict);
-                outputs.emit(document, |out| writeln!(out, "{text}"))
-            }
-        }
-    }
+/// Writes the report, then the JSON. The verdict goes to standard output, unless report or JSON go
+/// there.
+fn write(place: Option<Destination>, document: &Document, outputs: Outputs) -> io::Result<()> {
+    let report = html::html(document)?;
+    let Some(place) = place else { return outputs.emit(document, |out| writeln!(out, "{report}")) };
+    let name = plain_path(place.path());
+    place.save(|out| writeln!(out, "{report}"))?;
+    let note = document.build_note().map_or_else(String::new, |note| format!("\n{note}"));
+    let headline = document.headline().map_or_else(String::new, |headline| headline + "\n");
+    let text = format!("{headline}{}{note}\n\nThe report is in {name}.", document.verdict);
+    outputs.emit(document, |out| writeln!(out, "{text}"))
 }
 
 #[cfg(test)]
@@ -90,7 +64,7 @@ mod tests {
     use super::*;
     use crate::measure::served_by::ServedBy;
 
-    /// The findings were made before the comparison of the counters, so a page showed no fault
+    /// The findings were made before the comparison of the counters, so a report showed no fault
     /// beside a map of unsynchronised counters.
     #[test]
     fn unsynchronised_counters_are_a_finding_of_the_report() {
@@ -101,11 +75,11 @@ mod tests {
         let mut document = sample::document();
         let before = document.verdict.clone();
         document.fast = true;
-        assert_eq!(conclude(&mut document).unwrap(), Exit::Closed);
+        assert_eq!(conclude(&mut document), Exit::Closed);
         assert!(found(&document), "{:?}", document.findings);
         let says_so =
-            |document: &Document| page::html(document).unwrap().contains(" CPUs are unsynchronised.</h1>");
-        assert!(says_so(&document), "the page's heading");
+            |document: &Document| html::html(document).unwrap().contains(" CPUs are unsynchronised.</h1>");
+        assert!(says_so(&document), "the heading");
         assert!(
             document.verdict.starts_with(&before)
                 && document.verdict.contains("The counters are unsynchronised: ")
@@ -116,9 +90,9 @@ mod tests {
         warp.pairs.clear();
         (document.verdict, document.machine.counter_difference_ticks, document.reason) =
             (before.clone(), None, None);
-        assert_eq!(conclude(&mut document).unwrap(), Exit::Closed, "the sample's clocks are slow");
+        assert_eq!(conclude(&mut document), Exit::Closed, "the sample's clocks are slow");
         document.costs.iter_mut().for_each(|row| row.served_by = row.served_by.and(Some(ServedBy::Vdso)));
-        assert_eq!(conclude(&mut document).unwrap(), Exit::Fast);
+        assert_eq!(conclude(&mut document), Exit::Fast);
         assert!(!found(&document) && document.verdict == before, "{document:?}");
         assert!(!says_so(&document));
     }

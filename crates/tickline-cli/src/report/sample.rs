@@ -1,5 +1,5 @@
-//! A made-up document with everything that a page can show, for tests, and for `cargo xtask page`,
-//! which opens the page in a browser.
+//! A made-up document with everything that a report can show, for tests, and for `cargo xtask page`,
+//! which opens the report in a browser.
 
 use crate::diagnose::{Finding, Place, Severity, Steps};
 use crate::document::{CostRow, Document, LatencyBin, LatencyRow, TrackSummary};
@@ -9,12 +9,12 @@ use crate::measure::served_by::ServedBy;
 use crate::measure::track::Point;
 use crate::measure::warp::{Warp, WarpPair};
 
-/// A text that would run if the page did not escape it.
+/// A text that would run if the report did not escape it.
 pub(super) const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' \u{2028}";
 
 fn cost(clock: &'static str, cost_ns: Option<f64>, served_by: Option<ServedBy>) -> CostRow {
     CostRow {
-        clock,
+        clock: clock.into(),
         cost_ns,
         median_ns: cost_ns,
         p90_ns: cost_ns,

@@ -6,7 +6,6 @@ mod screen;
 mod tally;
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,7 +18,7 @@ use crate::cpus;
 use crate::document::{Document, Ending};
 use crate::exit::Exit;
 use crate::measure::watch::{Sample, Watcher};
-use crate::output::{Destination, Outputs, STDOUT};
+use crate::output::Outputs;
 use crate::rights;
 use crate::terminal;
 use crate::wrap::Look;
@@ -54,23 +53,9 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
         cpus.truncate(MOST_CPUS);
     }
     let outputs = Outputs::open(&args.json)?;
-    let stdout = Path::new(STDOUT);
-    let rows_to_stdout = match &args.csv {
-        Some(Target::Stdout) => true,
-        Some(Target::File(path)) => outputs.is_json() && Destination::open(path)?.is_at(stdout),
-        None => false,
-    };
-    if rows_to_stdout && outputs.take_stdout() {
-        return Err(io::Error::other("--csv and --json: only one of them can have standard output"));
-    }
-    match &args.csv {
-        Some(Target::File(path)) if outputs.goes_to(path) => {
-            let name = path.display();
-            return Err(io::Error::other(format!("--csv {name} and --json: one place for two documents")));
-        }
-        _ => {}
-    }
-    let mut rows = args.csv.as_ref().map(Table::create).transpose()?;
+    let csv = args.csv.as_ref();
+    let rows = csv.map(|target| Table::create(outputs.open_beside("--csv", target)?));
+    let mut rows = rows.transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in stops() {
         // A second signal ends the program at once: a blocked pipe may keep it from noticing the

@@ -4,7 +4,6 @@
 use std::io::{self, Write};
 
 use super::tally::Fresh;
-use crate::args::Target;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, Sample, reason_code, state_name};
 use crate::output::Destination;
@@ -63,10 +62,14 @@ pub(crate) struct Table {
 
 impl Table {
     /// Creates the table with the row of headings.
-    pub(crate) fn create(target: &Target) -> io::Result<Self> {
-        let (place, name): (Box<dyn Write>, _) = match target {
-            Target::Stdout => (Box::new(io::stdout()), "standard output".to_owned()),
-            Target::File(path) => (Box::new(Destination::open(path)?.stream()?), path.display().to_string()),
+    /// Without a destination it goes to standard output.
+    pub(crate) fn create(place: Option<Destination>) -> io::Result<Self> {
+        let (place, name): (Box<dyn Write>, _) = match place {
+            None => (Box::new(io::stdout()), "standard output".to_owned()),
+            Some(place) => {
+                let name = place.path().display().to_string();
+                (Box::new(place.stream()?), name)
+            }
         };
         let mut table = Self { writer: csv::Writer::from_writer(place), name, fresh: Fresh::default() };
         let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.name()));

@@ -1,7 +1,7 @@
 //! The clocks that programs read by system calls: their names, and what a call would cost if the
 //! vDSO answered it.
 
-use crate::diagnose::Facts;
+use crate::document::Document;
 use crate::measure::served_by::ServedBy;
 
 /// What a system call asks for.
@@ -57,7 +57,7 @@ impl Asked {
 
     /// The cost of a call once the machine is fixed and the program uses the vDSO, ns. `now_ns` is
     /// the cost of the system call.
-    pub(super) fn fixed_ns(self, now_ns: Option<f64>, facts: &Facts) -> Option<f64> {
+    pub(super) fn fixed_ns(self, now_ns: Option<f64>, facts: &Document) -> Option<f64> {
         let name = self.name();
         let row = facts.costs.iter().find(|row| row.clock == name);
         let by_vdso = row.filter(|row| row.served_by == Some(ServedBy::Vdso)).and_then(|row| row.cost_ns);
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    fn facts(served_by: &str, kernel: &str) -> Facts {
+    fn facts(served_by: &str, kernel: &str) -> Document {
         let facts = json!({
             "machine": { "kernel": kernel },
             "costs": [

@@ -33,8 +33,7 @@ use self::clocks::Asked;
 use self::obstacle::Obstacle;
 use self::tally::Counted;
 use crate::args;
-use crate::diagnose::Facts;
-use crate::document::{Caller, Who};
+use crate::document::{Caller, Document, Who};
 use crate::exit::Exit;
 use crate::output::Outputs;
 use crate::progress::Progress;
@@ -51,10 +50,9 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let counted = count::count(args.process, args.time, progress.part("calls", 0.0, 0.8));
     // Afterwards, since tracepoints make each system call costlier.
     let mut document = setup.measure_costs("who", &progress, 0.8);
-    document.diagnose()?;
-    let facts = Facts::of(&document)?;
+    document.diagnose();
     let who = match counted {
-        Ok(counted) => Who::of(args.process, &counted, &facts),
+        Ok(counted) => Who::of(args.process, &counted, &document),
         Err(obstacle) => Who::prevented(args, &obstacle),
     };
     progress.finish();
@@ -78,7 +76,7 @@ fn exists(pid: u32) -> io::Result<()> {
 }
 
 impl Who {
-    fn of(process: Option<u32>, counted: &Counted, facts: &Facts) -> Self {
+    fn of(process: Option<u32>, counted: &Counted, facts: &Document) -> Self {
         let mut costs: BTreeMap<Asked, Option<f64>> = BTreeMap::new();
         let callers = counted.tally.rows().map(|(pid, name, asked, calls)| {
             let cost_ns = *costs.entry(asked).or_insert_with(|| cost::measure(asked));
@@ -126,7 +124,7 @@ fn caller(
     asked: Asked,
     calls_per_second: f64,
     cost_ns: Option<f64>,
-    facts: &Facts,
+    facts: &Document,
 ) -> Caller {
     let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
     let fixed_ns = asked.fixed_ns(cost_ns, facts);
@@ -152,7 +150,7 @@ mod tests {
     use super::*;
     use crate::args::Json;
 
-    fn facts() -> Facts {
+    fn facts() -> Document {
         let facts = json!({
             "costs": [
                 { "clock": "clock_gettime MONOTONIC", "cost_ns": 900.0, "served_by": "system_call" },

@@ -8,7 +8,14 @@ pub mod game;
 pub mod server;
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
+
+/// The program, where nothing keeps it from the counter.
+pub fn tickline(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
+    command.args(arguments).env_remove("TICKLINE").stdin(Stdio::null());
+    command
+}
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

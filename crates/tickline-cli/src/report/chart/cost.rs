@@ -66,7 +66,7 @@ fn rows(count: usize) -> f64 {
 
 /// The owner of the clock, and whether it enters the kernel, as classes.
 fn class(row: &CostRow) -> &'static str {
-    match row.clock {
+    match &*row.clock {
         _ if row.served_by == Some(ServedBy::SystemCall) || row.clock.starts_with("system call") => {
             "os syscall"
         }
@@ -83,7 +83,15 @@ mod tests {
 
     fn row(clock: &'static str, cost_ns: Option<f64>, served_by: Option<ServedBy>) -> CostRow {
         let (median_ns, p90_ns, ratio_to_counter, resolution_ns) = (cost_ns, cost_ns, None, None);
-        CostRow { clock, cost_ns, median_ns, p90_ns, ratio_to_counter, resolution_ns, served_by }
+        CostRow {
+            clock: clock.into(),
+            cost_ns,
+            median_ns,
+            p90_ns,
+            ratio_to_counter,
+            resolution_ns,
+            served_by,
+        }
     }
 
     #[test]

@@ -2,8 +2,6 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -12,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use common::text;
+use crate::common::text;
 
 /// The user and group called nobody on every Linux.
 const NOBODY: u32 = 65_534;
@@ -77,21 +75,6 @@ fn nobody_learns_what_root_does() {
     }
     assert_eq!(mine["served_unknown"], theirs["served_unknown"]);
     assert_eq!(served_by(&mine, "clock_gettime MONOTONIC"), served_by(&theirs, "clock_gettime MONOTONIC"));
-}
-
-/// Only the kernel knows the CPU time of a process, so a system call answers these clocks.
-#[test]
-fn what_must_be_a_system_call_is_one() {
-    let output = Command::new(env!("CARGO_BIN_EXE_tickline")).args(["--json", "-"]).output().unwrap();
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    if let Some(reason) = document["served_unknown"].as_str() {
-        eprintln!("SKIPPED: it is unknown who answers here: {reason}");
-        return;
-    }
-    for clock in ["clock_gettime PROCESS_CPUTIME", "clock_gettime THREAD_CPUTIME"] {
-        assert_eq!(served_by(&document, clock), "system_call", "{clock}");
-    }
-    assert_eq!(served_by(&document, "rdtsc"), Value::Null, "a counter has no answerer");
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::measured::{document_schema, faults, measured};
+
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/facts.sh");
 
 fn write(root: &Path, name: &str, text: &str) {
@@ -41,14 +43,6 @@ fn diagnosed(facts: &Value) -> (Value, Option<i32>) {
     drop(stdin);
     let output = program.wait_with_output().expect("it ends");
     (serde_json::from_slice(&output.stdout).expect("JSON"), output.status.code())
-}
-
-/// What the schema says against the facts.
-fn faults(facts: &Value) -> Vec<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/tickline-2.schema.json");
-    let schema = serde_json::from_str(&fs::read_to_string(path).expect("the schema")).expect("JSON");
-    let schema = jsonschema::draft202012::new(&schema).expect("a JSON Schema");
-    schema.iter_errors(facts).map(|fault| format!("{} {fault}", fault.instance_path())).collect()
 }
 
 #[test]
@@ -87,18 +81,17 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
     assert_eq!(facts["costs"][0]["served_by"], "system_call");
     let (said, code) = diagnosed(&facts);
     assert_eq!((&said["findings"][0]["code"], code), (&Value::from("tsc_not_chosen"), Some(1)), "{said}");
-    assert_eq!(faults(&facts), [""; 0]);
+    assert_eq!(faults(&document_schema(), &facts), [""; 0]);
 }
 
 #[test]
 fn this_machine_is_described_as_the_program_describes_it() {
     let output = Command::new("sh").arg(SCRIPT).output().unwrap();
     let facts = facts(&output);
-    assert_eq!(faults(&facts), [""; 0]);
+    assert_eq!(faults(&document_schema(), &facts), [""; 0]);
     let (_, code) = diagnosed(&facts);
     assert!(matches!(code, Some(0 | 1)), "{code:?}: {facts}");
-    let own = Command::new(env!("CARGO_BIN_EXE_tickline")).args(["doctor", "--json", "-"]).output().unwrap();
-    let own: Value = serde_json::from_slice(&own.stdout).unwrap();
+    let own = &measured("doctor").json;
     for key in ["kernel", "clocksource", "available_clocksources", "online_cpus", "vsyscall64"] {
         assert_eq!(facts["machine"][key], own["machine"][key], "{key}");
     }

@@ -5,6 +5,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::measured::measured;
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/facts")
 }
@@ -190,55 +192,12 @@ fn what_is_not_known_is_no_finding() {
     assert_eq!((&said["findings"], output.status.code()), (&Value::Array(Vec::new()), Some(0)));
 }
 
-#[test]
-fn a_file_that_has_no_facts_is_an_error_that_names_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("facts.json");
-    for (text, reason) in [
-        ("{", "EOF"),
-        ("[]", "no object 'machine'"),
-        (r#"{ "machine": {} }"#, "no 'schema'"),
-        (
-            r#"{ "schema": "tickline/0", "machine": {} }"#,
-            "'tickline/0'; this program reads 'tickline/2' and 'tickline/1'",
-        ),
-        (r#"{ "schema": "tickline/2", "machine": { "clocksource": 1 } }"#, "expected a string"),
-        (r#"{ "schema": "tickline/2", "machine": { "ntp": { "frequency_ppb": 1 } } }"#, "missing field"),
-    ] {
-        std::fs::write(&path, text).unwrap();
-        let output = diagnose(&path);
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{text}");
-        assert!(error.contains("facts.json") && error.contains(reason), "{text}: {error}");
-        assert!(output.stdout.is_empty());
-    }
-}
-
-/// The findings of this machine are the same after its facts were saved and read back.
-#[test]
-fn a_machine_that_was_saved_is_diagnosed_alike() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("here.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_tickline")).args(["--json", "-"]).output().unwrap();
-    std::fs::write(&path, &output.stdout).unwrap();
-    let live: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let saved: Value = serde_json::from_slice(&diagnose(&path).stdout).unwrap();
-    assert_eq!(live["machine"], saved["machine"]);
-    // Figures may lose their last bit on the way.
-    let said = |document: &Value| -> Vec<[Value; 3]> {
-        let findings = document["findings"].as_array().unwrap().iter();
-        findings.map(|finding| ["code", "severity", "fix"].map(|key| finding[key].clone())).collect()
-    };
-    assert_eq!(said(&live), said(&saved));
-}
-
 /// `tickline warp --json` and a report's data contain the comparison of all pairs.
 #[test]
 fn unsynchronised_counters_are_a_finding() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("warp.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_tickline")).args(["warp", "--json", "-"]).output().unwrap();
-    let mut document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut document = measured("warp").json.clone();
     document["machine"]["clocksource"] = "tsc".into();
     document["warp"]["synchronised"] = false.into();
     document["warp"]["pairs"] = serde_json::json!([{ "from_cpu": 0, "to_cpu": 48, "exchanges": 5_000, "warps": 2_000,

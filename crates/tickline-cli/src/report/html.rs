@@ -1,4 +1,4 @@
-//! The page. It contains everything, and a policy in its head forbids it to load anything.
+//! The report as HTML. It contains everything, and a policy in its head forbids it to load anything.
 
 use std::io;
 
@@ -13,13 +13,13 @@ use crate::document::{Document, Gate, LatencyRow};
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
 
-/// The page of a document.
+/// The report on a document.
 pub(super) fn html(document: &Document) -> io::Result<String> {
     let data = serde_json::to_value(document)?;
     // The log has a section of its own, since it is long.
     let mut machine = data["machine"].clone();
     let log = machine.as_object_mut().and_then(|machine| machine.shift_remove("kernel_log"));
-    let page = html! {
+    let whole = html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -30,7 +30,7 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
                 title { "tickline report" @if let Some(cpu) = &document.machine.cpu { ": " (cpu) } }
                 // Without this, browsers ask the server for an icon.
                 link rel="icon" href="data:,";
-                style { (PreEscaped(include_str!("page.css"))) }
+                style { (PreEscaped(include_str!("report.css"))) }
             }
             body {
                 (head(document))
@@ -58,17 +58,17 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
                 }
                 footer {
                     p {
-                        "Every figure of this page is in its data, as JSON. "
+                        "Every figure of this report is in its data, as JSON. "
                         a #download hidden download="tickline.json" href="#" { "Download the data" }
-                        noscript { "The data are in the source of this page, in the element with the id data." }
+                        noscript { "The data are in the source of this report, in the element with the id data." }
                     }
                 }
                 script #data type="application/json" { (PreEscaped(for_script(&data))) }
-                script { (PreEscaped(include_str!("page.js"))) }
+                script { (PreEscaped(include_str!("report.js"))) }
             }
         }
     };
-    Ok(page.into_string())
+    Ok(whole.into_string())
 }
 
 fn head(document: &Document) -> Markup {
@@ -208,26 +208,26 @@ mod tests {
     use super::super::sample;
     use super::*;
 
-    /// `TICKLINE_WRITE_PAGE=FILE` stores the page.
+    /// `TICKLINE_WRITE_PAGE=FILE` stores the report.
     #[test]
     fn hostile_facts_are_shown_and_not_run() {
-        let page = html(&sample::document()).unwrap();
+        let report = html(&sample::document()).unwrap();
         if let Some(path) = std::env::var_os("TICKLINE_WRITE_PAGE") {
-            std::fs::write(path, &page).unwrap();
+            std::fs::write(path, &report).unwrap();
         }
-        assert!(!page.contains("<script>alert") && !page.contains("<!--"), "{page}");
-        assert_eq!(page.matches("</script>").count(), 2, "the data and the script");
+        assert!(!report.contains("<script>alert") && !report.contains("<!--"), "{report}");
+        assert_eq!(report.matches("</script>").count(), 2, "the data and the script");
         let data =
-            page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
+            report.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
         assert_eq!(data["machine"]["cpu"], sample::HOSTILE);
-        assert!(page.contains("&lt;/script&gt;"), "it is shown as text");
+        assert!(report.contains("&lt;/script&gt;"), "it is shown as text");
     }
 
     #[test]
     fn findings_are_shown_with_evidence_and_fix() {
         let mut document = sample::document();
-        let page = html(&document).unwrap();
+        let report = html(&document).unwrap();
         for part in [
             "something is as it should not be",
             "long/long",
@@ -235,25 +235,25 @@ mod tests {
             "52.5 times as fast",
             "echo a_clock | sudo tee",
         ] {
-            assert!(page.contains(part), "{part}");
+            assert!(report.contains(part), "{part}");
         }
-        assert!(!page.contains("No call for the time is slow"));
+        assert!(!report.contains("No call for the time is slow"));
         document.findings = Some(Vec::new());
         assert!(html(&document).unwrap().contains("No call for the time is slow"));
     }
 
     #[test]
     fn nothing_is_loaded_from_anywhere() {
-        let page = html(&sample::document()).unwrap();
+        let report = html(&sample::document()).unwrap();
         for part in ["http:", "https:", "url(", "@import", " src=", "<img", "fetch("] {
-            assert!(!page.contains(part), "{part}");
+            assert!(!report.contains(part), "{part}");
         }
     }
 
     #[test]
     fn what_was_not_measured_has_no_chart() {
-        let page = html(&Document::new("report")).unwrap();
-        assert!(!page.contains("<figure"), "{page}");
-        assert!(page.contains("counter exists"));
+        let report = html(&Document::new("report")).unwrap();
+        assert!(!report.contains("<figure"), "{report}");
+        assert!(report.contains("counter exists"));
     }
 }

@@ -1,0 +1,74 @@
+//! Command lines that are refused, before anything is measured, and what the program says of itself.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::common::{entries, text, tickline};
+
+/// The words of a command line, and parts of what it says.
+const REFUSED: &str = include_str!("refused.txt");
+
+#[test]
+fn bad_arguments_are_named_with_their_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("taken")).unwrap();
+    std::fs::write(folder.path().join("x"), "of value").unwrap();
+    for line in REFUSED.lines().filter(|line| !line.starts_with('#')) {
+        let (words, parts) = line.split_once(" => ").expect("a command line, and what it says");
+        // Nobody waits for an hour.
+        let words: Vec<&str> = words.split(' ').map(|word| word.trim_matches('"')).collect();
+        let output = tickline(&words).current_dir(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
+        assert_eq!(text(&output.stdout), "", "{line}");
+        let error = text(&output.stderr);
+        assert!(parts.split(" & ").all(|part| error.contains(part)), "{line}: {error}");
+    }
+    assert_eq!(entries(folder.path()), ["taken", "x"]);
+    assert_eq!(std::fs::read(folder.path().join("x")).unwrap(), b"of value");
+}
+
+/// Neither exists yet, and their folder has two names.
+#[cfg(unix)]
+#[test]
+fn one_place_by_two_names_is_one_place() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    std::os::unix::fs::symlink("data", folder.path().join("link")).unwrap();
+    let words = ["report", "--secs", "3600", "--out", "data/x", "--json", "link/x"];
+    let output = tickline(&words).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("one place for two documents"), "{output:?}");
+    assert!(entries(&folder.path().join("data")).is_empty());
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    if !Path::new("/dev/full").exists() {
+        return;
+    }
+    // A check that could not write its line exited with 2, which means critical.
+    for (arguments, code) in [(&["--json", "-"][..], 2), (&["--check"], 3), (&["--check", "--nonsense"], 3)] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = tickline(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).starts_with("tickline: "), "{}", text(&output.stderr));
+    }
+}
+
+/// Without a reader every write fails, as behind `head -1` after its line.
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    for arguments in [
+        &[][..],
+        &["--json", "-"],
+        &["report", "--secs", "1", "--out", "-"],
+        &["man", "report"],
+        &["completions", "zsh"],
+    ] {
+        let mut child = tickline(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {output:?}");
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+    }
+}

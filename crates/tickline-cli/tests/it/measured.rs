@@ -1,0 +1,335 @@
+//! What the commands that measure write. Each runs once, with the counter and without it; the tests look
+//! at the one result.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::OnceLock;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::common::{code, entries, text, tickline};
+use crate::watch::check_csv;
+
+/// What a command has written.
+pub(crate) struct Measured {
+    pub(crate) output: Output,
+    pub(crate) json: Value,
+    folder: PathBuf,
+}
+
+impl Measured {
+    fn text(&self) -> String {
+        text(&self.output.stdout)
+    }
+}
+
+const COMMANDS: [&[&str]; 6] = [
+    &["doctor", "--secs", "1", "--openmetrics", "tickline.prom"],
+    &["bench", "--rounds", "5", "--calls", "1000"],
+    &["warp"],
+    &["watch", "--secs", "1", "--interval", "0.2", "--csv", "samples.csv"],
+    &["report", "--secs", "1", "--out", "report.html"],
+    &["who", "--secs", "1"],
+];
+
+fn all() -> &'static BTreeMap<(&'static str, &'static str), Measured> {
+    static ALL: OnceLock<BTreeMap<(&str, &str), Measured>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        // The folders stay: what is in a static is not dropped.
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("measured");
+        let measure = |arguments: &'static [&'static str], counter: &'static str| {
+            let folder = root.join(format!("{}-{counter}", arguments[0]));
+            fs::remove_dir_all(&folder).ok();
+            fs::create_dir_all(&folder).expect("a folder");
+            fs::write(folder.join("out.json"), "what was there before").expect("a file");
+            let mut command = tickline(arguments);
+            command.args(["--json", "out.json"]).env("TICKLINE", counter).current_dir(&folder);
+            let output = command.output().expect("the program");
+            code(&output);
+            let json = fs::read(folder.join("out.json")).expect("the document");
+            let json = serde_json::from_slice(&json).expect("JSON");
+            ((arguments[0], counter), Measured { output, json, folder })
+        };
+        thread::scope(|scope| {
+            let runs = ["on", "off"]
+                .map(|counter| COMMANDS.map(|arguments| scope.spawn(move || measure(arguments, counter))));
+            runs.into_iter().flatten().map(|run| run.join().expect("a result")).collect()
+        })
+    })
+}
+
+pub(crate) fn measured(command: &'static str) -> &'static Measured {
+    &all()[&(command, "on")]
+}
+
+fn schema(name: &str) -> Value {
+    // Read at run time: the test that rewrites the file runs after this one is compiled.
+    let path = format!("{}/schema/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&fs::read_to_string(path).expect("the schema")).expect("a JSON Schema")
+}
+
+/// What the schema says against a document.
+pub(crate) fn faults(schema: &Value, document: &Value) -> Vec<String> {
+    let schema = jsonschema::draft202012::new(schema).expect("a JSON Schema");
+    schema.iter_errors(document).map(|fault| format!("{} {fault}", fault.instance_path())).collect()
+}
+
+pub(crate) fn document_schema() -> Value {
+    schema("tickline-2")
+}
+
+/// The schema without unknown keys, so that a new key must be in it.
+fn closed(mut schema: Value) -> Value {
+    let objects = schema["$defs"].as_object_mut().expect("structures").values_mut();
+    for object in objects.filter(|object| object["properties"].is_object()) {
+        object["additionalProperties"] = false.into();
+    }
+    schema["additionalProperties"] = false.into();
+    schema
+}
+
+#[test]
+fn every_command_writes_what_the_schema_says() {
+    let schema = closed(document_schema());
+    for ((command, counter), measured) in all() {
+        assert_eq!(faults(&schema, &measured.json), [""; 0], "{command}, {counter}");
+        assert_eq!(measured.json["command"], *command);
+        assert_eq!(
+            text(&measured.output.stderr),
+            "",
+            "{command}: no progress bar where there is no terminal"
+        );
+        assert!(
+            !entries(&measured.folder).iter().any(|name| name.starts_with('.')),
+            "a temporary file is left"
+        );
+    }
+    // The check above can fail.
+    let good = &measured("doctor").json;
+    for (place, value) in [
+        ("/schema", json!("tickline/1")),
+        ("/fast", json!("yes")),
+        ("/verdict", Value::Null),
+        ("/machine", Value::Null),
+        ("/costs/0/cost_ns", json!("fast")),
+    ] {
+        let mut bad = good.clone();
+        *bad.pointer_mut(place).expect(place) = value;
+        assert_ne!(faults(&schema, &bad), [""; 0], "{place}");
+    }
+    let mut bad = good.clone();
+    bad["an_unknown_key"] = 1.into();
+    assert_ne!(faults(&schema, &bad), [""; 0]);
+}
+
+/// Facts that were collected by hand lack much. What a command measures is complete.
+#[test]
+fn partial_facts_agree_with_the_schema() {
+    let schema = document_schema();
+    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts")).unwrap() {
+        let recorded = serde_json::from_slice(&fs::read(entry.unwrap().path()).unwrap()).unwrap();
+        assert_eq!(faults(&schema, &recorded), [""; 0], "{recorded}");
+    }
+    let whole = &measured("doctor").json;
+    for (name, object) in [("", whole), ("Machine", &whole["machine"]), ("ClockStatus", &whole["clock"])] {
+        let structure = if name.is_empty() { &schema } else { &schema["$defs"][name] };
+        let parts = ["warp", "bench", "watch", "who", "latencies", "served_unknown", "per_cpu"];
+        for key in structure["properties"].as_object().unwrap().keys() {
+            assert!(parts.contains(&key.as_str()) || object.get(key).is_some(), "{name}: no {key}");
+        }
+    }
+}
+
+#[test]
+fn a_comparison_is_what_its_schema_says() {
+    let facts = |name: &str| format!("{}/tests/facts/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let words = ["compare", &facts("guest-hpet"), &facts("xen-aws-p3"), "--json", "-"];
+    let found: Value = serde_json::from_slice(&tickline(&words).output().unwrap().stdout).unwrap();
+    let schema = closed(schema("tickline-compare-1"));
+    assert!(!found["differences"].as_array().unwrap().is_empty(), "{found}");
+    assert_eq!(faults(&schema, &found), [""; 0]);
+    let mut other = found;
+    other["differences"][0]["ratio"] = "twice".into();
+    assert_ne!(faults(&schema, &other), [""; 0]);
+}
+
+#[test]
+fn texts_say_what_was_measured() {
+    for (command, parts) in [
+        (
+            "doctor",
+            &["\ntickline ", "Machine", "Gates", "Clocks: ", "clock_gettime MONOTONIC", "Offset from"][..],
+        ),
+        ("bench", &["5 rounds", "median", "std::time::Instant", "Long run: 1000 calls"]),
+        ("watch", &["offset ns", "skew ppb", "Watched for ", "as requested", "bound", "skew", "events"]),
+        ("report", &["The report is in report.html."]),
+    ] {
+        let out = measured(command).text();
+        for part in parts {
+            assert!(out.contains(part), "{command}: no {part} in:\n{out}");
+        }
+        assert!(!out.contains('\u{1b}'), "{out}");
+    }
+    let out = measured("doctor").text();
+    let levels = ["OK: ", "SLOW: ", "WRONG: ", "UNKNOWN: "];
+    assert!(levels.iter().any(|level| out.starts_with(level)), "the machine comes first: {out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "too wide: {out}");
+}
+
+#[test]
+fn the_doctors_document_has_gates_costs_and_samples() {
+    let Measured { output, json: value, .. } = measured("doctor");
+    let bad = ["slow", "wrong"].iter().any(|level| value["health"]["level"] == *level);
+    assert_eq!(value["fast"] == true && !bad, code(output) == 0);
+    let gates = value["gates"].as_array().unwrap();
+    assert_eq!(gates.len(), 10);
+    assert!(["cost", "unix_cost"].iter().all(|name| gates.iter().any(|gate| gate["gate"] == *name)));
+    let costs = value["costs"].as_array().unwrap();
+    assert!(costs.len() >= 12);
+    let os = costs.iter().find(|cost| cost["clock"] == "clock_gettime MONOTONIC").unwrap();
+    assert!(os["cost_ns"].as_f64().unwrap() > 0.0);
+    assert!(os["served_by"].is_string() || value["served_unknown"].is_string(), "{os}");
+    let points = value["track"]["points"].as_array().unwrap();
+    assert!(!points.is_empty());
+    assert!(points.iter().all(|point| point["offset_ns"].is_number() && point["bound_after_ns"].is_u64()));
+    for cost in measured("bench").json["costs"].as_array().unwrap() {
+        let figures = ["cost_ns", "median_ns", "p90_ns"].map(|name| cost[name].as_f64());
+        assert!(figures.is_sorted(), "{cost}");
+    }
+}
+
+/// Only the kernel knows the CPU time of a process, so a system call answers these clocks.
+#[test]
+fn what_must_be_a_system_call_is_one() {
+    let document = &measured("doctor").json;
+    if let Some(reason) = document["served_unknown"].as_str() {
+        return eprintln!("SKIPPED: it is unknown who answers here: {reason}");
+    }
+    let served_by = |clock: &str| {
+        let row = document["costs"].as_array().unwrap().iter().find(|cost| cost["clock"] == clock);
+        row.map(|row| row["served_by"].clone())
+    };
+    for clock in ["clock_gettime PROCESS_CPUTIME", "clock_gettime THREAD_CPUTIME"] {
+        assert_eq!(served_by(clock), Some("system_call".into()), "{clock}");
+    }
+    assert!(served_by("rdtsc").is_none_or(|answerer| answerer.is_null()), "a counter has no answerer");
+}
+
+#[test]
+fn warp_reports_every_pair() {
+    let (found, warp) = (measured("warp"), &measured("warp").json["warp"]);
+    let known = warp["synchronised"] == true && warp.get("untested_cpus").is_none();
+    assert_eq!(code(&found.output) == 0, known, "{warp}");
+    let (cpus, pairs) = (warp["cpus"].as_array().unwrap().len(), warp["pairs"].as_array().unwrap());
+    if let Some(why) = warp["unknown"].as_str() {
+        assert!(pairs.is_empty());
+        return eprintln!("SKIPPED: {why}");
+    }
+    assert_eq!(pairs.len(), if cpus <= 64 { cpus * (cpus - 1) / 2 } else { cpus - 1 });
+    for pair in pairs {
+        assert!(pair["from_cpu"].as_u64() < pair["to_cpu"].as_u64());
+        let ends = (pair["offset_least_ns"].as_f64(), pair["offset_most_ns"].as_f64());
+        assert_eq!(ends.0.is_some(), pair["synchronised"].is_boolean(), "{pair}");
+        assert!(ends.0 <= ends.1, "{pair}");
+    }
+    let out = found.text();
+    for part in ["Pairs: ", "exchanges", "largest warp", "! unsynchronised", "Largest possible difference"] {
+        assert!(pairs.is_empty() || out.contains(part), "no {part} in:\n{out}");
+    }
+}
+
+#[test]
+fn watch_writes_lines_rows_and_a_summary() {
+    let Measured { json: value, folder, .. } = measured("watch");
+    let samples = usize::try_from(value["watch"]["samples"].as_u64().unwrap()).unwrap();
+    assert_eq!(value["watch"]["ended_by"], "time");
+    assert_eq!(value["track"]["points"].as_array().unwrap().len(), samples);
+    assert!(value["watch"]["events"]["publication"].is_u64());
+    assert!(value["watch"]["most_offset_ns"].as_f64() >= value["watch"]["least_offset_ns"].as_f64());
+    assert!(samples >= 2 && check_csv(&folder.join("samples.csv")) == samples);
+    let out = measured("watch").text();
+    let at = out.lines().skip(1).map_while(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    assert!(at.clone().count() == samples && at.is_sorted(), "{out}");
+}
+
+/// The data in a report.
+fn data(report: &str) -> Value {
+    let data = report.split("type=\"application/json\">").nth(1).expect("data").split("</script>").next();
+    serde_json::from_str(data.expect("its end")).expect("JSON")
+}
+
+#[test]
+fn the_report_holds_what_json_holds() {
+    let Measured { json, folder, .. } = measured("report");
+    let report = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(report.starts_with("<!DOCTYPE html>") && report.trim_end().ends_with("</html>"));
+    assert_eq!(data(&report), *json);
+    assert_eq!(json["latencies"].as_array().unwrap().len(), 2);
+    assert!(json["findings"].is_array() && json["warp"]["cpus"].is_array());
+    for part in ["Cost of a call", "Offset from CLOCK_MONOTONIC", "How long single readings take", "Gates"] {
+        assert!(report.contains(part), "no {part}");
+    }
+}
+
+#[test]
+fn without_the_counter_each_command_works_and_says_why() {
+    for ((command, _), found) in all().iter().filter(|((_, counter), _)| *counter == "off") {
+        assert_eq!(
+            (&found.json["fast"], &found.json["reason"]),
+            (&false.into(), &"switched_off".into()),
+            "{command}"
+        );
+        let is_judged = ["doctor", "bench", "watch", "report"].contains(command);
+        assert!(!is_judged || found.output.status.code() == Some(1), "{command}: {:?}", found.output.status);
+    }
+    let off = |command| &all()[&(command, "off")];
+    assert!(
+        off("doctor").json["verdict"].as_str().unwrap().contains("the environment variable TICKLINE is off")
+    );
+    let out = off("watch").text();
+    assert!(out.contains(" fallback") && out.contains("TICKLINE is off"), "{out}");
+    assert!(out.contains(" 0 served by the counter") && out.contains("skew     unknown"), "{out}");
+    let report = fs::read_to_string(off("report").folder.join("report.html")).unwrap();
+    assert!(report.contains("tickline serves the OS clock") && report.contains("closed"), "{report}");
+}
+
+/// The findings of this machine are the same after its facts were saved and read back.
+#[test]
+fn a_machine_that_was_saved_is_diagnosed_alike() {
+    let Measured { json: live, folder, .. } = measured("doctor");
+    let path = folder.join("out.json");
+    let path = path.to_str().unwrap();
+    let saved = tickline(&["--facts", path, "--json", "-"]).output().unwrap();
+    let saved: Value = serde_json::from_slice(&saved.stdout).unwrap();
+    assert_eq!(live["machine"], saved["machine"]);
+    // Figures may lose their last bit on the way.
+    let said = |document: &Value| -> Vec<[Value; 3]> {
+        let findings = document["findings"].as_array().unwrap().iter();
+        findings.map(|finding| ["code", "severity", "fix"].map(|key| finding[key].clone())).collect()
+    };
+    assert_eq!(said(live), said(&saved));
+    let same = tickline(&["compare", path, path]).output().unwrap();
+    assert_eq!(same.status.code(), Some(0), "{same:?}");
+}
+
+#[test]
+fn figures_for_a_collector_are_whole() {
+    let Measured { folder, .. } = measured("doctor");
+    // node_exporter reads every file of that name's end: nothing else may stay there.
+    assert_eq!(entries(folder), ["out.json", "tickline.prom"]);
+    let file = fs::read_to_string(folder.join("tickline.prom")).unwrap();
+    let check = tickline(&["doctor", "--check", "--openmetrics", "-"]).output().unwrap();
+    for said in [file, text(&check.stdout)] {
+        assert!(said.starts_with("# TYPE tickline_") && said.ends_with("\n# EOF\n"), "{said}");
+        for line in said.lines().filter(|line| !line.starts_with("# ")) {
+            let (series, value) = line.rsplit_once(' ').expect("a sample");
+            assert!(
+                series.starts_with("tickline_") && value.parse::<f64>().is_ok_and(f64::is_finite),
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `tickline watch` while it runs: signals, readers that leave, and its rows.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::{text, tickline};
+
+/// Every row has every column, and each figure is one.
+pub(crate) fn check_csv(path: &Path) -> usize {
+    let bytes = std::fs::read(path).expect("the table");
+    assert_eq!(bytes.last(), Some(&b'\n'), "a half row: {}", text(&bytes));
+    let mut reader = csv::Reader::from_reader(&bytes[..]);
+    let heads = reader.headers().expect("headings").clone();
+    let column = |name: &str| heads.iter().position(|head| head == name).expect("the column");
+    let (at, cpu, offset, skew) = (column("at_s"), column("cpu"), column("offset_ns"), column("skew_ppb"));
+    let (state, events) = (column("state"), column("publication_events"));
+    let mut samples = 0;
+    for row in reader.records() {
+        let row = row.expect("a row as long as the headings");
+        assert!(row[at].parse::<f64>().is_ok() && row[offset].parse::<f64>().is_ok(), "{row:?}");
+        assert!(["fast", "calibrating", "disrupted", "fallback"].contains(&&row[state]), "{row:?}");
+        assert!(row[skew].is_empty() || row[skew].parse::<f64>().is_ok(), "{row:?}");
+        if row[cpu].is_empty() {
+            samples += 1;
+            assert!(row[events].parse::<u64>().is_ok(), "{row:?}");
+        } else {
+            assert!(row[cpu].parse::<u32>().is_ok(), "{row:?}");
+        }
+    }
+    samples
+}
+
+#[cfg(unix)]
+pub(crate) fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().expect("kill");
+    assert!(sent.success());
+}
+
+/// Waits for the child, but not for ever.
+pub(crate) fn ended(mut child: Child) -> (i32, String) {
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            break status;
+        }
+        if start.elapsed() > Duration::from_secs(30) {
+            child.kill().expect("a child");
+            panic!("it does not stop");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let mut rest = String::new();
+    if let Some(mut out) = child.stdout.take() {
+        out.read_to_string(&mut rest).expect("its output");
+    }
+    (status.code().unwrap_or(-1), rest)
+}
+
+/// `watch` writing rows to `path`, its output, and the first lines of that.
+#[cfg(unix)]
+fn watching(path: &Path, lines: usize) -> (Child, BufReader<std::process::ChildStdout>, String) {
+    let mut command = tickline(&["watch", "--interval", "0.05", "--csv"]);
+    let mut child = command.arg(path).stdout(Stdio::piped()).spawn().expect("it can be started");
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut text = String::new();
+    for _ in 0..lines {
+        output.read_line(&mut text).expect("its output is text");
+    }
+    (child, output, text)
+}
+
+#[cfg(unix)]
+#[test]
+fn watch_stops_by_a_signal_with_a_whole_table_and_a_summary() {
+    for name in ["INT", "TERM"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("samples.csv");
+        let (child, mut lines, mut text) = watching(&path, 4);
+        signal(&child, name);
+        let (code, _) = ended(child);
+        lines.read_to_string(&mut text).unwrap();
+        assert!(code == 0 || code == 1, "{name}: exit code {code}");
+        assert!(text.contains("until stopped") && text.contains("Watched for"), "{name}: {text}");
+        assert!(check_csv(&path) >= 3);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn watch_that_is_killed_leaves_whole_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("samples.csv");
+    let (mut child, _lines, _) = watching(&path, 5);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(check_csv(&path) >= 4, "each row is there before its line is");
+}
+
+/// `nohup` makes the program ignore hangups, but one ended the watch all the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_ignored_signal_does_not_end_the_watch() {
+    let program = env!("CARGO_BIN_EXE_tickline");
+    let script = format!("trap '' HUP; exec '{program}' watch --interval 0.05 --secs 2 --json -");
+    let mut child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let killed = Command::new("sh").args(["-c", &format!("kill -HUP {}", child.id())]).status().unwrap();
+    assert!(killed.success());
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["watch"]["ended_by"], "time");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_watch() {
+    for arguments in [&["watch", "--interval", "0.05"][..], &["watch", "--interval", "0.05", "--csv", "-"]] {
+        let mut child = tickline(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("offset"), "{line}");
+        let (code, _) = ended(child);
+        assert!(code == 0 || code == 1, "{arguments:?}: exit code {code}");
+    }
+}
+
+/// The write of the headings failed, and that was an error.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_leaves_before_the_first_row_is_no_error() {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    for arguments in [&["watch"][..], &["watch", "--csv", "-"], &["watch", "--secs", "1", "--json", "-"]] {
+        let (reader, writer) = UnixStream::pair().unwrap();
+        drop(reader);
+        let writer = OwnedFd::from(writer);
+        let (code, _) = ended(tickline(arguments).stdout(writer).stderr(Stdio::null()).spawn().unwrap());
+        assert!(code == 0 || code == 1, "{arguments:?}: exit code {code}");
+    }
+}
