@@ -25,6 +25,16 @@
 //!
 //! [`mode`] says whether readers may use the table. The driver chooses the mode, calibrates the
 //! CPUs, and gives up on one.
+//!
+//! | question | answer |
+//! |---|---|
+//! | Who has them? | Clocks whose thread finds the counters unsynchronised (`PerCpu::Auto`), and those that ask for them (`PerCpu::On`). The gate that compares counters then judges every CPU alone; all other gates hold. |
+//! | Can one CPU's line meet another's counter? | Not with `rdtscp`, which all ordered readings and all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the thread would have to move away and back between three instructions. |
+//! | How does the mode change? | As a policy does: whoever changes it asks for a judgement, which ends the common line (`per_cpu/mode.rs`). Nobody publishes a common line while the mode is in force. Loom shows that readers never have a common line and the units at once. |
+//! | What if the thread is moved in the middle of an iteration? | Its `PinnedCounter` then behaves like a counter that was reset and runs backwards. It yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead, and 0.6 ms more for each ms for which the thread was stopped meanwhile, or for which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
+//! | Which CPUs are calibrated? | Those on which the thread may run now, and those on which a reader missed its line. So a cpuset that grows, a CPU that returns, and threads with their own masks need no rule. |
+//! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If each line lasted for 50 us and each pass taught one, every line would end before the next pass (measured: readings cost 57 ns for 150 ms). |
+//! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. A dead driver is noticed later in return, after 8 intervals. |
 
 pub mod mode;
 

@@ -10,6 +10,9 @@
 //! | is outside by little | the rate changed by more than the maximum drift | a bound violation is counted; the maximum drift grows by twice the excess, to 200 ppb at least |
 //! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | everything learnt is void |
 //! | comes after a break of four intervals | the rate may have changed unseen | everything learnt is void |
+//!
+//! - **The maximum drift is 5 ppb until something contradicts it.** A change of `adjtimex`'s
+//!   frequency widens it by as much at once, and shortens the next interval to a sixteenth.
 
 mod dither;
 

@@ -1,4 +1,17 @@
 //! The layer.
+//!
+//! **Spans of `tracing`** are in a table of the layer's own while they are open. Only their times
+//!   go into the registry's extensions, at the end: three accesses to the registry cost 100 ns a
+//!   span, half of the whole. The slot follows from the span's number, which has the creating thread
+//!   and a place among its open spans, and one exchange locks it. A span whose slot is taken is kept
+//!   in its extensions.
+//!
+//! # Rejected
+//!
+//! | option | price |
+//! |---|---|
+//! | A table of spans for each thread | no exchange, but can't tell how spans on several threads overlap |
+//! | Two slots a span | the same cost within 0.5 readings, and an earlier span's times may stay in the other slot |
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

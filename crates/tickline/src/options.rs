@@ -1,4 +1,16 @@
 //! The programs' choices, as plain data.
+//!
+//! Each setting that changes what is trusted or asked has somebody who needs it:
+//!
+//! | setting | for |
+//! |---|---|
+//! | `Trust::Kernel` | programs that may never trust a counter which the kernel has not accepted (quanta#111, filtermail#166, proton-ge-custom#784) |
+//! | `Trust::Measured` | machines whose kernel rejected a good counter, where the usual advice is `tsc=reliable`; benchmarks (`tickline-criterion`) |
+//! | `assume_invariant` | guests of QEMU without `+invtsc`, whose host's counter is invariant |
+//! | `PerCpu::On` | counters of one rate that were not started together, as libmtev serves them ("Time, but Faster") |
+//! | `PerCpu::Off` | measurements that need one line for all CPUs (`tickline-criterion`) |
+//! | `Probes::Minimal` | processes under a seccomp filter that kills |
+//! | `realtime` | programs that come from libmtev, whose calibrating thread has real-time priority, and need `recent_ns` punctual |
 
 use core::time::Duration;
 

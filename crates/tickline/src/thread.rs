@@ -1,4 +1,46 @@
 //! The thread driver: when to wake up, and what to call then. The arithmetic is elsewhere.
+//!
+//! # Drivers
+//!
+//! - **All drivers** judge the gates before the first line and after `enable()`. They ask a kernel
+//!   that is still undecided (`tsc-early`) again at each interval.
+//! - **Readers** count their readings by the slow path. The eighth in a row, none more than 2 ms
+//!   (1/256 of the interval) after the last, runs an iteration if one is due. The facts for the gates
+//!   take 60 to 80 us, so each call collects one stage of them (`facts/collector.rs`); the slowest
+//!   call on the way takes 20 us on the EPYC (`startup`, median of fresh processes). A reader that
+//!   comes within 2 ms of the window's end replaces the line at once. Others use the line to the end
+//!   of its validity, then the OS clock.
+//! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the clock
+//!   is set and when the machine resumes. Nobody reads or writes the descriptor. Before each use the
+//!   thread checks that the descriptor is still its own, by the odd period with which it was armed.
+//! - **With minimal probes** the thread sleeps on a futex; it also does so when the timer is lost.
+//!   std's condition variable would read the clock through the vDSO.
+//! - **Starting and dropping** are the only calls that wait for another thread: for the lock of the
+//!   global clock's thread, asleep on a futex, and to join the thread. They are not for signal
+//!   handlers.
+//! - **A killed thread** (by a filter, or with its process while a child that shares the memory lives
+//!   on) is noticed: the kernel marks a word of the clock's in the thread's robust list. Then readers
+//!   drive the clock, and the coarse time is the present one.
+//! - **The environment** is that of the process's start: the first reading asks the kernel for
+//!   `TICKLINE` (`/proc/self/environ`), since `getenv` races with a program that changes its
+//!   environment. Where the kernel does not say, starting a clock asks std, which has a lock. A
+//!   set-user-id process ignores the variable.
+//! - **After a fork** the child takes the locks over from threads that it does not have. A lock names
+//!   its owner by a token on a page that `fork` wipes (`MADV_WIPEONFORK`). Processes that share one
+//!   memory (`clone(CLONE_VM)`) share the page, and so the token. Nobody ever waits for the control
+//!   loop's lock. The page is static memory, so that a library that is unloaded leaves nothing behind.
+//!   A child that drops an inherited clock or guard closes its copy of the timer's descriptor.
+//! - **Without that page** (minimal probes, Linux before 4.14) a forked child and a process in the same
+//!   memory look alike, because each has a process id of its own. Then all have one token, and nobody
+//!   takes a lock over. A child that was forked in the middle of an iteration stays with the OS clock.
+//! - **In a time namespace** that is ahead, a child follows it when the line ends. In one that is
+//!   behind, order wins: readings stand still or run at half rate until the namespace has caught up.
+//!
+//! # Rejected
+//!
+//! | option | price |
+//! |---|---|
+//! | `pthread_atfork` instead of asking for the process id | misses children made by `clone`, as sandboxes do |
 
 use core::ops::Deref;
 use core::time::Duration;

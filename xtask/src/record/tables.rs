@@ -61,9 +61,12 @@ fn head_of(first: &str, records: &[Record]) -> String {
     head(&titles)
 }
 
-/// The README's short table, and the records' notes.
+/// The README's short table: of the records without a note, which says what has changed since.
 pub(super) fn short(records: &[Record]) -> Result<String, String> {
-    let mut block = head_of("", records);
+    let current: Vec<Record> = records.iter().filter(|it| it.json["note"].is_null()).cloned().collect();
+    let records = current.as_slice();
+    let titles: Vec<&str> = [""].into_iter().chain(records.iter().map(Record::processor)).collect();
+    let mut block = head(&titles);
     for (name, clock) in [
         ("`tickline::Instant::now`", "tickline Instant::now"),
         ("`std::time::Instant::now`", "std Instant::now"),
@@ -98,12 +101,6 @@ pub(super) fn short(records: &[Record]) -> Result<String, String> {
         Ok(format!("{}; {}", whole(bound_ns), whole(outside)))
     })?;
     block += &line("a hello-world takes longer than with `std` by", records, |record| hello(&record.json))?;
-    let notes =
-        records.iter().filter_map(|record| Some((title(record, records), text(&record.json, "note").ok()?)));
-    let notes: Vec<_> = notes.map(|(title, note)| format!("{title}: **{note}**.")).collect();
-    if !notes.is_empty() {
-        block += &format!("\n{}\n", notes.join(" "));
-    }
     Ok(block)
 }
 

@@ -21,6 +21,23 @@
 //! middle, too. It never makes a bracket narrower. A sample is *clear* if neither it nor what was
 //! known before it is wider than the narrowest sample. Only clear samples prove that there is
 //! little dither. From the distance of any other, the most that noise can do is taken off.
+//!
+//! With twice instead of four times, 2 of 9,000 simulated machines broke a bound. If 256 samples
+//! do not hold 32 clear ones, the range is unknown again. A contradiction, a change of
+//! `adjtimex`'s frequency or a jump makes it unknown as well. Without the rule of clear samples,
+//! noise of 10 ns on either side was taken for 19 ns of dither in the simulator, and for 33 ns on
+//! Zen 5 with busy neighbours.
+//!
+//! The price: 2 ns on a kernel that does not dither; up to 48 ns on one that dithers by 0.24 ppm
+//! to either side at ticks of up to 100 ms. In the simulator the bound there is 66 ns. Without
+//! the allowance it is 32 ns, and 1 to 6 % of the bounds are wrong.
+//!
+//! # Rejected
+//!
+//! | option | price |
+//! |---|---|
+//! | Dither by its rate alone | 240 ns at the default interval |
+//! | A range of dither by the processor's frequency | no fact says how long a kernel goes without a tick |
 
 use crate::line::Slope;
 use crate::units::{FixedNs, NS_PER_S, ticks_between};
