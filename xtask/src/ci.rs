@@ -138,7 +138,7 @@ pub(crate) fn deep() -> Vec<Step> {
         // Half a minute.
         Step::new(
             "Miri on tickline",
-            "cargo +nightly miri test -p tickline --features mock --test portable --test types",
+            "cargo +nightly miri test -p tickline --features mock --test portable",
         )
         .needs(NIGHTLY_MIRI)
         .beside(),

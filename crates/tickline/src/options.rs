@@ -10,7 +10,6 @@
 //! | `PerCpu::On` | counters of one rate that were not started together, as libmtev serves them ("Time, but Faster") |
 //! | `PerCpu::Off` | measurements that need one line for all CPUs (`tickline-criterion`) |
 //! | `Probes::Minimal` | processes under a seccomp filter that kills |
-//! | `realtime` | programs that come from libmtev, whose calibrating thread has real-time priority, and need `recent_ns` punctual |
 
 use core::time::Duration;
 
