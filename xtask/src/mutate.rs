@@ -27,6 +27,8 @@ use crate::files;
 /// How long tests may take, as a multiple of their time without a mutation, and at least. They take a
 /// second, or a few on a busy machine; a model takes seconds.
 const PATIENCE: (u32, Duration) = (20, Duration::from_secs(10));
+
+/// The same for a model, and for tests without a mutation.
 const MODEL_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Seeds under Miri that a weakening may take to be caught. Most take one or two.
@@ -98,7 +100,7 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
     let (mut rows, mut survivors, mut patience) = (String::new(), 0, MODEL_PATIENCE);
     let mut green = Vec::new();
     if tests == Tests::Unit {
-        let without = tree.build(package, tests)?.run(&[], PATIENCE.1)?;
+        let without = tree.build(package, tests)?.run(&[], MODEL_PATIENCE)?;
         if !without.red.is_empty() || without.hangs {
             return Err(format!("the tests are red without any mutation: {}", without.red.join(", ")));
         }

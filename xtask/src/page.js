@@ -5,7 +5,8 @@ addEventListener("load", () => setTimeout(() => {
   const start = (element) => element.outerHTML.slice(0, 80);
   const box = (element) => element.getBoundingClientRect();
   fault("error", window.faults);
-  fault("request for", performance.getEntriesByType("resource").map((it) => it.name).filter((it) => !/^(data|blob):/.test(it)));
+  const asked = performance.getEntriesByType("resource").map((it) => it.name);
+  fault("request for", asked.filter((it) => !/^(data|blob):/.test(it)));
   fault("wider than the window", [...document.querySelectorAll("body, body *")]
     .filter((it) => box(it).right > document.documentElement.clientWidth + 1).map(start));
   for (const svg of document.querySelectorAll("svg")) {
@@ -26,7 +27,7 @@ addEventListener("load", () => setTimeout(() => {
   fault("data that is not there", conditions.flatMap((ok, i) => (ok ? [] : [`condition ${i}`])));
   const isDark = getComputedStyle(document.body).color.match(/\d+/g)[0] > 128;
   if (isDark !== matchMedia("(prefers-color-scheme: dark)").matches) faults.push("the colours are those of the other scheme");
-  fetch(link.href).then((it) => it.text()).then((stored) => {
+  (window.download?.text() ?? Promise.resolve()).then((stored) => {
     if (stored !== text) faults.push("what is downloaded is not the page's data");
     const found = document.createElement("script");
     found.type = "application/json";

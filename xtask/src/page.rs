@@ -10,9 +10,12 @@ use serde_json::Value;
 use crate::files::{self, read, store};
 use crate::step::{command, output, said, shown};
 
-/// Catches errors, before any script of the page runs.
+/// Catches errors, requests that the page's policy forbids, and the data to be downloaded, before any
+/// script of the page runs.
 const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => faults.push(e.message)); \
-    for (const name of ['error', 'warn', 'log']) console[name] = (...what) => faults.push(name + ' ' + what);</script>";
+    addEventListener('securitypolicyviolation', e => faults.push('request for ' + e.blockedURI)); \
+    for (const name of ['error', 'warn', 'log']) console[name] = (...what) => faults.push(name + ' ' + what); \
+    const made = URL.createObjectURL; URL.createObjectURL = blob => made.call(URL, window.download = blob);</script>";
 
 /// Pixels: a desktop's window and a telephone's.
 const WIDTHS: [u32; 2] = [1_280, 390];
