@@ -96,8 +96,6 @@ mod tests {
 
     const INTERVAL_NS: u64 = 256_000;
     const FREQUENT_NS: i64 = 1_000;
-    /// A gate that is yet to be judged: whatever is done is due.
-    const DUE: Keeper = Keeper::new();
 
     /// A gate that is open; the next iteration is due at `due_ns`.
     fn due_at(due_ns: i64) -> Keeper {
@@ -114,7 +112,8 @@ mod tests {
 
     fn by_reference(callers: &Callers, ns: i64) -> bool {
         let reading = SlowReading { ns: ns + 50, source: Source::Reference { reference_ns: ns } };
-        callers.wants_iteration(&reading, INTERVAL_NS, &DUE)
+        // A gate that is yet to be judged: that is due.
+        callers.wants_iteration(&reading, INTERVAL_NS, &Keeper::new())
     }
 
     fn by_line(callers: &Callers, ns: i64, overdue_ns: u64) -> bool {

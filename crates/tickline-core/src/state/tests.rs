@@ -154,8 +154,8 @@ fn rule_9_a_line_that_is_not_below_another_is_not_below_after_rounding() {
 /// What anybody may make of a state: the next ones, with bases from a set so small that they repeat.
 fn successors(state: State) -> Vec<State> {
     const BASES: [i64; 2] = [5, 6];
-    let lines =
-        || BASES.map(|b| state.next_line(Slope::from_bits(1 << 47), SHIFT, Serves::Both).unwrap().with_b(b));
+    let next = state.next_line(Slope::from_bits(1 << 47), SHIFT, Serves::Both).expect("a slope that fits");
+    let lines = || BASES.map(|b| next.with_b(b));
     let ends = || BASES.map(|b| state.without_line(b));
     let gated = state.with_gate_closed();
     match (state.phase(), state.is_gate_closed()) {
