@@ -25,7 +25,6 @@ mod manual;
 mod measure;
 mod openmetrics;
 mod output;
-mod plot;
 mod progress;
 mod report;
 mod rights;

@@ -1,4 +1,6 @@
-//! Paragraphs that fit the terminal, and colour where it is wanted.
+//! Paragraphs and tables that fit the terminal, and colour where it is wanted.
+
+use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
@@ -8,8 +10,10 @@ use crate::terminal::{self, Colour, plain};
 /// The widest line, columns. Wider paragraphs are hard to read.
 const WIDEST: usize = 100;
 
-/// Below this width tables become lists, columns.
-pub(crate) const TABLE: usize = 80;
+/// A figure with two decimals, or a mark for an unknown one.
+pub(crate) fn figure(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}
 
 /// How text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +65,40 @@ impl Look {
         }
     }
 
+    /// Rows below their headings: words to the left, figures to the right. Where the terminal is too
+    /// narrow for them, each row is a paragraph.
+    pub(crate) fn table(&self, heads: &[&str], rows: &[Vec<String>], out: &mut dyn Write) -> io::Result<()> {
+        let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
+        let columns: Vec<(usize, bool)> = (0..heads.len())
+            .map(|column| {
+                let lengths = cells(column).map(|cell| cell.chars().count());
+                let width = lengths.chain([heads[column].len()]).max().unwrap_or(0);
+                (width, cells(column).any(|cell| cell.contains(char::is_alphabetic)))
+            })
+            .collect();
+        if columns.iter().map(|(width, _)| width + 2).sum::<usize>() > self.columns {
+            return rows.iter().try_for_each(|row| {
+                let named = heads.iter().zip(row).skip(1).filter(|(_, cell)| !cell.is_empty());
+                let named: Vec<_> =
+                    named.map(|(head, cell)| format!("{head} {cell}").trim().to_owned()).collect();
+                let first = row.first().map_or("", String::as_str);
+                writeln!(out, "{}", self.wrap("  ", &format!("{} {first}: {}", heads[0], named.join(", "))))
+            });
+        }
+        let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
+        std::iter::once(&heads).chain(rows).try_for_each(|row| {
+            let line: String = row
+                .iter()
+                .zip(&columns)
+                .map(|(cell, &(width, is_text))| match (plain(cell), is_text) {
+                    (cell, true) => format!("  {cell:<width$}"),
+                    (cell, false) => format!("  {cell:>width$}"),
+                })
+                .collect();
+            writeln!(out, "{}", line.trim_end())
+        })
+    }
+
     /// A heading.
     pub(crate) fn heading(&self, text: &str) -> String {
         self.paint(text, Style::new().bold())
@@ -98,6 +136,18 @@ mod tests {
         }
         assert_eq!(look(100).wrap("", ""), "");
         assert_eq!(look(100).wrap("seen: ", "hpet\u{1b}[2J"), "seen: hpet\u{fffd}[2J");
+    }
+
+    #[test]
+    fn a_table_becomes_paragraphs_where_it_does_not_fit() {
+        let rows = [vec!["rdtsc".to_owned(), "9.00".to_owned()], vec!["\u{1b}x".to_owned(), "-".to_owned()]];
+        let written = |columns| {
+            let mut out = Vec::new();
+            look(columns).table(&["clock", "cost ns"], &rows, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(20), "  clock  cost ns\n  rdtsc     9.00\n  \u{fffd}x           -\n");
+        assert_eq!(written(15).lines().next(), Some("  clock rdtsc:"));
     }
 
     #[test]

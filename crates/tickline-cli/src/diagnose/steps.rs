@@ -19,7 +19,7 @@ pub(crate) enum Place {
 }
 
 /// The commands of a fix, for a POSIX shell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Steps {
     /// Where the commands are run: `here`, on the machine itself, or `host`, on the host of a guest.
@@ -106,29 +106,13 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
 
 /// Takes a word off the kernel's command line.
 pub(super) fn take_off(word: &str) -> Steps {
-    Steps {
-        place: Place::Here,
-        check: None,
-        now: None,
-        keep: Some(parameters(Some(word), None)),
-        undo: None,
-        undo_keep: Some(parameters(None, Some(word))),
-        clocksource: None,
-    }
+    let (keep, undo_keep) = (parameters(Some(word), None), parameters(None, Some(word)));
+    Steps { keep: Some(keep), undo_keep: Some(undo_keep), ..Steps::default() }
 }
 
 /// A setting that one command makes, and another one takes back.
 pub(super) fn setting(now: &str, undo: &str) -> Steps {
-    let command = |text: &str| Some(text.to_owned());
-    Steps {
-        place: Place::Here,
-        check: None,
-        now: command(now),
-        keep: None,
-        undo: command(undo),
-        undo_keep: None,
-        clocksource: None,
-    }
+    Steps { now: Some(now.to_owned()), undo: Some(undo.to_owned()), ..Steps::default() }
 }
 
 /// Gives a guest of VirtualBox the clock of KVM, and the host's own counter with an offset
@@ -147,11 +131,9 @@ pub(super) fn virtualbox() -> Steps {
         check: Some(format!(
             "VBoxManage showvminfo \"{NAME}\" --machinereadable | grep '^VMState=\"poweroff\"'"
         )),
-        now: None,
         keep: set("kvm", " RealTSCOffset"),
-        undo: None,
         undo_keep: set("default", ""),
-        clocksource: None,
+        ..Steps::default()
     }
 }
 

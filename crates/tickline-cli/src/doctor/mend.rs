@@ -141,13 +141,9 @@ mod tests {
     #[test]
     fn without_the_kernels_log_the_tsc_is_not_taken() {
         let steps = Steps {
-            place: crate::diagnose::Place::Here,
             check: Some("tickline warp".to_owned()),
-            now: None,
-            keep: None,
-            undo: None,
-            undo_keep: None,
             clocksource: Some("tsc".to_owned()),
+            ..Steps::default()
         };
         assert!(untested(&steps, &Machine::default()).is_some_and(|why| why.contains("log")));
         assert_eq!(untested(&Steps { check: None, ..steps }, &Machine::default()), None);

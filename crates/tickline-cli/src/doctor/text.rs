@@ -6,9 +6,8 @@ use crate::diagnose::{Finding, Level, Severity, Steps};
 use crate::document::{CostRow, CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
 use crate::measure::served_by::ServedBy;
-use crate::plot;
 use crate::terminal::plain;
-use crate::wrap::{BAD, GOOD, Look, SLOW, TABLE};
+use crate::wrap::{BAD, GOOD, Look, SLOW, figure};
 
 /// Writes the document as text.
 pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -236,27 +235,16 @@ fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "\n{}", look.heading("CPUs, each with a line of its own"))?;
-    if look.columns >= TABLE {
-        writeln!(out, "  CPU state        frequency Hz   offset ns      age ns  failures")?;
-    }
-    for row in rows {
-        let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-        let (frequency, age) = (number(row.frequency_hz), number(row.age_ns));
-        if look.columns < TABLE {
-            let text = format!(
-                "{}: {}, {frequency} Hz, offset {} ns, age {age} ns, failures {}",
-                row.cpu, row.state, row.offset_ns, row.failures
-            );
-            writeln!(out, "{}", look.wrap("  CPU ", &text))?;
-            continue;
-        }
-        writeln!(
-            out,
-            "  {:>3} {:<12} {frequency:>12} {:>11} {age:>11} {:>9}",
-            row.cpu, row.state, row.offset_ns, row.failures
-        )?;
-    }
-    Ok(())
+    let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let (frequency, age) = (number(row.frequency_hz), number(row.age_ns));
+            let (offset, failures) = (row.offset_ns.to_string(), row.failures.to_string());
+            vec![row.cpu.to_string(), row.state.to_owned(), frequency, offset, age, failures]
+        })
+        .collect();
+    look.table(&["CPU", "state", "frequency Hz", "offset ns", "age ns", "failures"], &rows, out)
 }
 
 fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -266,43 +254,29 @@ fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let title =
         "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers";
     writeln!(out, "\n{}", look.heading(&look.wrap("", title)))?;
-    if look.columns >= TABLE {
-        writeln!(
-            out,
-            "{:<32} {:>9} {:>10} {:>13}  answered by",
-            "", "cost ns", "to counter", "resolution ns"
-        )?;
-    }
-    for row in &facts.costs {
-        clock(row, look, out)?;
-    }
+    let rows: Vec<_> = facts.costs.iter().map(clock).collect();
+    look.table(&["clock", "cost ns", "to counter", "resolution ns", "answered by"], &rows, out)?;
     match &facts.served_unknown {
         Some(reason) => writeln!(out, "{}", look.wrap("  ", &format!("it is unknown who answers: {reason}"))),
         None => Ok(()),
     }
 }
 
-fn clock(row: &CostRow, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+fn clock(row: &CostRow) -> Vec<String> {
     let served = match row.served_by {
         Some(ServedBy::Vdso) => "vDSO",
         Some(ServedBy::SystemCall) => "system call",
         Some(ServedBy::Nobody) => "nobody: SIGSEGV",
         None => "",
     };
-    let (cost, ratio) = (figure(row.cost_ns), figure(row.ratio_to_counter));
-    if look.columns < TABLE {
-        let answered = if served.is_empty() { String::new() } else { format!(", answered by: {served}") };
-        let mut text = format!("{}: {cost} ns, {ratio} times the counter", plain(&row.clock));
-        if let Some(ns) = row.resolution_ns {
-            text += &format!(", resolution {ns} ns");
-        }
-        text += &answered;
-        return writeln!(out, "{}", look.wrap("  ", &text));
-    }
     let resolution = row.resolution_ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
-    let line = format!("  {:<30} {cost:>9} {ratio:>10} {resolution:>13}  {served}", plain(&row.clock));
-    writeln!(out, "{}", line.trim_end())
+    vec![
+        row.clock.to_string(),
+        figure(row.cost_ns),
+        figure(row.ratio_to_counter),
+        resolution,
+        served.to_owned(),
+    ]
 }
 
 fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -320,14 +294,7 @@ fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
 }
 
 fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "\n{}",
-        look.heading(&look.wrap("", "Offset from CLOCK_MONOTONIC (*) and claimed bound (.)"))
-    )?;
-    for line in plot::lines(&track.points, look.columns) {
-        writeln!(out, "{line}")?;
-    }
+    writeln!(out, "\n{}", look.heading(&look.wrap("", "Offset from CLOCK_MONOTONIC, and claimed bound")))?;
     let summary = format!(
         "{} samples: largest offset {:.0} ns, largest bound {} ns, outside their bracket {}, bound violated {}",
         track.points.len(),

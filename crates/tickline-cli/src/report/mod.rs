@@ -1,6 +1,6 @@
 //! `tickline report`: the document as an HTML file that needs only a browser.
 
-mod chart;
+pub(crate) mod chart;
 mod facts;
 mod html;
 #[cfg(test)]

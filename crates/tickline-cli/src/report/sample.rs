@@ -110,12 +110,10 @@ pub(super) fn document() -> Document {
             .map(|severity| Finding {
                 steps: (severity == Severity::Slow).then(|| Steps {
                     place: Place::Host,
-                    check: None,
                     now: Some("echo a_clock | sudo tee /a/place".to_owned()),
                     keep: Some(format!("sed -i {}", "long".repeat(60))),
                     undo: Some("echo another | sudo tee /a/place".to_owned()),
-                    undo_keep: None,
-                    clocksource: None,
+                    ..Steps::default()
                 }),
                 code: "a_code",
                 severity,

@@ -9,7 +9,7 @@ use crate::document::Document;
 use crate::measure::pattern::Pattern;
 use crate::measure::warp::{Warp, WarpPair};
 use crate::terminal::Colour;
-use crate::wrap::{Look, TABLE};
+use crate::wrap::Look;
 
 /// The most pairs in the table. Of more pairs, it shows the worst.
 const ROWS: usize = 28;
@@ -93,34 +93,24 @@ fn table(warp: &Warp, look: Look, out: &mut dyn Write) -> io::Result<()> {
     } else {
         writeln!(out, "\nPairs: {which}")?;
     }
-    if look.columns < TABLE {
-        return pairs.into_iter().try_for_each(|pair| writeln!(out, "{}", look.wrap("  ", &spelled(pair))));
-    }
-    writeln!(out, "   CPU   CPU  exchanges    warps  largest warp    offset, at least      at most")?;
-    for pair in pairs {
-        write!(out, "  {:>4}  {:>4}  {:>9}  {:>7}", pair.from_cpu, pair.to_cpu, pair.exchanges, pair.warps)?;
-        write!(out, "  {:>9.1} ns", pair.largest_warp_ns)?;
-        match (pair.offset_least_ns, pair.offset_most_ns) {
-            (Some(least), Some(most)) => write!(out, "  {least:>+15.1} ns  {most:>+8.1} ns")?,
-            _ => write!(out, "  too few exchanges")?,
-        }
-        writeln!(out, "{}", if pair.synchronised == Some(false) { "  unsynchronised" } else { "" })?;
-    }
-    Ok(())
+    let rows: Vec<_> = pairs.into_iter().map(row).collect();
+    look.table(&["CPUs", "exchanges", "warps", "largest warp ns", "offset ns", ""], &rows, out)
 }
 
-/// A row as a sentence.
-fn spelled(pair: &WarpPair) -> String {
-    let (from, to, exchanges) = (pair.from_cpu, pair.to_cpu, pair.exchanges);
+fn row(pair: &WarpPair) -> Vec<String> {
     let offset = match (pair.offset_least_ns, pair.offset_most_ns) {
-        (Some(least), Some(most)) => format!("offset {least:+.1} to {most:+.1} ns"),
+        (Some(least), Some(most)) => format!("{least:+.1} to {most:+.1}"),
         _ => "too few exchanges".to_owned(),
     };
-    let found = if pair.synchronised == Some(false) { "; unsynchronised" } else { "" };
-    let (warps, largest_ns) = (pair.warps, pair.largest_warp_ns);
-    format!(
-        "CPUs {from} and {to}: {exchanges} exchanges, {warps} warps, largest {largest_ns:.1} ns, {offset}{found}"
-    )
+    let found = if pair.synchronised == Some(false) { "unsynchronised" } else { "" };
+    vec![
+        format!("{} and {}", pair.from_cpu, pair.to_cpu),
+        pair.exchanges.to_string(),
+        pair.warps.to_string(),
+        format!("{:.1}", pair.largest_warp_ns),
+        offset,
+        found.to_owned(),
+    ]
 }
 
 /// The order of the table: unsynchronised, then unknown, then synchronised pairs.
@@ -181,11 +171,11 @@ mod tests {
     #[test]
     fn of_many_pairs_the_worst_are_shown() {
         let mut out = Vec::new();
-        let look = Look { colour: Colour::None, columns: TABLE };
+        let look = Look { colour: Colour::None, columns: 100 };
         table(&warp(Some(false), 500), look, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), ROWS + 3, "{text}");
-        assert!(text.lines().nth(3).unwrap().contains("500000.0 ns"), "{text}");
+        assert!(text.lines().nth(3).unwrap().contains("500000.0"), "{text}");
         assert!(text.contains("the worst 28 of 500"));
     }
 }

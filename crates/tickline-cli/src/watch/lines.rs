@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::document::{CpuWatch, Document, Ending, Watch};
 use crate::measure::watch::{CpuSample, Sample, state_name};
 use crate::terminal::plain;
-use crate::wrap::{Look, TABLE};
+use crate::wrap::Look;
 
 /// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
 const CPUS_IN_LINE: usize = 4;
@@ -108,35 +108,13 @@ fn cpus(watch: &Watch, look: Look, out: &mut dyn Write) -> io::Result<()> {
         let title = format!("the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len());
         writeln!(out, "{}", look.wrap("  ", &title))?;
     }
-    if look.columns < TABLE {
-        return cpus.into_iter().try_for_each(|cpu| writeln!(out, "{}", look.wrap("  ", &spelled(cpu))));
-    }
-    writeln!(
-        out,
-        "  {:>5}  {:<12} {:>7}  {:>17}  {:>9}  {:>9}",
-        "CPU", "state", "samples", "offset ns", "bound ns", "violated"
-    )?;
-    for cpu in cpus {
+    let row = |cpu: &&CpuWatch| {
         let figures = &cpu.figures;
         let offset = format!("{:+.1} to {:+.1}", figures.least_offset_ns, figures.most_offset_ns);
-        writeln!(
-            out,
-            "  {:>5}  {:<12} {:>7}  {offset:>17}  {:>9}  {:>9}",
-            cpu.cpu, cpu.state, figures.samples, figures.largest_bound_ns, figures.bound_violated
-        )?;
-    }
-    Ok(())
-}
-
-/// A row as a sentence.
-fn spelled(row: &CpuWatch) -> String {
-    let (cpu, state, figures) = (row.cpu, row.state, &row.figures);
-    format!(
-        "CPU {cpu}: {state}, samples: {}, offset {:+.1} to {:+.1} ns, bound {} ns, violated {} times",
-        figures.samples,
-        figures.least_offset_ns,
-        figures.most_offset_ns,
-        figures.largest_bound_ns,
-        figures.bound_violated
-    )
+        let counts = [figures.largest_bound_ns, figures.bound_violated].map(|count| count.to_string());
+        let own = vec![cpu.cpu.to_string(), cpu.state.to_owned(), figures.samples.to_string(), offset];
+        [own, counts.into()].concat()
+    };
+    let rows: Vec<_> = cpus.iter().map(row).collect();
+    look.table(&["CPU", "state", "samples", "offset ns", "bound ns", "violated"], &rows, out)
 }

@@ -23,7 +23,7 @@ use super::lines::happened;
 use crate::measure::migration::Change;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, SKEW_S, Sample};
-use crate::plot::nice_limit;
+use crate::report::chart::nice_above;
 use crate::terminal::{Colour, plain};
 
 /// Longest delay until a signal, a key or a new size is noticed.
@@ -270,7 +270,7 @@ impl View {
         let above = series(|point| point.offset_ns + ns(point.after_ns));
         let below = series(|point| point.offset_ns - ns(point.before_ns));
         let largest = above.iter().chain(&below).map(|(_, ns)| ns.abs()).fold(1.0, f64::max);
-        let limit = nice_limit(largest);
+        let limit = nice_above(largest);
         let dataset = |data, colour, marker, graph_type| {
             Dataset::default().data(data).style(self.style(colour)).marker(marker).graph_type(graph_type)
         };

