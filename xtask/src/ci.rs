@@ -70,8 +70,7 @@ const NIGHTLY_MIRI: &[&str] = &["cargo +nightly miri --version", "cargo +nightly
 const BARE: &[&str] = &["rustup target add x86_64-unknown-none"];
 const FUZZ: &[&str] = &[
     "cargo +nightly fuzz --version",
-    "mkdir -p fuzz/target/new/control fuzz/target/new/conversion fuzz/target/new/estimator fuzz/target/new/page \
-     fuzz/target/new/parsers fuzz/target/new/scenario",
+    "mkdir -p fuzz/target/new/control fuzz/target/new/page fuzz/target/new/parsers fuzz/target/new/scenario",
 ];
 const HACK: &[&str] = &["cargo hack --version"];
 
@@ -198,8 +197,6 @@ pub(crate) fn deep() -> Vec<Step> {
     ];
     steps.extend([
         fuzz("fuzz control", "control", 20_000),
-        fuzz("fuzz conversion", "conversion", 20_000),
-        fuzz("fuzz estimator", "estimator", 20_000),
         fuzz("fuzz page", "page", 20_000),
         fuzz("fuzz parsers", "parsers", 20_000),
         // Each input is a machine that runs for 10,000 steps.
