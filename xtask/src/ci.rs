@@ -226,7 +226,7 @@ pub(crate) fn deep() -> Vec<Step> {
         Step::new(
             "every two features of tickline-criterion",
             "cargo hack check --feature-powerset --depth 2 --quiet -p tickline-criterion --at-least-one-of \
-             criterion-0-5,criterion-0-6,criterion-0-7,criterion-0-8",
+             criterion-0-7,criterion-0-8",
         )
         .needs(HACK),
     ]);
