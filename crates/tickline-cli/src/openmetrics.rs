@@ -147,6 +147,11 @@ fn gauges(document: &Document) -> Vec<Gauge> {
             "The kernel's bound of the distance of Unix time from UTC.",
             plain(clock.utc_error_ns.map(figure).map(seconds)),
         ),
+        (
+            "tickline_page_readers",
+            "Processes that have the page of tickline serve mapped.",
+            plain(machine.page_readers.map(|readers| figure(readers as u64))),
+        ),
         ("tickline_taken_timestamp_seconds", "When this was measured, Unix time.", plain(taken_s)),
     ]
 }
@@ -162,7 +167,7 @@ mod tests {
             "program_version": "1.0",
             "taken_at": "1970-01-01T00:00:07Z",
             "machine": { "cpu": "x\"y\\z\n", "kernel": "6.1", "clocksource": "hpet", "hypervisor": "none",
-                "architecture": "x86_64", "available_clocksources": "hpet tsc", "kernel_log": [],
+                "architecture": "x86_64", "available_clocksources": "hpet tsc", "kernel_log": [], "page_readers": 3,
                 "ntp": { "synchronised": true, "tick_us": 10_000, "frequency_ppb": 0, "offset_ns": 0,
                     "maximum_error_us": 0, "estimated_error_us": 0 } },
             "clock": { "frequency_hz": 2_000_000_000_u64, "bound_ns": 20, "utc_error_ns": 1_500_000_000 },

@@ -70,6 +70,9 @@ pub(crate) struct Machine {
     pub(crate) allowed_cpus: Option<String>,
     /// The CPUs that are online, as a list of ranges.
     pub(crate) online_cpus: Option<String>,
+    /// How many processes have the machine's page, or the user's, mapped (`tickline serve`), the server
+    /// among them if it is another user's; null where there is no page.
+    pub(crate) page_readers: Option<usize>,
     /// The kernel's NTP state.
     pub(crate) ntp: Option<Ntp>,
     /// How many CPUs' counters the clock has compared and found synchronised; null unless all of
@@ -114,6 +117,7 @@ impl Machine {
             time_namespace: namespace::read(),
             allowed_cpus: status_line("Cpus_allowed_list:"),
             online_cpus: line("/sys/devices/system/cpu/online"),
+            page_readers: crate::serve::page_readers(),
             ntp: system::ntp(),
             kernel_log,
             synchronised_cpus: match status.comparison {

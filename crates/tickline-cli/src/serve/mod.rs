@@ -11,7 +11,6 @@ mod status;
 use std::io;
 use std::path::Path;
 
-#[cfg(target_arch = "x86_64")] // where `run` serves programs
 pub(crate) use place::pages;
 use tickline::page::Phase;
 use tickline_page::PageError;
@@ -40,6 +39,16 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
         Some(ServeAction::Off) => off(place.page()),
         Some(ServeAction::On) => on(place.page()),
     }
+}
+
+/// How many processes have a page mapped at the names where programs look for one. See
+/// [`Machine`](crate::machine::Machine).
+pub(crate) fn page_readers() -> Option<usize> {
+    let counts = pages().into_iter().filter_map(|page| {
+        let server = tickline_page::writer_of(&page).ok().flatten();
+        Some(readers::find(&page, server).ok()?.0.len())
+    });
+    counts.reduce(|all, count| all + count)
 }
 
 /// What is wrong with a page, or that there is none.

@@ -15,3 +15,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     let _ = (&args.page, &args.json);
     Err(io::Error::new(io::ErrorKind::Unsupported, format!("{what}: pages are for Linux only")))
 }
+
+pub(crate) fn page_readers() -> Option<usize> {
+    None
+}

@@ -45,7 +45,6 @@ impl Place {
 }
 
 /// Where programs look for a page: that of the machine, then that of the user.
-#[cfg(target_arch = "x86_64")] // where `run` serves programs
 pub(crate) fn pages() -> Vec<PathBuf> {
     let of_user = by_default(false, std::env::var_os("XDG_RUNTIME_DIR")).ok();
     by_default(true, None).into_iter().chain(of_user).collect()

@@ -249,7 +249,10 @@ fn a_page_of_another_time_namespace_says_what_to_do() {
 
 #[test]
 fn status_lists_who_reads_the_page() {
-    let (_folder, page) = folder();
+    let (folder, _) = folder();
+    let page = folder.path().join("tickline/page.v1");
+    fs::create_dir(page.parent().unwrap()).unwrap();
+    fs::set_permissions(page.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
     drop(PageWriter::create(&page).unwrap());
     let is_listed = || {
         let listed = status(&page).unwrap()["readers"].clone();
@@ -262,6 +265,11 @@ fn status_lists_who_reads_the_page() {
     let name = fs::read_to_string("/proc/self/comm").unwrap();
     let line = format!("{} {}, which reads the page itself", std::process::id(), name.trim_end());
     assert!(words.contains("readers 1") && words.contains(&line), "{words}");
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_tickline"));
+    doctor.args(["doctor", "--openmetrics", "-"]).env("XDG_RUNTIME_DIR", folder.path());
+    let metrics = text(&doctor.output().unwrap().stdout);
+    let readers = metrics.lines().find_map(|line| line.strip_prefix("tickline_page_readers "));
+    assert!(readers.is_some_and(|readers| readers.parse::<u32>().unwrap() >= 1), "{metrics}");
     drop(clock);
     assert!(!is_listed());
 }
