@@ -42,13 +42,10 @@
 //!
 //! # What it costs the program
 //!
-//! A thread puts a record into a buffer of its own when it enters a span, and another when it exits.
-//! It waits for no other thread of the program, and for the writer only while that exchanges the
-//! buffer for an empty one. The writer's thread turns records into text. Those that do not fit into
-//! the buffer are dropped and counted. The file says how many are missing, and where. With
+//! A thread puts three words into a ring of its own when it enters a span, and two when it exits.
+//! It waits for nobody. The writer's thread turns them into text. Records that do not fit into the
+//! ring are dropped and counted. The file says how many are missing, and where. With
 //! [`Builder::wait_when_full`] the program waits instead.
-//!
-//! A child of a fork may wait for ever if the writer was just exchanging a buffer.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -118,8 +115,8 @@ pub struct Builder {
 
 impl Builder {
     /// Memory for the records of a thread that the writer has not taken yet: 1 MiB by default, at
-    /// least 128 KiB. A span takes 96 bytes, entered or of a request, and an event 48. The text of
-    /// fields and messages comes on top of that.
+    /// least 128 KiB, rounded up to a power of two. An entered span takes 40 bytes, a span of a
+    /// request 64, an event 32. The text of fields and messages comes on top of that.
     #[must_use]
     pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
         self.settings.bytes_per_thread = bytes;
@@ -220,7 +217,7 @@ impl Chrome {
         Self::builder().create(path)
     }
 
-    /// Records that were dropped so far, because a thread's buffer was full.
+    /// Records that were dropped so far, because a thread's ring was full.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.recording.0.dropped()
@@ -344,7 +341,7 @@ pub struct Summary {
     pub open: u64,
     /// Events that are in the file.
     pub events: u64,
-    /// Records that are not in the file, because a thread's buffer was full: beginnings, events, and
+    /// Records that are not in the file, because a thread's ring was full: beginnings, events, and
     /// ends of spans of requests.
     pub dropped: u64,
 }

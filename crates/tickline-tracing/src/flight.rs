@@ -1,8 +1,8 @@
 //! A flight recorder: the last moments of the program, in memory, for when something goes wrong.
 //!
-//! Each thread has memory of a fixed size, in which new records overwrite the oldest. Threads format
+//! Each thread has a ring of fixed size, in which new records overwrite the oldest. Threads format
 //! nothing but fields, write no file, and never wait for each other. On request the recorder writes
-//! all records to a trace file, while the program goes on. [`chrome`](crate::chrome) describes its
+//! all rings to a trace file, while the program goes on. [`chrome`](crate::chrome) describes its
 //! format.
 //!
 //! ```
@@ -35,13 +35,11 @@
 //!
 //! # What is in the file
 //!
-//! The records of each thread reach back as far as its memory does: those of an idle thread reach
-//! back further. The spans that the thread was in at that time are there from their beginning. The
-//! records of the eight threads that ended last are kept, too. A recorder's memory is therefore that
-//! of eight threads, and of each thread that runs and has recorded something; and once more as much
-//! when a file has been written.
-//!
-//! A child of a fork may wait for ever if another thread of the parent was just writing a file.
+//! The records of each thread reach back as far as its ring does: those of an idle thread reach
+//! back further. The outermost 64 spans that the thread was in at that time are there from their
+//! beginning. A ring is overwritten in pieces of 32 KiB. The rings of the eight threads that ended
+//! last are kept, too. A recorder's memory is therefore that of eight rings, and one for each thread
+//! that runs and has recorded something.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -55,9 +53,9 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::sink::Sink;
-use crate::trace::buffer::{Kind, Record};
 use crate::trace::json::{self, ThreadText};
 use crate::trace::recorder::{Recorder, Recording, Settings, Tracks, WhenFull, Written};
+use crate::trace::ring::{Kind, Record, Records};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.
@@ -80,8 +78,9 @@ impl Sink for FlightRecorder {
 pub struct Builder(Settings);
 
 impl Builder {
-    /// Memory for each thread: 1 MiB by default, at least 128 KiB. A span takes 96 bytes,
-    /// entered or of a request, and an event 48. The text of fields and messages comes on top of that.
+    /// Memory for each thread: 1 MiB by default, at least 128 KiB, rounded up to a power of two. An
+    /// entered span takes 40 bytes, a span of a request 64, an event 32. The text of fields and
+    /// messages comes on top of that.
     #[must_use]
     pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
         self.0.bytes_per_thread = bytes;
@@ -220,9 +219,9 @@ impl FlightRecorder {
         }
         let mut written = Written::default();
         for item in kept.items.iter().filter(|item| item.is_wanted) {
-            written.count(item.record.kind);
+            written.count(item.kind);
             if let Some(thread) = kept.threads.get_mut(item.thread) {
-                thread.text.write(&item.record, &mut text);
+                thread.text.write(&item.record(), &mut text);
             }
             if text.len() >= 1 << 16 {
                 output.write_all(text.as_bytes())?;
@@ -244,10 +243,26 @@ impl FlightRecorder {
         let recorder = &self.recording.0;
         let mut kept = Kept { threads: Vec::new(), items: Vec::new(), overwritten: recorder.dropped() };
         for track in recorder.tracks() {
-            let (records, thread) = (track.buffer.snapshot(), kept.threads.len());
-            let all = records.around.into_iter().chain(records.list);
-            kept.items.extend(all.map(|record| Item { thread, record, is_wanted: true }));
-            kept.overwritten += records.overwritten;
+            let words = track.ring.snapshot();
+            let thread = kept.threads.len();
+            let mut records = Records::new(&words, 0);
+            let mut blocks = 0;
+            while let Some(record) = records.next() {
+                match record.kind {
+                    Kind::Rest => {}
+                    Kind::Block => {
+                        if blocks == 0 {
+                            kept.overwritten += record.ns;
+                        }
+                        blocks += 1;
+                    }
+                    // In the first block these spans began earlier, so their beginnings are
+                    // written; later blocks repeat beginnings that are there.
+                    Kind::Inside if blocks > 1 => {}
+                    Kind::Inside => kept.items.push(Item::new(&record, Kind::Begin, thread)),
+                    kind => kept.items.push(Item::new(&record, kind, thread)),
+                }
+            }
             let text = ThreadText::new(process::id(), track.thread.number);
             kept.threads.push(Thread { name: track.thread.name, text });
         }
@@ -268,11 +283,26 @@ struct Thread {
 /// A record of one of the threads.
 struct Item {
     thread: usize,
-    record: Record,
+    kind: Kind,
+    ns: u64,
+    callsite: usize,
+    id: u64,
+    text: Box<str>,
     is_wanted: bool,
 }
 
-/// What the buffers had.
+impl Item {
+    fn new(record: &Record<'_>, kind: Kind, thread: usize) -> Self {
+        let (ns, callsite, id, text) = (record.ns, record.callsite, record.id, record.text.into());
+        Self { thread, kind, ns, callsite, id, text, is_wanted: true }
+    }
+
+    fn record(&self) -> Record<'_> {
+        Record { kind: self.kind, ns: self.ns, callsite: self.callsite, id: self.id, text: &self.text }
+    }
+}
+
+/// What the rings had.
 struct Kept {
     threads: Vec<Thread>,
     /// The records of each thread are in order.
@@ -289,11 +319,9 @@ impl Kept {
         let mut open: HashMap<(u64, usize), Vec<usize>> = HashMap::new();
         // A request may run on several threads, so all records are put in order.
         let mut order: Vec<usize> = (0..self.items.len()).collect();
-        order.sort_by_key(|place| self.items[*place].record.ns);
+        order.sort_by_key(|place| self.items[*place].ns);
         for place in order {
-            let Item { thread, ref record, .. } = self.items[place];
-            let Record { kind, ns, id, .. } = *record;
-            let callsite = record.metadata.map_or(0, |metadata| std::ptr::from_ref(metadata).addr());
+            let Item { thread, kind, ns, callsite, id, .. } = self.items[place];
             let begins = match kind {
                 Kind::Begin | Kind::End => &mut inside[thread],
                 Kind::Open | Kind::Close => open.entry((id, callsite)).or_default(),

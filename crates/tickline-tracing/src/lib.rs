@@ -77,10 +77,9 @@
 //! than a layer that looks its extension up when the span is entered, exited and closed, because
 //! each lookup takes 31 ns.
 //!
-//! Three rows are older than what they measure. Records are behind a lock of their thread now, and so are
-//! histograms (since the table below): on an Intel Xeon (family 6, model 207), under load, a span takes
-//! some 70 ns more with `FlightRecorder`, 30 ns with `Chrome`, and 25 ns with `Histograms`. `Rfc3339`
-//! formats each time anew.
+//! The rows with `Histograms`, here and below, are older than the lock that a thread's histograms are
+//! behind: on an Intel Xeon (family 6, model 207), under load, a span takes some 25 ns more with it. The
+//! rows with `Rfc3339` are from a time when it kept a time's text; it formats each time anew.
 //!
 //! Two threads that share nothing pay little more than one. On an Intel Xeon (family 6, model 167),
 //! where `rdtsc` takes 17 ns, by the median of 200 rounds on two threads:

@@ -1,8 +1,8 @@
-//! The thread that takes records out of the buffers, and writes them as text.
+//! The thread that takes records out of the rings, and writes them as text.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::process;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use super::Summary;
 use super::blocks::Blocks;
-use crate::trace::buffer::Record;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::local;
 use crate::trace::recorder::{Recorder, Written};
+use crate::trace::ring::Records;
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
@@ -71,10 +71,10 @@ pub(super) struct Writer<W> {
     requests: Arc<Requests>,
     flush_every: Duration,
     process: u32,
-    /// Of threads that have recorded something, by the address of the thread's buffer, which the
+    /// Of threads that have recorded something, by the address of the thread's ring, which the
     /// recorder keeps until [`Recorder::forget`].
     threads: HashMap<usize, ThreadText>,
-    records: VecDeque<Record>,
+    words: Vec<u64>,
     text: String,
     last_ns: u64,
     written: Written,
@@ -96,7 +96,7 @@ impl<W: Write> Writer<W> {
             flush_every,
             process: process::id(),
             threads: HashMap::new(),
-            records: VecDeque::new(),
+            words: Vec::new(),
             text: String::new(),
             last_ns: 0,
             written: Written::default(),
@@ -147,15 +147,17 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Takes what is in the buffers now. Returns whether that was so much that more may have come
+    /// Takes what is in the rings now. Returns whether that was so much that more may have come
     /// already.
     fn take(&mut self) -> io::Result<bool> {
         let mut is_much = false;
         for track in self.recorder.tracks() {
-            let (has_ended, much) = track.buffer.take(&mut self.records);
-            is_much |= much;
-            let address = Arc::as_ptr(&track.buffer).addr();
-            if !self.records.is_empty() && !self.threads.contains_key(&address) {
+            // Loaded before the end of the records is, so that no record can come after that end.
+            let has_ended = track.ring.has_ended();
+            let from = track.ring.take(&mut self.words);
+            is_much |= self.words.len() as u64 > track.ring.capacity() / 4;
+            let address = Arc::as_ptr(&track.ring).addr();
+            if !self.words.is_empty() && !self.threads.contains_key(&address) {
                 let thread = ThreadText::new(self.process, track.thread.number);
                 self.text.clear();
                 thread.write_name(&track.thread.name, &mut self.text);
@@ -163,9 +165,11 @@ impl<W: Write> Writer<W> {
                 self.threads.insert(address, thread);
             }
             if let Some(thread) = self.threads.get_mut(&address) {
-                for record in self.records.drain(..) {
-                    self.written.count(record.kind);
-                    self.last_ns = self.last_ns.max(record.ns);
+                let mut records = Records::new(&self.words, from);
+                while let Some(record) = records.next() {
+                    if self.written.count(record.kind) {
+                        self.last_ns = self.last_ns.max(record.ns);
+                    }
                     self.text.clear();
                     thread.write(&record, &mut self.text);
                     self.blocks.push(&self.text)?;
@@ -173,7 +177,7 @@ impl<W: Write> Writer<W> {
             }
             if has_ended {
                 self.threads.remove(&address);
-                self.recorder.forget(&track.buffer);
+                self.recorder.forget(&track.ring);
             }
         }
         Ok(is_much)

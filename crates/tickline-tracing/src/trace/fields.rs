@@ -14,8 +14,8 @@ pub(crate) struct SpanFields {
     members: Vec<Member>,
     /// Whether the span is created, so that further values are those recorded later.
     is_created: bool,
-    /// All members in one text, as records store them; `None` without members.
-    text: Option<Arc<str>>,
+    /// All members in one text, as records store them.
+    text: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -29,20 +29,20 @@ struct Member {
 
 impl SpanFields {
     pub(crate) fn new(attributes: &Attributes<'_>) -> Self {
-        let mut fields = Self { members: Vec::new(), is_created: false, text: None };
+        let mut fields = Self { members: Vec::new(), is_created: false, text: Arc::from("") };
         attributes.record(&mut fields);
         fields.is_created = true;
-        fields.text = fields.join(|_| true);
+        fields.text = fields.join(|_| true).into();
         fields
     }
 
     /// Adds values, or replaces those of the same fields.
     pub(crate) fn record(&mut self, values: &Record<'_>) {
         values.record(self);
-        self.text = self.join(|_| true);
+        self.text = self.join(|_| true).into();
     }
 
-    fn join(&self, is_wanted: impl Fn(&Member) -> bool) -> Option<Arc<str>> {
+    fn join(&self, is_wanted: impl Fn(&Member) -> bool) -> String {
         let mut text = String::new();
         for member in self.members.iter().filter(|member| is_wanted(member)) {
             if text.is_empty() {
@@ -51,22 +51,21 @@ impl SpanFields {
             push_name(&mut text, member.name);
             text.push_str(&member.value);
         }
-        if text.is_empty() {
-            return None;
+        if !text.is_empty() {
+            text.push('}');
         }
-        text.push('}');
-        Some(text.into())
+        text
     }
 
     /// The text of the members that were recorded after the span was created. Viewers add those of
     /// an end to those of its beginning.
-    pub(crate) fn later(&self) -> Option<Arc<str>> {
+    pub(crate) fn later(&self) -> String {
         self.join(|member| member.is_later)
     }
 
     /// The text of all members; `None` if there are none.
     pub(crate) fn text(&self) -> Option<Arc<str>> {
-        self.text.clone()
+        (!self.text.is_empty()).then(|| Arc::clone(&self.text))
     }
 }
 

@@ -3,8 +3,9 @@
 use rustc_hash::FxHashMap;
 use tracing_core::Metadata;
 
-use super::buffer::{Kind, Record};
+use super::callsites;
 use super::fields::push_string;
+use super::ring::{Kind, Record};
 
 /// What the text of one thread's events has in common.
 #[derive(Debug)]
@@ -23,18 +24,18 @@ impl ThreadText {
         Self { end: format!(",\n{{\"ph\":\"E\",{ids},\"ts\":"), ids, begins: FxHashMap::default() }
     }
 
-    /// The text of `record`, with a comma before it.
-    pub(crate) fn write(&mut self, record: &Record, text: &mut String) {
+    /// The text of `record`, with a comma before it; nothing for records that viewers do not need.
+    pub(crate) fn write(&mut self, record: &Record<'_>, text: &mut String) {
         match record.kind {
+            Kind::Rest | Kind::Block => return,
             Kind::End => text.push_str(&self.end),
             kind => {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
-                let callsite = record.metadata.map_or(0, |metadata| core::ptr::from_ref(metadata).addr());
                 let begin = self
                     .begins
-                    .entry((phase as u8, callsite))
-                    .or_insert_with(|| begin(phase, record.metadata, &self.ids));
+                    .entry((phase as u8, record.callsite))
+                    .or_insert_with(|| begin(phase, callsites::find(record.callsite), &self.ids));
                 text.push_str(begin);
             }
         }
@@ -43,9 +44,9 @@ impl ThreadText {
             text.push_str(",\"id\":");
             text.push_str(itoa::Buffer::new().format(record.id));
         }
-        if let Some(members) = &record.text {
+        if !record.text.is_empty() {
             text.push(',');
-            text.push_str(members);
+            text.push_str(record.text);
         }
         text.push('}');
     }

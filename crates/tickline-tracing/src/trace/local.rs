@@ -1,4 +1,4 @@
-//! The state of a thread for each recorder: its buffer, and the spans that it is in.
+//! The state of a thread for each recorder: its ring, and the spans that it is in.
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -8,8 +8,16 @@ use std::thread;
 use tracing_core::Metadata;
 use tracing_core::span::Id;
 
-use super::buffer::{Added, Buffer, Kind, MAX_TEXT, RECORD_BYTES, Record};
+use super::callsites::Known;
 use super::recorder::{Recorder, WhenFull};
+use super::ring::{BLOCK, Kind, MAX_TEXT, Record, Ring};
+
+/// The most spans that a new block repeats: the outermost ones that the thread is in.
+const REPEATED: usize = 64;
+
+/// Words kept free for the end of each entered span: the record, and its share of the records that
+/// begin blocks.
+const END_WORDS: u64 = 4;
 
 /// How long a thread sleeps before it asks for room again.
 const WAIT: Duration = Duration::from_micros(50);
@@ -19,19 +27,24 @@ const WAIT: Duration = Duration::from_micros(50);
 struct Entered {
     span: Id,
     metadata: &'static Metadata<'static>,
+    ns: u64,
     /// Enters by this thread without an exit. They are one busy interval.
     depth: u32,
-    /// Whether its beginning was recorded.
+    /// Whether its beginning is in the ring.
     is_begun: bool,
     /// Whether values of its fields were recorded since.
     is_changed: bool,
+    text: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Local {
     recorder: Weak<Recorder>,
     number: u64,
-    buffer: Arc<Buffer>,
+    ring: Arc<Ring>,
+    /// The end of the records that the reader had taken when this thread last asked.
+    taken: u64,
+    known: Known,
     entered: Vec<Entered>,
 }
 
@@ -42,7 +55,7 @@ impl Drop for Locals {
     fn drop(&mut self) {
         for local in &self.0 {
             if let Some(recorder) = local.recorder.upgrade() {
-                recorder.leave(&local.buffer);
+                recorder.leave(&local.ring);
             }
         }
     }
@@ -85,7 +98,9 @@ fn join(locals: &mut Locals, recorder: &Arc<Recorder>) -> Option<usize> {
     locals.0.push(Local {
         recorder: Arc::downgrade(recorder),
         number: recorder.number(),
-        buffer: recorder.join(),
+        ring: recorder.join(),
+        taken: 0,
+        known: Known::new(),
         entered: Vec::new(),
     });
     Some(locals.0.len() - 1)
@@ -104,45 +119,48 @@ impl Local {
             entered.depth += 1;
             return;
         }
-        let is_begun = self.write(recorder, Record { text, ..Record::new(Kind::Begin, ns, Some(metadata)) });
-        self.entered.push(Entered { span: span.clone(), metadata, depth: 1, is_begun, is_changed: false });
+        let mut record = Record::new(Kind::Begin, ns);
+        record.callsite = self.known.address(metadata);
+        record.text = text.as_deref().unwrap_or_default();
+        let is_begun = self.write(recorder, &record);
+        let span = span.clone();
+        self.entered.push(Entered { span, metadata, ns, depth: 1, is_begun, is_changed: false, text });
     }
 
     /// Calls `text` only if values of the span's fields were recorded since the enter.
-    pub(crate) fn exit(
-        &mut self,
-        recorder: &Recorder,
-        span: &Id,
-        ns: u64,
-        text: impl FnOnce() -> Option<Arc<str>>,
-    ) {
+    pub(crate) fn exit(&mut self, recorder: &Recorder, span: &Id, ns: u64, text: impl FnOnce() -> String) {
         let Some(place) = self.find(span) else { return };
         let Some(entered) = self.entered.get_mut(place) else { return };
         entered.depth -= 1;
         if entered.depth > 0 {
             return;
         }
-        let text = if entered.is_changed { text() } else { None };
+        let text = if entered.is_changed { text() } else { String::new() };
         // In the file an end belongs to the latest beginning. If the thread is still in spans that
         // it entered later, these end here and begin again.
         let mut later = Vec::new();
         while self.entered.len() > place + 1 {
-            self.end_last(recorder, ns, None);
+            self.end_last(recorder, ns, "");
             later.extend(self.entered.pop());
         }
-        self.end_last(recorder, ns, text);
+        self.end_last(recorder, ns, &text);
         self.entered.pop();
         for mut entered in later.into_iter().rev() {
-            entered.is_begun = self.write(recorder, Record::new(Kind::Begin, ns, Some(entered.metadata)));
+            let mut record = Record::new(Kind::Begin, ns);
+            record.callsite = self.known.address(entered.metadata);
+            entered.is_begun = self.write(recorder, &record);
             self.entered.push(entered);
         }
     }
 
-    /// Records the end of the span that was entered last, if its beginning was.
+    /// Records the end of the span that was entered last. The span must still be in the list: if
+    /// this record begins a block, the block repeats the span's beginning.
     #[inline]
-    fn end_last(&mut self, recorder: &Recorder, ns: u64, text: Option<Arc<str>>) {
+    fn end_last(&mut self, recorder: &Recorder, ns: u64, text: &str) {
         if self.entered.last().is_some_and(|entered| entered.is_begun) {
-            self.write(recorder, Record { text, ..Record::new(Kind::End, ns, None) });
+            let mut record = Record::new(Kind::End, ns);
+            record.text = text;
+            self.write(recorder, &record);
         }
     }
 
@@ -153,50 +171,101 @@ impl Local {
         }
     }
 
+    /// Records an event, or the beginning or the end of a span of a request. Returns whether there
+    /// was room.
+    pub(crate) fn record(
+        &mut self,
+        recorder: &Recorder,
+        metadata: &'static Metadata<'static>,
+        mut record: Record<'_>,
+    ) -> bool {
+        record.callsite = self.known.address(metadata);
+        self.write(recorder, &record)
+    }
+
     #[inline]
     fn find(&self, span: &Id) -> Option<usize> {
         self.entered.iter().rposition(|entered| entered.span == *span)
     }
 
-    /// Writes a record, or counts it as dropped if there is no room. Returns whether it was written.
+    /// Writes a record, or counts it as dropped if there is no room. Returns whether it was
+    /// written. An end without text always has room: `has_room` kept that free when the span began.
     #[inline]
-    pub(crate) fn write(&self, recorder: &Recorder, mut record: Record) -> bool {
+    fn write(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
         if recorder.has_ended() {
-            self.buffer.count_dropped();
+            self.ring.count_dropped();
             return false;
         }
-        if record.text().len() > MAX_TEXT {
-            shorten(&mut record);
+        if record.text.len() > MAX_TEXT {
+            return self.write_shortened(recorder, *record);
         }
-        if recorder.when_full() == WhenFull::Overwrite {
-            self.buffer.overwrite(record);
+        let mut record = *record;
+        if recorder.when_full() != WhenFull::Overwrite && !self.has_room(recorder, record.words()) {
+            if record.kind == Kind::End {
+                record.text = "";
+            } else {
+                self.ring.count_dropped();
+                return false;
+            }
+        }
+        if record.words() > self.ring.left() {
+            self.begin_block(recorder);
+        }
+        self.ring.push(&record);
+        true
+    }
+
+    #[cold]
+    fn write_shortened(&mut self, recorder: &Recorder, record: Record<'_>) -> bool {
+        // An event needs a `name`, and nothing else.
+        let name = if record.kind == Kind::Instant { "\"name\":\"long event\"," } else { "" };
+        let text = format!("{name}\"args\":{{\"bytes left out\":{}}}", record.text.len());
+        self.write(recorder, &Record { text: &text, ..record })
+    }
+
+    #[cold]
+    fn begin_block(&mut self, recorder: &Recorder) {
+        self.ring.begin_block();
+        if recorder.when_full() != WhenFull::Overwrite {
+            self.taken = self.ring.taken();
+            if self.ring.head() - self.taken > self.ring.capacity() / 4 {
+                recorder.wake_reader();
+            }
+            return;
+        }
+        // A reader that begins at this block needs the spans that the thread is in.
+        let mut words = 0;
+        for entered in self.entered.iter().take(REPEATED).filter(|entered| entered.is_begun) {
+            let mut record = Record::new(Kind::Inside, entered.ns);
+            record.callsite = self.known.address(entered.metadata);
+            record.text = entered.text.as_deref().unwrap_or_default();
+            if words + record.words() > BLOCK / 4 {
+                record.text = "";
+            }
+            words += record.words();
+            self.ring.push(&record);
+        }
+    }
+
+    /// Whether `words` fit. Room is kept for the ends of the spans that the thread is in, and for
+    /// two blocks whose rest may stay unused.
+    #[inline]
+    fn has_room(&mut self, recorder: &Recorder, words: u64) -> bool {
+        let kept = (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;
+        let fits = |taken| self.ring.head() + words + kept <= taken + self.ring.capacity();
+        if fits(self.taken) {
             return true;
         }
-        // For the ends of the spans that the thread is in.
-        let kept_bytes = (self.entered.len() + 1) * RECORD_BYTES;
         loop {
-            record = match self.buffer.add(record, kept_bytes) {
-                Ok(Added::Plainly) => return true,
-                Ok(Added::ReaderIsDue) => {
-                    recorder.wake_reader();
-                    return true;
-                }
-                Err(record) => record,
-            };
+            self.taken = self.ring.taken();
+            if fits(self.taken) {
+                return true;
+            }
             if recorder.when_full() != WhenFull::Wait || recorder.has_ended() {
-                self.buffer.count_dropped();
                 return false;
             }
             recorder.wake_reader();
             thread::sleep(WAIT);
         }
     }
-}
-
-#[cold]
-fn shorten(record: &mut Record) {
-    // An event needs a `name`, and nothing else.
-    let name = if record.kind == Kind::Instant { "\"name\":\"long event\"," } else { "" };
-    let text = format!("{name}\"args\":{{\"bytes left out\":{}}}", record.text().len());
-    record.text = Some(text.into());
 }

@@ -1,4 +1,4 @@
-//! A recorder: the buffers of all threads, and the sink that fills them.
+//! A recorder: the rings of all threads, and the sink that fills them.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,9 +9,9 @@ use tracing_core::{Event, Metadata, Subscriber};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use super::buffer::{Buffer, Kind, Record};
 use super::fields::{EventFields, SpanFields};
 use super::local;
+use super::ring::{Kind, Record, Ring};
 use super::thread::ThreadName;
 use crate::sink::{Hooks, OpenSpan};
 use crate::timing::SpanTiming;
@@ -22,7 +22,7 @@ static NEXT_RECORDER: AtomicU64 = AtomicU64::new(1);
 /// Numbers the requests of a process.
 static NEXT_REQUEST: AtomicU64 = AtomicU64::new(1);
 
-/// Memory for a thread, by default: 10,000 entered spans without fields.
+/// Memory for a thread, by default: 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;
 
 /// Where viewers draw the spans.
@@ -49,7 +49,7 @@ impl Tracks {
     }
 }
 
-/// What happens to a record for which a buffer has no room.
+/// What happens to a record for which a ring has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenFull {
     /// It overwrites the oldest.
@@ -93,13 +93,16 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Counts a record.
-    pub(crate) const fn count(&mut self, kind: Kind) {
+    /// Counts a record. Returns whether it counts: not if it only repeats another, or begins a
+    /// block.
+    pub(crate) const fn count(&mut self, kind: Kind) -> bool {
         match kind {
             Kind::Begin | Kind::Open => self.begun += 1,
             Kind::End | Kind::Close => self.ended += 1,
             Kind::Instant => self.events += 1,
+            Kind::Rest | Kind::Block | Kind::Inside => return false,
         }
+        true
     }
 
     /// What has begun and not ended.
@@ -108,10 +111,10 @@ impl Written {
     }
 }
 
-/// A thread's buffer.
+/// A thread's ring.
 #[derive(Debug, Clone)]
 pub(crate) struct Track {
-    pub(crate) buffer: Arc<Buffer>,
+    pub(crate) ring: Arc<Ring>,
     pub(crate) thread: ThreadName,
 }
 
@@ -121,7 +124,7 @@ pub(crate) struct Recorder {
     settings: Settings,
     /// Those of threads that have ended are in the order of their ends.
     tracks: Mutex<Vec<Track>>,
-    /// Lost records of buffers that were removed: those that a removed buffer held, or that found no
+    /// Lost records of rings that were removed: those that a removed ring held, or that found no
     /// room in it.
     gone: AtomicU64,
     has_ended: AtomicBool,
@@ -136,7 +139,7 @@ struct Request {
     is_open: bool,
 }
 
-/// A recorder that overwrites keeps the buffers of this many threads that have ended: those that ended
+/// A recorder that overwrites keeps the rings of this many threads that have ended: those that ended
 /// last.
 const KEPT: usize = 8;
 
@@ -165,32 +168,32 @@ impl Recorder {
         self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a buffer for the present thread.
-    pub(crate) fn join(&self) -> Arc<Buffer> {
-        let buffer = Arc::new(Buffer::new(self.settings.bytes_per_thread));
-        let track = Track { buffer: Arc::clone(&buffer), thread: ThreadName::present() };
+    /// Makes a ring for the present thread.
+    pub(crate) fn join(&self) -> Arc<Ring> {
+        let ring = Arc::new(Ring::new(self.settings.bytes_per_thread));
+        let track = Track { ring: Arc::clone(&ring), thread: ThreadName::present() };
         self.lock().push(track);
-        buffer
+        ring
     }
 
-    /// The thread of `buffer` ends. If nobody takes records, more than [`KEPT`] buffers of such threads
+    /// The thread of `ring` ends. If nobody takes records, more than [`KEPT`] rings of such threads
     /// would only take memory.
-    pub(crate) fn leave(&self, buffer: &Arc<Buffer>) {
+    pub(crate) fn leave(&self, ring: &Arc<Ring>) {
         let mut tracks = self.lock();
-        // Under the lock, so that buffers are in the order in which their threads end.
-        buffer.end_thread();
-        let Some(place) = tracks.iter().position(|track| Arc::ptr_eq(&track.buffer, buffer)) else { return };
+        // Under the lock, so that rings are in the order in which their threads end.
+        ring.end_thread();
+        let Some(place) = tracks.iter().position(|track| Arc::ptr_eq(&track.ring, ring)) else { return };
         let track = tracks.remove(place);
         tracks.push(track);
         if self.settings.when_full != WhenFull::Overwrite {
             return;
         }
-        let has_ended = |track: &Track| track.buffer.counts().has_ended;
-        if tracks.iter().filter(|track| has_ended(track)).count() > KEPT
-            && let Some(first) = tracks.iter().position(has_ended)
+        let ended = tracks.iter().filter(|track| track.ring.has_ended()).count();
+        if ended > KEPT
+            && let Some(first) = tracks.iter().position(|track| track.ring.has_ended())
         {
             let track = tracks.remove(first);
-            self.count_gone(track.buffer.counts().records);
+            self.count_gone(track.ring.records());
         }
     }
 
@@ -199,23 +202,22 @@ impl Recorder {
         self.gone.fetch_add(records, Ordering::Relaxed);
     }
 
-    /// The buffers of all threads.
+    /// The rings of all threads.
     pub(crate) fn tracks(&self) -> Vec<Track> {
         self.lock().clone()
     }
 
-    /// Forgets a buffer whose thread has ended, and whose records were taken.
-    pub(crate) fn forget(&self, buffer: &Arc<Buffer>) {
-        self.count_gone(buffer.counts().dropped);
-        self.lock().retain(|track| !Arc::ptr_eq(&track.buffer, buffer));
+    /// Forgets a ring whose thread has ended, and whose records were taken.
+    pub(crate) fn forget(&self, ring: &Arc<Ring>) {
+        self.count_gone(ring.dropped());
+        self.lock().retain(|track| !Arc::ptr_eq(&track.ring, ring));
     }
 
-    /// Records that found no room, or were in a buffer that was removed.
+    /// Records that found no room, or were in a ring that was removed.
     pub(crate) fn dropped(&self) -> u64 {
         let tracks = self.lock();
-        // ORDERING: Relaxed, see `count_gone`; under the lock, so that no buffer counts twice.
-        tracks.iter().map(|track| track.buffer.counts().dropped).sum::<u64>()
-            + self.gone.load(Ordering::Relaxed)
+        // ORDERING: Relaxed, see `count_gone`; under the lock, so that no ring counts twice.
+        tracks.iter().map(|track| track.ring.dropped()).sum::<u64>() + self.gone.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_reader(&self, reader: Thread) {
@@ -260,16 +262,17 @@ impl Recording {
     }
 
     /// The values that were recorded after the span was created.
-    fn later<S>(span: &OpenSpan<'_, S>) -> Option<Arc<str>>
+    fn later<S>(span: &OpenSpan<'_, S>) -> String
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        span.find()?.extensions().get::<SpanFields>()?.later()
+        let Some(span) = span.find() else { return String::new() };
+        span.extensions().get::<SpanFields>().map(SpanFields::later).unwrap_or_default()
     }
 
     /// Returns whether there was room.
-    fn record(&self, record: Record) -> bool {
-        local::with(&self.0, |local, recorder| local.write(recorder, record)).unwrap_or(false)
+    fn record(&self, metadata: &'static Metadata<'static>, record: Record<'_>) -> bool {
+        local::with(&self.0, |local, recorder| local.record(recorder, metadata, record)).unwrap_or(false)
     }
 }
 
@@ -308,8 +311,10 @@ where
                 // ORDERING: Relaxed, the number alone counts.
                 NEXT_REQUEST.fetch_add(1, Ordering::Relaxed)
             });
-            let record = Record { id, text, ..Record::new(Kind::Open, ns, Some(span.metadata())) };
-            let is_open = self.record(record);
+            let mut record = Record::new(Kind::Open, ns);
+            record.id = id;
+            record.text = text.as_deref().unwrap_or_default();
+            let is_open = self.record(span.metadata(), record);
             span.extensions_mut().replace(Request { id, is_open });
         }
     }
@@ -346,13 +351,13 @@ where
         }
         let mut text = String::new();
         EventFields::default().write(event, &mut text);
-        let mut record =
-            Record { text: Some(text.into()), ..Record::new(Kind::Instant, ns, Some(event.metadata())) };
+        let mut record = Record::new(Kind::Instant, ns);
+        record.text = &text;
         if self.0.settings.tracks.has_requests() {
             let span = ctx.event_span(event);
             record.id = span.and_then(|span| request(&span, |request| Some(request.id))).unwrap_or(0);
         }
-        self.record(record);
+        self.record(event.metadata(), record);
     }
 
     fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
@@ -360,8 +365,10 @@ where
             return;
         }
         let Some(id) = request(span, |request| request.is_open.then_some(request.id)) else { return };
-        let text = span.extensions().get::<SpanFields>().and_then(SpanFields::later);
-        let close = Record::new(Kind::Close, times.closed_monotonic_ns(), Some(span.metadata()));
-        self.record(Record { id, text, ..close });
+        let text = span.extensions().get::<SpanFields>().map(SpanFields::later).unwrap_or_default();
+        let mut record = Record::new(Kind::Close, times.closed_monotonic_ns());
+        record.id = id;
+        record.text = &text;
+        self.record(span.metadata(), record);
     }
 }

@@ -1,0 +1,499 @@
+//! The records of one thread: a ring of 64-bit words that its thread fills, and another reads.
+//!
+//! There is no lock. Only the ring's thread writes records. Every word is an atomic, so a reader
+//! may copy the words at any time. It finds out afterwards which words were overwritten meanwhile.
+//! No record crosses a block of [`BLOCK`] words. Each block begins with the number of records
+//! before it. A reader can therefore begin at any block, and knows how many records are gone.
+//!
+//! A ring is used in one of two ways. If a reader takes the records ([`Ring::take`]), they stay
+//! until then, and new ones may find no room. If no reader does, new records overwrite the oldest.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+/// Words of a block, 32 KiB. Miri runs this crate's tests with 512 bytes, so that a ring is filled
+/// within seconds.
+pub(crate) const BLOCK: u64 = if cfg!(all(test, miri)) { 64 } else { 4_096 };
+
+/// The longest text of a record, bytes: half a block, so that no more than about half of a block
+/// stays unused.
+pub(crate) const MAX_TEXT: usize = index(BLOCK) * 4;
+
+/// Numbers of words, and addresses, fit into a `usize`. Only the lower bits of a place matter.
+#[expect(clippy::cast_possible_truncation, reason = "see above")]
+const fn index(number: u64) -> usize {
+    number as usize
+}
+
+/// What a record says. The numbers are those in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Nothing: the rest of a block.
+    Rest = 0,
+    /// The first record of a block: its time is the count of the records before it.
+    Block = 1,
+    /// The thread entered a span.
+    Begin = 2,
+    /// It exited the span that it entered last.
+    End = 3,
+    /// A repetition of `Begin` in a new block: the span is still entered.
+    Inside = 4,
+    /// An event.
+    Instant = 5,
+    /// A span was created that belongs to the request `id`.
+    Open = 6,
+    /// It was closed.
+    Close = 7,
+}
+
+impl Kind {
+    const fn from_byte(byte: u8) -> Self {
+        match byte {
+            1 => Self::Block,
+            2 => Self::Begin,
+            3 => Self::End,
+            4 => Self::Inside,
+            5 => Self::Instant,
+            6 => Self::Open,
+            7 => Self::Close,
+            _ => Self::Rest,
+        }
+    }
+
+    /// Words before the text: the head and the time; the callsite; the request.
+    const fn head_words(self) -> u64 {
+        match self {
+            Self::Rest => 1,
+            Self::Block | Self::End => 2,
+            Self::Begin | Self::Inside => 3,
+            Self::Instant | Self::Open | Self::Close => 4,
+        }
+    }
+}
+
+/// A record, as it is written and read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) kind: Kind,
+    /// `CLOCK_MONOTONIC`, ns.
+    pub(crate) ns: u64,
+    /// The address of the callsite's metadata; 0 where the kind has none.
+    pub(crate) callsite: usize,
+    /// The number of the request; 0 for none.
+    pub(crate) id: u64,
+    /// Members of a JSON object.
+    pub(crate) text: &'a str,
+}
+
+impl Record<'_> {
+    pub(crate) const fn new(kind: Kind, ns: u64) -> Self {
+        Self { kind, ns, callsite: 0, id: 0, text: "" }
+    }
+
+    /// BOUND: at most 4 + `MAX_TEXT` / 8, which is below `BLOCK`; `Local` shortens longer texts.
+    pub(crate) const fn words(&self) -> u64 {
+        self.kind.head_words() + (self.text.len() as u64).div_ceil(8)
+    }
+}
+
+/// The records of one thread.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    words: Box<[AtomicU64]>,
+    /// Written by the thread alone.
+    writer: WriterPart,
+    /// Records below this were taken. The reader writes it.
+    taken: AtomicU64,
+}
+
+/// In cache lines of its own, so that the thread and a reader do not write to the same one. x86-64
+/// fetches lines of 64 bytes in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct WriterPart {
+    /// Where the next record begins. All records below are whole.
+    head: AtomicU64,
+    /// The end of the words that the thread may be writing now.
+    reserved: AtomicU64,
+    /// Records so far. Those that begin a block, or repeat a beginning in it, do not count.
+    records: AtomicU64,
+    /// Records that found no room.
+    dropped: AtomicU64,
+    /// Whether the thread has ended.
+    ended: AtomicBool,
+}
+
+impl Ring {
+    /// A ring of at least `bytes` bytes, and at least four blocks.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let block = index(BLOCK) * 8;
+        let blocks = bytes.div_ceil(block).clamp(4, usize::MAX / block / 4).next_power_of_two();
+        let writer = WriterPart {
+            head: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+            records: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        };
+        Self {
+            words: (0..blocks * index(BLOCK)).map(|_| AtomicU64::new(0)).collect(),
+            writer,
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.words.len() as u64
+    }
+
+    #[inline]
+    fn word(&self, place: u64) -> &AtomicU64 {
+        // BOUND: the length is a power of two.
+        &self.words[index(place) & (self.words.len() - 1)]
+    }
+
+    // For the ring's thread.
+
+    /// Where the next record begins.
+    #[inline]
+    pub(crate) fn head(&self) -> u64 {
+        // ORDERING: Relaxed, the thread's own store; other readers use `snapshot` and `end`.
+        self.writer.head.load(Ordering::Relaxed)
+    }
+
+    /// The words that are left of the present block; 0 before the first block.
+    #[inline]
+    pub(crate) fn left(&self) -> u64 {
+        self.head().wrapping_neg() & (BLOCK - 1)
+    }
+
+    /// Fills the present block up, and begins the next one.
+    pub(crate) fn begin_block(&self) {
+        let left = self.left();
+        let head = self.head();
+        if left > 0 {
+            // ORDERING: Relaxed, published by the store of the head in `put`.
+            self.word(head).store(0, Ordering::Relaxed);
+        }
+        // ORDERING: Relaxed, the thread's own.
+        let records = self.writer.records.load(Ordering::Relaxed);
+        self.put(head + left, &Record::new(Kind::Block, records));
+        // ORDERING: as above. `Block` does not count.
+        self.writer.records.store(records, Ordering::Relaxed);
+    }
+
+    /// Adds a record, for which there is room in the present block.
+    #[inline]
+    pub(crate) fn push(&self, record: &Record<'_>) {
+        self.put(self.head(), record);
+    }
+
+    #[inline]
+    fn put(&self, at: u64, record: &Record<'_>) {
+        let end = at + record.words();
+        // ORDERING: Relaxed, before the fence.
+        self.writer.reserved.store(end, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire fence in `snapshot`: a reader that has seen
+        // one of the words below sees that they were reserved.
+        fence(Ordering::Release);
+        let head = record.kind as u64 | (record.text.len() as u64) << 8;
+        let first = index(at) & (self.words.len() - 1);
+        // BOUND: a record lies in one block, so it does not wrap.
+        let words = &self.words[first..first + index(end - at)];
+        let heads = [head, record.ns, record.callsite as u64, record.id];
+        let (head_words, text_words) = words.split_at(index(record.kind.head_words()));
+        for (place, word) in head_words.iter().zip(heads) {
+            // ORDERING: Relaxed, published by the store of the head.
+            place.store(word, Ordering::Relaxed);
+        }
+        if !text_words.is_empty() {
+            for (place, bytes) in text_words.iter().zip(record.text.as_bytes().chunks(8)) {
+                let mut word = [0; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                // ORDERING: as above.
+                place.store(u64::from_le_bytes(word), Ordering::Relaxed);
+            }
+        }
+        // ORDERING: Relaxed, the thread's own; `snapshot` takes it from the blocks.
+        let records = self.writer.records.load(Ordering::Relaxed) + u64::from(record.kind != Kind::Inside);
+        // ORDERING: as above.
+        self.writer.records.store(records, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `end`.
+        self.writer.head.store(end, Ordering::Release);
+    }
+
+    /// The end of the records that were taken.
+    pub(crate) fn taken(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the Release store in `taken_up_to`: the reader has its
+        // copy before the thread overwrites the words.
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Counts a record that found no room.
+    pub(crate) fn count_dropped(&self) {
+        // ORDERING: Relaxed for both, a count of the thread's own.
+        let dropped = self.writer.dropped.load(Ordering::Relaxed);
+        // ORDERING: as above.
+        self.writer.dropped.store(dropped + 1, Ordering::Relaxed);
+    }
+
+    /// Says that the thread writes nothing more.
+    pub(crate) fn end_thread(&self) {
+        // ORDERING: Release, pairs with the Acquire load in `has_ended`: a reader that sees the end
+        // sees the last records.
+        self.writer.ended.store(true, Ordering::Release);
+    }
+
+    // For readers, and the recorder.
+
+    pub(crate) fn has_ended(&self) -> bool {
+        // ORDERING: Acquire, see `end_thread`.
+        self.writer.ended.load(Ordering::Acquire)
+    }
+
+    /// Records that were written, those that are overwritten included.
+    pub(crate) fn records(&self) -> u64 {
+        // ORDERING: Relaxed, a count of its own.
+        self.writer.records.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        // ORDERING: Relaxed, a count of its own.
+        self.writer.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Where the records end.
+    fn end(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the Release store in `put`.
+        self.writer.head.load(Ordering::Acquire)
+    }
+
+    /// Copies the records that were not taken yet, and lets the thread overwrite them. Returns the
+    /// place of the first.
+    pub(crate) fn take(&self, words: &mut Vec<u64>) -> u64 {
+        let (from, end) = (self.taken(), self.end());
+        self.copy(from, end, words);
+        self.taken_up_to(end);
+        from
+    }
+
+    /// Lets the thread overwrite what is below `place`.
+    fn taken_up_to(&self, place: u64) {
+        // ORDERING: Release, pairs with the Acquire load in `taken`.
+        self.taken.store(place, Ordering::Release);
+    }
+
+    /// Copies the words from `from` to `to`. They are records only if the thread overwrote none of
+    /// them meanwhile.
+    fn copy(&self, from: u64, to: u64, words: &mut Vec<u64>) {
+        words.clear();
+        // ORDERING: Relaxed: published by the head, which the caller has loaded by `end`.
+        words.extend((from..to).map(|place| self.word(place).load(Ordering::Relaxed)));
+    }
+
+    /// Copies the records of a ring that overwrites its oldest, from the beginning of a block. The
+    /// thread may go on writing meanwhile.
+    pub(crate) fn snapshot(&self) -> Vec<u64> {
+        let end = self.end();
+        let oldest = |end: u64| end.saturating_sub(self.capacity()).next_multiple_of(BLOCK);
+        let from = oldest(end);
+        let mut words = Vec::with_capacity(self.words.len());
+        self.copy(from, end.max(from), &mut words);
+        // ORDERING: Acquire, pairs with the Release fence in `put`.
+        fence(Ordering::Acquire);
+        // ORDERING: Relaxed, behind the fence.
+        let intact = oldest(self.writer.reserved.load(Ordering::Relaxed));
+        let gone = usize::try_from(intact - from).map_or(words.len(), |gone| gone.min(words.len()));
+        words.drain(..gone);
+        words
+    }
+}
+
+/// The records in `words`.
+#[derive(Debug)]
+pub(crate) struct Records<'a> {
+    words: &'a [u64],
+    /// Words of the present block that were read.
+    in_block: u64,
+    text: Vec<u8>,
+}
+
+impl<'a> Records<'a> {
+    /// `from` is the place of the first word.
+    pub(crate) fn new(words: &'a [u64], from: u64) -> Self {
+        Self { words, in_block: from % BLOCK, text: Vec::new() }
+    }
+
+    /// The next record. Skips the unused rest of a block.
+    pub(crate) fn next(&mut self) -> Option<Record<'_>> {
+        let (kind, head) = loop {
+            let head = *self.words.first()?;
+            let kind = Kind::from_byte((head & 0xFF) as u8);
+            if kind != Kind::Rest {
+                break (kind, head);
+            }
+            self.skip(BLOCK - self.in_block);
+        };
+        let text_len = usize::try_from(head >> 8).ok().filter(|len| *len <= MAX_TEXT)?;
+        let head_words = kind.head_words();
+        let words = head_words + (text_len as u64).div_ceil(8);
+        let mut record = Record::new(kind, 0);
+        let word = |place: usize| self.words.get(place).copied().unwrap_or(0);
+        record.ns = word(1);
+        if head_words > 2 {
+            record.callsite = index(word(2));
+        }
+        if head_words > 3 {
+            record.id = word(3);
+        }
+        self.text.clear();
+        let text = self.words.get(index(head_words)..index(words))?;
+        text.iter().for_each(|word| self.text.extend_from_slice(&word.to_le_bytes()));
+        self.text.truncate(text_len);
+        self.skip(words);
+        record.text = core::str::from_utf8(&self.text).unwrap_or_default();
+        Some(record)
+    }
+
+    fn skip(&mut self, words: u64) {
+        self.words = self.words.get(index(words)..).unwrap_or_default();
+        self.in_block = (self.in_block + words) % BLOCK;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(ring: &Ring, ns: u64, text: &str) {
+        let record = Record { kind: Kind::Instant, ns, callsite: 7, id: ns * 3, text };
+        if record.words() > ring.left() {
+            ring.begin_block();
+        }
+        ring.push(&record);
+    }
+
+    /// The times of the instants, all of which must be whole, and the number of records before
+    /// them.
+    fn check(words: &[u64]) -> (Vec<u64>, u64) {
+        let (mut times, mut before) = (Vec::new(), None);
+        let mut records = Records::new(words, 0);
+        while let Some(record) = records.next() {
+            if record.kind == Kind::Block {
+                before = before.or(Some(record.ns));
+                continue;
+            }
+            assert_eq!((record.kind, record.callsite, record.id), (Kind::Instant, 7, record.ns * 3));
+            assert_eq!(record.text, text(record.ns));
+            times.push(record.ns);
+        }
+        (times, before.unwrap_or(0))
+    }
+
+    /// At most half a block.
+    fn text(number: u64) -> String {
+        format!("{number};").repeat(index(number % 50))
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        let ring = Ring::new(0);
+        assert_eq!(ring.capacity(), 4 * BLOCK);
+        let last = BLOCK / 8;
+        (1..=last).for_each(|number| push(&ring, number, &text(number)));
+        let (times, before) = check(&ring.snapshot());
+        assert_eq!((times, before), ((1..=last).collect(), 0));
+        assert_eq!(ring.records(), last);
+    }
+
+    #[test]
+    fn the_oldest_are_overwritten_and_counted() {
+        let ring = Ring::new(1);
+        // The ring is filled 20 times or so.
+        let last = 5 * BLOCK;
+        for number in 1..=last {
+            push(&ring, number, &text(number));
+            if number % 61 == 0 {
+                let (times, before) = check(&ring.snapshot());
+                assert_eq!(times, (before + 1..=number).collect::<Vec<_>>());
+            }
+        }
+        let (times, before) = check(&ring.snapshot());
+        // At least three blocks are whole. Their records have 22 words on average.
+        let least = if cfg!(miri) { 3 } else { 400 };
+        assert!(times.len() > least, "{} after {before}", times.len());
+        assert!(before > last / 2, "{} after {before}", times.len());
+    }
+
+    /// Whatever a reader finds while the thread writes is whole, in order, and without gaps.
+    #[test]
+    fn ordering_a_reader_finds_whole_records_at_any_time() {
+        let ring = Ring::new(0);
+        let last = if cfg!(miri) { 30 } else { 400_000 };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (1..=last).for_each(|number| push(&ring, number, &text(number)));
+                ring.end_thread();
+            });
+            loop {
+                let has_ended = ring.has_ended();
+                let (times, before) = check(&ring.snapshot());
+                let end = before + times.len() as u64;
+                assert!(times.into_iter().eq(before + 1..=end));
+                if has_ended {
+                    break assert_eq!(end, last);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn ordering_the_last_record_is_there_before_its_threads_end() {
+        for _ in 0..8 {
+            let ring = Ring::new(0);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    push(&ring, 1, "");
+                    ring.end_thread();
+                });
+                while !ring.has_ended() {
+                    std::thread::yield_now();
+                }
+                assert_eq!(ring.end(), 6, "a block, and its record");
+            });
+        }
+    }
+
+    #[test]
+    fn ordering_words_are_copied_before_they_are_overwritten() {
+        let (ring, copies) = (Ring::new(0), AtomicU64::new(0));
+        for place in 1..=8 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    // ORDERING: Relaxed for both, as the copy of a word.
+                    copies.store(place, Ordering::Relaxed);
+                    ring.taken_up_to(place);
+                });
+                while ring.taken() < place {
+                    std::thread::yield_now();
+                }
+                // ORDERING: Relaxed: `taken` is to order it behind the reader's store.
+                assert_eq!(copies.load(Ordering::Relaxed), place);
+            });
+        }
+    }
+
+    #[test]
+    fn texts_up_to_the_longest_fit() {
+        let ring = Ring::new(0);
+        let long = "x".repeat(MAX_TEXT);
+        (1..=3).for_each(|number| push(&ring, number, &long));
+        let words = ring.snapshot();
+        let mut records = Records::new(&words, 0);
+        let mut texts = 0;
+        while let Some(record) = records.next() {
+            texts += usize::from(record.text == long);
+        }
+        assert_eq!(texts, 3);
+    }
+}
