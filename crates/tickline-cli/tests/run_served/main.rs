@@ -24,7 +24,7 @@ use std::process::Command;
 use std::ptr;
 
 use common::text;
-use served::{Served, output};
+use served::{Calls, Served, output};
 use signals::{SMALL_STACK, execute_again, with_two_users};
 
 /// What a child that is this test does.
@@ -285,11 +285,17 @@ fn every_call_answers_as_without_a_page() {
             ways.push(("run, static", run(fixed), ["at first: 111", "in a fork: 111", "executed: 000"]));
         }
         for (way, command, is_served) in ways {
-            // A child that finds the kernel's tick late asks the kernel meanwhile: so once more.
+            // A child that finds the kernel's tick late asks the kernel meanwhile, whose clock may be
+            // below the parent's last reading (docs/lease.md, "Exceptions"): so once more.
             let mut tries = (0..5).map(|_| calls(&command)).inspect(|found| {
-                assert_eq!(found.answers, plain.answers, "{way} {prefix:?}");
+                let of_one_process = |found: &Calls| -> Vec<String> {
+                    found.answers.iter().filter(|answer| !answer.starts_with("fork: ")).cloned().collect()
+                };
+                assert_eq!(of_one_process(found), of_one_process(&plain), "{way} {prefix:?}");
             });
-            assert!(tries.any(|found| found.is_served == is_served), "{way} {prefix:?} was not served");
+            let is_as_expected =
+                |found: Calls| found.is_served == is_served && found.answers == plain.answers;
+            assert!(tries.any(is_as_expected), "{way} {prefix:?}: a child was not served, or behind");
         }
     }
 }
