@@ -14,7 +14,7 @@
 //!
 //! This shows what the CPU does with the instructions, which no model shows. It does not show a
 //! thread that is stopped in the middle of a reading just when the line changes, because that is
-//! too rare (readings without their second load of the word have passed). tickline-core's tests
+//! too rare (readings without their second look at the state have passed). tickline-core's tests
 //! stop threads there on purpose: see docs/mutants.md.
 
 use std::sync::Mutex;

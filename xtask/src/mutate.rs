@@ -221,6 +221,13 @@ mod tests {
         let stored = files::read(STORED).unwrap();
         let advice = "run `cargo xtask mutate FILTER --write` for what has changed";
         assert!(document(&table, &mutants, "").as_ref() == Ok(&stored), "{advice}");
+        let sources = crate::step::said("git grep -hE 'fn [a-z0-9_]+' -- '*.rs'").unwrap();
+        for row in stored.lines().filter(|line| line.starts_with("| ")) {
+            let red = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+            for test in red.split('`').skip(1).step_by(2).filter(|name| name.contains('_')) {
+                assert!(sources.contains(&format!("fn {test}(")), "no test {test}: {advice}: {row}");
+            }
+        }
         let changed = document(&table, &mutants, &row(&mutants[1], &["new".into()], false)).unwrap();
         let differing: Vec<_> = changed.lines().zip(stored.lines()).filter(|(one, two)| one != two).collect();
         assert!(matches!(differing[..], [(new, _)] if new.ends_with("| `new` |")), "{differing:?}");

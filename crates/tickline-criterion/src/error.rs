@@ -92,7 +92,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Inner::Closed(reason) => write!(f, "the counter cannot be measured with, because {reason}"),
+            Inner::Closed(reason) => write!(f, "the counter can't be used: {reason}"),
             Inner::NotReady { state, waited } => {
                 write!(f, "the counter's rate was not known after {waited:?}: {state}")
             }

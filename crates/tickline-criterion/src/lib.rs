@@ -116,7 +116,7 @@
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and 2 s
 //! at most ([`Builder::settle`]). With `--list` it measures nothing. Measuring the cost of a pair
 //! takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock exists, a thread
-//! of tickline's wakes up twice a second and takes 0.03 % of a core (AMD EPYC, family 26,
+//! of tickline's wakes up twice a second and takes 0.03 % of a core (Intel Xeon, family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). Converting a sample
 //! after it was taken needs the clock's status, and takes some 10 us. Twice a second the rate and
 //! the cost of a pair are measured between samples, which takes 1 ms.

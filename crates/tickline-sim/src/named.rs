@@ -67,7 +67,7 @@ pub fn ntp_slew(seed: u64) -> Scenario {
     with(seed, &[(5 * SECOND + 100_000_000, rate(537_000)), (10 * SECOND + 100_000_000, rate(37_000))])
 }
 
-/// A slew by 100,000 ppm for 5 s, which is the most that kernels allow.
+/// A slew by 100,000 ppm for 5 s.
 #[must_use]
 pub fn violent_slew(seed: u64) -> Scenario {
     let rate = |ppb| What::Rate { ppb, announced: true };

@@ -2,8 +2,8 @@
 //!
 //! **Spans of `tracing`** are in a table of the layer's own while they are open. Only their times
 //!   go into the registry's extensions, at the end: three accesses to the registry cost 100 ns a
-//!   span, half of the whole. The slot follows from the span's number, which has the creating thread
-//!   and a place among its open spans, and one exchange locks it. A span whose slot is taken is kept
+//!   span, half of the whole. The span's number encodes its thread and its
+//!   place there, and so gives the slot. One atomic exchange locks it. A span whose slot is taken is kept
 //!   in its extensions.
 //!
 //! # Rejected

@@ -58,8 +58,7 @@ pub enum Driver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Probes {
-    /// All that helps: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name and
-    /// priority.
+    /// All that helps: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name.
     Full,
     /// Only `clock_gettime`, a futex to sleep on, and the process id, unless the process had a
     /// clock with full probes before. This is for processes whose seccomp filter kills them.

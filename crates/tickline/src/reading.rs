@@ -50,7 +50,8 @@ impl<T: Copy> Reading<T> {
         self.latest
     }
 
-    /// What served the reading.
+    /// What served the reading: by a line always `Fast`. Ask [`Clock::status`](crate::Clock::status)
+    /// whether the clock is `Disrupted`.
     #[inline]
     #[must_use]
     pub const fn state(&self) -> State {

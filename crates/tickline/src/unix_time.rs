@@ -214,7 +214,7 @@ impl fmt::Display for UnixTime {
 /// let (early, late) = (UnixTime::from_secs(5), UnixTime::from_secs(7));
 /// let error = early.duration_since(late).unwrap_err();
 /// assert_eq!(error.duration(), Duration::from_secs(2));
-/// assert_eq!(error.to_string(), "the earlier time is later, by 2s");
+/// assert_eq!(error.to_string(), "the time to subtract is 2s later than this one");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NegativeDurationError(Duration);
@@ -229,7 +229,7 @@ impl NegativeDurationError {
 
 impl fmt::Display for NegativeDurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the earlier time is later, by {:?}", self.0)
+        write!(f, "the time to subtract is {:?} later than this one", self.0)
     }
 }
 

@@ -128,12 +128,6 @@ impl HardwareCpuCounter {
         Some(Self { rdtscp: Rdtscp::detect()?, rdpid: Rdpid::detect() })
     }
 
-    /// The same without `rdpid`, as on older processors: for tests and measurements.
-    #[must_use]
-    pub const fn without_rdpid(self) -> Self {
-        Self { rdpid: None, ..self }
-    }
-
     /// What a plain read is called.
     #[must_use]
     pub const fn name(self) -> &'static str {

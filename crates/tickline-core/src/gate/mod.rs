@@ -48,7 +48,7 @@ use crate::named::named;
 use crate::shared::Figures;
 
 named! {
-    /// What a gate judges by.
+    /// A condition for using the counter.
     ///
     /// ```
     /// use tickline_core::gate::Gate;
@@ -203,9 +203,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// A gate that is closed for this reason; an open one without.
+    /// The verdict on a gate: closed for this reason, or open without one.
     #[must_use]
-    pub const fn closed(gate: Gate, closed: Option<Reason>) -> Self {
+    pub const fn of(gate: Gate, closed: Option<Reason>) -> Self {
         Self { gate, closed, warning: None }
     }
 
@@ -365,7 +365,7 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         Gate::UnixCost => judge_unix_cost(facts),
         Gate::Calibration | Gate::Plausible => None,
     };
-    Verdict::closed(gate, closed)
+    Verdict::of(gate, closed)
 }
 
 /// Judges [`Gate::Calibration`]. It is closed on a machine that is too slow to make a line;

@@ -217,7 +217,7 @@ fn each_of_the_two_costs_has_a_hysteresis_of_its_own() {
 #[test]
 fn a_gate_for_unix_time_alone_closes_nothing_else() {
     let closed = |gate| {
-        let verdict = Verdict::closed(gate, Some(Reason::Slow));
+        let verdict = Verdict::of(gate, Some(Reason::Slow));
         (first_closed([verdict]).is_some(), unix_by_os([verdict]).is_some())
     };
     for gate in Gate::ALL.iter().copied() {

@@ -108,7 +108,7 @@ fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
     }
     let lines = lines("a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on", "off");
     assert_eq!(lines.len(), 1, "{lines:?}");
-    let expected = format!("{BY_WALL_TIME}the counter cannot be measured with, because ");
+    let expected = format!("{BY_WALL_TIME}the counter can't be used: ");
     assert!(lines[0].starts_with(&expected), "{lines:?}");
 }
 

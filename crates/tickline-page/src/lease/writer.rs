@@ -7,6 +7,7 @@
 //!
 //! What this module does not do: calibrate (`tickline-core`), lock files, or decide about gates.
 
+use tickline_core::control::MEETING_MARGIN_NS;
 use tickline_core::counter::{Counter, ticks_between};
 
 use super::{
@@ -39,18 +40,13 @@ impl Config {
         lease_ns: 500_000_000,
         margin_ns: 100_000_000,
         wait_ns: 1_000_000,
-        skew_ns: SKEW_NS,
+        // `docs/lease.md` promises order between CPUs whose counters differ by less.
+        skew_ns: MEETING_MARGIN_NS,
         pause_ns: NS_PER_S,
         resolution_ns: 1,
         counter_ticks: 1,
     };
 }
-
-/// How much later than the writer a reader may have read the counter, ns. The CPU may execute the
-/// second look a little before the read of the counter: out-of-order windows end within a microsecond,
-/// and 5 us leave room for a cache miss. `docs/lease.md` promises order between CPUs whose counters
-/// differ by less.
-const SKEW_NS: u64 = 5_000;
 
 /// Rule W9: from this on the OS clock has left a line behind, ns. An NTP daemon's slew of 500 ppm makes
 /// 0.5 ms in the two leases that a word names.

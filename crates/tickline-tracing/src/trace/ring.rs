@@ -10,6 +10,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
+use crossbeam_utils::CachePadded;
+
 /// Words of a block, 32 KiB. Miri runs this crate's tests with 512 bytes, so that a ring is filled
 /// within seconds.
 pub(crate) const BLOCK: u64 = if cfg!(all(test, miri)) { 64 } else { 4_096 };
@@ -100,16 +102,13 @@ impl Record<'_> {
 #[derive(Debug)]
 pub(crate) struct Ring {
     words: Box<[AtomicU64]>,
-    /// Written by the thread alone.
-    writer: WriterPart,
+    /// Written by the thread alone. In a cache line of its own, as is what the reader writes.
+    writer: CachePadded<WriterPart>,
     /// Records below this were taken. The reader writes it.
-    taken: AtomicU64,
+    taken: CachePadded<AtomicU64>,
 }
 
-/// In cache lines of its own, so that the thread and a reader do not write to the same one. x86-64
-/// fetches lines of 64 bytes in pairs.
 #[derive(Debug)]
-#[repr(align(128))]
 struct WriterPart {
     /// Where the next record begins. All records below are whole.
     head: AtomicU64,
@@ -137,8 +136,8 @@ impl Ring {
         };
         Self {
             words: (0..blocks * index(BLOCK)).map(|_| AtomicU64::new(0)).collect(),
-            writer,
-            taken: AtomicU64::new(0),
+            writer: CachePadded::new(writer),
+            taken: CachePadded::new(AtomicU64::new(0)),
         }
     }
 

@@ -205,7 +205,7 @@ impl Engine {
         let code = self.verdicts.get(gate as usize).map_or(0, |slot| slot.load(Ordering::Relaxed));
         let place = usize::from(code & !WARNING).checked_sub(1);
         let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
-        if code & WARNING == 0 { Verdict::closed(gate, reason) } else { Verdict::warned(gate, reason) }
+        if code & WARNING == 0 { Verdict::of(gate, reason) } else { Verdict::warned(gate, reason) }
     }
 
     fn reason_of(&self, gate: Gate) -> Option<Reason> {
@@ -222,7 +222,7 @@ impl Engine {
         #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.page {
             // The process that serves it has judged the others.
-            return each_gate(|gate| Verdict::closed(gate, page.reason().filter(|_| gate == Gate::User)));
+            return each_gate(|gate| Verdict::of(gate, page.reason().filter(|_| gate == Gate::User)));
         }
         let state = self.shared.cell.load();
         let table = self.per_cpu_table();
@@ -232,7 +232,7 @@ impl Engine {
         let figures = self.figures();
         let measured_hz = figures.frequency_hz;
         each_gate(|gate| match gate {
-            Gate::User if self.is_disabled() => Verdict::closed(gate, Some(Reason::Disabled)),
+            Gate::User if self.is_disabled() => Verdict::of(gate, Some(Reason::Disabled)),
             // Behind a closed gate there is no line, and none is missing.
             Gate::Calibration => judge_calibration(has_line, &figures),
             Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),

@@ -1,19 +1,10 @@
 //! Compares the counters of two CPUs: two threads exchange a token, and read their counters.
 //!
-//! ```
-//! use tickline::exchange::{between, cpus};
-//!
-//! if let [here, there, ..] = *cpus() {
-//!     let exchanges = between(here, there);
-//!     println!("{} of {} seemed to go back in time", exchanges.backward, exchanges.count);
-//! }
-//! ```
-//!
 //! No exchange is ever wrong, and exchanges add up. On a busy machine the two threads may rarely
 //! run at once; then a few tries give enough. [`Difference`] has the arithmetic. A
 //! clock's thread compares by itself where it matters, and
-//! [`Status::comparison`](crate::Status::comparison) has its result. This module is for programs
-//! that want to see each pair.
+//! [`Status::comparison`](crate::Status::comparison) has its result. The program `tickline`
+//! of this version shows each pair; the module is no part of the API.
 
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
