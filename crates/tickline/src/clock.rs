@@ -8,8 +8,6 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tickline_core::control::Renewal;
-#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-use tickline_core::gate::Reason;
 use tickline_core::sample::Reference;
 
 use crate::engine::{Engine, GLOBAL};
@@ -17,19 +15,13 @@ use crate::error::Error;
 use crate::instant::Instant;
 #[cfg(feature = "mock")]
 use crate::mock::MockClock;
-#[cfg(any(feature = "mock", all(feature = "page", target_os = "linux", not(miri))))]
+#[cfg(feature = "mock")]
 use crate::options::DEFAULT_INTERVAL_NS;
-#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-use crate::options::Environment;
 use crate::options::{Driver, Probes, Settings};
-#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-use crate::page::PageReader;
 use crate::reading::Reading;
 use crate::status::{State, Status};
 use crate::sys::reference::OsClock;
 use crate::thread::Recalibrator;
-#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-use crate::trust::facts::environment;
 use crate::trust::facts::learn_environment;
 use crate::unix_time::UnixTime;
 
@@ -179,23 +171,7 @@ impl Clock {
         Ok(Self::of(thread, engine))
     }
 
-    /// A clock that reads the page of another process.
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    pub(crate) fn of_page(path: &std::path::Path, probes: Probes) -> Result<Self, Error> {
-        learn_environment(probes);
-        let switched_off = environment(probes) == Environment::Off;
-        let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
-        if probes == Probes::Minimal {
-            engine.restrict_probes();
-        }
-        // For good: nobody calibrates.
-        engine.disable();
-        let page = PageReader::open(path, probes, switched_off.then_some(Reason::SwitchedOff))?;
-        engine.page = Some(page);
-        Ok(Self::of(None, Arc::new(engine)))
-    }
-
-    fn of(thread: Option<Recalibrator<Arc<Engine>>>, engine: Arc<Engine>) -> Self {
+    pub(crate) fn of(thread: Option<Recalibrator<Arc<Engine>>>, engine: Arc<Engine>) -> Self {
         Self {
             // The Arc's content stays where it is when the Clock moves.
             engine: NonNull::from(&*engine),
@@ -297,7 +273,6 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn reading_slow(&self) -> Reading<Instant> {
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.engine().page {
             let before_ns = OsClock.monotonic_ns();
             let ns = page.monotonic_ns();
@@ -319,7 +294,6 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn unix_reading_slow(&self) -> Reading<UnixTime> {
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.engine().page {
             let before_ns = OsClock.realtime_ns();
             let ns = page.unix_ns();

@@ -81,7 +81,6 @@ pub(crate) struct Engine {
     /// What the reader driver knows of its callers.
     callers: Callers,
     /// A page that another process serves. This engine then has no line, and stays disabled.
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
     pub(crate) page: Option<crate::page::PageReader>,
 }
 
@@ -111,7 +110,6 @@ impl Engine {
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             callers: Callers::new(),
-            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
             page: None,
         }
     }

@@ -127,6 +127,9 @@ pub mod mock;
 mod options;
 #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
 pub mod page;
+#[cfg(not(all(feature = "page", target_os = "linux", not(miri))))]
+#[path = "page/nowhere.rs"]
+mod page;
 mod per_cpu;
 mod process_lock;
 mod reading;

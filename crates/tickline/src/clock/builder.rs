@@ -166,7 +166,7 @@ impl ClockBuilder {
         let settings = self.check()?;
         #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(path) = &self.page {
-            return Clock::of_page(path, settings.probes);
+            return crate::page::clock(path, settings.probes);
         }
         Clock::own(self.driver, settings)
     }

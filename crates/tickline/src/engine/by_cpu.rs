@@ -31,7 +31,6 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn unix_by_cpu(&self) -> u64 {
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.page {
             return saturating_unsigned(page.unix_ns());
         }
@@ -41,7 +40,6 @@ impl Engine {
 
     /// The monotonic time: by this CPU's line, or else by the slow path.
     fn read_by_cpu(&self, read: impl FnOnce(&Table) -> Option<i64>) -> u64 {
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.page {
             return saturating_unsigned(page.monotonic_ns());
         }

@@ -219,7 +219,6 @@ impl Engine {
 
     /// The last verdicts.
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.page {
             // The process that serves it has judged the others.
             return each_gate(|gate| Verdict::of(gate, page.reason().filter(|_| gate == Gate::User)));
@@ -264,7 +263,6 @@ impl Engine {
     }
 
     pub(crate) fn disable(&self) {
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.page {
             return page.disable();
         }
@@ -272,7 +270,6 @@ impl Engine {
     }
 
     pub(crate) fn enable(&self) {
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.page {
             return page.enable();
         }
@@ -288,7 +285,6 @@ impl Engine {
         if !HAS_CLOCK {
             return State::Unavailable;
         }
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
         if let Some(page) = &self.page {
             return page.state();
         }

@@ -12,7 +12,7 @@ mod reader;
 mod status;
 
 pub use publisher::Publisher;
-pub(crate) use reader::PageReader;
+pub(crate) use reader::{PageReader, clock};
 pub use status::{PageStatus, Phase};
 
 /// By how much the kernel says that it changes the rate of its clocks now, ppb: what corrects the

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 use std::path::Path;
+use std::sync::Arc;
 
 use tickline_core::gate::Reason;
 use tickline_core::sample::Reference;
@@ -9,11 +10,14 @@ use tickline_page::{PageFile, PrivateFloor, Reading, Source};
 
 use super::os::PageOs;
 use super::status::PageStatus;
+use crate::clock::Clock;
+use crate::engine::Engine;
 use crate::error::Error;
-use crate::options::Probes;
+use crate::options::{DEFAULT_INTERVAL_NS, Driver, Environment, Probes};
 use crate::status::State;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
+use crate::trust::facts::{environment, learn_environment};
 
 /// In place of a shift: the page does not count in this process.
 const NO_PAGE: i64 = i64::MIN;
@@ -40,6 +44,20 @@ pub(crate) struct PageReader {
     switch: AtomicU8,
     /// Why the page is not used in any case.
     refused: Option<Reason>,
+}
+
+/// A clock that reads the page of another process.
+pub(crate) fn clock(path: &Path, probes: Probes) -> Result<Clock, Error> {
+    learn_environment(probes);
+    let switched_off = environment(probes) == Environment::Off;
+    let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+    if probes == Probes::Minimal {
+        engine.restrict_probes();
+    }
+    // For good: nobody calibrates.
+    engine.disable();
+    engine.page = Some(PageReader::open(path, probes, switched_off.then_some(Reason::SwitchedOff))?);
+    Ok(Clock::of(None, Arc::new(engine)))
 }
 
 impl PageReader {
