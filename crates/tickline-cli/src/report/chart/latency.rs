@@ -33,7 +33,8 @@ pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
     }
     let rarest = all().map(|bar| bar.share).fold(1.0, f64::min);
     let zeros = all().any(|bar| bar.from_ns < 1.0);
-    let x = Scale::decades(if zeros { ZERO } else { 1.0 }, longest, LEFT, WIDTH - 4.0);
+    // From there on without zeros, too: at the corner "1 ns" would lie over the lowest share.
+    let x = Scale::decades(ZERO, longest, LEFT, WIDTH - 4.0);
     let y = Scale::decades(10_f64.powf(rarest.log10().floor()), 1.0, BOTTOM, TOP);
     let drawing = html! {
         (x.columns(5.0, (TOP, BOTTOM), time))
