@@ -137,13 +137,6 @@ impl Builder {
         self
     }
 
-    /// Writes spans only, no events.
-    #[must_use]
-    pub fn without_events(mut self) -> Self {
-        self.settings.has_events = false;
-        self
-    }
-
     /// Where viewers draw the spans; [`Tracks::Threads`] by default.
     #[must_use]
     pub fn tracks(mut self, tracks: Tracks) -> Self {

@@ -95,13 +95,6 @@ impl Builder {
         self
     }
 
-    /// Keeps spans only, no events.
-    #[must_use]
-    pub fn without_events(mut self) -> Self {
-        self.0.has_events = false;
-        self
-    }
-
     /// Where viewers draw the spans; [`Tracks::Threads`] by default.
     #[must_use]
     pub fn tracks(mut self, tracks: Tracks) -> Self {

@@ -67,19 +67,12 @@ pub(crate) struct Settings {
     pub(crate) when_full: WhenFull,
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
-    pub(crate) has_events: bool,
 }
 
 impl Settings {
     /// What both sinks begin with.
     pub(crate) const fn new(when_full: WhenFull) -> Self {
-        Self {
-            bytes_per_thread: DEFAULT_BYTES,
-            when_full,
-            tracks: Tracks::Threads,
-            has_fields: false,
-            has_events: true,
-        }
+        Self { bytes_per_thread: DEFAULT_BYTES, when_full, tracks: Tracks::Threads, has_fields: false }
     }
 }
 
@@ -346,9 +339,6 @@ where
     }
 
     fn event(&self, event: &Event<'_>, ctx: &Context<'_, S>, ns: u64) {
-        if !self.0.settings.has_events {
-            return;
-        }
         let mut text = String::new();
         EventFields::default().write(event, &mut text);
         let mut record = Record::new(Kind::Instant, ns);
