@@ -313,13 +313,17 @@ impl Control {
                     end_line(&line, shared, counter, reference);
                     return (Iteration::Learning, MIN_INTERVAL_NS);
                 }
-                Phase::Published => self
-                    .make_plan(line.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|()| self.replace(&line, shared, counter, reference, fit.is_some())),
+                Phase::Published => match self.make_plan(line.slope(), fit.as_ref(), u64::MAX) {
+                    Ok(()) => self.replace(&line, shared, counter, reference, fit.is_some()),
+                    Err(refusal) => Err(refusal),
+                },
                 Phase::NoLine => match &fit {
-                    Some(found) if self.stability.is_confirmed() => self
-                        .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|()| self.recover_line(&line, shared, counter, reference)),
+                    Some(found) if self.stability.is_confirmed() => {
+                        match self.make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS) {
+                            Ok(()) => self.recover_line(&line, shared, counter, reference),
+                            Err(refusal) => Err(refusal),
+                        }
+                    }
                     _ => return (Iteration::Learning, self.patience_ns()),
                 },
             };

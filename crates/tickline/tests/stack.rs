@@ -10,11 +10,11 @@
 //! kernel's frame takes up to 3.3. So a call takes 2 KiB at most, 4 without optimisation. The largest
 //! ones of `tests/stack.rs`, which paints an alternate stack, in bytes:
 //!
-//! | call | x86_64, release | debug |
+//! | call | x86_64, release | debug, Rust 1.88 |
 //! |---|---|---|
-//! | first readings, which judge the gates in stages | 1,519 | 3,487 |
-//! | `maintain` that judges in one go | 1,407 | 3,015 |
-//! | `reading`, with an iteration | 1,839 | 3,919 |
+//! | first readings, which judge the gates in stages | 1,519 | 3,525 |
+//! | `maintain` that judges in one go | 1,407 | 3,125 |
+//! | `reading`, with an iteration | 1,839 | 3,957 |
 //!
 //! - **Large buffers lie under a lock that is held anyway**: the samples of the counter's resolution
 //!   and the kernel's list of clocksources with the facts (`trust/facts/collector.rs`), the plan of the

@@ -69,8 +69,9 @@ impl Engine {
         Lines { common: &self.shared, per_cpu: &self.per_cpu, reference: self.followed() }
     }
 
-    /// The clock's own facts, and how often the comparison in them has changed.
-    fn own(&self) -> (Facts, u32) {
+    /// The clock's own facts. Returns how often the comparison in them has changed.
+    #[inline(never)]
+    fn add_own(&self, facts: &mut Facts) -> u32 {
         // Read before the result, so that a result that comes meanwhile is read later. So is one
         // whose lock is taken now.
         let changes = compare::changes();
@@ -78,23 +79,24 @@ impl Engine {
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
         // ORDERING: Relaxed, a setting.
         let policy = Policy::from_bits(self.policy.load(Ordering::Relaxed));
-        let mut facts = Facts::UNKNOWN;
         facts.switch = if self.is_disabled() { Switch::Disabled } else { Switch::On };
         (facts.trust, facts.assumed_invariant) = (policy.trust, policy.assumed_invariant);
         facts.comparison = comparison.unwrap_or(Comparison::Pending);
         facts.line_per_cpu = self.per_cpu.is_in_force();
         facts.was_slow = self.reason_of(Gate::Cost) == Some(Reason::Slow);
         facts.unix_was_slow = self.reason_of(Gate::UnixCost) == Some(Reason::Slow);
-        (facts, comparisons)
+        comparisons
     }
 
-    /// The facts; `None` while another thread collects them, whose memory this takes.
+    /// Fills in the facts. Returns `false` while another thread collects them, whose memory this
+    /// takes.
     #[inline(never)]
-    fn facts(&self, seen: &mut TrustSnapshot) -> Option<Facts> {
-        let (mut facts, comparisons) = self.own();
-        self.collector()?.finish(self.probes(), &mut facts);
-        *seen = TrustSnapshot::of(&facts, comparisons);
-        Some(facts)
+    fn collect(&self, facts: &mut Facts, seen: &mut TrustSnapshot) -> bool {
+        let comparisons = self.add_own(facts);
+        let Some(mut collector) = self.collector() else { return false };
+        collector.finish(self.probes(), facts);
+        *seen = TrustSnapshot::of(facts, comparisons);
+        true
     }
 
     /// Whether a reader may go on to an iteration: the gates are judged, or the facts for it are
@@ -124,9 +126,11 @@ impl Engine {
     /// Judges the gates. Without the facts nothing changes, and the next holder of the lock judges.
     #[inline(never)]
     fn judge(&self, driven: &mut Driven) -> Option<Conclusion> {
-        let facts = self.facts(&mut driven.seen)?;
-        let found = self.record_all(&facts);
-        Some(self.conclude(&facts, found, driven))
+        let mut facts = Facts::UNKNOWN;
+        self.collect(&mut facts, &mut driven.seen).then(|| {
+            let found = self.record_all(&facts);
+            self.conclude(&facts, found, driven)
+        })
     }
 
     /// Whether facts have changed since the gates were judged: the kernel's clocksource, whether
@@ -142,7 +146,10 @@ impl Engine {
         let Some(mut driven) = self.lock().filter(|driven| !driven.seen.is_current()) else { return false };
         let before = (self.keeper.stage(), self.reason_of(Gate::UnixCost), driven.seen.clocksource);
         let judge = || {
-            let facts = self.facts(&mut driven.seen)?;
+            let mut facts = Facts::UNKNOWN;
+            if !self.collect(&mut facts, &mut driven.seen) {
+                return None;
+            }
             let found = self.record_all(&facts);
             let goes_on = found.0.is_none() && before == (Stage::Open, found.1, facts.clocksource);
             (!goes_on).then(|| self.conclude(&facts, found, &mut driven))

@@ -69,8 +69,9 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     let mut time: [libc::c_long; 2] = [0; 2];
     // SAFETY: `time` is valid for a write, and as large as what the kernel writes.
     let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time.as_mut_ptr()) };
+    let [seconds, nanos] = time;
     #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-    let [seconds, nanos] = time.map(i64::from);
+    let (seconds, nanos) = (i64::from(seconds), i64::from(nanos));
     (result == 0).then(|| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos))
 }
 

@@ -17,28 +17,23 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
         return cost;
     }
     // In turns, so that a machine that is slow for some microseconds is slow for all three.
-    let mut fastest_ns = [i64::MAX; 3];
+    let (mut counter_ns, mut os_ns, mut os_unix_ns) = (i64::MAX, i64::MAX, i64::MAX);
     for _ in 0..BATCHES {
-        let batch_ns = [
-            batch_ns(|| _ = core::hint::black_box(counter.now())),
-            batch_ns(|| _ = core::hint::black_box(OsClock.monotonic_ns())),
-            batch_ns(|| _ = core::hint::black_box(OsClock.realtime_ns())),
-        ];
-        for (fastest_ns, batch_ns) in fastest_ns.iter_mut().zip(batch_ns) {
-            *fastest_ns = batch_ns.min(*fastest_ns);
-        }
+        lower(&mut counter_ns, || _ = core::hint::black_box(counter.now()));
+        lower(&mut os_ns, || _ = core::hint::black_box(OsClock.monotonic_ns()));
+        lower(&mut os_unix_ns, || _ = core::hint::black_box(OsClock.realtime_ns()));
     }
-    let [counter_ps, os_ps, os_unix_ps] = fastest_ns.map(ps_of_one);
-    Cost { counter_ps, os_ps, os_unix_ps }
+    Cost { counter_ps: ps_of_one(counter_ns), os_ps: ps_of_one(os_ns), os_unix_ps: ps_of_one(os_unix_ns) }
 }
 
-/// The time of a batch, ns. It contains the cost of the OS clock that takes the time.
-fn batch_ns(call: impl Fn()) -> i64 {
+/// Lowers `fastest_ns` to the time of a batch, which contains the cost of the OS clock that takes
+/// the time.
+fn lower(fastest_ns: &mut i64, call: impl Fn()) {
     let start_ns = OsClock.monotonic_ns();
     for _ in 0..CALLS {
         call();
     }
-    OsClock.monotonic_ns().saturating_sub(start_ns)
+    *fastest_ns = OsClock.monotonic_ns().saturating_sub(start_ns).min(*fastest_ns);
 }
 
 /// The time of one call in a batch, ps.

@@ -20,12 +20,12 @@ const fn unknown(number: u32) -> Leaf {
 
 impl Leaf {
     fn known(&self) -> Option<CpuidResult> {
-        let [eax, ebx, ecx, edx] = self.registers.each_ref().map(|register| {
+        let of = |register: &AtomicU64| {
             // ORDERING: Relaxed, each register says for itself that it is known.
-            let value = register.load(Ordering::Relaxed).checked_sub(KNOWN)?;
-            u32::try_from(value).ok()
-        });
-        Some(CpuidResult { eax: eax?, ebx: ebx?, ecx: ecx?, edx: edx? })
+            u32::try_from(register.load(Ordering::Relaxed).checked_sub(KNOWN)?).ok()
+        };
+        let [eax, ebx, ecx, edx] = &self.registers;
+        Some(CpuidResult { eax: of(eax)?, ebx: of(ebx)?, ecx: of(ecx)?, edx: of(edx)? })
     }
 }
 
@@ -68,9 +68,13 @@ fn cpuid(number: u32) -> CpuidResult {
 
 /// Reads one of the leaves that the gates need. Returns whether it was the last one.
 pub(crate) fn learn() -> bool {
-    let mut unknown = [EXTENDED, ADVANCED_POWER, 1, HYPERVISOR].into_iter().filter(|leaf| !is_known(*leaf));
-    unknown.next().map(cpuid);
-    unknown.next().is_none()
+    for leaf in [EXTENDED, ADVANCED_POWER, 1, HYPERVISOR] {
+        if !is_known(leaf) {
+            cpuid(leaf);
+            return leaf == HYPERVISOR;
+        }
+    }
+    true
 }
 
 /// Which extended leaves there are, and one of them.
