@@ -10,6 +10,7 @@ impl File {
     pub(crate) fn open(path: &CStr, flags: libc::c_int) -> Option<Self> {
         // SAFETY: the path is a C string; no memory is passed on.
         let file = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
+        let file = beyond_standard_streams(file);
         (file >= 0).then_some(Self(file))
     }
 
@@ -19,6 +20,19 @@ impl File {
         let length = unsafe { libc::read(self.0, buffer.as_mut_ptr().cast(), buffer.len()) };
         usize::try_from(length).ok()
     }
+}
+
+/// `descriptor`, or a copy of it if it has become a standard stream, because the program has closed
+/// one: whoever reads its input would read the timer. -1 stays so.
+pub(super) fn beyond_standard_streams(descriptor: libc::c_int) -> libc::c_int {
+    if !(0..=libc::STDERR_FILENO).contains(&descriptor) {
+        return descriptor;
+    }
+    // SAFETY: no memory is passed.
+    let copy = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1) };
+    // SAFETY: the caller has just made the descriptor, and nothing uses it yet.
+    unsafe { libc::close(descriptor) };
+    copy
 }
 
 impl Drop for File {

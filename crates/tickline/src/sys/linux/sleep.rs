@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use core::time::Duration;
 use std::io;
 
+use super::file::beyond_standard_streams;
 use super::parking::{narrowed, sleep_while, wake_one};
 
 /// Why a wait ended.
@@ -49,6 +50,7 @@ impl ClockSetNotifier {
         // SAFETY: no memory is passed.
         let timer =
             unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+        let timer = beyond_standard_streams(timer);
         let notice = Self { timer: AtomicI32::new(timer), stopped: AtomicU32::new(0) };
         if timer >= 0 {
             arm(timer, FAR_S).ok();
