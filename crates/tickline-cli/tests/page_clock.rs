@@ -12,12 +12,13 @@ mod fork;
 mod page;
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use page::{AHEAD_NS, counter_is_readable, served_page, system_call_ns};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use tempfile::TempDir;
 use tickline::{Clock, Probes, Reason, State};
 
 const ROLE: &str = "TICKLINE_TEST_ROLE";
@@ -45,12 +46,15 @@ fn child() {
     }
 }
 
-fn has_counter() -> bool {
-    let is_readable = counter_is_readable();
-    if !is_readable {
+/// Runs a role with a page that serves; `None` where the counter may not be read.
+fn served(role: &str) -> Option<(TempDir, PathBuf)> {
+    if !counter_is_readable() {
         println!("SKIPPED: the counter may not be read");
+        return None;
     }
-    is_readable
+    let (folder, page) = served_page();
+    child_of(&[], role, &page);
+    Some((folder, page))
 }
 
 fn start() -> Clock {
@@ -73,11 +77,7 @@ fn is_served(clock: &Clock) -> bool {
 
 #[test]
 fn a_clock_in_a_time_namespace_is_served() {
-    if !has_counter() {
-        return;
-    }
-    let (_folder, page) = served_page();
-    child_of(&[], "served", &page);
+    let Some((_folder, page)) = served("served") else { return };
     child_of(&[], "moved", &page);
     let prefix = ["unshare", "-T", "-f", "--monotonic", "100000", "--"];
     let made = Command::new(prefix[0]).args(&prefix[1..]).arg("true").output();
@@ -106,10 +106,7 @@ fn moved() {
 
 #[test]
 fn a_process_that_may_not_read_the_counter_has_the_kernels_clock() {
-    if has_counter() {
-        let (_folder, page) = served_page();
-        child_of(&[], "denied", &page);
-    }
+    served("denied");
 }
 
 fn denied() {
@@ -127,10 +124,7 @@ fn denied() {
 /// Readings by a line make no system call, nor does what they compare it with.
 #[test]
 fn a_filter_of_system_calls_sees_no_reading() {
-    if has_counter() {
-        let (_folder, page) = served_page();
-        child_of(&[], "filtered", &page);
-    }
+    served("filtered");
 }
 
 fn filtered() {

@@ -37,3 +37,11 @@ pub fn entries(folder: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// The user and group called nobody on every Linux.
+pub const NOBODY: u32 = 65_534;
+
+#[cfg(unix)]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -10,21 +10,13 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::{code, entries, text};
-
-/// The user and group called nobody on every Linux.
-const NOBODY: u32 = 65_534;
+use crate::common::{NOBODY, code, entries, is_root, text};
 
 /// A shell's script with the program as `$0`, which measures for some milliseconds as `$RUN`.
 fn sh(folder: &Path, script: &str) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_tickline")]).current_dir(folder).env_remove("TICKLINE");
     command.env("BENCH", "bench --rounds 1 --calls 1").output().expect("a shell")
-}
-
-fn is_root() -> bool {
-    // SAFETY: always succeeds, and changes nothing.
-    unsafe { libc::geteuid() == 0 }
 }
 
 fn inode(path: &Path) -> u64 {

@@ -10,15 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::common::text;
-
-/// The user and group called nobody on every Linux.
-const NOBODY: u32 = 65_534;
-
-fn is_root() -> bool {
-    // SAFETY: always succeeds, and changes nothing.
-    unsafe { libc::geteuid() == 0 }
-}
+use crate::common::{NOBODY, is_root, text, tickline};
 
 /// A folder that everybody may enter, with the program in it: where it was built may be closed to
 /// others.

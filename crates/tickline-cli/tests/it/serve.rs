@@ -12,12 +12,7 @@ use serde_json::Value;
 use tickline_page::PageWriter;
 
 use crate::common::server::{Server, folder, run, serve, status, until, wait_for_line};
-use crate::common::{entries, text};
-
-fn is_root() -> bool {
-    // SAFETY: always succeeds, and changes nothing.
-    unsafe { libc::geteuid() == 0 }
-}
+use crate::common::{NOBODY, entries, is_root, text};
 
 #[test]
 fn a_server_serves_until_it_is_stopped() {

@@ -25,7 +25,7 @@ use std::ptr;
 
 use common::text;
 use served::{Calls, Served, output};
-use signals::{SMALL_STACK, execute_again, with_two_users};
+use signals::{SMALL_STACK, count_signals, with_two_users};
 
 /// What a child that is this test does.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
@@ -33,7 +33,7 @@ const ROLE: &str = "TICKLINE_TEST_ROLE";
 #[test]
 fn child() {
     if env::var_os(ROLE).is_some() {
-        execute_again();
+        count_signals();
     }
 }
 
@@ -43,14 +43,10 @@ fn the_environment_stays_as_it_was() {
     let Some(served) = Served::new() else { return };
     let program = ["sh", "-c", "tr '\\0' '\\n' </proc/self/environ"];
     let with = |command: &Command| {
-        let mut outer = Command::new("env");
-        outer.args(["-i", "PATH=/usr/bin:/bin", "Z=1", "A=2", "M=3"]);
-        outer.arg(command.get_program()).args(command.get_args());
-        output(&mut outer)
+        let prefix = ["env", "-i", "PATH=/usr/bin:/bin", "Z=1", "A=2", "M=3"];
+        output(&mut served::behind(&prefix, command))
     };
-    let mut plain = Command::new(program[0]);
-    plain.args(&program[1..]);
-    let (plain, run) = (with(&plain), with(&served.run(&program)));
+    let (plain, run) = (with(&served::program(&program)), with(&served.run(&program)));
     let found = text(&run.stdout);
     let own = |line: &&str| !line.starts_with("LD_PRELOAD=") && !line.starts_with("TICKLINE_");
     let kept: Vec<_> = found.lines().filter(own).collect();
@@ -88,23 +84,16 @@ fn another_namespace_of_processes_is_left_alone() {
     let Some(served) = Served::new() else { return };
     let program = [served::TRACED, "/bin/sh", "-c", "(exit 3); echo $?"];
     // Children get another namespace than their parent, or `/proc` shows the one above.
-    for options in
-        [&["--user", "--map-root-user", "--pid"][..], &["--user", "--map-root-user", "--pid", "--fork"]]
-    {
-        let with = |command: &Command| {
-            let mut outer = Command::new("unshare");
-            outer.args(options).arg(command.get_program()).args(command.get_args());
-            output(&mut outer)
-        };
-        let mut plain = Command::new(program[0]);
-        plain.args(&program[1..]);
-        let (plain, run) = (with(&plain), with(&served.run(&program)));
+    let prefix = ["unshare", "--user", "--map-root-user", "--pid", "--fork"];
+    for prefix in [&prefix[..4], &prefix] {
+        let with = |command: &Command| output(&mut served::behind(prefix, command));
+        let (plain, run) = (with(&served::program(&program)), with(&served.run(&program)));
         if !plain.status.success() {
             println!("SKIPPED: no namespace of processes: {}", text(&plain.stderr));
             continue;
         }
-        assert_eq!(text(&run.stdout), text(&plain.stdout), "{options:?}: {}", text(&run.stderr));
-        assert!(text(&run.stderr).contains("cannot be traced"), "{options:?}: {}", text(&run.stderr));
+        assert_eq!(text(&run.stdout), text(&plain.stdout), "{prefix:?}: {}", text(&run.stderr));
+        assert!(text(&run.stderr).contains("cannot be traced"), "{prefix:?}: {}", text(&run.stderr));
     }
 }
 
@@ -234,36 +223,13 @@ fn a_page_that_is_off_is_told() {
     assert_eq!((said.status.code(), text(&said.stderr)), (Some(0), expected));
 }
 
-/// The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
-/// `proc_mem.force_override=never`): here each one of 24 bytes, as many as the code has. Symptom: the
-/// program got SIGKILL.
-#[test]
-fn a_program_whose_code_is_not_writable_runs() {
-    let Some(served) = Served::new() else { return };
-    let run = |requests: &[libc::c_uint]| {
-        let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
-        served::refuse(&mut command, libc::SYS_pwrite64, 2, 24);
-        for request in requests {
-            served::refuse(&mut command, libc::SYS_ptrace, 0, u64::from(*request));
-        }
-        let said = output(&mut command);
-        assert_eq!(said.status.code(), Some(5), "{said:?}");
-        text(&said.stderr)
-    };
-    let said = run(&[]);
-    assert!(said.contains(" has the clock of"), "{said}");
-    let said = run(&[libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA]);
-    assert!(said.contains(" has the kernel's clock: its code cannot be written: "), "{said}");
-    assert!(said.contains("Permission denied") && said.lines().count() == 1, "{said}");
-}
-
 /// Whatever is asked of the clocks, and in whatever way the page comes into the program.
 #[test]
 fn every_call_answers_as_without_a_page() {
     let Some(served) = Served::new() else { return };
     let Some((dynamic, fixed)) = served::compile("calls") else { return };
     let offset = ["unshare", "-T", "-f", "--monotonic", "100000", "--boottime", "200000", "--"];
-    let has_namespaces = Command::new(offset[0]).args(&offset[1..]).arg("true").output();
+    let has_namespaces = served::behind(&offset, &Command::new("true")).output();
     let mut prefixes = vec![&[][..]];
     if has_namespaces.is_ok_and(|output| output.status.success()) {
         prefixes.push(&offset);

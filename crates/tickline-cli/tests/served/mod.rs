@@ -6,12 +6,11 @@ use std::fs;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
-use std::{ptr, thread};
+use std::sync::{OnceLock, mpsc};
+use std::thread;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -20,11 +19,6 @@ use tempfile::TempDir;
 
 use crate::common::text;
 use crate::page::{counter_is_readable, served_page};
-
-/// Where a program that executes itself again finds page and library, and how often it was served.
-pub(crate) const PAGE: &str = "TICKLINE_TEST_PAGE";
-const LIBRARY: &str = "TICKLINE_TEST_LIBRARY";
-pub(crate) const COUNT: &str = "TICKLINE_TEST_COUNT";
 
 /// A dynamic linker. As a program, it is one that no dynamic linker loads: `tickline run` traces it.
 pub(crate) const TRACED: &str = "/lib64/ld-linux-x86-64.so.2";
@@ -66,41 +60,42 @@ impl Served {
 
     /// `tickline run`, which serves the program.
     pub(crate) fn run(&self, program: &[&str]) -> Command {
-        run(&self.page, self.library, program)
+        self.run_with(&self.page, program)
     }
 
     /// As [`run`](Self::run), with another page.
     pub(crate) fn run_with(&self, page: &Path, program: &[&str]) -> Command {
-        run(page, self.library, program)
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
+        command.args(["run", "--always", "--page"]).arg(page).arg("--library").arg(self.library);
+        command.arg("--").args(program).env_remove("TICKLINE").env_remove("LD_PRELOAD");
+        command
     }
 
     /// The same for a program that is traced; `program` has its path.
     pub(crate) fn run_traced(&self, program: &[&str]) -> Command {
         self.run(&[&[TRACED], program].concat())
     }
+}
 
-    pub(crate) fn paths(&self) -> [(&'static str, &OsStr); 2] {
-        [(PAGE, self.page.as_os_str()), (LIBRARY, self.library.as_os_str())]
+/// A program with its arguments.
+pub(crate) fn program<S: AsRef<OsStr>>(words: &[S]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+/// `command` with these words before its own.
+pub(crate) fn behind<S: AsRef<OsStr>>(prefix: &[S], command: &Command) -> Command {
+    let prefix = prefix.iter().map(AsRef::as_ref);
+    let words: Vec<_> = prefix.chain([command.get_program()]).chain(command.get_args()).collect();
+    let mut prefixed = program(&words);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => prefixed.env(name, value),
+            None => prefixed.env_remove(name),
+        };
     }
-}
-
-/// As [`Served::run`], by what [`Served::paths`] has put into the environment.
-pub(crate) fn run_by_environment(program: &[&str]) -> Command {
-    let path = |name| PathBuf::from(env::var_os(name).unwrap());
-    run(&path(PAGE), &path(LIBRARY), program)
-}
-
-fn run(page: &Path, library: &Path, program: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
-    command
-        .args(["run", "--always", "--page"])
-        .arg(page)
-        .arg("--library")
-        .arg(library)
-        .arg("--")
-        .args(program);
-    command.env_remove("TICKLINE").env_remove("LD_PRELOAD");
-    command
+    prefixed
 }
 
 /// The library as programs get it: the one that cargo builds for tests needs libc.
@@ -163,12 +158,7 @@ pub(crate) struct Calls {
 
 /// Runs `c/calls.c` as `command` has it, behind `prefix`.
 pub(crate) fn calls(prefix: &[&str], command: &Command) -> Calls {
-    let words: Vec<&OsStr> =
-        prefix.iter().map(OsStr::new).chain([command.get_program()]).chain(command.get_args()).collect();
-    let mut prefixed = Command::new(words[0]);
-    prefixed.args(&words[1..]);
-    prefixed.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = output(&mut prefixed);
+    let output = output(&mut behind(prefix, command));
     assert_eq!(output.status.code(), Some(0), "{prefix:?} {command:?}: {output:?}");
     let (is_served, mut answers): (Vec<_>, Vec<_>) =
         text(&output.stdout).lines().map(str::to_owned).partition(|line| line.starts_with("served "));
@@ -191,37 +181,6 @@ pub(crate) fn output(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
 }
 
-/// Blocks a signal in this process.
-pub(crate) fn blocked(signal: libc::c_int) -> io::Result<()> {
-    // SAFETY: all zeros are a valid value.
-    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
-    // SAFETY: there is room for the set.
-    unsafe { libc::sigaddset(&raw mut set, signal) };
-    // SAFETY: the kernel reads the set, no more.
-    let result = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Ignores a signal in this process.
-pub(crate) fn ignored(signal: libc::c_int) -> io::Result<()> {
-    // SAFETY: no handler.
-    let former = unsafe { libc::signal(signal, libc::SIG_IGN) };
-    if former == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Takes a pending signal that is blocked. Returns the number that was sent with it.
-pub(crate) fn pending(signal: libc::c_int) -> Option<usize> {
-    // SAFETY: all zeros are a valid value.
-    let (mut set, mut info): (libc::sigset_t, libc::siginfo_t) = unsafe { mem::zeroed() };
-    // SAFETY: there is room for the set.
-    unsafe { libc::sigaddset(&raw mut set, signal) };
-    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the answer.
-    let taken = unsafe { libc::sigtimedwait(&raw const set, &raw mut info, &raw const at_once) };
-    // SAFETY: the signal was sent by `sigqueue`.
-    (taken == signal).then(|| unsafe { info.si_value() }.sival_ptr.addr())
-}
-
 /// Lets a system call fail with EACCES in the process and all that it executes, if an argument is this.
 pub(crate) fn refuse(command: &mut Command, call: libc::c_long, argument: u8, value: u64) {
     let condition =
@@ -240,34 +199,29 @@ pub(crate) fn refuse(command: &mut Command, call: libc::c_long, argument: u8, va
     unsafe { command.pre_exec(move || seccompiler::apply_filter(&filter).map_err(io::Error::other)) };
 }
 
-pub(crate) struct Supervised {
-    pub(crate) output: Output,
-    /// How many execs were refused.
-    pub(crate) refused: u32,
-}
-
-/// Runs a program, and refuses each exec of a process that is traced. `None`, with the reason on
-/// standard output, where the kernel does not ask a supervisor (Linux 5.6).
-pub(crate) fn supervised(mut command: Command, error: libc::c_int) -> Option<Supervised> {
-    let (number, written) = UnixStream::pair().unwrap();
-    let tell = written.as_raw_fd();
-    // SAFETY: system calls alone.
-    unsafe { command.pre_exec(move || ask_supervisor(tell)) };
-    let supervisor = thread::spawn(move || supervise(number, error));
-    let output = command.stdin(Stdio::null()).output();
-    drop(written);
-    let refused = supervisor.join().unwrap();
-    match (output, refused) {
-        (Ok(output), Ok(refused)) => Some(Supervised { output, refused }),
-        (Err(error), _) | (_, Err(error)) => {
-            println!("SKIPPED: a supervisor of execs: {error}");
+/// Runs a program, and refuses each exec of a process that is traced. Returns how many were refused, too;
+/// `None`, with the reason on standard output, where the kernel does not ask a supervisor (Linux 5.6).
+pub(crate) fn supervised(mut command: Command, error: libc::c_int) -> Option<(Output, u32)> {
+    let (tell, told) = mpsc::channel();
+    // The filter is this thread's, and that of what it starts.
+    let thread = thread::spawn(move || {
+        let listener = ask_supervisor();
+        let is_asking = listener.is_ok();
+        tell.send(listener).unwrap();
+        is_asking.then(|| output(&mut command))
+    });
+    let refused = told.recv().unwrap().map(|listener| supervise(&listener, error));
+    match (thread.join().unwrap(), refused) {
+        (Some(output), Ok(refused)) => Some((output, refused)),
+        (_, refused) => {
+            println!("SKIPPED: a supervisor of execs: {refused:?}");
             None
         }
     }
 }
 
-/// Lets the kernel ask about each exec. Tells the supervisor this process's number, and that of the file.
-fn ask_supervisor(tell: libc::c_int) -> io::Result<()> {
+/// Lets the kernel ask about each exec of this thread and of its children.
+fn ask_supervisor() -> io::Result<OwnedFd> {
     const EXECVE: u32 = 59;
     let statement =
         |code: u32, jt, jf, k| libc::sock_filter { code: u16::try_from(code).unwrap(), jt, jf, k };
@@ -283,43 +237,22 @@ fn ask_supervisor(tell: libc::c_int) -> io::Result<()> {
     let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
     // SAFETY: the kernel reads the filter, no more.
     let listener = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) };
-    if listener < 0 {
-        return Err(io::Error::last_os_error());
+    match i32::try_from(listener) {
+        // SAFETY: a new file of this process.
+        Ok(file @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(file) }),
+        _ => Err(io::Error::last_os_error()),
     }
-    // SAFETY: no pointer goes in.
-    let pid = unsafe { libc::getpid() };
-    let mut message = [0; 8];
-    message[..4].copy_from_slice(&pid.to_ne_bytes());
-    message[4..].copy_from_slice(&i32::try_from(listener).unwrap().to_ne_bytes());
-    // SAFETY: the kernel reads the message, no more.
-    let written = unsafe { libc::write(tell, message.as_ptr().cast(), message.len()) };
-    // The kernel tells the supervisor when the last process with the filter has ended, whoever has
-    // the file open. Standard input and output alone reach the program.
-    if written == 8 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Answers until nobody is left who asks. Returns how many execs were refused.
-fn supervise(mut number: UnixStream, error: libc::c_int) -> io::Result<u32> {
-    let mut message = [0; 8];
-    io::Read::read_exact(&mut number, &mut message)?;
-    let [pid, listener] =
-        [&message[..4], &message[4..]].map(|word| i32::from_ne_bytes(word.try_into().unwrap()));
-    let file = |result: libc::c_long| match i32::try_from(result) {
-        // SAFETY: a new file of this process.
-        Ok(file) if file >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(file) }),
-        _ => Err(io::Error::last_os_error()),
-    };
-    // SAFETY: no pointer goes in.
-    let process = file(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
-    // SAFETY: as above.
-    let listener = file(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), listener, 0) })?;
+fn supervise(listener: &OwnedFd, error: libc::c_int) -> u32 {
     let mut refused = 0;
     loop {
         let mut ready = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: there is room for the answer.
         unsafe { libc::poll(&raw mut ready, 1, -1) };
         if ready.revents & libc::POLLIN == 0 {
-            return Ok(refused);
+            return refused;
         }
         // SAFETY: all zeros are a valid value.
         let mut question: libc::seccomp_notif = unsafe { mem::zeroed() };
