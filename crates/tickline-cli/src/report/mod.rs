@@ -4,7 +4,7 @@ pub(crate) mod chart;
 mod facts;
 mod html;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 
 use std::io;
 

@@ -17,7 +17,7 @@ pub(super) fn cost(clock: &'static str, cost_ns: Option<f64>, served_by: Option<
 }
 
 /// With a bound of 25 ns.
-pub(super) const fn point(at_s: f64, offset_ns: f64) -> Point {
+pub(crate) const fn point(at_s: f64, offset_ns: f64) -> Point {
     let (before_ns, after_ns) = (25, 25);
     Point { at_s, offset_ns, bracket_ns: 15.0, before_ns, after_ns, inside: true, violated: false }
 }
