@@ -1,5 +1,5 @@
-//! Programs that `tickline run` serves: by a page whose line is 5 ms above the OS clock, on any host
-//! whose counter may be read.
+//! Programs that `tickline run` serves, and clocks of a page: by a page whose line is 5 ms above the OS
+//! clock, on any host whose counter may be read.
 //!
 //! Some of them are this test, executed again.
 
@@ -7,12 +7,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 #![expect(clippy::print_stdout, reason = "what was skipped, and what a child has found")]
 
+mod clock;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../tickline/tests/common/fork.rs"]
+mod fork;
 #[path = "../../../tickline-preload/tests/page/mod.rs"]
 mod page;
 mod plainly;
-#[path = "../served/mod.rs"]
 mod served;
 mod signals;
 
@@ -32,8 +34,10 @@ const ROLE: &str = "TICKLINE_TEST_ROLE";
 
 #[test]
 fn child() {
-    if env::var_os(ROLE).is_some() {
-        count_signals();
+    match env::var(ROLE).as_deref() {
+        Ok("counts") => count_signals(),
+        Ok(role) => clock::play(role),
+        Err(_) => {}
     }
 }
 
