@@ -33,7 +33,7 @@ const MOST_CPUS: usize = 64;
 /// Points in the JSON, some 100 bytes each: a day with one sample a second.
 const MOST_POINTS: usize = 100_000;
 
-/// Longest delay until a signal is noticed.
+/// Longest delay until a signal, a key or a new size is noticed.
 const NAP: Duration = Duration::from_millis(50);
 
 /// The signals that end `watch` with a summary. SIGHUP is one of them, unless the parent process
@@ -193,9 +193,6 @@ impl View {
 
     /// Waits until `due`. Returns whether a key or signal asks for the end.
     fn wait(&mut self, due: Instant, stop: &AtomicBool) -> io::Result<bool> {
-        if let Self::Screen(screen, suspend) = self {
-            return screen.wait(due, stop, suspend);
-        }
         loop {
             // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
             if stop.load(Ordering::Relaxed) {
@@ -205,7 +202,17 @@ impl View {
             if left.is_zero() {
                 return Ok(false);
             }
-            thread::sleep(left.min(NAP));
+            let Self::Screen(screen, suspend) = self else {
+                thread::sleep(left.min(NAP));
+                continue;
+            };
+            // ORDERING: as above.
+            if suspend.swap(false, Ordering::Relaxed) {
+                screen.suspend()?;
+            }
+            if screen.wait(left.min(NAP))? {
+                return Ok(true);
+            }
         }
     }
 }

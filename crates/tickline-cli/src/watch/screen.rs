@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Stdout};
 use std::panic;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ratatui_core::layout::{Constraint, Layout, Rect};
 use ratatui_core::style::{Color, Modifier, Style};
@@ -26,9 +25,6 @@ use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, SKEW_S, Sample};
 use crate::report::chart::nice_above;
 use crate::terminal::{Colour, plain};
-
-/// Longest delay until a signal, a key or a new size is noticed.
-const NAP: Duration = Duration::from_millis(100);
 
 /// Samples that are kept for the plot: one for each column of the widest terminal.
 const MOST_POINTS: usize = 1_024;
@@ -54,42 +50,28 @@ impl Screen {
         self.terminal.draw(|frame| self.view.render(frame)).map(|_| ())
     }
 
-    /// Waits until `due`; draws again for a new size. Returns whether a key or signal asks for the
-    /// end. Ctrl-Z, or a signal that sets `suspend`, stops the process until the shell continues
-    /// it.
-    pub(crate) fn wait(&mut self, due: Instant, stop: &AtomicBool, suspend: &AtomicBool) -> io::Result<bool> {
-        loop {
-            // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
-            if stop.load(Ordering::Relaxed) {
-                return Ok(true);
-            }
-            // ORDERING: as above.
-            if suspend.swap(false, Ordering::Relaxed) {
-                self.suspend()?;
-            }
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(false);
-            }
-            match event::poll(left.min(NAP)) {
-                Ok(true) => match event::read()? {
-                    Event::Key(key) if key.is_press() => match asked_by(key.code, key.modifiers) {
-                        Some(Asked::Stop) => return Ok(true),
-                        Some(Asked::Suspend) => self.suspend()?,
-                        None => {}
-                    },
-                    Event::Resize(..) => self.draw()?,
-                    _ => {}
+    /// Waits for a key, for this time at most; draws again for a new size. Returns whether a key asks for
+    /// the end. Ctrl-Z stops the process until the shell continues it.
+    pub(crate) fn wait(&mut self, time: Duration) -> io::Result<bool> {
+        match event::poll(time) {
+            Ok(true) => match event::read()? {
+                Event::Key(key) if key.is_press() => match asked_by(key.code, key.modifiers) {
+                    Some(Asked::Stop) => return Ok(true),
+                    Some(Asked::Suspend) => self.suspend()?,
+                    None => {}
                 },
-                Ok(false) => {}
-                // A signal can still end the watch if keys can't be read.
-                Err(_) => thread::sleep(left.min(NAP)),
-            }
+                Event::Resize(..) => self.draw()?,
+                _ => {}
+            },
+            Ok(false) => {}
+            // A signal can still end the watch if keys can't be read.
+            Err(_) => thread::sleep(time),
         }
+        Ok(false)
     }
 
     /// Gives the terminal back while the process is stopped.
-    fn suspend(&mut self) -> io::Result<()> {
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
         restore();
         #[cfg(unix)]
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;

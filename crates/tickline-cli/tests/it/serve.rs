@@ -12,7 +12,7 @@ use serde_json::Value;
 use tickline_page::PageWriter;
 
 use crate::common::server::{Server, folder, run, serve, status, until, wait_for_line};
-use crate::common::{entries, is_root, text};
+use crate::common::{entries, is_root, library, text};
 
 #[test]
 fn a_server_serves_until_it_is_stopped() {
@@ -144,15 +144,8 @@ fn stays_off(page: &Path) {
 #[test]
 fn a_fast_slew_is_one_line_of_log() {
     let (folder, page) = folder();
-    let [library, flag] = ["slewed.so", "flag"].map(|name| folder.path().join(name));
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/slewed.c");
-    let mut compile = Command::new(compiler);
-    compile.args(["-shared", "-fPIC", "-o"]).arg(&library).args([source, "-ldl"]);
-    if !compile.output().is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: there is no C compiler");
-        return;
-    }
+    let Some(library) = library("slewed", &[], folder.path()) else { return };
+    let flag = folder.path().join("flag");
     let mut command = serve(&page, &[]);
     command.env("LD_PRELOAD", &library).env("TICKLINE_TEST_SLEW", &flag);
     let mut server = Server(command.stderr(Stdio::piped()).spawn().unwrap());

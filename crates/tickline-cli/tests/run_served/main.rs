@@ -138,8 +138,7 @@ fn no_more_is_said_than_is_known() {
     }
     // What a `run` around this one has set counts.
     let run = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
-        command.arg("run").args(words).env_remove("TICKLINE");
+        let mut command = common::tickline(&[&["run"], words].concat());
         command.env("LD_PRELOAD", served.library()).env("TICKLINE_PAGE", served.page());
         said(command.env("TICKLINE_SERVE", "always"))
     };
@@ -150,6 +149,11 @@ fn no_more_is_said_than_is_known() {
         text.starts_with("tickline: true has what libtickline_preload.so in LD_PRELOAD gives it, no more: "),
         "{text}"
     );
+    // Symptom: "true has the clock of PAGE".
+    let off = output(common::tickline(&["serve", "off", "--page"]).arg(served.page()));
+    assert_eq!(off.status.code(), Some(0), "{off:?}");
+    let expected = format!("tickline: true asks the kernel until {page} is served: it is switched off\n");
+    assert_eq!(said(&mut served.run(&["true"])), expected);
 }
 
 /// Symptom: the program had SIGSEGV. Its vDSO's symbols led to where the library would be if that had
@@ -210,21 +214,6 @@ fn a_program_with_a_small_stack_runs() {
         assert_eq!(run.status.code(), Some(0), "{run:?}");
         assert!(text(&run.stderr).contains(" the clock of "), "{run:?}");
     }
-}
-
-/// Symptom: "true has the clock of PAGE".
-#[test]
-fn a_page_that_is_off_is_told() {
-    let Some(served) = Served::new() else { return };
-    let mut off = Command::new(env!("CARGO_BIN_EXE_tickline"));
-    let off = output(off.args(["serve", "off", "--page"]).arg(served.page()));
-    assert_eq!(off.status.code(), Some(0), "{}", text(&off.stderr));
-    let said = output(&mut served.run(&["true"]));
-    let expected = format!(
-        "tickline: true asks the kernel until {} is served: it is switched off\n",
-        served.page().display()
-    );
-    assert_eq!((said.status.code(), text(&said.stderr)), (Some(0), expected));
 }
 
 /// Whatever is asked of the clocks, and in whatever way the page comes into the program.

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::text;
+use crate::common::{library, text};
 use crate::served::{self, Served, output};
 
 fn is_in_memory(folder: &Path) -> bool {
@@ -14,26 +14,29 @@ fn is_in_memory(folder: &Path) -> bool {
     rustix::fs::statfs(folder).unwrap().f_type == TMPFS_MAGIC
 }
 
-/// SELinux and AppArmor refuse some execs of a process that is traced. So does a supervisor here, who
-/// is asked about each exec (seccomp_unotify(2)).
+/// SELinux and AppArmor refuse some execs of a process that is traced. So does a library here.
+#[cfg(target_env = "gnu")]
 #[test]
 fn a_program_that_may_not_be_traced_is_executed_plainly() {
     let Some(served) = Served::new() else { return };
+    let Some(refuses) = library("refused", &[], served.folder()) else { return };
+    // One that cannot be executed anyway: nothing is said of tracing.
+    let file = served.folder().join("data");
+    fs::write(&file, "text").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     for error in [libc::EACCES, libc::EPERM] {
-        let program = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
-        let Some((run, refused)) = served::supervised(program, error) else { return };
-        let said = text(&run.stderr);
-        assert_eq!((run.status.code(), refused), (Some(5), 1), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(said.contains(" has the kernel's clock: it is not executed while it is traced: "), "{said}");
-        // One that cannot be executed anyway: nothing is said of tracing.
-        let file = served.folder().join("data");
-        fs::write(&file, "text").unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
-        let (run, _) = served::supervised(served.run(&[file.to_str().unwrap()]), error).unwrap();
-        let said = text(&run.stderr);
-        assert_eq!(run.status.code(), Some(126), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let run = |mut command: Command| {
+            let run =
+                output(command.env("LD_PRELOAD", &refuses).env("TICKLINE_TEST_ERROR", error.to_string()));
+            let said = text(&run.stderr);
+            assert_eq!(said.lines().count(), 1, "{said}");
+            (run.status.code(), said)
+        };
+        let (code, said) = run(served.run_traced(&["/bin/sh", "-c", "exit 5"]));
+        assert_eq!(code, Some(5), "{said}");
+        assert!(said.contains("it is not executed while it is traced: "), "{said}");
+        let (code, said) = run(served.run(&[file.to_str().unwrap()]));
+        assert_eq!((code, said.contains("traced")), (Some(126), false), "{said}");
     }
 }
 

@@ -4,13 +4,10 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::mem;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{OnceLock, mpsc};
-use std::thread;
+use std::sync::OnceLock;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -197,82 +194,4 @@ pub(crate) fn refuse(command: &mut Command, call: libc::c_long, argument: u8, va
     let filter: BpfProgram = filter.unwrap().try_into().unwrap();
     // SAFETY: system calls alone.
     unsafe { command.pre_exec(move || seccompiler::apply_filter(&filter).map_err(io::Error::other)) };
-}
-
-/// Runs a program, and refuses each exec of a process that is traced. Returns how many were refused, too;
-/// `None`, with the reason on standard output, where the kernel does not ask a supervisor (Linux 5.6).
-pub(crate) fn supervised(mut command: Command, error: libc::c_int) -> Option<(Output, u32)> {
-    let (tell, told) = mpsc::channel();
-    // The filter is this thread's, and that of what it starts.
-    let thread = thread::spawn(move || {
-        let listener = ask_supervisor();
-        let is_asking = listener.is_ok();
-        tell.send(listener).unwrap();
-        is_asking.then(|| output(&mut command))
-    });
-    let refused = told.recv().unwrap().map(|listener| supervise(&listener, error));
-    match (thread.join().unwrap(), refused) {
-        (Some(output), Ok(refused)) => Some((output, refused)),
-        (_, refused) => {
-            println!("SKIPPED: a supervisor of execs: {refused:?}");
-            None
-        }
-    }
-}
-
-/// Lets the kernel ask about each exec of this thread and of its children.
-fn ask_supervisor() -> io::Result<OwnedFd> {
-    const EXECVE: u32 = 59;
-    let statement =
-        |code: u32, jt, jf, k| libc::sock_filter { code: u16::try_from(code).unwrap(), jt, jf, k };
-    let mut filter = [
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, EXECVE),
-        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_USER_NOTIF),
-        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
-    // SAFETY: no pointer goes in.
-    unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
-    // SAFETY: the kernel reads the filter, no more.
-    let listener = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) };
-    match i32::try_from(listener) {
-        // SAFETY: a new file of this process.
-        Ok(file @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(file) }),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Answers until nobody is left who asks. Returns how many execs were refused.
-fn supervise(listener: &OwnedFd, error: libc::c_int) -> u32 {
-    let mut refused = 0;
-    loop {
-        let mut ready = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: there is room for the answer.
-        unsafe { libc::poll(&raw mut ready, 1, -1) };
-        if ready.revents & libc::POLLIN == 0 {
-            return refused;
-        }
-        // SAFETY: all zeros are a valid value.
-        let mut question: libc::seccomp_notif = unsafe { mem::zeroed() };
-        // SAFETY: there is room for the question.
-        let received =
-            unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut question) };
-        if received != 0 {
-            continue;
-        }
-        let status = fs::read_to_string(format!("/proc/{}/status", question.pid)).unwrap_or_default();
-        let is_traced = !status.contains("TracerPid:\t0\n");
-        refused += u32::from(is_traced);
-        let go_on = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap();
-        let answer = libc::seccomp_notif_resp {
-            id: question.id,
-            val: 0,
-            error: if is_traced { -error } else { 0 },
-            flags: if is_traced { 0 } else { go_on },
-        };
-        // SAFETY: the kernel reads the answer, no more.
-        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
-    }
 }

@@ -55,18 +55,14 @@ fn a_program_ends_by_the_signal_that_it_gets() {
         libc::SIGBUS,
         libc::SIGPIPE,
     ];
-    let mut in_time = 0;
-    for round in 0..MOST_ROUNDS {
-        if in_time == 42 {
-            return;
-        }
+    until_in_time(42, |round| {
         let signal = signals[usize::try_from(round).unwrap() % signals.len()];
         let mut command = served.run_traced(&["/bin/sleep", "100"]);
         // SAFETY: a system call.
         unsafe { command.pre_exec(no_core_file) };
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        if let Some(status) = traced(&child) {
-            in_time += 1;
+        let traced = traced(&child);
+        if let Some(status) = &traced {
             let bits = |name: &str| {
                 let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
                 u64::from_str_radix(line.trim(), 16).unwrap()
@@ -84,30 +80,34 @@ fn a_program_ends_by_the_signal_that_it_gets() {
         io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
         assert_eq!(status.signal(), Some(signal), "round {round}: {status} {said}");
         assert!(!said.contains("could not be started"), "round {round}, signal {signal}: {said}");
+        traced.is_some()
+    });
+}
+
+/// Until so many rounds were in time: their signal came to a program that was traced.
+fn until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
+    let in_time = (0..MOST_ROUNDS).map(round).filter(|in_time| *in_time).take(enough).count();
+    if in_time < enough {
+        println!("SKIPPED: {in_time} signals, not {enough}, came to a program that was traced");
     }
-    println!("SKIPPED: {in_time} signals, not 42, came to a program that was traced");
 }
 
 /// A program that is stopped before or at its exec stays so until SIGCONT, and then goes on.
 #[test]
 fn a_stopped_program_stays_stopped() {
     let Some(served) = Served::new() else { return };
-    let mut in_time = 0;
-    for round in 0..MOST_ROUNDS {
-        if in_time == 5 {
-            return;
-        }
+    until_in_time(5, |round| {
         let mut command = served.run_traced(&["/bin/sh", "-c", "read line; exit 7"]);
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        in_time += u32::from(traced(&child).is_some());
+        let in_time = traced(&child).is_some();
         thread::sleep(Duration::from_micros(100 * (round % 20)));
         send(&child, libc::SIGSTOP);
         assert!(comes_to_rest(&child), "round {round}: {:?}", state(&child));
         send(&child, libc::SIGCONT);
         tell(child.stdin.as_mut().unwrap(), 0);
         assert_eq!(child.wait().unwrap().code(), Some(7), "round {round}");
-    }
-    println!("SKIPPED: {in_time} signals, not 5, came to a program that was traced");
+        in_time
+    });
 }
 
 /// A program gets signals while it is started, prepared and executed: those that it blocks are there in
