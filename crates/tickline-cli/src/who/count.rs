@@ -169,8 +169,7 @@ fn name(pid: u32) -> Option<String> {
 
 /// The CPUs that are online.
 fn online() -> io::Result<Vec<usize>> {
-    const FILE: &str = "/sys/devices/system/cpu/online";
-    let list = fs::read_to_string(FILE)?;
+    let list = fs::read_to_string("/sys/devices/system/cpu/online")?;
     let cpus = cpu_list::parse(list.trim()).map_err(io::Error::other)?;
     Ok(cpus.0.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
 }

@@ -7,6 +7,7 @@ pub mod game;
 #[cfg(target_os = "linux")]
 pub mod server;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -46,17 +47,18 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Compiles a file of `c/`.
+pub fn compile(name: &str, flags: &[&str], to: &Path) -> io::Result<()> {
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let source = format!("{}/tests/c/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(compiler).args(flags).arg("-o").arg(to).args([&source, "-ldl"]).output()?;
+    if output.status.success() { Ok(()) } else { Err(io::Error::other(text(&output.stderr))) }
+}
+
 /// Compiles a library of `c/`; `None`, which is said, where no compiler does.
 pub fn library(name: &str, flags: &[&str], folder: &Path) -> Option<PathBuf> {
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let library = folder.join(format!("{name}.so"));
-    let source = format!("{}/tests/c/{name}.c", env!("CARGO_MANIFEST_DIR"));
-    let mut command = Command::new(compiler);
-    command.args(["-shared", "-fPIC"]).args(flags).arg("-o").arg(&library).args([&source, "-ldl"]);
-    let compiled = command.output();
-    let is_compiled = compiled.as_ref().is_ok_and(|output| output.status.success());
-    if !is_compiled {
-        eprintln!("SKIPPED: {name}.c is not compiled: {compiled:?}");
-    }
-    is_compiled.then_some(library)
+    let compiled = compile(name, &[&["-shared", "-fPIC"], flags].concat(), &library);
+    compiled.inspect_err(|error| eprintln!("SKIPPED: {name}.c is not compiled: {error}")).ok()?;
+    Some(library)
 }

@@ -129,33 +129,6 @@ fn a_link_that_another_user_left_in_a_shared_folder_is_refused() {
     assert_eq!(fs::read(folder.path().join("precious")).unwrap(), b"of value");
 }
 
-/// The protection of the file did not count, since its folder may be written to.
-#[test]
-fn a_file_that_is_closed_for_writing_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("closed");
-    fs::write(&path, "of value").unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
-    let script = if is_root() {
-        // Root may write to every file.
-        chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
-        chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_tickline"), folder.path().join("program")).unwrap();
-        let script = "setpriv --reuid 65534 --regid 65534 --clear-groups ./program $BENCH --json closed";
-        if !Command::new("setpriv").arg("--version").output().is_ok_and(|output| output.status.success()) {
-            return eprintln!("SKIPPED: setpriv is missing");
-        }
-        script
-    } else {
-        "\"$0\" $BENCH --json closed"
-    };
-    let output = sh(folder.path(), script);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let said = text(&output.stderr);
-    assert!(said.to_lowercase().contains("closed: permission denied"), "{said}");
-    assert_eq!(fs::read(&path).unwrap(), b"of value");
-}
-
 /// The files contain facts of the machine, so a private umask or mode must apply to them.
 #[test]
 fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -70,7 +70,7 @@ fn nobody_learns_what_root_does() {
 }
 
 #[test]
-fn a_folder_that_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() {
+fn what_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() {
     let (folder, program) = open_folder();
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).unwrap();
@@ -83,6 +83,20 @@ fn a_folder_that_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() 
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("out.json: permission denied"), "{}", text(&output.stderr));
     assert_eq!(fs::read_dir(&closed).unwrap().count(), 0);
+    // The protection of a file did not count where its folder may be written to.
+    let file = folder.path().join("read-only");
+    fs::write(&file, "of value").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    if is_root() {
+        for path in [file.as_path(), folder.path()] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+    let output = run(&["--json", "../read-only"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = text(&output.stderr).to_lowercase();
+    assert!(said.contains("read-only: permission denied"), "{said}");
+    assert_eq!(fs::read(&file).unwrap(), b"of value");
 }
 
 #[test]

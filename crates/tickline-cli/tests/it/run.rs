@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::{library, text};
@@ -134,16 +134,9 @@ fn what_is_no_library_is_refused() {
     }
     for (library, expected) in cases {
         let library = library.to_str().unwrap();
-        let mut command = run(&["--always", "--library", library, "sh", "-c", "exit 4"]);
-        let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
-        let within = move || {
-            // SAFETY: the kernel reads the limits, no more.
-            nix::errno::Errno::result(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) })?;
-            Ok(())
-        };
-        // SAFETY: a system call.
-        unsafe { command.pre_exec(within) };
-        let said = command.output().unwrap();
+        let script = "ulimit -v 1048576; exec \"$0\" run --always --library \"$1\" sh -c 'exit 4'";
+        let words = ["-c", script, env!("CARGO_BIN_EXE_tickline"), library];
+        let said = Command::new("sh").args(words).env_remove("TICKLINE").output().unwrap();
         let line = text(&said.stderr);
         assert_eq!(said.status.code(), Some(4), "{line}");
         assert!(line.contains(&format!("{library}: {expected}")), "{line}");

@@ -27,7 +27,7 @@ use std::ptr;
 
 use common::text;
 use served::{Calls, Served, output};
-use signals::{SMALL_STACK, count_signals, with_two_users};
+use signals::{count_signals, with_two_users};
 
 /// What a child that is this test does.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
@@ -194,23 +194,14 @@ fn a_program_that_adopts_orphans_is_served() {
     assert_eq!(text(&run.stdout), "<>\n", "{run:?}");
 }
 
-/// Symptom: `run` ended by an overflow of its stack (`ulimit -s 40`).
+/// Symptom: `run` ended by an overflow of its stack (`ulimit -s 40`). What is compiled for tests takes more
+/// than a release.
 #[test]
 fn a_program_with_a_small_stack_runs() {
     let Some(served) = Served::new() else { return };
-    let with_small_stack = |mut command: Command| {
-        let small = || {
-            let limit = libc::rlimit { rlim_cur: SMALL_STACK, rlim_max: SMALL_STACK };
-            // SAFETY: the kernel reads the limits, no more.
-            unsafe { libc::setrlimit(libc::RLIMIT_STACK, &raw const limit) };
-            Ok(())
-        };
-        // SAFETY: a system call.
-        unsafe { command.env_clear().pre_exec(small) };
-        output(&mut command)
-    };
+    let limit = ["env", "-i", "sh", "-c", "ulimit -s 96; exec \"$@\"", "sh"];
     for command in [served.run(&["/bin/true"]), served.run_traced(&["/bin/true"])] {
-        let run = with_small_stack(command);
+        let run = output(&mut served::behind(&limit, &command));
         assert_eq!(run.status.code(), Some(0), "{run:?}");
         assert!(text(&run.stderr).contains(" the clock of "), "{run:?}");
     }

@@ -14,7 +14,7 @@ use seccompiler::{
 };
 use tempfile::TempDir;
 
-use crate::common::text;
+use crate::common::{self, text};
 use crate::page::{counter_is_readable, served_page};
 
 /// A dynamic linker. As a program, it is one that no dynamic linker loads: `tickline run` traces it.
@@ -119,22 +119,15 @@ fn library() -> Option<&'static Path> {
 
 /// A program of `c/`, dynamic and, where a static libc is installed, static.
 pub(crate) fn compile(source: &str) -> Option<(String, Option<String>)> {
-    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let one = |name: &str, flags: &[&str]| {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{source}.c"));
-        let mut command = Command::new(&compiler);
-        command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-Wno-nonnull", "-pthread"]).args(flags);
-        let output = command.arg("-o").args([&program, &source]).output()?;
-        if output.status.success() {
-            Ok(program.to_str().unwrap().to_owned())
-        } else {
-            Err(io::Error::other(text(&output.stderr)))
-        }
+        let strict = ["-O1", "-Wall", "-Wextra", "-Werror", "-Wno-nonnull", "-pthread"];
+        common::compile(source, &[&strict, flags].concat(), &program)?;
+        Ok::<_, io::Error>(program.to_str().unwrap().to_owned())
     };
     let dynamic = match one(source, &[]) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            println!("SKIPPED: {compiler} does not run: {error}");
+            println!("SKIPPED: no compiler: {error}");
             return None;
         }
         dynamic => dynamic.unwrap(),

@@ -35,9 +35,6 @@ fn signals_are_as_the_caller_has_set_them() {
     }
 }
 
-/// As `ulimit -s 40` is for a release: what is compiled for tests takes more of it. Bytes.
-pub(crate) const SMALL_STACK: u64 = 96 * 1024;
-
 /// A helper is quick: of so many signals some come in time.
 const MOST_ROUNDS: u64 = 200;
 
