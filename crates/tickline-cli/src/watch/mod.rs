@@ -42,7 +42,7 @@ const NAP: Duration = Duration::from_millis(50);
 fn stops() -> Vec<i32> {
     let stops = [consts::SIGINT, consts::SIGTERM].into_iter();
     #[cfg(unix)]
-    let stops = stops.chain(Some(consts::SIGHUP).filter(|hangup| !is_ignored(*hangup)));
+    let stops = stops.chain(Some(consts::SIGHUP).filter(|hangup| !crate::signal::is_ignored(*hangup)));
     stops.collect()
 }
 
@@ -92,17 +92,6 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
         outputs.emit(&document, |out| lines::summary(&document, Look::of_stdout(), out))?;
     }
     Ok(exit)
-}
-
-/// Whether the parent process has made this one ignore the signal; false where `/proc` is
-/// unreadable.
-#[cfg(unix)]
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let bit = u32::try_from(signal - 1).ok().and_then(|shift| 1_u64.checked_shl(shift));
-    bit.is_some_and(|bit| mask & bit != 0)
 }
 
 /// The results of the samples; the points only for JSON.
