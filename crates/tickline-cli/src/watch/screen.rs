@@ -194,7 +194,8 @@ impl View {
             format!("bound -{}/+{} ns", point.before_ns, point.after_ns),
             format!("skew {skew} ppb over {SKEW_S:.0} s"),
             hz,
-            format!("interval {} ms", status.interval_ns / 1_000_000),
+            format!("maximum drift {} ppb", status.max_drift_ppb),
+            format!("recalibrated every {} ms", status.interval_ns / 1_000_000),
             format!("{:.0} s", point.at_s),
         ];
         // A figure stays in one line.
@@ -342,6 +343,9 @@ mod tests {
             "CHANGED after 7 s: the kernel's clocksource was tsc and is hpet",
             "offset -2.0 ns",
             "bound -20/+20 ns",
+            " ppb over 10 s",
+            "maximum drift ",
+            "recalibrated every ",
             "events ",
             "+50 ns",
             "-50 ns",

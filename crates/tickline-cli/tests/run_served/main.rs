@@ -127,7 +127,7 @@ fn no_more_is_said_than_is_known() {
     let in_preload = "libtickline_preload.so is in LD_PRELOAD\n";
     assert!(text.contains(" has the kernel's clock: it cannot be traced: "), "{text}");
     assert!(text.ends_with(in_preload), "{text}");
-    if rustix::process::geteuid().is_root() {
+    if common::is_root() {
         // A dynamic linker ignores the variable.
         let mut command = served.run(&["true"]);
         // SAFETY: a system call.

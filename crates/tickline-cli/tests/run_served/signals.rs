@@ -114,6 +114,7 @@ fn each_signal_arrives_once_and_in_order() {
     const PROGRAMS: u32 = 25;
     let Some(served) = Served::new() else { return };
     let own = env::current_exe().unwrap();
+    let mut sent_to_all = 0;
     for _ in 0..PROGRAMS {
         let mut command = served.run_traced(&[own.to_str().unwrap(), "--exact", "child", "--nocapture"]);
         command.env(ROLE, "counts").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -129,12 +130,14 @@ fn each_signal_arrives_once_and_in_order() {
             assert!(found);
             sender.join().unwrap()
         });
+        sent_to_all += sent;
         tell(child.stdin.as_mut().unwrap(), sent);
         assert!(lines.any(|line| line.unwrap().contains(&format!("took {sent} signals"))));
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");
         assert!(text(&output.stderr).contains("has the clock of"), "{output:?}");
     }
+    assert!(sent_to_all > PROGRAMS, "{sent_to_all} signals");
 }
 
 /// Signals with numbers in order, and in between others that stop the process, wake it, or are ignored.
