@@ -68,62 +68,43 @@ impl Terminal {
     }
 }
 
+/// Symptom: Ctrl-Z was taken for any key, since the terminal is in raw mode.
 #[test]
 fn watch_draws_on_a_terminal_and_leaves_it_as_it_was() {
     const LEFT: &str = "\u{1b}[?1049l";
-    for (columns, rows) in [(100, 30), (20, 4)] {
-        for stop in ["key", "signal"] {
-            let mut terminal = Terminal::open(columns, rows);
-            let before = terminal.modes();
-            let child = terminal.run(&["watch", "--interval", "0.1"], None);
-            let mut shown = terminal.until("offset");
-            if stop == "key" {
-                terminal.ours.write_all(b"q").unwrap();
-            } else {
-                signal(&child, "INT");
-            }
-            shown += &terminal.until("until stopped");
-            let (code, _) = ended(child);
-            assert!(code == 0 || code == 1, "exit code {code}");
-            assert!(shown.contains("\u{1b}[?1049h") && shown.contains(LEFT), "{shown:?}");
-            assert!(shown.find(LEFT) < shown.find("Watched for"), "the summary stays to be seen: {shown:?}");
-            let after = terminal.modes();
-            assert_eq!(before.local_modes, after.local_modes);
-            assert_eq!(before.input_modes, after.input_modes);
-        }
-    }
-}
-
-/// Ctrl-Z was taken for any key, since the terminal is in raw mode.
-#[cfg(target_os = "linux")]
-#[test]
-fn watch_can_be_suspended_and_continued() {
-    const LEFT: &str = "\u{1b}[?1049l";
     const ENTERED: &str = "\u{1b}[?1049h";
-    let mut terminal = Terminal::open(100, 30);
-    let before = terminal.modes();
-    let child = terminal.run(&["watch", "--interval", "0.1"], None);
-    terminal.until("offset");
-    for by_key in [true, false] {
-        if by_key {
-            terminal.ours.write_all(b"\x1a").unwrap();
-        } else {
-            signal(&child, "TSTP");
+    for ((columns, rows), by_key) in
+        [((100, 30), true), ((100, 30), false), ((20, 4), true), ((20, 4), false)]
+    {
+        let mut terminal = Terminal::open(columns, rows);
+        let before = terminal.modes();
+        let child = terminal.run(&["watch", "--interval", "0.1"], None);
+        let ask = |terminal: &mut Terminal, key: &[u8], name| match by_key {
+            true => terminal.ours.write_all(key).unwrap(),
+            false => signal(&child, name),
+        };
+        let mut shown = terminal.until("offset");
+        if cfg!(target_os = "linux") {
+            ask(&mut terminal, b"\x1a", "TSTP");
+            terminal.until(LEFT);
+            let stat = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+            while !stat().contains(") T ") {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            assert_eq!(before.local_modes, terminal.modes().local_modes, "the shell's");
+            signal(&child, "CONT");
+            // One read may bring this together with the figures.
+            terminal.until(ENTERED);
         }
-        terminal.until(LEFT);
-        let stat = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-        while !stat().contains(") T ") {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(before.local_modes, terminal.modes().local_modes, "the shell's");
-        signal(&child, "CONT");
-        // One read may bring this together with the figures.
-        terminal.until(ENTERED);
+        ask(&mut terminal, b"q", "INT");
+        shown += &terminal.until("until stopped");
+        let (code, _) = ended(child);
+        assert!(code == 0 || code == 1, "exit code {code}");
+        assert!(shown.contains(ENTERED) && shown.contains(LEFT), "{shown:?}");
+        assert!(shown.find(LEFT) < shown.find("Watched for"), "the summary stays to be seen: {shown:?}");
+        let after = terminal.modes();
+        assert_eq!((before.local_modes, before.input_modes), (after.local_modes, after.input_modes));
     }
-    terminal.ours.write_all(b"q").unwrap();
-    terminal.until("until stopped");
-    let (code, _) = ended(child);
-    assert!(code == 0 || code == 1, "exit code {code}");
 }
 
 /// A machine with findings.
