@@ -55,9 +55,9 @@ impl Screen {
     pub(crate) fn wait(&mut self, time: Duration) -> io::Result<bool> {
         match event::poll(time) {
             Ok(true) => match event::read()? {
-                Event::Key(key) if key.is_press() => match asked_by(key.code, key.modifiers) {
-                    Some(Asked::Stop) => return Ok(true),
-                    Some(Asked::Suspend) => self.suspend()?,
+                Event::Key(key) if key.is_press() => match request_of(key.code, key.modifiers) {
+                    Some(Request::Stop) => return Ok(true),
+                    Some(Request::Suspend) => self.suspend()?,
                     None => {}
                 },
                 Event::Resize(..) => self.draw()?,
@@ -108,17 +108,19 @@ fn restore() {
 
 /// What a key asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum Request {
     Stop,
     Suspend,
 }
 
 /// The terminal is in raw mode, so Ctrl-C and Ctrl-Z are keys, and no signals.
-fn asked_by(code: KeyCode, modifiers: KeyModifiers) -> Option<Asked> {
+fn request_of(code: KeyCode, modifiers: KeyModifiers) -> Option<Request> {
     match code {
-        KeyCode::Char('q') | KeyCode::Esc => Some(Asked::Stop),
-        KeyCode::Char('c' | 'd') if modifiers.contains(KeyModifiers::CONTROL) => Some(Asked::Stop),
-        KeyCode::Char('z') if cfg!(unix) && modifiers.contains(KeyModifiers::CONTROL) => Some(Asked::Suspend),
+        KeyCode::Char('q') | KeyCode::Esc => Some(Request::Stop),
+        KeyCode::Char('c' | 'd') if modifiers.contains(KeyModifiers::CONTROL) => Some(Request::Stop),
+        KeyCode::Char('z') if cfg!(unix) && modifiers.contains(KeyModifiers::CONTROL) => {
+            Some(Request::Suspend)
+        }
         _ => None,
     }
 }
@@ -374,15 +376,15 @@ mod tests {
 
     #[test]
     fn keys_that_stop_and_suspend() {
-        let suspend = cfg!(unix).then_some(Asked::Suspend);
+        let suspend = cfg!(unix).then_some(Request::Suspend);
         for (key, plain, with_control) in [
-            (KeyCode::Char('q'), Some(Asked::Stop), Some(Asked::Stop)),
-            (KeyCode::Esc, Some(Asked::Stop), Some(Asked::Stop)),
-            (KeyCode::Char('c'), None, Some(Asked::Stop)),
+            (KeyCode::Char('q'), Some(Request::Stop), Some(Request::Stop)),
+            (KeyCode::Esc, Some(Request::Stop), Some(Request::Stop)),
+            (KeyCode::Char('c'), None, Some(Request::Stop)),
             (KeyCode::Char('z'), None, suspend),
         ] {
-            assert_eq!(asked_by(key, KeyModifiers::NONE), plain, "{key}");
-            assert_eq!(asked_by(key, KeyModifiers::CONTROL), with_control, "{key}");
+            assert_eq!(request_of(key, KeyModifiers::NONE), plain, "{key}");
+            assert_eq!(request_of(key, KeyModifiers::CONTROL), with_control, "{key}");
         }
     }
 }
