@@ -35,6 +35,8 @@ mod schema;
 #[cfg_attr(not(target_os = "linux"), path = "serve/nowhere.rs")]
 mod serve;
 mod setup;
+#[cfg(unix)]
+mod signal;
 mod terminal;
 mod warp;
 mod watch;

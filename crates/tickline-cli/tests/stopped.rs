@@ -14,7 +14,13 @@ use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::ptr;
 use std::time::{Duration, Instant};
+
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 
 use common::game::{self, Game};
 use common::server::{Server, folder, status, wait_for_line};
@@ -55,22 +61,10 @@ enum Place {
     Sequence(usize),
 }
 
-const PLACES: [Place; 14] = [
-    Place::Slot(0),
-    Place::Slot(1),
-    Place::Slot(2),
-    Place::Slot(3),
-    Place::Slot(4),
-    Place::Slot(5),
-    Place::Slot(6),
-    Place::Slot(7),
-    Place::Sequence(0),
-    Place::Sequence(2),
-    Place::Sequence(4),
-    Place::Sequence(9),
-    Place::Word(0),
-    Place::Word(40),
-];
+fn places() -> impl Iterator<Item = Place> {
+    let between = [0, 2, 4, 9].map(Place::Sequence).into_iter();
+    (0..8).map(Place::Slot).chain(between).chain([0, 40].map(Place::Word))
+}
 
 #[test]
 #[ignore = "half a minute: `cargo xtask ci nightly` has ten rounds"]
@@ -92,7 +86,7 @@ fn no_step_back_while_the_server_is_stopped_at_each_store() {
     let mut game = Game::start(&page, folder.path());
     let mut stops = BTreeMap::<_, u32>::new();
     for round in 0..game::rounds() {
-        for (index, place) in PLACES.into_iter().enumerate() {
+        for (index, place) in places().enumerate() {
             let turn = round + index;
             if matches!(place, Place::Sequence(_)) && traced.sequence.is_none() {
                 eprintln!("SKIPPED: {place:?}: no restartable sequences here");
@@ -106,7 +100,7 @@ fn no_step_back_while_the_server_is_stopped_at_each_store() {
             *stops.entry((format!("{place:?}"), phase)).or_default() += 1;
         }
     }
-    traced.let_go();
+    ptrace::detach(traced.pid, None).expect("it is stopped");
     game.go_on(Duration::from_millis(700));
     let lines = stops.iter().map(|((place, phase), count)| format!("{place} {phase}: {count}"));
     eprintln!("stopped at: {}", lines.collect::<Vec<_>>().join(", "));
@@ -119,7 +113,7 @@ fn no_step_back_while_the_server_is_stopped_at_each_store() {
 
 /// The first thread of a server, which publishes: traced by this thread, and stopped.
 struct Traced {
-    pid: libc::pid_t,
+    pid: Pid,
     /// Where it has the page.
     page: u64,
     /// Where its thread announces restartable sequences, if it does.
@@ -131,85 +125,58 @@ struct Traced {
 /// ptrace(2), Linux 5.13.
 const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 
-/// `struct ptrace_rseq_configuration` (linux/ptrace.h).
-#[repr(C)]
-#[derive(Default)]
-struct RseqConfiguration {
-    pointer: u64,
-    size: u32,
-    signature: u32,
-    flags: u32,
-    pad: u32,
-}
+/// `struct ptrace_rseq_configuration` (linux/ptrace.h): an address, and three numbers of 32 bits.
+type RseqConfiguration = [u64; 3];
 
 /// `rseq_cs` in `struct rseq` (linux/rseq.h).
 const SEQUENCE: u64 = 8;
 
 impl Traced {
     fn seize(server: &Server, page: &Path) -> io::Result<Self> {
-        let pid = libc::pid_t::try_from(server.pid()).expect("a process");
+        let pid = Pid::from_raw(server.pid().try_into().expect("a process"));
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
         let name = page.to_str().expect("a name");
         let line = maps.lines().find(|line| line.ends_with(name)).expect("the page is mapped");
         let start = line.split('-').next().expect("an address");
         let page_start = u64::from_str_radix(start, 16).expect("an address");
+        ptrace::seize(pid, Options::empty())?;
+        ptrace::interrupt(pid)?;
         let mut traced = Self { pid, page: page_start, sequence: None, file: fs::File::open(page)? };
-        traced.ask(libc::PTRACE_SEIZE, 0, 0)?;
-        traced.ask(libc::PTRACE_INTERRUPT, 0, 0)?;
-        assert!(traced.stopped(PATIENCE), "it stops when it is told to");
+        assert!(traced.stopped(), "it stops when it is told to");
         let mut found = RseqConfiguration::default();
-        let size = size_of::<RseqConfiguration>() as u64;
-        if traced
-            .ask(PTRACE_GET_RSEQ_CONFIGURATION, size, (&raw mut found).expose_provenance() as u64)
-            .is_ok()
-            && found.pointer != 0
-        {
-            traced.sequence = Some(found.pointer + SEQUENCE);
-        }
+        let size = size_of::<RseqConfiguration>();
+        // SAFETY: there is room for the answer.
+        let known =
+            unsafe { libc::ptrace(PTRACE_GET_RSEQ_CONFIGURATION, pid.as_raw(), size, &raw mut found) };
+        traced.sequence = (known != -1 && found[0] != 0).then(|| found[0] + SEQUENCE);
         Ok(traced)
     }
 
-    fn ask(&self, request: libc::c_uint, address: u64, data: u64) -> io::Result<()> {
-        // SAFETY: what is written to in this process is what `data` points to, for the one request
-        // that writes.
-        match unsafe { libc::ptrace(request, self.pid, address, data) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
-    }
-
     /// Waits for a stop that is no signal's; signals are passed on. `false` if there is none in time.
-    fn stopped(&self, patience: Duration) -> bool {
+    fn stopped(&self) -> bool {
         let start = Instant::now();
-        while start.elapsed() < patience {
-            let mut state = 0;
-            // SAFETY: a child of this process; `state` is valid for a write.
-            let ended = unsafe { libc::waitpid(self.pid, &raw mut state, libc::WNOHANG) };
-            if ended == 0 {
-                std::thread::yield_now();
-                continue;
-            }
-            assert!(ended == self.pid && libc::WIFSTOPPED(state), "the server has ended: {state:#x}");
-            match libc::WSTOPSIG(state) {
-                libc::SIGTRAP => return true,
-                signal => {
-                    self.ask(libc::PTRACE_CONT, 0, signal.unsigned_abs().into()).expect("it is stopped")
-                }
+        while start.elapsed() < PATIENCE {
+            match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)).expect("a child") {
+                WaitStatus::StillAlive => std::thread::yield_now(),
+                WaitStatus::Stopped(_, Signal::SIGTRAP) | WaitStatus::PtraceEvent(..) => return true,
+                WaitStatus::Stopped(_, signal) => ptrace::cont(self.pid, signal).expect("it is stopped"),
+                ended => panic!("the server has ended: {ended:?}"),
             }
         }
         false
     }
 
-    fn set_register(&self, register: u64, value: u64) {
-        let offset = offset_of!(libc::user, u_debugreg) as u64 + 8 * register;
-        self.ask(libc::PTRACE_POKEUSER, offset, value).expect("a debug register");
+    fn set_register(&self, register: usize, value: u64) {
+        let offset = offset_of!(libc::user, u_debugreg) + 8 * register;
+        let value = value.try_into().expect("an address of a program");
+        ptrace::write_user(self.pid, ptr::without_provenance_mut(offset), value).expect("a debug register");
     }
 
     /// Has the processor stop the server behind stores to 8 bytes at these places, and no others.
     fn watch(&self, places: &[u64]) {
         self.set_register(7, 0);
         let mut control = 0;
-        for (register, place) in (0..).zip(places) {
+        for (register, place) in places.iter().enumerate() {
             self.set_register(register, *place);
             // On for this thread; stores; 8 bytes.
             control |= 1 << (2 * register) | 0b1001 << (16 + 4 * register);
@@ -220,19 +187,19 @@ impl Traced {
     /// Lets the server run to its next store to one of these places. `false` if there is none.
     fn runs_to(&self, places: &[u64]) -> bool {
         self.watch(places);
-        self.ask(libc::PTRACE_CONT, 0, 0).expect("it is stopped");
-        let comes = self.stopped(PATIENCE);
+        ptrace::cont(self.pid, None).expect("it is stopped");
+        let comes = self.stopped();
         if !comes {
-            self.ask(libc::PTRACE_INTERRUPT, 0, 0).expect("it runs");
-            assert!(self.stopped(PATIENCE), "it stops when it is told to");
+            ptrace::interrupt(self.pid).expect("it runs");
+            assert!(self.stopped(), "it stops when it is told to");
         }
         self.watch(&[]);
         comes
     }
 
     fn step(&self) {
-        self.ask(libc::PTRACE_SINGLESTEP, 0, 0).expect("it is stopped");
-        assert!(self.stopped(PATIENCE), "an instruction ends");
+        ptrace::step(self.pid, None).expect("it is stopped");
+        assert!(self.stopped(), "an instruction ends");
     }
 
     fn slots(&self) -> [u8; 512] {
@@ -275,9 +242,5 @@ impl Traced {
             }
         }
         Some(place)
-    }
-
-    fn let_go(&self) {
-        self.ask(libc::PTRACE_DETACH, 0, 0).expect("it is stopped");
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// Who calls for the time by system calls.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Who {
     /// The process whose calls were counted; null for all.
@@ -29,7 +29,7 @@ pub(crate) struct Who {
 }
 
 /// The system calls of one process to one clock.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Caller {
     /// The process, by its number in the PID namespace of this program; 0 if it has none there.

@@ -32,6 +32,7 @@ use crate::args;
 use crate::exit::Exit;
 use crate::machine;
 use crate::serve;
+use crate::signal::is_ignored;
 use crate::terminal;
 
 /// The exit codes of a shell and of env(1) for a program that cannot be executed, and for one that
@@ -108,15 +109,6 @@ fn take_signals_as_found() {
         // SAFETY: no handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-}
-
-/// Whether this process ignores a signal.
-fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: all zeros are a valid value.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only; there is room for the answer.
-    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
-    result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Lets the program find the standard files as this process has found them.

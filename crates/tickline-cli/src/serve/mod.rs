@@ -24,20 +24,23 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     if args.json.target.is_some() && args.action != Some(ServeAction::Status) {
         return Err(io::Error::other("--json is for status: tickline serve status --json FILE"));
     }
-    let place = place::Place::of(args.page.as_deref())?;
+    let page = &place::of(args.page.as_deref())?;
     match args.action {
         None => {
-            place.make_folder()?;
-            server::run(place.page())
+            // The folder of a page that the user names must be there.
+            if args.page.is_none() {
+                place::make_folder(page)?;
+            }
+            server::run(page)
         }
         Some(ServeAction::Status) => {
             let outputs = Outputs::open(&args.json)?;
-            let status = status::Status::of(place.page())?;
+            let status = status::Status::of(page)?;
             outputs.emit(&status, |out| status.write(out))?;
             Ok(if status.serving { Exit::Fast } else { Exit::Closed })
         }
-        Some(ServeAction::Off) => off(place.page()),
-        Some(ServeAction::On) => on(place.page()),
+        Some(ServeAction::Off) => off(page),
+        Some(ServeAction::On) => on(page),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where a page is.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, Permissions};
 use std::io;
@@ -9,44 +10,27 @@ use std::path::{Path, PathBuf};
 
 use tickline_page::program::PAGE;
 
-/// Where a page is.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    page: PathBuf,
-    /// Whether the user has named it: then its folder must exist.
-    is_named: bool,
+/// The page of this name; by default, that of root, or of the user.
+pub(super) fn of(named: Option<&Path>) -> io::Result<PathBuf> {
+    let is_root = rustix::process::geteuid().is_root();
+    named.map_or_else(|| by_default(is_root, env::var_os("XDG_RUNTIME_DIR")), |page| Ok(page.to_owned()))
 }
 
-impl Place {
-    /// The page of this name; by default, that of root, or of the user.
-    pub(super) fn of(named: Option<&Path>) -> io::Result<Self> {
-        if let Some(page) = named {
-            return Ok(Self { page: page.to_owned(), is_named: true });
-        }
-        let is_root = rustix::process::geteuid().is_root();
-        Ok(Self { page: by_default(is_root, std::env::var_os("XDG_RUNTIME_DIR"))?, is_named: false })
-    }
-
-    pub(super) fn page(&self) -> &Path {
-        &self.page
-    }
-
-    /// Makes the default page's folder, if it is not there.
-    pub(super) fn make_folder(&self) -> io::Result<()> {
-        let Some(folder) = self.page.parent().filter(|_| !self.is_named) else { return Ok(()) };
-        let made = match DirBuilder::new().mode(0o755).create(folder) {
-            // Whatever the umask, which can only take away.
-            Ok(()) => std::fs::set_permissions(folder, Permissions::from_mode(0o755)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(error),
-        };
-        made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))
-    }
+/// Makes the folder of a default page, if it is not there.
+pub(super) fn make_folder(page: &Path) -> io::Result<()> {
+    let folder = page.parent().unwrap_or(page);
+    let made = match DirBuilder::new().mode(0o755).create(folder) {
+        // Whatever the umask, which can only take away.
+        Ok(()) => std::fs::set_permissions(folder, Permissions::from_mode(0o755)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    };
+    made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))
 }
 
 /// Where programs look for a page: that of the machine, then that of the user.
 pub(crate) fn pages() -> Vec<PathBuf> {
-    let of_user = by_default(false, std::env::var_os("XDG_RUNTIME_DIR")).ok();
+    let of_user = by_default(false, env::var_os("XDG_RUNTIME_DIR")).ok();
     by_default(true, None).into_iter().chain(of_user).collect()
 }
 

@@ -1,13 +1,12 @@
 //! The loop of the server.
 
 use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::{Timespec, nanosleep};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tickline::page::{Phase, Publisher};
 use tickline::{Clock, PerCpu, State};
@@ -17,7 +16,7 @@ use crate::terminal::{plain, plain_path};
 
 /// Serves the page until a signal comes, or while the page is not switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {
-    let signals = Signals::new()?;
+    let stop = stop_flag()?;
     let clock = Clock::builder().per_cpu(PerCpu::Off).start().map_err(io::Error::other)?;
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
     let mut log = Log::new(page);
@@ -25,7 +24,9 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         log.begins(&publisher);
     }
     loop {
-        if signals.have_come() {
+        // ORDERING: Relaxed, pairs with the signal handler's store; a flag on its own.
+        let is_ending = stop.load(Ordering::Relaxed);
+        if is_ending {
             publisher.end();
         }
         let next_in = publisher.step().map_err(io::Error::other)?;
@@ -33,49 +34,30 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
             log.line("it is switched off; `tickline serve on`, and a start after that, switch it on");
             return Ok(Exit::Fast);
         }
-        if signals.have_come() && publisher.is_over() {
+        if is_ending && publisher.is_over() {
             log.line("stopped: the leases have run out");
             return Ok(Exit::Fast);
         }
         log.changes(&publisher);
-        signals.wait(next_in);
+        wait(next_in);
     }
 }
 
-/// The signals that end the server.
-struct Signals {
-    has_come: Arc<AtomicBool>,
-    /// Becomes readable at each of them.
-    woken: UnixStream,
+/// Becomes true at a signal that ends the server. A second one ends it at once.
+fn stop_flag() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
 }
 
-impl Signals {
-    fn new() -> io::Result<Self> {
-        let has_come = Arc::new(AtomicBool::new(false));
-        let (woken, wakes) = UnixStream::pair()?;
-        for signal in [SIGTERM, SIGINT, SIGHUP] {
-            // A second signal ends the server at once.
-            signal_hook::flag::register_conditional_default(signal, Arc::clone(&has_come))?;
-            signal_hook::flag::register(signal, Arc::clone(&has_come))?;
-            signal_hook::low_level::pipe::register(signal, wakes.try_clone()?)?;
-        }
-        Ok(Self { has_come, woken })
-    }
-
-    fn have_come(&self) -> bool {
-        // ORDERING: Relaxed, a flag on its own.
-        self.has_come.load(Ordering::Relaxed)
-    }
-
-    /// Sleeps until a signal comes, or the time is up. Once one has come, `woken` stays readable, so
-    /// there is only the time.
-    fn wait(&self, time: Duration) {
-        if self.have_come() {
-            return std::thread::sleep(time);
-        }
-        let timeout = Timespec::try_from(time).ok();
-        // An interrupted wait is a step that is early, which does nothing.
-        poll(&mut [PollFd::new(&self.woken, PollFlags::IN)], timeout.as_ref()).ok();
+/// Sleeps until a signal comes, or the time is up. One that comes just before is noticed at that time.
+fn wait(time: Duration) {
+    if let Ok(time) = Timespec::try_from(time) {
+        // An interrupted sleep is a step that is early, which does nothing.
+        let _ = nanosleep(&time);
     }
 }
 

@@ -11,6 +11,7 @@ use tickline_page::{Attached, HardwareCounter, PageFile, PrivateFloor};
 
 use super::readers::{self, Reader};
 use crate::machine;
+use crate::measure::calls::monotonic_ns;
 use crate::terminal::plain;
 
 /// What a page serves; `help.rs` describes the keys.
@@ -100,7 +101,8 @@ impl Status {
         if let (Some(age_ns), Some(left_ns), Some(lease_ns)) =
             (self.age_ns, self.lease_left_ns, self.lease_ns)
         {
-            let (age, left, lease) = (Seconds(age_ns), Seconds(left_ns), Seconds(lease_ns));
+            let [age, left, lease] = [age_ns, left_ns, lease_ns]
+                .map(|ns| format!("{:.3} s", Duration::from_nanos(ns.unsigned_abs()).as_secs_f64()));
             match left_ns {
                 0.. => writeln!(out, "lease   {lease}; in use for {age}; all leases end in {left}")?,
                 _ => writeln!(out, "lease   {lease}; all leases ended {left} ago")?,
@@ -187,10 +189,7 @@ impl Ahead {
 /// The narrowest of some brackets: the least and the most that the line is above the OS clock, and the
 /// OS clock then, ns.
 fn narrowest(attached: &Attached<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
-    let now_ns = || {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
-    };
+    let now_ns = || i64::try_from(monotonic_ns()).unwrap_or(i64::MAX);
     let bracket = |_| {
         let before_ns = now_ns();
         let line_ns = attached.monotonic_by_line(&counter, &PrivateFloor::new())?;
@@ -203,16 +202,6 @@ fn narrowest(attached: &Attached<'_>, counter: HardwareCounter) -> Option<((i64,
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn name<S: Serializer>(phase: &Phase, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(phase.name())
-}
-
-/// Nanoseconds as seconds, without a sign.
-struct Seconds(i64);
-
-impl std::fmt::Display for Seconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ms = self.0.unsigned_abs() / 1_000_000;
-        write!(f, "{}.{:03} s", ms / 1_000, ms % 1_000)
-    }
 }
 
 #[cfg(test)]

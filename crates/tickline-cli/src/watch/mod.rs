@@ -33,7 +33,7 @@ const MOST_CPUS: usize = 64;
 /// Points in the JSON, some 100 bytes each: a day with one sample a second.
 const MOST_POINTS: usize = 100_000;
 
-/// Longest delay until a signal is noticed.
+/// Longest delay until a signal, a key or a new size is noticed.
 const NAP: Duration = Duration::from_millis(50);
 
 /// The signals that end `watch` with a summary. SIGHUP is one of them, unless the parent process
@@ -42,7 +42,7 @@ const NAP: Duration = Duration::from_millis(50);
 fn stops() -> Vec<i32> {
     let stops = [consts::SIGINT, consts::SIGTERM].into_iter();
     #[cfg(unix)]
-    let stops = stops.chain(Some(consts::SIGHUP).filter(|hangup| !is_ignored(*hangup)));
+    let stops = stops.chain(Some(consts::SIGHUP).filter(|hangup| !crate::signal::is_ignored(*hangup)));
     stops.collect()
 }
 
@@ -92,17 +92,6 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
         outputs.emit(&document, |out| lines::summary(&document, Look::of_stdout(), out))?;
     }
     Ok(exit)
-}
-
-/// Whether the parent process has made this one ignore the signal; false where `/proc` is
-/// unreadable.
-#[cfg(unix)]
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let bit = u32::try_from(signal - 1).ok().and_then(|shift| 1_u64.checked_shl(shift));
-    bit.is_some_and(|bit| mask & bit != 0)
 }
 
 /// The results of the samples; the points only for JSON.
@@ -193,9 +182,6 @@ impl View {
 
     /// Waits until `due`. Returns whether a key or signal asks for the end.
     fn wait(&mut self, due: Instant, stop: &AtomicBool) -> io::Result<bool> {
-        if let Self::Screen(screen, suspend) = self {
-            return screen.wait(due, stop, suspend);
-        }
         loop {
             // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
             if stop.load(Ordering::Relaxed) {
@@ -205,7 +191,17 @@ impl View {
             if left.is_zero() {
                 return Ok(false);
             }
-            thread::sleep(left.min(NAP));
+            let Self::Screen(screen, suspend) = self else {
+                thread::sleep(left.min(NAP));
+                continue;
+            };
+            // ORDERING: as above.
+            if suspend.swap(false, Ordering::Relaxed) {
+                screen.suspend()?;
+            }
+            if screen.wait(left.min(NAP))? {
+                return Ok(true);
+            }
         }
     }
 }

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Stdout};
 use std::panic;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ratatui_core::layout::{Constraint, Layout, Rect};
 use ratatui_core::style::{Color, Modifier, Style};
@@ -13,11 +12,12 @@ use ratatui_core::symbols::Marker;
 use ratatui_core::terminal::{Frame, Terminal};
 use ratatui_core::text::Line;
 use ratatui_crossterm::CrosstermBackend;
-use ratatui_crossterm::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui_crossterm::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui_crossterm::crossterm::execute;
 use ratatui_crossterm::crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui_widgets::chart::{Axis, Chart, Dataset, GraphType};
 use ratatui_widgets::paragraph::Paragraph;
+use textwrap::{WordSeparator, WordSplitter, WrapAlgorithm};
 
 use super::lines::happened;
 use crate::measure::migration::Change;
@@ -25,9 +25,6 @@ use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, SKEW_S, Sample};
 use crate::report::chart::nice_above;
 use crate::terminal::{Colour, plain};
-
-/// Longest delay until a signal, a key or a new size is noticed.
-const NAP: Duration = Duration::from_millis(100);
 
 /// Samples that are kept for the plot: one for each column of the widest terminal.
 const MOST_POINTS: usize = 1_024;
@@ -53,47 +50,28 @@ impl Screen {
         self.terminal.draw(|frame| self.view.render(frame)).map(|_| ())
     }
 
-    /// Waits until `due`; draws again for a new size. Returns whether a key or signal asks for the
-    /// end. Ctrl-Z, or a signal that sets `suspend`, stops the process until the shell continues
-    /// it.
-    pub(crate) fn wait(&mut self, due: Instant, stop: &AtomicBool, suspend: &AtomicBool) -> io::Result<bool> {
-        loop {
-            // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
-            if stop.load(Ordering::Relaxed) {
-                return Ok(true);
-            }
-            // ORDERING: as above.
-            if suspend.swap(false, Ordering::Relaxed) {
-                self.suspend()?;
-            }
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(false);
-            }
-            match event::poll(left.min(NAP)) {
-                Ok(true) => match event::read()? {
-                    Event::Key(key) if key.kind == KeyEventKind::Press && stops(key.code, key.modifiers) => {
-                        return Ok(true);
-                    }
-                    Event::Key(key)
-                        if key.kind == KeyEventKind::Press && suspends(key.code, key.modifiers) =>
-                    {
-                        self.suspend()?;
-                    }
-                    Event::Resize(..) => self.draw()?,
-                    _ => {}
+    /// Waits for a key, for this time at most; draws again for a new size. Returns whether a key asks for
+    /// the end. Ctrl-Z stops the process until the shell continues it.
+    pub(crate) fn wait(&mut self, time: Duration) -> io::Result<bool> {
+        match event::poll(time) {
+            Ok(true) => match event::read()? {
+                Event::Key(key) if key.is_press() => match request_of(key.code, key.modifiers) {
+                    Some(Request::Stop) => return Ok(true),
+                    Some(Request::Suspend) => self.suspend()?,
+                    None => {}
                 },
-                Ok(false) => {}
-                // A signal can still end the watch if keys can't be read.
-                Err(_) => thread::sleep(left.min(NAP)),
-            }
+                Event::Resize(..) => self.draw()?,
+                _ => {}
+            },
+            Ok(false) => {}
+            // A signal can still end the watch if keys can't be read.
+            Err(_) => thread::sleep(time),
         }
+        Ok(false)
     }
-}
 
-impl Screen {
     /// Gives the terminal back while the process is stopped.
-    fn suspend(&mut self) -> io::Result<()> {
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
         restore();
         #[cfg(unix)]
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
@@ -128,18 +106,23 @@ fn restore() {
     execute!(io::stdout(), LeaveAlternateScreen).ok();
 }
 
-/// The terminal is in raw mode, so Ctrl-C is a key, and no signal.
-fn stops(code: KeyCode, modifiers: KeyModifiers) -> bool {
-    match code {
-        KeyCode::Char('q') | KeyCode::Esc => true,
-        KeyCode::Char('c' | 'd') => modifiers.contains(KeyModifiers::CONTROL),
-        _ => false,
-    }
+/// What a key asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Request {
+    Stop,
+    Suspend,
 }
 
-/// In raw mode Ctrl-Z is a key, and no signal.
-fn suspends(code: KeyCode, modifiers: KeyModifiers) -> bool {
-    cfg!(unix) && code == KeyCode::Char('z') && modifiers.contains(KeyModifiers::CONTROL)
+/// The terminal is in raw mode, so Ctrl-C and Ctrl-Z are keys, and no signals.
+fn request_of(code: KeyCode, modifiers: KeyModifiers) -> Option<Request> {
+    match code {
+        KeyCode::Char('q') | KeyCode::Esc => Some(Request::Stop),
+        KeyCode::Char('c' | 'd') if modifiers.contains(KeyModifiers::CONTROL) => Some(Request::Stop),
+        KeyCode::Char('z') if cfg!(unix) && modifiers.contains(KeyModifiers::CONTROL) => {
+            Some(Request::Suspend)
+        }
+        _ => None,
+    }
 }
 
 /// The content of the screen.
@@ -207,8 +190,7 @@ impl View {
             |hz| format!("counter {}.{:06} MHz", hz / 1_000_000, hz % 1_000_000),
         );
         let events = happened(&sample.events, &[]);
-        let state = sample.state.to_string();
-        let words: Vec<String> = state.split(' ').map(str::to_owned).collect();
+        let events = if events.is_empty() { "none".to_owned() } else { events.replace(" +", "\u{a0}+") };
         let figures = [
             format!("offset {:+.1} ns (+-{:.1})", point.offset_ns, point.bracket_ns),
             format!("bound -{}/+{} ns", point.before_ns, point.after_ns),
@@ -218,20 +200,19 @@ impl View {
             format!("recalibrated every {} ms", status.interval_ns / 1_000_000),
             format!("{:.0} s", point.at_s),
         ];
-        let events = format!("events {}", if events.is_empty() { "none" } else { &events });
+        // A figure stays in one line.
+        let figures = figures.map(|figure| figure.replace(' ', "\u{a0}")).join("   ");
         let bold = self.style(colour).add_modifier(Modifier::BOLD);
-        let mut lines = packed(&words, " ", width, bold);
+        let mut lines = wrapped(&sample.state.to_string(), width, bold);
         if point.violated {
             lines.push(Line::styled("BOUND VIOLATED by this sample", self.style(Color::Red)));
         }
         if let Some(change) = &self.change {
             let text = format!("CHANGED after {:.0} s: {}", change.at_s, plain(&change.what));
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            lines.extend(packed(&words, " ", width, self.style(Color::Red)));
+            lines.extend(wrapped(&text, width, self.style(Color::Red)));
         }
-        lines.extend(packed(&figures, "   ", width, Style::new()));
-        let words: Vec<String> = events.replace(" +", "\u{a0}+").split(' ').map(str::to_owned).collect();
-        lines.extend(packed(&words, " ", width, Style::new()));
+        lines.extend(wrapped(&figures, width, Style::new()));
+        lines.extend(wrapped(&format!("events {events}"), width, Style::new()));
         lines
     }
 
@@ -287,19 +268,15 @@ impl View {
     }
 }
 
-/// Parts in lines of `width`, as many in each as fit. textwrap would break a part at its spaces.
-fn packed(parts: &[String], gap: &str, width: u16, style: Style) -> Vec<Line<'static>> {
-    let mut lines: Vec<String> = Vec::new();
-    for part in parts {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + gap.len() + part.chars().count() <= usize::from(width) => {
-                *line += gap;
-                *line += part;
-            }
-            _ => lines.push(part.clone()),
-        }
-    }
-    lines.into_iter().map(|line| Line::styled(line, style)).collect()
+/// Lines of `width`, broken at spaces, but not at those that are no-break ones.
+fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
+    let options = textwrap::Options::new(width.into())
+        .break_words(false)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    let lines = textwrap::wrap(text, options).into_iter();
+    lines.map(|line| Line::styled(line.replace('\u{a0}', " "), style)).collect()
 }
 
 /// The CPUs, packed into lines of `width`; at most `most` lines, and the last one says how many
@@ -352,38 +329,37 @@ mod tests {
         let mut view = View::new(Duration::from_secs(1), Colour::None);
         let mut sample = sample(2);
         for at in 0..30_i32 {
+            // A guest that is moved to another host: the change stays on the screen.
+            let what = "the kernel's clocksource was tsc and is hpet".to_owned();
+            let change = Change { at_s: 7.0, kind: "clocksource", what };
+            sample.changes = if at == 7 { vec![change] } else { Vec::new() };
             sample.point.at_s = f64::from(at);
             sample.point.offset_ns = f64::from(at % 7) - 3.0;
             (sample.point.before_ns, sample.point.after_ns) = (20, 20);
+            // The other CPU is busy.
+            sample.cpus[0].point.at_s = f64::from(at);
             view.add(&sample);
         }
         let text = drawn(&view, 100, 30);
         for part in [
+            "CHANGED after 7 s: the kernel's clocksource was tsc and is hpet",
             "offset -2.0 ns",
             "bound -20/+20 ns",
+            " ppb over 10 s",
+            "maximum drift ",
+            "recalibrated every ",
             "events ",
             "+50 ns",
             "-50 ns",
             "now",
-            "CPU 1",
+            "CPU 1    no sample",
             "q or Ctrl-C",
         ] {
             assert!(text.contains(part), "no {part} in:\n{text}");
         }
-    }
-
-    /// A guest that is moved to another host.
-    #[test]
-    fn a_change_of_the_clocks_stays_on_the_screen() {
-        let mut view = View::new(Duration::from_secs(1), Colour::None);
-        let mut sample = sample(1);
-        let what = "the kernel's clocksource was tsc and is hpet".to_owned();
-        sample.changes = vec![Change { at_s: 7.0, kind: "clocksource", what }];
-        view.add(&sample);
-        sample.changes.clear();
-        view.add(&sample);
-        let text = drawn(&view, 100, 30);
-        assert!(text.contains("CHANGED after 7 s: the kernel's clocksource was tsc and is hpet"), "{text}");
+        assert_eq!(text.matches("no sample").count(), 1, "{text}");
+        (0..MOST_POINTS).for_each(|_| view.add(&sample));
+        assert_eq!(view.history.len(), MOST_POINTS, "no more than can be shown");
     }
 
     #[test]
@@ -399,42 +375,16 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_without_recent_samples_is_marked() {
-        let mut view = View::new(Duration::from_millis(100), Colour::None);
-        let mut sample = sample(2);
-        sample.point.at_s += 60.0;
-        sample.cpus[1].point.at_s += 60.0;
-        view.add(&sample);
-        let text = drawn(&view, 80, 24);
-        assert_eq!(text.matches("no sample").count(), 1, "{text}");
-    }
-
-    #[test]
-    fn the_plot_keeps_no_more_than_it_may_show() {
-        let mut view = View::new(Duration::from_millis(100), Colour::None);
-        let sample = sample(0);
-        (0..MOST_POINTS + 10).for_each(|_| view.add(&sample));
-        assert_eq!(view.history.len(), MOST_POINTS);
-    }
-
-    #[test]
-    fn figures_are_packed_into_the_width() {
-        let parts = ["abc", "de", "fghij", "k"].map(str::to_owned);
-        let text = |width| {
-            let lines = packed(&parts, "  ", width, Style::new());
-            lines.iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
-        assert_eq!(text(7), ["abc  de", "fghij", "k"]);
-        assert_eq!(text(80), ["abc  de  fghij  k"]);
-        assert_eq!(text(1), ["abc", "de", "fghij", "k"]);
-    }
-
-    #[test]
-    fn keys_that_stop() {
-        assert!(stops(KeyCode::Char('q'), KeyModifiers::NONE) && stops(KeyCode::Esc, KeyModifiers::NONE));
-        assert!(stops(KeyCode::Char('c'), KeyModifiers::CONTROL));
-        assert!(!stops(KeyCode::Char('c'), KeyModifiers::NONE));
-        assert_eq!(suspends(KeyCode::Char('z'), KeyModifiers::CONTROL), cfg!(unix));
-        assert!(!suspends(KeyCode::Char('z'), KeyModifiers::NONE));
+    fn keys_that_stop_and_suspend() {
+        let suspend = cfg!(unix).then_some(Request::Suspend);
+        for (key, plain, with_control) in [
+            (KeyCode::Char('q'), Some(Request::Stop), Some(Request::Stop)),
+            (KeyCode::Esc, Some(Request::Stop), Some(Request::Stop)),
+            (KeyCode::Char('c'), None, Some(Request::Stop)),
+            (KeyCode::Char('z'), None, suspend),
+        ] {
+            assert_eq!(request_of(key, KeyModifiers::NONE), plain, "{key}");
+            assert_eq!(request_of(key, KeyModifiers::CONTROL), with_control, "{key}");
+        }
     }
 }

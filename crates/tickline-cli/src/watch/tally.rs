@@ -116,18 +116,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn point(at_s: f64, offset_ns: f64) -> Point {
-        Point {
-            at_s,
-            offset_ns,
-            bracket_ns: 10.0,
-            before_ns: 20,
-            after_ns: 30,
-            inside: true,
-            violated: false,
-        }
-    }
+    use crate::report::sample::point;
 
     #[test]
     fn of_many_points_evenly_spaced_ones_are_kept() {
@@ -160,6 +149,6 @@ mod tests {
         figures.add(&Point { violated: true, inside: false, ..point(1.0, 9.0) }, tickline::State::Fast);
         assert_eq!((figures.samples, figures.fast_samples), (2, 1));
         assert_eq!((figures.least_offset_ns, figures.most_offset_ns), (5.0, 9.0), "0 was never seen");
-        assert_eq!((figures.largest_bound_ns, figures.outside_bracket, figures.bound_violated), (30, 1, 1));
+        assert_eq!((figures.largest_bound_ns, figures.outside_bracket, figures.bound_violated), (25, 1, 1));
     }
 }

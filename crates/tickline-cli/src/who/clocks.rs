@@ -64,11 +64,8 @@ impl Asked {
         let possible = match self.vdso() {
             Vdso::Never => return now_ns,
             Vdso::Coarse => by_vdso,
-            Vdso::Precise => by_vdso.or_else(|| facts.attainable_ns()),
-            Vdso::PreciseSince5_3 if facts.is_kernel_at_least(5, 3) == Some(true) => {
-                by_vdso.or_else(|| facts.attainable_ns())
-            }
-            Vdso::PreciseSince5_3 => by_vdso,
+            Vdso::PreciseSince5_3 if facts.is_kernel_at_least(5, 3) != Some(true) => by_vdso,
+            Vdso::Precise | Vdso::PreciseSince5_3 => by_vdso.or_else(|| facts.attainable_ns()),
         };
         // A fix makes nothing slower: a smaller present cost is an error of the measurement.
         possible.map(|ns| now_ns.map_or(ns, |now_ns| ns.min(now_ns)))
@@ -98,12 +95,12 @@ fn clock_name(number: i32) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn facts(served_by: &str, kernel: &str) -> Document {
+    pub(crate) fn facts(served_by: &str, kernel: &str) -> Document {
         let facts = json!({
             "machine": { "kernel": kernel },
             "costs": [
@@ -118,44 +115,45 @@ mod tests {
     #[test]
     fn what_a_call_costs_after_the_fix_depends_on_its_clock() {
         let slow = facts("system_call", "6.1.0-1");
-        assert_eq!(Asked::Clock(1).fixed_ns(Some(1_000.0), &slow), Some(25.0));
-        assert_eq!(Asked::GetTimeOfDay.fixed_ns(Some(1_000.0), &slow), Some(25.0));
-        assert_eq!(Asked::Clock(4).fixed_ns(Some(1_000.0), &slow), Some(25.0));
-        assert_eq!(Asked::Clock(6).fixed_ns(Some(200.0), &slow), Some(5.0));
-        assert_eq!(Asked::Clock(2).fixed_ns(Some(400.0), &slow), Some(400.0), "no vDSO answers it");
-        assert_eq!(Asked::Clock(-6).fixed_ns(None, &slow), None);
-        assert_eq!(Asked::Clock(5).fixed_ns(Some(200.0), &slow), None, "its cost is unknown");
-        let old = facts("system_call", "4.19.0");
-        assert_eq!(Asked::Clock(4).fixed_ns(Some(1_000.0), &old), None);
+        for (asked, now_ns, fixed_ns) in [
+            (Asked::Clock(1), Some(1_000.0), Some(25.0)),
+            (Asked::Clock(1), Some(10.0), Some(10.0)),
+            (Asked::GetTimeOfDay, Some(1_000.0), Some(25.0)),
+            (Asked::Clock(4), Some(1_000.0), Some(25.0)),
+            (Asked::Clock(6), Some(200.0), Some(5.0)),
+            // No vDSO answers these.
+            (Asked::Clock(2), Some(400.0), Some(400.0)),
+            (Asked::Clock(-6), None, None),
+            // Its cost is unknown.
+            (Asked::Clock(5), Some(200.0), None),
+        ] {
+            assert_eq!(asked.fixed_ns(now_ns, &slow), fixed_ns, "{asked:?} {now_ns:?}");
+        }
+        for (kernel, is_new) in
+            [("5.3.0", Some(true)), ("5.10.1-a", Some(true)), ("4.19.0", Some(false)), ("x", None)]
+        {
+            let slow = facts("system_call", kernel);
+            assert_eq!(slow.is_kernel_at_least(5, 3), is_new, "{kernel}");
+            let fixed_ns = is_new.filter(|is_new| *is_new).map(|_| 25.0);
+            assert_eq!(Asked::Clock(4).fixed_ns(Some(1_000.0), &slow), fixed_ns, "{kernel}");
+        }
         // The vDSO is there, and the program does not use it.
         let bypassed = facts("vdso", "6.1.0-1");
         assert_eq!(Asked::Clock(1).fixed_ns(Some(1_000.0), &bypassed), Some(900.0));
-        assert_eq!(Asked::Clock(1).fixed_ns(Some(10.0), &slow), Some(10.0));
     }
 
     #[test]
     fn calls_are_named_like_costs() {
-        assert_eq!(Asked::of("clock_gettime", Some(1)), Some(Asked::Clock(1)));
-        assert_eq!(Asked::of("clock_gettime", None), None);
-        assert_eq!(Asked::of("gettimeofday", None), Some(Asked::GetTimeOfDay));
-        assert_eq!(Asked::of("time32", None), Some(Asked::Time));
-        for (asked, name) in [
-            (Asked::Clock(1), crate::measure::calls::MONOTONIC),
-            (Asked::Clock(17), "clock_gettime number 17"),
-            (Asked::Clock(-5), "clock_gettime of a device"),
-            (Asked::Clock(-6), "clock_gettime CPU time of another"),
-            (Asked::Time, "time"),
+        for (call, clock, name) in [
+            ("clock_gettime", Some(1), Some(crate::measure::calls::MONOTONIC)),
+            ("clock_gettime", Some(17), Some("clock_gettime number 17")),
+            ("clock_gettime", Some(-5), Some("clock_gettime of a device")),
+            ("clock_gettime", Some(-6), Some("clock_gettime CPU time of another")),
+            ("clock_gettime", None, None),
+            ("gettimeofday", None, Some("gettimeofday")),
+            ("time32", None, Some("time")),
         ] {
-            assert_eq!(asked.name(), name);
-        }
-    }
-
-    #[test]
-    fn releases_are_compared_as_numbers() {
-        for (kernel, new) in
-            [("5.3.0", Some(true)), ("5.10.1-a", Some(true)), ("4.19.0", Some(false)), ("x", None)]
-        {
-            assert_eq!(facts("vdso", kernel).is_kernel_at_least(5, 3), new, "{kernel}");
+            assert_eq!(Asked::of(call, clock).map(Asked::name).as_deref(), name, "{call} {clock:?}");
         }
     }
 }

@@ -12,9 +12,9 @@ use perf_event::data::Record;
 use perf_event::events::Tracepoint as Event;
 use perf_event::{Builder, Counter, SampleFlag, Sampler};
 
+use super::Counted;
 use super::clocks::Asked;
 use super::obstacle::Obstacle;
-use super::tally::{Counted, Tally};
 use super::tracepoint::{self, Tracepoint};
 use crate::cpu_list;
 use crate::measure::calls::monotonic_ns;
@@ -57,21 +57,21 @@ pub(super) fn count(
     // Not earlier: the kernel rewrites its code when the last user of a tracepoint leaves, and
     // again for the next user.
     drop(trial);
-    let mut tally = Tally::default();
-    let (start, from_ns) = (Instant::now(), monotonic_ns());
+    let mut counted = Counted { every, from_ns: monotonic_ns(), ..Counted::default() };
+    let start = Instant::now();
     probes.iter_mut().try_for_each(|probe| probe.sampler.enable())?;
     while start.elapsed() < time {
         thread::sleep(POLL.min(time.saturating_sub(start.elapsed())));
-        probes.iter_mut().for_each(|probe| probe.drain(process, every, &mut tally));
+        probes.iter_mut().for_each(|probe| probe.drain(process, &mut counted));
         progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
     }
     probes.iter_mut().try_for_each(|probe| probe.sampler.disable())?;
-    let (counted_s, until_ns) = (start.elapsed().as_secs_f64(), monotonic_ns());
+    (counted.seconds, counted.until_ns) = (start.elapsed().as_secs_f64(), monotonic_ns());
     for probe in &mut probes {
-        probe.drain(process, every, &mut tally);
-        tally.lost += probe.lost(every)?;
+        probe.drain(process, &mut counted);
+        counted.lost += lost(probe.sampler.read()?, probe.samples, every);
     }
-    Ok(Counted { tally, seconds: counted_s, every, from_ns, until_ns })
+    Ok(counted)
 }
 
 /// The calls a second at the busiest pair of CPU and tracepoint, and the counters, still open.
@@ -131,7 +131,7 @@ impl Probe {
     }
 
     /// Adds the samples that have arrived.
-    fn drain(&mut self, process: Option<u32>, every: u64, tally: &mut Tally) {
+    fn drain(&mut self, process: Option<u32>, counted: &mut Counted) {
         while let Some(record) = self.sampler.next_record() {
             // Any other record, such as one of lost samples, is no call: see `lost`.
             let Ok(Record::Sample(sample)) = record.parse_record() else { continue };
@@ -140,14 +140,9 @@ impl Probe {
             let clock = sample.raw().zip(self.clock_at).and_then(|(raw, at)| number(raw, at));
             let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
             if let Some(asked) = Asked::of(self.call, clock).filter(|_| wanted) {
-                tally.add(pid, asked, every, name);
+                counted.add(pid, asked, name);
             }
         }
-    }
-
-    /// The calls for which no sample stands.
-    fn lost(&mut self, every: u64) -> io::Result<u64> {
-        Ok(lost(self.sampler.read()?, self.samples, every))
     }
 }
 
@@ -174,8 +169,7 @@ fn name(pid: u32) -> Option<String> {
 
 /// The CPUs that are online.
 fn online() -> io::Result<Vec<usize>> {
-    const FILE: &str = "/sys/devices/system/cpu/online";
-    let list = fs::read_to_string(FILE)?;
+    let list = fs::read_to_string("/sys/devices/system/cpu/online")?;
     let cpus = cpu_list::parse(list.trim()).map_err(io::Error::other)?;
     Ok(cpus.0.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
 }

@@ -1,6 +1,6 @@
 //! `tickline who`: which processes call for the time by system calls, how often, and at what cost.
 //!
-//! tracepoints (`tracepoint`) -> samples (`count`) -> calls by process and clock (`tally`) -> costs
+//! tracepoints (`tracepoint`) -> samples (`count`) -> calls by process and clock ([`Counted`]) -> costs
 //! (`cost`, `clocks`) -> the document.
 #![cfg_attr(
     not(all(
@@ -20,9 +20,7 @@ mod cost;
     path = "nowhere.rs"
 )]
 mod count;
-mod instead;
 mod obstacle;
-mod tally;
 mod text;
 mod tracepoint;
 
@@ -30,8 +28,6 @@ use std::collections::BTreeMap;
 use std::io;
 
 use self::clocks::Asked;
-use self::obstacle::Obstacle;
-use self::tally::Counted;
 use crate::args;
 use crate::document::{Caller, Document, Who};
 use crate::exit::Exit;
@@ -51,13 +47,15 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     // Afterwards, since tracepoints make each system call costlier.
     let mut document = setup.measure_costs("who", &progress, 0.8);
     document.diagnose();
-    let who = match counted {
-        Ok(counted) => Who::of(args.process, &counted, &document),
-        Err(obstacle) => Who::prevented(args, &obstacle),
+    let (who, exit) = match counted {
+        Ok(counted) => (counted.into_who(&document), Exit::Fast),
+        Err(obstacle) => {
+            let instead = obstacle.instead(args.process, args.time.as_secs());
+            (Who { obstacle: Some(obstacle.to_string()), instead, ..Who::default() }, Exit::Closed)
+        }
     };
     progress.finish();
-    let exit = if who.obstacle.is_none() { Exit::Fast } else { Exit::Closed };
-    document.who = Some(who);
+    document.who = Some(Who { process: args.process, ..who });
     outputs.emit(&document, |out| text::write(&document, Look::of_stdout(), out))?;
     Ok(exit)
 }
@@ -75,40 +73,47 @@ fn exists(pid: u32) -> io::Result<()> {
     Ok(())
 }
 
-impl Who {
-    fn of(process: Option<u32>, counted: &Counted, facts: &Document) -> Self {
+/// What was counted.
+#[derive(Debug, Clone, Default)]
+struct Counted {
+    calls: BTreeMap<(u32, Asked), u64>,
+    /// The names of processes, read when they were first seen.
+    names: BTreeMap<u32, Option<String>>,
+    /// Calls for which no sample stands.
+    lost: u64,
+    seconds: f64,
+    /// The sampling period: one call in so many was sampled.
+    every: u64,
+    /// `CLOCK_MONOTONIC` when counting began, and when it ended, ns.
+    from_ns: u64,
+    until_ns: u64,
+}
+
+impl Counted {
+    /// Adds a sample. `name` reads the name of a process.
+    fn add(&mut self, pid: u32, asked: Asked, name: impl FnOnce(u32) -> Option<String>) {
+        *self.calls.entry((pid, asked)).or_default() += self.every;
+        self.names.entry(pid).or_insert_with(|| name(pid));
+    }
+
+    fn into_who(self, facts: &Document) -> Who {
         let mut costs: BTreeMap<Asked, Option<f64>> = BTreeMap::new();
-        let callers = counted.tally.rows().map(|(pid, name, asked, calls)| {
+        let callers = self.calls.iter().map(|(&(pid, asked), &calls)| {
             let cost_ns = *costs.entry(asked).or_insert_with(|| cost::measure(asked));
-            caller(pid, name, asked, per_second(calls, counted.seconds), cost_ns, facts)
+            let name = self.names.get(&pid).cloned().flatten();
+            caller(pid, name, asked, per_second(calls, self.seconds), cost_ns, facts)
         });
         let mut callers: Vec<Caller> = callers.collect();
         let weight = |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);
         callers.sort_by(|a, b| weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal));
-        Self {
-            process,
-            counted_s: Some(counted.seconds),
-            from_monotonic_ns: Some(counted.from_ns),
-            until_monotonic_ns: Some(counted.until_ns),
-            sampled_every: Some(counted.every),
-            lost_calls: counted.tally.lost,
+        Who {
+            counted_s: Some(self.seconds),
+            from_monotonic_ns: Some(self.from_ns),
+            until_monotonic_ns: Some(self.until_ns),
+            sampled_every: Some(self.every),
+            lost_calls: self.lost,
             callers,
-            obstacle: None,
-            instead: Vec::new(),
-        }
-    }
-
-    fn prevented(args: &args::Who, obstacle: &Obstacle) -> Self {
-        Self {
-            process: args.process,
-            counted_s: None,
-            from_monotonic_ns: None,
-            until_monotonic_ns: None,
-            sampled_every: None,
-            lost_calls: 0,
-            callers: Vec::new(),
-            obstacle: Some(obstacle.to_string()),
-            instead: instead::commands(obstacle, args.process, args.time.as_secs()),
+            ..Who::default()
         }
     }
 }
@@ -120,7 +125,7 @@ fn per_second(calls: u64, seconds: f64) -> f64 {
 
 fn caller(
     pid: u32,
-    name: Option<&str>,
+    process: Option<String>,
     asked: Asked,
     calls_per_second: f64,
     cost_ns: Option<f64>,
@@ -130,7 +135,7 @@ fn caller(
     let fixed_ns = asked.fixed_ns(cost_ns, facts);
     Caller {
         pid,
-        process: name.map(str::to_owned),
+        process,
         clock: asked.name(),
         calls_per_second,
         cost_ns,
@@ -142,64 +147,29 @@ fn caller(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use serde_json::json;
-
-    use super::tally::Tally;
+    use super::clocks::tests::facts;
     use super::*;
-    use crate::args::Json;
-
-    fn facts() -> Document {
-        let facts = json!({
-            "costs": [
-                { "clock": "clock_gettime MONOTONIC", "cost_ns": 900.0, "served_by": "system_call" },
-                { "clock": "clock_gettime MONOTONIC_COARSE", "cost_ns": 5.0, "served_by": "vdso" },
-                { "clock": "lfence; rdtsc", "cost_ns": 20.0 },
-            ],
-        });
-        serde_json::from_value(facts).unwrap()
-    }
-
-    #[test]
-    fn shares_are_calls_times_costs() {
-        let caller = caller(7, Some("a"), Asked::Clock(1), 100_000.0, Some(1_000.0), &facts());
-        assert_eq!(caller.clock, "clock_gettime MONOTONIC");
-        assert!((caller.core_percent.unwrap() - 10.0).abs() < 1e-9);
-        assert!((caller.fixed_core_percent.unwrap() - 0.25).abs() < 1e-9);
-    }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn the_costliest_caller_comes_first() {
-        let mut tally = Tally::default();
-        tally.add(1, Asked::Clock(-6), 9_000, |_| None);
-        tally.add(2, Asked::Clock(1), 10, |_| Some("few".to_owned()));
-        tally.add(3, Asked::Clock(1), 1_000, |_| Some("many".to_owned()));
-        let who = Who::of(
-            None,
-            &Counted { tally, seconds: 2.0, every: 1, from_ns: 5, until_ns: 2_000_000_005 },
-            &facts(),
-        );
+        let mut counted = Counted { seconds: 2.0, every: 10, ..Counted::default() };
+        counted.add(1, Asked::Clock(-6), |_| None);
+        *counted.calls.get_mut(&(1, Asked::Clock(-6))).unwrap() = 9_000;
+        counted.add(2, Asked::Clock(1), |_| Some("few".to_owned()));
+        for read in 0..100 {
+            counted.add(3, Asked::Clock(1), |_| Some(format!("many, read {read} times before")));
+        }
+        let who = counted.into_who(&facts("system_call", "6.1.0"));
         let order: Vec<_> = who.callers.iter().map(|caller| caller.pid).collect();
         assert_eq!(order, [3, 2, 1], "an unknown cost weighs nothing");
+        assert_eq!(who.callers[0].process.as_deref(), Some("many, read 0 times before"));
         assert!((who.calls_per_second() - 5_005.0).abs() < 1e-9);
         assert!(who.core_percent() > 0.0 && who.fixed_core_percent().is_some());
-    }
-
-    #[test]
-    fn an_obstacle_comes_with_what_to_run() {
-        let json = Json { target: None };
-        let args = args::Who { json, process: Some(7), all: false, time: Duration::from_secs(3) };
-        for obstacle in [
-            Obstacle::NotMounted,
-            Obstacle::Denied,
-            Obstacle::NotBuilt,
-            io::Error::from_raw_os_error(24).into(),
-        ] {
-            let who = Who::prevented(&args, &obstacle);
-            assert!(who.obstacle.is_some_and(|text| !text.is_empty()));
-            assert!(who.instead.iter().any(|command| command.contains("strace")), "{obstacle}");
-        }
+        let slow = facts("system_call", "6.1.0");
+        let caller = caller(7, None, Asked::Clock(1), 100_000.0, Some(1_000.0), &slow);
+        assert_eq!(caller.clock, "clock_gettime MONOTONIC");
+        assert!((caller.core_percent.unwrap() - 10.0).abs() < 1e-9, "calls times costs");
+        assert!((caller.fixed_core_percent.unwrap() - 0.25).abs() < 1e-9);
     }
 }

@@ -1,4 +1,4 @@
-//! Why calls cannot be counted.
+//! Why calls cannot be counted, and what to run then.
 
 use std::fmt;
 use std::io;
@@ -15,6 +15,39 @@ pub(super) enum Obstacle {
     /// Another one, in words.
     Other(String),
 }
+
+impl Obstacle {
+    /// The commands, the most useful first. `seconds` is how long to count.
+    pub(super) fn instead(&self, process: Option<u32>, seconds: u64) -> Vec<String> {
+        let target = process.map_or_else(|| "--all".to_owned(), |pid| pid.to_string());
+        let mut commands = Vec::new();
+        match self {
+            Self::NotMounted => {
+                commands.push("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned());
+                commands.push(format!("sudo tickline who {target} --secs {seconds}"));
+            }
+            Self::Denied => commands.push(format!("sudo tickline who {target} --secs {seconds}")),
+            Self::NotBuilt | Self::Other(_) => {}
+        }
+        if !matches!(self, Self::NotBuilt) {
+            let which = process.map_or_else(|| "-a".to_owned(), |pid| format!("-p {pid}"));
+            commands.push(format!("sudo perf trace -s -e '{EVENTS}' {which} -- sleep {seconds}"));
+        }
+        // Needs no tracepoints, but stops the program twice at each call.
+        let pid = process.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
+        commands.push(format!("sudo timeout -s INT {seconds} strace -f -c -e trace='{CALLS}' -p {pid}"));
+        commands
+    }
+}
+
+/// The calls for `perf trace`, which refuses names that the kernel does not have.
+#[cfg(target_arch = "x86_64")]
+const EVENTS: &str = "clock_gettime,gettimeofday,time";
+#[cfg(not(target_arch = "x86_64"))]
+const EVENTS: &str = "clock_gettime,gettimeofday";
+
+/// The calls for `strace`, which ignores an unknown name after a question mark.
+const CALLS: &str = "?clock_gettime,?clock_gettime64,?gettimeofday,?time";
 
 impl From<io::Error> for Obstacle {
     fn from(error: io::Error) -> Self {
@@ -36,6 +69,27 @@ impl fmt::Display for Obstacle {
                 f.write_str("this kernel has no tracepoints at system calls (CONFIG_FTRACE_SYSCALLS)")
             }
             Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_fit_the_obstacle() {
+        let denied = Obstacle::from(io::Error::from_raw_os_error(13)).instead(Some(71), 5);
+        assert_eq!(denied[0], "sudo tickline who 71 --secs 5");
+        assert!(denied[1].starts_with("sudo perf trace -s -e ") && denied[1].contains(" -p 71 "));
+        let unmounted = Obstacle::NotMounted.instead(None, 2);
+        assert!(unmounted[0].starts_with("sudo mount -t tracefs "));
+        assert_eq!(unmounted[1], "sudo tickline who --all --secs 2");
+        let lacking = Obstacle::NotBuilt.instead(None, 5);
+        assert_eq!(lacking.len(), 1, "perf needs tracepoints too: {lacking:?}");
+        let other = Obstacle::from(io::Error::from_raw_os_error(24)).instead(None, 5);
+        for commands in [denied, unmounted, lacking, other] {
+            assert!(commands.last().unwrap().starts_with("sudo timeout -s INT "), "{commands:?}");
         }
     }
 }

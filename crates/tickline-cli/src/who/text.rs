@@ -54,17 +54,13 @@ fn prevented(obstacle: &str, instead: &[String], look: Look, out: &mut dyn Write
 
 /// The result in one or two sentences.
 fn sentence(who: &Who) -> String {
-    let whose = match who.process {
-        Some(pid) => format!("process {pid}"),
-        None => "all processes together".to_owned(),
-    };
+    let whose =
+        who.process.map_or_else(|| "all processes together".to_owned(), |pid| format!("process {pid}"));
     if who.callers.is_empty() {
         return format!("No system call for the time was seen, by {whose}.");
     }
-    let fixed = match who.fixed_core_percent() {
-        Some(percent) => format!("{percent:.2} %"),
-        None => "an unknown share".to_owned(),
-    };
+    let fixed = who.fixed_core_percent();
+    let fixed = fixed.map_or_else(|| "an unknown share".to_owned(), |percent| format!("{percent:.2} %"));
     format!(
         "{:.0} system calls a second for the time, by {whose}: {:.2} % of a CPU now, {fixed} after the fix.",
         who.calls_per_second(),
@@ -74,19 +70,20 @@ fn sentence(who: &Who) -> String {
 
 fn conditions(who: &Who, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return Ok(()) };
-    let looked = match every {
-        1 => "each call was sampled".to_owned(),
-        every => format!("one call in {every} was sampled"),
-    };
-    prose(&format!("Counted for {seconds:.1} s; {looked}; this program is left out."), look, out)?;
-    if who.lost_calls > 0 {
-        prose(
-            &format!("The kernel dropped the samples of {} calls, which are missing here.", who.lost_calls),
+    let looked = if every == 1 { "each call".to_owned() } else { format!("one call in {every}") };
+    prose(
+        &format!("Counted for {seconds:.1} s; {looked} was sampled; this program is left out."),
+        look,
+        out,
+    )?;
+    match who.lost_calls {
+        0 => Ok(()),
+        lost => prose(
+            &format!("The kernel dropped the samples of {lost} calls, which are missing here."),
             look,
             out,
-        )?;
+        ),
     }
-    Ok(())
 }
 
 fn rows(callers: &[Caller], look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -141,27 +138,9 @@ mod tests {
             calls_per_second,
             cost_ns: Some(1_000.0),
             core_percent: Some(calls_per_second / 1e4),
-            fixed_ns: fixed_core_percent.map(|percent| percent * 100.0),
             fixed_core_percent,
+            ..Caller::default()
         }
-    }
-
-    fn who(callers: Vec<Caller>) -> Who {
-        Who {
-            process: None,
-            counted_s: Some(5.0),
-            from_monotonic_ns: Some(1_000_000_000),
-            until_monotonic_ns: Some(6_000_000_000),
-            sampled_every: Some(11),
-            lost_calls: 22,
-            callers,
-            obstacle: None,
-            instead: Vec::new(),
-        }
-    }
-
-    fn written(who: Who) -> String {
-        written_on(100, who)
     }
 
     fn written_on(columns: usize, who: Who) -> String {
@@ -174,49 +153,43 @@ mod tests {
         text
     }
 
-    #[test]
-    fn a_narrow_terminal_gets_sentences() {
-        for columns in [40, 80] {
-            let text = written_on(columns, who(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, None)]));
-            let row = "clock_gettime MONOTONIC, calls/s 100000, ns a call 1000, % of CPU 10.00, % fixed 0.50";
-            assert!(columns == 80 || unwrapped(&text).contains(row), "{text}");
-        }
-    }
-
-    fn unwrapped(text: &str) -> String {
+    fn written(callers: Vec<Caller>) -> String {
+        let (counted_s, sampled_every) = (Some(5.0), Some(11));
+        let text =
+            written_on(100, Who { counted_s, sampled_every, lost_calls: 22, callers, ..Who::default() });
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
+    fn a_narrow_terminal_gets_sentences() {
+        let callers = vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, None)];
+        let text = written_on(40, Who { callers, ..Who::default() });
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let row = "clock_gettime MONOTONIC, calls/s 100000, ns a call 1000, % of CPU 10.00, % fixed 0.50";
+        assert!(text.contains(row) && text.contains("an unknown share after the fix"), "{text}");
+    }
+
+    #[test]
     fn the_sum_comes_first_and_names_are_harmless() {
-        let text = written(who(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, Some(0.001))]));
+        let text = written(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, Some(0.001))]);
         assert!(text.starts_with("100050 system calls a second"), "{text}");
-        assert!(unwrapped(&text).contains("10.01 % of a CPU now, 0.50 % after the fix"), "{text}");
-        assert!(
-            text.contains("one call in 11") && text.contains("dropped the samples of 22 calls"),
-            "{text}"
-        );
+        for part in [
+            "10.01 % of a CPU now, 0.50 % after the fix",
+            "one call in 11",
+            "dropped the samples of 22 calls",
+        ] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
         assert!(!text.contains('\u{1b}'), "{text}");
-    }
-
-    #[test]
-    fn an_unknown_future_is_called_unknown() {
-        let text = written(who(vec![caller(7, 100.0, None)]));
-        assert!(unwrapped(&text).contains("an unknown share after the fix"), "{text}");
-    }
-
-    #[test]
-    fn few_rows_stand_for_many_and_none_is_said() {
-        let callers = (1..=25).map(|pid| caller(pid, 10.0, Some(0.0))).collect();
-        let text = written(who(callers));
-        assert!(text.contains("5 more rows are in the JSON"), "{text}");
-        assert!(written(who(Vec::new())).starts_with("No system call for the time was seen"));
+        let many = written((1..=25).map(|pid| caller(pid, 10.0, Some(0.0))).collect());
+        assert!(many.contains("5 more rows are in the JSON"), "{many}");
+        assert!(written(Vec::new()).starts_with("No system call for the time was seen"));
     }
 
     #[test]
     fn an_obstacle_is_followed_by_commands() {
         let obstacle = Some("no".to_owned());
-        let text = written(Who { obstacle, instead: vec!["sudo it".to_owned()], ..who(Vec::new()) });
+        let text = written_on(100, Who { obstacle, instead: vec!["sudo it".to_owned()], ..Who::default() });
         assert!(text.contains("not counted: no.") && text.contains("\n  sudo it\n"), "{text}");
     }
 }

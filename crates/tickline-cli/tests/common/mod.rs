@@ -7,7 +7,8 @@ pub mod game;
 #[cfg(target_os = "linux")]
 pub mod server;
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// The program, where nothing keeps it from the counter.
@@ -36,4 +37,28 @@ pub fn entries(folder: &Path) -> Vec<String> {
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// The user and group called nobody on every Linux.
+pub const NOBODY: u32 = 65_534;
+
+#[cfg(unix)]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Compiles a file of `c/`.
+pub fn compile(name: &str, flags: &[&str], to: &Path) -> io::Result<()> {
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let source = format!("{}/tests/c/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(compiler).args(flags).arg("-o").arg(to).args([&source, "-ldl"]).output()?;
+    if output.status.success() { Ok(()) } else { Err(io::Error::other(text(&output.stderr))) }
+}
+
+/// Compiles a library of `c/`; `None`, which is said, where no compiler does.
+pub fn library(name: &str, flags: &[&str], folder: &Path) -> Option<PathBuf> {
+    let library = folder.join(format!("{name}.so"));
+    let compiled = compile(name, &[&["-shared", "-fPIC"], flags].concat(), &library);
+    compiled.inspect_err(|error| eprintln!("SKIPPED: {name}.c is not compiled: {error}")).ok()?;
+    Some(library)
 }

@@ -2,14 +2,14 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
 use crate::measured::{document_schema, faults, measured};
+use crate::recorded::diagnosed;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/facts.sh");
 
@@ -29,20 +29,6 @@ fn facts(output: &Output) -> Value {
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
-}
-
-fn diagnosed(facts: &Value) -> (Value, Option<i32>) {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_tickline"))
-        .args(["doctor", "--facts", "-", "--json", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program");
-    let mut stdin = program.stdin.take().expect("a pipe");
-    stdin.write_all(facts.to_string().as_bytes()).expect("it reads");
-    drop(stdin);
-    let output = program.wait_with_output().expect("it ends");
-    (serde_json::from_slice(&output.stdout).expect("JSON"), output.status.code())
 }
 
 #[test]

@@ -10,10 +10,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::{code, entries, text};
-
-/// The user and group called nobody on every Linux.
-const NOBODY: u32 = 65_534;
+use crate::common::{NOBODY, code, entries, is_root, text};
 
 /// A shell's script with the program as `$0`, which measures for some milliseconds as `$RUN`.
 fn sh(folder: &Path, script: &str) -> Output {
@@ -22,89 +19,62 @@ fn sh(folder: &Path, script: &str) -> Output {
     command.env("BENCH", "bench --rounds 1 --calls 1").output().expect("a shell")
 }
 
-fn is_root() -> bool {
-    // SAFETY: always succeeds, and changes nothing.
-    unsafe { libc::geteuid() == 0 }
-}
-
 fn inode(path: &Path) -> u64 {
     fs::metadata(path).expect("the file").ino()
 }
 
-/// The document with which the file begins, after `before`.
-fn document(path: &Path, before: &str) -> Value {
-    let content = fs::read_to_string(path).expect("the file");
-    let rest = content.strip_prefix(before).unwrap_or_else(|| panic!("{before:?} is lost: {:.200}", content));
-    serde_json::Deserializer::from_str(rest).into_iter().next().expect("JSON").expect("JSON")
-}
-
-/// The log was replaced by a file with the JSON alone, and the text went to the lost one.
+/// The log was replaced by a file with the JSON alone, the text went to the lost one, and rows began at
+/// the log's beginning.
 #[test]
 fn a_log_that_is_appended_to_keeps_what_it_has() {
-    for (name, script) in [
-        ("stdout", "\"$0\" $BENCH --json /dev/stdout >> log"),
-        ("other", "\"$0\" $BENCH --json /dev/fd/3 3>> log"),
-    ] {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("log");
-        fs::write(&log, "before\n").unwrap();
-        let before = inode(&log);
-        let output = sh(folder.path(), script);
-        code(&output);
-        assert_eq!(inode(&log), before, "{name}: the log is another file");
-        assert_eq!(document(&log, "before\n")["command"], "bench", "{name}");
-        let log = fs::read_to_string(&log).unwrap() + &text(&output.stdout);
-        assert!(name == "stdout" || log.contains("Long run: 1 calls"), "{name}: the text is lost:\n{log}");
-        assert_eq!(text(&output.stderr), "", "{name}");
-    }
-}
-
-/// The rows began at the log's beginning.
-#[test]
-fn rows_are_appended_to_a_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     fs::write(&log, "before\n").unwrap();
-    let watch = "\"$0\" watch --secs 1 --interval 0.3 --csv /dev/stdout >> log";
-    let output = sh(folder.path(), watch);
-    code(&output);
-    let log = fs::read_to_string(log).unwrap();
-    assert!(log.starts_with("before\n") && log.contains("\nat_s,unix_s"), "{log}");
-    assert!(text(&output.stderr).contains("Watched for "), "the summary goes elsewhere");
+    let before = inode(&log);
+    let write = |script: &str| {
+        let output = sh(folder.path(), script);
+        code(&output);
+        assert_eq!(inode(&log), before, "{script}: the log is another file");
+        (fs::read_to_string(&log).unwrap(), text(&output.stderr))
+    };
+    for script in ["\"$0\" $BENCH --json /dev/stdout >> log", "\"$0\" $BENCH --json /dev/fd/3 3>> log >> log"]
+    {
+        fs::write(&log, "before\n").unwrap();
+        let (found, said) = write(script);
+        let rest = found.strip_prefix("before\n").expect("what was there");
+        let (text, json) = rest.split_at(rest.find('{').expect("JSON"));
+        let mut json = serde_json::Deserializer::from_str(json).into_iter::<Value>();
+        assert_eq!(json.next().expect("JSON").expect("JSON")["command"], "bench", "{script}");
+        let is_stdout = script.contains("stdout");
+        let rest = &rest[text.len() + json.byte_offset()..];
+        assert!(is_stdout || (text.to_owned() + rest).contains("Long run: 1 calls"), "{found}");
+        assert_eq!(said, "", "{script}");
+    }
+    fs::write(&log, "before\n").unwrap();
+    let (found, said) = write("\"$0\" watch --secs 1 --interval 0.3 --csv /dev/stdout >> log");
+    assert!(found.starts_with("before\n") && found.contains("\nat_s,unix_s"), "{found}");
+    assert!(said.contains("Watched for "), "the summary goes elsewhere");
 }
 
-/// Root took over what it wrote.
+/// Root took over what it wrote, and a new file had the process's group with the rights of the old one.
 #[test]
-fn a_file_of_another_user_stays_theirs() {
+fn a_file_keeps_its_owner_its_group_and_its_mode() {
     if !is_root() {
         return eprintln!("SKIPPED: without root there is no second user");
     }
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("theirs");
-    fs::write(&path, "").unwrap();
-    chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
-    code(&sh(folder.path(), "\"$0\" $BENCH --json theirs"));
-    let found = fs::metadata(&path).unwrap();
-    assert_eq!((found.uid(), found.gid()), (NOBODY, NOBODY));
-    serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).unwrap();
-}
-
-/// The new file had the process's group, with the rights of the old group.
-#[test]
-fn a_replaced_file_keeps_its_group_and_mode() {
-    if !is_root() {
-        return eprintln!("SKIPPED: without root there may be no second group");
+    for (name, owner) in [("theirs", NOBODY), ("ours", 0)] {
+        let path = folder.path().join(name);
+        fs::write(&path, "what was there before").unwrap();
+        chown(&path, Some(owner), Some(NOBODY)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
+        let before = inode(&path);
+        code(&sh(folder.path(), &format!("\"$0\" $BENCH --json {name}")));
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (owner, NOBODY, 0o660), "{name}");
+        assert!(name == "theirs" || found.ino() != before, "a file of one's own is replaced as a whole");
+        serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).unwrap();
     }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("ours");
-    fs::write(&path, "what was there before").unwrap();
-    chown(&path, None, Some(NOBODY)).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
-    let before = inode(&path);
-    code(&sh(folder.path(), "\"$0\" $BENCH --json ours"));
-    let found = fs::metadata(&path).unwrap();
-    assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (0, NOBODY, 0o660));
-    assert_ne!(found.ino(), before, "a file of one's own is replaced as a whole");
 }
 
 #[test]
@@ -154,42 +124,9 @@ fn a_link_that_another_user_left_in_a_shared_folder_is_refused() {
     std::os::unix::fs::lchown(shared.join("link"), Some(NOBODY), Some(NOBODY)).unwrap();
     let output = sh(folder.path(), "\"$0\" $BENCH --json shared/link");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(
-        text(&output.stderr).to_lowercase().contains("shared/link: permission denied"),
-        "{}",
-        text(&output.stderr)
-    );
+    let said = text(&output.stderr);
+    assert!(said.to_lowercase().contains("shared/link: permission denied"), "{said}");
     assert_eq!(fs::read(folder.path().join("precious")).unwrap(), b"of value");
-}
-
-/// The protection of the file did not count, since its folder may be written to.
-#[test]
-fn a_file_that_is_closed_for_writing_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("closed");
-    fs::write(&path, "of value").unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
-    let script = if is_root() {
-        // Root may write to every file.
-        chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
-        chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_tickline"), folder.path().join("program")).unwrap();
-        let script = "setpriv --reuid 65534 --regid 65534 --clear-groups ./program $BENCH --json closed";
-        if !Command::new("setpriv").arg("--version").output().is_ok_and(|output| output.status.success()) {
-            return eprintln!("SKIPPED: setpriv is missing");
-        }
-        script
-    } else {
-        "\"$0\" $BENCH --json closed"
-    };
-    let output = sh(folder.path(), script);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(
-        text(&output.stderr).to_lowercase().contains("closed: permission denied"),
-        "{}",
-        text(&output.stderr)
-    );
-    assert_eq!(fs::read(&path).unwrap(), b"of value");
 }
 
 /// The files contain facts of the machine, so a private umask or mode must apply to them.
@@ -210,23 +147,17 @@ fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
     assert_eq!(mode(), 0o644);
 }
 
-/// A folder takes the place during the measurement (or before it, if the start is slow).
+/// A folder takes the place during the measurement (or before it, if the start is slow), or something
+/// ends the measurement.
 #[test]
-fn a_failed_write_leaves_nothing() {
+fn what_fails_leaves_all_files_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let output = sh(folder.path(), "\"$0\" --secs 1 --json late & sleep 0.5; mkdir late; wait $!");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("late: "), "{}", text(&output.stderr));
-    assert_eq!(entries(folder.path()), ["late"], "a half file was left");
-}
-
-/// An interruption during the measurement leaves all files as they were.
-#[test]
-fn an_interrupted_measurement_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.html"), "what was there before").unwrap();
     sh(folder.path(), "\"$0\" report --secs 60 --out a.html & sleep 0.5; kill -9 $!");
-    assert_eq!(entries(folder.path()), ["a.html"]);
+    assert_eq!(entries(folder.path()), ["a.html", "late"], "a half file was left");
     assert_eq!(fs::read_to_string(folder.path().join("a.html")).unwrap(), "what was there before");
 }
 

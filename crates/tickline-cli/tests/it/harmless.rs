@@ -3,22 +3,14 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::common::text;
-
-/// The user and group called nobody on every Linux.
-const NOBODY: u32 = 65_534;
-
-fn is_root() -> bool {
-    // SAFETY: always succeeds, and changes nothing.
-    unsafe { libc::geteuid() == 0 }
-}
+use crate::common::{NOBODY, is_root, text, tickline};
 
 /// A folder that everybody may enter, with the program in it: where it was built may be closed to
 /// others.
@@ -51,16 +43,16 @@ fn served_by(document: &Value, clock: &str) -> Value {
 #[test]
 fn nobody_learns_what_root_does() {
     let (_folder, program) = open_folder();
-    let json = |output: Output| -> Value {
+    if !is_root() {
+        return eprintln!("SKIPPED: without root there is no second user to compare with");
+    }
+    let json = |command: &mut Command| -> Value {
+        let output = command.args(["--json", "-"]).output().unwrap();
         assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    let mine = json(Command::new(&program).env_remove("TICKLINE").args(["--json", "-"]).output().unwrap());
-    if !is_root() {
-        eprintln!("SKIPPED: without root there is no second user to compare with");
-        return;
-    }
-    let theirs = json(unprivileged(&program).args(["--json", "-"]).output().unwrap());
+    let mine = json(Command::new(&program).env_remove("TICKLINE"));
+    let theirs = json(&mut unprivileged(&program));
     for key in
         ["clocksource", "available_clocksources", "cpuid", "counter_readable", "vdso_mapped", "allowed_cpus"]
     {
@@ -78,7 +70,7 @@ fn nobody_learns_what_root_does() {
 }
 
 #[test]
-fn a_folder_that_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() {
+fn what_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() {
     let (folder, program) = open_folder();
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).unwrap();
@@ -91,15 +83,20 @@ fn a_folder_that_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() 
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("out.json: permission denied"), "{}", text(&output.stderr));
     assert_eq!(fs::read_dir(&closed).unwrap().count(), 0);
-}
-
-#[test]
-fn behind_head_it_ends_well() {
-    let script = "{ \"$0\" --secs 1; echo \"ended with $?\" >&2; } | head -1";
-    let output = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_tickline")]).output().unwrap();
-    let (out, errors) = (text(&output.stdout), text(&output.stderr));
-    assert!(out.contains(": ") && out.lines().count() == 1, "{out}");
-    assert!(["ended with 0\n", "ended with 1\n"].contains(&errors.as_str()), "{errors}");
+    // The protection of a file did not count where its folder may be written to.
+    let file = folder.path().join("read-only");
+    fs::write(&file, "of value").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    if is_root() {
+        for path in [file.as_path(), folder.path()] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+    let output = run(&["--json", "../read-only"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = text(&output.stderr).to_lowercase();
+    assert!(said.contains("read-only: permission denied"), "{said}");
+    assert_eq!(fs::read(&file).unwrap(), b"of value");
 }
 
 #[test]
@@ -203,13 +200,11 @@ mod under_a_filter {
     }
 
     fn run(arguments: &[&str], folder: &Path) -> Output {
-        let program = filter();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
-        command.current_dir(folder).args(arguments).env_remove("TICKLINE");
+        let (mut command, program) = (tickline(arguments), filter());
         let install = move || seccompiler::apply_filter(&program).map_err(std::io::Error::other);
         // SAFETY: between fork and exec the child may not allocate: this makes two system calls.
         // Only an error would allocate, and a filter that the kernel accepts gives none.
-        unsafe { command.pre_exec(install) };
+        unsafe { command.current_dir(folder).pre_exec(install) };
         command.output().expect("it can be started")
     }
 

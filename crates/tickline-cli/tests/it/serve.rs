@@ -12,12 +12,7 @@ use serde_json::Value;
 use tickline_page::PageWriter;
 
 use crate::common::server::{Server, folder, run, serve, status, until, wait_for_line};
-use crate::common::{entries, text};
-
-fn is_root() -> bool {
-    // SAFETY: always succeeds, and changes nothing.
-    unsafe { libc::geteuid() == 0 }
-}
+use crate::common::{entries, is_root, library, text};
 
 #[test]
 fn a_server_serves_until_it_is_stopped() {
@@ -39,6 +34,11 @@ fn a_server_serves_until_it_is_stopped() {
         eprintln!("SKIPPED: the counter does not serve here");
         assert_eq!(run(&page, &["status"]).status.code(), Some(1));
     }
+    let second = run(&page, &[]);
+    assert_eq!(second.status.code(), Some(2));
+    let expected = format!("process {} serves this page; a page has one server", server.pid());
+    assert!(text(&second.stderr).contains(&expected), "{}", text(&second.stderr));
+    assert_eq!(status(&page).unwrap()["server_pid"], server.pid(), "the first one goes on");
     server.signal(libc::SIGTERM);
     let (code, said) = server.ended();
     assert_eq!(code, Some(0), "{said}");
@@ -71,19 +71,6 @@ fn the_name_of_a_page_does_not_steer_the_terminal() {
 }
 
 #[test]
-fn a_second_server_is_told_the_number_of_the_first() {
-    let (folder, page) = folder();
-    let first = Server::start(&page);
-    wait_for_line(&page, &first);
-    let second = run(&page, &[]);
-    assert_eq!(second.status.code(), Some(2));
-    let expected = format!("process {} serves this page; a page has one server", first.pid());
-    assert!(text(&second.stderr).contains(&expected), "{}", text(&second.stderr));
-    assert_eq!(entries(folder.path()), ["page", "page.lock"]);
-    assert_eq!(status(&page).unwrap()["server_pid"], first.pid(), "the first one goes on");
-}
-
-#[test]
 fn a_start_that_fails_leaves_nothing() {
     let (folder, page) = folder();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
@@ -91,26 +78,53 @@ fn a_start_that_fails_leaves_nothing() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("777, of which 022 must be clear"), "{}", text(&output.stderr));
     assert_eq!(entries(folder.path()), <[&str; 0]>::default());
+    for (words, expected) in
+        [(&["--json", "-"][..], "--json is for status"), (&["status"], "there is no page")]
+    {
+        let output = run(&page, words);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
 }
 
+/// A dead server, and one that is stopped, can't be asked; the page can. Symptom: "switched off" between
+/// `on` and the start of a server.
 #[test]
 fn off_is_for_all_and_stays() {
     let (_folder, page) = folder();
-    let mut server = Server::start(&page);
-    wait_for_line(&page, &server);
-    let output = run(&page, &["off"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains(": off; it was "), "{}", text(&output.stdout));
-    let (code, said) = server.ended();
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("it is switched off"), "{said}");
-    assert_eq!(status(&page).unwrap()["phase"], "off");
-    assert!(text(&run(&page, &["off"]).stdout).contains("was off already"));
-    stays_off(&page);
-    let output = run(&page, &["on"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains(": a server may serve it again"), "{}", text(&output.stdout));
-    assert!(text(&run(&page, &["on"]).stdout).contains("was not switched off"));
+    let does = |word: &str, says: &str| {
+        let output = run(&page, &[word]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(says), "{}", text(&output.stdout));
+        let words = text(&run(&page, &["status"]).stdout);
+        let (shown, is_off) = (status(&page).unwrap(), word == "off");
+        assert_eq!((&shown["phase"], &shown["switched_off"]), (&"off".into(), &is_off.into()), "{shown}");
+        assert_eq!(words.contains("switched off, until `tickline serve on`"), is_off, "{words}");
+        assert_eq!(words.contains("no server has opened it yet"), !is_off, "{words}");
+    };
+    for server_is in ["running", "dead", "stopped"] {
+        let mut server = Server::start(&page);
+        wait_for_line(&page, &server);
+        match server_is {
+            "dead" => {
+                server.signal(libc::SIGKILL);
+                server.ended();
+            }
+            "stopped" => server.signal(libc::SIGSTOP),
+            _ => {}
+        }
+        does("off", ": off; it was ");
+        if server_is != "dead" {
+            // A late server changes nothing.
+            server.signal(libc::SIGCONT);
+            let (code, said) = server.ended();
+            assert_eq!((code, said.contains("it is switched off")), (Some(0), true), "{said}");
+        }
+        does("off", "was off already");
+        stays_off(&page);
+        does("on", ": a server may serve it again");
+        does("on", "was not switched off");
+    }
     let again = Server::start(&page);
     until("another start serves it", || status(&page).filter(|status| status["phase"] != "off"));
     drop(again);
@@ -125,45 +139,13 @@ fn stays_off(page: &Path) {
     assert_eq!(status(page).expect("a page")["phase"], "off");
 }
 
-/// A dead server, and one that is stopped, can't be asked; the page can.
-#[test]
-fn off_needs_no_living_server() {
-    let (_folder, page) = folder();
-    let mut server = Server::start(&page);
-    wait_for_line(&page, &server);
-    server.signal(libc::SIGKILL);
-    server.ended();
-    assert_eq!(run(&page, &["off"]).status.code(), Some(0));
-    assert_eq!(status(&page).unwrap()["phase"], "off");
-    stays_off(&page);
-
-    assert_eq!(run(&page, &["on"]).status.code(), Some(0));
-    let mut server = Server::start(&page);
-    wait_for_line(&page, &server);
-    server.signal(libc::SIGSTOP);
-    assert_eq!(run(&page, &["off"]).status.code(), Some(0));
-    assert_eq!(status(&page).unwrap()["phase"], "off");
-    server.signal(libc::SIGCONT);
-    let (code, said) = server.ended();
-    assert_eq!((code, said.contains("it is switched off")), (Some(0), true), "{said}");
-    assert_eq!(status(&page).unwrap()["phase"], "off", "a late server changes nothing");
-    stays_off(&page);
-}
-
 /// Rule W10, and what the log says of it. Symptom: three lines for each change of the rate.
 #[cfg(target_env = "gnu")]
 #[test]
 fn a_fast_slew_is_one_line_of_log() {
     let (folder, page) = folder();
-    let [library, flag] = ["slewed.so", "flag"].map(|name| folder.path().join(name));
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/slewed.c");
-    let mut compile = Command::new(compiler);
-    compile.args(["-shared", "-fPIC", "-o"]).arg(&library).args([source, "-ldl"]);
-    if !compile.output().is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: there is no C compiler");
-        return;
-    }
+    let Some(library) = library("slewed", &[], folder.path()) else { return };
+    let flag = folder.path().join("flag");
     let mut command = serve(&page, &[]);
     command.env("LD_PRELOAD", &library).env("TICKLINE_TEST_SLEW", &flag);
     let mut server = Server(command.stderr(Stdio::piped()).spawn().unwrap());
@@ -184,21 +166,6 @@ fn a_fast_slew_is_one_line_of_log() {
         said.contains("programs ask the OS clock\ntickline: ") && said.matches(": live\n").count() > 1,
         "{said}"
     );
-}
-
-/// What is so between `on` and the start of a server. Symptom: "switched off" both times.
-#[test]
-fn status_tells_off_from_not_yet_served() {
-    let (_folder, page) = folder();
-    drop(PageWriter::create(&page).unwrap());
-    let told = || (status(&page).unwrap()["switched_off"].clone(), text(&run(&page, &["status"]).stdout));
-    for (words, is_off) in [(&["off"], true), (&["on"], false)] {
-        assert_eq!(run(&page, words).status.code(), Some(0));
-        let (switched_off, words) = told();
-        assert_eq!(switched_off, is_off);
-        assert_eq!(words.contains("switched off, until `tickline serve on`"), is_off, "{words}");
-        assert_eq!(words.contains("no server has opened it yet"), !is_off, "{words}");
-    }
 }
 
 /// Symptom: SIGBUS, or exit code 0 and "it is switched off", which systemd takes for well.
@@ -224,17 +191,10 @@ fn a_server_whose_page_was_truncated_says_so() {
 fn a_page_of_another_time_namespace_says_what_to_do() {
     let (_folder, page) = folder();
     drop(PageWriter::create(&page).unwrap());
+    let server = serve(&page, &[]);
     let mut command = Command::new("unshare");
-    command.args([
-        "--time",
-        "--monotonic",
-        "1000",
-        "--fork",
-        env!("CARGO_BIN_EXE_tickline"),
-        "serve",
-        "--page",
-    ]);
-    let output = command.arg(&page).output().unwrap();
+    command.args(["--time", "--monotonic", "1000", "--fork"]).arg(server.get_program());
+    let output = command.args(server.get_args()).output().unwrap();
     let said = text(&output.stderr);
     if said.contains("unshare") {
         eprintln!("SKIPPED: {said}");
@@ -314,54 +274,4 @@ fn a_user_without_rights_serves_that_users_programs() {
     assert_eq!(code, Some(0), "{said}");
     let output = as_user(&["serve"]).env_remove("XDG_RUNTIME_DIR").output().unwrap();
     assert!(text(&output.stderr).contains("--page PATH"), "{}", text(&output.stderr));
-}
-
-#[test]
-fn json_is_for_status() {
-    let (_folder, page) = folder();
-    let output = run(&page, &["--json", "-"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--json is for status"), "{}", text(&output.stderr));
-    let output = run(&page, &["status"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("there is no page"), "{}", text(&output.stderr));
-}
-
-/// What programs rely on, and what a page's file needs.
-#[test]
-fn the_units_keep_the_page_as_programs_trust_it() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/systemd"));
-    for (name, system) in [("tickline.service", true), ("tickline-user.service", false)] {
-        let unit = fs::read_to_string(folder.join(name)).unwrap();
-        let fields: Vec<(&str, &str)> = unit.lines().filter_map(|line| line.split_once('=')).collect();
-        let has_all = |key: &str, values: &[&str]| {
-            let found: Vec<_> = fields.iter().filter(|field| field.0 == key).map(|field| field.1).collect();
-            assert_eq!(found, values, "{name}: {key}");
-        };
-        let has = |key: &str, value: &str| has_all(key, &[value]);
-        has("ExecStart", "/usr/bin/tickline serve");
-        // Programs keep the file mapped: after a restart it must be the same one.
-        has("RuntimeDirectory", "tickline");
-        has("RuntimeDirectoryPreserve", "yes");
-        // Nobody else may write to the folder.
-        has("RuntimeDirectoryMode", "0755");
-        has("UMask", "0022");
-        // Switched off is an exit with 0.
-        has("Restart", "on-failure");
-        has("StartLimitIntervalSec", "0");
-        has("NoNewPrivileges", "yes");
-        has("MemoryDenyWriteExecute", "yes");
-        if system {
-            // The later lines change what the first one allows.
-            let filter = ["@system-service", "~@privileged @resources", "adjtimex sched_setaffinity"];
-            has_all("SystemCallFilter", &filter);
-            has("User", "root");
-            has("CapabilityBoundingSet", "");
-            has("ProtectSystem", "strict");
-            // The boot's id is in /proc/sys.
-            assert!(!unit.contains("ProcSubset=pid"));
-        } else {
-            has("SystemCallFilter", "@system-service adjtimex");
-        }
-    }
 }

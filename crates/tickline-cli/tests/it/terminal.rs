@@ -68,78 +68,69 @@ impl Terminal {
     }
 }
 
+/// Symptom: Ctrl-Z was taken for any key, since the terminal is in raw mode.
 #[test]
 fn watch_draws_on_a_terminal_and_leaves_it_as_it_was() {
     const LEFT: &str = "\u{1b}[?1049l";
-    for (columns, rows) in [(100, 30), (20, 4)] {
-        for stop in ["key", "signal"] {
-            let mut terminal = Terminal::open(columns, rows);
-            let before = terminal.modes();
-            let child = terminal.run(&["watch", "--interval", "0.1"], None);
-            let mut shown = terminal.until("offset");
-            if stop == "key" {
-                terminal.ours.write_all(b"q").unwrap();
-            } else {
-                signal(&child, "INT");
-            }
-            shown += &terminal.until("until stopped");
-            let (code, _) = ended(child);
-            assert!(code == 0 || code == 1, "exit code {code}");
-            assert!(shown.contains("\u{1b}[?1049h") && shown.contains(LEFT), "{shown:?}");
-            assert!(shown.find(LEFT) < shown.find("Watched for"), "the summary stays to be seen: {shown:?}");
-            let after = terminal.modes();
-            assert_eq!(before.local_modes, after.local_modes);
-            assert_eq!(before.input_modes, after.input_modes);
-        }
-    }
-}
-
-#[test]
-fn warp_is_coloured_on_a_terminal_without_no_color() {
-    for (no_color, coloured) in [(None, true), (Some("1"), false)] {
-        let terminal = Terminal::open(100, 30);
-        let child = terminal.run(&["warp"], no_color);
-        let shown = terminal.rest();
-        let (code, _) = ended(child);
-        // 3: kept from some CPUs.
-        assert!([0, 1, 3].contains(&code), "exit code {code}");
-        if !shown.contains("Largest possible difference") {
-            return eprintln!("SKIPPED: {shown}");
-        }
-        assert_eq!(shown.contains("\u{1b}[48;5;"), coloured, "{shown:?}");
-    }
-}
-
-/// Ctrl-Z was taken for any key, since the terminal is in raw mode.
-#[cfg(target_os = "linux")]
-#[test]
-fn watch_can_be_suspended_and_continued() {
-    const LEFT: &str = "\u{1b}[?1049l";
     const ENTERED: &str = "\u{1b}[?1049h";
-    let mut terminal = Terminal::open(100, 30);
-    let before = terminal.modes();
-    let child = terminal.run(&["watch", "--interval", "0.1"], None);
-    terminal.until("offset");
-    for by_key in [true, false] {
-        if by_key {
-            terminal.ours.write_all(b"\x1a").unwrap();
-        } else {
-            signal(&child, "TSTP");
+    for ((columns, rows), by_key) in
+        [((100, 30), true), ((100, 30), false), ((20, 4), true), ((20, 4), false)]
+    {
+        let mut terminal = Terminal::open(columns, rows);
+        let before = terminal.modes();
+        let child = terminal.run(&["watch", "--interval", "0.1"], None);
+        let ask = |terminal: &mut Terminal, key: &[u8], name| match by_key {
+            true => terminal.ours.write_all(key).unwrap(),
+            false => signal(&child, name),
+        };
+        let mut shown = terminal.until("offset");
+        if cfg!(target_os = "linux") {
+            ask(&mut terminal, b"\x1a", "TSTP");
+            terminal.until(LEFT);
+            let stat = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+            while !stat().contains(") T ") {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            assert_eq!(before.local_modes, terminal.modes().local_modes, "the shell's");
+            signal(&child, "CONT");
+            // One read may bring this together with the figures.
+            terminal.until(ENTERED);
         }
-        terminal.until(LEFT);
-        let stat = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-        while !stat().contains(") T ") {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(before.local_modes, terminal.modes().local_modes, "the shell's");
-        signal(&child, "CONT");
-        // One read may bring this together with the figures.
-        terminal.until(ENTERED);
+        ask(&mut terminal, b"q", "INT");
+        shown += &terminal.until("until stopped");
+        let (code, _) = ended(child);
+        assert!(code == 0 || code == 1, "exit code {code}");
+        assert!(shown.contains(ENTERED) && shown.contains(LEFT), "{shown:?}");
+        assert!(shown.find(LEFT) < shown.find("Watched for"), "the summary stays to be seen: {shown:?}");
+        let after = terminal.modes();
+        assert_eq!((before.local_modes, before.input_modes), (after.local_modes, after.input_modes));
     }
-    terminal.ours.write_all(b"q").unwrap();
-    terminal.until("until stopped");
+}
+
+/// A machine with findings.
+const FACTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts/numa-watchdog.json");
+
+/// What a command shows that ends by itself.
+fn shown(columns: u16, arguments: &[&str], no_color: Option<&str>) -> String {
+    let terminal = Terminal::open(columns, 30);
+    let child = terminal.run(arguments, no_color);
+    let shown = terminal.rest();
     let (code, _) = ended(child);
-    assert!(code == 0 || code == 1, "exit code {code}");
+    // 3: kept from some CPUs.
+    assert!([0, 1, 3].contains(&code), "{arguments:?}: exit code {code}");
+    shown
+}
+
+#[test]
+fn colour_is_for_terminals_without_no_color() {
+    for (arguments, colour) in [(&["warp"][..], "\u{1b}[48;5;"), (&["--facts", FACTS], "\u{1b}[")] {
+        let [with, without] = [None, Some("1")].map(|no_color| shown(100, arguments, no_color));
+        if arguments == ["warp"] && !with.contains("Largest possible difference") {
+            eprintln!("SKIPPED: {with}");
+            continue;
+        }
+        assert!(with.contains(colour) && !without.contains(colour), "{with:?}\n{without:?}");
+    }
 }
 
 /// Tables of 80 to 100 columns were broken by the terminal, in the middle of words.
@@ -150,34 +141,18 @@ fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
             &["bench", "--rounds", "2", "--calls", "100"][..],
             &["warp"],
             &["doctor"],
+            &["--facts", FACTS],
             &["who", "--secs", "1"],
         ] {
-            let terminal = Terminal::open(columns, 30);
-            let child = terminal.run(arguments, Some("1"));
-            let shown = terminal.rest();
-            ended(child);
-            // Lines of the progress bar steer the cursor. Commands stay whole, to be copied.
-            let is_text = |line: &&str| !line.contains('\u{1b}') && !line.contains("sudo ");
-            let long = |line: &&str| line.trim_end().chars().count() > usize::from(columns);
-            let long: Vec<&str> = shown.lines().filter(is_text).filter(long).collect();
+            let shown = shown(columns, arguments, Some("1"));
+            // Lines of the progress bar steer the cursor. Commands stay whole, to be copied, and so do
+            // words that are longer than a line.
+            let is_text = |line: &&str| {
+                !line.contains('\u{1b}') && !line.contains("sudo ") && line.trim().contains(' ')
+            };
+            let is_long = |line: &&str| line.trim_end().chars().count() > usize::from(columns);
+            let long: Vec<&str> = shown.lines().filter(is_text).filter(is_long).collect();
             assert!(long.is_empty(), "{arguments:?} on {columns} columns: {long:?}");
-        }
-    }
-}
-
-#[test]
-fn the_doctor_fits_a_terminal_of_40_columns_in_colour() {
-    let facts = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts/numa-watchdog.json");
-    for (no_color, coloured) in [(None, true), (Some("1"), false)] {
-        let terminal = Terminal::open(40, 30);
-        let child = terminal.run(&["--facts", facts], no_color);
-        let shown = terminal.rest();
-        assert_eq!(ended(child).0, 1);
-        assert_eq!(shown.contains("\u{1b}["), coloured, "{shown}");
-        if !coloured {
-            // A word that is longer than a line has a line of its own.
-            let long = |line: &&str| line.trim_end().chars().count() > 40;
-            assert!(shown.lines().filter(long).all(|line| !line.trim().contains(' ')), "{shown}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Programs that `tickline run` serves: by a page whose line is 5 ms above the OS clock, on any host
-//! whose counter may be read.
+//! Programs that `tickline run` serves, and clocks of a page: by a page whose line is 5 ms above the OS
+//! clock, on any host whose counter may be read.
 //!
 //! Some of them are this test, executed again.
 
@@ -7,12 +7,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 #![expect(clippy::print_stdout, reason = "what was skipped, and what a child has found")]
 
+mod clock;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../tickline/tests/common/fork.rs"]
+mod fork;
 #[path = "../../../tickline-preload/tests/page/mod.rs"]
 mod page;
 mod plainly;
-#[path = "../served/mod.rs"]
 mod served;
 mod signals;
 
@@ -25,15 +27,17 @@ use std::ptr;
 
 use common::text;
 use served::{Calls, Served, output};
-use signals::{SMALL_STACK, execute_again, with_two_users};
+use signals::{count_signals, with_two_users};
 
 /// What a child that is this test does.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
 
 #[test]
 fn child() {
-    if env::var_os(ROLE).is_some() {
-        execute_again();
+    match env::var(ROLE).as_deref() {
+        Ok("counts") => count_signals(),
+        Ok(role) => clock::play(role),
+        Err(_) => {}
     }
 }
 
@@ -43,14 +47,10 @@ fn the_environment_stays_as_it_was() {
     let Some(served) = Served::new() else { return };
     let program = ["sh", "-c", "tr '\\0' '\\n' </proc/self/environ"];
     let with = |command: &Command| {
-        let mut outer = Command::new("env");
-        outer.args(["-i", "PATH=/usr/bin:/bin", "Z=1", "A=2", "M=3"]);
-        outer.arg(command.get_program()).args(command.get_args());
-        output(&mut outer)
+        let prefix = ["env", "-i", "PATH=/usr/bin:/bin", "Z=1", "A=2", "M=3"];
+        output(&mut served::behind(&prefix, command))
     };
-    let mut plain = Command::new(program[0]);
-    plain.args(&program[1..]);
-    let (plain, run) = (with(&plain), with(&served.run(&program)));
+    let (plain, run) = (with(&served::program(&program)), with(&served.run(&program)));
     let found = text(&run.stdout);
     let own = |line: &&str| !line.starts_with("LD_PRELOAD=") && !line.starts_with("TICKLINE_");
     let kept: Vec<_> = found.lines().filter(own).collect();
@@ -88,23 +88,16 @@ fn another_namespace_of_processes_is_left_alone() {
     let Some(served) = Served::new() else { return };
     let program = [served::TRACED, "/bin/sh", "-c", "(exit 3); echo $?"];
     // Children get another namespace than their parent, or `/proc` shows the one above.
-    for options in
-        [&["--user", "--map-root-user", "--pid"][..], &["--user", "--map-root-user", "--pid", "--fork"]]
-    {
-        let with = |command: &Command| {
-            let mut outer = Command::new("unshare");
-            outer.args(options).arg(command.get_program()).args(command.get_args());
-            output(&mut outer)
-        };
-        let mut plain = Command::new(program[0]);
-        plain.args(&program[1..]);
-        let (plain, run) = (with(&plain), with(&served.run(&program)));
+    let prefix = ["unshare", "--user", "--map-root-user", "--pid", "--fork"];
+    for prefix in [&prefix[..4], &prefix] {
+        let with = |command: &Command| output(&mut served::behind(prefix, command));
+        let (plain, run) = (with(&served::program(&program)), with(&served.run(&program)));
         if !plain.status.success() {
             println!("SKIPPED: no namespace of processes: {}", text(&plain.stderr));
             continue;
         }
-        assert_eq!(text(&run.stdout), text(&plain.stdout), "{options:?}: {}", text(&run.stderr));
-        assert!(text(&run.stderr).contains("cannot be traced"), "{options:?}: {}", text(&run.stderr));
+        assert_eq!(text(&run.stdout), text(&plain.stdout), "{prefix:?}: {}", text(&run.stderr));
+        assert!(text(&run.stderr).contains("cannot be traced"), "{prefix:?}: {}", text(&run.stderr));
     }
 }
 
@@ -134,7 +127,7 @@ fn no_more_is_said_than_is_known() {
     let in_preload = "libtickline_preload.so is in LD_PRELOAD\n";
     assert!(text.contains(" has the kernel's clock: it cannot be traced: "), "{text}");
     assert!(text.ends_with(in_preload), "{text}");
-    if rustix::process::geteuid().is_root() {
+    if common::is_root() {
         // A dynamic linker ignores the variable.
         let mut command = served.run(&["true"]);
         // SAFETY: a system call.
@@ -145,8 +138,7 @@ fn no_more_is_said_than_is_known() {
     }
     // What a `run` around this one has set counts.
     let run = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
-        command.arg("run").args(words).env_remove("TICKLINE");
+        let mut command = common::tickline(&[&["run"], words].concat());
         command.env("LD_PRELOAD", served.library()).env("TICKLINE_PAGE", served.page());
         said(command.env("TICKLINE_SERVE", "always"))
     };
@@ -157,6 +149,11 @@ fn no_more_is_said_than_is_known() {
         text.starts_with("tickline: true has what libtickline_preload.so in LD_PRELOAD gives it, no more: "),
         "{text}"
     );
+    // Symptom: "true has the clock of PAGE".
+    let off = output(common::tickline(&["serve", "off", "--page"]).arg(served.page()));
+    assert_eq!(off.status.code(), Some(0), "{off:?}");
+    let expected = format!("tickline: true asks the kernel until {page} is served: it is switched off\n");
+    assert_eq!(said(&mut served.run(&["true"])), expected);
 }
 
 /// Symptom: the program had SIGSEGV. Its vDSO's symbols led to where the library would be if that had
@@ -197,64 +194,17 @@ fn a_program_that_adopts_orphans_is_served() {
     assert_eq!(text(&run.stdout), "<>\n", "{run:?}");
 }
 
-/// Symptom: `run` ended by an overflow of its stack (`ulimit -s 40`).
+/// Symptom: `run` ended by an overflow of its stack (`ulimit -s 40`). What is compiled for tests takes more
+/// than a release.
 #[test]
 fn a_program_with_a_small_stack_runs() {
     let Some(served) = Served::new() else { return };
-    let with_small_stack = |mut command: Command| {
-        let small = || {
-            let limit = libc::rlimit { rlim_cur: SMALL_STACK, rlim_max: SMALL_STACK };
-            // SAFETY: the kernel reads the limits, no more.
-            unsafe { libc::setrlimit(libc::RLIMIT_STACK, &raw const limit) };
-            Ok(())
-        };
-        // SAFETY: a system call.
-        unsafe { command.env_clear().pre_exec(small) };
-        output(&mut command)
-    };
+    let limit = ["env", "-i", "sh", "-c", "ulimit -s 96; exec \"$@\"", "sh"];
     for command in [served.run(&["/bin/true"]), served.run_traced(&["/bin/true"])] {
-        let run = with_small_stack(command);
+        let run = output(&mut served::behind(&limit, &command));
         assert_eq!(run.status.code(), Some(0), "{run:?}");
         assert!(text(&run.stderr).contains(" the clock of "), "{run:?}");
     }
-}
-
-/// Symptom: "true has the clock of PAGE".
-#[test]
-fn a_page_that_is_off_is_told() {
-    let Some(served) = Served::new() else { return };
-    let mut off = Command::new(env!("CARGO_BIN_EXE_tickline"));
-    let off = output(off.args(["serve", "off", "--page"]).arg(served.page()));
-    assert_eq!(off.status.code(), Some(0), "{}", text(&off.stderr));
-    let said = output(&mut served.run(&["true"]));
-    let expected = format!(
-        "tickline: true asks the kernel until {} is served: it is switched off\n",
-        served.page().display()
-    );
-    assert_eq!((said.status.code(), text(&said.stderr)), (Some(0), expected));
-}
-
-/// The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
-/// `proc_mem.force_override=never`): here each one of 24 bytes, as many as the code has. Symptom: the
-/// program got SIGKILL.
-#[test]
-fn a_program_whose_code_is_not_writable_runs() {
-    let Some(served) = Served::new() else { return };
-    let run = |requests: &[libc::c_uint]| {
-        let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
-        served::refuse(&mut command, libc::SYS_pwrite64, 2, 24);
-        for request in requests {
-            served::refuse(&mut command, libc::SYS_ptrace, 0, u64::from(*request));
-        }
-        let said = output(&mut command);
-        assert_eq!(said.status.code(), Some(5), "{said:?}");
-        text(&said.stderr)
-    };
-    let said = run(&[]);
-    assert!(said.contains(" has the clock of"), "{said}");
-    let said = run(&[libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA]);
-    assert!(said.contains(" has the kernel's clock: its code cannot be written: "), "{said}");
-    assert!(said.contains("Permission denied") && said.lines().count() == 1, "{said}");
 }
 
 /// Whatever is asked of the clocks, and in whatever way the page comes into the program.
@@ -263,7 +213,7 @@ fn every_call_answers_as_without_a_page() {
     let Some(served) = Served::new() else { return };
     let Some((dynamic, fixed)) = served::compile("calls") else { return };
     let offset = ["unshare", "-T", "-f", "--monotonic", "100000", "--boottime", "200000", "--"];
-    let has_namespaces = Command::new(offset[0]).args(&offset[1..]).arg("true").output();
+    let has_namespaces = served::behind(&offset, &Command::new("true")).output();
     let mut prefixes = vec![&[][..]];
     if has_namespaces.is_ok_and(|output| output.status.success()) {
         prefixes.push(&offset);

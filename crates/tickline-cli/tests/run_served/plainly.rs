@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::text;
+use crate::common::{is_root, library, text};
 use crate::served::{self, Served, output};
 
 fn is_in_memory(folder: &Path) -> bool {
@@ -14,42 +14,59 @@ fn is_in_memory(folder: &Path) -> bool {
     rustix::fs::statfs(folder).unwrap().f_type == TMPFS_MAGIC
 }
 
-/// SELinux and AppArmor refuse some execs of a process that is traced. So does a supervisor here, who
-/// is asked about each exec (seccomp_unotify(2)).
+/// SELinux and AppArmor refuse some execs of a process that is traced. So does a library here.
+#[cfg(target_env = "gnu")]
 #[test]
 fn a_program_that_may_not_be_traced_is_executed_plainly() {
     let Some(served) = Served::new() else { return };
+    let Some(refuses) = library("refused", &[], served.folder()) else { return };
+    // One that cannot be executed anyway: nothing is said of tracing.
+    let file = served.folder().join("data");
+    fs::write(&file, "text").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     for error in [libc::EACCES, libc::EPERM] {
-        let Some(run) = served::supervised(served.run_traced(&["/bin/sh", "-c", "exit 5"]), error) else {
-            return;
+        let run = |mut command: Command| {
+            let run =
+                output(command.env("LD_PRELOAD", &refuses).env("TICKLINE_TEST_ERROR", error.to_string()));
+            let said = text(&run.stderr);
+            assert_eq!(said.lines().count(), 1, "{said}");
+            (run.status.code(), said)
         };
-        let said = text(&run.output.stderr);
-        assert_eq!(run.output.status.code(), Some(5), "{said}");
-        assert_eq!(run.refused, 1, "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let (code, said) = run(served.run_traced(&["/bin/sh", "-c", "exit 5"]));
+        assert_eq!(code, Some(5), "{said}");
         assert!(said.contains(" has the kernel's clock: it is not executed while it is traced: "), "{said}");
-        // One that cannot be executed anyway: nothing is said of tracing.
-        let file = served.folder().join("data");
-        fs::write(&file, "text").unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
-        let Some(run) = served::supervised(served.run(&[file.to_str().unwrap()]), error) else { return };
-        let said = text(&run.output.stderr);
-        assert_eq!(run.output.status.code(), Some(126), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let (code, said) = run(served.run(&[file.to_str().unwrap()]));
+        assert_eq!((code, said.contains("traced")), (Some(126), false), "{said}");
     }
 }
 
-/// The program runs, and the line says why it is not traced.
+/// Where a filter refuses what is needed, the program runs with what it had, and the line says why.
 #[test]
-fn a_program_whose_helper_cannot_be_started_runs() {
+fn a_program_whose_preparation_is_refused_runs() {
     let Some(served) = Served::new() else { return };
-    let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
-    // A fork without a signal, by which the helper is started.
-    served::refuse(&mut command, libc::SYS_clone, 0, 0);
-    let run = output(&mut command);
-    let said = text(&run.stderr);
-    assert_eq!(run.status.code(), Some(5), "{said}");
-    assert!(said.contains("it cannot be traced: its helper was not started"), "{said}");
+    let read_execute = u64::try_from(libc::PROT_READ | libc::PROT_EXEC).unwrap();
+    // The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
+    // `proc_mem.force_override=never`): here each one of 24 bytes, as many as the code has. Symptom: the
+    // program got SIGKILL.
+    let write = (libc::SYS_pwrite64, 2, 24);
+    let [text, data] = [libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA]
+        .map(|request| (libc::SYS_ptrace, 0, u64::from(request)));
+    for (refused, expected) in [
+        // A fork without a signal, by which the helper is started.
+        (&[(libc::SYS_clone, 0, 0)][..], "it cannot be traced: its helper was not started"),
+        (&[(libc::SYS_mprotect, 2, read_execute)], " has the kernel's clock: Permission denied"),
+        (&[write], " has the clock of "),
+        (&[write, text, data], " has the kernel's clock: its code cannot be written: Permission denied"),
+    ] {
+        let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
+        for (call, argument, value) in refused {
+            served::refuse(&mut command, *call, *argument, *value);
+        }
+        let run = output(&mut command);
+        let said = crate::common::text(&run.stderr);
+        assert_eq!((run.status.code(), said.lines().count()), (Some(5), 1), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
 }
 
 /// Symptom: the helper ended by SIGSYS, and the audit log said so.
@@ -88,10 +105,9 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
             continue;
         }
         let run = served.run_with(&page, &[served::TRACED, "/bin/sh", "-c", "exit 5"]);
-        let mut outer = Command::new("unshare");
-        outer.args(["--mount", "sh", "-c", script, kind]).arg(&folder).arg(served.page());
-        outer.arg(run.get_program()).args(run.get_args());
-        let run = output(&mut outer);
+        let paths = [&folder, served.page()].map(|path| path.to_str().unwrap());
+        let prefix = [&["unshare", "--mount", "sh", "-c", script, kind], &paths[..]].concat();
+        let run = output(&mut served::behind(&prefix, &run));
         let said = text(&run.stderr);
         if said.contains("mount") {
             println!("SKIPPED: {said}");
@@ -107,11 +123,10 @@ fn what_is_said_ends_no_program() {
     let Some(served) = Served::new() else { return };
     let said = served.folder().join("said");
     for program in [served.run(&["sh", "-c", "exit 5"]), served.run_traced(&["/bin/sh", "-c", "exit 5"])] {
-        let mut limited = Command::new("sh");
-        limited.args(["-c", "ulimit -f 0; said=$1; shift; exec \"$@\" 2>\"$said\"", "sh"]).arg(&said);
-        limited.arg(program.get_program()).args(program.get_args());
-        limited.env_remove("TICKLINE").env_remove("LD_PRELOAD");
-        assert_eq!(output(&mut limited).status.code(), Some(5), "{program:?}");
+        let script = "ulimit -f 0; said=$1; shift; exec \"$@\" 2>\"$said\"";
+        let limited = ["sh", "-c", script, "sh", said.to_str().unwrap()];
+        let run = output(&mut served::behind(&limited, &program));
+        assert_eq!(run.status.code(), Some(5), "{program:?}");
     }
 }
 
@@ -119,7 +134,7 @@ fn what_is_said_ends_no_program() {
 #[test]
 fn privileged_interpreters_run_plainly() {
     let Some(served) = Served::new() else { return };
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         println!("SKIPPED: only root can make a file that is another user's");
         return;
     }
@@ -167,17 +182,4 @@ fn privileged_interpreters_run_plainly() {
     }
     check(&script, Some(capable));
     check(&second, Some(capable));
-}
-
-/// Where a filter refuses what the library needs, the program runs, with what it had.
-#[test]
-fn a_program_that_may_not_have_new_code_runs() {
-    let Some(served) = Served::new() else { return };
-    let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
-    let refused = libc::PROT_READ | libc::PROT_EXEC;
-    served::refuse(&mut command, libc::SYS_mprotect, 2, u64::try_from(refused).unwrap());
-    let said = output(&mut command);
-    assert_eq!(said.status.code(), Some(5));
-    let line = text(&said.stderr);
-    assert!(line.contains(" has the kernel's clock: Permission denied"), "{line}");
 }

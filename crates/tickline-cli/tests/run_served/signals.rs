@@ -7,11 +7,11 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use std::{ptr, thread};
+use std::{mem, ptr, thread};
 
 use crate::ROLE;
 use crate::common::text;
-use crate::served::{self, Served, blocked, ignored, output};
+use crate::served::{self, Served, output};
 
 /// The status of a process says which signals it blocks and ignores, and which are pending.
 #[test]
@@ -28,17 +28,12 @@ fn signals_are_as_the_caller_has_set_them() {
     let sets: [fn(libc::c_int) -> io::Result<()>; 3] = [|_| Ok(()), blocked, ignored];
     for (index, set) in sets.into_iter().enumerate() {
         for (program, says) in [(&program[..], "has the clock of"), (&program[1..], "gives")] {
-            let mut plain = Command::new(program[0]);
-            plain.args(&program[1..]);
-            let (plain, run) = (with(plain, set), with(served.run(program), set));
+            let (plain, run) = (with(served::program(program), set), with(served.run(program), set));
             assert_eq!(text(&run.stdout), text(&plain.stdout), "set {index}");
             assert!(text(&run.stderr).contains(says), "{}", text(&run.stderr));
         }
     }
 }
-
-/// As `ulimit -s 40` is for a release: what is compiled for tests takes more of it. Bytes.
-pub(crate) const SMALL_STACK: u64 = 96 * 1024;
 
 /// A helper is quick: of so many signals some come in time.
 const MOST_ROUNDS: u64 = 200;
@@ -57,18 +52,14 @@ fn a_program_ends_by_the_signal_that_it_gets() {
         libc::SIGBUS,
         libc::SIGPIPE,
     ];
-    let mut in_time = 0;
-    for round in 0..MOST_ROUNDS {
-        if in_time == 42 {
-            return;
-        }
+    until_in_time(42, |round| {
         let signal = signals[usize::try_from(round).unwrap() % signals.len()];
         let mut command = served.run_traced(&["/bin/sleep", "100"]);
         // SAFETY: a system call.
         unsafe { command.pre_exec(no_core_file) };
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        if let Some(status) = traced(&child) {
-            in_time += 1;
+        let traced = traced(&child);
+        if let Some(status) = &traced {
             let bits = |name: &str| {
                 let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
                 u64::from_str_radix(line.trim(), 16).unwrap()
@@ -86,64 +77,67 @@ fn a_program_ends_by_the_signal_that_it_gets() {
         io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
         assert_eq!(status.signal(), Some(signal), "round {round}: {status} {said}");
         assert!(!said.contains("could not be started"), "round {round}, signal {signal}: {said}");
+        traced.is_some()
+    });
+}
+
+/// Until so many rounds were in time: their signal came to a program that was traced.
+fn until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
+    let in_time = (0..MOST_ROUNDS).map(round).filter(|in_time| *in_time).take(enough).count();
+    if in_time < enough {
+        println!("SKIPPED: {in_time} signals, not {enough}, came to a program that was traced");
     }
-    println!("SKIPPED: {in_time} signals, not 42, came to a program that was traced");
 }
 
 /// A program that is stopped before or at its exec stays so until SIGCONT, and then goes on.
 #[test]
 fn a_stopped_program_stays_stopped() {
     let Some(served) = Served::new() else { return };
-    let mut in_time = 0;
-    for round in 0..MOST_ROUNDS {
-        if in_time == 5 {
-            return;
-        }
+    until_in_time(5, |round| {
         let mut command = served.run_traced(&["/bin/sh", "-c", "read line; exit 7"]);
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        in_time += u32::from(traced(&child).is_some());
+        let in_time = traced(&child).is_some();
         thread::sleep(Duration::from_micros(100 * (round % 20)));
         send(&child, libc::SIGSTOP);
         assert!(comes_to_rest(&child), "round {round}: {:?}", state(&child));
         send(&child, libc::SIGCONT);
         tell(child.stdin.as_mut().unwrap(), 0);
         assert_eq!(child.wait().unwrap().code(), Some(7), "round {round}");
-    }
-    println!("SKIPPED: {in_time} signals, not 5, came to a program that was traced");
+        in_time
+    });
 }
 
-const EXECS: u32 = 25;
-const EXECS_LEFT: &str = "TICKLINE_TEST_EXECS";
-/// This test's file: a dynamic linker executes it.
-const OWN: &str = "TICKLINE_TEST_OWN";
-
-/// A process that executes itself under `tickline run`, again and again, while it gets signals: those
-/// that it blocks are there in the end, each once and in order.
+/// A program gets signals while it is started, prepared and executed: those that it blocks are there in
+/// the end, each once and in order.
 #[test]
 fn each_signal_arrives_once_and_in_order() {
+    const PROGRAMS: u32 = 25;
     let Some(served) = Served::new() else { return };
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "child", "--nocapture"]);
-    command.env(ROLE, "again").env(EXECS_LEFT, EXECS.to_string()).envs(served.paths());
-    command.env(OWN, env::current_exe().unwrap());
-    // SAFETY: system calls alone.
-    unsafe { command.pre_exec(|| blocked(libc::SIGRTMIN())) };
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let is_last = AtomicBool::new(false);
-    let sent = thread::scope(|scope| {
-        let sender = scope.spawn(|| bombard(&child, &is_last));
-        let found = lines.by_ref().any(|line| line.unwrap().contains("executed for the last time"));
-        is_last.store(true, Ordering::SeqCst);
-        assert!(found);
-        sender.join().unwrap()
-    });
-    assert!(sent > EXECS, "{sent} signals");
-    tell(&mut input, sent);
-    let found: Vec<_> = lines.map_while(Result::ok).filter(|line| line.contains("served execs")).collect();
-    assert!(child.wait().unwrap().success());
-    assert_eq!(found, [format!("{EXECS} served execs, {sent} signals")]);
+    let own = env::current_exe().unwrap();
+    let mut sent_to_all = 0;
+    for _ in 0..PROGRAMS {
+        let mut command = served.run_traced(&[own.to_str().unwrap(), "--exact", "child", "--nocapture"]);
+        command.env(ROLE, "counts").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // SAFETY: system calls alone.
+        unsafe { command.pre_exec(|| blocked(libc::SIGRTMIN())) };
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let is_last = AtomicBool::new(false);
+        let sent = thread::scope(|scope| {
+            let sender = scope.spawn(|| bombard(&child, &is_last));
+            let found = lines.by_ref().any(|line| line.unwrap().contains("waits for the count"));
+            is_last.store(true, Ordering::SeqCst);
+            assert!(found);
+            sender.join().unwrap()
+        });
+        sent_to_all += sent;
+        tell(child.stdin.as_mut().unwrap(), sent);
+        assert!(lines.any(|line| line.unwrap().contains(&format!("took {sent} signals"))));
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(text(&output.stderr).contains("has the clock of"), "{output:?}");
+    }
+    assert!(sent_to_all > PROGRAMS, "{sent_to_all} signals");
 }
 
 /// Signals with numbers in order, and in between others that stop the process, wake it, or are ignored.
@@ -177,31 +171,46 @@ fn tell(input: &mut ChildStdin, number: u32) {
 }
 
 /// The child of that test.
-pub(crate) fn execute_again() {
-    let left: u32 = env::var(EXECS_LEFT).unwrap().parse().unwrap();
-    let served: u32 = env::var(served::COUNT).map_or(0, |count| count.parse().unwrap());
-    // The first one is executed plainly.
-    let served = served + u32::from(left < EXECS && page_is_mapped());
-    if left > 0 {
-        let own = env::var(OWN).unwrap();
-        let mut next = served::run_by_environment(&[served::TRACED, &own, "--exact", "child", "--nocapture"]);
-        next.arg("-q").env(EXECS_LEFT, (left - 1).to_string()).env(served::COUNT, served.to_string());
-        panic!("{}", next.exec());
-    }
-    println!("executed for the last time");
+pub(crate) fn count_signals() {
+    println!("waits for the count");
     let mut line = String::new();
     io::stdin().read_line(&mut line).unwrap();
-    let count: u32 = line.trim().parse().unwrap();
-    for expected in 0..count {
-        assert_eq!(served::pending(libc::SIGRTMIN()), Some(expected as usize));
+    let count: usize = line.trim().parse().unwrap();
+    for expected in (0..count).map(Some).chain([None]) {
+        assert_eq!(pending(libc::SIGRTMIN()), expected);
     }
-    assert_eq!(served::pending(libc::SIGRTMIN()), None);
-    println!("{served} served execs, {count} signals");
+    println!("took {count} signals");
 }
 
-fn page_is_mapped() -> bool {
-    let page = env::var(served::PAGE).unwrap();
-    fs::read_to_string("/proc/self/maps").unwrap().lines().any(|line| line.ends_with(&page))
+/// Blocks a signal in this process.
+fn blocked(signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: all zeros are a valid value.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: there is room for the set.
+    unsafe { libc::sigaddset(&raw mut set, signal) };
+    // SAFETY: the kernel reads the set, no more.
+    let result = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Ignores a signal in this process.
+fn ignored(signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: no handler.
+    let former = unsafe { libc::signal(signal, libc::SIG_IGN) };
+    if former == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Takes a pending signal that is blocked. Returns the number that was sent with it.
+fn pending(signal: libc::c_int) -> Option<usize> {
+    // SAFETY: all zeros are a valid value.
+    let (mut set, mut info): (libc::sigset_t, libc::siginfo_t) = unsafe { mem::zeroed() };
+    // SAFETY: there is room for the set.
+    unsafe { libc::sigaddset(&raw mut set, signal) };
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is room for the answer.
+    let taken = unsafe { libc::sigtimedwait(&raw const set, &raw mut info, &raw const at_once) };
+    // SAFETY: the signal was sent by `sigqueue`.
+    (taken == signal).then(|| unsafe { info.si_value() }.sival_ptr.addr())
 }
 
 fn no_core_file() -> io::Result<()> {
@@ -261,10 +270,7 @@ fn a_child_that_ends_beside_the_helper_is_told() {
     let Some(served) = Served::new() else { return };
     let Some((_, Some(fixed))) = served::compile("child") else { return };
     for _ in 0..ROUNDS {
-        let run = served.run(&[&fixed]);
-        let mut outer = Command::new(&fixed);
-        outer.arg(run.get_program()).args(run.get_args());
-        let run = output(outer.env_remove("TICKLINE").env_remove("LD_PRELOAD"));
+        let run = output(&mut served::behind(&[&fixed], &served.run(&[&fixed])));
         assert_eq!(run.status.code(), Some(0), "{run:?}");
     }
 }

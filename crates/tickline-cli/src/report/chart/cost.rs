@@ -22,16 +22,16 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
     }
     // Costs of 2 and 25 ns must be told apart beside one of 1,000.
     let scale = Scale::decades(LEAST_NS, largest.max(10.0), 0.0, WIDTH - RIGHT);
-    let height = 18.0 + ROW * rows(costs.len());
+    let bottom = (0..costs.len()).fold(0.0, |bottom, _| bottom + ROW);
     let drawing = html! {
-        (scale.columns(4.0, (0.0, height - 18.0), time))
-        @for (index, row) in costs.iter().enumerate() {
-            @let y = ROW * rows(index);
+        (scale.columns(4.0, &Scale::linear(0.0, 1.0, bottom, 0.0), time))
+        @for (row, y) in costs.iter().zip((0..).map(|row: u32| ROW * f64::from(row))) {
             text x="0" y=(y + 13.0) { (row.clock) }
             @match row.cost_ns {
                 Some(ns) => {
-                    rect class=(class(row)) x="0" y=(y + 18.0) height="11" width=(units(scale.at(ns).max(2.0))) {}
-                    text x=(units(scale.at(ns).max(2.0) + 5.0)) y=(y + 28.0) { (time(ns)) }
+                    @let width = units(scale.at(ns).max(2.0));
+                    rect class=(class(row)) x="0" y=(y + 18.0) height="11" width=(width) {}
+                    text x=(units(width + 5.0)) y=(y + 28.0) { (time(ns)) }
                 }
                 None => text.quiet x="0" y=(y + 28.0) { "not available" },
             }
@@ -52,16 +52,11 @@ pub(in crate::report) fn figure(costs: &[CostRow]) -> Markup {
             ("the OS", Swatch::Bar("os")),
             ("the OS, by a system call", Swatch::Bar("os syscall")),
         ],
-        size: "large",
-        height,
+        size: Some("large"),
+        height: bottom + 18.0,
         drawing,
     }
     .markup()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "some clocks")]
-fn rows(count: usize) -> f64 {
-    count as f64
 }
 
 /// The owner of the clock, and whether it enters the kernel, as classes.
@@ -79,28 +74,14 @@ fn class(row: &CostRow) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::calls::MONOTONIC;
-
-    fn row(clock: &'static str, cost_ns: Option<f64>, served_by: Option<ServedBy>) -> CostRow {
-        let (median_ns, p90_ns, ratio_to_counter, resolution_ns) = (cost_ns, cost_ns, None, None);
-        CostRow {
-            clock: clock.into(),
-            cost_ns,
-            median_ns,
-            p90_ns,
-            ratio_to_counter,
-            resolution_ns,
-            served_by,
-        }
-    }
+    use crate::report::sample::cost;
 
     #[test]
     fn bars_show_what_is_known() {
         let rows = [
-            row("tickline::now_ns", Some(9.0), None),
-            row("rdtscp", None, None),
-            row(MONOTONIC, Some(20.0), Some(ServedBy::Vdso)),
-            row("clock_gettime PROCESS_CPUTIME", Some(387.0), Some(ServedBy::SystemCall)),
+            cost("tickline::now_ns", Some(9.0), None),
+            cost("rdtscp", None, None),
+            cost("clock_gettime PROCESS_CPUTIME", Some(387.0), Some(ServedBy::SystemCall)),
         ];
         let drawing = figure(&rows).into_string();
         for part in ["9 ns", "387 ns", "not available", "os syscall", "ten times"] {
@@ -108,8 +89,7 @@ mod tests {
         }
         // 2 and 25 ns differ by more than a letter's width beside a system call.
         let width = |ns: f64| {
-            let costs = [row("a", Some(ns), None), row("b", Some(1_000.0), None)];
-            let drawing = figure(&costs).into_string();
+            let drawing = figure(&[cost("a", Some(ns), None), cost("b", Some(1_000.0), None)]).into_string();
             let bar = drawing.split("<rect class=\"os\"").nth(2).expect("behind the legend");
             bar.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse::<f64>().unwrap()
         };

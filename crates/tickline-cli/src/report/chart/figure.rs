@@ -14,8 +14,8 @@ pub(super) struct Figure<'a> {
     pub(super) summary: &'a str,
     pub(super) meaning: Markup,
     pub(super) legend: &'a [(&'a str, Swatch)],
-    /// The class of the drawing: `large` for texts of 14 units, or nothing.
-    pub(super) size: &'static str,
+    /// The class of the drawing: `large` for texts of 14 units.
+    pub(super) size: Option<&'static str>,
     pub(super) height: f64,
     pub(super) drawing: Markup,
 }
@@ -38,7 +38,7 @@ impl Figure<'_> {
                         @for (name, swatch) in self.legend { li { (swatch.markup()) (name) } }
                     }
                 }
-                svg class=[(!self.size.is_empty()).then_some(self.size)] viewBox=(format!("0 0 {WIDTH} {}", self.height)) role="img" aria-label=(self.summary) {
+                svg class=[self.size] viewBox=(format!("0 0 {WIDTH} {}", self.height)) role="img" aria-label=(self.summary) {
                     (self.drawing)
                 }
                 figcaption { (self.meaning) }

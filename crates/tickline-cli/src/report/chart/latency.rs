@@ -5,14 +5,9 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use super::figure::{Figure, Swatch, WIDTH, units};
-use super::scale::{Scale, time};
+use super::figure::{Figure, Swatch, WIDTH};
+use super::scale::{BOTTOM, HEIGHT, LEFT, Scale, TOP, below, time};
 use crate::document::{LatencyBin, LatencyRow};
-
-const HEIGHT: f64 = 250.0;
-const LEFT: f64 = 66.0;
-const TOP: f64 = 8.0;
-const BOTTOM: f64 = HEIGHT - 38.0;
 
 /// Drawn bins: one for each ns up to 8, and eight for each doubling above.
 const STEPS: u64 = 8;
@@ -37,8 +32,8 @@ pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
     let x = Scale::decades(ZERO, longest, LEFT, WIDTH - 4.0);
     let y = Scale::decades(10_f64.powf(rarest.log10().floor()), 1.0, BOTTOM, TOP);
     let drawing = html! {
-        (x.columns(5.0, (TOP, BOTTOM), time))
-        (y.rows(5.0, LEFT, rarity))
+        (x.columns(5.0, &y, time))
+        (y.rows(5.0, &x, rarity))
         @if zeros { text.middle x=(x.at(0.45)) y=(BOTTOM + 15.0) { "0" } }
         @for (bars, class) in shares.iter().zip(CLASSES) {
             @let path = outline(bars, &x, &y);
@@ -46,7 +41,7 @@ pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
             path class={ "line " (class) } d=(path) {}
         }
         path.axis d=(format!("M{LEFT} {BOTTOM}H{WIDTH}")) {}
-        text.middle x=(units((LEFT + WIDTH) / 2.0)) y=(HEIGHT - 4.0) { "from one reading to the next" }
+        (below("from one reading to the next"))
     };
     let of_row = |row: &LatencyRow| {
         format!(
@@ -66,7 +61,7 @@ pub(in crate::report) fn figure(rows: &[LatencyRow]) -> Markup {
             @if zeros { " 0 means two equal readings, within the clock's resolution." }
         },
         legend: &legend,
-        size: "",
+        size: None,
         height: HEIGHT,
         drawing,
     }
@@ -134,6 +129,7 @@ fn rarity(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::sample::latency;
 
     #[test]
     fn bins_cover_every_time_once() {
@@ -151,32 +147,19 @@ mod tests {
 
     #[test]
     fn no_reading_is_lost_on_the_way_to_the_drawing() {
-        let bins = [(20, 21, 70), (22, 23, 20), (40, 41, 9), (1_000, 1_007, 1)];
-        let bins = bins.map(|(from_ns, to_ns, count)| LatencyBin { from_ns, to_ns, count }).to_vec();
-        let row = LatencyRow {
-            clock: "a clock",
-            readings: 100,
-            min_ns: 20,
-            median_ns: 20,
-            p99_ns: 41,
-            p99_99_ns: 1_007,
-            max_ns: 1_007,
-            bins,
-        };
+        let row = latency("a clock", 10);
         let bars = bars(&row);
         assert!((bars.iter().map(|bar| bar.share).sum::<f64>() - 1.0).abs() < 1e-9, "{bars:?}");
-        assert_eq!(bars[0], Bar { from_ns: 20.0, to_ns: 22.0, share: 0.7 });
-        let (x, y) = (Scale::decades(1.0, 1e4, 0.0, 100.0), Scale::decades(0.01, 1.0, BOTTOM, TOP));
+        assert_eq!((bars[1].from_ns, bars[1].to_ns), (18.0, 20.0), "19 ns");
+        let (x, y) = (Scale::decades(1.0, 1e5, 0.0, 100.0), Scale::decades(1e-6, 1.0, BOTTOM, TOP));
         // Neighbours share an outline; a separate bin begins and ends at the axis.
-        assert_eq!(outline(&bars, &x, &y).matches('M').count(), 3);
-        assert!(figure(&[row]).into_string().contains("median 20 ns"));
+        assert_eq!((bars.len(), outline(&bars, &x, &y).matches('M').count()), (5, 4));
+        assert!(figure(&[row]).into_string().contains("median 19 ns"));
         assert!(figure(&[]).into_string().is_empty());
     }
 
     #[test]
     fn shares_read_as_counts() {
-        for (share, text) in [(1.0, "all"), (0.1, "1 in 10"), (1e-4, "1 in 10k"), (1e-7, "1 in 10M")] {
-            assert_eq!(rarity(share), text);
-        }
+        assert_eq!([1.0, 0.1, 1e-4, 1e-7].map(rarity), ["all", "1 in 10", "1 in 10k", "1 in 10M"]);
     }
 }

@@ -1,18 +1,11 @@
 //! Offset and bound over time.
 
-use std::fmt::Write as _;
-
 use maud::{Markup, html};
 
-use super::figure::{Figure, Swatch, WIDTH, units};
-use super::scale::{Scale, time};
+use super::figure::{Figure, Swatch, WIDTH};
+use super::scale::{BOTTOM, HEIGHT, LEFT, Scale, TOP, below, time};
 use crate::document::TrackSummary;
 use crate::measure::track::Point;
-
-const HEIGHT: f64 = 250.0;
-const LEFT: f64 = 58.0;
-const TOP: f64 = 8.0;
-const BOTTOM: f64 = HEIGHT - 38.0;
 
 /// Points that share a column are drawn as one line from the lowest to the highest.
 const COLUMNS: usize = 250;
@@ -27,8 +20,8 @@ pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
         track.points.chunks(track.points.len().div_ceil(COLUMNS)).map(Column::of).collect();
     let beyond = track.points.iter().filter(|point| point.offset_ns.abs() > limit).count();
     let drawing = html! {
-        (x.columns(5.0, (TOP, BOTTOM), |s| format!("{s:.0$} s", usize::from(last.at_s < 5.0))))
-        (y.rows(6.0, LEFT, time))
+        (x.columns(5.0, &y, |s| format!("{s:.0$} s", usize::from(last.at_s < 5.0))))
+        (y.rows(6.0, &x, time))
         path.bound d=(band(&columns, &x, &y)) {}
         path.axis d=(format!("M{LEFT} {0}H{WIDTH}", y.at(0.0))) {}
         path.offset d=(offsets(&columns, &x, &y)) {}
@@ -37,7 +30,7 @@ pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
                 title { "bound violated at " (format!("{:.2} s", point.at_s)) }
             }
         }
-        text.middle x=(units((LEFT + WIDTH) / 2.0)) y=(HEIGHT - 4.0) { "time since the start" }
+        (below("time since the start"))
     };
     let mut legend = vec![("offset", Swatch::Dot("offset")), ("claimed bound", Swatch::Bar("bound"))];
     if track.bound_violated > 0 {
@@ -66,7 +59,7 @@ pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
             @if beyond > 0 { " " (beyond) " beyond the range, drawn at its border." }
         },
         legend: &legend,
-        size: "",
+        size: None,
         height: HEIGHT,
         drawing,
     }
@@ -75,112 +68,83 @@ pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
 
 /// The range of the drawing, ns: all points, unless a few would make the others indistinguishable.
 fn limit(points: &[Point]) -> f64 {
-    let mut reaches: Vec<f64> = points.iter().map(|point| low(point).abs().max(high(point).abs())).collect();
+    let reach = |point: &Point| ends(point).into_iter().fold(0.0, |far: f64, end| far.max(end.abs()));
+    let mut reaches: Vec<f64> = points.iter().map(reach).collect();
     reaches.sort_by(f64::total_cmp);
     let (largest, usual) = (reaches[reaches.len() - 1], reaches[(reaches.len() - 1) * 98 / 100]);
     1.1 * if largest > 4.0 * usual { usual } else { largest }.max(1.0)
 }
 
-/// The lower end of the claimed bound, ns from CLOCK_MONOTONIC.
+/// The ends of the claimed bound, ns from CLOCK_MONOTONIC.
 #[expect(clippy::cast_precision_loss, reason = "a bound of far less than 2^53 ns")]
-fn low(point: &Point) -> f64 {
-    point.offset_ns - point.before_ns as f64
+fn ends(point: &Point) -> [f64; 2] {
+    [point.offset_ns - point.before_ns as f64, point.offset_ns + point.after_ns as f64]
 }
 
-/// The upper end of the claimed bound, ns from CLOCK_MONOTONIC.
-#[expect(clippy::cast_precision_loss, reason = "a bound of far less than 2^53 ns")]
-fn high(point: &Point) -> f64 {
-    point.offset_ns + point.after_ns as f64
-}
-
-/// Points that share a place on the time axis.
+/// Points that share a place on the time axis: the extremes of their offsets and bounds, ns.
 #[derive(Debug, Clone, Copy)]
 struct Column {
     at_s: f64,
-    lowest: f64,
-    highest: f64,
-    low: f64,
-    high: f64,
+    offset: [f64; 2],
+    bound: [f64; 2],
 }
 
 impl Column {
     fn of(points: &[Point]) -> Self {
-        let fold = |value: fn(&Point) -> f64, choose: fn(f64, f64) -> f64, start| {
-            points.iter().map(value).fold(start, choose)
+        let extremes = |values: fn(&Point) -> [f64; 2]| {
+            let all = || points.iter().flat_map(values);
+            [all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max)]
         };
-        Self {
-            at_s: points[0].at_s,
-            lowest: fold(|point| point.offset_ns, f64::min, f64::INFINITY),
-            highest: fold(|point| point.offset_ns, f64::max, f64::NEG_INFINITY),
-            low: fold(low, f64::min, f64::INFINITY),
-            high: fold(high, f64::max, f64::NEG_INFINITY),
-        }
+        Self { at_s: points[0].at_s, offset: extremes(|point| [point.offset_ns; 2]), bound: extremes(ends) }
     }
 }
 
 /// The area between the claimed bounds.
 fn band(columns: &[Column], x: &Scale, y: &Scale) -> String {
-    let mut path = String::new();
-    let ends = columns.iter().map(|column| (column.at_s, column.high));
-    let back = columns.iter().rev().map(|column| (column.at_s, column.low));
-    for (at_s, ns) in ends.chain(back) {
-        let verb = if path.is_empty() { 'M' } else { 'L' };
-        write!(path, "{verb}{} {}", x.at(at_s), y.at(ns)).ok();
-    }
-    path + "Z"
+    let there = columns.iter().map(|column| (column.at_s, column.bound[1]));
+    let back = columns.iter().rev().map(|column| (column.at_s, column.bound[0]));
+    let places = there.chain(back).map(|(at_s, ns)| format!("{} {}", x.at(at_s), y.at(ns)));
+    format!("M{}Z", places.collect::<Vec<_>>().join("L"))
 }
 
 /// A dot, or a line from the lowest to the highest, for each column.
 fn offsets(columns: &[Column], x: &Scale, y: &Scale) -> String {
-    let mut path = String::new();
-    for column in columns {
-        write!(path, "M{} {}V{}", x.at(column.at_s), y.at(column.highest), y.at(column.lowest)).ok();
-    }
-    path
+    let line = |Column { at_s, offset: [low, high], .. }: &Column| {
+        format!("M{} {}V{}", x.at(*at_s), y.at(*high), y.at(*low))
+    };
+    columns.iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn point(at_s: f64, offset_ns: f64) -> Point {
-        let (before_ns, after_ns) = (10, 20);
-        Point { at_s, offset_ns, bracket_ns: 15.0, before_ns, after_ns, inside: true, violated: false }
-    }
+    use crate::report::sample::{point, track};
 
     #[test]
     fn the_range_holds_everything_unless_a_few_are_far_off() {
-        assert!((limit(&[point(0.0, 5.0), point(1.0, -30.0)]) - 44.0).abs() < 1e-9);
+        assert!((limit(&[point(0.0, 5.0), point(1.0, -30.0)]) - 60.5).abs() < 1e-9);
         let mut points: Vec<Point> = (0..200).map(|index| point(f64::from(index), 0.0)).collect();
-        assert!((limit(&points) - 22.0).abs() < 1e-9, "{}", limit(&points));
+        assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
         points[0].offset_ns = 551.0;
-        assert!((limit(&points) - 22.0).abs() < 1e-9, "{}", limit(&points));
+        assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
     }
 
     #[test]
     fn points_that_share_a_column_keep_their_extremes() {
         let column = Column::of(&[point(1.0, 5.0), point(1.1, -7.0), point(1.2, 0.0)]);
-        let seen = [column.at_s, column.lowest, column.highest, column.low, column.high];
-        for (seen, expected) in seen.into_iter().zip([1.0, -7.0, 5.0, -17.0, 25.0]) {
-            assert!((seen - expected).abs() < 1e-9, "{column:?}");
-        }
+        assert_eq!((column.at_s, column.offset, column.bound), (1.0, [-7.0, 5.0], [-32.0, 30.0]));
     }
 
     #[test]
     fn a_violation_is_marked_and_in_the_legend() {
-        let mut points = vec![point(0.0, 5.0), point(1.0, 7.0)];
-        let summary = |points: Vec<Point>, bound_violated| TrackSummary {
-            largest_offset_ns: 7.0,
-            largest_bound_ns: 20,
-            outside_bracket: 0,
-            bound_violated,
-            points,
-        };
-        let quiet = figure(&summary(points.clone(), 0)).into_string();
+        let mut track = track();
+        let loud = figure(&track).into_string();
+        assert!(loud.contains("bound violated at 0.14 s"), "{loud}");
+        track.points[7].violated = false;
+        track.bound_violated = 0;
+        let quiet = figure(&track).into_string();
         assert!(!quiet.contains("violated at") && quiet.contains("claimed bound"), "{quiet}");
-        points[1].violated = true;
-        let loud = figure(&summary(points, 1)).into_string();
-        assert!(loud.contains("bound violated at 1.00 s"), "{loud}");
-        assert!(figure(&summary(Vec::new(), 0)).into_string().is_empty());
+        track.points.clear();
+        assert!(figure(&track).into_string().is_empty());
     }
 }

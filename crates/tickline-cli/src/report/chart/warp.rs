@@ -67,7 +67,7 @@ pub(in crate::report) fn figure(warp: &Warp) -> Markup {
             @if merged > 1 { " A cell is " (merged) " by " (merged) " CPUs, and shows their worst pair." }
         },
         legend: &[],
-        size: "",
+        size: None,
         height: bottom + 34.0,
         drawing,
     }
@@ -130,51 +130,25 @@ fn places(count: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::warp::WarpPair;
-
-    fn warp(cpus: u32, synchronised: Option<bool>) -> Warp {
-        let pair = |from_cpu, to_cpu| WarpPair {
-            from_cpu,
-            to_cpu,
-            exchanges: 5_000,
-            warps: 0,
-            largest_warp_ns: 0.0,
-            offset_least_ns: synchronised.map(|_| -30.0),
-            offset_most_ns: synchronised.map(|_| 140.0),
-            synchronised,
-        };
-        Warp {
-            cpus: (0..cpus).collect(),
-            pattern: Pattern::All,
-            frequency_hz: Some(2e9),
-            resolution_ns: Some(0.5),
-            untested_cpus: None,
-            synchronised,
-            unknown: None,
-            largest_warp_ns: 0.0,
-            pairs: (0..cpus)
-                .flat_map(|from| (from + 1..cpus).map(move |to| (from, to)))
-                .map(|(a, b)| pair(a, b))
-                .collect(),
-        }
-    }
+    use crate::report::sample::warp;
 
     #[test]
     fn every_pair_has_two_cells() {
-        let drawing = figure(&warp(4, Some(true))).into_string();
-        assert_eq!(drawing.matches("140 ns at most").count(), 12);
-        assert_eq!(drawing.matches("class=\"bad\"").count(), 0);
-        let bad = figure(&warp(4, Some(false))).into_string();
+        let drawn = |synchronised| figure(&warp(4, |_, _| synchronised)).into_string();
+        let good = drawn(Some(true));
+        assert_eq!(good.matches(" ns at most").count(), 12);
+        assert_eq!(good.matches("class=\"bad\"").count(), 0);
+        let bad = drawn(Some(false));
         assert_eq!(bad.matches("class=\"bad\"").count(), 12);
         assert!(bad.contains("d=\"M97 23h53v53h-53z\""), "the mark is not around its cell: {bad}");
-        assert_eq!(figure(&warp(4, None)).into_string().matches(">?<").count(), 12);
-        assert!(figure(&warp(1, None)).into_string().is_empty());
+        assert_eq!(drawn(None).matches(">?<").count(), 12);
+        assert!(figure(&warp(1, |_, _| None)).into_string().is_empty());
     }
 
     #[test]
     fn many_cpus_share_cells() {
-        let drawing = figure(&warp(200, Some(true))).into_string();
+        let drawing = figure(&warp(200, |_, _| Some(true))).into_string();
         assert!(drawing.contains("A cell is 4 by 4 CPUs"), "{drawing}");
-        assert_eq!(drawing.matches("at most</title>").count(), 50 * 50);
+        assert_eq!(drawing.matches(" ns at most</title>").count(), 50 * 50);
     }
 }

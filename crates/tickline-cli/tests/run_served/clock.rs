@@ -1,56 +1,52 @@
 //! `Clock::builder().page(path)` in a time namespace, where the counter is denied, and where a filter
-//! kills whoever asks the kernel for the time: each in a process of its own, which is this test,
-//! executed again.
-
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
-#![expect(clippy::print_stdout, reason = "what was skipped")]
-
-#[path = "../../tickline/tests/common/fork.rs"]
-mod fork;
-#[path = "../../tickline-preload/tests/page/mod.rs"]
-mod page;
+//! kills whoever asks the kernel for the time: each in a process of its own.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fork::{CANNOT, code_in_time_namespace, code_of_fork};
-use page::{AHEAD_NS, counter_is_readable, served_page, system_call_ns};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use tempfile::TempDir;
 use tickline::{Clock, Probes, Reason, State};
 
-const ROLE: &str = "TICKLINE_TEST_ROLE";
+use crate::ROLE;
+use crate::common::text;
+use crate::fork::{CANNOT, code_in_time_namespace, code_of_fork};
+use crate::page::{AHEAD_NS, counter_is_readable, served_page, system_call_ns};
+use crate::served;
+
 const PAGE: &str = "TICKLINE_TEST_PAGE";
 
 /// Runs `role` in a process behind `prefix`.
 fn child_of(prefix: &[&str], role: &str, page: &Path) {
-    let own = env::current_exe().unwrap();
-    let words = [prefix, &[own.to_str().unwrap(), "--exact", "child", "--nocapture"]].concat();
-    let output = Command::new(words[0]).args(&words[1..]).env(ROLE, role).env(PAGE, page).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut own = Command::new(env::current_exe().unwrap());
+    own.args(["--exact", "child", "--nocapture"]).env(ROLE, role).env(PAGE, page);
+    let output = served::behind(prefix, &own).output().unwrap();
     let (said, failed) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && said.contains("1 passed"), "{role}: {output:?}\n{said}{failed}");
     said.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| println!("{line}"));
 }
 
-#[test]
-fn child() {
-    match env::var(ROLE).as_deref() {
-        Ok("served") => assert!(is_served(&start())),
-        Ok("moved") => moved(),
-        Ok("denied") => denied(),
-        Ok("filtered") => filtered(),
-        _ => {}
+/// What the child does.
+pub(crate) fn play(role: &str) {
+    match role {
+        "served" => assert!(is_served(&start())),
+        "moved" => moved(),
+        "denied" => denied(),
+        "filtered" => filtered(),
+        _ => panic!("{role}"),
     }
 }
 
-fn has_counter() -> bool {
-    let is_readable = counter_is_readable();
-    if !is_readable {
+/// Runs a role with a page that serves; `None` where the counter may not be read.
+fn run(role: &str) -> Option<(TempDir, PathBuf)> {
+    if !counter_is_readable() {
         println!("SKIPPED: the counter may not be read");
+        return None;
     }
-    is_readable
+    let (folder, page) = served_page();
+    child_of(&[], role, &page);
+    Some((folder, page))
 }
 
 fn start() -> Clock {
@@ -73,14 +69,10 @@ fn is_served(clock: &Clock) -> bool {
 
 #[test]
 fn a_clock_in_a_time_namespace_is_served() {
-    if !has_counter() {
-        return;
-    }
-    let (_folder, page) = served_page();
-    child_of(&[], "served", &page);
+    let Some((_folder, page)) = run("served") else { return };
     child_of(&[], "moved", &page);
     let prefix = ["unshare", "-T", "-f", "--monotonic", "100000", "--"];
-    let made = Command::new(prefix[0]).args(&prefix[1..]).arg("true").output();
+    let made = served::behind(&prefix, &Command::new("true")).output();
     if made.is_ok_and(|output| output.status.success()) {
         child_of(&prefix, "served", &page);
     } else {
@@ -106,10 +98,7 @@ fn moved() {
 
 #[test]
 fn a_process_that_may_not_read_the_counter_has_the_kernels_clock() {
-    if has_counter() {
-        let (_folder, page) = served_page();
-        child_of(&[], "denied", &page);
-    }
+    run("denied");
 }
 
 fn denied() {
@@ -127,10 +116,7 @@ fn denied() {
 /// Readings by a line make no system call, nor does what they compare it with.
 #[test]
 fn a_filter_of_system_calls_sees_no_reading() {
-    if has_counter() {
-        let (_folder, page) = served_page();
-        child_of(&[], "filtered", &page);
-    }
+    run("filtered");
 }
 
 fn filtered() {

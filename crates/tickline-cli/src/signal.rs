@@ -1,0 +1,12 @@
+//! What this process does at a signal.
+
+#![allow(unsafe_code, reason = "sigaction(2)")]
+
+/// Whether this process ignores a signal.
+pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: all zeros are a valid value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks only; there is room for the answer.
+    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    result == 0 && action.sa_sigaction == libc::SIG_IGN
+}

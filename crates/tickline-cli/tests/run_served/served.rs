@@ -1,0 +1,190 @@
+//! A page, a library and programs for tests of `tickline run`.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+use tempfile::TempDir;
+
+use crate::common::{self, text};
+use crate::page::{counter_is_readable, served_page};
+
+/// A dynamic linker. As a program, it is one that no dynamic linker loads: `tickline run` traces it.
+pub(crate) const TRACED: &str = "/lib64/ld-linux-x86-64.so.2";
+
+/// A page that serves, and the library.
+pub(crate) struct Served {
+    folder: TempDir,
+    page: PathBuf,
+    library: &'static Path,
+}
+
+impl Served {
+    /// `None`, with the reason on standard output, where no page can be served.
+    pub(crate) fn new() -> Option<Self> {
+        if !counter_is_readable() {
+            println!("SKIPPED: the counter may not be read");
+            return None;
+        }
+        if !Path::new(TRACED).exists() {
+            println!("SKIPPED: there is no {TRACED}");
+            return None;
+        }
+        let library = library()?;
+        let (folder, page) = served_page();
+        Some(Self { folder, page, library })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn page(&self) -> &Path {
+        &self.page
+    }
+
+    pub(crate) const fn library(&self) -> &Path {
+        self.library
+    }
+
+    /// `tickline run`, which serves the program.
+    pub(crate) fn run(&self, program: &[&str]) -> Command {
+        self.run_with(&self.page, program)
+    }
+
+    /// As [`run`](Self::run), with another page.
+    pub(crate) fn run_with(&self, page: &Path, program: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
+        command.args(["run", "--always", "--page"]).arg(page).arg("--library").arg(self.library);
+        command.arg("--").args(program).env_remove("TICKLINE").env_remove("LD_PRELOAD");
+        command
+    }
+
+    /// The same for a program that is traced; `program` has its path.
+    pub(crate) fn run_traced(&self, program: &[&str]) -> Command {
+        self.run(&[&[TRACED], program].concat())
+    }
+}
+
+/// A program with its arguments.
+pub(crate) fn program<S: AsRef<OsStr>>(words: &[S]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+/// `command` with these words before its own.
+pub(crate) fn behind<S: AsRef<OsStr>>(prefix: &[S], command: &Command) -> Command {
+    let prefix = prefix.iter().map(AsRef::as_ref);
+    let words: Vec<_> = prefix.chain([command.get_program()]).chain(command.get_args()).collect();
+    let mut prefixed = program(&words);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => prefixed.env(name, value),
+            None => prefixed.env_remove(name),
+        };
+    }
+    prefixed
+}
+
+/// The library as programs get it: the one that cargo builds for tests needs libc.
+fn library() -> Option<&'static Path> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        let Some(cargo) = env::var_os("CARGO") else {
+            println!("SKIPPED: no cargo builds the library: this test was not started by it");
+            return None;
+        };
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let built = Command::new(cargo)
+            .args(["build", "--quiet", "--offline", "--profile", "preload", "-p", "tickline-preload"])
+            .arg("--target-dir")
+            .arg(target)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        assert!(built.status.success(), "{}", text(&built.stderr));
+        Some(target.join("preload/libtickline_preload.so"))
+    };
+    BUILT.get_or_init(build).as_deref()
+}
+
+/// A program of `c/`, dynamic and, where a static libc is installed, static.
+pub(crate) fn compile(source: &str) -> Option<(String, Option<String>)> {
+    let one = |name: &str, flags: &[&str]| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let strict = ["-O1", "-Wall", "-Wextra", "-Werror", "-Wno-nonnull", "-pthread"];
+        common::compile(source, &[&strict, flags].concat(), &program)?;
+        Ok::<_, io::Error>(program.to_str().unwrap().to_owned())
+    };
+    let dynamic = match one(source, &[]) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            println!("SKIPPED: no compiler: {error}");
+            return None;
+        }
+        dynamic => dynamic.unwrap(),
+    };
+    let fixed = one(&format!("{source}-static"), &["-static"]);
+    if let Err(error) = &fixed {
+        println!("SKIPPED: static programs: {error}");
+    }
+    Some((dynamic, fixed.ok()))
+}
+
+pub(crate) struct Calls {
+    /// What must be the same however the program is started.
+    pub(crate) answers: Vec<String>,
+    /// Which clocks are the page's.
+    pub(crate) is_served: Vec<String>,
+}
+
+/// Runs `c/calls.c` as `command` has it, behind `prefix`.
+pub(crate) fn calls(prefix: &[&str], command: &Command) -> Calls {
+    let output = output(&mut behind(prefix, command));
+    assert_eq!(output.status.code(), Some(0), "{prefix:?} {command:?}: {output:?}");
+    let (is_served, mut answers): (Vec<_>, Vec<_>) =
+        text(&output.stdout).lines().map(str::to_owned).partition(|line| line.starts_with("served "));
+    assert!(answers.len() > 300, "{} lines", answers.len());
+    // There each of these is a system call, with another error, and signal.
+    let clocksource = fs::read(tickline_page::program::CLOCKSOURCE).unwrap_or_default();
+    if !tickline_page::program::is_fast(&clocksource) {
+        println!(
+            "SKIPPED: wrong addresses, seccomp and PR_SET_TSC: the kernel's clock is a system call here"
+        );
+        answers.retain(|line| {
+            !line.starts_with("seccomp") && !line.starts_with("PR_SET_TSC") && !line.contains(" into ")
+        });
+    }
+    let is_served = is_served.iter().map(|line| line["served ".len()..].to_owned()).collect();
+    Calls { answers, is_served }
+}
+
+pub(crate) fn output(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+/// Lets a system call fail with EACCES in the process and all that it executes, if an argument is this.
+pub(crate) fn refuse(command: &mut Command, call: libc::c_long, argument: u8, value: u64) {
+    let condition =
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).unwrap();
+    let rule = SeccompRule::new(vec![condition]).unwrap();
+    let error = SeccompAction::Errno(u32::try_from(libc::EACCES).unwrap());
+    let architecture = env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(
+        [(call, vec![rule])].into_iter().collect(),
+        SeccompAction::Allow,
+        error,
+        architecture,
+    );
+    let filter: BpfProgram = filter.unwrap().try_into().unwrap();
+    // SAFETY: system calls alone.
+    unsafe { command.pre_exec(move || seccompiler::apply_filter(&filter).map_err(io::Error::other)) };
+}
