@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use serde_json::{Value, json};
+
 use crate::diagnose::{Finding, Level, Severity, Steps};
 use crate::document::{CostRow, CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
@@ -99,44 +101,49 @@ fn nothing_wrong(facts: &Document) -> String {
     }
 }
 
-/// A fact, or `unknown`.
-fn known(text: Option<&String>) -> String {
-    text.cloned().unwrap_or_else(|| "unknown".to_owned())
-}
+/// The facts that are shown, by their keys; the JSON has the others.
+const FACTS: [&str; 12] = [
+    "cpu",
+    "kernel",
+    "clocksource",
+    "available_clocksources",
+    "hypervisor",
+    "cpuid",
+    "counter_readable",
+    "vdso_mapped",
+    "allowed_cpus",
+    "online_cpus",
+    "time_namespace",
+    "ntp",
+];
 
 fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    let machine = &facts.machine;
     writeln!(out, "\n{}", look.heading("Machine"))?;
-    let mut fact = |name: &str, text: String| writeln!(out, "{}", look.wrap(&format!("  {name:<13}"), &text));
-    fact("CPU", known(machine.cpu.as_ref()))?;
-    fact("kernel", known(machine.kernel.as_ref()))?;
-    fact("command line", parameters(machine))?;
-    let (current, available) =
-        (known(machine.clocksource.as_ref()), known(machine.available_clocksources.as_ref()));
-    fact("clocksource", format!("{current} (available: {available})"))?;
-    fact("hypervisor", known(machine.hypervisor.as_ref()))?;
-    fact("counter", frequencies(facts))?;
-    fact("counters", facts.counters().into_owned())?;
-    fact("CPUID", cpuid(machine))?;
-    fact("rights", rights(machine))?;
-    fact(
-        "CPUs",
-        format!(
-            "{} allowed, {} online",
-            known(machine.allowed_cpus.as_ref()),
-            known(machine.online_cpus.as_ref())
-        ),
-    )?;
-    fact("namespace", namespace(machine))?;
-    fact("NTP", ntp(machine))?;
-    let log = machine.kernel_log.as_ref().map(|log| match log.len() {
-        1 => "1 message about clocks (see --json)".to_owned(),
-        count => format!("{count} messages about clocks (see --json)"),
-    });
-    fact(
-        "kernel log",
-        log.unwrap_or_else(|| "unknown: this user may not read it, or it was not recorded".to_owned()),
-    )
+    let mut fact = |name: &str, text: &str| {
+        writeln!(out, "{}", look.wrap(&format!("  {:<23}", name.replace('_', " ")), text))
+    };
+    let machine = json!(facts.machine);
+    FACTS.iter().try_for_each(|key| fact(key, &shown(&machine[key])))?;
+    fact("kernel command line", &parameters(&facts.machine))?;
+    fact("frequency", &frequencies(facts))?;
+    fact("counters", &facts.counters())?;
+    let log = facts.machine.kernel_log.as_ref();
+    let log = log.map(|log| format!("{} messages about clocks (see --json)", log.len()));
+    fact("kernel log", log.as_deref().unwrap_or("unknown: this user may not read it, or it was not recorded"))
+}
+
+/// A fact in words. Those of a structure are named by their keys.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "unknown".to_owned(),
+        Value::Bool(is_so) => if *is_so { "yes" } else { "no" }.to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Object(facts) => {
+            let fact = |(key, value): (&String, &Value)| format!("{key} {}", shown(value));
+            facts.iter().map(fact).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.
@@ -165,69 +172,6 @@ fn frequencies(facts: &Document) -> String {
     );
     let measured = measured.map_or_else(|| "not measured".to_owned(), |hz| format!("{} measured", mhz(hz)));
     format!("{measured}{difference}, {named}")
-}
-
-fn cpuid(machine: &Machine) -> String {
-    let Some(cpuid) = &machine.cpuid else { return "unknown".to_owned() };
-    let bit = |name: &str, bit: Option<bool>| match bit {
-        Some(true) => name.to_owned(),
-        Some(false) => format!("no {name}"),
-        None => format!("{name} unknown"),
-    };
-    let mut words = vec![
-        bit("invariant TSC", cpuid.invariant_tsc),
-        bit("rdtscp", cpuid.rdtscp),
-        bit("rdpid", cpuid.rdpid),
-        bit("TSC_ADJUST", cpuid.tsc_adjust),
-        bit("hypervisor", cpuid.hypervisor),
-    ];
-    words.extend(cpuid.leaf_15h_hz.map(|hz| format!("leaf 15h {hz} Hz")));
-    words.extend(cpuid.leaf_16h_base_mhz.map(|mhz| format!("leaf 16h {mhz} MHz")));
-    words.extend(cpuid.hypervisor_khz.map(|khz| format!("leaf 4000_0010h {khz} kHz")));
-    words.join(", ")
-}
-
-fn rights(machine: &Machine) -> String {
-    let counter = match machine.counter_readable {
-        Some(true) => "may read the counter",
-        Some(false) => "may not read the counter (PR_SET_TSC)",
-        None => "the right to read the counter is unknown",
-    };
-    let vdso = match machine.vdso_mapped {
-        Some(true) => "vDSO mapped",
-        Some(false) => "no vDSO mapped",
-        None => "vDSO unknown",
-    };
-    format!("{counter}, {vdso}")
-}
-
-fn namespace(machine: &Machine) -> String {
-    let Some(namespace) = &machine.time_namespace else { return "unknown".to_owned() };
-    let offset = |ns: Option<i64>| ns.map_or_else(|| "unknown".to_owned(), |ns| format!("{ns} ns"));
-    let children = if namespace.children_elsewhere { "; children receive another namespace" } else { "" };
-    match (namespace.monotonic_offset_ns, namespace.boottime_offset_ns) {
-        (Some(0), Some(0)) => format!("the machine's own time{children}"),
-        (monotonic, boottime) => {
-            format!(
-                "monotonic {}, boottime {} from the machine's{children}",
-                offset(monotonic),
-                offset(boottime)
-            )
-        }
-    }
-}
-
-fn ntp(machine: &Machine) -> String {
-    let Some(ntp) = &machine.ntp else { return "unknown".to_owned() };
-    let state = if ntp.synchronised {
-        format!("synchronised, within {} us of UTC by its own claim", ntp.maximum_error_us)
-    } else {
-        "not known to be synchronised".to_owned()
-    };
-    format!(
-        "{state}; rate corrected by {} ppb, tick {} us, {} ns still to slew",
-        ntp.frequency_ppb, ntp.tick_us, ntp.offset_ns
-    )
 }
 
 fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -303,25 +247,16 @@ fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Wr
         track.outside_bracket,
         track.bound_violated
     );
-    writeln!(out, "{}", look.wrap("", &summary))?;
-    if document.fast {
-        let drift = format!(
-            "Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within {} ppb of the measured one.",
-            document.clock.max_drift_ppb
-        );
-        writeln!(out, "{}", look.wrap("", &drift))?;
-    }
-    match document.clock.utc_error_ns {
-        Some(ns) => {
-            let within =
-                format!("Unix time: within {} us of UTC by the NTP daemon's claim", ns.div_ceil(1_000));
-            writeln!(out, "{}", look.wrap("", &within))
-        }
-        None => {
-            let text = "Unix time: not known to be synchronised to UTC, by the kernel's NTP state";
-            writeln!(out, "{}", look.wrap("", text))
-        }
-    }
+    let drift = document.fast.then(|| {
+        let ppb = document.clock.max_drift_ppb;
+        format!("Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within {ppb} ppb of the measured one.")
+    });
+    let utc = match document.clock.utc_error_ns.map(|ns| ns.div_ceil(1_000)) {
+        Some(us) => format!("Unix time: within {us} us of UTC by the NTP daemon's claim"),
+        None => "Unix time: not known to be synchronised to UTC, by the kernel's NTP state".to_owned(),
+    };
+    let mut lines = [Some(summary), drift, Some(utc)].into_iter().flatten();
+    lines.try_for_each(|line| writeln!(out, "{}", look.wrap("", &line)))
 }
 
 #[cfg(test)]
