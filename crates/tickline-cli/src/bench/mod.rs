@@ -5,9 +5,9 @@ mod text;
 use std::io;
 
 use crate::args;
-use crate::document::{Bench, Document};
+use crate::document::Bench;
 use crate::exit::Exit;
-use crate::measure::costs::{self, Cost, LongRun};
+use crate::measure::costs::{self, LongRun};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
@@ -18,11 +18,10 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
     costs::settle();
-    let mut costs = costs::measure_rounds(args.rounds, progress.part("costs", 0.0, 0.5));
+    let costs = costs::measure_rounds(args.rounds, progress.part("costs", 0.0, 0.5));
     let mut long_run = costs::long_run(args.calls, progress.part("the long run", 0.5, 1.0));
-    costs.iter_mut().filter(|cost| !setup.can_call(cost.name)).for_each(Cost::forget);
     long_run.iter_mut().filter(|run| !setup.can_call(run.clock)).for_each(LongRun::forget);
-    let mut document = Document::new("bench").costed(&costs);
+    let mut document = setup.document("bench", costs, None);
     drop(setup);
     progress.finish();
     document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run });

@@ -44,35 +44,38 @@ pub(crate) struct Point {
     pub(crate) violated: bool,
 }
 
-/// All points.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Track {
+/// Offset and bound over time, with their extremes.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct TrackSummary {
+    /// The largest offset of either sign, ns.
+    pub(crate) largest_offset_ns: f64,
+    /// The largest claimed bound to either side, ns.
+    pub(crate) largest_bound_ns: u64,
+    /// Samples whose reading was outside of its bracket.
+    pub(crate) outside_bracket: usize,
+    /// Samples that contradict the claimed bound.
+    pub(crate) bound_violated: usize,
+    /// The samples, in the order of time.
     pub(crate) points: Vec<Point>,
 }
 
-impl Track {
-    /// The largest offset of either sign, ns.
-    pub(crate) fn largest_offset_ns(&self) -> f64 {
-        self.points.iter().map(|point| point.offset_ns.abs()).fold(0.0, f64::max)
-    }
-
-    /// The largest claimed bound to either side, ns.
-    pub(crate) fn largest_bound_ns(&self) -> u64 {
-        self.points.iter().map(|point| point.before_ns.max(point.after_ns)).max().unwrap_or(0)
-    }
-
-    pub(crate) fn outside(&self) -> usize {
-        self.points.iter().filter(|point| !point.inside).count()
-    }
-
-    pub(crate) fn violated(&self) -> usize {
-        self.points.iter().filter(|point| point.violated).count()
+impl TrackSummary {
+    pub(crate) fn of(points: Vec<Point>) -> Self {
+        let bounds = points.iter().map(|point| point.before_ns.max(point.after_ns));
+        Self {
+            largest_offset_ns: points.iter().map(|point| point.offset_ns.abs()).fold(0.0, f64::max),
+            largest_bound_ns: bounds.max().unwrap_or(0),
+            outside_bracket: points.iter().filter(|point| !point.inside).count(),
+            bound_violated: points.iter().filter(|point| point.violated).count(),
+            points,
+        }
     }
 }
 
 /// Takes a sample every 20 ms for `time`, less often if that is more than 100 s. `progress`
 /// receives the finished share.
-pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
+pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSummary {
     let clock = Clock::global();
     let start_ns = monotonic_ns();
     let step = STEP.max(time / MOST);
@@ -81,7 +84,7 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
         let at_s = seconds(monotonic_ns() - start_ns);
         let share = at_s / time.as_secs_f64();
         if share >= 1.0 {
-            return Track { points };
+            return TrackSummary::of(points);
         }
         progress(share);
         points.push(sample(clock, at_s).0);

@@ -88,8 +88,15 @@ pub(crate) struct WarpPair {
     pub(crate) synchronised: Option<bool>,
 }
 
+impl WarpPair {
+    /// The largest possible difference between the two counters, ns.
+    pub(crate) fn farthest_ns(&self) -> Option<f64> {
+        Some(self.offset_least_ns?.abs().max(self.offset_most_ns?.abs()))
+    }
+}
+
 impl Warp {
-    fn none(cpus: &[u32], pattern: Pattern, why: &str) -> Self {
+    pub(crate) fn none(cpus: &[u32], pattern: Pattern, why: &str) -> Self {
         Self {
             cpus: cpus.to_vec(),
             pattern,

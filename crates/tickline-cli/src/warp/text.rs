@@ -3,12 +3,10 @@
 use std::cmp::Ordering;
 use std::io::{self, Write};
 
-use super::map::{self, Display};
 use crate::cpu_list::ranges;
 use crate::document::Document;
 use crate::measure::pattern::Pattern;
 use crate::measure::warp::{Warp, WarpPair};
-use crate::terminal::Colour;
 use crate::wrap::Look;
 
 /// The most pairs in the table. Of more pairs, it shows the worst.
@@ -55,18 +53,13 @@ pub(crate) fn verdict(warp: &Warp) -> String {
 
 /// The pair with the largest possible difference, and that difference, ns.
 fn widest(warp: &Warp) -> (u32, u32, f64) {
-    let most = |pair: &WarpPair| farthest_ns(pair).unwrap_or(0.0);
+    let most = |pair: &WarpPair| pair.farthest_ns().unwrap_or(0.0);
     let widest = warp.pairs.iter().max_by(|a, b| most(a).total_cmp(&most(b)));
     widest.map_or((0, 0, 0.0), |pair| (pair.from_cpu, pair.to_cpu, most(pair)))
 }
 
-fn farthest_ns(pair: &WarpPair) -> Option<f64> {
-    Some(pair.offset_least_ns?.abs().max(pair.offset_most_ns?.abs()))
-}
-
 /// Writes the document as text.
-pub(crate) fn write(document: &Document, display: &Display, out: &mut dyn Write) -> io::Result<()> {
-    let look = Look { colour: Colour::None, columns: display.columns };
+pub(crate) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", look.wrap("", &document.verdict))?;
     let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return Ok(()) };
     let (hz, resolution_ns) = (warp.frequency_hz.unwrap_or_default(), warp.resolution_ns.unwrap_or_default());
@@ -75,8 +68,7 @@ pub(crate) fn write(document: &Document, display: &Display, out: &mut dyn Write)
         hz / 1e6
     );
     writeln!(out, "{}", look.wrap("", &counter))?;
-    table(warp, look, out)?;
-    map::write(warp, display, out)
+    table(warp, look, out)
 }
 
 fn table(warp: &Warp, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -118,7 +110,7 @@ fn badness(pair: &WarpPair) -> (u8, f64) {
     match pair.synchronised {
         Some(false) => (2, pair.largest_warp_ns),
         None => (1, 0.0),
-        Some(true) => (0, farthest_ns(pair).unwrap_or(0.0)),
+        Some(true) => (0, pair.farthest_ns().unwrap_or(0.0)),
     }
 }
 
@@ -171,7 +163,7 @@ mod tests {
     #[test]
     fn of_many_pairs_the_worst_are_shown() {
         let mut out = Vec::new();
-        let look = Look { colour: Colour::None, columns: 100 };
+        let look = Look { colour: crate::terminal::Colour::None, columns: 100 };
         table(&warp(Some(false), 500), look, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), ROWS + 3, "{text}");

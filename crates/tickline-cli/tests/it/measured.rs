@@ -236,7 +236,7 @@ fn warp_reports_every_pair() {
         assert!(ends.0 <= ends.1, "{pair}");
     }
     let out = found.text();
-    for part in ["Pairs: ", "exchanges", "largest warp", "! unsynchronised", "Largest possible difference"] {
+    for part in ["Pairs: ", "exchanges", "largest warp"] {
         assert!(pairs.is_empty() || out.contains(part), "no {part} in:\n{out}");
     }
 }
