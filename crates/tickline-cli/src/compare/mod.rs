@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use self::figures::{Figure, figures};
 use crate::args;
+use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
@@ -68,58 +69,45 @@ struct Difference {
 
 pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
-    let (first, first_typed) = input::document(&args.first)?;
-    let (second, second_typed) = input::document(&args.second)?;
-    let found = compare(
-        (Side::of(&args.first, &first), figures(&first, &first_typed)),
-        (Side::of(&args.second, &second), figures(&second, &second_typed)),
-        args.above,
-    );
+    let first = (args.first.as_path(), input::document(&args.first)?);
+    let second = (args.second.as_path(), input::document(&args.second)?);
+    let found = compare(first, second, args.above);
     outputs.emit(&found, |out| text::write(&found, out))?;
     Ok(if found.differences.is_empty() { Exit::Fast } else { Exit::Closed })
 }
 
-impl Side {
-    fn of(file: &Path, document: &Value) -> Self {
-        let text = |key: &str| document[key].as_str().map(str::to_owned);
-        Self {
-            file: file.display().to_string(),
-            taken_at: text("taken_at"),
-            program_version: text("program_version"),
-        }
-    }
-}
+/// A document's file, and the document, as it stands and as the rules read it.
+type Read<'a> = (&'a Path, (Value, Document));
 
 /// Compares figures by their names.
-fn compare(first: (Side, Vec<Figure>), second: (Side, Vec<Figure>), above_percent: f64) -> Comparison {
-    let ((first, mut left), (second, mut right)) = (first, second);
-    figures::level(&mut left, &mut right);
+fn compare(first: Read<'_>, second: Read<'_>, above_percent: f64) -> Comparison {
+    let ((first, left), (second, right)) = (side(first, above_percent), side(second, above_percent));
     let (mut differences, mut known_once, mut equal) = (Vec::new(), Vec::new(), 0);
+    let mut differs = |figure: &Figure, first: Value, second: Value| {
+        let known = !first.is_null() && !second.is_null();
+        let ratio = first.as_f64().zip(second.as_f64()).map(|(first, second)| second / first);
+        let ratio = ratio.filter(|ratio| ratio.is_finite());
+        let difference = Difference { name: figure.name.clone(), unit: figure.unit, first, second, ratio };
+        if known { &mut differences } else { &mut known_once }.push(difference);
+    };
     for one in &left {
         match right.iter().find(|other| other.name == one.name) {
-            None => known_once.push(Difference::of(one, Some(&one.value), None)),
-            Some(other) if one.equals(other, above_percent) => equal += 1,
-            Some(other) => differences.push(Difference::of(one, Some(&one.value), Some(&other.value))),
+            None => differs(one, one.value.clone(), one.absent()),
+            Some(other) if one.equals(other) => equal += 1,
+            Some(other) => differs(one, one.value.clone(), other.value.clone()),
         }
     }
     for other in right.iter().filter(|other| left.iter().all(|one| one.name != other.name)) {
-        known_once.push(Difference::of(other, None, Some(&other.value)));
+        differs(other, other.absent(), other.value.clone());
     }
     Comparison { schema: SCHEMA, first, second, above_percent, differences, known_once, equal }
 }
 
-impl Difference {
-    fn of(figure: &Figure, first: Option<&Value>, second: Option<&Value>) -> Self {
-        let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-        let ratio = number(first).zip(number(second)).map(|(first, second)| second / first);
-        Self {
-            name: figure.name.clone(),
-            unit: figure.unit,
-            first: first.cloned().unwrap_or_default(),
-            second: second.cloned().unwrap_or_default(),
-            ratio: ratio.filter(|ratio| ratio.is_finite()),
-        }
-    }
+fn side((file, (document, typed)): Read<'_>, above_percent: f64) -> (Side, Vec<Figure>) {
+    let text = |key: &str| document[key].as_str().map(str::to_owned);
+    let (file, taken_at) = (file.display().to_string(), text("taken_at"));
+    let side = Side { file, taken_at, program_version: text("program_version") };
+    (side, figures(&document, &typed, above_percent))
 }
 
 #[cfg(test)]
@@ -129,11 +117,8 @@ mod tests {
     use super::*;
 
     fn compared(first: &Value, second: &Value) -> Comparison {
-        let side = |document: &Value| {
-            let (document, typed) = input::parse(&document.to_string()).unwrap();
-            (Side::of(Path::new("x.json"), &document), figures(&document, &typed))
-        };
-        compare(side(first), side(second), 10.0)
+        let read = |document: &Value| (Path::new("x.json"), input::parse(&document.to_string()).unwrap());
+        compare(read(first), read(second), 10.0)
     }
 
     fn machine(clocksource: &str, cost_ns: f64, served_by: &str) -> Value {

@@ -106,7 +106,7 @@ impl Machine {
                 acpi_devices: &acpi_devices(),
             }),
             product,
-            cloud: cloud(),
+            cloud: cloud::find(dmi).map(str::to_owned),
             cpuid: cpuid::read(),
             counter_readable: counter_readable(),
             vdso_mapped: fs::read_to_string("/proc/self/maps").ok().map(|maps| maps.contains("[vdso]")),
@@ -148,18 +148,6 @@ fn cpu() -> Option<String> {
 /// A line of the firmware's tables.
 fn dmi(name: &str) -> Option<String> {
     line(&format!("/sys/class/dmi/id/{name}"))
-}
-
-fn cloud() -> Option<String> {
-    let [vendor, product, version, tag] =
-        ["sys_vendor", "product_name", "bios_version", "chassis_asset_tag"].map(dmi);
-    let traces = cloud::Traces {
-        vendor: vendor.as_deref(),
-        product: product.as_deref(),
-        bios_version: version.as_deref(),
-        chassis_tag: tag.as_deref(),
-    };
-    cloud::find(&traces).map(str::to_owned)
 }
 
 fn product() -> Option<String> {

@@ -5,10 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
-use tickline::{Clock, Instant, Reading, State};
+use tickline::{Clock, Instant, State};
 use tickline_core::counter::ticks_between;
 
 use super::calls::monotonic_ns;
+use super::{as_f64, narrowest, signed_f64};
 
 /// Time between two points.
 const STEP: Duration = Duration::from_millis(20);
@@ -81,7 +82,7 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSumma
     let step = STEP.max(time / MOST);
     let mut points = Vec::new();
     loop {
-        let at_s = seconds(monotonic_ns() - start_ns);
+        let at_s = as_f64(monotonic_ns() - start_ns) / 1e9;
         let share = at_s / time.as_secs_f64();
         if share >= 1.0 {
             return TrackSummary::of(points);
@@ -94,37 +95,23 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSumma
 
 /// The narrowest of some brackets, and the state of the clock at its reading.
 pub(crate) fn sample(clock: &Clock, at_s: f64) -> (Point, State) {
-    let mut best: Option<(u64, Reading<Instant>, u64)> = None;
-    for _ in 0..BRACKETS {
-        let before = monotonic_ns();
-        let reading = clock.reading();
-        let after = monotonic_ns();
-        if best.is_none_or(|(best_before, _, best_after)| after - before < best_after - best_before) {
-            best = Some((before, reading, after));
-        }
-    }
-    let (before, reading, after) = best.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
+    let bracket = narrowest(BRACKETS, monotonic_ns, || clock.reading());
+    let (before, reading, after) = bracket.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
     let times = [reading.earliest(), reading.at(), reading.latest()].map(Instant::as_nanos);
     (point(at_s, before, times, after), reading.state())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "differences of some ns")]
 fn point(at_s: f64, before: u64, [earliest, ns, latest]: [u64; 3], after: u64) -> Point {
-    let width = after.saturating_sub(before);
+    let half_ns = as_f64(after.saturating_sub(before)) / 2.0;
     Point {
         at_s,
-        offset_ns: ticks_between(before, ns) as f64 - width as f64 / 2.0,
-        bracket_ns: width as f64 / 2.0,
+        offset_ns: signed_f64(ticks_between(before, ns)) - half_ns,
+        bracket_ns: half_ns,
         before_ns: ns - earliest,
         after_ns: latest - ns,
         inside: (before..=after).contains(&ns),
         violated: earliest > after || latest < before,
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "hours at most")]
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }
 
 #[cfg(test)]

@@ -52,20 +52,11 @@ pub(crate) fn cells(warp: &Warp, merged: usize, places: usize) -> Vec<Vec<Cell>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::pattern::Pattern;
     use crate::measure::warp::WarpPair;
 
     fn pair(from_cpu: u32, to_cpu: u32, ns: Option<f64>, synchronised: Option<bool>) -> WarpPair {
-        WarpPair {
-            from_cpu,
-            to_cpu,
-            exchanges: 1_000,
-            warps: u64::from(synchronised == Some(false)),
-            largest_warp_ns: 0.0,
-            offset_least_ns: ns.map(|ns| -ns),
-            offset_most_ns: ns,
-            synchronised,
-        }
+        let offset_least_ns = ns.map(|ns| -ns);
+        WarpPair { from_cpu, to_cpu, offset_least_ns, offset_most_ns: ns, synchronised, ..Default::default() }
     }
 
     #[test]
@@ -78,7 +69,7 @@ mod tests {
                 pair(0, 13, Some(50.0), Some(true)),
                 pair(3, 12, None, None),
             ],
-            ..Warp::none(&[], Pattern::All, "")
+            ..Warp::default()
         };
         use Cell::{Blank, Same, Synchronised, Unknown, Unsynchronised};
         let far = Unsynchronised(20_000.0);

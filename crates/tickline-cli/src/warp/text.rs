@@ -119,44 +119,41 @@ mod tests {
     use super::*;
 
     fn warp(synchronised: Option<bool>, pairs: u32) -> Warp {
+        let is_off = synchronised == Some(false);
         let pair = |to_cpu| WarpPair {
-            from_cpu: 0,
             to_cpu,
-            exchanges: 5_000,
-            warps: 0,
-            largest_warp_ns: if synchronised == Some(false) { f64::from(to_cpu) * 1_000.0 } else { 0.0 },
+            largest_warp_ns: if is_off { f64::from(to_cpu) * 1_000.0 } else { 0.0 },
             offset_least_ns: synchronised.map(|_| -30.0),
             offset_most_ns: synchronised.map(|_| 40.0),
             synchronised,
+            ..WarpPair::default()
         };
         Warp {
             cpus: (0..=pairs).collect(),
             pattern: Pattern::Star,
-            frequency_hz: Some(2e9),
-            resolution_ns: Some(0.5),
-            untested_cpus: None,
             synchronised,
-            unknown: None,
-            largest_warp_ns: if synchronised == Some(false) { f64::from(pairs) * 1_000.0 } else { 0.0 },
+            largest_warp_ns: if is_off { f64::from(pairs) * 1_000.0 } else { 0.0 },
             pairs: (1..=pairs).map(pair).collect(),
+            ..Warp::default()
         }
     }
 
     #[test]
     fn the_verdict_says_what_is_known_and_what_is_not() {
-        assert!(
-            verdict(&warp(Some(true), 3)).contains("CPUs 0-3 are synchronised: they differ by 40 ns at most")
-        );
-        assert!(
-            verdict(&warp(Some(false), 3)).contains("3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns")
-        );
-        assert!(verdict(&warp(None, 3)).contains("3 of 3 pairs of CPUs 0-3 could not be compared"));
-        assert!(verdict(&warp(Some(true), 0)).contains("CPU 0 alone: there is nothing to compare"));
+        for (synchronised, pairs, part) in [
+            (Some(true), 3, "CPUs 0-3 are synchronised: they differ by 40 ns at most"),
+            (Some(false), 3, "3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns"),
+            (None, 3, "3 of 3 pairs of CPUs 0-3 could not be compared"),
+            (Some(true), 0, "CPU 0 alone: there is nothing to compare"),
+        ] {
+            let said = verdict(&warp(synchronised, pairs));
+            assert!(said.contains(part), "{said}");
+        }
         let some = Warp { untested_cpus: Some("4-7".to_owned()), ..warp(Some(true), 3) };
         assert!(verdict(&some).ends_with("CPUs 4-7 were not compared."));
         let alone = Warp { untested_cpus: Some("1".to_owned()), ..warp(None, 0) };
         assert!(verdict(&alone).starts_with("Untested: "), "{}", verdict(&alone));
-        let none = Warp { unknown: Some("no counter".to_owned()), synchronised: None, ..warp(None, 0) };
+        let none = Warp { unknown: Some("no counter".to_owned()), ..warp(None, 0) };
         assert_eq!(verdict(&none), "The counters could not be compared: no counter.");
     }
 
