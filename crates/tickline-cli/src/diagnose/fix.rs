@@ -139,8 +139,9 @@ pub(super) fn provider(facts: &Document) -> Option<String> {
 
 /// The commands of a fix that begins with what `on_the_host` says; `None` where those are no commands.
 pub(super) fn host_steps(fix: &str, facts: &Document) -> Option<Steps> {
-    let is_virtualbox = facts.hypervisor() == "virtualbox" && facts.machine.cloud.is_none();
-    (is_virtualbox && fix.starts_with(&on_the_host(facts)?)).then(steps::virtualbox)
+    // In a cloud, the customer has no commands for the host.
+    let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| facts.machine.cloud.is_none())?;
+    host.steps.clone().filter(|_| fix.starts_with(&host.tsc))
 }
 
 /// What the host's administrator can do so that a guest's kernel may trust the TSC, or the customer of

@@ -16,6 +16,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::finding::Severity;
+use super::steps::Steps;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +50,10 @@ pub(super) struct Host {
     pub(super) unless_qemu: String,
     /// So that the guest reads the counter itself.
     pub(super) untrapped: Option<String>,
+    /// `tsc` as commands, which take effect when the machine is started the next time. The variable VM has
+    /// its name (VirtualBox's manual, "VBoxManage modifyvm" and "setextradata"; a setting without a value
+    /// is removed).
+    pub(super) steps: Option<Steps>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::diagnose::{Finding, Level, Severity, Steps};
-use crate::document::{CostRow, CpuRow, Document, TrackSummary};
+use crate::document::{CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
 use crate::measure::served_by::ServedBy;
 use crate::terminal::plain;
-use crate::wrap::{BAD, GOOD, Look, SLOW, figure};
+use crate::wrap::{BAD, GOOD, Look, SLOW, shown};
 
 /// Writes the document as text.
 pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -65,24 +65,18 @@ fn findings(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
             Severity::Note => look.wrap(&first, &text),
         };
         writeln!(out, "{line}")?;
-        for seen in &finding.evidence {
-            writeln!(out, "{}", look.wrap("         seen: ", seen))?;
-        }
-        writeln!(out, "{}", look.wrap("         fix:  ", &finding.fix))?;
-        if let Some(place) = finding.steps.as_ref().and_then(Steps::on) {
-            writeln!(out, "{}", look.wrap("         run:  ", place))?;
-        }
-        for (name, command) in finding.steps.iter().flat_map(Steps::named) {
-            // Not wrapped, so that it can be copied.
-            writeln!(out, "         {:<5} {}", format!("{name}:"), plain(command))?;
-        }
-        if let Some(gain) = finding.gain() {
-            writeln!(out, "{}", look.wrap("         gain: ", &gain))?;
-        }
-        if let Some(command) = finding.who {
-            let text = format!("{command} (counts the calls of each program)");
-            writeln!(out, "{}", look.wrap("         who:  ", &text))?;
-        }
+        let label = |name: &str| format!("         {:<5} ", format!("{name}:"));
+        let said = |name: &'static str, text: Option<&str>| text.map(|text| look.wrap(&label(name), text));
+        let place = finding.steps.as_ref().and_then(Steps::on);
+        // Commands are not wrapped, so that they can be copied.
+        let commands = finding.steps.iter().flat_map(Steps::named);
+        let commands = commands.map(|(name, command)| label(name) + &plain(command));
+        let who = finding.who.map(|command| format!("{command} (counts the calls of each program)"));
+        let lines = finding.evidence.iter().map(|seen| said("seen", Some(seen)));
+        let lines = lines.chain([said("fix", Some(&finding.fix)), said("run", place)]);
+        let lines = lines.chain(commands.map(Some));
+        let mut lines = lines.chain([said("gain", finding.gain().as_deref()), said("who", who.as_deref())]);
+        lines.try_for_each(|line| line.map_or(Ok(()), |line| writeln!(out, "{line}")))?;
     }
     Ok(())
 }
@@ -119,31 +113,18 @@ const FACTS: [&str; 12] = [
 
 fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{}", look.heading("Machine"))?;
+    let width = if look.is_narrow() { 0 } else { 22 };
     let mut fact = |name: &str, text: &str| {
-        writeln!(out, "{}", look.wrap(&format!("  {:<23}", name.replace('_', " ")), text))
+        writeln!(out, "{}", look.wrap(&format!("  {:<width$} ", name.replace('_', " ")), text))
     };
     let machine = json!(facts.machine);
-    FACTS.iter().try_for_each(|key| fact(key, &shown(&machine[key])))?;
+    FACTS.iter().try_for_each(|key| fact(key, &shown(&machine[key], "unknown")))?;
     fact("kernel command line", &parameters(&facts.machine))?;
     fact("frequency", &frequencies(facts))?;
     fact("counters", &facts.counters())?;
     let log = facts.machine.kernel_log.as_ref();
     let log = log.map(|log| format!("{} messages about clocks (see --json)", log.len()));
     fact("kernel log", log.as_deref().unwrap_or("unknown: this user may not read it, or it was not recorded"))
-}
-
-/// A fact in words. Those of a structure are named by their keys.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "unknown".to_owned(),
-        Value::Bool(is_so) => if *is_so { "yes" } else { "no" }.to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Object(facts) => {
-            let fact = |(key, value): (&String, &Value)| format!("{key} {}", shown(value));
-            facts.iter().map(fact).collect::<Vec<_>>().join(", ")
-        }
-        other => other.to_string(),
-    }
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.
@@ -179,16 +160,15 @@ fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "\n{}", look.heading("CPUs, each with a line of its own"))?;
-    let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-    let rows: Vec<_> = rows
-        .iter()
-        .map(|row| {
-            let (frequency, age) = (number(row.frequency_hz), number(row.age_ns));
-            let (offset, failures) = (row.offset_ns.to_string(), row.failures.to_string());
-            vec![row.cpu.to_string(), row.state.to_owned(), frequency, offset, age, failures]
-        })
-        .collect();
-    look.table(&["CPU", "state", "frequency Hz", "offset ns", "age ns", "failures"], &rows, out)
+    const COLUMNS: [(&str, &str); 6] = [
+        ("cpu", "CPU"),
+        ("state", "state"),
+        ("frequency_hz", "frequency Hz"),
+        ("offset_ns", "offset ns"),
+        ("age_ns", "age ns"),
+        ("failures", "failures"),
+    ];
+    look.table_of(&COLUMNS, &rows, out)
 }
 
 fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -198,29 +178,18 @@ fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let title =
         "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers";
     writeln!(out, "\n{}", look.heading(&look.wrap("", title)))?;
-    let rows: Vec<_> = facts.costs.iter().map(clock).collect();
-    look.table(&["clock", "cost ns", "to counter", "resolution ns", "answered by"], &rows, out)?;
+    const COLUMNS: [(&str, &str); 5] = [
+        ("clock", "clock"),
+        ("cost_ns", "cost ns"),
+        ("ratio_to_counter", "to counter"),
+        ("resolution_ns", "resolution ns"),
+        ("served_by", "answered by"),
+    ];
+    look.table_of(&COLUMNS, &facts.costs, out)?;
     match &facts.served_unknown {
         Some(reason) => writeln!(out, "{}", look.wrap("  ", &format!("it is unknown who answers: {reason}"))),
         None => Ok(()),
     }
-}
-
-fn clock(row: &CostRow) -> Vec<String> {
-    let served = match row.served_by {
-        Some(ServedBy::Vdso) => "vDSO",
-        Some(ServedBy::SystemCall) => "system call",
-        Some(ServedBy::Nobody) => "nobody: SIGSEGV",
-        None => "",
-    };
-    let resolution = row.resolution_ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
-    vec![
-        row.clock.to_string(),
-        figure(row.cost_ns),
-        figure(row.ratio_to_counter),
-        resolution,
-        served.to_owned(),
-    ]
 }
 
 fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -262,44 +231,6 @@ fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Wr
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn per_cpu_lines_are_listed() {
-        let row = |cpu, frequency_hz, age_ns| CpuRow {
-            cpu,
-            state: "fast",
-            frequency_hz,
-            offset_ns: -12,
-            age_ns,
-            failures: 3,
-        };
-        let mut out = Vec::new();
-        let look = Look { colour: crate::terminal::Colour::None, columns: 100 };
-        per_cpu(&[row(0, Some(2_596_120_122), Some(5_000)), row(127, None, None)], look, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(rows[3], ["0", "fast", "2596120122", "-12", "5000", "3"]);
-        assert_eq!(rows[4], ["127", "fast", "-", "-12", "-", "3"]);
-        let ends: Vec<usize> = text.lines().skip(2).map(str::len).collect();
-        assert!(ends.iter().all(|end| *end == ends[0]), "columns under their titles:\n{text}");
-    }
-
-    #[test]
-    fn narrow_terminals_have_lists_in_place_of_tables() {
-        let facts: Document = serde_json::from_value(serde_json::json!({ "costs": [
-            { "clock": "clock_gettime MONOTONIC_COARSE", "cost_ns": 6.0, "ratio_to_counter": 0.5, "resolution_ns": 4_000_000, "served_by": "vdso" },
-        ]}))
-        .unwrap();
-        for columns in [40, 60, 84, 100] {
-            let mut out = Vec::new();
-            let look = Look { colour: crate::terminal::Colour::None, columns };
-            clocks(&facts, look, &mut out).unwrap();
-            machine(&facts, look, &mut out).unwrap();
-            let text = String::from_utf8(out).unwrap();
-            assert!(text.lines().all(|line| line.len() <= columns), "{columns}:\n{text}");
-            assert!(text.contains("6.00") && text.contains("4000000") && text.contains("vDSO"), "{text}");
-        }
-    }
 
     #[test]
     fn frequencies_are_compared() {

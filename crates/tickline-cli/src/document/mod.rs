@@ -30,6 +30,7 @@ use crate::machine::Machine;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::status_when;
 use crate::measure::warp::Warp;
+use crate::measure::watch::state_name;
 
 /// The schema's name. Its number rises when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/2";
@@ -136,7 +137,7 @@ pub(crate) struct ClockStatus {
 pub(crate) struct CpuRow {
     /// The CPU's number.
     pub(crate) cpu: usize,
-    /// `calibrating`, `fast`, `fallback` or `other`.
+    /// `calibrating`, `fast`, `fallback` or `disrupted`.
     pub(crate) state: &'static str,
     /// The frequency of its counter as measured, Hz.
     pub(crate) frequency_hz: Option<u64>,
@@ -152,12 +153,7 @@ impl CpuRow {
     fn of(status: &CpuStatus) -> Self {
         Self {
             cpu: status.cpu,
-            state: match status.state {
-                State::Calibrating => "calibrating",
-                State::Fast => "fast",
-                State::Fallback(_) => "fallback",
-                _ => "other",
-            },
+            state: state_name(status.state),
             frequency_hz: status.frequency_hz,
             offset_ns: status.offset_ns,
             age_ns: status.age_ns,

@@ -94,18 +94,6 @@ fn watch_draws_on_a_terminal_and_leaves_it_as_it_was() {
     }
 }
 
-#[test]
-fn the_doctor_is_coloured_on_a_terminal_without_no_color() {
-    for (no_color, coloured) in [(None, true), (Some("1"), false)] {
-        let terminal = Terminal::open(100, 30);
-        let child = terminal.run(&["doctor"], no_color);
-        let shown = terminal.rest();
-        let (code, _) = ended(child);
-        assert!([0, 1].contains(&code) && shown.contains("Machine"), "exit code {code}: {shown}");
-        assert_eq!(shown.contains("\u{1b}[1mMachine"), coloured, "{shown:?}");
-    }
-}
-
 /// Ctrl-Z was taken for any key, since the terminal is in raw mode.
 #[cfg(target_os = "linux")]
 #[test]
