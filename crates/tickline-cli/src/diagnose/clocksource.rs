@@ -1,7 +1,6 @@
 //! Why the clocks are slow: the kernel's clocksource, and whether the vDSO can read it.
 
 use super::finding::Finding;
-use super::log::Blame;
 use super::{fix, steps, texts};
 use crate::document::Document;
 use crate::machine::CLOCKSOURCE;
@@ -172,10 +171,7 @@ fn xen(facts: &Document) -> Finding {
         return accepted(finding, fix::use_tsc_of_doubtful_host(facts), facts);
     }
     if facts.blame().is_some() || facts.lists_tsc() {
-        // Without a message it was probably the watchdog, since the kernel had registered the TSC
-        // before it rejected it.
-        let blame = facts.blame().map_or(Blame::Watchdog, |(blame, _)| blame);
-        return finding.fix(given_up(&blame, facts));
+        return finding.fix(given_up(facts));
     }
     finding.fix(match (facts.accepts_tsc(), facts.invariant()) {
         (_, Some(false)) => fix::on_the_host_or(fix::trust_tsc, facts),
@@ -215,29 +211,18 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
         true => format!("available_clocksource has tsc, but the kernel has rejected it: {list}"),
         false => format!("available_clocksource has no tsc: {list}"),
     });
-    let Some((blame, lines)) = facts.blame() else { return unexplained(name, missing, facts) };
-    let finding = match &blame {
-        Blame::Warp => by_name("tsc_warp", name),
-        Blame::Skew => by_name("tsc_skew", name),
-        Blame::Delay => by_name("tsc_watchdog_delay", name),
-        Blame::Watchdog => by_name("tsc_watchdog", name),
-        Blame::Unsynchronised => by_name("tsc_unsynchronised", name),
-        Blame::HaltsInIdle => by_name("tsc_halts", name),
-        Blame::Parameter => by_name("tsc_switched_off/by_log", name),
-        Blame::Other(reason) => {
-            Finding::new("tsc_unstable/reason", &[("clocksource", &name), ("reason", reason)])
-        }
-    };
+    let Some(blame) = facts.blame() else { return unexplained(name, missing, facts) };
+    let finding = Finding::new(blame.key, &[("clocksource", &name), ("reason", &blame.reason)]);
     // The kernel's verdict is as old as its message.
     let today = facts.counters();
     let today = (!today.is_empty()).then(|| format!("the counters today: {today}"));
-    finding.seen(missing).seen(lines).seen(today).fix(given_up(&blame, facts))
+    finding.seen(missing).seen(blame.lines).seen(today).fix(given_up(facts))
 }
 
 /// The log does not say why the kernel does without the TSC. `missing` says what the kernel offers.
 fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding {
     let then = match facts.lists_tsc() {
-        true => given_up(&Blame::Watchdog, facts),
+        true => given_up(facts),
         false => not_offered(facts),
     };
     let has_log = facts.machine.kernel_log.is_some();
@@ -262,7 +247,7 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
 /// the list of clocksources may show the rejection.
 fn rejection(facts: &Document) -> Vec<String> {
     match facts.blame() {
-        Some((_, lines)) => lines,
+        Some(blame) => blame.lines,
         None if facts.lists_tsc() && facts.accepts_tsc() == Some(false) => {
             vec!["available_clocksource has tsc at its end, where the kernel puts one that it has marked unstable".to_owned()]
         }
@@ -292,19 +277,20 @@ fn offer_unknown(name: &str, facts: &Document, then: String) -> Finding {
     ))
 }
 
-/// What to do about a TSC that the kernel has rejected.
-fn given_up(blame: &Blame, facts: &Document) -> String {
-    match blame {
+/// What to do about a TSC that the kernel has rejected. Without a message it was probably the watchdog,
+/// since the kernel had registered the TSC before it rejected it.
+fn given_up(facts: &Document) -> String {
+    match facts.blame().map_or("tsc_watchdog", |blame| blame.key) {
         // The kernel is probably right.
         _ if facts.are_unsynchronised() => fix::on_the_host_or_firmware(facts),
-        Blame::Warp if fix::on_the_host(facts).is_none() => texts::fix("firmware"),
-        Blame::Skew | Blame::Watchdog => fix::check_tsc(facts),
+        "tsc_warp" if fix::on_the_host(facts).is_none() => texts::fix("firmware"),
+        "tsc_skew" | "tsc_watchdog" => fix::check_tsc(facts),
         // Only the watchdog's own measurement has failed.
-        Blame::Delay => fix::on_the_host_or(fix::no_watchdog, facts),
-        Blame::Warp | Blame::Unsynchronised | Blame::Other(_) => fix::on_the_host_or(fix::trust_tsc, facts),
+        "tsc_watchdog_delay" => fix::on_the_host_or(fix::no_watchdog, facts),
         // Only one of the two idle drivers is in use. Each has its own parameter.
-        Blame::HaltsInIdle => texts::fix("halts"),
-        Blame::Parameter => take_off("tsc=unstable", facts),
+        "tsc_halts" => texts::fix("halts"),
+        "tsc_switched_off/by_log" => take_off("tsc=unstable", facts),
+        _ => fix::on_the_host_or(fix::trust_tsc, facts),
     }
 }
 

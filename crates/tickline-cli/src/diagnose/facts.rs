@@ -95,7 +95,7 @@ impl Document {
     }
 
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
-    pub(super) fn blame(&self) -> Option<(Blame, Vec<String>)> {
+    pub(super) fn blame(&self) -> Option<Blame> {
         log::blame(self.machine.kernel_log.as_deref()?)
     }
 

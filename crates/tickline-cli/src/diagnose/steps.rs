@@ -154,16 +154,12 @@ mod tests {
         assert!(keep.contains("--remove-args=clocksource=hpet --args=clocksource=tsc"), "{keep}");
         assert!(undo.contains("--remove-args=clocksource=tsc --args=clocksource=hpet"), "{undo}");
         assert!(switch("acpi_pm", &facts("")).unwrap().check.is_none(), "a timer needs no comparison");
+        // Symptom: `keep` added the word to a command line that had it.
+        let kept = switch("tsc", &facts("quiet clocksource=tsc")).unwrap();
+        assert_eq!((kept.keep, kept.undo_keep), (None, None));
+        assert!(kept.now.is_some() && kept.undo.is_some());
         let off = take_off("notsc");
         assert!(off.now.is_none() && off.keep.unwrap().contains("--remove-args=notsc"));
-    }
-
-    /// Symptom: `keep` added the word to a command line that had it.
-    #[test]
-    fn a_word_that_is_there_is_not_added_again() {
-        let steps = switch("tsc", &facts("quiet clocksource=tsc")).unwrap();
-        assert_eq!((steps.keep, steps.undo_keep), (None, None));
-        assert!(steps.now.is_some() && steps.undo.is_some());
     }
 
     /// A recorded file is no source of commands.

@@ -6,6 +6,7 @@ mod cpuid;
 mod hypervisor;
 mod log;
 mod namespace;
+#[cfg_attr(not(target_os = "linux"), path = "nowhere.rs")]
 mod system;
 
 use std::fs;
@@ -15,7 +16,7 @@ use tickline::{Comparison, Status};
 
 pub(crate) use cpuid::Cpuid;
 pub(crate) use namespace::TimeNamespace;
-pub(crate) use system::{Ntp, allow_counter, counter_readable};
+pub(crate) use system::{allow_counter, counter_readable};
 
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -83,6 +84,25 @@ pub(crate) struct Machine {
     /// The least possible difference between the counters of two CPUs, ticks; null unless they are
     /// unsynchronised.
     pub(crate) counter_difference_ticks: Option<u64>,
+}
+
+/// The kernel's NTP state, by `adjtimex(2)` with modes 0, which changes nothing.
+// Serde requires every field: a missing figure must not become zero.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Ntp {
+    /// Whether an NTP daemon keeps Unix time near UTC.
+    pub(crate) synchronised: bool,
+    /// The correction of the clock's rate, ppb, without `tick_us`.
+    pub(crate) frequency_ppb: i64,
+    /// The length of a hundredth of a second, us: 10,000, unless the NTP daemon slews by it.
+    pub(crate) tick_us: i64,
+    /// The offset that is still to be slewed, ns.
+    pub(crate) offset_ns: i64,
+    /// The largest error against UTC, by the NTP daemon's claim, us.
+    pub(crate) maximum_error_us: i64,
+    /// The likely error against UTC, by the NTP daemon's claim, us.
+    pub(crate) estimated_error_us: i64,
 }
 
 impl Machine {
