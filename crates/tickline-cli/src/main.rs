@@ -5,7 +5,7 @@
 //! document as text, JSON or HTML.
 //!
 //! Types that several of these share stand in files that import nothing of the others: `exit`,
-//! `cpu_list`, `measure/served_by`, `measure/pattern`, `diagnose/finding`.
+//! `cpu_list`, `measure/served_by`, `measure/pattern`.
 
 #![deny(unsafe_code)]
 

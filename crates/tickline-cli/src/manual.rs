@@ -113,10 +113,4 @@ mod tests {
             assert!(script.contains("secs") && script.contains("version"), "{shell}");
         }
     }
-
-    #[test]
-    fn an_unknown_command_is_named_with_the_known_ones() {
-        let error = manual(Some("nonsense")).unwrap_err().to_string();
-        assert!(error.contains("nonsense is no command") && error.contains("doctor"), "{error}");
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::diagnose::{Finding, Level, Severity, Steps};
 use crate::document::{CpuRow, Document, TrackSummary};
@@ -95,20 +95,22 @@ fn nothing_wrong(facts: &Document) -> String {
     }
 }
 
-/// The facts that are shown, by their keys; the JSON has the others.
-const FACTS: [&str; 12] = [
-    "cpu",
-    "kernel",
-    "clocksource",
-    "available_clocksources",
-    "hypervisor",
-    "cpuid",
-    "counter_readable",
-    "vdso_mapped",
-    "allowed_cpus",
-    "online_cpus",
-    "time_namespace",
-    "ntp",
+/// The facts that are shown, by their places in the JSON, which has the others.
+const FACTS: [&str; 14] = [
+    "/machine/cpu",
+    "/machine/kernel",
+    "/machine/clocksource",
+    "/machine/available_clocksources",
+    "/machine/hypervisor",
+    "/machine/cpuid",
+    "/machine/counter_readable",
+    "/machine/vdso_mapped",
+    "/machine/allowed_cpus",
+    "/machine/online_cpus",
+    "/machine/time_namespace",
+    "/machine/ntp",
+    "/clock/frequency_hz",
+    "/clock/nominal_frequency_hz",
 ];
 
 fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -117,10 +119,12 @@ fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> 
     let mut fact = |name: &str, text: &str| {
         writeln!(out, "{}", look.wrap(&format!("  {:<width$} ", name.replace('_', " ")), text))
     };
-    let machine = json!(facts.machine);
-    FACTS.iter().try_for_each(|key| fact(key, &shown(&machine[key], "unknown")))?;
+    let json = json!({ "machine": facts.machine, "clock": facts.clock });
+    for place in FACTS {
+        let name = place.rsplit('/').next().unwrap_or(place);
+        fact(name, &shown(json.pointer(place).unwrap_or(&Value::Null), "unknown"))?;
+    }
     fact("kernel command line", &parameters(&facts.machine))?;
-    fact("frequency", &frequencies(facts))?;
     fact("counters", &facts.counters())?;
     let log = facts.machine.kernel_log.as_ref();
     let log = log.map(|log| format!("{} messages about clocks (see --json)", log.len()));
@@ -135,24 +139,6 @@ fn parameters(machine: &Machine) -> String {
     let words: Vec<&str> =
         line.split_whitespace().filter(|word| TOPICS.iter().any(|topic| word.contains(topic))).collect();
     if words.is_empty() { "nothing about clocks".to_owned() } else { words.join(" ") }
-}
-
-fn frequencies(facts: &Document) -> String {
-    let mhz = |hz: u64| format!("{}.{:06} MHz", hz / 1_000_000, hz % 1_000_000);
-    let (measured, named) = (facts.clock.frequency_hz, facts.clock.nominal_frequency_hz);
-    let difference = match (measured, named) {
-        (Some(measured), Some(named)) if named >= 1_000_000 => {
-            let sign = if measured < named { '-' } else { '+' };
-            format!(" ({sign}{} ppm)", measured.abs_diff(named) / (named / 1_000_000))
-        }
-        _ => String::new(),
-    };
-    let named = named.map_or_else(
-        || "no nominal frequency".to_owned(),
-        |hz| format!("{} nominal (by processor or hypervisor)", mhz(hz)),
-    );
-    let measured = measured.map_or_else(|| "not measured".to_owned(), |hz| format!("{} measured", mhz(hz)));
-    format!("{measured}{difference}, {named}")
 }
 
 fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -226,21 +212,4 @@ fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Wr
     };
     let mut lines = [Some(summary), drift, Some(utc)].into_iter().flatten();
     lines.try_for_each(|line| writeln!(out, "{}", look.wrap("", &line)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frequencies_are_compared() {
-        let facts: Document = serde_json::from_value(serde_json::json!({
-            "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64 },
-        }))
-        .unwrap();
-        let expected =
-            "2599.000000 MHz measured (-384 ppm), 2600.000000 MHz nominal (by processor or hypervisor)";
-        assert_eq!(frequencies(&facts), expected);
-        assert_eq!(frequencies(&Document::default()), "not measured, no nominal frequency");
-    }
 }

@@ -12,7 +12,7 @@ mod system;
 use std::fs;
 
 use serde::{Deserialize, Serialize};
-use tickline::{Comparison, Status};
+use tickline::{Comparison, Hypervisor, Status};
 
 pub(crate) use cpuid::Cpuid;
 pub(crate) use namespace::TimeNamespace;
@@ -118,8 +118,7 @@ impl Machine {
             clocksource: line(&format!("{CLOCKSOURCE}/current_clocksource")),
             available_clocksources: line(&format!("{CLOCKSOURCE}/available_clocksource")),
             hypervisor: hypervisor::find(&hypervisor::Traces {
-                by_cpuid: status.hypervisor,
-                cpuid_tells: cpuid::EXISTS,
+                by_cpuid: Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None),
                 product: product.as_deref(),
                 kernel_version: line("/proc/version").as_deref(),
                 kernel_log: kernel_log.as_deref(),
