@@ -117,70 +117,29 @@ mod tests {
 
     use super::*;
 
-    fn compared(first: &Value, second: &Value) -> Comparison {
+    /// `cases.json` has a document, and cases: what a second document has in other words, and which facts
+    /// then differ, or are known on one side only, with a part of what is said of each.
+    #[test]
+    fn what_differs_is_what_the_table_says() {
+        let table: Value = serde_json::from_str(include_str!("cases.json")).unwrap();
         let read = |document: &Value| (Path::new("x.json"), input::parse(&document.to_string()).unwrap());
-        compare(read(first), read(second), 10.0)
-    }
-
-    fn machine(clocksource: &str, cost_ns: f64, served_by: &str) -> Value {
-        json!({
-            "schema": "tickline/2",
-            "taken_at": "2026-11-21T08:00:00Z",
-            "machine": {
-                "kernel": "6.1.0", "clocksource": clocksource, "available_clocksources": "tsc hpet acpi_pm",
-                "architecture": "x86_64", "cpuid": { "invariant_tsc": true },
-                "kernel_log": [clocksource],
-            },
-            "clock": { "frequency_hz": 2_600_000_000_u64 },
-            "costs": [{ "clock": "clock_gettime MONOTONIC", "cost_ns": cost_ns, "served_by": served_by }],
-        })
-    }
-
-    #[test]
-    fn a_machine_that_became_slow_differs_by_names_with_units() {
-        let found = compared(&machine("tsc", 25.0, "vdso"), &machine("hpet", 1_000.0, "system_call"));
-        let named = |name: &str| {
-            found
-                .differences
-                .iter()
-                .find(|one| one.name == name)
-                .unwrap_or_else(|| panic!("{name}: {found:?}"))
-        };
-        assert_eq!((&named("health").first, &named("health").second), (&json!("ok"), &json!("slow")));
-        assert_eq!(named("finding tsc_not_chosen").first, json!("not found"));
-        assert_eq!(named("clocksource").second, json!("hpet"));
-        let cost = named("cost of clock_gettime MONOTONIC");
-        assert_eq!((cost.unit, cost.ratio), (Some("ns"), Some(40.0)));
-        assert_eq!(named("answered by, clock_gettime MONOTONIC").second, json!("system_call"));
-        assert!(found.known_once.is_empty(), "{found:?}");
-    }
-
-    #[test]
-    fn noise_is_no_difference_and_a_rate_is_compared_more_closely() {
-        let (first, mut second) = (machine("tsc", 25.0, "vdso"), machine("tsc", 27.4, "vdso"));
-        assert_eq!(compared(&first, &second).differences, []);
-        second["costs"][0]["cost_ns"] = 27.6.into();
-        assert_eq!(compared(&first, &second).differences.len(), 1);
-        second = first.clone();
-        second["clock"]["frequency_hz"] = 2_600_200_000_u64.into();
-        assert_eq!(compared(&first, &second).differences, [], "77 ppm");
-        second["clock"]["frequency_hz"] = 2_600_300_000_u64.into();
-        let found = compared(&first, &second);
-        assert_eq!(
-            (found.differences[0].name.as_str(), found.differences[0].unit),
-            ("frequency", Some("Hz"))
-        );
-    }
-
-    #[test]
-    fn what_one_document_does_not_know_is_no_difference() {
-        let first = machine("tsc", 25.0, "vdso");
-        let mut second = first.clone();
-        second["machine"]["kernel"] = Value::Null;
-        second["machine"]["vdso_mapped"] = true.into();
-        let found = compared(&first, &second);
-        assert_eq!(found.differences, []);
-        let once: Vec<_> = found.known_once.iter().map(|one| one.name.as_str()).collect();
-        assert_eq!(once, ["kernel", "vdso mapped"]);
+        for case in table["cases"].as_array().unwrap() {
+            let mut second = table["first"].clone();
+            for (place, value) in case["changes"].as_object().unwrap() {
+                *second.pointer_mut(place).unwrap() = value.clone();
+            }
+            let found = json!(compare(read(&table["first"]), read(&second), 10.0));
+            for list in ["differences", "known_once"] {
+                let found = found[list].as_array().unwrap();
+                let expected = case[list].as_object().cloned().unwrap_or_default();
+                let names: Vec<_> = found.iter().map(|one| one["name"].as_str().unwrap()).collect();
+                assert_eq!(names, expected.keys().collect::<Vec<_>>(), "{case}: {found:?}");
+                for (one, parts) in found.iter().zip(expected.values()) {
+                    for (key, part) in parts.as_object().unwrap() {
+                        assert_eq!(&one[key], part, "{case}: {found:?}");
+                    }
+                }
+            }
+        }
     }
 }
