@@ -13,7 +13,7 @@ use super::readers::{self, Reader};
 use crate::machine;
 use crate::terminal::plain;
 
-/// What a page serves; `help.rs` describes the keys.
+/// What a page serves; `help/serve.txt` describes the keys.
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     schema: &'static str,

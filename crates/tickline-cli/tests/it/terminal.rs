@@ -94,6 +94,22 @@ fn watch_draws_on_a_terminal_and_leaves_it_as_it_was() {
     }
 }
 
+#[test]
+fn warp_is_coloured_on_a_terminal_without_no_color() {
+    for (no_color, coloured) in [(None, true), (Some("1"), false)] {
+        let terminal = Terminal::open(100, 30);
+        let child = terminal.run(&["warp"], no_color);
+        let shown = terminal.rest();
+        let (code, _) = ended(child);
+        // 3: kept from some CPUs.
+        assert!([0, 1, 3].contains(&code), "exit code {code}");
+        if !shown.contains("Largest possible difference") {
+            return eprintln!("SKIPPED: {shown}");
+        }
+        assert_eq!(shown.contains("\u{1b}[48;5;"), coloured, "{shown:?}");
+    }
+}
+
 /// Ctrl-Z was taken for any key, since the terminal is in raw mode.
 #[cfg(target_os = "linux")]
 #[test]
