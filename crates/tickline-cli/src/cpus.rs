@@ -16,15 +16,3 @@ pub(crate) fn chosen(list: Option<&CpuList>) -> io::Result<Vec<u32>> {
     let but = if usable.is_empty() { String::new() } else { format!(", but on {}", ranges(&usable)) };
     Err(io::Error::other(format!("--cpus: this process cannot run on CPU {missing}{but}")))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// No machine that runs this test has that many CPUs.
-    #[test]
-    fn an_unusable_cpu_is_named() {
-        let error = chosen(Some(&CpuList(vec![8_191]))).unwrap_err().to_string();
-        assert!(error.contains("CPU 8191"), "{error}");
-    }
-}

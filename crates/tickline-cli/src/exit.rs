@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// How the program ends; `help.rs` explains it to users.
+/// How the program ends; the texts in `help/` explain it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Nothing is slow or wrong, and tickline reads the counter. For a command that makes no such

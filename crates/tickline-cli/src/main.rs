@@ -5,7 +5,7 @@
 //! document as text, JSON or HTML.
 //!
 //! Types that several of these share stand in files that import nothing of the others: `exit`,
-//! `cpu_list`, `measure/served_by`, `measure/pattern`, `diagnose/finding`.
+//! `cpu_list`, `measure/served_by`, `measure/pattern`.
 
 #![deny(unsafe_code)]
 
@@ -18,7 +18,6 @@ mod diagnose;
 mod doctor;
 mod document;
 mod exit;
-mod help;
 mod input;
 mod machine;
 mod manual;
@@ -52,8 +51,12 @@ use crate::args::{Args, Command};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
-    if let Some(args) = args::Run::plain(std::env::args_os().skip(1)) {
+    let words = || std::env::args_os().skip(1);
+    if let Some(args) = args::Run::plain(words()) {
         return finish(run::run(&args));
+    }
+    if let Some(from) = measure::served::asked_for(words()) {
+        return finish(measure::served::filtered(from));
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -68,7 +71,6 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Warp(args) => warp::run(&args),
         Command::Serve(args) => serve::run(&args),
-        Command::Served { from } => measure::served::filtered(from),
         Command::Watch(args) => watch::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Who(args) => who::run(&args),

@@ -1,4 +1,5 @@
-//! `--openmetrics`: the main figures for a monitoring system, under names that stay.
+//! `--openmetrics`: the main figures for a monitoring system, under names that stay: `openmetrics.json`
+//! says which, and where the document has them.
 //!
 //! The text format is that of OpenMetrics 1.0 (<https://prometheus.io/docs/specs/om/open_metrics_spec/>),
 //! as far as it agrees with Prometheus' older text format, which node_exporter's textfile collector
@@ -7,153 +8,94 @@
 use std::io::{self, Write};
 
 use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use crate::diagnose::Level;
 use crate::document::Document;
-use crate::measure::served_by::ServedBy;
 
-/// Names and values of labels, and the value.
-type Sample = (Vec<(&'static str, String)>, f64);
+/// A gauge. Its name, its labels and its unit change only with the major version of the program.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Gauge {
+    name: String,
+    /// What it says.
+    help: String,
+    /// The place of a list in the document, whose elements have a sample each.
+    each: Option<String>,
+    /// Names, and the places of their values.
+    #[serde(default)]
+    labels: Vec<(String, String)>,
+    /// The place of the figure; without one, it is 1.
+    value: Option<String>,
+    /// The figure is 1 if this is there, else 0.
+    is: Option<Value>,
+}
 
-/// A gauge: its name, what it says, and its values. An unknown figure has none.
-type Gauge = (&'static str, &'static str, Vec<Sample>);
+impl Gauge {
+    /// The figure; `None` where it is not known.
+    fn figure(&self, element: &Value) -> Option<f64> {
+        let Some(place) = &self.value else { return Some(1.0) };
+        let yes = |is_so: bool| f64::from(u8::from(is_so));
+        match (element.pointer(place)?, &self.is) {
+            (Value::Null, _) => None,
+            (value, Some(expected)) => Some(yes(value == expected)),
+            (Value::Bool(is_so), None) => Some(yes(*is_so)),
+            (value, None) if place.ends_with("_ns") => Some(value.as_f64()? / 1e9),
+            (value, None) => value.as_f64(),
+        }
+    }
+
+    fn labelled(&self, element: &Value) -> String {
+        if self.labels.is_empty() {
+            return String::new();
+        }
+        // Backslash, quotation mark and line break have escapes.
+        let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let pair = |(name, place): &(String, String)| {
+            let value = element.pointer(place).and_then(Value::as_str).unwrap_or("unknown");
+            format!("{name}=\"{}\"", escaped(value))
+        };
+        format!("{{{}}}", self.labels.iter().map(pair).collect::<Vec<_>>().join(","))
+    }
+}
 
 /// Writes the gauges that have values, and the mark of the end.
 pub(crate) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> {
-    for (name, help, samples) in gauges(document).iter().filter(|(.., samples)| !samples.is_empty()) {
+    let gauges: Vec<Gauge> = serde_json::from_str(include_str!("openmetrics.json"))?;
+    let json = figures(document);
+    for gauge in gauges {
+        let list = gauge.each.as_ref().map(|place| json.pointer(place).and_then(Value::as_array));
+        let elements = list.map_or(std::slice::from_ref(&json), |list| list.map_or(&[], Vec::as_slice));
+        let known = |element| Some((gauge.labelled(element), gauge.figure(element)?));
+        let samples: Vec<_> = elements.iter().filter_map(known).collect();
+        let Gauge { name, help, .. } = &gauge;
+        if samples.is_empty() {
+            continue;
+        }
         writeln!(out, "# TYPE {name} gauge")?;
         if let Some(unit) = ["seconds", "hertz"].into_iter().find(|unit| name.ends_with(unit)) {
             writeln!(out, "# UNIT {name} {unit}")?;
         }
         writeln!(out, "# HELP {name} {help}")?;
         for (labels, value) in samples {
-            writeln!(out, "{name}{} {value}", labelled(labels))?;
+            writeln!(out, "{name}{labels} {value}")?;
         }
     }
     writeln!(out, "# EOF")
 }
 
-fn labelled(labels: &[(&'static str, String)]) -> String {
-    if labels.is_empty() {
-        return String::new();
+/// The document, and what is derived from it.
+fn figures(document: &Document) -> Value {
+    let mut json = json!(document);
+    let level = json["health"]["level"].clone();
+    if !level.is_null() {
+        let levels = ["ok", "slow", "wrong", "unknown"];
+        json["levels"] =
+            levels.map(|name| json!({ "level": name, "applies": level == name })).to_vec().into();
     }
-    // Backslash, quotation mark and line break have escapes.
-    let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    let pairs: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-    format!("{{{}}}", pairs.join(","))
-}
-
-/// A value without labels.
-fn plain(value: Option<f64>) -> Vec<Sample> {
-    value.map(|value| (Vec::new(), value)).into_iter().collect()
-}
-
-fn state(is_so: bool) -> f64 {
-    f64::from(u8::from(is_so))
-}
-
-/// Nanoseconds as seconds.
-fn seconds(ns: f64) -> f64 {
-    ns / 1e9
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "53 bits are a hundred days in ns, and more than any frequency in Hz"
-)]
-fn figure(value: u64) -> f64 {
-    value as f64
-}
-
-/// All gauges. A name, a label or a unit changes only with the major version of the program.
-fn gauges(document: &Document) -> Vec<Gauge> {
-    const LEVELS: [(Level, &str); 4] =
-        [(Level::Ok, "ok"), (Level::Slow, "slow"), (Level::Wrong, "wrong"), (Level::Unknown, "unknown")];
-    let (machine, clock) = (&document.machine, &document.clock);
-    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
-    let labels = vec![
-        ("version", document.program_version.to_string()),
-        ("clocksource", known(&machine.clocksource)),
-        ("kernel", known(&machine.kernel)),
-        ("hypervisor", known(&machine.hypervisor)),
-        ("cpu", known(&machine.cpu)),
-    ];
-    let label = |name, value: &str| vec![(name, value.to_owned())];
-    let health = document
-        .health
-        .iter()
-        .flat_map(|health| LEVELS.map(|(level, name)| (label("level", name), state(health.level == level))));
-    let findings = document.findings().iter().map(|finding| {
-        let severity = ("severity", finding.severity.name().to_owned());
-        ([label("code", finding.code), vec![severity]].concat(), 1.0)
-    });
-    let costs = document.costs.iter();
-    let calls = costs
-        .clone()
-        .filter_map(|row| Some((label("clock", &row.clock), state(row.served_by? == ServedBy::SystemCall))));
-    let costs = costs.filter_map(|row| Some((label("clock", &row.clock), seconds(row.cost_ns?))));
-    let gates = document.gates.iter().map(|gate| (label("gate", &gate.gate), state(!gate.open)));
-    let offset_ns = document.track.as_ref().map(|track| track.largest_offset_ns.abs());
-    let taken = document.taken_at.parse::<Timestamp>().ok();
-    #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
-    let taken_s = taken.map(|time| time.as_second() as f64);
-    vec![
-        ("tickline_machine_info", "The program's version and the machine; always 1.", vec![(labels, 1.0)]),
-        ("tickline_health", "How the machine's clocks are: 1 at the level that applies.", health.collect()),
-        ("tickline_finding", "A finding of tickline doctor, by its code; always 1.", findings.collect()),
-        (
-            "tickline_ntp_synchronised",
-            "Whether the kernel calls its clock synchronised.",
-            plain(machine.ntp.as_ref().map(|ntp| state(ntp.synchronised))),
-        ),
-        (
-            "tickline_clock_call_seconds",
-            "What a call of a clock costs, in the fastest round.",
-            costs.collect(),
-        ),
-        (
-            "tickline_clock_system_call",
-            "Whether each call of a clock is a system call, which the vDSO does not answer.",
-            calls.collect(),
-        ),
-        (
-            "tickline_clock_attainable_seconds",
-            "What a call of a precise clock would cost if the vDSO read the counter.",
-            plain(document.attainable_ns().map(seconds)),
-        ),
-        (
-            "tickline_counter_used",
-            "Whether tickline reads the CPU's counter.",
-            plain(Some(state(document.fast))),
-        ),
-        ("tickline_gate_closed", "Whether a gate keeps tickline from the counter.", gates.collect()),
-        (
-            "tickline_counter_hertz",
-            "The counter's frequency as measured.",
-            plain(clock.frequency_hz.map(figure)),
-        ),
-        (
-            "tickline_offset_seconds",
-            "The largest offset of tickline from CLOCK_MONOTONIC that was seen, of either sign.",
-            plain(offset_ns.map(seconds)),
-        ),
-        (
-            "tickline_bound_seconds",
-            "The bound that tickline states for that offset at present.",
-            plain(clock.bound_ns.map(figure).map(seconds)),
-        ),
-        (
-            "tickline_utc_error_seconds",
-            "The kernel's bound of the distance of Unix time from UTC.",
-            plain(clock.utc_error_ns.map(figure).map(seconds)),
-        ),
-        (
-            "tickline_page_readers",
-            "Processes that have the page of tickline serve mapped.",
-            plain(machine.page_readers.map(|readers| figure(readers as u64))),
-        ),
-        ("tickline_taken_timestamp_seconds", "When this was measured, Unix time.", plain(taken_s)),
-    ]
+    json["attainable_ns"] = document.attainable_ns().into();
+    json["taken_s"] = document.taken_at.parse().ok().map(Timestamp::as_second).into();
+    json
 }
 
 #[cfg(test)]

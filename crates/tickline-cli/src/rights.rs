@@ -3,12 +3,12 @@
 //! call these clocks, so the program gives itself the right. Before that, tickline judges its
 //! gates, because its verdicts are about the rights that the process was started with.
 
-use std::thread;
 use std::time::Duration;
 
 use tickline::{Clock, ClockGuard};
 
 use crate::machine;
+use crate::measure::status_when;
 
 /// Starts the global clock's thread, which keeps the rights that the process was started with. If
 /// the thread cannot be started, the error says why, and the readers drive the clock.
@@ -40,11 +40,5 @@ pub(crate) fn take(counter_readable: Option<bool>) {
 /// Waits until the clock's thread has judged the gates, which takes some 60 us; gives up after 0.2
 /// s.
 pub(crate) fn await_judgement() {
-    const TRIES: u32 = 200;
-    for _ in 0..TRIES {
-        if Clock::global().status().judged {
-            return;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
+    status_when(|status| status.judged, Duration::from_millis(200));
 }

@@ -1,6 +1,7 @@
 //! The JSON Schemas of a document and of a comparison: generated from their structures, and stored
 //! in `schema/` for users.
 
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
@@ -12,14 +13,17 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
 const DOCUMENT: &str = "tickline-2.schema.json";
 const COMPARISON: &str = "tickline-compare-1.schema.json";
 
+/// The schema of a structure, with its title, and the name that documents have in their key `schema`.
+fn schema_of<T: JsonSchema>(title: &str, name: &str) -> Value {
+    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    schema["title"] = title.into();
+    schema["properties"]["schema"]["const"] = name.into();
+    schema
+}
+
 fn schema() -> Value {
-    let mut schema = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .into_generator()
-        .into_root_schema_for::<Document>()
-        .to_value();
-    schema["title"] = "tickline --json".into();
-    schema["properties"]["schema"]["const"] = crate::document::SCHEMA.into();
+    let mut schema = schema_of::<Document>("tickline --json", crate::document::SCHEMA);
     // A file for `--facts` may lack the facts that are not known of its machine.
     schema["required"] = json!(["schema", "machine"]);
     for (structure, required) in PARTIAL {
@@ -29,14 +33,7 @@ fn schema() -> Value {
 }
 
 fn schema_of_comparisons() -> Value {
-    let mut schema = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .into_generator()
-        .into_root_schema_for::<Comparison>()
-        .to_value();
-    schema["title"] = "tickline compare --json".into();
-    schema["properties"]["schema"]["const"] = crate::compare::SCHEMA.into();
-    schema
+    schema_of::<Comparison>("tickline compare --json", crate::compare::SCHEMA)
 }
 
 /// The structures of which a file for `--facts` may have some keys only, and the keys that it must
@@ -60,12 +57,10 @@ fn the_stored_schema_is_that_of_the_structures() {
 
 #[test]
 fn every_key_is_described() {
-    let (document, comparison) = (schema(), schema_of_comparisons());
-    let mut structures = vec![("document", &document), ("comparison", &comparison)];
-    for schema in [&document, &comparison] {
-        structures
-            .extend(schema["$defs"].as_object().unwrap().iter().map(|(name, value)| (name.as_str(), value)));
-    }
+    let schemas = [schema(), schema_of_comparisons()];
+    let parts = |schema: &Value| schema["$defs"].as_object().unwrap().clone().into_iter().collect::<Vec<_>>();
+    let mut structures: Vec<_> = schemas.iter().flat_map(parts).collect();
+    structures.extend(schemas.map(|schema| (schema["title"].to_string(), schema)));
     let (mut keys, mut faults) = (0, Vec::new());
     for (name, structure) in structures {
         // An enumeration has no keys.

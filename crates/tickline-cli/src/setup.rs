@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use crate::document::Document;
+use crate::document::{CostRow, Document, TrackSummary};
 use crate::machine;
-use crate::measure::costs::Cost;
 use crate::measure::served::Served;
 use crate::measure::served_by::ServedBy;
 use crate::measure::{costs, resolution, served, track};
@@ -48,22 +47,33 @@ impl Setup {
     ) -> Document {
         let track = track::track(time, progress.part("offset and bound", 0.0, 0.6 * share));
         let mut costs = costs::measure(progress.part("costs", 0.6 * share, share));
-        costs.iter_mut().filter(|cost| !self.can_call(cost.name)).for_each(Cost::forget);
-        let resolutions = resolution::measure(|clock| self.can_call(clock));
-        let mut document =
-            Document::new(command).measured(&costs, track).explained(self.served.clone(), &resolutions);
-        document.machine.counter_readable = self.counter_readable;
-        document.clock.thread_error = self.guard.as_ref().err().cloned();
-        document
+        resolution::measure(&mut costs, |clock| self.can_call(clock));
+        self.document(command, costs, Some(track))
     }
 
     /// Measures the clocks and collects the facts, for a command that has measured something else
     /// before. The progress goes on from the share `from`.
     pub(crate) fn measure_costs(&self, command: &'static str, progress: &Progress, from: f64) -> Document {
         costs::settle();
-        let mut costs = costs::measure(progress.part("costs", from, 1.0));
-        costs.iter_mut().filter(|cost| !self.can_call(cost.name)).for_each(Cost::forget);
-        let mut document = Document::new(command).costed(&costs).explained(self.served.clone(), &[]);
+        self.document(command, costs::measure(progress.part("costs", from, 1.0)), None)
+    }
+
+    /// The facts, with these measurements, and who answers the clocks.
+    pub(crate) fn document(
+        &self,
+        command: &'static str,
+        mut costs: Vec<CostRow>,
+        track: Option<TrackSummary>,
+    ) -> Document {
+        for row in &mut costs {
+            row.served_by =
+                self.served.as_ref().ok().and_then(|served| served.get(row.clock.as_str()).copied());
+            if !self.can_call(&row.clock) {
+                row.forget();
+            }
+        }
+        let mut document = Document::new(command).measured(costs, track);
+        document.served_unknown = self.served.as_ref().err().cloned();
         document.machine.counter_readable = self.counter_readable;
         document.clock.thread_error = self.guard.as_ref().err().cloned();
         document

@@ -45,16 +45,3 @@ pub(crate) fn draws() -> bool {
     io::stdout().is_terminal()
         && std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_do_not_steer_the_terminal() {
-        assert_eq!(
-            plain("\u{1b}[2J\u{9b}2J\r\u{7f}Intel(R) é"),
-            "\u{fffd}[2J\u{fffd}2J\u{fffd}\u{fffd}Intel(R) é"
-        );
-    }
-}

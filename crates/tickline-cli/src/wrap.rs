@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::{Value, json};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 use crate::terminal::{self, Colour, plain};
@@ -13,6 +15,21 @@ const WIDEST: usize = 100;
 /// A figure with two decimals, or a mark for an unknown one.
 pub(crate) fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}
+
+/// A value of the JSON in words: figures with two decimals, and the facts of a structure by their keys.
+pub(crate) fn shown(value: &Value, unknown: &str) -> String {
+    match value {
+        Value::Null => unknown.to_owned(),
+        Value::Bool(is_so) => if *is_so { "yes" } else { "no" }.to_owned(),
+        Value::String(text) => plain(text),
+        Value::Number(number) if number.is_f64() => figure(number.as_f64()),
+        Value::Object(facts) => {
+            let fact = |(key, value): (&String, &Value)| format!("{key} {}", shown(value, unknown));
+            facts.iter().map(fact).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
 }
 
 /// How text is shown.
@@ -28,14 +45,18 @@ impl Look {
         Self { colour: Colour::of_stdout(), columns: terminal::columns().clamp(20, WIDEST) }
     }
 
+    /// Whether there is no room for a column of labels.
+    pub(crate) const fn is_narrow(&self) -> bool {
+        self.columns < 60
+    }
+
     /// Breaks a text at its spaces. The first line starts with `first`, the others with as many
     /// spaces, but fewer on a narrow terminal. A word that is longer than a line, such as a path,
     /// stays whole, on a line of its own. Facts may come from another machine's file, so control
     /// characters become marks.
     pub(crate) fn wrap(&self, first: &str, text: &str) -> String {
-        const NARROW: usize = 60;
         let indent = first.chars().count();
-        let indent = if self.columns < NARROW { indent.min(4) } else { indent };
+        let indent = if self.is_narrow() { indent.min(4) } else { indent };
         let indent = " ".repeat(indent);
         let options = Options::new(self.columns)
             .initial_indent(first)
@@ -63,6 +84,20 @@ impl Look {
             Colour::Ansi => format!("{style}{text}{style:#}"),
             Colour::None => text.to_owned(),
         }
+    }
+
+    /// Rows by their keys, which stand beside the headings: figures with two decimals, and a mark for
+    /// what is unknown.
+    pub(crate) fn table_of(
+        &self,
+        columns: &[(&str, &str)],
+        rows: &impl Serialize,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let rows = json!(rows);
+        let row = |row: &Value| columns.iter().map(|(key, _)| shown(&row[key], "-")).collect();
+        let rows: Vec<_> = rows.as_array().into_iter().flatten().map(row).collect();
+        self.table(&columns.iter().map(|(_, head)| *head).collect::<Vec<_>>(), &rows, out)
     }
 
     /// Rows below their headings: words to the left, figures to the right. Where the terminal is too
@@ -136,6 +171,23 @@ mod tests {
         }
         assert_eq!(look(100).wrap("", ""), "");
         assert_eq!(look(100).wrap("seen: ", "hpet\u{1b}[2J"), "seen: hpet\u{fffd}[2J");
+    }
+
+    #[test]
+    fn rows_of_structures_stand_under_their_headings() {
+        let rows = json!([{ "cpu": 0, "state": "fast", "age_ns": 5_000, "cost": 1.5 }, { "cpu": 127 }]);
+        let columns = [("cpu", "CPU"), ("state", "state"), ("age_ns", "age ns"), ("cost", "cost ns")];
+        let mut out = Vec::new();
+        look(100).table_of(&columns, &rows, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(
+            text.lines().collect::<Vec<_>>(),
+            [
+                "  CPU  state  age ns  cost ns",
+                "    0  fast     5000     1.50",
+                "  127  -           -        -"
+            ]
+        );
     }
 
     #[test]

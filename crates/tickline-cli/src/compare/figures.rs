@@ -1,6 +1,6 @@
 //! A document -> its facts and figures, by name.
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::diagnose::{Health, diagnose};
 use crate::document::Document;
@@ -11,21 +11,11 @@ pub(super) struct Figure {
     pub(super) name: String,
     pub(super) unit: Option<&'static str>,
     pub(super) value: Value,
-    limit: Limit,
+    /// The largest relative difference of two figures that count as equal.
+    tolerance: f64,
 }
 
-/// When two figures differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Limit {
-    /// If they are not the same.
-    Exact,
-    /// By more than the user's limit.
-    Chosen,
-    /// By more than 100 ppm: the measured rate of a steady counter differs by less.
-    Rate,
-}
-
-/// The largest relative difference of two measurements of one rate.
+/// The tolerance of measured rates: that of a steady counter differs by less.
 const RATE: f64 = 100e-6;
 
 /// Facts that differ from run to run, or from boot to boot.
@@ -36,99 +26,66 @@ const UNITS: [(&str, &str); 6] =
     [("_ns", "ns"), ("_hz", "Hz"), ("_khz", "kHz"), ("_mhz", "MHz"), ("_us", "us"), ("_ppb", "ppb")];
 
 impl Figure {
-    fn new(name: impl Into<String>, value: Value, limit: Limit) -> Self {
-        Self { name: name.into(), unit: None, value, limit }
+    /// A fact, or a figure that has to be the same.
+    fn exact(name: impl Into<String>, value: &Value) -> Self {
+        Self { name: name.into(), unit: None, value: value.clone(), tolerance: 0.0 }
     }
 
-    /// Whether another document says the same. `above_percent` is the limit for costs.
-    pub(super) fn equals(&self, other: &Self, above_percent: f64) -> bool {
-        let limit = match self.limit {
-            Limit::Exact => return self.value == other.value,
-            Limit::Chosen => above_percent / 100.0,
-            Limit::Rate => RATE,
-        };
+    /// Whether another document says the same.
+    pub(super) fn equals(&self, other: &Self) -> bool {
         match (self.value.as_f64(), other.value.as_f64()) {
-            (Some(first), Some(second)) => {
-                let (small, large) = (first.min(second), first.max(second));
-                large <= small * (1.0 + limit)
-            }
+            (Some(first), Some(second)) => first.max(second) <= first.min(second) * (1.0 + self.tolerance),
             _ => self.value == other.value,
         }
     }
+
+    /// What a document without this figure says: that a finding was not made is known.
+    pub(super) fn absent(&self) -> Value {
+        if self.name.starts_with("finding ") { "not found".into() } else { Value::Null }
+    }
 }
 
-/// Every fact and figure of the document that is known.
-pub(super) fn figures(document: &Value, typed: &Document) -> Vec<Figure> {
-    let mut figures = diagnosis(typed);
-    if let Some(machine) = document["machine"].as_object() {
-        object("", machine, &mut figures);
+/// Every fact and figure of the document that is known. Costs are equal within `above_percent`. Health and
+/// findings are by the rules of this program, whichever version wrote the document.
+pub(super) fn figures(document: &Value, typed: &Document, above_percent: f64) -> Vec<Figure> {
+    let findings = diagnose(typed);
+    let mut figures = vec![Figure::exact("health", &json!(Health::of(typed, &findings).level))];
+    figures.extend(
+        findings.iter().map(|finding| {
+            Figure::exact(format!("finding {}", finding.code), &finding.severity.name().into())
+        }),
+    );
+    facts("", &document["machine"], &mut figures);
+    figures.push(Figure::exact("NTP synchronised", &document["machine"]["ntp"]["synchronised"]));
+    figures.push(Figure::exact("counter used", &document["fast"]));
+    let elements = |list: &str| document[list].as_array().into_iter().flatten();
+    for gate in elements("gates") {
+        let state = if gate["open"] == true { &json!("open") } else { &gate["reason"] };
+        figures.push(Figure::exact(format!("gate {}", gate["gate"].as_str().unwrap_or("?")), state));
     }
-    let exact = |name: String, value: &Value| Figure::new(name, value.clone(), Limit::Exact);
-    figures.push(exact("NTP synchronised".to_owned(), &document["machine"]["ntp"]["synchronised"]));
-    figures.push(exact("counter used".to_owned(), &document["fast"]));
-    for gate in elements(&document["gates"]) {
-        let state = match (&gate["open"], &gate["reason"]) {
-            (Value::Bool(true), _) => "open".into(),
-            (_, reason) => reason.clone(),
-        };
-        figures.push(exact(format!("gate {}", gate["gate"].as_str().unwrap_or("?")), &state));
-    }
-    let rate = |key: &str| document["clock"][key].clone();
-    figures.push(Figure { unit: Some("Hz"), ..Figure::new("frequency", rate("frequency_hz"), Limit::Rate) });
-    for row in elements(&document["costs"]) {
+    let rate = Figure::exact("frequency", &document["clock"]["frequency_hz"]);
+    figures.push(Figure { unit: Some("Hz"), tolerance: RATE, ..rate });
+    for row in elements("costs") {
         let clock = row["clock"].as_str().unwrap_or("?");
-        let cost = Figure::new(format!("cost of {clock}"), row["cost_ns"].clone(), Limit::Chosen);
-        figures.push(Figure { unit: Some("ns"), ..cost });
-        figures.push(exact(format!("answered by, {clock}"), &row["served_by"]));
+        let cost = Figure::exact(format!("cost of {clock}"), &row["cost_ns"]);
+        figures.push(Figure { unit: Some("ns"), tolerance: above_percent / 100.0, ..cost });
+        figures.push(Figure::exact(format!("answered by, {clock}"), &row["served_by"]));
     }
     figures.retain(|figure| !figure.value.is_null());
     figures
 }
 
-/// Health and findings, by the rules of this program, whichever version wrote the document.
-fn diagnosis(document: &Document) -> Vec<Figure> {
-    let findings = diagnose(document);
-    let health = serde_json::to_value(Health::of(document, &findings).level).unwrap_or_default();
-    let mut figures = vec![Figure::new("health", health, Limit::Exact)];
-    figures.extend(findings.iter().map(|finding| {
-        Figure::new(format!("finding {}", finding.code), finding.severity.name().into(), Limit::Exact)
-    }));
-    figures
-}
-
-/// The value of a finding that a document does not have.
-const NOT_FOUND: &str = "not found";
-
-/// Adds to each side, as not found, the findings that only the other side has. They are then
-/// differences, not unknown facts.
-pub(super) fn level(first: &mut Vec<Figure>, second: &mut Vec<Figure>) {
-    let lacks = |here: &[Figure], there: &[Figure]| -> Vec<Figure> {
-        let findings = there.iter().filter(|figure| figure.name.starts_with("finding "));
-        let missing = findings.filter(|figure| here.iter().all(|one| one.name != figure.name));
-        missing.map(|figure| Figure { value: NOT_FOUND.into(), ..figure.clone() }).collect()
-    };
-    let (more, less) = (lacks(first, second), lacks(second, first));
-    first.extend(more);
-    second.extend(less);
-}
-
-fn elements(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
 /// Adds the scalars of an object, and of the objects in it, named by their keys.
-fn object(prefix: &str, scalars: &Map<String, Value>, figures: &mut Vec<Figure>) {
-    for (key, value) in scalars.iter().filter(|(key, _)| !SKIPPED.contains(&key.as_str())) {
+fn facts(prefix: &str, object: &Value, figures: &mut Vec<Figure>) {
+    let facts = object.as_object().into_iter().flatten();
+    for (key, value) in facts.filter(|(key, _)| !SKIPPED.contains(&key.as_str())) {
         let unit = UNITS.iter().find(|(suffix, _)| key.ends_with(suffix));
         let name = unit.map_or(key.as_str(), |(suffix, _)| key.trim_end_matches(suffix)).replace('_', " ");
         let name = format!("{prefix}{name}");
         match value {
-            Value::Object(inner) => object(&format!("{name}, "), inner, figures),
+            Value::Object(_) => self::facts(&format!("{name}, "), value, figures),
             Value::Array(_) => {}
-            value => figures.push(Figure {
-                unit: unit.map(|(_, unit)| *unit),
-                ..Figure::new(name, value.clone(), Limit::Exact)
-            }),
+            _ => figures.push(Figure { unit: unit.map(|(_, unit)| *unit), ..Figure::exact(name, value) }),
         }
     }
 }

@@ -11,9 +11,11 @@ use serde_json::Value;
 
 use self::figures::{Figure, figures};
 use crate::args;
+use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
+use crate::wrap::Look;
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";
@@ -68,58 +70,45 @@ struct Difference {
 
 pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
-    let (first, first_typed) = input::document(&args.first)?;
-    let (second, second_typed) = input::document(&args.second)?;
-    let found = compare(
-        (Side::of(&args.first, &first), figures(&first, &first_typed)),
-        (Side::of(&args.second, &second), figures(&second, &second_typed)),
-        args.above,
-    );
-    outputs.emit(&found, |out| text::write(&found, out))?;
+    let first = (args.first.as_path(), input::document(&args.first)?);
+    let second = (args.second.as_path(), input::document(&args.second)?);
+    let found = compare(first, second, args.above);
+    outputs.emit(&found, |out| text::write(&found, Look::of_stdout(), out))?;
     Ok(if found.differences.is_empty() { Exit::Fast } else { Exit::Closed })
 }
 
-impl Side {
-    fn of(file: &Path, document: &Value) -> Self {
-        let text = |key: &str| document[key].as_str().map(str::to_owned);
-        Self {
-            file: file.display().to_string(),
-            taken_at: text("taken_at"),
-            program_version: text("program_version"),
-        }
-    }
-}
+/// A document's file, and the document, as it stands and as the rules read it.
+type Read<'a> = (&'a Path, (Value, Document));
 
 /// Compares figures by their names.
-fn compare(first: (Side, Vec<Figure>), second: (Side, Vec<Figure>), above_percent: f64) -> Comparison {
-    let ((first, mut left), (second, mut right)) = (first, second);
-    figures::level(&mut left, &mut right);
+fn compare(first: Read<'_>, second: Read<'_>, above_percent: f64) -> Comparison {
+    let ((first, left), (second, right)) = (side(first, above_percent), side(second, above_percent));
     let (mut differences, mut known_once, mut equal) = (Vec::new(), Vec::new(), 0);
+    let mut differs = |figure: &Figure, first: Value, second: Value| {
+        let known = !first.is_null() && !second.is_null();
+        let ratio = first.as_f64().zip(second.as_f64()).map(|(first, second)| second / first);
+        let ratio = ratio.filter(|ratio| ratio.is_finite());
+        let difference = Difference { name: figure.name.clone(), unit: figure.unit, first, second, ratio };
+        if known { &mut differences } else { &mut known_once }.push(difference);
+    };
     for one in &left {
         match right.iter().find(|other| other.name == one.name) {
-            None => known_once.push(Difference::of(one, Some(&one.value), None)),
-            Some(other) if one.equals(other, above_percent) => equal += 1,
-            Some(other) => differences.push(Difference::of(one, Some(&one.value), Some(&other.value))),
+            None => differs(one, one.value.clone(), one.absent()),
+            Some(other) if one.equals(other) => equal += 1,
+            Some(other) => differs(one, one.value.clone(), other.value.clone()),
         }
     }
     for other in right.iter().filter(|other| left.iter().all(|one| one.name != other.name)) {
-        known_once.push(Difference::of(other, None, Some(&other.value)));
+        differs(other, other.absent(), other.value.clone());
     }
     Comparison { schema: SCHEMA, first, second, above_percent, differences, known_once, equal }
 }
 
-impl Difference {
-    fn of(figure: &Figure, first: Option<&Value>, second: Option<&Value>) -> Self {
-        let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-        let ratio = number(first).zip(number(second)).map(|(first, second)| second / first);
-        Self {
-            name: figure.name.clone(),
-            unit: figure.unit,
-            first: first.cloned().unwrap_or_default(),
-            second: second.cloned().unwrap_or_default(),
-            ratio: ratio.filter(|ratio| ratio.is_finite()),
-        }
-    }
+fn side((file, (document, typed)): Read<'_>, above_percent: f64) -> (Side, Vec<Figure>) {
+    let text = |key: &str| document[key].as_str().map(str::to_owned);
+    let (file, taken_at) = (file.display().to_string(), text("taken_at"));
+    let side = Side { file, taken_at, program_version: text("program_version") };
+    (side, figures(&document, &typed, above_percent))
 }
 
 #[cfg(test)]
@@ -128,73 +117,29 @@ mod tests {
 
     use super::*;
 
-    fn compared(first: &Value, second: &Value) -> Comparison {
-        let side = |document: &Value| {
-            let (document, typed) = input::parse(&document.to_string()).unwrap();
-            (Side::of(Path::new("x.json"), &document), figures(&document, &typed))
-        };
-        compare(side(first), side(second), 10.0)
-    }
-
-    fn machine(clocksource: &str, cost_ns: f64, served_by: &str) -> Value {
-        json!({
-            "schema": "tickline/2",
-            "taken_at": "2026-11-21T08:00:00Z",
-            "machine": {
-                "kernel": "6.1.0", "clocksource": clocksource, "available_clocksources": "tsc hpet acpi_pm",
-                "architecture": "x86_64", "cpuid": { "invariant_tsc": true },
-                "kernel_log": [clocksource],
-            },
-            "clock": { "frequency_hz": 2_600_000_000_u64 },
-            "costs": [{ "clock": "clock_gettime MONOTONIC", "cost_ns": cost_ns, "served_by": served_by }],
-        })
-    }
-
+    /// `cases.json` has a document, and cases: what a second document has in other words, and which facts
+    /// then differ, or are known on one side only, with a part of what is said of each.
     #[test]
-    fn a_machine_that_became_slow_differs_by_names_with_units() {
-        let found = compared(&machine("tsc", 25.0, "vdso"), &machine("hpet", 1_000.0, "system_call"));
-        let named = |name: &str| {
-            found
-                .differences
-                .iter()
-                .find(|one| one.name == name)
-                .unwrap_or_else(|| panic!("{name}: {found:?}"))
-        };
-        assert_eq!((&named("health").first, &named("health").second), (&json!("ok"), &json!("slow")));
-        assert_eq!(named("finding tsc_not_chosen").first, json!("not found"));
-        assert_eq!(named("clocksource").second, json!("hpet"));
-        let cost = named("cost of clock_gettime MONOTONIC");
-        assert_eq!((cost.unit, cost.ratio), (Some("ns"), Some(40.0)));
-        assert_eq!(named("answered by, clock_gettime MONOTONIC").second, json!("system_call"));
-        assert!(found.known_once.is_empty(), "{found:?}");
-    }
-
-    #[test]
-    fn noise_is_no_difference_and_a_rate_is_compared_more_closely() {
-        let (first, mut second) = (machine("tsc", 25.0, "vdso"), machine("tsc", 27.4, "vdso"));
-        assert_eq!(compared(&first, &second).differences, []);
-        second["costs"][0]["cost_ns"] = 27.6.into();
-        assert_eq!(compared(&first, &second).differences.len(), 1);
-        second = first.clone();
-        second["clock"]["frequency_hz"] = 2_600_200_000_u64.into();
-        assert_eq!(compared(&first, &second).differences, [], "77 ppm");
-        second["clock"]["frequency_hz"] = 2_600_300_000_u64.into();
-        let found = compared(&first, &second);
-        assert_eq!(
-            (found.differences[0].name.as_str(), found.differences[0].unit),
-            ("frequency", Some("Hz"))
-        );
-    }
-
-    #[test]
-    fn what_one_document_does_not_know_is_no_difference() {
-        let first = machine("tsc", 25.0, "vdso");
-        let mut second = first.clone();
-        second["machine"]["kernel"] = Value::Null;
-        second["machine"]["vdso_mapped"] = true.into();
-        let found = compared(&first, &second);
-        assert_eq!(found.differences, []);
-        let once: Vec<_> = found.known_once.iter().map(|one| one.name.as_str()).collect();
-        assert_eq!(once, ["kernel", "vdso mapped"]);
+    fn what_differs_is_what_the_table_says() {
+        let table: Value = serde_json::from_str(include_str!("cases.json")).unwrap();
+        let read = |document: &Value| (Path::new("x.json"), input::parse(&document.to_string()).unwrap());
+        for case in table["cases"].as_array().unwrap() {
+            let mut second = table["first"].clone();
+            for (place, value) in case["changes"].as_object().unwrap() {
+                *second.pointer_mut(place).unwrap() = value.clone();
+            }
+            let found = json!(compare(read(&table["first"]), read(&second), 10.0));
+            for list in ["differences", "known_once"] {
+                let found = found[list].as_array().unwrap();
+                let expected = case[list].as_object().cloned().unwrap_or_default();
+                let names: Vec<_> = found.iter().map(|one| one["name"].as_str().unwrap()).collect();
+                assert_eq!(names, expected.keys().collect::<Vec<_>>(), "{case}: {found:?}");
+                for (one, parts) in found.iter().zip(expected.values()) {
+                    for (key, part) in parts.as_object().unwrap() {
+                        assert_eq!(&one[key], part, "{case}: {found:?}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -2,70 +2,51 @@
 
 use std::io::{self, Write};
 
-use serde_json::Value;
-
-use super::{Comparison, Difference, Side};
+use super::{Comparison, Difference};
 use crate::terminal::plain;
+use crate::wrap::{Look, shown};
 
 /// The longest value that fits into a column, characters.
 const SHORT: usize = 16;
 
 /// Writes the comparison as text.
-pub(super) fn write(found: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(found: &Comparison, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let number = found.differences.len();
     let difference = if number == 1 { "difference" } else { "differences" };
-    writeln!(
-        out,
-        "{number} {difference}, {} facts and figures are equal (costs within {} %).",
-        found.equal, found.above_percent
-    )?;
-    side("A", &found.first, out)?;
-    side("B", &found.second, out)?;
-    rows("Differences", &found.differences, out)?;
-    rows("Known on one side only", &found.known_once, out)
-}
-
-fn side(name: &str, side: &Side, out: &mut dyn Write) -> io::Result<()> {
-    let taken = side.taken_at.as_deref().unwrap_or("at an unknown time");
-    writeln!(out, "  {name}: {}, {}", plain(&side.file), plain(taken))
-}
-
-fn rows(title: &str, differences: &[Difference], out: &mut dyn Write) -> io::Result<()> {
-    if differences.is_empty() {
-        return Ok(());
+    let equal = found.equal;
+    let within = found.above_percent;
+    let result =
+        format!("{number} {difference}, {equal} facts and figures are equal (costs within {within} %).");
+    writeln!(out, "{}", look.wrap("", &result))?;
+    for (name, side) in [("A", &found.first), ("B", &found.second)] {
+        let taken = side.taken_at.as_deref().unwrap_or("at an unknown time");
+        writeln!(out, "  {name}: {}, {}", plain(&side.file), plain(taken))?;
     }
-    writeln!(out, "\n{title:<43} {:>SHORT$} {:>SHORT$} {:>8}", "A", "B", "B/A")?;
-    differences.iter().try_for_each(|difference| row(difference, out))
+    rows("Differences", &found.differences, look, out)?;
+    rows("Known on one side only", &found.known_once, look, out)
 }
 
-fn row(difference: &Difference, out: &mut dyn Write) -> io::Result<()> {
-    let unit = difference.unit.map_or_else(String::new, |unit| format!(", {unit}"));
-    let name = plain(&format!("{}{unit}", difference.name));
-    let (first, second) = (shown(&difference.first), shown(&difference.second));
-    if first.chars().count() > SHORT || second.chars().count() > SHORT {
-        return writeln!(out, "  {name}\n      A: {first}\n      B: {second}");
+/// The short values in a table, then the long ones.
+fn rows(title: &str, differences: &[Difference], look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let row = |difference: &Difference| {
+        let unit = difference.unit.map_or_else(String::new, |unit| format!(", {unit}"));
+        let [first, second] = [&difference.first, &difference.second].map(|value| shown(value, "-"));
+        let ratio = difference.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        vec![format!("{}{unit}", difference.name), first, second, ratio]
+    };
+    let is_short = |row: &Vec<String>| row[1..].iter().all(|value| value.chars().count() <= SHORT);
+    let (short, long): (Vec<_>, Vec<_>) = differences.iter().map(row).partition(is_short);
+    if !differences.is_empty() {
+        writeln!(out)?;
+        look.table(&[title, "A", "B", "B/A"], &short, out)?;
     }
-    let ratio = difference.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
-    let line = format!("  {name:<41} {first:>SHORT$} {second:>SHORT$} {ratio:>8}");
-    writeln!(out, "{}", line.trim_end())
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::Bool(true) => "yes".to_owned(),
-        Value::Bool(false) => "no".to_owned(),
-        Value::String(text) => plain(text),
-        Value::Number(number) if number.is_f64() => {
-            format!("{:.2}", number.as_f64().unwrap_or_default())
-        }
-        other => other.to_string(),
-    }
+    long.iter()
+        .try_for_each(|row| writeln!(out, "  {}\n      A: {}\n      B: {}", plain(&row[0]), row[1], row[2]))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -79,17 +60,23 @@ mod tests {
             ratio: None,
         };
         let mut out = Vec::new();
+        let look = Look { colour: crate::terminal::Colour::None, columns: 100 };
         let differences = [
             difference("clocksource", json!("tsc"), json!("hp\u{1b}et")),
             difference("kernel", json!("6.1.0-56-cloud-amd64"), Value::Null),
             difference("vdso mapped", json!(true), json!(false)),
         ];
-        rows("Differences", &differences, &mut out).unwrap();
+        rows("Differences", &differences, look, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let lines: Vec<_> = text.lines().collect();
-        assert!(lines[0].is_empty() && lines[1].starts_with("Differences "), "{text}");
-        assert!(lines[2].contains("tsc") && lines[2].ends_with("hp\u{fffd}et"), "{text}");
-        assert_eq!(lines[3..6], ["  kernel", "      A: 6.1.0-56-cloud-amd64", "      B: -"]);
-        assert!(lines[6].ends_with("yes               no"), "{text}");
+        let expected = [
+            "",
+            "  Differences  A    B      B/A",
+            "  clocksource  tsc  hp\u{fffd}et",
+            "  vdso mapped  yes  no",
+            "  kernel",
+            "      A: 6.1.0-56-cloud-amd64",
+            "      B: -",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
     }
 }

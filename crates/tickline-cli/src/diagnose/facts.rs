@@ -62,6 +62,21 @@ impl Document {
         PRECISE.into_iter().find_map(|clock| self.cost_ns(clock))
     }
 
+    /// What a call costs now, and what it could cost, ns; `None` unless it is slower by more than an error
+    /// of the measurement.
+    pub(super) fn dear(&self) -> Option<(f64, f64)> {
+        /// The least ratio of two costs that counts.
+        const DEARER: f64 = 1.5;
+        self.precise_ns().zip(self.attainable_ns()).filter(|(now_ns, then_ns)| *now_ns > DEARER * then_ns)
+    }
+
+    /// Whether this clocksource is the counter itself, which every vDSO of its architecture can read, and
+    /// which shares the counter's differences between CPUs.
+    pub(super) fn is_counter(&self, clocksource: &str) -> bool {
+        ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"]
+            .contains(&clocksource)
+    }
+
     pub(super) fn clocksource(&self) -> Option<&str> {
         self.machine.clocksource.as_deref()
     }
@@ -80,7 +95,7 @@ impl Document {
     }
 
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
-    pub(super) fn blame(&self) -> Option<(Blame, Vec<String>)> {
+    pub(super) fn blame(&self) -> Option<Blame> {
         log::blame(self.machine.kernel_log.as_deref()?)
     }
 
@@ -132,6 +147,11 @@ impl Document {
     /// Whether CPUID says that the TSC runs at one rate in all power states.
     pub(super) fn invariant(&self) -> Option<bool> {
         self.machine.cpuid.as_ref()?.invariant_tsc
+    }
+
+    /// Whether nothing speaks against the TSC: neither CPUID nor a comparison of the CPUs.
+    pub(super) fn may_have_good_tsc(&self) -> bool {
+        self.invariant() != Some(false) && !self.are_unsynchronised()
     }
 
     /// Whether CPUID says that a hypervisor runs this machine.

@@ -1,11 +1,14 @@
 //! A finding: the result of a rule.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::fix;
 use super::steps::Steps;
+use super::texts::{self, Values};
+use crate::document::Document;
 
 /// How severe a finding is. The order is that of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Severity {
@@ -54,13 +57,16 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(code: &'static str, severity: Severity, what: impl Into<String>) -> Self {
+    /// A finding by its key in `texts.json`, with the values of its words.
+    pub(super) fn new(key: &'static str, values: Values<'_>) -> Self {
+        let words = texts::words(key, values);
+        let severity = words.severity.unwrap_or(Severity::Note);
         Self {
-            code,
+            code: texts::code(key),
             severity,
-            what: what.into(),
-            evidence: Vec::new(),
-            fix: String::new(),
+            what: words.what,
+            evidence: words.seen,
+            fix: words.fix,
             steps: None,
             gain_ratio: None,
             who: (severity == Severity::Slow).then_some("sudo tickline who"),
@@ -72,21 +78,20 @@ impl Finding {
         self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"))
     }
 
-    pub(super) fn seen(mut self, evidence: impl Into<String>) -> Self {
-        self.evidence.push(evidence.into());
-        self
-    }
-
-    pub(super) fn seen_if(self, evidence: Option<String>) -> Self {
-        match evidence {
-            Some(evidence) => self.seen(evidence),
-            None => self,
-        }
-    }
-
-    pub(super) fn seen_all(mut self, evidence: Vec<String>) -> Self {
+    /// Adds evidence: a list, or what is known of it.
+    pub(super) fn seen(mut self, evidence: impl IntoIterator<Item = String>) -> Self {
         self.evidence.extend(evidence);
         self
+    }
+
+    /// Adds what a call costs, and what it could cost; and the gain, unless there is no fix.
+    pub(super) fn gaining(self, facts: &Document) -> Self {
+        let Some((now_ns, then_ns)) = facts.dear() else { return self };
+        let gain_ratio = (!fix::is_none(&self.fix)).then_some(now_ns / then_ns);
+        let seen = format!(
+            "it takes {now_ns:.0} ns; coarse clock plus counter read, {then_ns:.0} ns, is attainable"
+        );
+        Self { gain_ratio, ..self.seen([seen]) }
     }
 
     pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {

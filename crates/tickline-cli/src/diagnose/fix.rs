@@ -1,28 +1,9 @@
-//! What to do: commands, parameters of the kernel, settings of hypervisors.
+//! What to do: commands, parameters of the kernel, settings of hypervisors. Words that several fixes share
+//! are in `texts.json`.
 
 use super::steps::{self, Steps};
+use super::texts::{TEXTS, fix};
 use crate::document::Document;
-
-/// The caveat of `tsc=reliable` (`Documentation/admin-guide/kernel-parameters.txt`).
-const CAVEAT: &str = "this switches off both the kernel's watchdog and its comparison of the CPUs' counters at boot: do so only \
-                      where `tickline warp` finds the counters of all CPUs synchronised, and the machine is not moved to another \
-                      host";
-
-/// The settings of QEMU.
-macro_rules! qemu {
-    () => {
-        "on the host: QEMU with -cpu host,+invtsc (libvirt: <cpu mode='host-passthrough'> with <feature policy='require' \
-         name='invtsc'/>), and tsc as the host's own clocksource"
-    };
-}
-
-/// What to check before a switch to the TSC where the log is unknown.
-const LOG_FIRST: &str = "that the kernel's log, which could not be read here, does not call the TSC unstable (sudo dmesg | grep -iE \
-                         'tsc|clocksource')";
-
-/// What to check where the host does not guarantee its TSC.
-const WARP_FIRST: &str =
-    "that `tickline warp` finds the counters synchronised, which the host does not guarantee";
 
 /// The beginning of the text where there is no fix, and therefore no gain.
 const NONE: &str = "none: ";
@@ -54,8 +35,7 @@ pub(super) fn switch_to(clocksource: &str, facts: &Document) -> String {
 /// vary, since one comparison of the CPUs can't show that, and where the counters are
 /// unsynchronised.
 pub(super) fn tsc_steps(facts: &Document) -> Option<Steps> {
-    let varies = facts.invariant() == Some(false) || facts.are_unsynchronised();
-    if varies { None } else { steps::switch("tsc", facts) }
+    if facts.may_have_good_tsc() { steps::switch("tsc", facts) } else { None }
 }
 
 /// How to switch the kernel to the TSC, which it must accept. By CPUID, the TSC's rate may still
@@ -68,13 +48,13 @@ pub(super) fn use_tsc(facts: &Document) -> String {
 pub(super) fn use_tsc_of_doubtful_host(facts: &Document) -> String {
     // With a TSC that is not invariant, the fix names that condition already.
     let is_said = facts.invariant() == Some(false) || facts.synchronised();
-    use_tsc_after(facts, if is_said { Vec::new() } else { vec![WARP_FIRST] })
+    use_tsc_after(facts, if is_said { Vec::new() } else { vec![fix("warp_first")] })
 }
 
 /// How to switch to the TSC, with what must be checked before in front of it.
-fn use_tsc_after(facts: &Document, mut checks: Vec<&str>) -> String {
+fn use_tsc_after(facts: &Document, mut checks: Vec<String>) -> String {
     if facts.machine.kernel_log.is_none() {
-        checks.push(LOG_FIRST);
+        checks.push(fix("log_first"));
     }
     let mut switch = switch_to("tsc", facts);
     if !checks.is_empty() {
@@ -83,43 +63,37 @@ fn use_tsc_after(facts: &Document, mut checks: Vec<&str>) -> String {
     if facts.invariant() != Some(false) {
         return switch;
     }
-    let fix = invariant_tsc(facts);
-    if is_none(&fix) {
-        return fix;
+    let invariant = invariant_tsc(facts);
+    if is_none(&invariant) {
+        invariant
+    } else {
+        format!("{invariant}; {}: {switch}", fix("varying_only_where"))
     }
-    format!(
-        "{fix}; or, as CPUID does not call the TSC invariant, only where the host's processors are known to keep their TSC \
-         at one rate, `tickline warp` finds the counters synchronised, and the machine is not moved to another host: {switch}"
-    )
 }
 
 /// How to have a TSC that CPUID calls invariant: the host must offer it.
 pub(super) fn invariant_tsc(facts: &Document) -> String {
-    match on_the_host(facts) {
-        Some(host) => host.to_owned(),
-        None if facts.is_guest() => {
-            "on the host: let the hypervisor show the processor's invariant TSC to the guest".to_owned()
-        }
-        None => none("the processor has no invariant TSC; leave the choice of clocksource to the kernel"),
-    }
+    on_the_host(facts).unwrap_or_else(|| match facts.is_guest() {
+        true => fix("show_invariant"),
+        false => none("the processor has no invariant TSC; leave the choice of clocksource to the kernel"),
+    })
 }
 
 /// How to make the kernel trust a TSC that it doubts. Where the TSC's rate depends on power states,
 /// the kernel is right, and there is no fix.
 pub(super) fn trust_tsc(facts: &Document) -> String {
-    match facts.invariant() {
-        Some(false) => none("by CPUID the TSC is not invariant, so the kernel's doubts are right"),
-        _ => format!("boot with tsc=reliable clocksource=tsc ({}); {CAVEAT}", needs_3_3(facts)),
+    if facts.invariant() == Some(false) {
+        return none("by CPUID the TSC is not invariant, so the kernel's doubts are right");
     }
-}
-
-/// Which kernels compare no counters with `tsc=reliable` (`unsynchronized_tsc` in
-/// `arch/x86/kernel/tsc.c`), and whether this one does not.
-fn needs_3_3(facts: &Document) -> String {
-    match facts.machine.kernel.as_deref().filter(|_| facts.is_kernel_at_least(3, 3) == Some(false)) {
-        Some(older) => format!("with a kernel 3.3 or later: this one is {older}"),
-        None => "kernel 3.3 or later".to_owned(),
-    }
+    // Older kernels compare the counters all the same (`unsynchronized_tsc` in
+    // `arch/x86/kernel/tsc.c`).
+    let kernel =
+        match facts.machine.kernel.as_deref().filter(|_| facts.is_kernel_at_least(3, 3) == Some(false)) {
+            Some(older) => format!("with a kernel 3.3 or later: this one is {older}"),
+            None => "kernel 3.3 or later".to_owned(),
+        };
+    // `Documentation/admin-guide/kernel-parameters.txt`
+    format!("boot with tsc=reliable clocksource=tsc ({kernel}); {}", fix("reliable_only_where"))
 }
 
 /// How to keep the kernel's watchdog from the TSC. The kernel still compares the CPUs' counters at
@@ -127,10 +101,7 @@ fn needs_3_3(facts: &Document) -> String {
 pub(super) fn no_watchdog(facts: &Document) -> String {
     match facts.invariant() {
         Some(false) => trust_tsc(facts),
-        _ => format!(
-            "boot with tsc=nowatchdog clocksource=tsc (kernel 5.2 or later), which keeps the kernel's comparison of the CPUs' \
-             counters at boot; older kernels: tsc=reliable clocksource=tsc; {CAVEAT}"
-        ),
+        _ => format!("{}; {}", fix("no_watchdog"), fix("reliable_only_where")),
     }
 }
 
@@ -139,130 +110,49 @@ pub(super) fn no_watchdog(facts: &Document) -> String {
 /// the rate more closely than that, even if a read of hpet takes 700 ns.
 pub(super) fn check_tsc(facts: &Document) -> String {
     if facts.invariant() == Some(false) {
-        return on_the_host_or_trust_tsc(facts);
+        return on_the_host_or(trust_tsc, facts);
     }
-    let check = "the kernel may be right: see whether the counter keeps one rate (`tickline warp` prints it; compare it when \
-                 idle, under load, and hours later, while NTP slews nothing: a steady rate differs by less than 100 ppm; a \
-                 single jump does not show there)";
-    let place = on_the_host(facts).unwrap_or(FIRMWARE);
+    let (check, place) = (fix("check_rate"), on_the_host_or_firmware(facts));
     format!("{check}; {place}; only if the rate is steady then: {}", no_watchdog(facts))
 }
 
 /// What to do on the host, or else in the kernel. Only the host can help where the TSC is not
 /// invariant. Only the kernel is left where the host is unknown.
-pub(super) fn on_the_host_or_trust_tsc(facts: &Document) -> String {
+pub(super) fn on_the_host_or(kernel: fn(&Document) -> String, facts: &Document) -> String {
     match (on_the_host(facts), facts.invariant()) {
-        (Some(host), Some(false)) => host.to_owned(),
-        (Some(host), _) => format!("{host}; or {}", trust_tsc(facts)),
-        (None, _) => trust_tsc(facts),
+        (Some(host), Some(false)) => host,
+        (Some(host), _) => format!("{host}; or {}", kernel(facts)),
+        (None, _) => kernel(facts),
     }
 }
 
-/// As `on_the_host_or_trust_tsc`, where only the watchdog's own measurement has failed.
-pub(super) fn on_the_host_or_no_watchdog(facts: &Document) -> String {
-    match (on_the_host(facts), facts.invariant()) {
-        (Some(host), Some(false)) => host.to_owned(),
-        (Some(host), _) => format!("{host}; or {}", no_watchdog(facts)),
-        (None, _) => no_watchdog(facts),
-    }
+/// What to do on the host, or else about firmware that has written to the counters, or left them
+/// unsynchronised.
+pub(super) fn on_the_host_or_firmware(facts: &Document) -> String {
+    on_the_host(facts).unwrap_or_else(|| fix("firmware"))
 }
 
-/// On Xen: xen-tscmode(7). With `native` the counter's rate and value change when the domain is
-/// moved to a host whose counter differs. By default Xen emulates the counter there. Xen shows an
-/// invariant TSC only to a domain that is never moved.
-pub(super) const XEN: &str = "on the host: nomigrate=1 in the domain's configuration, with which Xen shows an invariant TSC; tsc_mode=\"native\" \
-                              only for such a domain, because the counter's rate and value change when it is moved";
-
-/// On VMware ("Timekeeping in VMware Virtual Machines", "Virtual TSC"): with this setting the guest
-/// reads the host's own counter.
-pub(super) const VMWARE: &str = "in the machine's .vmx, with the machine off: monitor_control.virtual_rdtsc = \"FALSE\" (the guest then reads the \
-                                 host's own counter, whose rate and value change when the machine is moved or resumed: only for a machine \
-                                 that stays on its host)";
-
-/// The provider's own recommendation, with its address; `None` outside of the known clouds.
-pub(super) fn provider(facts: &Document) -> Option<&'static str> {
-    Some(match facts.machine.cloud.as_deref()? {
-        "ec2_xen" => {
-            "this is EC2 on Xen, where AWS recommends tsc (https://repost.aws/knowledge-center/manage-ec2-linux-clock-source)"
-        }
-        "ec2_nitro" => {
-            "this is EC2 on Nitro, where AWS recommends kvm-clock \
-             (https://repost.aws/knowledge-center/manage-ec2-linux-clock-source)"
-        }
-        "google" => {
-            "this is Google Compute Engine; no recommendation of a clocksource by Google is known (its page on accurate time: \
-             https://cloud.google.com/compute/docs/instances/time-synchronization/configure-time-sync)"
-        }
-        "azure" => {
-            "this is Azure; no recommendation of a clocksource by Microsoft is known (its page on time: \
-             https://learn.microsoft.com/azure/virtual-machines/linux/time-sync)"
-        }
-        _ => return None,
-    })
-}
-
-/// What a customer can do where the provider runs the host.
-fn another_type(facts: &Document) -> Option<&'static str> {
-    Some(match facts.machine.cloud.as_deref()? {
-        "ec2_xen" => "the host is Amazon's: take an instance type on Nitro, where the vDSO reads the clock",
-        "ec2_nitro" => {
-            "the host is Amazon's: stop and start the instance, which moves it to another host, or take another type"
-        }
-        "google" => {
-            "the host is Google's: take another machine type, or ask its support for an invariant TSC"
-        }
-        "azure" => {
-            "the host is Microsoft's: take another size of the machine, or ask its support for an invariant TSC"
-        }
-        _ => return None,
-    })
+/// The provider's own recommendation; `None` outside of the known clouds.
+pub(super) fn provider(facts: &Document) -> Option<String> {
+    Some(TEXTS.clouds.get(facts.machine.cloud.as_deref()?)?.advice.clone())
 }
 
 /// The commands of a fix that begins with what `on_the_host` says; `None` where those are no commands.
 pub(super) fn host_steps(fix: &str, facts: &Document) -> Option<Steps> {
-    let is_virtualbox = facts.hypervisor() == "virtualbox" && facts.machine.cloud.is_none();
-    (is_virtualbox && fix.starts_with(on_the_host(facts)?)).then(steps::virtualbox)
+    // In a cloud, the customer has no commands for the host.
+    let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| facts.machine.cloud.is_none())?;
+    host.steps.clone().filter(|_| fix.starts_with(&host.tsc))
 }
 
-/// What the host's administrator can do so that a guest's kernel may trust the TSC. `None` without
-/// a known hypervisor.
-pub(super) fn on_the_host(facts: &Document) -> Option<&'static str> {
-    if let Some(other) = another_type(facts) {
-        return Some(other);
-    }
-    Some(match facts.hypervisor() {
-        "virtualbox" => {
-            "on the host, with the machine off: VBoxManage modifyvm NAME --paravirtprovider kvm, and VBoxManage \
-             setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset"
-        }
-        "vmware" => VMWARE_AND_KERNEL,
-        // QEMU's emulated processors have no invariant TSC (`TCG_APM_FEATURES` in
-        // `target/i386/cpu.c`), and the emulation has no `-cpu host`.
-        "tcg" => {
-            "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm -cpu host,+invtsc)"
-        }
-        "kvm" if facts.is_qemu() => QEMU,
-        "kvm" => QEMU_OR_OTHERS,
-        "firecracker" => "on the host: tsc as its own clocksource",
-        "xen" => XEN,
-        "hyper_v" => "on the host: a generation and version of the machine that offers the invariant TSC",
-        _ => return None,
-    })
+/// What the host's administrator can do so that a guest's kernel may trust the TSC, or the customer of
+/// a provider who runs the host. `None` without a known hypervisor.
+pub(super) fn on_the_host(facts: &Document) -> Option<String> {
+    let cloud = facts.machine.cloud.as_deref().and_then(|name| TEXTS.clouds.get(name));
+    cloud.map(|cloud| cloud.tsc.clone()).or_else(|| on_host_named(facts.hypervisor(), facts))
 }
 
-const VMWARE_AND_KERNEL: &str = "in the machine's .vmx: monitor_control.virtual_rdtsc = \"FALSE\" (only for a machine that stays on its host: \
-                                 the counter's rate and value change when it is moved); and a kernel with CONFIG_HYPERVISOR_GUEST, which \
-                                 trusts VMware about the TSC";
-
-const QEMU: &str = qemu!();
-
-/// CPUID names only KVM, even where another hypervisor is built on it.
-pub(super) const QEMU_OR_OTHERS: &str = concat!(
-    qemu!(),
-    "; if it is not QEMU but another hypervisor on KVM (Firecracker, a cloud's own), ask its administrator for an invariant \
-     TSC"
-);
-
-/// For firmware that has written to the counters, or left them unsynchronised.
-pub(super) const FIRMWARE: &str =
-    "update the firmware (BIOS), and switch the machine off and on again, which sets all counters to 0";
+/// The same below this hypervisor.
+pub(super) fn on_host_named(hypervisor: &str, facts: &Document) -> Option<String> {
+    let host = TEXTS.hosts.get(hypervisor)?;
+    Some(if facts.is_qemu() { host.tsc.clone() } else { format!("{}{}", host.tsc, host.unless_qemu) })
+}

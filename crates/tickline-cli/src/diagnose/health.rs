@@ -80,10 +80,10 @@ fn slow(finding: &Finding, facts: &Document) -> String {
         _ => None,
     };
     let Some(clock) = by_call else { return finding.what.clone() };
-    let costs = match (facts.precise_ns(), facts.attainable_ns()) {
-        (Some(now), Some(then)) if now > 1.5 * then => format!(": {now:.0} ns, {then:.0} possible"),
-        (Some(now), _) => format!(": {now:.0} ns"),
-        (None, _) => String::new(),
+    let costs = match (facts.precise_ns(), facts.dear()) {
+        (_, Some((now, then))) => format!(": {now:.0} ns, {then:.0} possible"),
+        (Some(now), None) => format!(": {now:.0} ns"),
+        (None, None) => String::new(),
     };
     format!("every {clock} is a system call{costs}{}", source(facts))
 }

@@ -10,72 +10,54 @@
 //! | `Clocksource tsc unstable (delta = N ns)` | the same, in kernels older than the three above |
 //! | `[Firmware Bug]: TSC ADJUST ...` | `tsc_sync.c` |
 
+/// Messages that say why, by the finding's key in `texts.json`: each has both parts.
+const MESSAGES: [(&str, [&str; 2]); 6] = [
+    ("tsc_warp", ["cycles TSC warp", "between CPUs"]),
+    ("tsc_skew", ["clocksource 'tsc", "as unstable because the skew is too large"]),
+    ("tsc_skew", ["Clocksource 'tsc", "skewed"]),
+    ("tsc_skew", ["Clocksource tsc", "unstable (delta ="]),
+    // The kernel also logs delays that it tolerates, without these words.
+    ("tsc_watchdog_delay", ["read-back delay of", "marking unstable"]),
+    ("tsc_watchdog_delay", ["read-back delay of", "marking tsc"]),
+];
+
 /// Why the kernel has rejected the TSC.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Blame {
-    /// The kernel saw the counters of two CPUs differ when it started the second CPU.
-    Warp,
-    /// The watchdog has measured a rate that differs from another clock's.
-    Skew,
-    /// The watchdog could not read its clocks fast enough for a comparison, which says nothing
-    /// about the TSC.
-    Delay,
-    /// The watchdog; the log does not say whether by `Skew` or by `Delay`.
-    Watchdog,
-    /// The machine has several CPUs, and nothing guarantees that their TSCs agree.
-    Unsynchronised,
-    /// The TSC stops in some power state.
-    HaltsInIdle,
-    /// `tsc=unstable`.
-    Parameter,
-    /// Another reason, in the kernel's words.
-    Other(String),
+pub(super) struct Blame {
+    /// The finding's key in `texts.json`.
+    pub(super) key: &'static str,
+    /// The kernel's own word for it, if it has one.
+    pub(super) reason: String,
+    /// The messages that say so.
+    pub(super) lines: Vec<String>,
 }
 
-/// Why the kernel has rejected the TSC, with the messages that say so; `None` if the log has no
-/// such message.
-pub(super) fn blame(log: &[String]) -> Option<(Blame, Vec<String>)> {
-    let lines_with = |words: &[&str]| -> Vec<String> {
-        log.iter().filter(|line| words.iter().all(|word| line.contains(word))).cloned().collect()
+/// Why the kernel has rejected the TSC; `None` if the log has no such message.
+pub(super) fn blame(log: &[String]) -> Option<Blame> {
+    let lines_of = |key: &str| -> Vec<String> {
+        let messages = MESSAGES.iter().filter(|(of, _)| *of == key);
+        let lines = messages
+            .flat_map(|(_, parts)| log.iter().filter(|line| parts.iter().all(|part| line.contains(part))));
+        lines.cloned().collect()
     };
-    let warp = lines_with(&["cycles TSC warp between CPUs"]);
-    let marked = lines_with(&["Marking TSC unstable due to"]);
-    let skew = [
-        lines_with(&["clocksource 'tsc", "as unstable because the skew is too large"]),
-        lines_with(&["Clocksource 'tsc", "skewed"]),
-        lines_with(&["Clocksource tsc", "unstable (delta ="]),
-    ]
-    .concat();
-    // The kernel also logs delays that it tolerates, without these words.
-    let delay = [
-        lines_with(&["read-back delay of", "marking unstable"]),
-        lines_with(&["read-back delay of", "marking tsc"]),
-    ]
-    .concat();
     // A measured skew says more than a failed measurement.
-    let watchdog =
-        [(Blame::Skew, &skew), (Blame::Delay, &delay)].into_iter().find(|(_, lines)| !lines.is_empty());
-    let watchdog = watchdog.map(|(blame, _)| blame);
-    let reason = marked.first().and_then(|line| line.split("unstable due to").nth(1));
-    let reason = reason.map(|reason| reason.trim_matches([':', ' ', '.']).to_owned());
-    let blame = match reason.as_deref() {
-        Some("check_tsc_sync_source failed") => Blame::Warp,
-        Some("clocksource watchdog") => watchdog.unwrap_or(Blame::Watchdog),
-        Some("TSCs unsynchronized") => Blame::Unsynchronised,
-        Some("boot parameter") => Blame::Parameter,
-        Some(reason) if reason.contains("halt") => Blame::HaltsInIdle,
-        Some(reason) => Blame::Other(reason.to_owned()),
-        None if !warp.is_empty() => Blame::Warp,
+    let watchdog = ["tsc_skew", "tsc_watchdog_delay"].into_iter().find(|key| !lines_of(key).is_empty());
+    let marked = log.iter().find(|line| line.contains("Marking TSC unstable due to"));
+    let reason = marked.and_then(|line| line.split("unstable due to").nth(1));
+    let reason = reason.map(|reason| reason.trim_matches([':', ' ', '.']));
+    let key = match reason {
+        Some("check_tsc_sync_source failed") => "tsc_warp",
+        // By `tsc_skew` or by `tsc_watchdog_delay`, which says nothing about the TSC.
+        Some("clocksource watchdog") => watchdog.unwrap_or("tsc_watchdog"),
+        Some("TSCs unsynchronized") => "tsc_unsynchronised",
+        Some("boot parameter") => "tsc_switched_off/by_log",
+        Some(reason) if reason.contains("halt") => "tsc_halts",
+        Some(_) => "tsc_unstable/reason",
+        None if !lines_of("tsc_warp").is_empty() => "tsc_warp",
         None => watchdog?,
     };
-    let mut lines = match blame {
-        Blame::Warp => warp,
-        Blame::Skew => skew,
-        Blame::Delay => delay,
-        _ => Vec::new(),
-    };
-    lines.extend(marked.into_iter().take(1));
-    Some((blame, lines))
+    let lines = lines_of(key).into_iter().chain(marked.cloned()).collect();
+    Some(Blame { key, reason: reason.unwrap_or_default().to_owned(), lines })
 }
 
 /// The kernel's messages that firmware has written to the TSC.

@@ -12,10 +12,10 @@
 //! 2. The rule: add a function to `others.rs`, or, if it explains a slow clock, an arm to `slow`
 //!    in `clocksource.rs`. It returns `None` where a fact that it needs is unknown. Add the
 //!    function to `RULES`.
-//! 3. The text: `Finding::new(code, severity, what)` takes a stable code and one sentence without
-//!    a full stop. `seen` adds the evidence with its figures, `fix` the command or setting. Words
-//!    that several fixes share are in `fix.rs`. A fix must not recommend the TSC where the
-//!    counters are unsynchronised or the TSC is not invariant (`rules.json`).
+//! 3. The text: `texts.json` has the words by a stable code: the severity, one sentence without a full
+//!    stop, the evidence, and the command or setting that mends it. `Finding::new` puts figures and names
+//!    in; `seen` and `fix` add what only the rule can say. What several fixes say is in `fix.rs`. A fix
+//!    must not recommend the TSC where the counters are unsynchronised or the TSC is not invariant.
 //! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. If a key
 //!    changes its meaning or goes away, raise the version (`document/mod.rs`).
 //! 5. The test: add a row to `rules.json`, which starts from a machine without faults. The facts of a
@@ -34,6 +34,7 @@ mod process;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use crate::document::Document;
 

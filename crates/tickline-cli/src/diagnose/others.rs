@@ -1,6 +1,7 @@
 //! Findings about the process's rights, the counters, the NTP state, and the settings.
 
-use super::finding::{Finding, Severity};
+use super::finding::Finding;
+use super::texts::{self, TEXTS};
 use super::{fix, log, steps};
 use crate::document::Document;
 use crate::measure::calls::GETPPID;
@@ -12,28 +13,9 @@ pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
         return None;
     }
     let killed = facts.costs.iter().filter(|row| row.served_by == Some(ServedBy::Nobody)).count();
-    let deadly = killed > 0;
-    let what = if deadly {
-        "this process may not read the counter, and a call of a libc clock ends it with SIGSEGV"
-    } else {
-        "this process may not read the counter, so nothing in it can use it"
-    };
-    let severity = if deadly { Severity::Wrong } else { Severity::Note };
-    let seen = deadly.then(|| format!("{killed} of the clocks ended the process that called them"));
-    Some(
-        Finding::new("counter_denied", severity, what)
-            .seen("prctl(PR_GET_TSC) says PR_TSC_SIGSEGV")
-            .seen_if(seen)
-            .fix(
-                "find the parent process that calls prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which children inherit; it must call \
-                 prctl(PR_SET_TSC, PR_TSC_ENABLE) before it starts the program",
-            ),
-    )
+    let key = if killed > 0 { "counter_denied/deadly" } else { "counter_denied" };
+    Some(Finding::new(key, &[("killed", &killed)]))
 }
-
-/// Clocksources that are the counter itself, and share its differences between CPUs.
-const COUNTERS: [&str; 5] =
-    ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
 
 /// Whether the vDSO computes this clocksource from the counter. It uses one CPU's parameters, where
 /// the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock` in
@@ -47,21 +29,15 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     if !facts.are_unsynchronised() {
         return None;
     }
-    let used =
-        facts.clocksource().is_some_and(|name| COUNTERS.contains(&name) || is_read_by_vdso(name, facts));
-    let what = if used {
-        "the counters of two CPUs differ, and the kernel keeps time with them: threads see time step back"
-    } else {
-        "the counters of two CPUs differ: programs that read them directly see time step back"
-    };
-    let severity = if used { Severity::Wrong } else { Severity::Note };
-    let host = fix::on_the_host(facts).unwrap_or(fix::FIRMWARE);
+    let used = facts.clocksource().is_some_and(|name| facts.is_counter(name) || is_read_by_vdso(name, facts));
+    let key = if used { "counters_unsynchronised/used" } else { "counters_unsynchronised" };
+    let host = fix::on_the_host_or_firmware(facts);
     let others = facts.machine.available_clocksources.as_deref().unwrap_or_default();
-    let is_other = |name: &&str| !COUNTERS.contains(name) && facts.clocksource() != Some(name);
+    let is_other = |name: &&str| !facts.is_counter(name) && facts.clocksource() != Some(name);
     let other = others.split_whitespace().find(is_other).filter(|_| used);
     let fix = match other {
         Some(other) => format!("{}; then {host}", fix::switch_to(other, facts)),
-        None => host.to_owned(),
+        None => host,
     };
     let seen = facts.are_unsynchronised_by_clock().then(|| match facts.machine.counters.as_str() {
         // Facts that were written by hand may lack the words.
@@ -71,13 +47,9 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     let forced = facts.parameter("tsc=reliable").then(|| {
         "the kernel's command line has tsc=reliable, so the kernel has not compared the counters".to_owned()
     });
+    let seen = seen.into_iter().chain(facts.unsynchronised_pairs()).chain(forced);
     Some(
-        Finding::new("counters_unsynchronised", severity, what)
-            .seen_if(seen)
-            .seen_if(facts.unsynchronised_pairs())
-            .seen_if(forced)
-            .fix(fix)
-            .steps(other.and_then(|other| steps::switch(other, facts))),
+        Finding::new(key, &[]).seen(seen).fix(fix).steps(other.and_then(|other| steps::switch(other, facts))),
     )
 }
 
@@ -90,43 +62,20 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
     }
     // On Arm, Linux itself may trap the instruction, to work around an erratum
     // (`drivers/clocksource/arm_arch_timer.c`).
-    let arm = name == "cntvct_el0";
-    let who = if arm { "kernel or hypervisor" } else { "the hypervisor" };
-    let what = format!("reading the counter takes longer than a system call: {who} emulates the instruction");
-    let fix = match facts.hypervisor() {
-        _ if arm => {
-            "see whether the kernel works around an erratum of the counter (dmesg | grep -i erratum); if so, only another \
-             processor helps"
-        }
-        "virtualbox" => "on the host: VBoxManage setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset",
-        "vmware" => fix::VMWARE,
-        "xen" => {
-            "on the host: tsc_mode=\"default\" in the domain's configuration, with which Xen emulates the counter only where that of \
-             the host has another rate than the one that the domain was started with; tsc_mode=\"native\" never emulates, but \
-             only for a domain with nomigrate=1, because the counter's rate and value change when it is moved"
-        }
-        _ => {
-            "on the host: a processor that scales the guest's TSC (tsc_scaling, or VMX TSC scaling), or a guest that was not \
-             moved from a host with another frequency"
-        }
-    };
+    let is_arm = name == "cntvct_el0";
+    let finding = Finding::new(if is_arm { "counter_trapped/arm" } else { "counter_trapped" }, &[]);
+    let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| !is_arm);
+    let fix = host.and_then(|host| host.untrapped.clone()).unwrap_or_else(|| finding.fix.clone());
     let seen =
         format!("{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns");
     let clock = facts.precise_ns().zip(facts.precise());
     let clock = clock.map(|(ns, (clock, _))| format!("{clock}, which reads the counter, takes {ns:.0} ns"));
-    Some(Finding::new("counter_trapped", Severity::Slow, what).seen(seen).seen_if(clock).fix(fix))
+    Some(finding.seen([seen]).seen(clock).fix(fix))
 }
 
 /// CPUID does not say that the counter runs at one rate.
 pub(super) fn not_invariant(facts: &Document) -> Option<Finding> {
-    if facts.invariant()? {
-        return None;
-    }
-    let what = "CPUID does not say that the counter runs at one rate in all power states";
-    let seen = "CPUID 8000_0007h, EDX bit 8 is 0";
-    Some(
-        Finding::new("counter_not_invariant", Severity::Note, what).seen(seen).fix(fix::invariant_tsc(facts)),
-    )
+    (!facts.invariant()?).then(|| Finding::new("counter_not_invariant", &[]).fix(fix::invariant_tsc(facts)))
 }
 
 /// Largest plausible difference between the measured and the nominal frequency, ppm: that of the
@@ -135,50 +84,27 @@ const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The measured frequency differs from the nominal one.
 pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
-    let (named, measured) = (facts.clock.nominal_frequency_hz?, facts.clock.frequency_hz?);
-    if named.abs_diff(measured) <= named / 1_000_000 * PLAUSIBLE_PPM {
-        return None;
-    }
-    let what = "the counter's frequency differs from the nominal one, which processor or hypervisor report";
-    Some(
-        Finding::new("frequency_implausible", Severity::Note, what)
-            .seen(format!("nominal {named} Hz, measured {measured} Hz against CLOCK_MONOTONIC"))
-            .fix(
-                "see whether the kernel has calibrated the counter wrongly (dmesg | grep -i 'tsc:'; compare after a restart), or \
-                 the guest was moved to a host with another frequency (restart the guest)",
-            ),
-    )
+    let (nominal, measured) = (facts.clock.nominal_frequency_hz?, facts.clock.frequency_hz?);
+    let differs = nominal.abs_diff(measured) > nominal / 1_000_000 * PLAUSIBLE_PPM;
+    let values: texts::Values<'_> = &[("nominal", &nominal), ("measured", &measured)];
+    differs.then(|| Finding::new("frequency_implausible", values))
 }
 
 /// Firmware writes to the TSC.
 pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
     let lines = log::firmware_writes_tsc(facts.machine.kernel_log.as_deref()?);
-    let first = (*lines.first()?).clone();
-    let what = format!(
-        "the firmware writes to the counter of a CPU; the kernel has undone that {} times",
-        lines.len()
-    );
-    Some(Finding::new("firmware_writes_tsc", Severity::Note, what).seen(first).fix(fix::FIRMWARE))
+    let values: texts::Values<'_> = &[("times", &lines.len()), ("first", lines.first()?)];
+    Some(Finding::new("firmware_writes_tsc", values).fix(texts::fix("firmware")))
 }
 
 /// `TICKLINE=off`.
 pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
-    if facts.reason.as_deref() != Some("switched_off") {
-        return None;
-    }
-    let what = "the user has switched off the counter for tickline";
-    let seen = "the environment variable TICKLINE is off";
-    Some(Finding::new("switched_off", Severity::Note, what).seen(seen).fix("unset TICKLINE"))
+    (facts.reason.as_deref() == Some("switched_off")).then(|| Finding::new("switched_off", &[]))
 }
 
 /// `TICKLINE` is neither `on` nor `off`.
 pub(super) fn environment_unrecognised(facts: &Document) -> Option<Finding> {
-    if !facts.clock.environment_unrecognised {
-        return None;
-    }
-    let what = "the environment variable TICKLINE has a value that is ignored";
-    let seen = "TICKLINE is neither on nor off";
-    Some(Finding::new("environment_unrecognised", Severity::Note, what).seen(seen).fix("unset TICKLINE"))
+    facts.clock.environment_unrecognised.then(|| Finding::new("environment_unrecognised", &[]))
 }
 
 /// Largest lasting correction of a clock's rate, ppb: crystals are off by 100 ppm at most. A
@@ -191,16 +117,8 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
     // One microsecond more or less in a hundredth of a second is 100 ppm.
     let rate_ppb =
         ntp.frequency_ppb.saturating_add(ntp.tick_us.saturating_sub(10_000).saturating_mul(100_000));
-    if rate_ppb.saturating_abs() <= CRYSTAL_PPB {
-        return None;
-    }
-    let what = "the kernel's clocks are corrected by more than a crystal needs: an NTP daemon slews them, or the kernel uses a \
-                wrong frequency of the counter";
-    Some(
-        Finding::new("ntp_slewing", Severity::Note, what)
-            .seen(format!("adjtimex: rate corrected by {rate_ppb} ppb (tick {} us)", ntp.tick_us))
-            .fix("wait until the NTP daemon has removed the offset (chronyc tracking, ntpq -p); if the correction stays, check the kernel's frequency of the counter: dmesg | grep -i 'tsc:'"),
-    )
+    let values: texts::Values<'_> = &[("rate_ppb", &rate_ppb), ("tick_us", &ntp.tick_us)];
+    (rate_ppb.saturating_abs() > CRYSTAL_PPB).then(|| Finding::new("ntp_slewing", values))
 }
 
 /// The largest error that the kernel claims for its clock, us (`NTP_PHASE_LIMIT`,
@@ -213,24 +131,11 @@ const NTP_LIMIT_US: i64 = 16_000_000;
 /// (chrony.conf(5); `set_sync_status` in chrony's `sys_timex.c`), but it always states its error.
 pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     let ntp = facts.machine.ntp.as_ref().filter(|ntp| !ntp.synchronised)?;
-    let flag = "adjtimex: STA_UNSYNC is set";
+    let values: texts::Values<'_> = &[("error_us", &ntp.maximum_error_us)];
     if ntp.maximum_error_us < NTP_LIMIT_US {
-        let what =
-            "the kernel's flag says that Unix time is not synchronised to UTC, but a daemon states its error";
-        let seen = format!("adjtimex: maxerror is {} us", ntp.maximum_error_us);
-        return Some(
-            Finding::new("ntp_flag", Severity::Note, what)
-                .seen(flag)
-                .seen(seen)
-                .fix("see what the daemon says: chronyc tracking; with `rtcsync` in its chrony.conf, chronyd clears the flag"),
-        );
+        return Some(Finding::new("ntp_flag", values));
     }
-    let what = "the kernel knows of no NTP daemon that keeps Unix time near UTC";
-    let seen = format!("{flag}, and maxerror is {} us, at the kernel's limit", ntp.maximum_error_us);
-    Some(
-        Finding::new("ntp_unsynchronised", Severity::Note, what)
-            .seen(seen)
-            .fix("run an NTP daemon: sudo timedatectl set-ntp true, or chronyd")
-            .steps(Some(steps::setting("sudo timedatectl set-ntp true", "sudo timedatectl set-ntp false"))),
-    )
+    let set = |value| format!("sudo timedatectl set-ntp {value}");
+    let steps = steps::setting(&set(true), &set(false));
+    Some(Finding::new("ntp_unsynchronised", values).steps(Some(steps)))
 }

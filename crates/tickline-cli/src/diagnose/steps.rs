@@ -1,13 +1,13 @@
 //! A fix as commands, one for each step, for this machine or for its host. A fix that needs somebody's
 //! judgement, or an unknown machine, has no steps.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 use crate::machine::CLOCKSOURCE;
 
 /// Where the commands of a fix are run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Place {
@@ -19,7 +19,7 @@ pub(crate) enum Place {
 }
 
 /// The commands of a fix, for a POSIX shell.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Steps {
     /// Where the commands are run: `here`, on the machine itself, or `host`, on the host of a guest.
@@ -115,28 +115,6 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
     Steps { now: Some(now.to_owned()), undo: Some(undo.to_owned()), ..Steps::default() }
 }
 
-/// Gives a guest of VirtualBox the clock of KVM, and the host's own counter with an offset
-/// (VirtualBox's manual, "VBoxManage modifyvm" and "setextradata"; a setting without a value is removed).
-/// Both take effect when the machine is started the next time. The variable VM has its name.
-pub(super) fn virtualbox() -> Steps {
-    const NAME: &str = "${VM:?has no name: VM=NAME, with a name of: VBoxManage list vms}";
-    const MODE: &str = "VBoxInternal/TM/TSCMode";
-    let set = |provider: &str, mode: &str| {
-        Some(format!(
-            "VBoxManage modifyvm \"{NAME}\" --paravirtprovider {provider} && VBoxManage setextradata \"$VM\" {MODE}{mode}"
-        ))
-    };
-    Steps {
-        place: Place::Host,
-        check: Some(format!(
-            "VBoxManage showvminfo \"{NAME}\" --machinereadable | grep '^VMState=\"poweroff\"'"
-        )),
-        keep: set("kvm", " RealTSCOffset"),
-        undo_keep: set("default", ""),
-        ..Steps::default()
-    }
-}
-
 /// Changes the kernel's command line, for the next start: by grubby where it is installed (Fedora
 /// and its relatives), else in GRUB's defaults (Debian and its relatives).
 fn parameters(remove: Option<&str>, add: Option<&str>) -> String {
@@ -176,16 +154,12 @@ mod tests {
         assert!(keep.contains("--remove-args=clocksource=hpet --args=clocksource=tsc"), "{keep}");
         assert!(undo.contains("--remove-args=clocksource=tsc --args=clocksource=hpet"), "{undo}");
         assert!(switch("acpi_pm", &facts("")).unwrap().check.is_none(), "a timer needs no comparison");
+        // Symptom: `keep` added the word to a command line that had it.
+        let kept = switch("tsc", &facts("quiet clocksource=tsc")).unwrap();
+        assert_eq!((kept.keep, kept.undo_keep), (None, None));
+        assert!(kept.now.is_some() && kept.undo.is_some());
         let off = take_off("notsc");
         assert!(off.now.is_none() && off.keep.unwrap().contains("--remove-args=notsc"));
-    }
-
-    /// Symptom: `keep` added the word to a command line that had it.
-    #[test]
-    fn a_word_that_is_there_is_not_added_again() {
-        let steps = switch("tsc", &facts("quiet clocksource=tsc")).unwrap();
-        assert_eq!((steps.keep, steps.undo_keep), (None, None));
-        assert!(steps.now.is_some() && steps.undo.is_some());
     }
 
     /// A recorded file is no source of commands.
@@ -225,16 +199,7 @@ mod tests {
 
     /// A stand-in for VirtualBox, which keeps the settings of the machine `sbc` in files.
     #[cfg(unix)]
-    const VBOXMANAGE: &str = r#"#!/bin/sh
-cd "$(dirname "$0")" || exit 9
-[ "$2" = sbc ] || { echo "no machine '$2'"; exit 1; }
-case "$1 $3" in
-"showvminfo --machinereadable") echo 'name="sbc"'; cat state ;;
-"modifyvm --paravirtprovider") echo "$4" >provider ;;
-"setextradata VBoxInternal/TM/TSCMode") if [ $# = 4 ]; then echo "$4" >mode; else rm -f mode; fi ;;
-*) exit 2 ;;
-esac
-"#;
+    const VBOXMANAGE: &str = include_str!("vboxmanage.sh");
 
     #[cfg(unix)]
     #[test]
@@ -254,7 +219,8 @@ esac
         };
         let settings = || ["provider", "mode"].map(|name| std::fs::read_to_string(place(name)).ok());
         let original = settings();
-        let Steps { check, keep, undo_keep, .. } = virtualbox();
+        let host = &super::super::texts::TEXTS.hosts["virtualbox"];
+        let Steps { check, keep, undo_keep, .. } = host.steps.clone().unwrap();
         let (check, keep, undo_keep) = (check.unwrap(), keep.unwrap(), undo_keep.unwrap());
         for (state, is_off) in [("VMState=\"running\"\n", false), ("VMState=\"poweroff\"\n", true)] {
             std::fs::write(place("state"), state).unwrap();

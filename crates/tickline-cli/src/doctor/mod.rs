@@ -3,13 +3,14 @@
 
 mod check;
 mod mend;
-mod recorded;
 mod text;
 
 use std::io;
+use std::path::Path;
 
 use crate::args::Doctor;
 use crate::exit::Exit;
+use crate::input;
 use crate::openmetrics;
 use crate::output::Outputs;
 use crate::progress::Progress;
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
 
 fn diagnose(args: &Doctor) -> io::Result<Exit> {
     if let Some(file) = &args.facts {
-        return recorded::run(file, args);
+        return diagnose_recorded(file, args);
     }
     let setup = Setup::start();
     let outputs = Outputs::open(&args.json)?;
@@ -57,4 +58,20 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
         return mend::mend(document.findings(), &document.machine, consent);
     }
     Ok(document.exit())
+}
+
+/// Diagnoses the machine of the file. The JSON output is that of the file, with these findings.
+fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
+    let (mut json, mut document) = input::document(file)?;
+    let outputs = Outputs::open(&args.json)?;
+    document.diagnose();
+    json["health"] = serde_json::to_value(&document.health)?;
+    json["findings"] = serde_json::to_value(document.findings())?;
+    let (line, exit) = check::line(&document);
+    if args.check {
+        outputs.emit(&json, |out| writeln!(out, "{line}"))?;
+        return Ok(exit);
+    }
+    outputs.emit(&json, |out| text::write_recorded(&document, Look::of_stdout(), out))?;
+    Ok(if document.is_bad() { Exit::Closed } else { Exit::Fast })
 }

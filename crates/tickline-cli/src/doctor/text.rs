@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
+use serde_json::{Value, json};
+
 use crate::diagnose::{Finding, Level, Severity, Steps};
-use crate::document::{CostRow, CpuRow, Document, TrackSummary};
+use crate::document::{CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
 use crate::measure::served_by::ServedBy;
 use crate::terminal::plain;
-use crate::wrap::{BAD, GOOD, Look, SLOW, figure};
+use crate::wrap::{BAD, GOOD, Look, SLOW, shown};
 
 /// Writes the document as text.
 pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -63,24 +65,18 @@ fn findings(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
             Severity::Note => look.wrap(&first, &text),
         };
         writeln!(out, "{line}")?;
-        for seen in &finding.evidence {
-            writeln!(out, "{}", look.wrap("         seen: ", seen))?;
-        }
-        writeln!(out, "{}", look.wrap("         fix:  ", &finding.fix))?;
-        if let Some(place) = finding.steps.as_ref().and_then(Steps::on) {
-            writeln!(out, "{}", look.wrap("         run:  ", place))?;
-        }
-        for (name, command) in finding.steps.iter().flat_map(Steps::named) {
-            // Not wrapped, so that it can be copied.
-            writeln!(out, "         {:<5} {}", format!("{name}:"), plain(command))?;
-        }
-        if let Some(gain) = finding.gain() {
-            writeln!(out, "{}", look.wrap("         gain: ", &gain))?;
-        }
-        if let Some(command) = finding.who {
-            let text = format!("{command} (counts the calls of each program)");
-            writeln!(out, "{}", look.wrap("         who:  ", &text))?;
-        }
+        let label = |name: &str| format!("         {:<5} ", format!("{name}:"));
+        let said = |name: &'static str, text: Option<&str>| text.map(|text| look.wrap(&label(name), text));
+        let place = finding.steps.as_ref().and_then(Steps::on);
+        // Commands are not wrapped, so that they can be copied.
+        let commands = finding.steps.iter().flat_map(Steps::named);
+        let commands = commands.map(|(name, command)| label(name) + &plain(command));
+        let who = finding.who.map(|command| format!("{command} (counts the calls of each program)"));
+        let lines = finding.evidence.iter().map(|seen| said("seen", Some(seen)));
+        let lines = lines.chain([said("fix", Some(&finding.fix)), said("run", place)]);
+        let lines = lines.chain(commands.map(Some));
+        let mut lines = lines.chain([said("gain", finding.gain().as_deref()), said("who", who.as_deref())]);
+        lines.try_for_each(|line| line.map_or(Ok(()), |line| writeln!(out, "{line}")))?;
     }
     Ok(())
 }
@@ -99,44 +95,40 @@ fn nothing_wrong(facts: &Document) -> String {
     }
 }
 
-/// A fact, or `unknown`.
-fn known(text: Option<&String>) -> String {
-    text.cloned().unwrap_or_else(|| "unknown".to_owned())
-}
+/// The facts that are shown, by their places in the JSON, which has the others.
+const FACTS: [&str; 14] = [
+    "/machine/cpu",
+    "/machine/kernel",
+    "/machine/clocksource",
+    "/machine/available_clocksources",
+    "/machine/hypervisor",
+    "/machine/cpuid",
+    "/machine/counter_readable",
+    "/machine/vdso_mapped",
+    "/machine/allowed_cpus",
+    "/machine/online_cpus",
+    "/machine/time_namespace",
+    "/machine/ntp",
+    "/clock/frequency_hz",
+    "/clock/nominal_frequency_hz",
+];
 
 fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    let machine = &facts.machine;
     writeln!(out, "\n{}", look.heading("Machine"))?;
-    let mut fact = |name: &str, text: String| writeln!(out, "{}", look.wrap(&format!("  {name:<13}"), &text));
-    fact("CPU", known(machine.cpu.as_ref()))?;
-    fact("kernel", known(machine.kernel.as_ref()))?;
-    fact("command line", parameters(machine))?;
-    let (current, available) =
-        (known(machine.clocksource.as_ref()), known(machine.available_clocksources.as_ref()));
-    fact("clocksource", format!("{current} (available: {available})"))?;
-    fact("hypervisor", known(machine.hypervisor.as_ref()))?;
-    fact("counter", frequencies(facts))?;
-    fact("counters", facts.counters().into_owned())?;
-    fact("CPUID", cpuid(machine))?;
-    fact("rights", rights(machine))?;
-    fact(
-        "CPUs",
-        format!(
-            "{} allowed, {} online",
-            known(machine.allowed_cpus.as_ref()),
-            known(machine.online_cpus.as_ref())
-        ),
-    )?;
-    fact("namespace", namespace(machine))?;
-    fact("NTP", ntp(machine))?;
-    let log = machine.kernel_log.as_ref().map(|log| match log.len() {
-        1 => "1 message about clocks (see --json)".to_owned(),
-        count => format!("{count} messages about clocks (see --json)"),
-    });
-    fact(
-        "kernel log",
-        log.unwrap_or_else(|| "unknown: this user may not read it, or it was not recorded".to_owned()),
-    )
+    let width = if look.is_narrow() { 0 } else { 22 };
+    let mut fact = |name: &str, text: &str| {
+        writeln!(out, "{}", look.wrap(&format!("  {:<width$} ", name.replace('_', " ")), text))
+    };
+    let json = json!({ "machine": facts.machine, "clock": facts.clock });
+    for place in FACTS {
+        let name = place.rsplit('/').next().unwrap_or(place);
+        fact(name, &shown(json.pointer(place).unwrap_or(&Value::Null), "unknown"))?;
+    }
+    fact("kernel command line", &parameters(&facts.machine))?;
+    fact("counters", &facts.counters())?;
+    let log = facts.machine.kernel_log.as_ref();
+    let log = log.map(|log| format!("{} messages about clocks (see --json)", log.len()));
+    fact("kernel log", log.as_deref().unwrap_or("unknown: this user may not read it, or it was not recorded"))
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.
@@ -149,102 +141,20 @@ fn parameters(machine: &Machine) -> String {
     if words.is_empty() { "nothing about clocks".to_owned() } else { words.join(" ") }
 }
 
-fn frequencies(facts: &Document) -> String {
-    let mhz = |hz: u64| format!("{}.{:06} MHz", hz / 1_000_000, hz % 1_000_000);
-    let (measured, named) = (facts.clock.frequency_hz, facts.clock.nominal_frequency_hz);
-    let difference = match (measured, named) {
-        (Some(measured), Some(named)) if named >= 1_000_000 => {
-            let sign = if measured < named { '-' } else { '+' };
-            format!(" ({sign}{} ppm)", measured.abs_diff(named) / (named / 1_000_000))
-        }
-        _ => String::new(),
-    };
-    let named = named.map_or_else(
-        || "no nominal frequency".to_owned(),
-        |hz| format!("{} nominal (by processor or hypervisor)", mhz(hz)),
-    );
-    let measured = measured.map_or_else(|| "not measured".to_owned(), |hz| format!("{} measured", mhz(hz)));
-    format!("{measured}{difference}, {named}")
-}
-
-fn cpuid(machine: &Machine) -> String {
-    let Some(cpuid) = &machine.cpuid else { return "unknown".to_owned() };
-    let bit = |name: &str, bit: Option<bool>| match bit {
-        Some(true) => name.to_owned(),
-        Some(false) => format!("no {name}"),
-        None => format!("{name} unknown"),
-    };
-    let mut words = vec![
-        bit("invariant TSC", cpuid.invariant_tsc),
-        bit("rdtscp", cpuid.rdtscp),
-        bit("rdpid", cpuid.rdpid),
-        bit("TSC_ADJUST", cpuid.tsc_adjust),
-        bit("hypervisor", cpuid.hypervisor),
-    ];
-    words.extend(cpuid.leaf_15h_hz.map(|hz| format!("leaf 15h {hz} Hz")));
-    words.extend(cpuid.leaf_16h_base_mhz.map(|mhz| format!("leaf 16h {mhz} MHz")));
-    words.extend(cpuid.hypervisor_khz.map(|khz| format!("leaf 4000_0010h {khz} kHz")));
-    words.join(", ")
-}
-
-fn rights(machine: &Machine) -> String {
-    let counter = match machine.counter_readable {
-        Some(true) => "may read the counter",
-        Some(false) => "may not read the counter (PR_SET_TSC)",
-        None => "the right to read the counter is unknown",
-    };
-    let vdso = match machine.vdso_mapped {
-        Some(true) => "vDSO mapped",
-        Some(false) => "no vDSO mapped",
-        None => "vDSO unknown",
-    };
-    format!("{counter}, {vdso}")
-}
-
-fn namespace(machine: &Machine) -> String {
-    let Some(namespace) = &machine.time_namespace else { return "unknown".to_owned() };
-    let offset = |ns: Option<i64>| ns.map_or_else(|| "unknown".to_owned(), |ns| format!("{ns} ns"));
-    let children = if namespace.children_elsewhere { "; children receive another namespace" } else { "" };
-    match (namespace.monotonic_offset_ns, namespace.boottime_offset_ns) {
-        (Some(0), Some(0)) => format!("the machine's own time{children}"),
-        (monotonic, boottime) => {
-            format!(
-                "monotonic {}, boottime {} from the machine's{children}",
-                offset(monotonic),
-                offset(boottime)
-            )
-        }
-    }
-}
-
-fn ntp(machine: &Machine) -> String {
-    let Some(ntp) = &machine.ntp else { return "unknown".to_owned() };
-    let state = if ntp.synchronised {
-        format!("synchronised, within {} us of UTC by its own claim", ntp.maximum_error_us)
-    } else {
-        "not known to be synchronised".to_owned()
-    };
-    format!(
-        "{state}; rate corrected by {} ppb, tick {} us, {} ns still to slew",
-        ntp.frequency_ppb, ntp.tick_us, ntp.offset_ns
-    )
-}
-
 fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{}", look.heading("CPUs, each with a line of its own"))?;
-    let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-    let rows: Vec<_> = rows
-        .iter()
-        .map(|row| {
-            let (frequency, age) = (number(row.frequency_hz), number(row.age_ns));
-            let (offset, failures) = (row.offset_ns.to_string(), row.failures.to_string());
-            vec![row.cpu.to_string(), row.state.to_owned(), frequency, offset, age, failures]
-        })
-        .collect();
-    look.table(&["CPU", "state", "frequency Hz", "offset ns", "age ns", "failures"], &rows, out)
+    const COLUMNS: [(&str, &str); 6] = [
+        ("cpu", "CPU"),
+        ("state", "state"),
+        ("frequency_hz", "frequency Hz"),
+        ("offset_ns", "offset ns"),
+        ("age_ns", "age ns"),
+        ("failures", "failures"),
+    ];
+    look.table_of(&COLUMNS, &rows, out)
 }
 
 fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -254,29 +164,18 @@ fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let title =
         "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers";
     writeln!(out, "\n{}", look.heading(&look.wrap("", title)))?;
-    let rows: Vec<_> = facts.costs.iter().map(clock).collect();
-    look.table(&["clock", "cost ns", "to counter", "resolution ns", "answered by"], &rows, out)?;
+    const COLUMNS: [(&str, &str); 5] = [
+        ("clock", "clock"),
+        ("cost_ns", "cost ns"),
+        ("ratio_to_counter", "to counter"),
+        ("resolution_ns", "resolution ns"),
+        ("served_by", "answered by"),
+    ];
+    look.table_of(&COLUMNS, &facts.costs, out)?;
     match &facts.served_unknown {
         Some(reason) => writeln!(out, "{}", look.wrap("  ", &format!("it is unknown who answers: {reason}"))),
         None => Ok(()),
     }
-}
-
-fn clock(row: &CostRow) -> Vec<String> {
-    let served = match row.served_by {
-        Some(ServedBy::Vdso) => "vDSO",
-        Some(ServedBy::SystemCall) => "system call",
-        Some(ServedBy::Nobody) => "nobody: SIGSEGV",
-        None => "",
-    };
-    let resolution = row.resolution_ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
-    vec![
-        row.clock.to_string(),
-        figure(row.cost_ns),
-        figure(row.ratio_to_counter),
-        resolution,
-        served.to_owned(),
-    ]
 }
 
 fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -303,78 +202,14 @@ fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Wr
         track.outside_bracket,
         track.bound_violated
     );
-    writeln!(out, "{}", look.wrap("", &summary))?;
-    if document.fast {
-        let drift = format!(
-            "Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within {} ppb of the measured one.",
-            document.clock.max_drift_ppb
-        );
-        writeln!(out, "{}", look.wrap("", &drift))?;
-    }
-    match document.clock.utc_error_ns {
-        Some(ns) => {
-            let within =
-                format!("Unix time: within {} us of UTC by the NTP daemon's claim", ns.div_ceil(1_000));
-            writeln!(out, "{}", look.wrap("", &within))
-        }
-        None => {
-            let text = "Unix time: not known to be synchronised to UTC, by the kernel's NTP state";
-            writeln!(out, "{}", look.wrap("", text))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn per_cpu_lines_are_listed() {
-        let row = |cpu, frequency_hz, age_ns| CpuRow {
-            cpu,
-            state: "fast",
-            frequency_hz,
-            offset_ns: -12,
-            age_ns,
-            failures: 3,
-        };
-        let mut out = Vec::new();
-        let look = Look { colour: crate::terminal::Colour::None, columns: 100 };
-        per_cpu(&[row(0, Some(2_596_120_122), Some(5_000)), row(127, None, None)], look, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(rows[3], ["0", "fast", "2596120122", "-12", "5000", "3"]);
-        assert_eq!(rows[4], ["127", "fast", "-", "-12", "-", "3"]);
-        let ends: Vec<usize> = text.lines().skip(2).map(str::len).collect();
-        assert!(ends.iter().all(|end| *end == ends[0]), "columns under their titles:\n{text}");
-    }
-
-    #[test]
-    fn narrow_terminals_have_lists_in_place_of_tables() {
-        let facts: Document = serde_json::from_value(serde_json::json!({ "costs": [
-            { "clock": "clock_gettime MONOTONIC_COARSE", "cost_ns": 6.0, "ratio_to_counter": 0.5, "resolution_ns": 4_000_000, "served_by": "vdso" },
-        ]}))
-        .unwrap();
-        for columns in [40, 60, 84, 100] {
-            let mut out = Vec::new();
-            let look = Look { colour: crate::terminal::Colour::None, columns };
-            clocks(&facts, look, &mut out).unwrap();
-            machine(&facts, look, &mut out).unwrap();
-            let text = String::from_utf8(out).unwrap();
-            assert!(text.lines().all(|line| line.len() <= columns), "{columns}:\n{text}");
-            assert!(text.contains("6.00") && text.contains("4000000") && text.contains("vDSO"), "{text}");
-        }
-    }
-
-    #[test]
-    fn frequencies_are_compared() {
-        let facts: Document = serde_json::from_value(serde_json::json!({
-            "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64 },
-        }))
-        .unwrap();
-        let expected =
-            "2599.000000 MHz measured (-384 ppm), 2600.000000 MHz nominal (by processor or hypervisor)";
-        assert_eq!(frequencies(&facts), expected);
-        assert_eq!(frequencies(&Document::default()), "not measured, no nominal frequency");
-    }
+    let drift = document.fast.then(|| {
+        let ppb = document.clock.max_drift_ppb;
+        format!("Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within {ppb} ppb of the measured one.")
+    });
+    let utc = match document.clock.utc_error_ns.map(|ns| ns.div_ceil(1_000)) {
+        Some(us) => format!("Unix time: within {us} us of UTC by the NTP daemon's claim"),
+        None => "Unix time: not known to be synchronised to UTC, by the kernel's NTP state".to_owned(),
+    };
+    let mut lines = [Some(summary), drift, Some(utc)].into_iter().flatten();
+    lines.try_for_each(|line| writeln!(out, "{}", look.wrap("", &line)))
 }

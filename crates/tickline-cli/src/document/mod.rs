@@ -10,36 +10,30 @@ mod bench;
 mod watch;
 mod who;
 
+pub(crate) use crate::measure::costs::CostRow;
+pub(crate) use crate::measure::latency::{LatencyBin, LatencyRow};
+pub(crate) use crate::measure::track::TrackSummary;
 pub(crate) use bench::Bench;
 pub(crate) use watch::{CpuWatch, Ending, Figures, Watch};
 pub(crate) use who::{Caller, Who};
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tickline::{Clock, CpuStatus, Environment, Reason, State, Status};
+use tickline::{CpuStatus, Environment, Reason, State, Status};
 
 use crate::diagnose::{self, Finding, Health};
 use crate::exit::Exit;
 use crate::machine::Machine;
-use crate::measure::calls::{COUNTER, MONOTONIC};
-use crate::measure::costs::Cost;
-use crate::measure::latency::Latency;
-use crate::measure::resolution::Resolution;
-use crate::measure::served::Served;
-use crate::measure::served_by::ServedBy;
-use crate::measure::track::{Point, Track};
+use crate::measure::calls::MONOTONIC;
+use crate::measure::status_when;
 use crate::measure::warp::Warp;
+use crate::measure::watch::state_name;
 
 /// The schema's name. Its number rises when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/2";
-
-/// A name of this program's, or one that was read.
-pub(crate) type Text = Cow<'static, str>;
 
 /// Everything that a command has found.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -48,14 +42,14 @@ pub(crate) type Text = Cow<'static, str>;
 pub(crate) struct Document {
     /// The schema's name, `tickline/2`. It changes when a key changes its meaning or goes away, but
     /// not when keys are added.
-    pub(crate) schema: Text,
+    pub(crate) schema: String,
     /// The version of the program that has written this.
-    pub(crate) program_version: Text,
+    pub(crate) program_version: String,
     /// Whether that program was a debug build, whose costs are several times those of a release
     /// build.
     pub(crate) debug_build: bool,
     /// The command that has written this.
-    pub(crate) command: Text,
+    pub(crate) command: String,
     /// The time of the measurement, in UTC, as in RFC 3339.
     pub(crate) taken_at: String,
     /// How the machine's clocks are, whether or not tickline reads the counter; absent where the
@@ -70,7 +64,7 @@ pub(crate) struct Document {
     /// Whether tickline reads the counter here.
     pub(crate) fast: bool,
     /// Why tickline does not read the counter, as a stable code.
-    pub(crate) reason: Option<Text>,
+    pub(crate) reason: Option<String>,
     /// What is wrong with the machine's clocks, the most severe first; absent where the command
     /// makes no diagnosis.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
@@ -143,7 +137,7 @@ pub(crate) struct ClockStatus {
 pub(crate) struct CpuRow {
     /// The CPU's number.
     pub(crate) cpu: usize,
-    /// `calibrating`, `fast`, `fallback` or `other`.
+    /// `calibrating`, `fast`, `fallback` or `disrupted`.
     pub(crate) state: &'static str,
     /// The frequency of its counter as measured, Hz.
     pub(crate) frequency_hz: Option<u64>,
@@ -159,12 +153,7 @@ impl CpuRow {
     fn of(status: &CpuStatus) -> Self {
         Self {
             cpu: status.cpu,
-            state: match status.state {
-                State::Calibrating => "calibrating",
-                State::Fast => "fast",
-                State::Fallback(_) => "fallback",
-                _ => "other",
-            },
+            state: state_name(status.state),
             frequency_hz: status.frequency_hz,
             offset_ns: status.offset_ns,
             age_ns: status.age_ns,
@@ -179,88 +168,15 @@ impl CpuRow {
 #[serde(default)]
 pub(crate) struct Gate {
     /// The gate's name.
-    pub(crate) gate: Text,
+    pub(crate) gate: String,
     /// Whether it lets the counter be used.
     pub(crate) open: bool,
     /// Why the gate is closed, as a stable code.
-    pub(crate) reason: Option<Text>,
+    pub(crate) reason: Option<String>,
     /// A doubt that does not close the gate, as a stable code.
-    pub(crate) warning: Option<Text>,
+    pub(crate) warning: Option<String>,
     /// Reason or warning in words.
     pub(crate) text: Option<String>,
-}
-
-/// One clock's cost.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(default)]
-pub(crate) struct CostRow {
-    /// What is called.
-    pub(crate) clock: Text,
-    /// A call in a tight loop in the fastest round, ns; null where the clock is not available, or
-    /// the process may not read it.
-    pub(crate) cost_ns: Option<f64>,
-    /// A call in the median round, ns.
-    pub(crate) median_ns: Option<f64>,
-    /// A call in the round that nine of ten rounds do not exceed, ns.
-    pub(crate) p90_ns: Option<f64>,
-    /// `cost_ns` as a multiple of the cost of a bare read of the counter.
-    pub(crate) ratio_to_counter: Option<f64>,
-    /// The smallest step between two readings, ns; null if the clock did not move.
-    pub(crate) resolution_ns: Option<u64>,
-    /// Who answers; null if that is unknown, or the call is no clock of the system.
-    pub(crate) served_by: Option<ServedBy>,
-}
-
-/// Offset and bound over time, with their extremes.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct TrackSummary {
-    /// The largest offset of either sign, ns.
-    pub(crate) largest_offset_ns: f64,
-    /// The largest claimed bound to either side, ns.
-    pub(crate) largest_bound_ns: u64,
-    /// Samples whose reading was outside of its bracket.
-    pub(crate) outside_bracket: usize,
-    /// Samples that contradict the claimed bound.
-    pub(crate) bound_violated: usize,
-    /// The samples, in the order of time.
-    pub(crate) points: Vec<Point>,
-}
-
-/// The times from each reading of a clock to the next, by that clock, in a tight loop.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct LatencyRow {
-    /// What is called.
-    pub(crate) clock: &'static str,
-    /// Number of times in the histogram.
-    pub(crate) readings: u64,
-    /// The shortest time, ns. All times have a resolution of 1 %; more than a second counts as a
-    /// second.
-    pub(crate) min_ns: u64,
-    /// Half of the times are not longer than this, ns.
-    pub(crate) median_ns: u64,
-    /// 99 % of the times are not longer than this, ns.
-    pub(crate) p99_ns: u64,
-    /// 99.99 % of the times are not longer than this, ns.
-    pub(crate) p99_99_ns: u64,
-    /// The longest time, ns.
-    pub(crate) max_ns: u64,
-    /// The histogram; empty bins are left out.
-    pub(crate) bins: Vec<LatencyBin>,
-}
-
-/// A bin of a histogram.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct LatencyBin {
-    /// The shortest time in the bin, ns.
-    pub(crate) from_ns: u64,
-    /// The longest time in the bin, ns.
-    pub(crate) to_ns: u64,
-    /// Number of times in the bin.
-    pub(crate) count: u64,
 }
 
 impl Document {
@@ -275,7 +191,6 @@ impl Document {
             debug_build: cfg!(debug_assertions),
             command: command.into(),
             taken_at: format!("{:.0}", Timestamp::now()),
-            verdict: verdict(status.state, &machine, None, None),
             state: Some(status.state),
             fast: status.state == State::Fast,
             reason: status.reason().map(|reason| reason.code().into()),
@@ -284,53 +199,18 @@ impl Document {
             machine,
             ..Self::default()
         }
+        .judged()
     }
 
     /// Adds the costs of the clocks, and the offset of the global clock from CLOCK_MONOTONIC.
-    pub(crate) fn measured(mut self, costs: &[Cost], track: Track) -> Self {
-        self.add_costs(costs, Some(&track));
-        self.track = Some(track.into());
-        self
+    pub(crate) fn measured(mut self, costs: Vec<CostRow>, track: Option<TrackSummary>) -> Self {
+        (self.costs, self.track) = (costs, track);
+        self.judged()
     }
 
-    /// Adds the costs of the clocks.
-    pub(crate) fn costed(mut self, costs: &[Cost]) -> Self {
-        self.add_costs(costs, None);
-        self
-    }
-
-    fn add_costs(&mut self, costs: &[Cost], track: Option<&Track>) {
-        let cost_of = |name: &str| costs.iter().find(|cost| cost.name == name)?.ns;
-        let counter_ns = cost_of(COUNTER);
-        self.costs = costs
-            .iter()
-            .map(|cost| CostRow {
-                clock: cost.name.into(),
-                cost_ns: cost.ns,
-                median_ns: cost.median_ns,
-                p90_ns: cost.p90_ns,
-                ratio_to_counter: cost.ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns),
-                resolution_ns: None,
-                served_by: None,
-            })
-            .collect();
-        let calls = cost_of("tickline::now_ns").zip(cost_of(MONOTONIC));
-        if let Some(state) = self.state {
-            self.verdict = verdict(state, &self.machine, calls, track);
-        }
-    }
-
-    /// Adds to the costs who answers the clocks, and their resolutions.
-    pub(crate) fn explained(mut self, served: Result<Served, String>, resolutions: &[Resolution]) -> Self {
-        let (served, unknown) = match served {
-            Ok(served) => (served, None),
-            Err(reason) => (Served::new(), Some(reason)),
-        };
-        self.served_unknown = unknown;
-        for row in &mut self.costs {
-            row.served_by = served.get(&*row.clock).copied();
-            row.resolution_ns = resolutions.iter().find(|(name, _)| *name == row.clock).map(|(_, ns)| *ns);
-        }
+    /// Adds the result in one sentence.
+    fn judged(mut self) -> Self {
+        self.verdict = self.state.map(|state| verdict(state, &self)).unwrap_or_default();
         self
     }
 
@@ -370,39 +250,6 @@ impl Document {
     }
 }
 
-impl LatencyRow {
-    pub(crate) fn of(latency: &Latency) -> Self {
-        let times = &latency.times;
-        let bins = times.iter_recorded().map(|bin| LatencyBin {
-            from_ns: times.lowest_equivalent(bin.value_iterated_to()),
-            to_ns: times.highest_equivalent(bin.value_iterated_to()),
-            count: bin.count_at_value(),
-        });
-        Self {
-            clock: latency.clock,
-            readings: times.len(),
-            min_ns: times.min(),
-            median_ns: times.value_at_quantile(0.5),
-            p99_ns: times.value_at_quantile(0.99),
-            p99_99_ns: times.value_at_quantile(0.9999),
-            max_ns: times.max(),
-            bins: bins.collect(),
-        }
-    }
-}
-
-impl From<Track> for TrackSummary {
-    fn from(track: Track) -> Self {
-        Self {
-            largest_offset_ns: track.largest_offset_ns(),
-            largest_bound_ns: track.largest_bound_ns(),
-            outside_bracket: track.outside(),
-            bound_violated: track.violated(),
-            points: track.points,
-        }
-    }
-}
-
 impl ClockStatus {
     fn of(status: &Status) -> Self {
         Self {
@@ -423,15 +270,7 @@ impl ClockStatus {
 /// The global clock's status. On a busy machine the thread may replace a line some ms after its
 /// end. This waits for the thread, since the document is about the usual state.
 fn settled() -> Status {
-    const TRIES: u32 = 50;
-    for _ in 1..TRIES {
-        let status = Clock::global().status();
-        if status.state != State::Calibrating {
-            return status;
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-    Clock::global().status()
+    status_when(|status| status.state != State::Calibrating, Duration::from_millis(100))
 }
 
 fn gates(status: &Status) -> Vec<Gate> {
@@ -450,24 +289,26 @@ fn times(now_ns: f64, os_ns: f64) -> String {
     if os_ns < now_ns { "which is faster".to_owned() } else { format!("{:.1} times as fast", os_ns / now_ns) }
 }
 
-/// The result in one sentence. `calls` are the costs of a reading by tickline and by the OS, ns.
-fn verdict(state: State, machine: &Machine, calls: Option<(f64, f64)>, track: Option<&Track>) -> String {
-    match (state, calls, track) {
-        (State::Fast, Some((now, os)), Some(track)) => format!(
-            "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {}; \
-             its largest offset from CLOCK_MONOTONIC was {:.0} ns (its own bound: {} ns).",
-            times(now, os),
-            track.largest_offset_ns(),
-            track.largest_bound_ns()
-        ),
-        (State::Fast, Some((now, os)), None) => format!(
-            "tickline reads the counter here: {now:.1} ns a call where clock_gettime takes {os:.1}, {}.",
-            times(now, os)
-        ),
-        (State::Fast, _, _) => "tickline reads the counter here.".to_owned(),
-        (State::Fallback(reason), _, _) => {
+/// The result in one sentence.
+fn verdict(state: State, document: &Document) -> String {
+    match state {
+        State::Fast => {
+            let costs = document.cost_ns("tickline::now_ns").zip(document.cost_ns(MONOTONIC));
+            let costs = costs.map_or_else(String::new, |(now_ns, os_ns)| {
+                let times = times(now_ns, os_ns);
+                format!(": {now_ns:.1} ns a call where clock_gettime takes {os_ns:.1}, {times}")
+            });
+            let track = document.track.as_ref().map_or_else(String::new, |track| {
+                let (offset_ns, bound_ns) = (track.largest_offset_ns, track.largest_bound_ns);
+                format!(
+                    "; its largest offset from CLOCK_MONOTONIC was {offset_ns:.0} ns (its own bound: {bound_ns} ns)"
+                )
+            });
+            format!("tickline reads the counter here{costs}{track}.")
+        }
+        State::Fallback(reason) => {
             let named = matches!(reason, Reason::KernelRejected | Reason::KernelUsesOther | Reason::Untested);
-            let detail = machine.clocksource.as_ref().filter(|_| named);
+            let detail = document.machine.clocksource.as_ref().filter(|_| named);
             let detail = match (reason, detail) {
                 (_, Some(name)) => format!(" ({name})"),
                 (Reason::SamplesStale, None) => " (a busy machine does that, for moments)".to_owned(),
@@ -475,9 +316,9 @@ fn verdict(state: State, machine: &Machine, calls: Option<(f64, f64)>, track: Op
             };
             format!("tickline serves the OS clock here, because {reason}{detail}.")
         }
-        (State::Disrupted, _, _) => {
+        State::Disrupted => {
             format!("tickline reads the counter here; its state is {}.", State::Disrupted)
         }
-        (state, _, _) => format!("tickline serves the OS clock for now; its state is {state}."),
+        state => format!("tickline serves the OS clock for now; its state is {state}."),
     }
 }

@@ -5,11 +5,10 @@
 use tickline::Hypervisor;
 
 /// The facts that show a hypervisor.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Traces<'a> {
-    pub(super) by_cpuid: Hypervisor,
-    /// Whether the processor has CPUID.
-    pub(super) cpuid_tells: bool,
+    /// `None` if the processor has no CPUID.
+    pub(super) by_cpuid: Option<Hypervisor>,
     pub(super) product: Option<&'a str>,
     /// `/proc/version`.
     pub(super) kernel_version: Option<&'a str>,
@@ -54,21 +53,12 @@ pub(super) fn find(traces: &Traces<'_>) -> Option<String> {
     if let Some((_, name)) = by_product {
         return Some((*name).to_owned());
     }
-    (traces.cpuid_tells || traces.by_cpuid != Hypervisor::None).then(|| traces.by_cpuid.name().to_owned())
+    traces.by_cpuid.map(|found| found.name().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const NOTHING: Traces<'_> = Traces {
-        by_cpuid: Hypervisor::None,
-        cpuid_tells: true,
-        product: None,
-        kernel_version: None,
-        kernel_log: None,
-        acpi_devices: &[],
-    };
 
     fn found(traces: Traces<'_>) -> String {
         find(&traces).unwrap_or_else(|| "unknown".to_owned())
@@ -77,7 +67,7 @@ mod tests {
     #[test]
     fn the_most_exact_word_counts() {
         let log = ["ACPI: RSDP 0x00000000000E0000 000024 (v02 FIRECK)".to_owned()];
-        let kvm = Traces { by_cpuid: Hypervisor::Kvm, ..NOTHING };
+        let kvm = Traces { by_cpuid: Some(Hypervisor::Kvm), ..Traces::default() };
         assert_eq!(found(kvm), "kvm");
         assert_eq!(found(Traces { kernel_log: Some(&log), ..kvm }), "firecracker");
         // A user who may not read the log.
@@ -92,7 +82,7 @@ mod tests {
 
     #[test]
     fn silence_is_none_only_with_cpuid() {
-        assert_eq!(found(NOTHING), "none");
-        assert_eq!(found(Traces { cpuid_tells: false, ..NOTHING }), "unknown");
+        assert_eq!(found(Traces { by_cpuid: Some(Hypervisor::None), ..Traces::default() }), "none");
+        assert_eq!(found(Traces::default()), "unknown");
     }
 }

@@ -6,16 +6,17 @@ mod cpuid;
 mod hypervisor;
 mod log;
 mod namespace;
+#[cfg_attr(not(target_os = "linux"), path = "nowhere.rs")]
 mod system;
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
-use tickline::{Comparison, Status};
+use tickline::{Comparison, Hypervisor, Status};
 
 pub(crate) use cpuid::Cpuid;
 pub(crate) use namespace::TimeNamespace;
-pub(crate) use system::{Ntp, allow_counter, counter_readable};
+pub(crate) use system::{allow_counter, counter_readable};
 
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -85,6 +86,25 @@ pub(crate) struct Machine {
     pub(crate) counter_difference_ticks: Option<u64>,
 }
 
+/// The kernel's NTP state, by `adjtimex(2)` with modes 0, which changes nothing.
+// Serde requires every field: a missing figure must not become zero.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Ntp {
+    /// Whether an NTP daemon keeps Unix time near UTC.
+    pub(crate) synchronised: bool,
+    /// The correction of the clock's rate, ppb, without `tick_us`.
+    pub(crate) frequency_ppb: i64,
+    /// The length of a hundredth of a second, us: 10,000, unless the NTP daemon slews by it.
+    pub(crate) tick_us: i64,
+    /// The offset that is still to be slewed, ns.
+    pub(crate) offset_ns: i64,
+    /// The largest error against UTC, by the NTP daemon's claim, us.
+    pub(crate) maximum_error_us: i64,
+    /// The likely error against UTC, by the NTP daemon's claim, us.
+    pub(crate) estimated_error_us: i64,
+}
+
 impl Machine {
     /// Collects everything.
     pub(crate) fn read(status: &Status) -> Self {
@@ -98,15 +118,14 @@ impl Machine {
             clocksource: line(&format!("{CLOCKSOURCE}/current_clocksource")),
             available_clocksources: line(&format!("{CLOCKSOURCE}/available_clocksource")),
             hypervisor: hypervisor::find(&hypervisor::Traces {
-                by_cpuid: status.hypervisor,
-                cpuid_tells: cpuid::EXISTS,
+                by_cpuid: Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None),
                 product: product.as_deref(),
                 kernel_version: line("/proc/version").as_deref(),
                 kernel_log: kernel_log.as_deref(),
                 acpi_devices: &acpi_devices(),
             }),
             product,
-            cloud: cloud(),
+            cloud: cloud::find(dmi).map(str::to_owned),
             cpuid: cpuid::read(),
             counter_readable: counter_readable(),
             vdso_mapped: fs::read_to_string("/proc/self/maps").ok().map(|maps| maps.contains("[vdso]")),
@@ -148,18 +167,6 @@ fn cpu() -> Option<String> {
 /// A line of the firmware's tables.
 fn dmi(name: &str) -> Option<String> {
     line(&format!("/sys/class/dmi/id/{name}"))
-}
-
-fn cloud() -> Option<String> {
-    let [vendor, product, version, tag] =
-        ["sys_vendor", "product_name", "bios_version", "chassis_asset_tag"].map(dmi);
-    let traces = cloud::Traces {
-        vendor: vendor.as_deref(),
-        product: product.as_deref(),
-        bios_version: version.as_deref(),
-        chassis_tag: tag.as_deref(),
-    };
-    cloud::find(&traces).map(str::to_owned)
 }
 
 fn product() -> Option<String> {

@@ -1,4 +1,4 @@
-//! Facts that need a C call: the NTP state, the process's right to read the counter, the log. Only
+//! Facts of Linux that need a C call: the NTP state, the process's right to read the counter, the log. Only
 //! [`allow_counter`] changes anything, and for this thread alone.
 
 #![allow(
@@ -9,28 +9,8 @@
 use std::fs::File;
 use std::io;
 
-use serde::{Deserialize, Serialize};
+use super::Ntp;
 
-/// The kernel's NTP state, by `adjtimex(2)` with modes 0, which changes nothing.
-// Serde requires every field: a missing figure must not become zero.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Ntp {
-    /// Whether an NTP daemon keeps Unix time near UTC.
-    pub(crate) synchronised: bool,
-    /// The correction of the clock's rate, ppb, without `tick_us`.
-    pub(crate) frequency_ppb: i64,
-    /// The length of a hundredth of a second, us: 10,000, unless the NTP daemon slews by it.
-    pub(crate) tick_us: i64,
-    /// The offset that is still to be slewed, ns.
-    pub(crate) offset_ns: i64,
-    /// The largest error against UTC, by the NTP daemon's claim, us.
-    pub(crate) maximum_error_us: i64,
-    /// The likely error against UTC, by the NTP daemon's claim, us.
-    pub(crate) estimated_error_us: i64,
-}
-
-#[cfg(target_os = "linux")]
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
 pub(super) fn ntp() -> Option<Ntp> {
     // SAFETY: `timex` is plain data; all zeros is a valid value, and means "only read".
@@ -53,7 +33,6 @@ pub(super) fn ntp() -> Option<Ntp> {
 }
 
 /// Whether the calling thread may read the counter: `prctl(PR_GET_TSC)` on x86. `None` elsewhere.
-#[cfg(target_os = "linux")]
 pub(crate) fn counter_readable() -> Option<bool> {
     let mut mode: libc::c_int = 0;
     // SAFETY: PR_GET_TSC writes one int to the address given, or fails.
@@ -64,7 +43,6 @@ pub(crate) fn counter_readable() -> Option<bool> {
 /// Gives the calling thread, and the threads that it starts, the right to read the counter, which
 /// `PR_SET_TSC` has taken from them. Without it, libc's clocks, which the measurements need, end
 /// the process with SIGSEGV.
-#[cfg(target_os = "linux")]
 pub(crate) fn allow_counter() {
     // SAFETY: changes nothing but this thread's own right.
     unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
@@ -72,7 +50,6 @@ pub(crate) fn allow_counter() {
 
 /// The file from which the dynamic linker has `clock_gettime`: libc, or what stands in front of it
 /// (`LD_PRELOAD`). `None` where that is the program itself, as in a static program.
-#[cfg(target_os = "linux")]
 pub(super) fn clock_gettime_file() -> Option<String> {
     use std::ffi::{CStr, OsStr};
     use std::os::unix::ffi::OsStrExt;
@@ -96,7 +73,6 @@ pub(super) fn clock_gettime_file() -> Option<String> {
 
 /// libc's Unix time minus that of the system call, ns. A large difference shows that libc's is
 /// faked.
-#[cfg(target_os = "linux")]
 #[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
 pub(super) fn clock_gettime_difference_ns() -> Option<i64> {
     const ZERO: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -113,14 +89,12 @@ pub(super) fn clock_gettime_difference_ns() -> Option<i64> {
 }
 
 /// Opens a file for reading without waiting for more content at its end.
-#[cfg(target_os = "linux")]
 pub(super) fn open_without_waiting(path: &str) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
 /// The kernel's log by syslog(2), for sandboxes without `/dev/kmsg`.
-#[cfg(target_os = "linux")]
 pub(super) fn syslog() -> io::Result<String> {
     const READ_ALL: libc::c_int = 3; // SYSLOG_ACTION_READ_ALL
     // The largest log that kernels are usually built with (CONFIG_LOG_BUF_SHIFT=20), bytes.
@@ -132,41 +106,3 @@ pub(super) fn syslog() -> io::Result<String> {
     log.truncate(length);
     Ok(String::from_utf8_lossy(&log).into_owned())
 }
-
-#[cfg(not(target_os = "linux"))]
-mod elsewhere {
-    use super::{File, Ntp, io};
-
-    pub(in super::super) fn ntp() -> Option<Ntp> {
-        None
-    }
-
-    pub(crate) fn counter_readable() -> Option<bool> {
-        None
-    }
-
-    pub(crate) fn allow_counter() {}
-
-    pub(in super::super) fn clock_gettime_file() -> Option<String> {
-        None
-    }
-
-    pub(in super::super) fn clock_gettime_difference_ns() -> Option<i64> {
-        None
-    }
-
-    pub(in super::super) fn open_without_waiting(_: &str) -> io::Result<File> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    pub(in super::super) fn syslog() -> io::Result<String> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) use elsewhere::{allow_counter, counter_readable};
-#[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{
-    clock_gettime_difference_ns, clock_gettime_file, ntp, open_without_waiting, syslog,
-};

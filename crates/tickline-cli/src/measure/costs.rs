@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-use tickline::State;
+use serde::{Deserialize, Serialize};
+use tickline::{State, Status};
 
 use super::calls::{self, Call};
+use super::served_by::ServedBy;
 
 /// Rounds over all clocks. The fastest of 40 differs from the fastest of 400 by less than 1 % on
 /// an idle machine.
@@ -33,16 +34,26 @@ const SETTLED: Duration = Duration::from_millis(500);
 /// Longest wait for the first line, which follows the comparison of the CPUs' counters.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The cost of one clock, ns a call; `None` where the clock is not available.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Cost {
-    pub(crate) name: &'static str,
-    /// In the fastest round.
-    pub(crate) ns: Option<f64>,
-    /// In the median round.
+/// One clock's cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct CostRow {
+    /// What is called.
+    pub(crate) clock: String,
+    /// A call in a tight loop in the fastest round, ns; null where the clock is not available, or
+    /// the process may not read it.
+    pub(crate) cost_ns: Option<f64>,
+    /// A call in the median round, ns.
     pub(crate) median_ns: Option<f64>,
-    /// Nine of ten rounds were no slower.
+    /// A call in the round that nine of ten rounds do not exceed, ns.
     pub(crate) p90_ns: Option<f64>,
+    /// `cost_ns` as a multiple of the cost of a bare read of the counter.
+    pub(crate) ratio_to_counter: Option<f64>,
+    /// The smallest step between two readings, ns; null if the clock did not move.
+    pub(crate) resolution_ns: Option<u64>,
+    /// Who answers; null if that is unknown, or the call is no clock of the system.
+    pub(crate) served_by: Option<ServedBy>,
 }
 
 /// Many calls in a row, with all interruptions.
@@ -66,22 +77,20 @@ impl LongRun {
 
 /// Waits for the steady state of the clock's thread, for a limited time.
 pub(crate) fn settle() {
-    let (start, clock) = (Instant::now(), tickline::Clock::global());
-    let waits =
-        || matches!(clock.status().state, State::Calibrating | State::Fallback(tickline::Reason::Untested));
-    while waits() && start.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(10));
-    }
+    let waits = |status: &Status| {
+        matches!(status.state, State::Calibrating | State::Fallback(tickline::Reason::Untested))
+    };
+    super::status_when(|status| !waits(status), PATIENCE);
     thread::sleep(SETTLED);
 }
 
 /// Measures every clock. `progress` receives the finished share.
-pub(crate) fn measure(progress: impl FnMut(f64)) -> Vec<Cost> {
+pub(crate) fn measure(progress: impl FnMut(f64)) -> Vec<CostRow> {
     measure_rounds(ROUNDS, progress)
 }
 
 /// The same with a number of rounds, at least 1.
-pub(crate) fn measure_rounds(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<Cost> {
+pub(crate) fn measure_rounds(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<CostRow> {
     let calls = calls::all(may_read_counter());
     let counts: Vec<u32> = calls.iter().map(calls_per_round).collect();
     let mut taken = vec![Vec::new(); calls.len()];
@@ -91,20 +100,27 @@ pub(crate) fn measure_rounds(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<
         }
         progress(f64::from(round + 1) / f64::from(rounds));
     }
-    calls.iter().zip(taken).map(|(call, taken)| Cost::of(call.name, taken)).collect()
+    let mut rows: Vec<_> =
+        calls.iter().zip(taken).map(|(call, taken)| CostRow::of(call.name, taken)).collect();
+    let counter_ns = rows.iter().find(|row| row.clock == calls::COUNTER).and_then(|row| row.cost_ns);
+    for row in &mut rows {
+        row.ratio_to_counter = row.cost_ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns);
+    }
+    rows
 }
 
-impl Cost {
+impl CostRow {
     /// Drops the figures, as if the clock were not available.
     pub(crate) fn forget(&mut self) {
-        (self.ns, self.median_ns, self.p90_ns) = (None, None, None);
+        (self.cost_ns, self.median_ns, self.p90_ns, self.ratio_to_counter) = (None, None, None, None);
     }
 
-    fn of(name: &'static str, mut taken_ns: Vec<f64>) -> Self {
+    fn of(name: &str, mut taken_ns: Vec<f64>) -> Self {
         taken_ns.sort_by(f64::total_cmp);
         let last = taken_ns.len().saturating_sub(1);
         let at = |place: usize| taken_ns.get(place).copied().filter(|ns| ns.is_finite());
-        Self { name, ns: at(0), median_ns: at(last / 2), p90_ns: at((last * 9).div_ceil(10)) }
+        let p90_ns = at((last * 9).div_ceil(10));
+        Self { clock: name.to_owned(), cost_ns: at(0), median_ns: at(last / 2), p90_ns, ..Self::default() }
     }
 }
 
@@ -151,12 +167,11 @@ fn calls_per_round(call: &Call) -> u32 {
 }
 
 /// ns for `count` calls; infinite where the clock is not available.
-#[expect(clippy::cast_precision_loss, reason = "a round takes far less than 2^53 ns")]
 fn time(call: &Call, count: u32) -> f64 {
     let Some(run) = &call.run else { return f64::INFINITY };
     let start = Instant::now();
     run(count);
-    start.elapsed().as_nanos() as f64
+    start.elapsed().as_secs_f64() * 1e9
 }
 
 #[cfg(test)]
@@ -164,27 +179,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_clock_that_is_there_has_a_cost() {
-        let mut last = 0.0;
-        let costs = measure(|done| {
-            assert!(done > last);
-            last = done;
-        });
-        assert!((last - 1.0).abs() < f64::EPSILON);
-        for cost in &costs {
-            assert!(cost.ns.is_none_or(|ns| ns > 0.0), "{cost:?}");
-        }
-        assert!(costs.iter().any(|cost| cost.name == "clock_gettime MONOTONIC" && cost.ns.is_some()));
-    }
-
-    #[test]
     fn rounds_are_reported_by_rank() {
-        let cost = Cost::of("a", vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0]);
-        assert_eq!((cost.ns, cost.median_ns, cost.p90_ns), (Some(1.0), Some(6.0), Some(10.0)));
-        let one = Cost::of("a", vec![3.0]);
-        assert_eq!((one.ns, one.median_ns, one.p90_ns), (Some(3.0), Some(3.0), Some(3.0)));
-        let none = Cost::of("a", vec![f64::INFINITY; 3]);
-        assert_eq!((none.ns, none.median_ns, none.p90_ns), (None, None, None));
+        for (taken_ns, expected) in [
+            (
+                vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0],
+                [Some(1.0), Some(6.0), Some(10.0)],
+            ),
+            (vec![3.0], [Some(3.0); 3]),
+            (vec![f64::INFINITY; 3], [None; 3]),
+        ] {
+            let row = CostRow::of("a", taken_ns);
+            assert_eq!([row.cost_ns, row.median_ns, row.p90_ns], expected);
+        }
     }
 
     #[test]

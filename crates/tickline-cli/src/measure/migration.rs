@@ -7,6 +7,7 @@ use serde::Serialize;
 use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
 
 use super::calls::monotonic_ns;
+use super::{as_f64, narrowest, signed_f64};
 use crate::machine::CLOCKSOURCE;
 
 /// The largest difference that an interruption between the two readings may cause, ns. A move takes
@@ -79,11 +80,9 @@ impl Monitor {
     }
 
     fn read(&self) -> Option<(u64, u64)> {
-        const TRIES: u32 = 4;
+        const BRACKETS: u32 = 4;
         let counter = self.counter?;
-        let tries = (0..TRIES).map(|_| (counter.now_ordered(), monotonic_ns(), counter.now_ordered()));
-        // An interruption widens a try, so the narrowest one counts.
-        let (ticks, ns, _) = tries.min_by_key(|(before, _, after)| after.wrapping_sub(*before))?;
+        let (ticks, ns, _) = narrowest(BRACKETS, || counter.now_ordered(), monotonic_ns)?;
         Some((ticks, ns))
     }
 }
@@ -91,8 +90,8 @@ impl Monitor {
 /// How far the counter's progress differs from that of `CLOCK_MONOTONIC`, s; `None` if an
 /// interruption or a slewed clock may be the reason.
 fn jump_s(last: (u64, u64), now: (u64, u64), frequency_hz: u64) -> Option<f64> {
-    let elapsed_ns = as_f64(ticks_between(last.1, now.1));
-    let by_counter_ns = as_f64(ticks_between(last.0, now.0)) / as_f64_unsigned(frequency_hz.max(1)) * 1e9;
+    let elapsed_ns = signed_f64(ticks_between(last.1, now.1));
+    let by_counter_ns = signed_f64(ticks_between(last.0, now.0)) / as_f64(frequency_hz.max(1)) * 1e9;
     let jump_ns = by_counter_ns - elapsed_ns;
     (jump_ns.abs() > NOISE_NS + RATES * elapsed_ns.abs()).then_some(jump_ns / 1e9)
 }
@@ -100,16 +99,6 @@ fn jump_s(last: (u64, u64), now: (u64, u64), frequency_hz: u64) -> Option<f64> {
 fn clocksource() -> Option<String> {
     let text = fs::read_to_string(format!("{CLOCKSOURCE}/current_clocksource")).ok()?;
     Some(text.trim().to_owned())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown to a millisecond")]
-fn as_f64(value: i64) -> f64 {
-    value as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown to a millisecond")]
-fn as_f64_unsigned(value: u64) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

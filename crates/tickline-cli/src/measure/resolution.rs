@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::calls;
+use super::costs::CostRow;
 
 /// Time for each clock. Coarse clocks move once a timer tick of the kernel, which takes at most 10
 /// ms on usual kernels (HZ=100).
@@ -20,13 +21,13 @@ const STEPS: u32 = 1_000;
 /// us, far less than `PATIENCE`.
 const READS_PER_CHECK: u32 = 64;
 
-/// A clock and its resolution, ns.
-pub(crate) type Resolution = (&'static str, u64);
-
-/// Measures every clock that `wanted` accepts. The result leaves out clocks that did not move.
-pub(crate) fn measure(wanted: impl Fn(&str) -> bool) -> Vec<Resolution> {
-    let clocks = calls::all(false).into_iter().filter(|call| wanted(call.name));
-    clocks.filter_map(|call| Some((call.name, smallest_step_ns(call.read_ns?)?))).collect()
+/// Measures every clock of the rows that `wanted` accepts.
+pub(crate) fn measure(rows: &mut [CostRow], wanted: impl Fn(&str) -> bool) {
+    for call in calls::all(false).into_iter().filter(|call| wanted(call.name)) {
+        if let Some(row) = rows.iter_mut().find(|row| row.clock == call.name) {
+            row.resolution_ns = call.read_ns.and_then(smallest_step_ns);
+        }
+    }
 }
 
 fn smallest_step_ns(read_ns: impl Fn() -> u64) -> Option<u64> {

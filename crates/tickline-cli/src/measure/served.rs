@@ -9,6 +9,7 @@
 //! that was, and another process goes on with the next clock.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, ExitStatus, Stdio};
@@ -20,8 +21,14 @@ use crate::exit::Exit;
 /// Who answers each clock; clocks without a proof are left out.
 pub(crate) type Served = BTreeMap<&'static str, ServedBy>;
 
-/// The hidden command by which the program runs itself.
-pub(crate) const COMMAND: &str = "__served";
+/// The command by which the program runs itself. It is for nobody else, so no help names it.
+const COMMAND: &str = "__served";
+
+/// The number of the first clock to call, if this process is to be the filtered one.
+pub(crate) fn asked_for(mut words: impl Iterator<Item = OsString>) -> Option<usize> {
+    words.next().filter(|word| word == COMMAND)?;
+    words.next()?.to_str()?.parse().ok()
+}
 
 /// The clocks under test: those of the C library and of std.
 fn asked() -> Vec<Call> {

@@ -5,10 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
-use tickline::{Clock, Instant, Reading, State};
+use tickline::{Clock, Instant, State};
 use tickline_core::counter::ticks_between;
 
 use super::calls::monotonic_ns;
+use super::{as_f64, narrowest, signed_f64};
 
 /// Time between two points.
 const STEP: Duration = Duration::from_millis(20);
@@ -44,44 +45,47 @@ pub(crate) struct Point {
     pub(crate) violated: bool,
 }
 
-/// All points.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Track {
+/// Offset and bound over time, with their extremes.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct TrackSummary {
+    /// The largest offset of either sign, ns.
+    pub(crate) largest_offset_ns: f64,
+    /// The largest claimed bound to either side, ns.
+    pub(crate) largest_bound_ns: u64,
+    /// Samples whose reading was outside of its bracket.
+    pub(crate) outside_bracket: usize,
+    /// Samples that contradict the claimed bound.
+    pub(crate) bound_violated: usize,
+    /// The samples, in the order of time.
     pub(crate) points: Vec<Point>,
 }
 
-impl Track {
-    /// The largest offset of either sign, ns.
-    pub(crate) fn largest_offset_ns(&self) -> f64 {
-        self.points.iter().map(|point| point.offset_ns.abs()).fold(0.0, f64::max)
-    }
-
-    /// The largest claimed bound to either side, ns.
-    pub(crate) fn largest_bound_ns(&self) -> u64 {
-        self.points.iter().map(|point| point.before_ns.max(point.after_ns)).max().unwrap_or(0)
-    }
-
-    pub(crate) fn outside(&self) -> usize {
-        self.points.iter().filter(|point| !point.inside).count()
-    }
-
-    pub(crate) fn violated(&self) -> usize {
-        self.points.iter().filter(|point| point.violated).count()
+impl TrackSummary {
+    pub(crate) fn of(points: Vec<Point>) -> Self {
+        let bounds = points.iter().map(|point| point.before_ns.max(point.after_ns));
+        Self {
+            largest_offset_ns: points.iter().map(|point| point.offset_ns.abs()).fold(0.0, f64::max),
+            largest_bound_ns: bounds.max().unwrap_or(0),
+            outside_bracket: points.iter().filter(|point| !point.inside).count(),
+            bound_violated: points.iter().filter(|point| point.violated).count(),
+            points,
+        }
     }
 }
 
 /// Takes a sample every 20 ms for `time`, less often if that is more than 100 s. `progress`
 /// receives the finished share.
-pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
+pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSummary {
     let clock = Clock::global();
     let start_ns = monotonic_ns();
     let step = STEP.max(time / MOST);
     let mut points = Vec::new();
     loop {
-        let at_s = seconds(monotonic_ns() - start_ns);
+        let at_s = as_f64(monotonic_ns() - start_ns) / 1e9;
         let share = at_s / time.as_secs_f64();
         if share >= 1.0 {
-            return Track { points };
+            return TrackSummary::of(points);
         }
         progress(share);
         points.push(sample(clock, at_s).0);
@@ -91,37 +95,23 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> Track {
 
 /// The narrowest of some brackets, and the state of the clock at its reading.
 pub(crate) fn sample(clock: &Clock, at_s: f64) -> (Point, State) {
-    let mut best: Option<(u64, Reading<Instant>, u64)> = None;
-    for _ in 0..BRACKETS {
-        let before = monotonic_ns();
-        let reading = clock.reading();
-        let after = monotonic_ns();
-        if best.is_none_or(|(best_before, _, best_after)| after - before < best_after - best_before) {
-            best = Some((before, reading, after));
-        }
-    }
-    let (before, reading, after) = best.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
+    let bracket = narrowest(BRACKETS, monotonic_ns, || clock.reading());
+    let (before, reading, after) = bracket.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
     let times = [reading.earliest(), reading.at(), reading.latest()].map(Instant::as_nanos);
     (point(at_s, before, times, after), reading.state())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "differences of some ns")]
 fn point(at_s: f64, before: u64, [earliest, ns, latest]: [u64; 3], after: u64) -> Point {
-    let width = after.saturating_sub(before);
+    let half_ns = as_f64(after.saturating_sub(before)) / 2.0;
     Point {
         at_s,
-        offset_ns: ticks_between(before, ns) as f64 - width as f64 / 2.0,
-        bracket_ns: width as f64 / 2.0,
+        offset_ns: signed_f64(ticks_between(before, ns)) - half_ns,
+        bracket_ns: half_ns,
         before_ns: ns - earliest,
         after_ns: latest - ns,
         inside: (before..=after).contains(&ns),
         violated: earliest > after || latest < before,
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "hours at most")]
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }
 
 #[cfg(test)]
@@ -141,15 +131,5 @@ mod tests {
         assert!(!outside.inside && !outside.violated, "outside the bracket, within the bound");
         assert!(point(0.5, 1_026, times, 1_030).violated);
         assert!(point(0.5, 900, times, 999).violated);
-    }
-
-    #[test]
-    fn tracking_collects_points() {
-        let track = track(Duration::from_millis(100), |_| {});
-        assert!(track.points.len() >= 2);
-        assert!(track.points.windows(2).all(|pair| pair[0].at_s < pair[1].at_s));
-        assert!(
-            track.points.iter().all(|point| point.bracket_ns > 0.0 && point.after_ns + point.before_ns > 0)
-        );
     }
 }

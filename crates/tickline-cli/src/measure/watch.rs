@@ -1,7 +1,7 @@
 //! Samples of the global clock at a fixed interval: by this thread, wherever it runs, and on each
 //! CPU by another thread.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -144,7 +144,7 @@ impl Watcher {
 #[derive(Debug)]
 struct CpuSampler {
     stop: Arc<AtomicBool>,
-    samples: Arc<Mutex<Vec<CpuSample>>>,
+    samples: Arc<Mutex<BTreeMap<u32, CpuSample>>>,
 }
 
 impl CpuSampler {
@@ -157,7 +157,7 @@ impl CpuSampler {
                 let pass = Instant::now();
                 for cpu in &cpus {
                     if let Some(sample) = sample_on(*cpu, start) {
-                        store(&mut samples.lock().unwrap_or_else(PoisonError::into_inner), sample);
+                        samples.lock().unwrap_or_else(PoisonError::into_inner).insert(*cpu, sample);
                     }
                 }
                 // ORDERING: as above.
@@ -172,7 +172,7 @@ impl CpuSampler {
     }
 
     fn samples(&self) -> Vec<CpuSample> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).values().copied().collect()
     }
 }
 
@@ -189,14 +189,6 @@ fn sample_on(cpu: u32, start: Instant) -> Option<CpuSample> {
         let (point, state) = track::sample(Clock::global(), start.elapsed().as_secs_f64());
         CpuSample { cpu, point, state }
     })
-}
-
-/// Replaces the CPU's last sample.
-fn store(samples: &mut Vec<CpuSample>, sample: CpuSample) {
-    match samples.binary_search_by_key(&sample.cpu, |known| known.cpu) {
-        Ok(place) => samples[place] = sample,
-        Err(place) => samples.insert(place, sample),
-    }
 }
 
 /// The state as a stable name.
@@ -233,16 +225,6 @@ mod tests {
         let mut still = Slope::default();
         (0..5).for_each(|_| still.add(1.0, 2.0));
         assert_eq!(still.ppb(), None, "points at one time make no line");
-    }
-
-    #[test]
-    fn samples_are_kept_by_cpu() {
-        let (point, state) = track::sample(Clock::global(), 0.0);
-        let mut samples = Vec::new();
-        for cpu in [3, 1, 2, 1] {
-            store(&mut samples, CpuSample { cpu, point, state });
-        }
-        assert_eq!(samples.iter().map(|sample| sample.cpu).collect::<Vec<_>>(), [1, 2, 3]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub(crate) mod sample;
 use std::io;
 
 use crate::args::Report;
-use crate::document::{Document, LatencyRow};
+use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::{latency, warp};
 use crate::output::{Destination, Outputs};
@@ -23,8 +23,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let place = outputs.open_beside("--out", &args.out)?;
     let progress = Progress::new();
     let mut document = setup.measure("report", args.time, &progress, 0.7);
-    let latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
-    document.latencies = latencies.iter().map(LatencyRow::of).collect();
+    document.latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
     let cpus = tickline::exchange::cpus();
     let pattern = crate::warp::pattern(None, cpus.len())?;
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0));

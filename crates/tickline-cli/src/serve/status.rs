@@ -14,7 +14,7 @@ use crate::machine;
 use crate::measure::calls::monotonic_ns;
 use crate::terminal::plain;
 
-/// What a page serves; `help.rs` describes the keys.
+/// What a page serves; `help/serve.txt` describes the keys.
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     schema: &'static str,

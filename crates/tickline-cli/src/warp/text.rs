@@ -3,12 +3,10 @@
 use std::cmp::Ordering;
 use std::io::{self, Write};
 
-use super::map::{self, Display};
 use crate::cpu_list::ranges;
 use crate::document::Document;
 use crate::measure::pattern::Pattern;
 use crate::measure::warp::{Warp, WarpPair};
-use crate::terminal::Colour;
 use crate::wrap::Look;
 
 /// The most pairs in the table. Of more pairs, it shows the worst.
@@ -55,18 +53,13 @@ pub(crate) fn verdict(warp: &Warp) -> String {
 
 /// The pair with the largest possible difference, and that difference, ns.
 fn widest(warp: &Warp) -> (u32, u32, f64) {
-    let most = |pair: &WarpPair| farthest_ns(pair).unwrap_or(0.0);
+    let most = |pair: &WarpPair| pair.farthest_ns().unwrap_or(0.0);
     let widest = warp.pairs.iter().max_by(|a, b| most(a).total_cmp(&most(b)));
     widest.map_or((0, 0, 0.0), |pair| (pair.from_cpu, pair.to_cpu, most(pair)))
 }
 
-fn farthest_ns(pair: &WarpPair) -> Option<f64> {
-    Some(pair.offset_least_ns?.abs().max(pair.offset_most_ns?.abs()))
-}
-
 /// Writes the document as text.
-pub(crate) fn write(document: &Document, display: &Display, out: &mut dyn Write) -> io::Result<()> {
-    let look = Look { colour: Colour::None, columns: display.columns };
+pub(crate) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", look.wrap("", &document.verdict))?;
     let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return Ok(()) };
     let (hz, resolution_ns) = (warp.frequency_hz.unwrap_or_default(), warp.resolution_ns.unwrap_or_default());
@@ -75,8 +68,7 @@ pub(crate) fn write(document: &Document, display: &Display, out: &mut dyn Write)
         hz / 1e6
     );
     writeln!(out, "{}", look.wrap("", &counter))?;
-    table(warp, look, out)?;
-    map::write(warp, display, out)
+    table(warp, look, out)
 }
 
 fn table(warp: &Warp, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -118,7 +110,7 @@ fn badness(pair: &WarpPair) -> (u8, f64) {
     match pair.synchronised {
         Some(false) => (2, pair.largest_warp_ns),
         None => (1, 0.0),
-        Some(true) => (0, farthest_ns(pair).unwrap_or(0.0)),
+        Some(true) => (0, pair.farthest_ns().unwrap_or(0.0)),
     }
 }
 
@@ -127,51 +119,48 @@ mod tests {
     use super::*;
 
     fn warp(synchronised: Option<bool>, pairs: u32) -> Warp {
+        let is_off = synchronised == Some(false);
         let pair = |to_cpu| WarpPair {
-            from_cpu: 0,
             to_cpu,
-            exchanges: 5_000,
-            warps: 0,
-            largest_warp_ns: if synchronised == Some(false) { f64::from(to_cpu) * 1_000.0 } else { 0.0 },
+            largest_warp_ns: if is_off { f64::from(to_cpu) * 1_000.0 } else { 0.0 },
             offset_least_ns: synchronised.map(|_| -30.0),
             offset_most_ns: synchronised.map(|_| 40.0),
             synchronised,
+            ..WarpPair::default()
         };
         Warp {
             cpus: (0..=pairs).collect(),
             pattern: Pattern::Star,
-            frequency_hz: Some(2e9),
-            resolution_ns: Some(0.5),
-            untested_cpus: None,
             synchronised,
-            unknown: None,
-            largest_warp_ns: if synchronised == Some(false) { f64::from(pairs) * 1_000.0 } else { 0.0 },
+            largest_warp_ns: if is_off { f64::from(pairs) * 1_000.0 } else { 0.0 },
             pairs: (1..=pairs).map(pair).collect(),
+            ..Warp::default()
         }
     }
 
     #[test]
     fn the_verdict_says_what_is_known_and_what_is_not() {
-        assert!(
-            verdict(&warp(Some(true), 3)).contains("CPUs 0-3 are synchronised: they differ by 40 ns at most")
-        );
-        assert!(
-            verdict(&warp(Some(false), 3)).contains("3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns")
-        );
-        assert!(verdict(&warp(None, 3)).contains("3 of 3 pairs of CPUs 0-3 could not be compared"));
-        assert!(verdict(&warp(Some(true), 0)).contains("CPU 0 alone: there is nothing to compare"));
+        for (synchronised, pairs, part) in [
+            (Some(true), 3, "CPUs 0-3 are synchronised: they differ by 40 ns at most"),
+            (Some(false), 3, "3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns"),
+            (None, 3, "3 of 3 pairs of CPUs 0-3 could not be compared"),
+            (Some(true), 0, "CPU 0 alone: there is nothing to compare"),
+        ] {
+            let said = verdict(&warp(synchronised, pairs));
+            assert!(said.contains(part), "{said}");
+        }
         let some = Warp { untested_cpus: Some("4-7".to_owned()), ..warp(Some(true), 3) };
         assert!(verdict(&some).ends_with("CPUs 4-7 were not compared."));
         let alone = Warp { untested_cpus: Some("1".to_owned()), ..warp(None, 0) };
         assert!(verdict(&alone).starts_with("Untested: "), "{}", verdict(&alone));
-        let none = Warp { unknown: Some("no counter".to_owned()), synchronised: None, ..warp(None, 0) };
+        let none = Warp { unknown: Some("no counter".to_owned()), ..warp(None, 0) };
         assert_eq!(verdict(&none), "The counters could not be compared: no counter.");
     }
 
     #[test]
     fn of_many_pairs_the_worst_are_shown() {
         let mut out = Vec::new();
-        let look = Look { colour: Colour::None, columns: 100 };
+        let look = Look { colour: crate::terminal::Colour::None, columns: 100 };
         table(&warp(Some(false), 500), look, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), ROWS + 3, "{text}");

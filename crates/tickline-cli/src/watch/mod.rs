@@ -82,7 +82,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let mut document = Document::new("watch");
     document.clock.thread_error = guard.as_ref().err().cloned();
     drop(guard);
-    document.track = found.points.map(|points| points.track().into());
+    document.track = found.points.map(Points::track);
     document.watch = Some(found.tally.end(args.interval.as_secs_f64(), watched_s, ended_by));
     let exit = document.exit();
     if args.csv == Some(Target::Stdout) {

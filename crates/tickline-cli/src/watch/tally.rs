@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::document::{CpuWatch, Ending, Figures, Watch};
 use crate::measure::migration::Change;
-use crate::measure::track::{Point, Track};
+use crate::measure::track::{Point, TrackSummary};
 use crate::measure::watch::{CpuSample, Sample, Slope, state_name};
 
 /// Filters the samples on CPUs for new ones.
@@ -55,8 +55,8 @@ impl Points {
         self.seen += 1;
     }
 
-    pub(crate) fn track(self) -> Track {
-        Track { points: self.kept }
+    pub(crate) fn track(self) -> TrackSummary {
+        TrackSummary::of(self.kept)
     }
 }
 

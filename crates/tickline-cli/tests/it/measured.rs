@@ -233,10 +233,13 @@ fn warp_reports_every_pair() {
         assert!(pair["from_cpu"].as_u64() < pair["to_cpu"].as_u64());
         let ends = (pair["offset_least_ns"].as_f64(), pair["offset_most_ns"].as_f64());
         assert_eq!(ends.0.is_some(), pair["synchronised"].is_boolean(), "{pair}");
+        // A reversed interval would mean that the counter's rate changed, or that the computation is
+        // wrong.
         assert!(ends.0 <= ends.1, "{pair}");
+        assert_eq!(pair["warps"] != 0, pair["largest_warp_ns"] != 0.0, "{pair}");
     }
     let out = found.text();
-    for part in ["Pairs: ", "exchanges", "largest warp", "! unsynchronised", "Largest possible difference"] {
+    for part in ["Pairs: ", "exchanges", "largest warp"] {
         assert!(pairs.is_empty() || out.contains(part), "no {part} in:\n{out}");
     }
 }

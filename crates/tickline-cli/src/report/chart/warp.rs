@@ -103,7 +103,7 @@ fn drawn(cell: Cell, (x, y): (f64, f64), size: f64, figures: bool) -> Markup {
 fn legend(top: f64) -> Markup {
     const STEP: f64 = 54.0;
     html! {
-        @for (index, (end, ..)) in CLASSES.iter().enumerate() {
+        @for (index, end) in CLASSES.iter().enumerate() {
             @let x = LEFT + STEP * places(index);
             rect.heat x=(x) y=(top + 4.0) width=(STEP) height="10" fill-opacity=(opacity(index)) {}
             @if end.is_finite() {
@@ -114,7 +114,7 @@ fn legend(top: f64) -> Markup {
 }
 
 fn class(ns: f64) -> usize {
-    CLASSES.iter().position(|(end, ..)| ns < *end).unwrap_or(CLASSES.len() - 1)
+    CLASSES.iter().position(|end| ns < *end).unwrap_or(CLASSES.len() - 1)
 }
 
 /// A larger difference is darker; the text on it stays readable.
