@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
-use crate::common::fork::{CANNOT, code_in_time_namespace};
+use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::common::{
     Answer, agrees_with_the_os, alone, await_publications, await_tickline_threads,
-    comes_to_agree_with_the_os, in_fork, in_fork_if_possible, os_monotonic_ns, own_name, right_if_possible,
-    skip, tickline_threads, timers, until_fast,
+    comes_to_agree_with_the_os, in_fork, os_monotonic_ns, own_name, right_if_possible, skip,
+    tickline_threads, timers, until_fast,
 };
 
 in_processes! { in_child:
@@ -22,7 +22,6 @@ in_processes! { in_child:
     many_threads_use_a_clock_at_once,
     a_stopped_process_goes_on_where_time_is,
     a_clock_survives_the_loss_of_its_descriptors,
-    a_clock_starts_without_any_descriptor,
 }
 
 in_processes! { in_child_of_a_kernel:
@@ -301,7 +300,7 @@ fn without_a_thread_start_fails_and_the_clock_works() {
 /// `prctl(PR_SET_TSC)`: reading the counter is a SIGSEGV, in the vDSO too. The gate says so, and
 /// time comes from the kernel.
 fn a_process_without_the_right_to_the_counter_has_a_clock() {
-    in_fork_if_possible("this kernel cannot deny the counter", || {
+    let code = code_of_fork(|| {
         // SAFETY: passes numbers. From here on nothing may ask std or libc for the time.
         if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
             return CANNOT;
@@ -327,6 +326,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
         }
         0
     });
+    right_if_possible("this kernel cannot deny the counter", code);
 }
 
 // ---- namespaces -------------------------------------------------------------------------------
@@ -428,25 +428,6 @@ fn a_clock_survives_the_loss_of_its_descriptors() {
     let length = unsafe { libc::read(timers[0], (&raw mut byte).cast(), 1) };
     let error = std::io::Error::last_os_error();
     assert_eq!((length, error.kind()), (-1, std::io::ErrorKind::WouldBlock), "it is no pipe any more");
-}
-
-/// The first call of a process without any descriptor: the lowest ones are free, are used, and are
-/// free again.
-fn a_clock_starts_without_any_descriptor() {
-    // Numbers, for there is no place left to write a message to.
-    in_fork_if_possible("", || {
-        close_from(0);
-        let clock = Clock::global();
-        if !settles(clock, 0) || (0..64).any(is_open) {
-            return 1;
-        }
-        let Ok(own) = Clock::builder().interval(Duration::from_millis(1)).start() else { return 2 };
-        if !settles(&own, 0) {
-            return 3;
-        }
-        drop(own);
-        if (0..64).any(is_open) { 4 } else { 0 }
-    });
 }
 
 /// Signals are numbered from 1 to 64 on every target of these tests.
