@@ -11,7 +11,7 @@
 //! Nothing here allocates, panics, locks, or calls anything but what it was given. A reading ends
 //! whatever the page holds: after [`MAX_LOOKS`] at openings, and after [`MAX_STARTS`] words.
 //!
-//! What this module does not do: decide whether a page is trusted (`file.rs`, `attach.rs`).
+//! What this module does not do: decide whether a page is trusted (`host/trust.rs`, `attach.rs`).
 
 use tickline_core::counter::Counter;
 
@@ -272,7 +272,7 @@ fn read_patiently(
         let os_ns = timescale.ask(os);
         // The second look, after the OS was asked: a line published meanwhile may be below that.
         if memory.is_still(word) {
-            return fallback(limit.over(os_ns, timescale), private, timescale);
+            return fallback(limit.applied_to(os_ns, timescale), private, timescale);
         }
         starts = starts.saturating_add(1);
     }
