@@ -143,9 +143,9 @@ impl Attached<'_> {
     }
 
     /// To be called before the first reading: no later one is below what the process had from the OS
-    /// clock.
+    /// clock (rule R8).
     pub fn begin(&self, os: &impl OsClock, private: &PrivateFloor) {
-        crate::lease::attach(&Shifted { os, shift_ns: self.shift_ns }, private);
+        private.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
     }
 }
 

@@ -147,12 +147,6 @@ impl PrivateFloor {
     }
 }
 
-/// Before the first reading of a process that has asked the OS clock so far (rule R8): no reading
-/// is below what it had until now.
-pub fn attach(os: &impl OsClock, floor: &PrivateFloor) {
-    floor.raise(os.monotonic_ns());
-}
-
 /// What one look found.
 enum Found {
     /// A line: its value, while the word was the same.
@@ -231,7 +225,7 @@ pub fn read(
 /// [`read`] for the monotonic time, ns, where it needs nothing but the page's first line: nearly
 /// always. Otherwise `None`.
 #[inline(always)]
-pub fn read_first_line(
+pub(crate) fn read_first_line(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     private: &PrivateFloor,

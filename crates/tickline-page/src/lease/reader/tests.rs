@@ -196,7 +196,7 @@ fn rule_r8_a_process_is_never_below_what_it_had_from_the_os() {
     // It has used the OS clock until now, which is above its bounds.
     scene.os_jumps(10_000);
     let os_ns = (&scene).monotonic_ns();
-    attach(&scene, &private);
+    private.raise(os_ns);
     assert!(scene.read(&private).ns >= os_ns);
     assert!(scene.now() < os_ns, "the line alone is below");
     // Its own fallback.
