@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::thread;
 use std::time::Duration;
 
-use tickline::{Clock, State};
+use tickline::{Clock, Probes, State};
 
 use common::game::{self, Board, Game};
 use common::server::{Server, folder, run, status, until, wait_for_line};
@@ -100,13 +100,13 @@ fn a_step_back_is_found() {
 #[test]
 fn a_clock_says_which_page_serves_it() {
     let (_folder, page) = folder();
-    let error = Clock::builder().page(&page).start().unwrap_err();
+    let error = Clock::of_page(&page, Probes::Full).unwrap_err();
     assert_eq!(error.kind(), tickline::ErrorKind::Page);
     assert!(error.to_string().contains("page: it cannot be opened"), "{error}");
 
     let mut server = Server::start(&page);
     let serves = wait_for_line(&page, &server);
-    let clock = Clock::builder().page(&page).start().unwrap();
+    let clock = Clock::of_page(&page, Probes::Full).unwrap();
     let shown = clock.status();
     let served = shown.page.as_ref().unwrap();
     assert_eq!((&served.path, served.owner), (&page, fs::metadata(&page).unwrap().uid()));
@@ -150,17 +150,4 @@ fn a_clock_says_which_page_serves_it() {
     assert_eq!(run(&page, &["off"]).status.code(), Some(0));
     assert_eq!(clock.status().page.unwrap().phase, tickline::page::Phase::Off);
     in_order();
-}
-
-#[test]
-fn settings_of_a_thread_need_one() {
-    let builder = || Clock::builder().page("/nowhere");
-    for (error, setting) in [
-        (builder().recent_every(Duration::from_millis(1)).start().unwrap_err(), "recent_every"),
-        (builder().per_cpu(tickline::PerCpu::On).start().unwrap_err(), "per_cpu"),
-        (builder().start_global().unwrap_err(), "page"),
-    ] {
-        assert_eq!(error.kind(), tickline::ErrorKind::Unused, "{error}");
-        assert!(error.to_string().starts_with(setting), "{error}");
-    }
 }

@@ -27,7 +27,12 @@ pub enum Refusal {
     /// It has another size, bytes.
     Size(u32),
     /// It is of another boot.
-    OtherBoot,
+    OtherBoot {
+        /// The page's boot.
+        page: [u8; 16],
+        /// The running one.
+        running: [u8; 16],
+    },
     /// Its writer reads another counter.
     OtherCounter(u64),
     /// Its writer is in another time namespace, and one of the offsets is not known.
@@ -40,7 +45,11 @@ impl core::fmt::Display for Refusal {
             Self::NotAPage => f.write_str("the file does not begin with `tickline`"),
             Self::Version(found) => write!(f, "the page has layout {found}, not {LAYOUT_VERSION}"),
             Self::Size(found) => write!(f, "the page says {found} bytes, not {PAGE_BYTES}"),
-            Self::OtherBoot => f.write_str("the page is of another boot"),
+            Self::OtherBoot { page, running } => {
+                // As `/proc/sys/kernel/random/boot_id` spells them, without the hyphens.
+                let [page, running] = [page, running].map(|boot_id| u128::from_be_bytes(*boot_id));
+                write!(f, "the page is of boot {page:032x}, and this is boot {running:032x}")
+            }
             Self::OtherCounter(found) => write!(f, "the page is for counter {found}, not {COUNTER}"),
             Self::OtherNamespace(found) => {
                 write!(f, "the page is of time namespace {found}, whose offset to this one is not known")
@@ -82,7 +91,7 @@ impl Header {
             return Err(Refusal::Size(self.size));
         }
         if self.boot_id != machine.boot_id {
-            return Err(Refusal::OtherBoot);
+            return Err(Refusal::OtherBoot { page: self.boot_id, running: machine.boot_id });
         }
         if self.counter != COUNTER || COUNTER == 0 {
             return Err(Refusal::OtherCounter(self.counter));
@@ -134,9 +143,9 @@ impl Attached<'_> {
     }
 
     /// To be called before the first reading: no later one is below what the process had from the OS
-    /// clock.
+    /// clock (rule R8).
     pub fn begin(&self, os: &impl OsClock, private: &PrivateFloor) {
-        crate::lease::attach(&Shifted { os, shift_ns: self.shift_ns }, private);
+        private.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
     }
 }
 

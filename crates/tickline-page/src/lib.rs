@@ -40,28 +40,17 @@ extern crate std;
 
 mod attach;
 #[cfg(all(feature = "machine", target_os = "linux"))]
-mod file;
-#[cfg(all(feature = "machine", target_os = "linux"))]
-mod find;
-#[cfg(all(feature = "file", target_os = "linux"))]
-mod host;
+pub mod host;
 mod layout;
 pub mod lease;
-#[cfg(all(feature = "machine", target_os = "linux"))]
-mod mapped;
 mod primitive;
+/// For the library and the program of this version, which start programs with a page. No part of the API.
 #[cfg(all(feature = "machine", target_os = "linux"))]
+#[doc(hidden)]
 pub mod program;
 
 pub use attach::{Attached, Machine, Refusal};
-#[cfg(all(feature = "machine", target_os = "linux"))]
-pub use file::FileError;
-#[cfg(all(feature = "machine", target_os = "linux"))]
-pub use find::namespace_offset_ns;
-#[cfg(all(feature = "file", target_os = "linux"))]
-pub use host::{PageError, PageFile, PageWriter, Snapshot, switch_off, switch_on, writer_of};
 pub use layout::{COUNTER, ClaimError, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
-pub use lease::{Lost, OsClock, PrivateFloor, Reading, Source};
-#[cfg(all(feature = "machine", target_os = "linux"))]
-pub use mapped::MappedPage;
+// What a reading takes, and what it is.
+pub use lease::{OsClock, PrivateFloor, Reading, Source};
 pub use tickline_core::counter::{Counter, HardwareCounter};

@@ -3,7 +3,7 @@
 
 use core::ffi::CStr;
 
-use crate::find::read;
+use crate::host::read;
 
 /// The library's file.
 pub const LIBRARY: &str = "libtickline_preload.so";
@@ -21,14 +21,25 @@ pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
 /// See [`SERVE_VARIABLE`].
 pub const ALWAYS: &str = "always";
 
-/// The same as a flag of the library's `start`.
-pub const ALWAYS_FLAG: i32 = 1;
+/// Which programs the library's `start` serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Serve {
+    /// Those for which the kernel's clock is slow.
+    WhereSlow = 0,
+    /// All.
+    Always = 1,
+}
 
-/// A flag of the library's `finish`: the program ignores SIGTRAP.
-pub const IGNORE_TRAP: i32 = 1;
-
-/// Another one: there is a SIGCHLD that tells the helper's end, as the program blocks it.
-pub const TAKE_CHILD: i32 = 2;
+/// Flags of the library's `finish`, to be added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum FinishFlag {
+    /// The program ignores SIGTRAP.
+    IgnoreTrap = 1,
+    /// There is a SIGCHLD that tells the helper's end, as the program blocks it.
+    TakeChild = 2,
+}
 
 /// The variable that switches the counter off, as for programs that use `tickline`, with [`OFF`].
 pub const SWITCH_VARIABLE: &str = "TICKLINE";
@@ -63,7 +74,7 @@ pub enum StartResult {
     Fast = 2,
     /// There is no page at the path, or it cannot be opened.
     NoPage = 3,
-    /// The page's file is not trusted ([`MappedPage::open`](crate::MappedPage::open)).
+    /// The page's file is not trusted ([`MappedPage::open`](crate::host::MappedPage::open)).
     NotTrusted = 4,
     /// The page is of another boot, another counter, or a time namespace that is not known.
     OtherMachine = 5,

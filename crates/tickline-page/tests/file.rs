@@ -7,7 +7,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tickline_page::{Header, Machine, PageFile, PageWriter, switch_off};
+use tickline_page::host::{PageFile, PageWriter, switch_off};
+use tickline_page::{Header, Machine};
 
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -43,7 +44,7 @@ fn a_page_is_made_whole_and_kept() {
     let writer = PageWriter::create(&page).unwrap();
     let file = PageFile::open(&page).unwrap();
     assert_eq!(file.page().header(), Some(Header::of(&machine)));
-    file.attach(&machine).unwrap();
+    file.page().attach(&machine).unwrap();
     let found = fs::metadata(&page).unwrap();
     assert_eq!((found.mode() & 0o7777, found.len()), (0o644, 4096));
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);
@@ -111,7 +112,7 @@ fn what_is_no_page_of_this_boot_is_refused() {
     let (folder, page) = folder();
     let attached = |machine: &Machine| {
         let file = PageFile::open(&page).unwrap();
-        file.attach(machine).map(|_| ()).unwrap_err().to_string()
+        file.page().attach(machine).unwrap_err().to_string()
     };
     let machine = Machine::find().unwrap();
     fs::write(&page, [0; 100]).unwrap();

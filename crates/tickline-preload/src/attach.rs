@@ -6,8 +6,9 @@ use core::sync::atomic::AtomicU32;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
+use tickline_page::PAGE_BYTES;
+use tickline_page::host::{FileError, MappedPage};
 use tickline_page::program::StartResult;
-use tickline_page::{FileError, MappedPage, PAGE_BYTES};
 
 use crate::state::state;
 

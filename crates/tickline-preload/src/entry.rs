@@ -1,11 +1,11 @@
 //! Where this library begins to work, before the program does.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 use tickline_page::program::{
-    ALWAYS, ALWAYS_FLAG, IGNORE_TRAP, OFF, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, StartResult,
-    TAKE_CHILD, kernels_clock_is_fast,
+    ALWAYS, FinishFlag, OFF, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, Serve, StartResult,
+    kernels_clock_is_fast,
 };
 
 use crate::attach;
@@ -26,22 +26,24 @@ struct Entries {
 static ENTRIES: Entries = Entries { start, finish: tickline_finish };
 
 /// Called by `tickline run`, in a program that has executed no instruction yet. `path` is the
-/// page's, `vdso` what `AT_SYSINFO_EHDR` says, or null. Returns an [`StartResult`].
+/// page's, `vdso` what `AT_SYSINFO_EHDR` says, or null; `serve` is a [`Serve`]. Returns a
+/// [`StartResult`].
 ///
 /// # Safety
 ///
 /// To be called once, while there is one thread.
-unsafe extern "C" fn start(path: *const c_char, vdso: *mut c_void, flags: c_int) -> c_int {
+unsafe extern "C" fn start(path: *const c_char, vdso: *mut c_void, serve: c_int) -> c_int {
     // SAFETY: a text with a zero at its end.
     let path = unsafe { CStr::from_ptr(path) };
+    let serve = if serve == Serve::Always as c_int { Serve::Always } else { Serve::WhereSlow };
     // SAFETY: by the caller's promise.
-    (unsafe { begin(path, vdso, flags) }) as c_int
+    (unsafe { begin(path, vdso, serve) }) as c_int
 }
 
 /// # Safety
 ///
 /// As [`start`].
-unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> StartResult {
+unsafe fn begin(path: &CStr, vdso: *mut c_void, serve: Serve) -> StartResult {
     // SAFETY: `vdso` is what the kernel says.
     let vdso = unsafe { Vdso::at(vdso) };
     match vdso.as_ref().map(Vdso::remember) {
@@ -49,7 +51,7 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, flags: c_int) -> StartResult {
         Some(Err(Trouble::Taken)) => return StartResult::AlreadyServed,
         Some(Ok(()) | Err(Trouble::Unknown | Trouble::ReadOnly)) | None => {}
     }
-    if flags & ALWAYS_FLAG == 0 && kernels_clock_is_fast() {
+    if serve == Serve::WhereSlow && kernels_clock_is_fast() {
         return StartResult::Fast;
     }
     // SAFETY: by the caller's promise.
@@ -68,7 +70,7 @@ unsafe extern "C" {
     /// Where the program goes on when `tickline run` has let go of it, to begin at the address in `rbx`:
     /// all other registers but the stack's are zero then, as the kernel has them (Linux, `asm/elf.h`,
     /// `ELF_PLAT_INIT`). Until `rdi`, the helper, has ended, its files may be open; no zombie of it is
-    /// left. `rbp` has [`IGNORE_TRAP`] and [`TAKE_CHILD`].
+    /// left. `rbp` has [`FinishFlag`]s.
     fn tickline_finish();
 }
 
@@ -115,8 +117,8 @@ core::arch::global_asm!(
     "4: .quad 1, 0, 0, 0",
     // SIGCHLD.
     "5: .quad 1 << 16",
-    ignore_trap = const IGNORE_TRAP,
-    take_child = const TAKE_CHILD,
+    ignore_trap = const FinishFlag::IgnoreTrap as i32,
+    take_child = const FinishFlag::TakeChild as i32,
 );
 
 /// What the dynamic linker runs before the program.
@@ -143,10 +145,11 @@ extern "C" fn loaded() {
     let is_trusted = auxiliary(AT_SECURE) == Some(0);
     let variable = |name| variable(name).filter(|_| is_trusted);
     let (page, serve) = (variable(PAGE_VARIABLE), variable(SERVE_VARIABLE));
-    let flags = if serve.is_some_and(|value| is(value, ALWAYS)) { ALWAYS_FLAG } else { 0 };
+    let is_always = serve.is_some_and(|value| is(value, ALWAYS));
+    let serve = if is_always { Serve::Always } else { Serve::WhereSlow };
     // SAFETY: the linker calls this once. If a program with threads loads the library by `dlopen`,
     // nothing leads them here before the state is complete.
-    let _: StartResult = unsafe { begin(page.unwrap_or(PAGE), vdso, flags) };
+    let _: StartResult = unsafe { begin(page.unwrap_or(PAGE), vdso, serve) };
 }
 
 const AT_SECURE: usize = 23;
@@ -183,26 +186,20 @@ fn auxiliary(kind: usize) -> Option<usize> {
 /// The value of a variable of the environment. It stays where the kernel has put it.
 fn variable(name: &str) -> Option<&'static CStr> {
     // SAFETY: libc has set it before it runs this; nobody changes it meanwhile.
-    let mut place = unsafe { environ };
-    if place.is_null() {
-        return None;
-    }
-    loop {
-        // SAFETY: the list ends with a null pointer, which was not reached yet.
-        let entry = unsafe { *place };
-        if entry.is_null() {
-            return None;
-        }
+    let list = NonNull::new(unsafe { environ }.cast_mut())?;
+    let entries = (0..).map_while(|place| {
+        // SAFETY: the list ends with a null pointer, where this stops.
+        let entry = unsafe { list.add(place) };
+        // SAFETY: as above.
+        NonNull::new(unsafe { entry.read() }.cast_mut())
+    });
+    for entry in entries {
         // SAFETY: a text with a zero at its end.
-        let text = unsafe { CStr::from_ptr(entry) };
-        let value = text.to_bytes().strip_prefix(name.as_bytes());
-        if value.is_some_and(|value| value.starts_with(b"=")) {
-            // SAFETY: within the text, which has the name and `=`.
-            let value = unsafe { entry.add(name.len() + 1) };
-            // SAFETY: the rest of the text.
-            return Some(unsafe { CStr::from_ptr(value) });
+        let entry = unsafe { CStr::from_ptr(entry.as_ptr()) };
+        let value = entry.to_bytes_with_nul().strip_prefix(name.as_bytes());
+        if let Some(value) = value.and_then(|value| value.strip_prefix(b"=")) {
+            return CStr::from_bytes_with_nul(value).ok();
         }
-        // SAFETY: not the end yet.
-        place = unsafe { place.add(1) };
     }
+    None
 }

@@ -36,7 +36,7 @@ pub(crate) fn monotonic_by_line_ns(state: &State, attached: &Attached<'_>, known
     let counter = COUNTER?;
     match known.here() {
         Here::Served => attached.monotonic_by_line(&counter, &state.floor),
-        Here::UnixServed | Here::Attaching | Here::Unknown => None,
+        Here::Attaching | Here::Unknown => None,
     }
 }
 
@@ -45,11 +45,11 @@ pub(crate) fn monotonic_by_line_ns(state: &State, attached: &Attached<'_>, known
 #[inline(always)]
 pub(crate) fn time_ns(clock: Clock) -> Option<i64> {
     let ((attached, known), counter) = (state().attached()?, COUNTER?);
-    match known.here() {
-        Here::Served => read(attached, &counter, clock),
-        Here::UnixServed | Here::Attaching if clock != Clock::Monotonic => read(attached, &counter, clock),
-        Here::Unknown | Here::UnixServed | Here::Attaching => look_again(attached, known, &counter, clock),
+    // Unix time is the same in all time namespaces (time_namespaces(7)).
+    if clock == Clock::Monotonic && known.here() != Here::Served {
+        return look_again(attached, known, &counter);
     }
+    read(attached, &counter, clock)
 }
 
 #[inline(always)]
@@ -62,27 +62,19 @@ fn read(attached: &Attached<'_>, counter: &impl Counter, clock: Clock) -> Option
     (reading.source == Source::Line || !os.has_failed.get()).then_some(reading.ns)
 }
 
-/// In a process that was forked, until it is known whether it is in another time namespace, whose
-/// clock is another one: only a line tells, beside the kernel's coarse clock.
+/// The monotonic time in a process that was forked, until it is known whether it is in another time
+/// namespace, whose clock is another one: only a line tells, beside the kernel's coarse clock.
 #[cold]
-fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clock: Clock) -> Option<i64> {
+fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter) -> Option<i64> {
     let os = Original::new();
     // Without any floor.
     if let Some(line_ns) = attached.monotonic_by_line(counter, &PrivateFloor::new()) {
-        let coarse_ns = match Original::coarse_ns(CLOCK_MONOTONIC_COARSE) {
-            Some(coarse_ns) => coarse_ns,
-            None if clock == Clock::Monotonic => os.monotonic_ns(),
-            None => return None,
-        };
+        let coarse_ns = Original::coarse_ns(CLOCK_MONOTONIC_COARSE).unwrap_or_else(|| os.monotonic_ns());
         let apart_ns = line_ns.saturating_sub(coarse_ns);
         if os.has_failed.get() {
             return None;
         }
         if NEAR_NS.contains(&apart_ns) {
-            if clock != Clock::Monotonic {
-                known.rise_to(Here::UnixServed);
-                return read(attached, counter, clock);
-            }
             // Until now this process may have had the OS clock (rule R8).
             known.rise_to(Here::Attaching);
             attached.begin(&os, &state().floor);
@@ -90,15 +82,12 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter, clo
                 return None;
             }
             known.rise_to(Here::Served);
-            return read(attached, counter, clock);
+            return read(attached, counter, Clock::Monotonic);
         }
         if apart_ns.unsigned_abs() > FAR_NS.unsigned_abs() && !known.may_have_attached() {
             // Not for good: the line of a VM that was paused may be as far away, until the next one.
             return None;
         }
-    }
-    if clock != Clock::Monotonic {
-        return None;
     }
     // Not below what the parent had, unless that was in another namespace.
     let (ns, floor_ns) = (os.monotonic_ns(), state().floor.ns().saturating_add(attached.shift_ns()));

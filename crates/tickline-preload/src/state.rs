@@ -43,16 +43,14 @@ pub(crate) struct State {
 // read only after that was seen.
 unsafe impl Sync for State {}
 
-/// Whether this process is served. It is not known in a child of a fork.
+/// Whether this process has the page's monotonic time. It is not known in a child of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Here {
     Unknown = 0,
-    /// Unix time is. The private floor is still that of the parent.
-    UnixServed = 1,
     /// The private floor is about to be raised to the OS clock.
-    Attaching = 2,
-    Served = 3,
+    Attaching = 1,
+    Served = 2,
 }
 
 impl State {
@@ -108,8 +106,7 @@ impl Known {
         // floor is raised. No test sees a weaker one, as in `attached`.
         match self.0.load(Ordering::Acquire) {
             0 => Here::Unknown,
-            1 => Here::UnixServed,
-            2 => Here::Attaching,
+            1 => Here::Attaching,
             _ => Here::Served,
         }
     }

@@ -108,13 +108,13 @@ impl Vdso {
             place.store(offset, Ordering::Relaxed);
             Ok(())
         })?;
-        // ORDERING: Relaxed, as above.
-        state().vdso.store(self.base.as_ptr(), Ordering::Relaxed);
+        // ORDERING: Relaxed for both: before anything leads here.
+        let order = Ordering::Relaxed;
+        state().vdso.store(self.base.as_ptr(), order);
         if is_taken {
             return Err(Trouble::Taken);
         }
-        // ORDERING: Relaxed, as above.
-        if state().clock_gettime.load(Ordering::Relaxed) == 0 { Err(Trouble::Unknown) } else { Ok(()) }
+        if state().clock_gettime.load(order) == 0 { Err(Trouble::Unknown) } else { Ok(()) }
     }
 
     /// Lets the symbols of what is served lead here.

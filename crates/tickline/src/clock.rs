@@ -341,7 +341,7 @@ impl Clock {
     /// thread runs one, while a gate is closed, or with a line for each CPU, which only the clock's
     /// thread can calibrate.
     pub fn maintain(&self) -> Duration {
-        let outcome = self.engine().serve(Renewal::Ahead);
+        let outcome = self.engine().maintain(Renewal::Ahead);
         Duration::from_nanos(outcome.map_or(self.engine().interval_ns(), |outcome| outcome.next_in_ns))
     }
 

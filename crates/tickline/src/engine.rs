@@ -195,12 +195,12 @@ impl Engine {
         let Some(counter) = COUNTER else {
             // There is nothing to calibrate, but the status has to say why.
             if !self.is_judged() && self.driver() == Driver::Reader {
-                self.serve(Renewal::AtExpiry);
+                self.maintain(Renewal::AtExpiry);
             }
             return saturating_unsigned(OsClock.monotonic_ns());
         };
         let mut reading = self.shared.read_slow(&counter, &self.followed());
-        if self.serve_as_reader(&reading) {
+        if self.maintain_as_reader(&reading) {
             reading = self.shared.read_slow(&counter, &self.followed());
         }
         saturating_unsigned(reading.ns)
@@ -218,8 +218,8 @@ impl Engine {
         };
         if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
             let reading = self.shared.read_slow(&counter, &self.followed());
-            let served = self.serve_as_reader(&reading);
-            if (served || matches!(reading.source, Source::Line { .. }))
+            let iterated = self.maintain_as_reader(&reading);
+            if (iterated || matches!(reading.source, Source::Line { .. }))
                 && !self.unix_by_os()
                 && let Some(reading) = self.read_bounds_of_valid()
             {
@@ -322,21 +322,22 @@ impl Engine {
     }
 
     /// Runs an iteration if this reader should do so now. Returns whether it did.
-    fn serve_as_reader(&self, reading: &SlowReading) -> bool {
+    fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
         let wanted = self.callers.wants_iteration(reading, self.interval_ns(), &self.keeper);
         let _errno = if wanted { sys::PreserveErrno::new() } else { return false };
-        let served =
-            self.driver() == Driver::Reader && self.is_prepared() && self.serve(Renewal::AtExpiry).is_some();
-        if served && self.callers.count_iteration() {
+        let iterated = self.driver() == Driver::Reader
+            && self.is_prepared()
+            && self.maintain(Renewal::AtExpiry).is_some();
+        if iterated && self.callers.count_iteration() {
             self.watch();
         }
-        served
+        iterated
     }
 
     /// An iteration of the control loop, with the gates judged before the first one, and a second
     /// iteration after a recovery. `None` if another thread has the lock, or a gate is closed.
     /// Never waits, allocates or panics.
-    pub(crate) fn serve(&self, renewal: Renewal) -> Option<Outcome> {
+    pub(crate) fn maintain(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
         let mut driven = self.lock_judged()?;
         self.iterate(&mut driven, renewal)

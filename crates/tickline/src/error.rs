@@ -87,11 +87,6 @@ impl Error {
     pub(crate) fn page(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self(Inner::Page(error.into()))
     }
-
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    pub(crate) fn denied() -> Self {
-        Self::page("this process may not read the counter (PR_SET_TSC)")
-    }
 }
 
 impl fmt::Display for Error {

@@ -79,9 +79,9 @@ impl CpuRecord {
     fn ask(&self) {
         // ORDERING: Relaxed for both, a request that orders nothing. A load comes first, for a
         // store would take the cache line each time.
-        if !self.asked.load(Ordering::Relaxed) {
-            // ORDERING: as above.
-            self.asked.store(true, Ordering::Relaxed);
+        let order = Ordering::Relaxed;
+        if !self.asked.load(order) {
+            self.asked.store(true, order);
         }
     }
 

@@ -21,18 +21,11 @@
 //! - **A killed thread** (by a filter, or with its process while a child that shares the memory lives
 //!   on) is noticed: the kernel marks a word of the clock's in the thread's robust list. Then readers
 //!   drive the clock, and the coarse time is the present one.
-//! - **The environment** is that of the process's start: the first reading asks the kernel for
-//!   `TICKLINE` (`/proc/self/environ`), since `getenv` races with a program that changes its
-//!   environment. Where the kernel does not say, starting a clock asks std, which has a lock. A
-//!   set-user-id process ignores the variable.
-//! - **After a fork** the child takes the locks over from threads that it does not have. A lock names
-//!   its owner by a token on a page that `fork` wipes (`MADV_WIPEONFORK`). Processes that share one
-//!   memory (`clone(CLONE_VM)`) share the page, and so the token. Nobody ever waits for the control
-//!   loop's lock. The page is static memory, so that a library that is unloaded leaves nothing behind.
-//!   A child that drops an inherited clock or guard closes its copy of the timer's descriptor.
-//! - **Without that page** (minimal probes, Linux before 4.14) a forked child and a process in the same
-//!   memory look alike, because each has a process id of its own. Then all have one token, and nobody
-//!   takes a lock over. A child that was forked in the middle of an iteration stays with the OS clock.
+//! - **The environment** is that of the process's start (`trust/facts/environment.rs`).
+//! - **After a fork** the child takes the locks over from threads that it does not have: a lock names
+//!   its owner by a token (`sys/linux/fork.rs`, also for where there is none). Nobody ever waits for the
+//!   control loop's lock. A child that drops an inherited clock or guard closes its copy of the timer's
+//!   descriptor.
 //! - **In a time namespace** that is ahead, a child follows it when the line ends. In one that is
 //!   behind, order wins: readings stand still or run at half rate until the namespace has caught up.
 //!
@@ -64,8 +57,8 @@ use crate::trust::compare::{self, Comparing};
 /// takes from the stack. This is address space, not memory.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns.
-/// To compare a pair of CPUs takes 20 ms and more.
+/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns. A
+/// pair of CPUs takes some time (`REST_NS` of `trust/compare.rs`).
 const RESULT_EVERY_NS: u64 = 50_000_000;
 
 /// A running thread; stopped and joined when dropped.
@@ -141,7 +134,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
             engine.calibrate_cpus(&mut pass, notifier)
         } else {
             engine.leave_per_cpu();
-            engine.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
+            engine.maintain(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
         };
         let closed = next_ns.is_none() && engine.is_closed();
         let mut wait_ns = match next_ns {

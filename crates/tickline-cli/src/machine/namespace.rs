@@ -6,7 +6,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 #[cfg(target_os = "linux")]
-use tickline_page::namespace_offset_ns;
+use tickline_page::host::namespace_offset_ns;
 
 /// The process's time namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,6 +15,7 @@ use std::ptr;
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::{Pid, getpid};
+use tickline_page::program::Serve;
 
 use super::image::Image;
 use super::outcome::Start;
@@ -68,7 +69,7 @@ const USER_CODE_64: u64 = 0x33;
 pub(super) struct Gift<'a> {
     pub(super) image: &'a Image,
     pub(super) page: &'a Path,
-    pub(super) flags: i32,
+    pub(super) serve: Serve,
     /// Flags of `finish`.
     pub(super) finish: i32,
 }
@@ -135,7 +136,7 @@ impl<'a> Program<'a> {
         // What is popped, and the page's path behind it: where a call finds a multiple of 16.
         let pointer = base + stack + 8;
         let mut words =
-            [pointer + 24, vdso(self.tracee.pid)?, bits(gift.flags)].map(u64::to_le_bytes).concat();
+            [pointer + 24, vdso(self.tracee.pid)?, bits(gift.serve as i32)].map(u64::to_le_bytes).concat();
         words.extend_from_slice(gift.page.as_os_str().as_bytes());
         words.push(0);
         self.memory.write_all_at(&words, pointer)?;

@@ -17,11 +17,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use tickline::page::Phase;
+use tickline_page::HardwareCounter;
+use tickline_page::host::PageFile;
 use tickline_page::program::{
-    ALWAYS, ALWAYS_FLAG, CLOCKSOURCE, IGNORE_TRAP, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE,
-    SWITCH_VARIABLE, TAKE_CHILD, is_fast,
+    ALWAYS, CLOCKSOURCE, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, Serve,
+    is_fast,
 };
-use tickline_page::{HardwareCounter, PageFile};
 
 use super::image::Image;
 use super::inject::Gift;
@@ -172,8 +173,8 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
     // By `Command`, the others would be sorted, and some lost.
     set(PRELOAD_VARIABLE, &libraries);
     set(PAGE_VARIABLE, page.as_os_str());
-    let flags = if is_always(args) { ALWAYS_FLAG } else { 0 };
-    if flags != 0 {
+    let serve = if is_always(args) { Serve::Always } else { Serve::WhereSlow };
+    if serve == Serve::Always {
         set(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
     let lack = lack(&file);
@@ -185,7 +186,7 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
         Kind::Foreign => return Err(io::Error::other("it is no program of 64 bits for x86_64")),
         _ => {}
     }
-    let gift = Gift { image: &image, page: &page, flags, finish: finish_flags() };
+    let gift = Gift { image: &image, page: &page, serve, finish: finish_flags() };
     let helper = tracer::prepare(gift, &|start| speaker.say_start(start, &page, lack))
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
     Ok(Some(helper))
@@ -193,7 +194,7 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
 
 /// What the helper's breakpoints and its end would change in the program.
 fn finish_flags() -> i32 {
-    let ignore_trap = if is_ignored(libc::SIGTRAP) { IGNORE_TRAP } else { 0 };
+    let ignore_trap = if is_ignored(libc::SIGTRAP) { FinishFlag::IgnoreTrap as i32 } else { 0 };
     // The kernel sends it after an exec, whatever signal was agreed upon (Linux, `do_notify_parent`). One
     // that is pending already stays the only one.
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGCHLD));
@@ -201,7 +202,8 @@ fn finish_flags() -> i32 {
     // That of another child would be lost with it.
     let ends = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
     let has_children = waitid(Id::All, ends) != Err(Errno::ECHILD);
-    ignore_trap | if is_blocked && !is_pending && !has_children { TAKE_CHILD } else { 0 }
+    let takes_child = is_blocked && !is_pending && !has_children;
+    ignore_trap | if takes_child { FinishFlag::TakeChild as i32 } else { 0 }
 }
 
 /// The signals that wait for this thread.

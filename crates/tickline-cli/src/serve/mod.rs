@@ -13,7 +13,7 @@ use std::path::Path;
 
 pub(crate) use place::pages;
 use tickline::page::Phase;
-use tickline_page::PageError;
+use tickline_page::host::{self, PageError};
 
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
 /// [`Machine`](crate::machine::Machine).
 pub(crate) fn page_readers() -> Option<usize> {
     let counts = pages().into_iter().filter_map(|page| {
-        let server = tickline_page::writer_of(&page).ok().flatten();
+        let server = host::writer_of(&page).ok().flatten();
         Some(readers::find(&page, server).ok()?.0.len())
     });
     counts.reduce(|all, count| all + count)
@@ -66,7 +66,7 @@ fn no_page(error: PageError) -> io::Error {
 }
 
 fn off(page: &Path) -> io::Result<Exit> {
-    let before = tickline_page::switch_off(page).map_err(no_page)?;
+    let before = host::switch_off(page).map_err(no_page)?;
     let page = plain_path(page);
     output::to_stdout(|out| match before {
         Phase::Off => writeln!(out, "{page}: was off already"),
@@ -76,7 +76,7 @@ fn off(page: &Path) -> io::Result<Exit> {
 }
 
 fn on(page: &Path) -> io::Result<Exit> {
-    let was_off = tickline_page::switch_on(page).map_err(no_page)?;
+    let was_off = host::switch_on(page).map_err(no_page)?;
     let page = plain_path(page);
     output::to_stdout(|out| match was_off {
         true => writeln!(out, "{page}: a server may serve it again; start one"),

@@ -34,7 +34,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
             log.line("it is switched off; `tickline serve on`, and a start after that, switch it on");
             return Ok(Exit::Fast);
         }
-        if is_ending && publisher.is_over() {
+        if is_ending && !publisher.has_line() {
             log.line("stopped: the leases have run out");
             return Ok(Exit::Fast);
         }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tickline::page::Phase;
+use tickline_page::host::{PageFile, writer_of};
 use tickline_page::lease::FAST_SLEW_PPB;
-use tickline_page::{Attached, HardwareCounter, PageFile, PrivateFloor};
+use tickline_page::{Attached, HardwareCounter, PrivateFloor};
 
 use super::readers::{self, Reader};
 use crate::machine;
@@ -50,7 +51,7 @@ impl Status {
         let excess_ns = ahead.as_ref().zip(found.lead_ns).map_or(0, |(ahead, stated_ns)| {
             ahead.lead_ns(stated_ns, found.left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)
         });
-        let (server_pid, server_unknown) = match tickline_page::writer_of(page) {
+        let (server_pid, server_unknown) = match writer_of(page) {
             Ok(pid) => (pid, None),
             Err(error) => (None, Some(error.to_string())),
         };

@@ -4,7 +4,7 @@
 
 use std::env;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use tickline::{Clock, State};
+use tickline::{Clock, Probes, State};
 
 use super::server::until;
 
@@ -89,7 +89,7 @@ pub fn play() {
         return;
     };
     let board = Board::open(Path::new(&board));
-    let clock = Clock::builder().page(PathBuf::from(page)).start().expect("a clock");
+    let clock = Clock::of_page(page, Probes::Full).expect("a clock");
     let player = u64::from(player == "1");
     let now_ns = || i64::try_from(clock.now_ordered_ns()).expect("below 2^63");
     board.play(player, now_ns, || {

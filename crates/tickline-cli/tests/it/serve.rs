@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tickline_page::PageWriter;
+use tickline_page::host::PageWriter;
 
 use crate::common::server::{Server, folder, run, serve, status, until, wait_for_line};
 use crate::common::{entries, is_root, library, text};
@@ -219,7 +219,7 @@ fn status_lists_who_reads_the_page() {
         listed.as_array().unwrap().iter().any(|reader| reader["pid"] == std::process::id())
     };
     assert!(!is_listed());
-    let clock = tickline::Clock::builder().page(&page).start().unwrap();
+    let clock = tickline::Clock::of_page(&page, tickline::Probes::Full).unwrap();
     assert!(is_listed());
     let words = text(&run(&page, &["status"]).stdout);
     let name = fs::read_to_string("/proc/self/comm").unwrap();

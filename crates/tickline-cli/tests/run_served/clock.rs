@@ -1,4 +1,4 @@
-//! `Clock::builder().page(path)` in a time namespace, where the counter is denied, and where a filter
+//! `Clock::of_page` in a time namespace, where the counter is denied, and where a filter
 //! kills whoever asks the kernel for the time: each in a process of its own.
 
 use std::env;
@@ -30,7 +30,7 @@ fn child_of(prefix: &[&str], role: &str, page: &Path) {
 /// What the child does.
 pub(crate) fn play(role: &str) {
     match role {
-        "served" => assert!(is_served(&start())),
+        "served" => assert!(is_served(&start(Probes::Full))),
         "moved" => moved(),
         "denied" => denied(),
         "filtered" => filtered(),
@@ -49,8 +49,8 @@ fn run(role: &str) -> Option<(TempDir, PathBuf)> {
     Some((folder, page))
 }
 
-fn start() -> Clock {
-    Clock::builder().page(env::var_os(PAGE).unwrap()).start().unwrap()
+fn start(probes: Probes) -> Clock {
+    Clock::of_page(env::var_os(PAGE).unwrap(), probes).unwrap()
 }
 
 /// Whether readings are by the page, which is ahead of the kernel. They are right in any case.
@@ -83,8 +83,7 @@ fn a_clock_in_a_time_namespace_is_served() {
 /// Children of a fork find out that they are in another namespace. With few probes they don't ask,
 /// and have the OS clock.
 fn moved() {
-    let clocks =
-        [start(), Clock::builder().page(env::var_os(PAGE).unwrap()).probes(Probes::Minimal).start().unwrap()];
+    let clocks = [Probes::Full, Probes::Minimal].map(start);
     assert!(clocks.iter().all(is_served));
     let found = code_in_time_namespace(100_000_000_000_000, || {
         i32::from(!is_served(&clocks[0])) | i32::from(is_served(&clocks[1])) << 1
@@ -104,7 +103,7 @@ fn a_process_that_may_not_read_the_counter_has_the_kernels_clock() {
 fn denied() {
     // SAFETY: no pointer goes in. Only this thread is concerned.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) }, 0);
-    let clock = start();
+    let clock = start(Probes::Full);
     assert!(!is_served(&clock));
     assert_eq!(clock.status().state, State::Fallback(Reason::Denied));
     assert!(clock.unix_ns() > 0);
@@ -120,7 +119,7 @@ fn a_filter_of_system_calls_sees_no_reading() {
 }
 
 fn filtered() {
-    let clock = start();
+    let clock = start(Probes::Full);
     assert!(is_served(&clock));
     let code = code_of_fork(|| {
         let rules = [(libc::SYS_clock_gettime, vec![]), (libc::SYS_gettimeofday, vec![])];

@@ -50,7 +50,8 @@ fn a_page_of_another_boot_is_not_read_and_is_claimed_off() {
     let scene = served();
     let (page, word) = (&scene.page, scene.word());
     let next_boot = Machine { boot_id: [8; 16], ..MACHINE };
-    assert_eq!(page.attach(&next_boot).unwrap_err(), Refusal::OtherBoot);
+    let refusal = Refusal::OtherBoot { page: [9; 16], running: [8; 16] };
+    assert_eq!(page.attach(&next_boot).unwrap_err(), refusal);
     page.claim(&Header::of(&MACHINE)).unwrap();
     assert_eq!(scene.word(), word, "this boot's page is left as it is");
     page.claim(&Header::of(&next_boot)).unwrap();
@@ -58,7 +59,8 @@ fn a_page_of_another_boot_is_not_read_and_is_claimed_off() {
     assert_eq!((scene.word().phase(), scene.word().generation()), off);
     let reading = page.attach(&next_boot).unwrap().monotonic(&scene, &scene, &PrivateFloor::new());
     assert_eq!(reading.source, Source::Os);
-    assert_eq!(page.attach(&MACHINE).unwrap_err(), Refusal::OtherBoot);
+    let refusal = Refusal::OtherBoot { page: [8; 16], running: [9; 16] };
+    assert_eq!(page.attach(&MACHINE).unwrap_err(), refusal);
 }
 
 /// Symptom: readers that had attached shifted the page's time by the namespace of the writer before.

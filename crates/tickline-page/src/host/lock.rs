@@ -1,5 +1,6 @@
 //! The lock of a page's one writer.
 
+use std::format;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -12,9 +13,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
-use super::error::{PageError, Why};
-use crate::file::refused;
-use crate::mapped::Place;
+use super::error::{PageError, Why, foreign};
+use super::mapped::Place;
+use super::trust::refused;
 
 /// Nobody but the owner may lock.
 const LOCK_MODE: Mode = Mode::from_raw_mode(0o600);
@@ -57,25 +58,25 @@ impl Lock {
         let failed = || refused(CANNOT_OPEN);
         let mut all = Held::all();
         if let Some(process) = own(place, &all) {
-            return Err(Why::Taken(Some(process)));
+            return Err(taken(Some(process)));
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = openat(&place.folder, name(place), flags, LOCK_MODE).map_err(failed())?;
         // Before the lock counts: no other user has opened it, and nobody will.
         let found = fstat(&file).map_err(failed())?;
         if found.st_uid != geteuid().as_raw() {
-            return Err(Why::Foreign(found.st_uid, geteuid().as_raw()));
+            return Err(foreign(found.st_uid, geteuid().as_raw()));
         }
         fchmod(&file, LOCK_MODE).map_err(failed())?;
-        let taken = flock(&file, FlockOperation::NonBlockingLockExclusive)
+        let locked = flock(&file, FlockOperation::NonBlockingLockExclusive)
             .and_then(|()| fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive));
-        match taken {
+        match locked {
             Ok(()) => {
                 let held = Held::of(&found);
                 all.push(held);
                 Ok(Self { held, _file: file })
             }
-            Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(Why::Taken(holder(&file))),
+            Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(taken(holder(&file))),
             Err(error) => Err(refused("it cannot be locked")(error).into()),
         }
     }
@@ -85,6 +86,12 @@ impl Drop for Lock {
     fn drop(&mut self) {
         Held::all().retain(|held| *held != self.held);
     }
+}
+
+/// A process writes to the page: its number, where that can be known.
+fn taken(process: Option<u32>) -> Why {
+    let server = process.map_or("another process".into(), |process| format!("process {process}"));
+    format!("{server} serves this page; a page has one server").into()
 }
 
 /// This process, if it has the lock.
@@ -126,5 +133,5 @@ pub fn writer_of(path: &Path) -> Result<Option<u32>, PageError> {
             Err(error) => Err(refused(CANNOT_OPEN)(error)),
         }
     };
-    ask().map_err(|error| Why::File(error).at(path))
+    ask().map_err(|error| PageError::new(path, error))
 }

@@ -3,10 +3,12 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::error::{PageError, Why};
+use super::error::{PageError, UNKNOWN_MACHINE};
+use super::mapped::MappedPage;
 use super::snapshot::Snapshot;
+use super::trust::refused;
 use crate::lease::{LeaseMemory, LeasePhase};
-use crate::{Attached, Counter, Machine, MappedPage, Page, Refusal};
+use crate::{Attached, Counter, Page};
 
 /// A page's file that this process trusts, mapped read-only; unmapped when dropped.
 #[derive(Debug)]
@@ -22,10 +24,9 @@ impl PageFile {
     ///
     /// If the file cannot be opened, or is not trusted.
     pub fn open(path: &Path) -> Result<Self, PageError> {
-        match MappedPage::open(path.as_os_str().as_bytes()) {
-            Ok(mapped) => Ok(Self { mapped, path: path.into() }),
-            Err(error) => Err(Why::File(error).at(path)),
-        }
+        let mapped = MappedPage::open(path.as_os_str().as_bytes());
+        let mapped = mapped.map_err(|error| PageError::new(path, error))?;
+        Ok(Self { mapped, path: path.into() })
     }
 
     /// The page.
@@ -46,27 +47,16 @@ impl PageFile {
         self.mapped.owner()
     }
 
-    /// Attaches to the page ([`Page::attach`]).
-    ///
-    /// # Errors
-    ///
-    /// If the page does not count here.
-    pub fn attach(&self, machine: &Machine) -> Result<Attached<'_>, PageError> {
-        self.page().attach(machine).map_err(|refusal| {
-            let found = self.page().header().filter(|_| refusal == Refusal::OtherBoot);
-            let why = found.map_or(Why::Page(refusal), |found| Why::Boot(found.boot_id, machine.boot_id));
-            why.at(&self.path)
-        })
-    }
-
-    /// Attaches to the page, as the process that [`MappedPage::machine`] finds. Allocates nothing unless it
-    /// fails.
+    /// Attaches to the page ([`Page::attach`]), as the process that [`MappedPage::machine`] finds. Allocates
+    /// nothing unless it fails.
     ///
     /// # Errors
     ///
     /// If the page does not count here, or the machine is not known.
     pub fn attach_here(&self) -> Result<Attached<'_>, PageError> {
-        self.attach(&self.mapped.machine().map_err(|error| Why::machine(error).at(&self.path))?)
+        let machine = self.mapped.machine().map_err(refused(UNKNOWN_MACHINE));
+        let machine = machine.map_err(|error| PageError::new(&self.path, error))?;
+        self.page().attach(&machine).map_err(|refusal| PageError::new(&self.path, refusal))
     }
 
     /// What readers may do now.
@@ -75,7 +65,7 @@ impl PageFile {
         self.page().words().word().phase()
     }
 
-    /// The page as [`attach`](Self::attach) has returned it before in this process, with
+    /// The page as [`attach_here`](Self::attach_here) has returned it before in this process, with
     /// [`shift_ns`](Attached::shift_ns) from then.
     #[inline]
     #[must_use]

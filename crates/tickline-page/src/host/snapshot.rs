@@ -13,7 +13,7 @@ const TRIES: u32 = 64;
 pub struct Snapshot {
     /// What readers may do.
     pub phase: LeasePhase,
-    /// Whether [`switch_off`](crate::switch_off) has switched the page off: no server opens it.
+    /// Whether [`switch_off`](super::switch_off) has switched the page off: no server opens it.
     pub is_switched_off: bool,
     /// How often the page has changed.
     pub generation: u64,

@@ -1,6 +1,7 @@
 //! The one writer of a page's file.
 
 use core::ptr::NonNull;
+use std::format;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,15 @@ use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, linkat, openat, statat, u
 use rustix::io::{Errno, write};
 use rustix::mm::{ProtFlags, mlock};
 
-use super::error::{PageError, Why};
+use super::error::{PageError, UNKNOWN_MACHINE, Why, foreign};
 use super::lock::Lock;
+use super::mapped::{Mapping, Place};
 use super::restartable;
-use crate::file::{FileError, FileFacts, refused};
+use super::trust::{FileError, FileFacts, refused};
 use crate::layout::{PAGE_BYTES, WORD_OFFSET};
-use crate::lease::{Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, Swapped};
-use crate::mapped::{Mapping, Place};
+use crate::lease::{
+    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Lost, SLOT_WORDS, SlotNumber, Swapped,
+};
 use crate::{Counter, Header, Machine, WritablePage};
 
 /// All may read the page, and its owner may write to it.
@@ -75,15 +78,11 @@ impl PageWriter {
     /// no page, or cannot be made; or if the offset of this process's time namespace is not known.
     /// Then there is no new file, or a whole one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
-        Self::try_create(path).map_err(|why| why.at(path))
+        Self::try_create(path).map_err(|why| PageError::new(path, why))
     }
 
     fn try_create(path: &Path) -> Result<Self, Why> {
-        let machine = Machine::find().map_err(Why::machine)?;
-        if machine.monotonic_offset_ns.is_none() {
-            return Err(Why::Offset(machine.time_namespace));
-        }
-        let header = Header::of(&machine);
+        let header = header(&Machine::find().map_err(refused(UNKNOWN_MACHINE))?)?;
         let place = Place::of(path.as_os_str().as_bytes())?;
         judge_folder(&place)?;
         let is_missing =
@@ -98,10 +97,10 @@ impl PageWriter {
         }
         let (mapping, facts, file) = map(&place)?;
         if facts.owner != facts.reader {
-            return Err(Why::Foreign(facts.owner, facts.reader));
+            return Err(foreign(facts.owner, facts.reader));
         }
         let in_memory = mapping.lock().is_ok();
-        mapping.page().claim(&header).map_err(Why::Claim)?;
+        mapping.page().claim(&header)?;
         Ok(Self { mapping, file, path: path.into(), in_memory, _lock: lock })
     }
 
@@ -123,14 +122,14 @@ impl PageWriter {
             Ok(size) => FileError::Short(size),
             Err(error) => FileError::System("its size cannot be known", error),
         };
-        Err(Why::File(error).at(&self.path))
+        Err(PageError::new(&self.path, error))
     }
 
     /// The error of a [`Writer`](crate::lease::Writer) that finds the page
     /// changed.
     #[must_use]
     pub fn lost(&self) -> PageError {
-        Why::Lost.at(&self.path)
+        PageError::new(&self.path, Lost)
     }
 
     /// Whether the kernel keeps the page in memory (mlock(2)).
@@ -177,12 +176,22 @@ impl LeaseStore for PageWriter {
         least_ticks: u64,
         limit_ticks: u64,
     ) -> Swapped {
-        let times = least_ticks..limit_ticks;
+        let bits = [from, to].map(LeaseWord::to_bits);
         // SAFETY: the word of a page that is mapped for writing as long as `self` lives.
-        match unsafe { restartable::swap(self.mapping.word(), from.to_bits(), to.to_bits(), times) } {
-            Some(swapped) => swapped,
-            None => self.page().words().swap_between(from, to, counter, least_ticks, limit_ticks),
-        }
+        let swapped = unsafe { restartable::swap(self.mapping.word(), bits, least_ticks..limit_ticks) };
+        swapped
+            .unwrap_or_else(|| self.page().words().swap_between(from, to, counter, least_ticks, limit_ticks))
+    }
+}
+
+/// The header of a page that is made here. Readers in other time namespaces need its offset.
+fn header(machine: &Machine) -> Result<Header, Why> {
+    match machine {
+        Machine { time_namespace, monotonic_offset_ns: None, .. } => Err(format!(
+            "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it"
+        )
+        .into()),
+        known => Ok(Header::of(known)),
     }
 }
 
@@ -207,7 +216,11 @@ fn map(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), Why> 
     let (file, facts) = place.open(OFlags::RDWR)?;
     let mapping = WritableMapping::of(&file)?;
     if !mapping.page().is_of_file(facts.size) {
-        return Err(Why::NotAPage(facts.size));
+        let size = facts.size;
+        return Err(format!(
+            "this file of {size} bytes is no page, and stays as it is: it does not begin with `tickline`, a version and a size of {PAGE_BYTES} to {size}; name another file, or move this one away"
+        )
+        .into());
     }
     Ok((mapping, facts, file))
 }
@@ -234,7 +247,7 @@ fn make(place: &Place<'_>, header: &Header) -> Result<(), Why> {
         // Whatever the umask.
         fchmod(&file, PAGE_MODE).map_err(failed())?;
         // Nobody else has this file.
-        WritableMapping::of(&file)?.page().claim(header).map_err(Why::Claim)?;
+        WritableMapping::of(&file)?.page().claim(header)?;
         let linked = linkat(&place.folder, &fresh, &place.folder, place.name, AtFlags::empty());
         Ok(linked.map_err(failed())?)
     })();
@@ -251,7 +264,7 @@ fn make(place: &Place<'_>, header: &Header) -> Result<(), Why> {
 ///
 /// If the file cannot be opened for writing, is not trusted, or is no page.
 pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
-    let found = exchange(path, |word| (!word.stays_off()).then(|| word.switched_off()))?;
+    let found = change_word(path, |word| (!word.stays_off()).then(|| word.switched_off()))?;
     Ok(found.phase())
 }
 
@@ -262,14 +275,14 @@ pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
 /// As those of [`switch_off`].
 pub fn switch_on(path: &Path) -> Result<bool, PageError> {
     let on = |word: LeaseWord| word.next(LeasePhase::Off, word.first(), None);
-    let found = exchange(path, |word| word.stays_off().then(|| on(word)))?;
+    let found = change_word(path, |word| word.stays_off().then(|| on(word)))?;
     Ok(found.stays_off())
 }
 
 /// Stores the word that comes after the one that is found, if any does. Returns the one that was found.
-fn exchange(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Result<LeaseWord, PageError> {
+fn change_word(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Result<LeaseWord, PageError> {
     let place = || Ok(map(&Place::of(path.as_os_str().as_bytes())?)?.0);
-    let mapping = place().map_err(|why: Why| why.at(path))?;
+    let mapping = place().map_err(|why: Why| PageError::new(path, why))?;
     let words = mapping.page().words();
     loop {
         let word = words.word();
@@ -277,5 +290,18 @@ fn exchange(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Resul
             Some(to) if !words.swap(word, to) => {}
             _ => return Ok(word),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_page_is_made_where_the_offset_is_not_known() {
+        let machine = Machine { boot_id: [1; 16], time_namespace: 77, monotonic_offset_ns: Some(5) };
+        assert_eq!(header(&machine).unwrap().monotonic_offset_ns, 5);
+        let error = header(&Machine { monotonic_offset_ns: None, ..machine }).unwrap_err().to_string();
+        assert!(error.contains("time namespace 77 is not known"), "{error}");
     }
 }

@@ -11,7 +11,7 @@
 //! Nothing here allocates, panics, locks, or calls anything but what it was given. A reading ends
 //! whatever the page holds: after [`MAX_LOOKS`] at openings, and after [`MAX_STARTS`] words.
 //!
-//! What this module does not do: decide whether a page is trusted (`file.rs`, `attach.rs`).
+//! What this module does not do: decide whether a page is trusted (`host/trust.rs`, `attach.rs`).
 
 use tickline_core::counter::Counter;
 
@@ -147,12 +147,6 @@ impl PrivateFloor {
     }
 }
 
-/// Before the first reading of a process that has asked the OS clock so far (rule R8): no reading
-/// is below what it had until now.
-pub fn attach(os: &impl OsClock, floor: &PrivateFloor) {
-    floor.raise(os.monotonic_ns());
-}
-
 /// What one look found.
 enum Found {
     /// A line: its value, while the word was the same.
@@ -231,7 +225,7 @@ pub fn read(
 /// [`read`] for the monotonic time, ns, where it needs nothing but the page's first line: nearly
 /// always. Otherwise `None`.
 #[inline(always)]
-pub fn read_first_line(
+pub(crate) fn read_first_line(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     private: &PrivateFloor,
@@ -272,7 +266,7 @@ fn read_patiently(
         let os_ns = timescale.ask(os);
         // The second look, after the OS was asked: a line published meanwhile may be below that.
         if memory.is_still(word) {
-            return fallback(limit.over(os_ns, timescale), private, timescale);
+            return fallback(limit.applied_to(os_ns, timescale), private, timescale);
         }
         starts = starts.saturating_add(1);
     }

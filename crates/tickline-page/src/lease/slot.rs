@@ -272,7 +272,7 @@ impl Limit {
     /// that is further above the OS clock than it can be is none.
     #[inline(always)]
     #[must_use]
-    pub const fn over(&self, os_ns: i64, timescale: Timescale) -> i64 {
+    pub const fn applied_to(&self, os_ns: i64, timescale: Timescale) -> i64 {
         let ahead_ns = self.ns.saturating_sub(os_ns);
         if ahead_ns <= 0 {
             return os_ns;
@@ -292,15 +292,15 @@ mod tests {
     #[test]
     fn a_floor_is_limited_by_its_lead() {
         let floor = Floor { ns: 1_000, lead_ns: 10, ..Floor::NONE };
-        let over = |os_ns| floor.limit(Timescale::Monotonic).over(os_ns, Timescale::Monotonic);
+        let over = |os_ns| floor.limit(Timescale::Monotonic).applied_to(os_ns, Timescale::Monotonic);
         assert_eq!(
             [over(100), over(989), over(995), over(1_000), over(1_001)],
             [110, 999, 1_000, 1_000, 1_001]
         );
-        assert_eq!(Limit::NONE.over(-5, Timescale::Monotonic), -5);
+        assert_eq!(Limit::NONE.applied_to(-5, Timescale::Monotonic), -5);
         let hostile = Floor { lead_ns: i64::MIN, ..floor };
         assert_eq!(
-            hostile.limit(Timescale::Monotonic).over(7, Timescale::Monotonic),
+            hostile.limit(Timescale::Monotonic).applied_to(7, Timescale::Monotonic),
             7,
             "never below the OS clock"
         );
@@ -310,7 +310,7 @@ mod tests {
     fn unix_time_that_was_set_back_has_no_floor() {
         let unix = UnixShift { offset_ns: 5_000, lead_ns: 20, least_ns: 4_980 };
         let floor = Floor { ns: 1_000, unix, ..Floor::NONE };
-        let over = |os_ns| floor.limit(Timescale::Unix).over(os_ns, Timescale::Unix);
+        let over = |os_ns| floor.limit(Timescale::Unix).applied_to(os_ns, Timescale::Unix);
         assert_eq!([over(5_979), over(5_980), over(6_000), over(6_001)], [5_979, 6_000, 6_000, 6_001]);
         assert_eq!(Floor { unix: UnixShift::NONE, ..floor }.limit(Timescale::Unix), Limit::NONE);
     }

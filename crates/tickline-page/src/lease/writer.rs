@@ -184,9 +184,9 @@ impl Writer {
         self.closing = None;
     }
 
-    /// Takes note of the kernel's correction of its clock's rate, ppb. From more than 1,000 ppm on, no
-    /// line is published until an estimate knows the rate again (rule W10). To be called before each
-    /// step, where it is known.
+    /// Takes note of the kernel's correction of its clock's rate, ppb. Beyond [`FAST_SLEW_PPB`] no line
+    /// is published until an estimate knows the rate again (rule W10). To be called before each step,
+    /// where it is known.
     pub fn note_slew(&mut self, rate_ppb: i64) {
         self.rate_ppb = rate_ppb.unsigned_abs();
     }
@@ -438,8 +438,9 @@ impl Writer {
         }
         let since_ticks = at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_ticks);
         let most_ns = estimate.most_after(os_ns, since_ticks);
-        let least_ns =
-            limit.over(os_ns, Timescale::Monotonic).max(most_ns.saturating_add(self.config.resolution_ns));
+        let least_ns = limit
+            .applied_to(os_ns, Timescale::Monotonic)
+            .max(most_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
         let unix = estimate.unix_after(floor.unix);
         let line = estimate.first_line((at_ticks, skew_ticks), least_ns, end_ticks, unix);

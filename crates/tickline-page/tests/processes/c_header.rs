@@ -50,6 +50,7 @@ fn in_c(cases: &[Case]) -> Option<Vec<Output>> {
 }
 
 #[test]
+#[cfg_attr(target_arch = "x86", ignore = "no page counts where no counter is read")]
 fn any_page_is_read_to_an_end_and_alike_in_c() {
     let cases: Vec<Case> = (0..CASES).map(Case::random).collect();
     let outputs: Vec<Output> = cases.iter().map(Case::run).collect();

@@ -174,7 +174,7 @@ fn number(refusal: Refusal) -> i64 {
         Refusal::NotAPage => 1,
         Refusal::Version(_) => 2,
         Refusal::Size(_) => 3,
-        Refusal::OtherBoot => 4,
+        Refusal::OtherBoot { .. } => 4,
         Refusal::OtherCounter(_) => 5,
         Refusal::OtherNamespace(_) => 6,
         other => panic!("no number for {other}"),

@@ -1,5 +1,4 @@
-//! Which pages count in a user namespace, where the owner of a page cannot be known, and which are made
-//! in a time namespace.
+//! Which pages count in a user namespace, where the owner of a page cannot be known.
 
 #![allow(unsafe_code, reason = "namespaces and mounts")]
 
@@ -12,17 +11,12 @@ use std::path::Path;
 use std::ptr;
 
 use libc::{MS_BIND, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT};
-use tickline_page::{Machine, PageFile, PageWriter};
+use tickline_page::host::{PageFile, PageWriter};
 
 use super::writer::{folder, given_page, said_by};
 
 fn to_result(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn unshare(spaces: libc::c_int) -> io::Result<()> {
-    // SAFETY: passes numbers.
-    to_result(unsafe { libc::unshare(spaces) })
 }
 
 /// Not a test of its own: another process, in the test below.
@@ -41,8 +35,8 @@ const NOBODY: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 fn opened(spaces: libc::c_int, page: &Path, place: &Path, flags: libc::c_ulong) -> io::Result<String> {
     let place = CString::new(place.as_os_str().as_bytes()).expect("a path");
     let set_apart = move || {
-        // The process has one thread, as a user namespace demands.
-        unshare(spaces)?;
+        // SAFETY: passes numbers. The process has one thread, as a user namespace demands.
+        to_result(unsafe { libc::unshare(spaces) })?;
         // Nothing that is mounted here is to appear outside.
         let (nothing, private) = (ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
         // SAFETY: strings that end with zero, or none.
@@ -101,48 +95,5 @@ fn user_65534_is_trusted_in_no_first_user_namespace() {
     match opened(libc::CLONE_NEWNS, &page, &page, MS_RDONLY) {
         Ok(found) => assert!(found.contains("belongs to user 65534"), "{found}"),
         Err(error) => println!("SKIPPED: no mount can be made here: {error}"),
-    }
-}
-
-/// Linux, `linux/proc_ns.h`, `PROC_TIME_INIT_INO`.
-const INITIAL_NAMESPACE: u64 = 0xefff_fffa;
-
-/// Not a test of its own: a process in a time namespace whose children would get another one, so
-/// that it cannot know its own offset.
-#[test]
-fn serves_in_a_namespace() {
-    let Some(page) = given_page() else { return };
-    if Machine::find().unwrap().time_namespace == INITIAL_NAMESPACE {
-        println!("said: SKIPPED: this process's child is in no other time namespace");
-        return;
-    }
-    PageWriter::create(&page).unwrap();
-    // What `/proc/self` tells is of a process's first thread, and this is not the first one.
-    // SAFETY: libc lets a child of a fork allocate.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let unshared = unshare(libc::CLONE_NEWTIME);
-        let text = PageWriter::create(&page).map_or_else(|error| error.to_string(), |_| String::new());
-        let is_refused = unshared.is_ok() && text.contains("time namespace") && text.contains("is not known");
-        // SAFETY: ends the child.
-        unsafe { libc::_exit(if is_refused { REFUSED } else { 1 }) };
-    }
-    let mut status = 0;
-    // SAFETY: there is room for the status.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    println!("said: {}", libc::WEXITSTATUS(status));
-}
-
-/// The exit code of that process's child.
-const REFUSED: i32 = 42;
-
-#[test]
-fn no_page_is_made_where_the_offset_is_not_known() {
-    let (_folder, page) = folder();
-    // Children, and the program that is executed next, get another namespace.
-    match said_by("namespaces::serves_in_a_namespace", &page, || unshare(libc::CLONE_NEWTIME)) {
-        Err(error) => println!("SKIPPED: there is no time namespace for this user: {error}"),
-        Ok(said) if said.starts_with("SKIPPED") => println!("{said}"),
-        Ok(said) => assert_eq!(said, REFUSED.to_string()),
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use tickline_page::{PageWriter, writer_of};
+use tickline_page::host::{PageWriter, writer_of};
 
 /// The variable that has the page's path in such a process.
 const PAGE: &str = "TICKLINE_TEST_PAGE";

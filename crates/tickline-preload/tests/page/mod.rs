@@ -5,10 +5,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use tickline_page::host::PageWriter;
 use tickline_page::lease::{
     LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixShift,
 };
-use tickline_page::{Counter as _, HardwareCounter, PageWriter};
+use tickline_page::{Counter as _, HardwareCounter};
 
 pub(crate) const AHEAD_NS: i64 = 5_000_000;
 

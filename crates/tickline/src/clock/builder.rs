@@ -42,21 +42,9 @@ pub struct ClockBuilder {
     /// Takes the place of that in the settings.
     interval: Duration,
     settings: Settings,
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    page: Option<std::path::PathBuf>,
 }
 
 impl ClockBuilder {
-    pub(crate) fn new() -> Self {
-        Self {
-            driver: Driver::Thread,
-            interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
-            settings: Settings::DEFAULT,
-            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            page: None,
-        }
-    }
-
     /// Who runs the control loop; a thread by default.
     pub fn driver(mut self, driver: Driver) -> Self {
         self.driver = driver;
@@ -116,40 +104,6 @@ impl ClockBuilder {
         self
     }
 
-    /// Reads the time from the page at `path`, which another process serves (`tickline serve`, or a
-    /// [`Publisher`](crate::page::Publisher)). Linux only.
-    ///
-    /// The clock has no thread, calibrates nothing, and has no line of its own: the settings for
-    /// these have no effect, and [`maintain`](Clock::maintain) does nothing. All its readings are
-    /// ordered, also with those of other processes that read the page; `docs/lease.md` in the
-    /// repository has the exceptions. They are up to [`lead_ns`](crate::page::PageStatus::lead_ns)
-    /// ahead of the OS clock. Where the page serves nothing, because its server has ended or the
-    /// counter can't be trusted, the OS clock does, in order; while the server begins, a reading may
-    /// wait for up to 1 ms. Unix time is that of the page, too.
-    ///
-    /// A forked child attaches to the page again, because it may be in another time namespace; with
-    /// [`Probes::Minimal`] the OS clock serves it. If the owner of the page truncates its file, the
-    /// next reading is a SIGBUS.
-    ///
-    /// ```no_run
-    /// use tickline::Clock;
-    ///
-    /// let clock = match Clock::builder().page("/run/tickline/page.v1").start() {
-    ///     Ok(clock) => clock,
-    ///     // Nobody serves it, or it is not trusted.
-    ///     Err(error) => {
-    ///         eprintln!("{error}");
-    ///         Clock::default()
-    ///     }
-    /// };
-    /// println!("{}", clock.now_ns());
-    /// ```
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    pub fn page(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-        self.page = Some(path.into());
-        self
-    }
-
     /// Makes a clock of its own, and starts its thread if it has one. The first iteration of the
     /// control loop judges the gates. Until then, and while one is closed, the OS clock serves
     /// readings.
@@ -160,15 +114,9 @@ impl ClockBuilder {
     /// [`Unused`](crate::ErrorKind::Unused) for a setting that needs the thread driver, or full
     /// probes, without it; [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for
     /// each CPU where there cannot be one; [`Thread`](crate::ErrorKind::Thread) if the thread
-    /// cannot be made. With `page`: `Page` if there is no such file, or it is not trusted, or it does
-    /// not count here; the text has the wrong value and its limit.
+    /// cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
-        let settings = self.check()?;
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-        if let Some(path) = &self.page {
-            return crate::page::clock(path, settings.probes);
-        }
-        Clock::own(self.driver, settings)
+        Clock::own(self.driver, self.check()?)
     }
 
     /// Starts the global clock's thread with these settings. It runs until the last [`ClockGuard`]
@@ -184,10 +132,6 @@ impl ClockBuilder {
         if self.driver != Driver::Thread {
             return Err(unused("start_global", THREAD));
         }
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-        if self.page.is_some() {
-            return Err(unused("page", "a clock of its own"));
-        }
         ClockGuard::start(settings)
     }
 
@@ -199,8 +143,6 @@ impl ClockBuilder {
             within("recent_every", period, RECENT_RANGE)?;
         }
         let has_thread = self.driver == Driver::Thread;
-        #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-        let has_thread = has_thread && self.page.is_none();
         for (setting, is_chosen) in
             [("recent_every", recent_every.is_some()), ("per_cpu", per_cpu == PerCpu::On)]
         {
@@ -232,6 +174,10 @@ fn unused(setting: &'static str, needs: &'static str) -> Error {
 impl Clock {
     /// Settings for a clock of one's own.
     pub fn builder() -> ClockBuilder {
-        ClockBuilder::new()
+        ClockBuilder {
+            driver: Driver::Thread,
+            interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
+            settings: Settings::DEFAULT,
+        }
     }
 }

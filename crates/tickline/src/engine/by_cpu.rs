@@ -69,10 +69,10 @@ impl Engine {
     }
 
     /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
-    /// next CPU is due, ns; `None` as [`serve`](Self::serve).
+    /// next CPU is due, ns; `None` as [`maintain`](Self::maintain).
     pub(crate) fn calibrate_cpus(&self, pass: &mut CpuPass, notifier: &ClockSetNotifier) -> Option<u64> {
         let Some(table) = self.per_cpu.made() else {
-            return self.serve(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
+            return self.maintain(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };
         if self.per_cpu.set_in_force(true) {
             self.judge_again();

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
-use tickline_page::lease::{Closing, Config, Did, LeaseMemory as _, Writer};
-use tickline_page::{Lost, PageWriter};
+use tickline_page::host::PageWriter;
+use tickline_page::lease::{Closing, Config, Did, LeaseMemory as _, Lost, Writer};
 
 use super::os::PageOs;
 use super::slew_ppb;
@@ -46,6 +46,7 @@ const LATER: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Publisher {
     clock: Clock,
+    counter: HardwareCounter,
     page: PageWriter,
     os: PageOs,
     writer: Writer,
@@ -65,7 +66,9 @@ impl Publisher {
     /// [`Page`](crate::ErrorKind::Page) if another process serves the page, if the file is not the
     /// user's own or is not trusted, or if this process may not read the counter.
     pub fn start(clock: Clock, path: &Path) -> Result<Self, Error> {
-        let counter = COUNTER.filter(|_| sys::counter_readable()).ok_or_else(Error::denied)?;
+        let counter = COUNTER
+            .filter(|_| sys::counter_readable())
+            .ok_or_else(|| Error::page("this process may not read the counter (PR_SET_TSC)"))?;
         let page = PageWriter::create(path).map_err(Error::page)?;
         let config = Config {
             resolution_ns: os_resolution_ns(),
@@ -73,7 +76,7 @@ impl Publisher {
             ..Config::DEFAULT
         };
         let writer = Writer::start(&page, config).map_err(|Lost| Error::page(page.lost()))?;
-        Ok(Self { clock, page, os: PageOs::find(), writer, is_ending: false, is_off: false })
+        Ok(Self { clock, counter, page, os: PageOs::find(), writer, is_ending: false, is_off: false })
     }
 
     /// Does what is due, and returns the time until the next step. Never waits. If somebody has
@@ -84,9 +87,8 @@ impl Publisher {
     /// [`Page`](crate::ErrorKind::Page) if the page's file was truncated, or another process writes to
     /// the page against the rules. The publisher must be dropped.
     pub fn step(&mut self) -> Result<Duration, Error> {
-        let Some(counter) = COUNTER else { return Err(Error::denied()) };
         self.page.check().map_err(Error::page)?;
-        match self.try_step(counter) {
+        match self.try_step() {
             Err(Lost) if self.was_switched_off() => {
                 self.is_off = true;
                 Ok(LATER)
@@ -101,7 +103,7 @@ impl Publisher {
         word.phase() == Phase::Off && word.generation() > own.generation()
     }
 
-    fn try_step(&mut self, counter: HardwareCounter) -> Result<Duration, Lost> {
+    fn try_step(&mut self) -> Result<Duration, Lost> {
         let state = self.clock.engine().state();
         if !self.is_ending {
             match state {
@@ -118,7 +120,7 @@ impl Publisher {
         if let Some(rate_ppb) = slew_ppb() {
             self.writer.note_slew(rate_ppb);
         }
-        let step = self.writer.step(&self.page, &counter, &self.os, estimate.as_ref())?;
+        let step = self.writer.step(&self.page, &self.counter, &self.os, estimate.as_ref())?;
         let next_in = Duration::from_nanos(step.next_in_ns);
         Ok(match (step.did, &estimate, state) {
             (Did::Waited, None, State::Fallback(_)) => next_in.min(LATER),
@@ -128,16 +130,16 @@ impl Publisher {
     }
 
     /// Publishes no line from now on. The leases run out within a second; the steps go on until
-    /// [`is_over`](Self::is_over).
+    /// [`has_line`](Self::has_line) is false.
     pub fn end(&mut self) {
         self.is_ending = true;
         self.writer.close(Closing::AfterLeases);
     }
 
-    /// Whether the page names no line.
+    /// Whether the page names a line.
     #[must_use]
-    pub fn is_over(&self) -> bool {
-        matches!(self.phase(), Phase::Off | Phase::Cold)
+    pub fn has_line(&self) -> bool {
+        !matches!(self.phase(), Phase::Off | Phase::Cold)
     }
 
     /// What the page has said since the last step.
@@ -146,7 +148,7 @@ impl Publisher {
         if self.is_off { Phase::Off } else { self.writer.word().phase() }
     }
 
-    /// Whether no line is published because the kernel slews its clock by more than 1,000 ppm.
+    /// Whether no line is published because of the kernel's [slew](super::slew_ppb).
     #[must_use]
     pub const fn is_slewed(&self) -> bool {
         self.writer.is_slewed()

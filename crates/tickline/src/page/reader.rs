@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tickline_core::gate::Reason;
 use tickline_core::sample::Reference;
-use tickline_page::{PageFile, PrivateFloor, Reading, Source};
+use tickline_page::host::PageFile;
+use tickline_page::{PrivateFloor, Reading, Source};
 
 use super::os::PageOs;
 use super::status::PageStatus;
@@ -46,18 +47,54 @@ pub(crate) struct PageReader {
     refused: Option<Reason>,
 }
 
-/// A clock that reads the page of another process.
-pub(crate) fn clock(path: &Path, probes: Probes) -> Result<Clock, Error> {
-    learn_environment(probes);
-    let switched_off = environment(probes) == Environment::Off;
-    let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
-    if probes == Probes::Minimal {
-        engine.restrict_probes();
+impl Clock {
+    /// A clock that reads the time from the page at `path`, which another process serves
+    /// (`tickline serve`, or a [`Publisher`](crate::page::Publisher)). Linux only.
+    ///
+    /// The page's server decides how the counter is calibrated and trusted. So this clock has no
+    /// thread, no line and no settings of its own but what it may ask the system, and
+    /// [`maintain`](Clock::maintain) does nothing. All its readings are ordered, also with those of
+    /// other processes that read the page; `docs/lease.md` in the repository has the exceptions. They
+    /// are up to [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. Where the page
+    /// serves nothing, because its server has ended or the counter can't be trusted, the OS clock
+    /// does, in order; while the server begins, a reading may wait for up to 1 ms. Unix time is that
+    /// of the page, too.
+    ///
+    /// A forked child attaches to the page again, because it may be in another time namespace; with
+    /// [`Probes::Minimal`] the OS clock serves it. If the owner of the page truncates its file, the
+    /// next reading is a SIGBUS.
+    ///
+    /// # Errors
+    ///
+    /// [`Page`](crate::ErrorKind::Page) if there is no such file, or it is not trusted, or it does not
+    /// count here; the text has the wrong value and its limit.
+    ///
+    /// ```no_run
+    /// use tickline::{Clock, Probes};
+    ///
+    /// let clock = match Clock::of_page("/run/tickline/page.v1", Probes::Full) {
+    ///     Ok(clock) => clock,
+    ///     // Nobody serves it, or it is not trusted.
+    ///     Err(error) => {
+    ///         eprintln!("{error}");
+    ///         Clock::default()
+    ///     }
+    /// };
+    /// println!("{}", clock.now_ns());
+    /// ```
+    pub fn of_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
+        learn_environment(probes);
+        let switched_off = environment(probes) == Environment::Off;
+        let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+        if probes == Probes::Minimal {
+            engine.restrict_probes();
+        }
+        // For good: nobody calibrates.
+        engine.disable();
+        let refused = switched_off.then_some(Reason::SwitchedOff);
+        engine.page = Some(PageReader::open(path.as_ref(), probes, refused)?);
+        Ok(Self::of(None, Arc::new(engine)))
     }
-    // For good: nobody calibrates.
-    engine.disable();
-    engine.page = Some(PageReader::open(path, probes, switched_off.then_some(Reason::SwitchedOff))?);
-    Ok(Clock::of(None, Arc::new(engine)))
 }
 
 impl PageReader {
@@ -234,11 +271,9 @@ mod tests {
         let path = folder.join("page");
         let mut publisher = Publisher::start(Clock::builder().start().unwrap(), &path).unwrap();
         for _ in 0..1_000 {
-            let next = publisher.step().unwrap();
-            if publisher.phase() == Phase::Live {
-                break;
+            if publisher.phase() != Phase::Live {
+                std::thread::sleep(publisher.step().unwrap().min(core::time::Duration::from_millis(1)));
             }
-            std::thread::sleep(next.min(core::time::Duration::from_millis(1)));
         }
         let reader = PageReader::open(&path, Probes::Full, None).unwrap();
         let os_ns = OsClock.monotonic_ns();

@@ -7,10 +7,10 @@ pub use tickline_page::lease::LeasePhase as Phase;
 /// What a page serves to a clock.
 ///
 /// ```no_run
-/// use tickline::Clock;
+/// use tickline::{Clock, Probes};
 ///
 /// # fn main() -> Result<(), tickline::Error> {
-/// let clock = Clock::builder().page("/run/tickline/page.v1").start()?;
+/// let clock = Clock::of_page("/run/tickline/page.v1", Probes::Full)?;
 /// if let Some(page) = clock.status().page {
 ///     println!("{}: {}, {:?} ns ahead", page.path.display(), page.phase.name(), page.lead_ns);
 /// }

@@ -5,22 +5,17 @@ use tickline_core::control::{Config, MIN_INTERVAL_NS, Renewal};
 use super::pass::CpuPass;
 use super::*;
 use crate::sys::{ClockSetNotifier, CpuMask};
-use tickline_core::gate::{Difference, Pair};
+use crate::trust::compare::tests::UNSYNCHRONISED;
 
 #[test]
 fn auto_follows_the_comparison_and_the_builder_overrules_it() {
-    let unsynchronised = Comparison::Unsynchronised(Pair {
-        here: 0,
-        there: 1,
-        difference: Difference { least_ticks: 900, most_ticks: 1_000 },
-    });
     let others = [
         Comparison::Pending,
         Comparison::Single,
         Comparison::Synchronised { cpus: 2 },
         Comparison::Impossible,
     ];
-    for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(unsynchronised, true)]) {
+    for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(UNSYNCHRONISED, true)]) {
         assert!(wanted(PerCpu::On, comparison) && !wanted(PerCpu::Off, comparison));
         assert_eq!(wanted(PerCpu::Auto, comparison), auto);
     }
@@ -30,9 +25,8 @@ fn auto_follows_the_comparison_and_the_builder_overrules_it() {
 /// gets its CPUs back.
 #[test]
 fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
-    use std::io::Write;
     use tickline_core::sample::Resolutions;
-    let skip = |why: &str| writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
+    let skip = |why: &str| eprintln!("SKIPPED: {why}");
     let (counter, ids) = match needs() {
         Ok(needs) => needs,
         Err(why) => return skip(why),

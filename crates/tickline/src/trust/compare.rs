@@ -1,9 +1,8 @@
 //! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
 //!
 //! The first CPU is compared with each other one that this process may use, without isolated CPUs.
-//! A try takes a millisecond, or 0.2 s where both CPUs are busy, and the comparing thread sleeps for
-//! as long before the next one, and for 20 ms at least. The result belongs to the process. While a clock's thread wants
-//! it, it is renewed after ten minutes. No caller ever compares.
+//! The comparing thread sleeps between two tries ([`REST_NS`]). The result belongs to the process. While
+//! a clock's thread wants it, it is renewed ([`GOOD_FOR_NS`]). No caller ever compares.
 //!
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.
@@ -120,6 +119,20 @@ fn is_fresh() -> bool {
     known.is_some_and(|known| OsClock.monotonic_ns() < known.due_ns)
 }
 
+/// Whether a thread of this process may compare now: no other one does, until [`end`].
+fn begin() -> bool {
+    // ORDERING: Relaxed for all, the word keeps threads from comparing at once, and no more: the
+    // result has a lock. Another token is an ancestor's, whose threads are not in this process.
+    let (token, order) = (sys::token(), Ordering::Relaxed);
+    let busy = BUSY.load(order);
+    busy != token && BUSY.compare_exchange(busy, token, order, order).is_ok()
+}
+
+fn end() {
+    // ORDERING: Relaxed: see `begin`.
+    BUSY.store(0, Ordering::Relaxed);
+}
+
 /// The thread that compares, if there is one; stopped and joined when dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Comparing {
@@ -136,16 +149,7 @@ impl Comparing {
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
     /// this process compares. If the system gives no thread, the comparison is impossible.
     pub(crate) fn ensure(&mut self) {
-        if self.is_running() || is_fresh() {
-            return;
-        }
-        let token = sys::token();
-        // ORDERING: Relaxed for all, the word keeps threads from comparing at once, and no more: the
-        // result has a lock. Another token is an ancestor's, whose threads are not in this process.
-        let busy = BUSY.load(Ordering::Relaxed);
-        // ORDERING: as above.
-        let taken = BUSY.compare_exchange(busy, token, Ordering::Relaxed, Ordering::Relaxed);
-        if busy == token || taken.is_err() {
+        if self.is_running() || is_fresh() || !begin() {
             return;
         }
         let stop = Arc::clone(&self.stop);
@@ -154,16 +158,14 @@ impl Comparing {
             if let Some(comparison) = compare(&stop) {
                 publish(comparison);
             }
-            // ORDERING: as above.
-            BUSY.store(0, Ordering::Relaxed);
+            end();
         });
         drop(blocked);
         match made {
             Ok(thread) => self.thread = Some(thread),
             Err(_) => {
                 publish(Comparison::Impossible);
-                // ORDERING: as above.
-                BUSY.store(0, Ordering::Relaxed);
+                end();
             }
         }
     }
@@ -185,15 +187,15 @@ impl Drop for Comparing {
 fn rest(stop: &AtomicBool, time_ns: i64) -> bool {
     let end_ns = OsClock.monotonic_ns().saturating_add(time_ns);
     // ORDERING: Relaxed, pairs with the store in `drop`.
-    while !stop.load(Ordering::Relaxed) {
+    let goes_on = || !stop.load(Ordering::Relaxed);
+    while goes_on() {
         let left_ns = end_ns.saturating_sub(OsClock.monotonic_ns());
         let Some(left_ns) = u64::try_from(left_ns).ok().filter(|&ns| ns > 0) else { break };
         // In a loop, because `park_timeout` may return at once: a scope of `exchange` unparks its
         // maker when its last thread ends.
         thread::park_timeout(Duration::from_nanos(left_ns));
     }
-    // ORDERING: as above.
-    !stop.load(Ordering::Relaxed)
+    goes_on()
 }
 
 /// Compares all CPUs. `None` if `stop` was set.
@@ -213,7 +215,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
                 return None;
             }
             let from_ns = OsClock.monotonic_ns();
-            exchanges += exchange::between_with(counter, *first, *other);
+            exchanges += exchange::between(*first, *other);
             rest_ns = OsClock.monotonic_ns().saturating_sub(from_ns).max(REST_NS);
             if exchanges.round_trips >= LEAST_ROUND_TRIPS {
                 break;
@@ -231,4 +233,4 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -108,20 +108,15 @@ fn watch_over() {}
 /// Runs `body` in a forked child. If it panics, so does this.
 #[cfg(unix)]
 pub(crate) fn in_fork(body: impl FnOnce()) {
-    in_fork_if_possible("", || {
+    let code = code_of_fork(|| {
         body();
         0
     });
+    assert_eq!(code, 0);
 }
 
-/// As [`in_fork`], on machines that may lack what the test needs. Then the child returns
-/// [`CANNOT`], otherwise 0, and this says `why`.
-#[cfg(unix)]
-pub(crate) fn in_fork_if_possible(why: &str, body: impl FnOnce() -> i32) {
-    right_if_possible(why, code_of_fork(body));
-}
-
-/// As [`in_fork_if_possible`], for the code of a child that has ended.
+/// For the code of a child that has ended: 0, or [`CANNOT`] on a machine that lacks what the test needs;
+/// then this says `why`.
 #[cfg(unix)]
 pub(crate) fn right_if_possible(why: &str, code: i32) {
     match code {

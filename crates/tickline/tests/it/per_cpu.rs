@@ -196,7 +196,7 @@ mod linux {
                 });
             }
             std::thread::sleep(Duration::from_millis(500));
-            // ORDERING: Relaxed, as above.
+            // ORDERING: Relaxed, a flag on its own.
             stop.store(true, Ordering::Relaxed);
         });
     }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
-use crate::common::fork::{CANNOT, code_in_time_namespace};
+use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::common::{
     Answer, agrees_with_the_os, alone, await_publications, await_tickline_threads,
-    comes_to_agree_with_the_os, in_fork, in_fork_if_possible, os_monotonic_ns, own_name, right_if_possible,
-    skip, tickline_threads, timers, until_fast,
+    comes_to_agree_with_the_os, in_fork, os_monotonic_ns, own_name, right_if_possible, skip,
+    tickline_threads, timers, until_fast,
 };
 
 in_processes! { in_child:
@@ -301,7 +301,7 @@ fn without_a_thread_start_fails_and_the_clock_works() {
 /// `prctl(PR_SET_TSC)`: reading the counter is a SIGSEGV, in the vDSO too. The gate says so, and
 /// time comes from the kernel.
 fn a_process_without_the_right_to_the_counter_has_a_clock() {
-    in_fork_if_possible("this kernel cannot deny the counter", || {
+    let code = code_of_fork(|| {
         // SAFETY: passes numbers. From here on nothing may ask std or libc for the time.
         if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
             return CANNOT;
@@ -327,6 +327,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
         }
         0
     });
+    right_if_possible("this kernel cannot deny the counter", code);
 }
 
 // ---- namespaces -------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ mod denied;
 mod environment;
 mod forks;
 mod life;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod seccomp;
 mod shared_memory;
 mod signal;

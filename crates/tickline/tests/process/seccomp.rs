@@ -1,8 +1,14 @@
 //! Clocks under seccomp filters that kill. The lists are those of `PLATFORM.md`, "System calls".
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
+use std::{env, mem};
 
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter_all_threads,
+};
 use tickline::{Clock, Driver, Event, Probes, Reason, State};
 
 use crate::common::fork::{CANNOT, status_of_fork};
@@ -61,67 +67,28 @@ const RSEQ: libc::c_long = if cfg!(target_arch = "x86_64") { 334 } else { 293 };
 /// `MADV_DONTNEED`, and the guard pages of newer kernels
 /// (`include/uapi/asm-generic/mman-common.h`): what libc does with a thread's stack. Not
 /// `MADV_WIPEONFORK`.
-const STACK_ADVICE: [u32; 3] = [4, 102, 103];
-
-/// Offsets in `struct seccomp_data` (seccomp(2)), of the low half on little-endian machines.
-const NUMBER: u32 = 0;
-const THIRD_ARGUMENT: u32 = 32;
-
-fn statement(code: u32, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code: u16::try_from(code).expect("a BPF code"), jt: 0, jf: 0, k }
-}
+const STACK_ADVICE: [u64; 3] = [4, 102, 103];
 
 /// Kills the process at every system call that is not in `lists`, from now on, in all its threads.
 /// Returns whether this machine has such filters.
 fn allow_only(lists: &[&[libc::c_long]]) -> bool {
-    let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
-    let unless_equal = |number: u32| {
-        let jump = statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number);
-        libc::sock_filter { jf: 1, ..jump }
-    };
-    let allow = statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW);
-    let mut program = vec![load(NUMBER)];
-    for number in lists.iter().copied().flatten() {
-        program.extend([unless_equal(u32::try_from(*number).expect("a number")), allow]);
-    }
+    let mut rules: BTreeMap<_, _> = lists.iter().copied().flatten().map(|number| (*number, vec![])).collect();
     if lists.contains(&THREADS) {
-        // Any other call goes past all of this.
-        let advice = STACK_ADVICE.iter().flat_map(|advice| [unless_equal(*advice), allow]);
-        let advice: Vec<_> = [load(THIRD_ARGUMENT)].into_iter().chain(advice).collect();
-        let madvise = u32::try_from(libc::SYS_madvise).expect("a number");
-        let past = u8::try_from(advice.len()).expect("a short program");
-        program.push(libc::sock_filter { jf: past, ..unless_equal(madvise) });
-        program.extend(advice);
+        let is = |advice| SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, advice);
+        let rule = |advice| SeccompRule::new(vec![is(advice).unwrap()]).unwrap();
+        rules.insert(libc::SYS_madvise, STACK_ADVICE.map(rule).to_vec());
     }
-    program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_PROCESS));
-    let filter = libc::sock_fprog {
-        len: u16::try_from(program.len()).expect("a short program"),
-        filter: program.as_mut_ptr(),
-    };
-    // SAFETY: passes numbers: gives up the right to gain privileges, which filters demand.
-    if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
-        return false;
-    }
-    let installed =
-        // SAFETY: the filter and its program are valid for the call, which copies them.
-        unsafe {
-            libc::syscall(
-                libc::SYS_seccomp,
-                libc::SECCOMP_SET_MODE_FILTER,
-                libc::SECCOMP_FILTER_FLAG_TSYNC,
-                &raw const filter,
-            )
-        };
+    let (kill, architecture) = (SeccompAction::KillProcess, env::consts::ARCH.try_into().unwrap());
+    let filter = SeccompFilter::new(rules, kill, SeccompAction::Allow, architecture).unwrap();
+    let program = BpfProgram::try_from(filter).unwrap();
+    let installed = apply_filter_all_threads(&program);
     // Freeing it may be a system call.
-    std::mem::forget(program);
-    installed == 0
+    mem::forget(program);
+    installed.is_ok()
 }
 
 /// Runs `body` in a forked child, which finds nothing wrong, or ends by the signal `killed`.
 fn under_a_filter(killed: Option<i32>, body: impl FnOnce() -> i32) {
-    if cfg!(target_pointer_width = "32") {
-        return skip("32-bit system calls have other names");
-    }
     let status = status_of_fork(body);
     let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
     if signal.is_none() && libc::WEXITSTATUS(status) == CANNOT {

@@ -5,15 +5,33 @@ use core::mem::offset_of;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use super::registered::{Area, SIGNATURE};
+use super::registered::{self, Area, SIGNATURE};
 use crate::lease::Swapped;
 
-/// How a sequence ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Ended(Swapped),
-    /// The kernel has taken the CPU away before the swap.
-    Restarted,
+/// How often a sequence begins again before the swap counts as too late. One that is preempted each
+/// time has no CPU for a microsecond.
+const MOST_RESTARTS: u32 = 100;
+
+/// Whether this thread can run such sequences.
+pub(in crate::host) fn is_available() -> bool {
+    registered::area().is_some()
+}
+
+/// Swaps the word, the first of `from_to` for the second, if the counter is within `ticks`; `None`
+/// where there are no such sequences.
+///
+/// # Safety
+///
+/// `word` must be a multiple of 8, and valid for atomic accesses.
+pub(in crate::host) unsafe fn swap(
+    word: NonNull<u64>,
+    from_to: [u64; 2],
+    ticks: Range<u64>,
+) -> Option<Swapped> {
+    let area = registered::area()?;
+    // SAFETY: by the caller's promise, and `area` is this thread's.
+    let swapped = (0..MOST_RESTARTS).find_map(|_| unsafe { try_swap(area, word, from_to, &ticks, 0) }.0);
+    Some(swapped.unwrap_or(Swapped::OutOfTime))
 }
 
 /// The result of the block: nothing was stored, and the counter was out of its range.
@@ -23,8 +41,8 @@ const LOST: u64 = 1;
 /// The word is the new one.
 const DONE: u64 = 2;
 
-/// Swaps `word` if the counter is within `ticks`: one try. Also returns the counter. For tests,
-/// `pauses` makes the time between look and swap longer.
+/// One try; `None` if the kernel has taken the CPU away before the swap. Also returns the counter. For
+/// tests, `pauses` makes the time between look and swap longer.
 ///
 /// The counter is read as by [`HardwareCounter`](crate::HardwareCounter). The exchange is the last
 /// instruction of the sequence: once it is done, nothing restarts.
@@ -33,13 +51,13 @@ const DONE: u64 = 2;
 ///
 /// `area` must be this thread's, `word` a multiple of 8 and valid for atomic accesses.
 #[inline(never)]
-pub(super) unsafe fn swap(
+unsafe fn try_swap(
     area: NonNull<Area>,
     word: NonNull<u64>,
     [from, to]: [u64; 2],
     ticks: &Range<u64>,
     pauses: u64,
-) -> (Outcome, u64) {
+) -> (Option<Swapped>, u64) {
     let mut result: u64 = OUT_OF_TIME;
     let looked: u64;
     // SAFETY: the caller's promises. The block stores to `word`, to the area's descriptor, and to
@@ -109,13 +127,13 @@ pub(super) unsafe fn swap(
             options(nostack),
         );
     }
-    let outcome = match result {
-        OUT_OF_TIME => Outcome::Ended(Swapped::OutOfTime),
-        LOST => Outcome::Ended(Swapped::Lost),
-        DONE => Outcome::Ended(Swapped::Done),
-        _ => Outcome::Restarted,
+    let swapped = match result {
+        OUT_OF_TIME => Some(Swapped::OutOfTime),
+        LOST => Some(Swapped::Lost),
+        DONE => Some(Swapped::Done),
+        _ => None,
     };
-    (outcome, looked)
+    (swapped, looked)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The rules of readers, R1 to R10, each broken at its weakest moment. That a reading of any bytes ends is a
-//! test of `tests/processes/`.
+//! test of `tests/processes/`; that none mixes two lines, a model by loom.
 
 use super::super::testing::{AHEAD_NS, At, Scene, UNIX_NS};
-use super::super::{Closing, Did, Estimate, LeaseStore, SLOT_WORDS};
+use super::super::{Closing, Did, Estimate};
 use super::*;
 
 #[test]
@@ -11,22 +11,6 @@ fn a_line_is_read_without_the_os() {
     scene.on_step(|at| assert_ne!(at, At::Os));
     assert_eq!(scene.source(), Source::Line);
     assert!(AHEAD_NS.contains(&scene.ahead_ns()) && AHEAD_NS.contains(&scene.unix_ahead_ns()));
-}
-
-/// The slots change while they are read: what was read does not count.
-#[test]
-fn rule_r1_a_reading_counts_only_if_the_word_is_the_same() {
-    let scene = Scene::live();
-    let take_over = move |number| {
-        if number == 2 {
-            let slot = scene.word().first();
-            scene.switch_off();
-            scene.words().fill(slot, &[u64::MAX / 3; SLOT_WORDS]);
-        }
-    };
-    scene.each(|at| at == At::Field, take_over);
-    let reading = scene.read(&PrivateFloor::new());
-    assert!(reading.source == Source::Os && reading.ns.abs_diff(scene.truth_ns()) < 100, "{reading:?}");
 }
 
 /// Lines count until the word has changed 64 times, and a later try keeps the rules of the first.
@@ -212,7 +196,7 @@ fn rule_r8_a_process_is_never_below_what_it_had_from_the_os() {
     // It has used the OS clock until now, which is above its bounds.
     scene.os_jumps(10_000);
     let os_ns = (&scene).monotonic_ns();
-    attach(&scene, &private);
+    private.raise(os_ns);
     assert!(scene.read(&private).ns >= os_ns);
     assert!(scene.now() < os_ns, "the line alone is below");
     // Its own fallback.

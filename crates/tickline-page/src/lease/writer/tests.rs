@@ -1,4 +1,5 @@
-//! The rules of the writer, W1 to W10.
+//! The rules of the writer, W1 to W10. Two writers at once are a model by loom; the simulator has pages that
+//! are served for long, and slews that last.
 
 mod opening;
 
@@ -9,58 +10,6 @@ use super::super::{PrivateFloor, Source, UnixShift};
 use super::*;
 
 const LEASE: u64 = Config::DEFAULT.lease_ns;
-
-/// Steps, each when it is due, for so long; what each did. Readings between them are in order.
-fn run(scene: &'static Scene, ns: u64) -> Vec<Did> {
-    let end_ticks = scene.ticks.get() + ns;
-    let (mut did, mut last_ns) = (Vec::new(), i64::MIN);
-    while scene.ticks.get() < end_ticks {
-        let step = scene.step();
-        did.push(step.did);
-        let now_ns = scene.now();
-        assert!(now_ns >= last_ns, "{now_ns} after {last_ns}, {:?}", step.did);
-        last_ns = now_ns;
-        scene.pass(step.next_in_ns.min(LEASE));
-    }
-    did
-}
-
-fn is_undisturbed(did: &[Did]) -> bool {
-    did.iter().all(|did| matches!(did, Did::Succeeded | Did::Waited))
-}
-
-fn count(did: &[Did], wanted: Did) -> usize {
-    did.iter().filter(|did| **did == wanted).count()
-}
-
-#[test]
-fn a_page_is_served_without_a_break() {
-    let scene = Scene::cold();
-    let did = run(scene, 20 * LEASE);
-    assert!(did[0] == Did::Opened && is_undisturbed(&did[1..]), "{did:?}");
-    assert!((19..=22).contains(&count(&did, Did::Succeeded)));
-    assert!(scene.source() == Source::Line && AHEAD_NS.contains(&scene.ahead_ns()));
-}
-
-/// A writer that was stopped while it decided, and another that has the page since.
-#[test]
-fn rule_w1_a_second_writer_ends_the_first() {
-    let scene = Scene::live();
-    let mut first = scene.new_writer();
-    scene.pass(6_000);
-    let taken_over = leak(Cell::new(None));
-    let take_over = move || {
-        scene.os_jumps(1_000);
-        scene.restart();
-        scene.does(Did::Succeeded);
-        taken_over.set(Some((scene.word(), scene.last())));
-    };
-    scene.once(|at| at == At::Fill, take_over);
-    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(Lost));
-    let now = Some((scene.word(), scene.last()));
-    assert_eq!(now, taken_over.get(), "nothing that it filled is in use");
-    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(Lost));
-}
 
 /// Symptom: with hpet, whose readings are up to 10 ns old, Unix time stepped back by more than the
 /// lead when the leases ended.
@@ -173,26 +122,6 @@ fn rule_w2_a_successor_is_published_once_its_predecessor_is_current_everywhere()
     scene.does(Did::Succeeded);
 }
 
-/// The writer was stopped between its look and its swap, beyond M, and the OS clock ran ahead.
-#[test]
-fn rule_w3_a_line_that_came_too_late_is_in_doubt() {
-    let scene = Scene::live();
-    let first = scene.last();
-    scene.pass(6_000);
-    let stop = move || {
-        scene.ticks.set(first.end_ticks + 10);
-        scene.os_jumps(1_000_000);
-        assert!(scene.ahead_ns() >= -100);
-    };
-    scene.once(|at| matches!(at, At::Swap(_)), stop);
-    scene.does(Did::Doubted);
-    assert_eq!(scene.word().phase(), LeasePhase::Unsure);
-    assert!(scene.ahead_ns() >= -100, "not the line, which is 1 ms below");
-    let did = run(scene, 4 * LEASE);
-    assert_eq!(did[..2], [Did::Waited, Did::Ended], "no successor");
-    assert!(did.contains(&Did::Opened), "{did:?}");
-}
-
 /// A successor, and a first line.
 #[test]
 fn rule_w3_a_swap_after_the_end_or_a_reset_is_in_doubt() {
@@ -204,6 +133,9 @@ fn rule_w3_a_swap_after_the_end_or_a_reset_is_in_doubt() {
         let is_line = |at| matches!(at, At::Swap(word) if word.phase() == LeasePhase::Live);
         scene.once(is_line, move || act(scene));
         scene.does(Did::Doubted);
+        assert_eq!(scene.word().phase(), LeasePhase::Unsure);
+        assert!(scene.ahead_ns() >= -100, "readers ask the OS clock, too");
+        assert!(matches!(scene.step().did, Did::Waited | Did::Ended), "no successor");
     }
 }
 
@@ -374,27 +306,6 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
     }
 }
 
-/// Symptom: with chronyd's 8 % a page went live and unsure at each change of the rate.
-#[test]
-fn rule_w10_a_fast_slew_is_one_doubt_and_one_opening() {
-    let scene = Scene::cold();
-    let mut did = run(scene, 4 * LEASE);
-    // Down, up, and slowly at last; each for four leases.
-    for rate_ppb in [-80_000_000, 80_000_000, 2_000_000, 1_000_000] {
-        scene.writer().note_slew(rate_ppb);
-        for _ in 0..4 {
-            did.extend(run(scene, LEASE));
-            scene.os_jumps(rate_ppb / 2);
-        }
-    }
-    assert_eq!(
-        [Did::Doubted, Did::Ended, Did::Opened].map(|wanted| count(&did, wanted)),
-        [1, 1, 2],
-        "{did:?}"
-    );
-    assert_eq!(scene.word().phase(), LeasePhase::Live);
-}
-
 /// A sample after a slew does not know the rate. Symptom: a line 9.6 ms ahead, which was doubted at once.
 /// So too once the kernel has meanwhile kept time with something else: that began with a new writer.
 #[test]
@@ -412,17 +323,9 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     scene.writer().set_resolution_ns(280);
     assert_eq!(step(0, 1_001), Did::Waited);
     assert_eq!(step(0, 999), Did::Opened);
-}
-
-/// The rates of an NTP daemon, and adjtime(3) besides, leave the page as it is.
-#[test]
-fn rule_w10_a_slow_slew_leaves_the_page_live() {
-    let scene = Scene::live_twice();
-    for rate_ppb in [1_000_000, -1_000_000, 500_000] {
-        scene.writer().note_slew(rate_ppb);
-        let did = run(scene, 2 * LEASE);
-        assert!(is_undisturbed(&did), "{did:?}");
-    }
+    // The rates of an NTP daemon, and adjtime(3) besides, leave the page as it is.
+    assert_eq!((step(-1_000_000, 0), step(1_000_000, 0)), (Did::Succeeded, Did::Waited));
+    assert_eq!(step(1_000_001, 0), Did::Doubted);
 }
 
 /// Any memory can be taken over. Symptom: a server that found garbage in its page slept for years, and could

@@ -20,7 +20,7 @@ fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<St
     engine.judge_again();
     let start = std::time::Instant::now();
     loop {
-        engine.serve(Renewal::Ahead);
+        engine.maintain(Renewal::Ahead);
         let status = engine.status();
         match status.state {
             State::Fast | State::Fallback(Reason::Slow) => return Some(status),
@@ -47,7 +47,7 @@ fn unix_by_line(engine: &Engine) -> bool {
 /// short lines have ended by then.
 fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
     (0..1_000).any(|_| {
-        engine.serve(Renewal::Ahead);
+        engine.maintain(Renewal::Ahead);
         served()
     })
 }
@@ -106,10 +106,10 @@ fn a_slow_counter_is_measured_again() {
     let Some(status) = judged(&engine, (1_000, 40, 40)) else { return };
     assert_eq!(status.state, State::Fallback(Reason::Slow));
     played::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
-    engine.serve(Renewal::Ahead);
+    engine.maintain(Renewal::Ahead);
     assert_eq!(engine.state(), State::Fallback(Reason::Slow), "not at once");
     engine.keeper.set_due(OsClock.monotonic_ns());
-    engine.serve(Renewal::Ahead);
+    engine.maintain(Renewal::Ahead);
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }
 
@@ -125,10 +125,10 @@ fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     }
     // A line may end while this thread is preempted: then this tries again.
     let seen = (0..10_000).any(|_| {
-        engine.serve(Renewal::Ahead);
+        engine.maintain(Renewal::Ahead);
         put_ahead(&engine, 50_000_000) && engine.state() == State::Disrupted
     });
     assert!(seen, "{}", engine.state());
-    engine.serve(Renewal::Ahead);
+    engine.maintain(Renewal::Ahead);
     assert_ne!(engine.state(), State::Fast);
 }

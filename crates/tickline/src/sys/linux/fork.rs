@@ -34,17 +34,14 @@ const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
 pub(crate) fn token() -> u64 {
     match page() {
         Some(token) => {
-            // ORDERING: Relaxed, the number itself is all there is.
-            let known = token.load(Ordering::Relaxed);
+            // ORDERING: Relaxed for all: the number itself is all there is.
+            let order = Ordering::Relaxed;
+            let known = token.load(order);
             if known != 0 {
                 return known;
             }
             let fresh = process_id() << 32 ^ OsClock.monotonic_ns().unsigned_abs() | 1;
-            // ORDERING: Relaxed, as above.
-            match token.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => fresh,
-                Err(theirs) => theirs,
-            }
+            token.compare_exchange(0, fresh, order, order).map_or_else(|theirs| theirs, |_| fresh)
         }
         // For kernels before 4.14 and minimal probes. This is wrong for a child that has the id of
         // an ancestor: one that has ended, or one in another pid namespace.
@@ -56,8 +53,8 @@ pub(crate) fn token() -> u64 {
 /// `clone` made with `CLONE_VM`. It differs from that of a process whose copy it is, so that a
 /// forked child takes over what its parent's threads hold.
 ///
-/// Without the page nothing tells a forked child from one that shares this memory: both have a
-/// process id of their own. Then the number is the same for all, and nothing is taken over. A lock
+/// Without the page (minimal probes, Linux before 4.14) nothing tells a forked child from one that
+/// shares this memory: both have a process id of their own. Then the number is the same for all, and nothing is taken over. A lock
 /// that another thread holds at a fork stays held in the child, whose readings the OS clock serves.
 pub(crate) fn lock_token() -> u64 {
     if page().is_some() { token() } else { NEVER_TAKEN_OVER }

@@ -82,12 +82,11 @@ impl ThreadMark {
         let entry = (&raw const self.entry).cast_mut().cast::<libc::c_void>();
         // SAFETY: takes nothing.
         let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-        // ORDERING: Relaxed for all: the kernel reads them on behalf of this thread.
-        self.head.first.store(entry, Ordering::Relaxed);
-        // ORDERING: as above.
-        self.entry.store(head, Ordering::Relaxed);
-        // ORDERING: as above.
-        self.word.store(u32::try_from(thread).unwrap_or(0), Ordering::Relaxed);
+        // ORDERING: Relaxed for all three: the kernel reads them on behalf of this thread.
+        let order = Ordering::Relaxed;
+        self.head.first.store(entry, order);
+        self.entry.store(head, order);
+        self.word.store(u32::try_from(thread).unwrap_or(0), order);
         // SAFETY: the list is well-formed, and stays where it is until the drop of the result, which
         // puts libc's back.
         let set = unsafe { libc::syscall(libc::SYS_set_robust_list, head, size_of::<Head>()) };

@@ -1,8 +1,7 @@
 //! Linux: sleeps on a futex, which need no clock and no descriptor.
 //!
-//! `std`'s condition variable does not serve. It reads the clock for its deadline, through the
-//! vDSO, which is fatal where the process may not read the counter (`sys/reference/linux.rs`). A
-//! relative `FUTEX_WAIT` needs no clock.
+//! `std`'s condition variable does not serve: it reads the clock for its deadline, through the vDSO
+//! (`ROUTE_KERNEL` of `sys/reference/linux.rs`). A relative `FUTEX_WAIT` needs no clock.
 
 use core::ptr;
 use core::sync::atomic::AtomicU32;

@@ -78,7 +78,7 @@ impl ClockSetNotifier {
         if result == 0 && (set.it_interval.tv_sec, set.it_interval.tv_nsec) == (MARK.tv_sec, MARK.tv_nsec) {
             return Some(timer);
         }
-        // ORDERING: Relaxed, as above.
+        // ORDERING: Relaxed, a number that is checked before each use.
         self.timer.store(-1, Ordering::Relaxed);
         None
     }

@@ -23,14 +23,14 @@ pub(crate) struct OsClock;
 fn counts_per_second() -> u64 {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     // ORDERING: Relaxed for both, the figure is all there is, and all threads store the same.
-    let mut hz = KNOWN.load(Ordering::Relaxed);
+    let order = Ordering::Relaxed;
+    let mut hz = KNOWN.load(order);
     if hz == 0 {
         let mut asked = 0;
         // SAFETY: the number is valid for a write.
         unsafe { QueryPerformanceFrequency(&raw mut asked) };
         hz = u64::try_from(asked).unwrap_or(0);
-        // ORDERING: as above.
-        KNOWN.store(hz, Ordering::Relaxed);
+        KNOWN.store(hz, order);
     }
     hz
 }

@@ -1,10 +1,16 @@
 //! Comparisons of this machine's counters, and what clocks make of them.
 
-use tickline_core::gate::Difference;
-use tickline_core::gate::Reason;
+use tickline_core::gate::{Difference, Reason};
 
 use super::*;
 use crate::{Clock, PerCpu, State, Status};
+
+/// Two counters that are a thousand ticks apart.
+pub(crate) const UNSYNCHRONISED: Comparison = Comparison::Unsynchronised(Pair {
+    here: 0,
+    there: 1,
+    difference: Difference { least_ticks: 900, most_ticks: 1_000 },
+});
 
 #[test]
 fn the_counters_of_this_machine_are_compared() {
@@ -72,11 +78,7 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     if !until("one line", &auto, one) || !until("one line", &off, one) {
         return;
     }
-    publish(Comparison::Unsynchronised(Pair {
-        here: 0,
-        there: 1,
-        difference: Difference { least_ticks: 900, most_ticks: 1_000 },
-    }));
+    publish(UNSYNCHRONISED);
     until("the OS", &off, |status| status.state == State::Fallback(Reason::Unsynchronised));
     until("a line each", &auto, |status| status.state == State::Fast && !status.per_cpu.is_empty());
     publish(Comparison::Synchronised { cpus: 2 });
@@ -98,10 +100,5 @@ fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
         assert_eq!(known.comparison, good);
         assert!((RETRY_NS..=GOOD_FOR_NS).contains(&known.due_ns));
     }
-    let unsynchronised = Comparison::Unsynchronised(Pair {
-        here: 0,
-        there: 1,
-        difference: Difference { least_ticks: 5_000, most_ticks: 5_100 },
-    });
-    assert_eq!(Known::after(Some(known), unsynchronised, 0).comparison, unsynchronised);
+    assert_eq!(Known::after(Some(known), UNSYNCHRONISED, 0).comparison, UNSYNCHRONISED);
 }

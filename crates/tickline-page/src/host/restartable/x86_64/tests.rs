@@ -1,27 +1,22 @@
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::boxed::Box;
 use std::{eprintln, thread};
 
 use crate::{Counter, HardwareCounter};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
-use super::super::registered;
 use super::*;
 
 /// A look and a swap in two steps, with the same time in between.
-fn plain(word: &AtomicU64, [from, to]: [u64; 2], ticks: &Range<u64>, pauses: u64) -> (Outcome, u64) {
-    let looked = HardwareCounter::if_present().unwrap().now_ordered();
-    if looked < ticks.start || looked >= ticks.end {
-        return (Outcome::Ended(Swapped::OutOfTime), looked);
-    }
+fn plain(word: &AtomicU64, [from, to]: [u64; 2], pauses: u64) -> (Option<Swapped>, u64) {
+    let looked = now();
     for _ in 0..pauses {
         core::hint::spin_loop();
     }
     // ORDERING: SeqCst, a test's.
     let swapped = word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
-    (Outcome::Ended(if swapped.is_ok() { Swapped::Done } else { Swapped::Lost }), looked)
+    (Some(if swapped.is_ok() { Swapped::Done } else { Swapped::Lost }), looked)
 }
 
 fn now() -> u64 {
@@ -30,26 +25,24 @@ fn now() -> u64 {
 
 #[test]
 fn a_sequence_swaps_between_two_ticks_only() {
-    let Some(area) = registered::area() else {
-        eprintln!("SKIPPED: this kernel has no restartable sequences");
-        return;
-    };
-    let word = Box::new(AtomicU64::new(5));
-    let swap = |from: u64, ticks: Range<u64>| {
-        let place = NonNull::new(word.as_ptr()).unwrap();
-        // SAFETY: this thread's area, and a word of this test's.
-        (0..1_000).find_map(|_| match unsafe { swap(area, place, [from, from + 1], &ticks, 0) }.0 {
-            // ORDERING: SeqCst: one thread.
-            Outcome::Ended(swapped) => Some((swapped, word.load(Ordering::SeqCst))),
-            Outcome::Restarted => None,
-        })
-    };
+    if !is_available() {
+        return eprintln!("SKIPPED: this kernel has no restartable sequences");
+    }
+    let word = AtomicU64::new(5);
     let (far, now) = (1 << 62, now());
-    assert_eq!(swap(5, now..now + far), Some((Swapped::Done, 6)));
-    assert_eq!(swap(5, now..now + far), Some((Swapped::Lost, 6)));
-    assert_eq!(swap(6, now..now + 1), Some((Swapped::OutOfTime, 6)), "too late");
-    assert_eq!(swap(6, now + far..now + far + 1), Some((Swapped::OutOfTime, 6)), "too early");
-    assert_eq!(swap(6, now..now + far), Some((Swapped::Done, 7)));
+    for (from, ticks, swapped, left, what) in [
+        (5, now..now + far, Swapped::Done, 6, "in time"),
+        (5, now..now + far, Swapped::Lost, 6, "another word"),
+        (6, now..now + 1, Swapped::OutOfTime, 6, "too late"),
+        (6, now + far..now + far + 1, Swapped::OutOfTime, 6, "too early"),
+        (6, now..now + far, Swapped::Done, 7, "in time"),
+    ] {
+        let place = NonNull::new(word.as_ptr()).unwrap();
+        // SAFETY: a word of this test's.
+        let found = unsafe { swap(place, [from, from + 1], ticks) };
+        // ORDERING: SeqCst: one thread.
+        assert_eq!((found, word.load(Ordering::SeqCst)), (Some(swapped), left), "{what}");
+    }
 }
 
 /// What a stopped child shares with its parent.
@@ -95,16 +88,16 @@ fn old_looks(stops: u32, is_restartable: bool) -> u32 {
         loop {
             // ORDERING: SeqCst: this process alone swaps the word.
             let from = shared.word.load(Ordering::SeqCst);
-            let (ends, range) = ([from, from + 1], 0..u64::MAX >> 1);
-            let (outcome, looked) = match area {
+            let ends = [from, from + 1];
+            let (swapped, looked) = match area {
                 Some(area) if is_restartable => {
                     let word = NonNull::from(&shared.word).cast();
                     // SAFETY: this thread's area, and the shared word.
-                    unsafe { swap(area, word, ends, &range, PAUSES) }
+                    unsafe { try_swap(area, word, ends, &(0..u64::MAX >> 1), PAUSES) }
                 }
-                _ => plain(&shared.word, ends, &range, PAUSES),
+                _ => plain(&shared.word, ends, PAUSES),
             };
-            if outcome == Outcome::Ended(Swapped::Done) {
+            if swapped == Some(Swapped::Done) {
                 // ORDERING: SeqCst, before the next swap, which the parent waits for.
                 shared.look(from).store(looked, Ordering::SeqCst);
             }
@@ -125,7 +118,7 @@ fn old_looks(stops: u32, is_restartable: bool) -> u32 {
         // SAFETY: `state` is valid for a write.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut state, libc::WUNTRACED) }, child);
         assert!(libc::WIFSTOPPED(state));
-        // ORDERING: SeqCst, as above; the child is stopped.
+        // ORDERING: SeqCst, pairs with the child's swaps; the child is stopped.
         let (stopped, next) = (now(), shared.word.load(Ordering::SeqCst));
         // SAFETY: as above.
         unsafe { libc::kill(child, libc::SIGCONT) };
@@ -146,9 +139,8 @@ fn old_looks(stops: u32, is_restartable: bool) -> u32 {
 /// Rule W2: no stop comes between look and store. In two steps, the same stops do.
 #[test]
 fn rule_w2_no_stop_comes_between_look_and_store() {
-    if registered::area().is_none() {
-        eprintln!("SKIPPED: this kernel has no restartable sequences");
-        return;
+    if !is_available() {
+        return eprintln!("SKIPPED: this kernel has no restartable sequences");
     }
     const STOPS: u32 = 200;
     stay_on_this_cpu();

@@ -16,8 +16,13 @@ pub enum FileError {
     NotAFile(u32),
     /// It is too short, bytes.
     Short(u64),
-    /// It, or its folder, belongs to the first user, who is neither root nor the second one, the reader.
-    Owner(u32, u32),
+    /// It, or its folder, belongs to `owner`, who is neither root nor the `reader`.
+    Owner {
+        /// The user that it belongs to.
+        owner: u32,
+        /// The effective user of the process that reads.
+        reader: u32,
+    },
     /// Its group or others may write to it, or to its folder: the mode.
     Writable(u32),
     /// The system refused what the text says.
@@ -39,11 +44,11 @@ impl core::fmt::Display for FileError {
                 f,
                 "the page has {size} bytes, not {PAGE_BYTES}: it was truncated, or is no page; once no program reads it, delete it, and `tickline serve` makes a new one"
             ),
-            Self::Owner(UNMAPPED, _) => write!(
+            Self::Owner { owner: UNMAPPED, .. } => write!(
                 f,
                 "the page or its folder belongs to user {UNMAPPED}, which in a user namespace is anybody outside of it: mount the page there by itself, read-only"
             ),
-            Self::Owner(owner, reader) => {
+            Self::Owner { owner, reader } => {
                 write!(f, "the page or its folder belongs to user {owner}, not to root or to user {reader}")
             }
             Self::Writable(mode) => write!(
@@ -82,10 +87,8 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 pub(crate) const UNMAPPED: u32 = 65_534;
 
 impl FileFacts {
-    /// Whether a file is trusted: it is regular and long enough; it and its folder belong to root or to
-    /// the reader, and nobody else may write to either. In a user namespace, user 65534 stands for any
-    /// foreign owner, among them root. There a page counts if it, or its folder, is mounted by itself and
-    /// read-only: whoever may mount it there may replace the reader's program as well.
+    /// Whether a file is trusted, by the README's "What a reader must do", 1. Whoever may mount a page by
+    /// itself in a user namespace may replace the reader's program there as well.
     pub(crate) fn judge(&self) -> Result<(), FileError> {
         if self.mode & TYPE_MASK != REGULAR {
             return Err(FileError::NotAFile(self.mode));
@@ -101,7 +104,7 @@ impl FileFacts {
         let foreign = [self.owner, self.folder_owner].into_iter().find(|owner| !is_trusted(*owner));
         let writable = [self.mode, self.folder_mode].into_iter().find(|mode| mode & WRITABLE_BY_OTHERS != 0);
         match (foreign, writable) {
-            (Some(owner), _) => Err(FileError::Owner(owner, self.reader)),
+            (Some(owner), _) => Err(FileError::Owner { owner, reader: self.reader }),
             (None, Some(mode)) => Err(FileError::Writable(mode)),
             (None, None) => Ok(()),
         }
@@ -123,14 +126,15 @@ mod tests {
             reader: 1000,
             is_mounted_read_only: false,
         };
+        let foreign = |owner, reader| Err(FileError::Owner { owner, reader });
         let unmapped = FileFacts { owner: UNMAPPED, reader: UNMAPPED, ..facts };
         for (facts, expected) in [
             (facts, Ok(())),
             (FileFacts { folder_owner: 1000, ..facts }, Ok(())),
-            (FileFacts { owner: 33, ..facts }, Err(FileError::Owner(33, 1000))),
-            (FileFacts { folder_owner: 33, ..facts }, Err(FileError::Owner(33, 1000))),
+            (FileFacts { owner: 33, ..facts }, foreign(33, 1000)),
+            (FileFacts { folder_owner: 33, ..facts }, foreign(33, 1000)),
             (FileFacts { folder_mode: 0o40_775, ..facts }, Err(FileError::Writable(0o40_775))),
-            (unmapped, Err(FileError::Owner(UNMAPPED, UNMAPPED))),
+            (unmapped, foreign(UNMAPPED, UNMAPPED)),
             (FileFacts { is_mounted_read_only: true, ..unmapped }, Ok(())),
         ] {
             assert_eq!(facts.judge(), expected, "{facts:?}");

@@ -7,16 +7,16 @@ use crate::options::Probes;
 #[cfg(any(windows, test))]
 mod file_time;
 #[cfg(all(target_os = "linux", not(miri)))]
-#[path = "linux.rs"]
+#[path = "reference/linux.rs"]
 mod system;
 #[cfg(all(target_os = "macos", not(miri)))]
-#[path = "macos.rs"]
+#[path = "reference/macos.rs"]
 mod system;
 #[cfg(all(windows, not(miri)))]
-#[path = "windows.rs"]
+#[path = "reference/windows.rs"]
 mod system;
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
-#[path = "none.rs"]
+#[path = "reference/none.rs"]
 mod system;
 #[cfg(any(
     miri,
@@ -27,7 +27,7 @@ mod system;
         all(target_family = "wasm", target_os = "unknown")
     ))
 ))]
-#[path = "other.rs"]
+#[path = "reference/other.rs"]
 mod system;
 
 pub(crate) use system::OsClock;

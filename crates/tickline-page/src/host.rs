@@ -1,4 +1,5 @@
-//! A page's file on Linux: who may be trusted with it, how it is made, and by whom it is locked.
+//! A page's file on Linux: who may be trusted with it, how it is made, and by whom it is locked; and
+//! where this process runs.
 //!
 //! | file | who opens it | why |
 //! |---|---|---|
@@ -8,16 +9,37 @@
 //!
 //! Only the page's owner can truncate it, which ends its readers by SIGBUS. Nothing here handles
 //! that signal.
+//!
+//! With the feature `machine` alone there are [`MappedPage`], [`FileError`] and
+//! [`namespace_offset_ns`].
 
+#[cfg(feature = "file")]
 mod error;
+mod find;
+#[cfg(feature = "file")]
 mod lock;
+mod mapped;
+#[cfg(feature = "file")]
 mod reader;
+#[cfg(feature = "file")]
 mod restartable;
+#[cfg(feature = "file")]
 mod snapshot;
+mod trust;
+#[cfg(feature = "file")]
 mod writer;
 
+#[cfg(feature = "file")]
 pub use error::PageError;
+pub use find::namespace_offset_ns;
+pub(crate) use find::read;
+#[cfg(feature = "file")]
 pub use lock::writer_of;
+pub use mapped::MappedPage;
+#[cfg(feature = "file")]
 pub use reader::PageFile;
+#[cfg(feature = "file")]
 pub use snapshot::Snapshot;
+pub use trust::FileError;
+#[cfg(feature = "file")]
 pub use writer::{PageWriter, switch_off, switch_on};

@@ -8,9 +8,9 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use super::find::is_in_memory;
+use super::trust::{FileError, FileFacts, refused};
 use crate::Machine;
-use crate::file::{FileError, FileFacts, refused};
-use crate::find::is_in_memory;
 use crate::layout::{PAGE_BYTES, Page};
 
 /// The folder that a page is in, and its name there.
@@ -79,8 +79,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A page's file that this process trusts, mapped read-only; unmapped when dropped. With the feature
-/// `file`, `PageFile` is the same, with errors that name the file.
+/// A page's file that this process trusts, mapped read-only; unmapped when dropped. For programs without
+/// `std`; with the feature `file`, `PageFile` is the same, with errors that name the file.
 #[derive(Debug)]
 pub struct MappedPage {
     mapping: Mapping,
@@ -89,9 +89,8 @@ pub struct MappedPage {
 }
 
 impl MappedPage {
-    /// Opens and maps a page, if it is trusted: a regular file, that belongs, as its folder does, to root or
-    /// to the process's own user, and nobody else may write to either. Links are not followed, neither that
-    /// of the file nor that of its folder.
+    /// Opens and maps a page, if it is trusted (the README's "What a reader must do", 1). Links are not
+    /// followed, neither that of the file nor that of its folder.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+use super::trust::{FileFacts, UNMAPPED};
 use crate::Machine;
-use crate::file::{FileFacts, UNMAPPED};
 
 impl Machine {
     /// Where this process runs, by `/proc`. A few system calls; allocates nothing.
@@ -26,7 +26,7 @@ impl Machine {
         Self::of_boot(boot_id(text).ok_or(Errno::INVAL)?)
     }
 
-    pub(crate) fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
+    pub(super) fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
         let inode = |path: &CStr| stat(path).map(|found| found.st_ino);
         let time_namespace = match inode(c"/proc/self/ns/time") {
             Ok(inode) => inode,
@@ -54,7 +54,7 @@ fn monotonic_offset_ns(namespace: u64, table: Option<&[u8]>) -> Option<i64> {
 }
 
 /// Whether an open file is on a file system in memory (tmpfs(5)), as all of `/run` is.
-pub(crate) fn is_in_memory(file: impl AsFd) -> bool {
+pub(super) fn is_in_memory(file: impl AsFd) -> bool {
     // Linux, `linux/magic.h`.
     const TMPFS_MAGIC: FsWord = 0x0102_1994;
     fstatfs(file).is_ok_and(|found| found.f_type == TMPFS_MAGIC)
@@ -63,7 +63,7 @@ pub(crate) fn is_in_memory(file: impl AsFd) -> bool {
 impl FileFacts {
     /// What the system says of an open file and of the folder that it is in. `folder` may have been
     /// opened with `O_PATH`.
-    pub(crate) fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
+    pub(super) fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
         let (found, found_folder) = (fstat(&file)?, fstat(&folder)?);
         let owners = [found.st_uid, found_folder.st_uid];
         Ok(Self {

@@ -36,7 +36,8 @@ mod writer;
 
 pub use cell::LeaseWords;
 pub use estimate::Estimate;
-pub use reader::{OsClock, PrivateFloor, Reading, Source, attach, read, read_first_line};
+pub(crate) use reader::read_first_line;
+pub use reader::{OsClock, PrivateFloor, Reading, Source, read};
 pub use slot::{Field, Floor, LeaseLine, Limit, SLOT_WORDS, SLOTS, Timescale, UNIX_BY_OS, UnixShift};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
 pub use writer::{Closing, Config, Did, FAST_SLEW_PPB, Lost, Writer, WriterStep};

@@ -6,14 +6,14 @@ mod cost;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod cpu;
 #[cfg(any(not(target_arch = "x86_64"), miri))]
-#[path = "cpu_other.rs"]
+#[path = "facts/cpu_other.rs"]
 mod cpu;
 mod environment;
 #[cfg(all(target_os = "linux", not(miri)))]
-#[path = "linux.rs"]
+#[path = "facts/linux.rs"]
 mod kernel;
 #[cfg(any(not(target_os = "linux"), miri))]
-#[path = "other.rs"]
+#[path = "facts/other.rs"]
 mod kernel;
 
 pub(crate) use collector::Collector;
