@@ -12,13 +12,12 @@ use crate::calibration::{Calibration, Overhead};
 use crate::cost;
 use crate::elapsed::{Elapsed, as_f64};
 use crate::error::Error;
-use crate::incidents::{Incidents, is_disturbed};
+use crate::incidents::Incidents;
 use crate::message::Messages;
 use crate::number::round;
 use crate::pair::Source;
 use crate::pairs::spin::{Spinner, Spins};
-use crate::progress::Progress;
-use crate::rate::{Anchor, Follower, Rate};
+use crate::progress::{Progress, Rate};
 
 /// The uncertainty that is good enough at the start: as much as a machine's clock drifts within
 /// seconds, and a thousandth of what criterion resolves.
@@ -26,6 +25,9 @@ const GOAL_PPB: f64 = 1_000.0;
 
 /// How often the wait for the clock reads its status.
 const POLL: Duration = Duration::from_millis(10);
+
+/// How long a cost of a pair is used.
+const COST_LASTS: Duration = Duration::from_millis(500);
 
 /// How long the loop that shows interrupts runs at the start: a few periods of the slowest timer
 /// interrupt, of 4 ms.
@@ -56,13 +58,13 @@ impl Scale {
 pub(crate) struct Session {
     clock: Clock,
     source: Source,
-    counter: HardwareCounter,
     resolution_ticks: u64,
     overhead: Overhead,
     messages: Messages,
     spinner: Spinner,
     spins: Spins,
-    progress: Mutex<Progress>,
+    /// With the time at which the cost of a pair was measured.
+    progress: Mutex<(Progress, Instant)>,
 }
 
 impl fmt::Debug for Session {
@@ -78,18 +80,17 @@ impl Session {
         (source, counter): (Source, HardwareCounter),
         (settle, overhead, messages): (Duration, Overhead, Messages),
     ) -> Result<Self, Error> {
-        let (follower, events) = wait(&clock, counter, settle)?;
+        let (rate, events) = wait(&clock, settle)?;
         // The first result is dropped: a processor that was idle may still be speeding up.
         let [_, pair_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
         let spinner = Spinner::calibrate(counter);
         let session = Self {
-            spins: spinner.spin(round(FIRST_SPIN_NS / follower.rate().ns_per_tick)),
+            spins: spinner.spin(round(FIRST_SPIN_NS / rate.ns_per_tick)),
             spinner,
             resolution_ticks: resolution_ticks(&counter, &mut Scratch::new()),
-            progress: Mutex::new(Progress::new(follower, pair_ticks, events)),
+            progress: Mutex::new((Progress::new(rate, pair_ticks, events), Instant::now())),
             clock,
             source,
-            counter,
             overhead,
             messages,
         };
@@ -97,28 +98,29 @@ impl Session {
         Ok(session)
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, (Progress, Instant)> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn calibration(&self) -> Calibration {
-        let (Rate { ns_per_tick, uncertainty_ppb }, pair_ticks) = {
-            let progress = self.progress();
-            (progress.follower.rate(), progress.pair_ticks)
-        };
+        let uncertainty_ppb = self.progress().0.rate.uncertainty_ppb;
+        let Scale { ns_per_tick, cost_ticks, resolution_ticks, .. } = self.scale();
         Calibration {
             frequency_hz: 1e9 / ns_per_tick,
             uncertainty_ppb,
-            resolution_ns: as_f64(self.resolution_ticks) * ns_per_tick,
-            pair_ns: pair_ticks * ns_per_tick,
+            resolution_ns: as_f64(resolution_ticks) * ns_per_tick,
+            pair_ns: cost_ticks * ns_per_tick,
             overhead: self.overhead,
         }
     }
 
     pub(crate) fn scale(&self) -> Scale {
-        let progress = self.progress();
+        self.scale_of(&self.progress().0)
+    }
+
+    fn scale_of(&self, progress: &Progress) -> Scale {
         Scale {
-            ns_per_tick: progress.follower.rate().ns_per_tick,
+            ns_per_tick: progress.rate.ns_per_tick,
             cost_ticks: progress.pair_ticks,
             taken_off_ticks: match self.overhead {
                 Overhead::TakenOff => progress.pair_ticks,
@@ -138,31 +140,18 @@ impl Session {
     }
 
     pub(crate) fn incidents(&self) -> Incidents {
-        self.progress().incidents.clone()
+        self.progress().0.incidents.clone()
     }
 
     /// A sample in ns. Also updates the rate and the cost of a pair, since no sample is under way.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
-        let mut progress = self.progress();
-        let mut status = self.clock.status();
-        let mut anchor = None;
-        if progress.wants_anchor(status.state) {
-            anchor = Some(Anchor::take(&self.clock, self.counter));
-            status = self.clock.status();
+        let (progress, measured) = &mut *self.progress();
+        progress.count(sample, &self.clock.status());
+        if measured.elapsed() >= COST_LASTS {
+            (progress.pair_ticks, *measured) = (cost::pair_ticks(self.source), Instant::now());
         }
-        let mut is_updated = progress.count(sample, &status, anchor);
-        if !is_updated && progress.wants_restart(status.state) {
-            let anchor = Anchor::take(&self.clock, self.counter);
-            is_updated = progress.learn(&self.clock.status(), anchor);
-        }
-        if is_updated {
-            progress.pair_ticks = cost::pair_ticks(self.source);
-        }
-        let taken_off_ticks = match self.overhead {
-            Overhead::TakenOff => progress.pair_ticks,
-            Overhead::Kept => 0.0,
-        };
-        sample.to_ns(progress.follower.rate().ns_per_tick, taken_off_ticks)
+        let Scale { ns_per_tick, taken_off_ticks, .. } = self.scale_of(progress);
+        sample.to_ns(ns_per_tick, taken_off_ticks)
     }
 
     /// The incidents until now, not only until the last sample. The clock's last iteration may be
@@ -170,7 +159,7 @@ impl Session {
     /// in one or a gate is closed.
     fn at_end(&self) -> Incidents {
         self.clock.maintain();
-        let mut progress = self.progress();
+        let progress = &mut self.progress().0;
         progress.end(&self.clock.status());
         progress.incidents.clone()
     }
@@ -184,44 +173,21 @@ impl Drop for Session {
 
 /// Waits until the clock's rate is good enough, at most `limit`. Returns the rate, and the clock's
 /// events up to then.
-fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Follower, Events), Error> {
+fn wait(clock: &Clock, limit: Duration) -> Result<(Rate, Events), Error> {
     let begin = Instant::now();
-    let (mut first, mut found) = (None, None);
-    let mut events = clock.status().events;
     loop {
         let status = clock.status();
-        if is_disturbed(&events, &status.events) {
-            // A rate across a jump would be wrong, and look as exact as any.
-            (first, found) = (None, None);
-        }
-        events = status.events;
-        match status.state {
-            State::Fast => {
-                let anchor = Anchor::take(clock, counter);
-                // A suspend makes the line void, but only a reading notices that. The anchor's
-                // readings do.
-                let after = clock.status();
-                if is_disturbed(&events, &after.events) || after.state != State::Fast {
-                    (first, found) = (None, None);
-                } else {
-                    let from = *first.get_or_insert(anchor);
-                    found = Follower::new(from, anchor, after.max_drift_ppb).or(found);
-                }
-                events = after.events;
+        let is_over = begin.elapsed() >= limit;
+        match (status.state, Rate::of(&status)) {
+            (State::Fast, Some(rate)) if is_over || rate.uncertainty_ppb <= GOAL_PPB => {
+                return Ok((rate, status.events));
             }
-            State::Fallback(reason) if status.judged && !may_pass(reason) => {
+            (State::Fallback(reason), _) if is_over || status.judged && !may_pass(reason) => {
                 return Err(Error::closed(reason));
             }
-            _ => {}
+            (state, _) if is_over => return Err(Error::not_ready(state, limit)),
+            _ => std::thread::sleep(POLL),
         }
-        let good = found.as_ref().is_some_and(|follower| follower.rate().uncertainty_ppb <= GOAL_PPB);
-        if good || begin.elapsed() >= limit {
-            return found.map(|follower| (follower, events)).ok_or_else(|| match status.state {
-                State::Fallback(reason) => Error::closed(reason),
-                state => Error::not_ready(state, limit),
-            });
-        }
-        std::thread::sleep(POLL);
     }
 }
 
@@ -243,14 +209,13 @@ mod tests {
 
     #[test]
     fn a_closed_gate_is_not_waited_for() {
-        let Some(counter) = HardwareCounter::if_present() else {
-            skip("no counter on this target");
-            return;
-        };
+        if HardwareCounter::if_present().is_none() {
+            return skip("no counter on this target");
+        }
         let clock = Clock::builder().start().expect("a clock");
         clock.disable();
         let begin = Instant::now();
-        let error = wait(&clock, counter, Duration::from_secs(60)).expect_err("closed");
+        let error = wait(&clock, Duration::from_secs(60)).expect_err("closed");
         assert!(begin.elapsed() < Duration::from_secs(30), "it waited for a gate that stays closed");
         assert!(matches!(error.kind(), crate::ErrorKind::Closed(_)), "{error}");
     }
@@ -272,7 +237,7 @@ mod tests {
         session.to_ns(&sample);
         assert_eq!(session.incidents().samples, 1);
         session.clock.disable();
-        let rate = session.progress().follower.rate();
+        let rate = session.progress().0.rate;
         assert_eq!(session.to_ns(&sample), sample.to_ns(rate.ns_per_tick, 0.0));
         let incidents = session.incidents();
         assert!(incidents.disturbed >= 1, "{incidents:?}");
