@@ -57,8 +57,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
-use crate::sink::Sink;
-use crate::trace::recorder::{Recorder, Recording, Settings, WhenFull};
+use crate::sink::{Hooks, Sink};
+use crate::trace::recorder::{Recorder, Settings, WhenFull};
 
 mod blocks;
 mod writer;
@@ -94,14 +94,12 @@ const LAST_FLUSH: Duration = Duration::from_secs(2);
 /// ```
 #[derive(Debug)]
 pub struct Chrome {
-    recording: Recording,
+    recorder: Arc<Recorder>,
 }
 
 impl Sink for Chrome {
-    type Hooks = Recording;
-
-    fn hooks(self) -> Recording {
-        self.recording
+    fn hooks(self) -> Box<dyn Hooks> {
+        Box::new(self.recorder)
     }
 }
 
@@ -189,7 +187,7 @@ impl Builder {
                 flusher.flush(LAST_FLUSH);
             }));
         }
-        Ok((Chrome { recording: Recording(recorder) }, Guard { flusher, thread: Some(thread) }))
+        Ok((Chrome { recorder }, Guard { flusher, thread: Some(thread) }))
     }
 }
 
@@ -208,12 +206,6 @@ impl Chrome {
     /// If the file cannot be created, or the thread cannot be started.
     pub fn create(path: impl AsRef<Path>) -> io::Result<(Self, Guard)> {
         Self::builder().create(path)
-    }
-
-    /// Records that were dropped so far, because a thread's ring was full.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.recording.0.dropped()
     }
 }
 

@@ -52,24 +52,22 @@ use std::process;
 use std::sync::Arc;
 use std::thread;
 
-use crate::sink::Sink;
+use crate::sink::{Hooks, Sink};
 use crate::trace::json::{self, ThreadText};
-use crate::trace::recorder::{Recorder, Recording, Settings, Tracks, WhenFull, Written};
+use crate::trace::recorder::{Recorder, Settings, Tracks, WhenFull, Written};
 use crate::trace::ring::{Kind, Record, Records};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.
 #[derive(Debug, Clone)]
 pub struct FlightRecorder {
-    recording: Recording,
+    recorder: Arc<Recorder>,
     is_writing: Arc<AtomicBool>,
 }
 
 impl Sink for FlightRecorder {
-    type Hooks = Recording;
-
-    fn hooks(self) -> Recording {
-        self.recording
+    fn hooks(self) -> Box<dyn Hooks> {
+        Box::new(self.recorder)
     }
 }
 
@@ -105,7 +103,7 @@ impl Builder {
     /// The recorder.
     #[must_use]
     pub fn build(self) -> FlightRecorder {
-        FlightRecorder { recording: Recording(Recorder::new(self.0)), is_writing: Arc::default() }
+        FlightRecorder { recorder: Recorder::new(self.0), is_writing: Arc::default() }
     }
 }
 
@@ -233,7 +231,7 @@ impl FlightRecorder {
     }
 
     fn collect(&self) -> Kept {
-        let recorder = &self.recording.0;
+        let recorder = &self.recorder;
         let mut kept = Kept { threads: Vec::new(), items: Vec::new(), overwritten: recorder.dropped() };
         for track in recorder.tracks() {
             let words = track.ring.snapshot();

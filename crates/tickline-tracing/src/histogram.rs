@@ -1,8 +1,8 @@
 //! Quantiles of the spans' times, by span name, target, or the value of a field.
 //!
 //! Each thread counts in histograms of its own, behind a lock. It waits for it only while a reader adds
-//! these histograms up, which takes microseconds. A reader finds every span whose end happened before.
-//! When a thread has ended, the next new thread goes on with its counts.
+//! these histograms up, which takes microseconds. A reader finds every span whose end happened before,
+//! except those that the program's allocator closes while it is called from here. When a thread has ended, the next new thread goes on with its counts.
 //!
 //! A signal handler must not close spans that are counted here: it may wait for ever. A child of a fork
 //! has its parent's counts, and may wait for ever if another thread of the parent was just reading, or
@@ -19,12 +19,11 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hdrhistogram::Histogram;
+use tracing_core::Metadata;
 use tracing_core::span::{Attributes, Record};
-use tracing_core::{Metadata, Subscriber};
-use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::kept_fields::{self, KeptFields};
-use crate::sink::{Hooks, Sink};
+use crate::sink::{Hooks, Span};
 use crate::timing::SpanTiming;
 
 mod prometheus;
@@ -249,53 +248,44 @@ impl fmt::Debug for Histograms {
     }
 }
 
-impl Sink for Histograms {
-    type Hooks = Self;
-
-    fn hooks(self) -> Self {
-        self
-    }
-}
-
-impl<S> Hooks<S> for Histograms
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    #[inline]
+impl Hooks for Histograms {
     fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
         matches!(self.0.key, Key::Field(field) if kept_fields::has_any(metadata, &[field]))
     }
 
-    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, _: u64) {
+    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
         if let Key::Field(field) = self.0.key {
             kept_fields::keep(span, &[field], |visit| attributes.record(visit));
         }
     }
 
-    fn recorded(&self, values: &Record<'_>, span: &SpanRef<'_, S>) {
+    fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
         if let Key::Field(field) = self.0.key {
             kept_fields::keep(span, &[field], |visit| values.record(visit));
         }
     }
 
-    #[inline]
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
+    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
         let ns = match self.0.measure {
             Measure::Total => times.total_ns(),
             Measure::Busy => times.busy_ns(),
             Measure::Idle => times.total_ns() - times.busy_ns(),
             #[cfg(all(unix, feature = "running"))]
-            Measure::Running => match crate::running::RunningTime::of(span) {
+            Measure::Running => match span.found.with(crate::running::of).flatten() {
                 Some(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
                 None => return,
             },
         };
+        let shards = &self.0.shards;
         match self.0.key {
-            Key::Name | Key::Target => self.0.shards.record(Subject::Callsite(span.metadata()), ns),
+            Key::Name | Key::Target => shards.record(Subject::Callsite(span.metadata), ns),
             Key::Field(field) => {
-                if let Some(value) = span.extensions().get::<KeptFields>().and_then(|kept| kept.get(field)) {
-                    self.0.shards.record(Subject::Value(value), ns);
-                }
+                _ = span.found.with(|found| {
+                    let mut extensions = found.extensions();
+                    if let Some(value) = extensions.get_mut::<KeptFields>().and_then(|kept| kept.get(field)) {
+                        shards.record(Subject::Value(value), ns);
+                    }
+                })
             }
         }
     }

@@ -89,6 +89,20 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut Local, &Re
         .flatten()
 }
 
+/// Records an event, or the beginning or the end of a span of a request. Returns whether there was
+/// room.
+pub(crate) fn record(
+    recorder: &Arc<Recorder>,
+    metadata: &'static Metadata<'static>,
+    mut record: Record<'_>,
+) -> bool {
+    let recorded = with(recorder, |local, recorder| {
+        record.callsite = local.known.address(metadata);
+        local.write(recorder, &record)
+    });
+    recorded.unwrap_or(false)
+}
+
 #[cold]
 fn join(locals: &mut Locals, recorder: &Arc<Recorder>) -> Option<usize> {
     if IS_READER.get() {
@@ -169,18 +183,6 @@ impl Local {
         if let Some(entered) = self.find(span).and_then(|place| self.entered.get_mut(place)) {
             entered.is_changed = true;
         }
-    }
-
-    /// Records an event, or the beginning or the end of a span of a request. Returns whether there
-    /// was room.
-    pub(crate) fn record(
-        &mut self,
-        recorder: &Recorder,
-        metadata: &'static Metadata<'static>,
-        mut record: Record<'_>,
-    ) -> bool {
-        record.callsite = self.known.address(metadata);
-        self.write(recorder, &record)
     }
 
     #[inline]

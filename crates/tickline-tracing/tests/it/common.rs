@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tickline_tracing::over::TimeSource;
-use tickline_tracing::{Callback, ClosedSpan, SpanTiming};
+use tickline_tracing::{Callback, SpanTiming};
 
 /// The offset of the hand clock's Unix time from its monotonic time, ns.
 pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
@@ -42,8 +42,8 @@ impl TimeSource for Hand {
 pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTiming)>>>);
 
 impl Closed {
-    pub fn into_sink(self) -> Callback<impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static> {
-        Callback::new(move |span: &ClosedSpan<'_>| {
+    pub fn into_sink(self) -> Callback {
+        Callback::new(move |span| {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push((span.name(), *span.times()));
         })
     }

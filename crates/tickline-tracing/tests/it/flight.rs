@@ -9,10 +9,17 @@ use crate::common::Hand;
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::Tracks;
-use tickline_tracing::flight::{FlightRecorder, Summary};
+use tickline_tracing::flight::{Builder, FlightRecorder, Summary};
 use tracing::{Dispatch, dispatcher, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
+
+/// A recorder, and a subscriber that records with it.
+fn recording(builder: Builder) -> (FlightRecorder, Dispatch) {
+    let recorder = builder.build();
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    (recorder, Dispatch::new(registry().with(layer)))
+}
 
 fn written(recorder: &FlightRecorder) -> (Summary, Vec<Value>) {
     let mut bytes = Vec::new();
@@ -27,9 +34,8 @@ fn names<'a>(events: &'a [Value], phase: &str) -> Vec<&'a str> {
 
 #[test]
 fn spans_and_events_are_kept() {
-    let recorder = FlightRecorder::builder().with_fields().build();
-    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
-    tracing::subscriber::with_default(registry().with(layer), || {
+    let (recorder, dispatch) = recording(FlightRecorder::builder().with_fields());
+    dispatcher::with_default(&dispatch, || {
         let _outer = info_span!("outer", user = 7).entered();
         info_span!("inner").in_scope(|| info!(rows = 3, "read"));
         let (summary, events) = written(&recorder);
@@ -73,10 +79,9 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
 /// Writes the last part alone: what had ended earlier is left out.
 #[test]
 fn the_last_moments_alone() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests).build();
-    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    let (recorder, dispatch) = recording(FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests));
     let path = env::temp_dir().join(format!("tickline-tracing-last-{}.json", process::id()));
-    tracing::subscriber::with_default(registry().with(layer), || {
+    dispatcher::with_default(&dispatch, || {
         let _around = info_span!("around").entered();
         info_span!("early").in_scope(|| info!("early event"));
         let early = tickline::now_ns();
@@ -97,8 +102,7 @@ fn the_last_moments_alone() {
 /// Files that are written while threads record are whole.
 #[test]
 fn it_writes_while_threads_record() {
-    let recorder = FlightRecorder::builder().bytes_per_thread(1 << 17).with_fields().build();
-    let dispatch = Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())));
+    let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1 << 17).with_fields());
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for worker in 0..3 {
@@ -128,28 +132,12 @@ fn it_writes_while_threads_record() {
     });
 }
 
-/// The rings of some threads that have ended are kept.
-#[test]
-fn ended_threads_are_kept_for_a_while() {
-    const THREADS: u64 = 40;
-    let recorder = FlightRecorder::builder().bytes_per_thread(1).build();
-    let dispatch = Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())));
-    for _ in 0..THREADS {
-        let dispatch = dispatch.clone();
-        let work = move || dispatcher::with_default(&dispatch, || info_span!("work").in_scope(|| ()));
-        thread::spawn(work).join().unwrap();
-    }
-    let (summary, _) = written(&recorder);
-    assert_eq!((summary.written, summary.overwritten), (8, 2 * THREADS - 16));
-}
-
 /// Symptom: after a hundred threads that ended together, their rings stayed, 1 MiB each, as long as
 /// no thread joined; and each that joined removed only one.
 #[test]
 fn threads_that_end_together_leave_eight_rings() {
     const THREADS: usize = 100;
-    let recorder = FlightRecorder::builder().bytes_per_thread(1).build();
-    let dispatch = Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())));
+    let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1));
     let all_recorded = Arc::new(Barrier::new(THREADS + 1));
     let may_end = Arc::new(Barrier::new(THREADS + 1));
     let threads: Vec<_> = (0..THREADS)
@@ -173,8 +161,7 @@ fn threads_that_end_together_leave_eight_rings() {
 /// The rings that are kept are those of the threads that ended last, not of those that began last.
 #[test]
 fn the_threads_that_ended_last_are_kept() {
-    let recorder = FlightRecorder::builder().bytes_per_thread(1).build();
-    let dispatch = Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())));
+    let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1));
     let works = |dispatch: &Dispatch| {
         dispatcher::with_default(dispatch, || info_span!("brief").in_scope(|| ()));
     };
@@ -193,7 +180,8 @@ fn the_threads_that_ended_last_are_kept() {
     }
     end.send(()).unwrap();
     first.join().unwrap();
-    let (_, events) = written(&recorder);
+    let (summary, events) = written(&recorder);
+    assert_eq!((summary.written, summary.overwritten), (8, 2 * (21 - 8)));
     let mut names = names(&events, "B");
     names.sort_unstable();
     assert_eq!(names, [["brief"; 7].as_slice(), &["long"]].concat());
