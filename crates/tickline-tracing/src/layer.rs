@@ -19,7 +19,7 @@ use tracing_core::{Dispatch, Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::open_spans::{OpenSpans, change_in_extensions, from_extensions, insert_in_extensions};
+use crate::open_spans::{OpenSpans, change_in_extensions, insert_in_extensions};
 use crate::sink::{Callback, ClosedSpan, Find, Hooks, Sink, Span};
 use crate::source::{GlobalClock, TimeSource};
 use crate::timing::{Running, SpanTiming};
@@ -201,7 +201,7 @@ where
             |running: &Running| running.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source));
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
-        let kept = kept.or_else(|| from_extensions(&found, self.number).as_ref().map(close));
+        let kept = kept.or_else(|| change_in_extensions(&found, self.number, |running| close(running)));
         // The lock is released before the sink is called, because the sink may use the extensions,
         // or never return.
         let times = {

@@ -44,48 +44,36 @@ pub trait Hooks: fmt::Debug + Send + Sync + 'static {
 
     /// Whether [`created`](Self::created) and [`recorded`](Self::recorded) are wanted for the spans
     /// of this callsite. Each call costs a lookup in the registry.
-    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
-        let _ = metadata;
+    fn wants_fields(&self, _: &'static Metadata<'static>) -> bool {
         false
     }
 
     /// The layer became part of a subscriber.
-    fn attached(&self, dispatch: &Dispatch) {
-        let _ = dispatch;
-    }
+    fn attached(&self, _dispatch: &Dispatch) {}
 
     /// A span was created; called if [`wants_fields`](Self::wants_fields).
-    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, ns: u64) {
-        let _ = (span, attributes, ns);
-    }
+    fn created(&self, _span: &Span<'_>, _attributes: &Attributes<'_>, _ns: u64) {}
 
     /// Values of a span's fields were recorded after its creation; called if
     /// [`wants_fields`](Self::wants_fields).
-    fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
-        let _ = (span, values);
-    }
+    fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
 
     /// A span was entered on this thread, re-entries included.
-    fn entered(&self, span: &Span<'_>, ns: u64) {
-        let _ = (span, ns);
-    }
+    fn entered(&self, _span: &Span<'_>, _ns: u64) {}
 
     /// A span was exited on this thread.
-    fn exited(&self, span: &Span<'_>, ns: u64) {
-        let _ = (span, ns);
-    }
+    fn exited(&self, _span: &Span<'_>, _ns: u64) {}
 
     /// An event happened on this thread, in the span that `around` finds.
-    fn event(&self, event: &Event<'_>, around: &Find<'_>, ns: u64) {
-        let _ = (event, around, ns);
-    }
+    fn event(&self, _event: &Event<'_>, _around: &Find<'_>, _ns: u64) {}
 
     /// A span was closed. Its extensions are still there, [`SpanTiming`](crate::SpanTiming) among
     /// them.
-    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
-        let _ = (span, times);
-    }
+    fn closed(&self, _span: &Span<'_>, _times: &SpanTiming) {}
 }
+
+/// What gets a span that was found.
+type Take<'a> = &'a mut dyn FnMut(&dyn Found);
 
 /// A span in the registry, whichever that is.
 pub(crate) trait Found {
@@ -93,7 +81,7 @@ pub(crate) trait Found {
     fn extensions(&self) -> ExtensionsMut<'_>;
 
     /// Passes on its parent, if it has one.
-    fn parent(&self, take: &mut dyn FnMut(&dyn Found));
+    fn parent(&self, take: Take<'_>);
 }
 
 impl<R: for<'a> LookupSpan<'a>> Found for SpanRef<'_, R> {
@@ -101,7 +89,7 @@ impl<R: for<'a> LookupSpan<'a>> Found for SpanRef<'_, R> {
         self.extensions_mut()
     }
 
-    fn parent(&self, take: &mut dyn FnMut(&dyn Found)) {
+    fn parent(&self, take: Take<'_>) {
         if let Some(parent) = SpanRef::parent(self) {
             take(&parent);
         }
@@ -109,7 +97,7 @@ impl<R: for<'a> LookupSpan<'a>> Found for SpanRef<'_, R> {
 }
 
 /// A way to a span in the registry. It passes the span on, if it finds one.
-pub struct Find<'a>(pub(crate) &'a dyn Fn(&mut dyn FnMut(&dyn Found)));
+pub struct Find<'a>(pub(crate) &'a dyn Fn(Take<'_>));
 
 impl Find<'_> {
     /// What `run` makes of the span; `None` if there is none, or a filter hides it from the layer.

@@ -14,9 +14,6 @@ use super::thread::ThreadName;
 use crate::sink::{Find, Found, Hooks, Span};
 use crate::timing::SpanTiming;
 
-/// Numbers the recorders of a process, so that a thread can keep apart what belongs to each.
-static NEXT_RECORDER: AtomicU64 = AtomicU64::new(1);
-
 /// Numbers the requests of a process.
 static NEXT_REQUEST: AtomicU64 = AtomicU64::new(1);
 
@@ -74,31 +71,36 @@ impl Settings {
     }
 }
 
-/// What a file holds so far.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Written {
-    /// Beginnings: of busy intervals of threads, and of spans of requests.
-    pub(crate) begun: u64,
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Busy intervals of threads, and spans of requests, that are in the file.
+    pub written: u64,
+    /// Those of `written` that had not ended when the file did.
+    pub open: u64,
+    /// Events that are in the file.
+    pub events: u64,
+    /// Records that are not in the file, because a thread's ring was full. A trace lacks beginnings,
+    /// events, and ends of spans of requests that found no room. In a flight recorder's rings new
+    /// records overwrote the oldest: two for a span, one for an event.
+    pub dropped: u64,
     ended: u64,
-    pub(crate) events: u64,
 }
 
-impl Written {
+impl Summary {
     /// Counts a record. Returns whether it counts: not if it only repeats another, or begins a
     /// block.
     pub(crate) const fn count(&mut self, kind: Kind) -> bool {
         match kind {
-            Kind::Begin | Kind::Open => self.begun += 1,
+            Kind::Begin | Kind::Open => self.written += 1,
             Kind::End | Kind::Close => self.ended += 1,
             Kind::Instant => self.events += 1,
             Kind::Rest | Kind::Block | Kind::Inside => return false,
         }
+        // The end of a request's span may come first, if it was on another thread.
+        self.open = self.written.saturating_sub(self.ended);
         true
-    }
-
-    /// What has begun and not ended.
-    pub(crate) const fn open(&self) -> u64 {
-        self.begun.saturating_sub(self.ended)
     }
 }
 
@@ -111,7 +113,6 @@ pub(crate) struct Track {
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    number: u64,
     settings: Settings,
     /// Those of threads that have ended are in the order of their ends.
     tracks: Mutex<Vec<Track>>,
@@ -137,18 +138,12 @@ const KEPT: usize = 8;
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
         Arc::new(Self {
-            // ORDERING: Relaxed, the number alone counts.
-            number: NEXT_RECORDER.fetch_add(1, Ordering::Relaxed),
             settings,
             tracks: Mutex::new(Vec::new()),
             gone: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             reader: OnceLock::new(),
         })
-    }
-
-    pub(crate) const fn number(&self) -> u64 {
-        self.number
     }
 
     pub(crate) const fn when_full(&self) -> WhenFull {

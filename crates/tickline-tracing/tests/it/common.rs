@@ -1,8 +1,7 @@
 //! A clock that is moved by hand, and a place where the times of closed spans are kept.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tickline_tracing::over::TimeSource;
 use tickline_tracing::{Callback, SpanTiming};
@@ -12,28 +11,41 @@ pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
 
 /// Stands still until it is moved.
 #[derive(Clone, Default)]
-pub struct Hand(Arc<AtomicU64>);
+pub struct Hand(Arc<Mutex<Hands>>);
+
+#[derive(Default)]
+struct Hands {
+    monotonic_ns: u64,
+    /// By how much Unix time was set back.
+    back_ns: u64,
+}
 
 impl Hand {
+    fn hands(&self) -> MutexGuard<'_, Hands> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn advance_ns(&self, ns: u64) {
-        // ORDERING: SeqCst, tests do not care for speed.
-        self.0.fetch_add(ns, Ordering::SeqCst);
+        self.hands().monotonic_ns += ns;
     }
 
     pub fn set_ns(&self, ns: u64) {
-        // ORDERING: as above.
-        self.0.store(ns, Ordering::SeqCst);
+        self.hands().monotonic_ns = ns;
+    }
+
+    pub fn set_unix_back_ns(&self, ns: u64) {
+        self.hands().back_ns = ns;
     }
 }
 
 impl TimeSource for Hand {
     fn now_ns(&self) -> u64 {
-        // ORDERING: as above.
-        self.0.load(Ordering::SeqCst)
+        self.hands().monotonic_ns
     }
 
     fn unix_ns(&self) -> u64 {
-        UNIX_OFFSET_NS + self.now_ns()
+        let Hands { monotonic_ns, back_ns } = *self.hands();
+        UNIX_OFFSET_NS + monotonic_ns - back_ns
     }
 }
 
@@ -52,6 +64,10 @@ impl Closed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub fn names(&self) -> Vec<&'static str> {
+        self.all().into_iter().map(|(name, _)| name).collect()
+    }
+
     /// The times of the only span of that name.
     pub fn one(&self, name: &str) -> SpanTiming {
         let named: Vec<_> = self.all().into_iter().filter(|(known, _)| *known == name).collect();
@@ -67,6 +83,10 @@ pub struct Kept(Arc<Mutex<Vec<u8>>>);
 impl Kept {
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.bytes()).unwrap()
     }
 }
 

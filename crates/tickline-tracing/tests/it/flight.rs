@@ -8,8 +8,8 @@ use std::{env, fs, process, thread};
 use crate::common::Hand;
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::Tracks;
-use tickline_tracing::flight::{Builder, FlightRecorder, Summary};
+use tickline_tracing::chrome::{Summary, Tracks};
+use tickline_tracing::flight::{Builder, FlightRecorder};
 use tracing::{Dispatch, dispatcher, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -39,7 +39,7 @@ fn spans_and_events_are_kept() {
         let _outer = info_span!("outer", user = 7).entered();
         info_span!("inner").in_scope(|| info!(rows = 3, "read"));
         let (summary, events) = written(&recorder);
-        assert_eq!((summary.written, summary.open, summary.events, summary.overwritten), (2, 1, 1, 0));
+        assert_eq!((summary.written, summary.open, summary.events, summary.dropped), (2, 1, 1, 0));
         assert_eq!((names(&events, "B"), names(&events, "i")), (vec!["outer", "inner"], vec!["read"]));
         assert_eq!(events.iter().find(|event| event["name"] == "outer").unwrap()["args"]["user"], 7);
     });
@@ -70,7 +70,7 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
         assert!(ends == work, "{ends} of {work}");
         // One for "server"; two for each span, of which the first may be cut in half.
         let kept = 2 * work + 1;
-        assert!((kept - 1..=kept).contains(&(2 * SPANS + 2 - summary.overwritten)), "{summary:?} {kept}");
+        assert!((kept - 1..=kept).contains(&(2 * SPANS + 2 - summary.dropped)), "{summary:?} {kept}");
         let server = events.iter().find(|event| event["name"] == "server").unwrap();
         assert_eq!((server["ts"].as_f64(), &server["args"]["port"]), (Some(5.0), &Value::from(80)));
     });
@@ -126,7 +126,7 @@ fn it_writes_while_threads_record() {
             assert!(summary.open <= 6, "{summary:?}");
             thread::sleep(Duration::from_millis(2));
         }
-        // ORDERING: as above.
+        // ORDERING: Relaxed, a hint to stop.
         stop.store(true, Ordering::Relaxed);
         assert!(spans > 0);
     });
@@ -155,7 +155,7 @@ fn threads_that_end_together_leave_eight_rings() {
     may_end.wait();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let (summary, _) = written(&recorder);
-    assert_eq!((summary.written, summary.overwritten), (8, 2 * (THREADS as u64 - 8)));
+    assert_eq!((summary.written, summary.dropped), (8, 2 * (THREADS as u64 - 8)));
 }
 
 /// The rings that are kept are those of the threads that ended last, not of those that began last.
@@ -181,7 +181,7 @@ fn the_threads_that_ended_last_are_kept() {
     end.send(()).unwrap();
     first.join().unwrap();
     let (summary, events) = written(&recorder);
-    assert_eq!((summary.written, summary.overwritten), (8, 2 * (21 - 8)));
+    assert_eq!((summary.written, summary.dropped), (8, 2 * (21 - 8)));
     let mut names = names(&events, "B");
     names.sort_unstable();
     assert_eq!(names, [["brief"; 7].as_slice(), &["long"]].concat());

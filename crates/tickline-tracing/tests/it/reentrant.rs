@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Closes {
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: the caller's obligations are the same.
         unsafe { System.dealloc(place, layout) }
     }
 }
