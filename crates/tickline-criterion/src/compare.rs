@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::compare::couples::{Couples, LEAST, show};
 use crate::current;
-use crate::elapsed::{Elapsed, as_f64};
-use crate::number::{count, index};
+use crate::elapsed::Elapsed;
+use crate::number::{as_f64, count, index};
 use crate::pair::{Ends, Source};
 use crate::pairs::bencher;
 use crate::pairs::collector::{Collector, Flow};

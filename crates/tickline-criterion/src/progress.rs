@@ -1,13 +1,20 @@
-//! What the samples and the clock's status have shown so far: the rate, and incidents.
+//! What the samples and the clock's status have shown so far: the rate, the cost of a pair, and
+//! incidents.
+
+use std::time::{Duration, Instant};
 
 use tickline::{Events, State, Status};
 
-use crate::elapsed::{Elapsed, as_f64};
+use crate::elapsed::Elapsed;
 use crate::incidents::Incidents;
+use crate::number::as_f64;
 
 /// Above this uncertainty the rate was about to change when a sample was taken: a tenth of what
 /// criterion could show. The clock widens its figure when something contradicts its rate.
 const VAGUE_PPB: f64 = 100_000.0;
+
+/// How long a cost of a pair is used. It changes with the core's frequency.
+const COST_LASTS: Duration = Duration::from_millis(500);
 
 /// How many ns a tick takes, and how far that may be off.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +41,7 @@ pub(crate) struct Progress {
     pub(crate) rate: Rate,
     /// What a pair costs.
     pub(crate) pair_ticks: f64,
+    cost_measured: Instant,
     pub(crate) incidents: Incidents,
     /// The clock's status at the last sample.
     events: Events,
@@ -43,7 +51,24 @@ pub(crate) struct Progress {
 impl Progress {
     /// `events` were read with the rate, or before.
     pub(crate) fn new(rate: Rate, pair_ticks: f64, events: Events) -> Self {
-        Self { rate, pair_ticks, incidents: Incidents::default(), events, state: State::Fast }
+        Self {
+            rate,
+            pair_ticks,
+            cost_measured: Instant::now(),
+            incidents: Incidents::default(),
+            events,
+            state: State::Fast,
+        }
+    }
+
+    /// Whether the cost of a pair should be measured anew. While a gate is closed, nothing vouches
+    /// for the counter.
+    pub(crate) fn cost_is_due(&self) -> bool {
+        self.state == State::Fast && self.cost_measured.elapsed() >= COST_LASTS
+    }
+
+    pub(crate) fn set_cost(&mut self, pair_ticks: f64) {
+        (self.pair_ticks, self.cost_measured) = (pair_ticks, Instant::now());
     }
 
     /// Counts a sample, and learns the rate. `status` was read after the sample.

@@ -10,11 +10,11 @@ use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 
 use crate::calibration::{Calibration, Overhead};
 use crate::cost;
-use crate::elapsed::{Elapsed, as_f64};
-use crate::error::Error;
+use crate::elapsed::Elapsed;
+use crate::error::{Error, Inner};
 use crate::incidents::Incidents;
 use crate::message::Messages;
-use crate::number::round;
+use crate::number::{as_f64, round};
 use crate::pair::Source;
 use crate::pairs::spin::{Spinner, Spins};
 use crate::progress::{Progress, Rate};
@@ -25,9 +25,6 @@ const GOAL_PPB: f64 = 1_000.0;
 
 /// How often the wait for the clock reads its status.
 const POLL: Duration = Duration::from_millis(10);
-
-/// How long a cost of a pair is used.
-const COST_LASTS: Duration = Duration::from_millis(500);
 
 /// How long the loop that shows interrupts runs at the start: a few periods of the slowest timer
 /// interrupt, of 4 ms.
@@ -63,8 +60,7 @@ pub(crate) struct Session {
     messages: Messages,
     spinner: Spinner,
     spins: Spins,
-    /// With the time at which the cost of a pair was measured.
-    progress: Mutex<(Progress, Instant)>,
+    progress: Mutex<Progress>,
 }
 
 impl fmt::Debug for Session {
@@ -88,7 +84,7 @@ impl Session {
             spins: spinner.spin(round(FIRST_SPIN_NS / rate.ns_per_tick)),
             spinner,
             resolution_ticks: resolution_ticks(&counter, &mut Scratch::new()),
-            progress: Mutex::new((Progress::new(rate, pair_ticks, events), Instant::now())),
+            progress: Mutex::new(Progress::new(rate, pair_ticks, events)),
             clock,
             source,
             overhead,
@@ -98,16 +94,16 @@ impl Session {
         Ok(session)
     }
 
-    fn progress(&self) -> MutexGuard<'_, (Progress, Instant)> {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn calibration(&self) -> Calibration {
-        let uncertainty_ppb = self.progress().0.rate.uncertainty_ppb;
-        let Scale { ns_per_tick, cost_ticks, resolution_ticks, .. } = self.scale();
+        let progress = self.progress();
+        let Scale { ns_per_tick, cost_ticks, resolution_ticks, .. } = self.scale_of(&progress);
         Calibration {
             frequency_hz: 1e9 / ns_per_tick,
-            uncertainty_ppb,
+            uncertainty_ppb: progress.rate.uncertainty_ppb,
             resolution_ns: as_f64(resolution_ticks) * ns_per_tick,
             pair_ns: cost_ticks * ns_per_tick,
             overhead: self.overhead,
@@ -115,7 +111,7 @@ impl Session {
     }
 
     pub(crate) fn scale(&self) -> Scale {
-        self.scale_of(&self.progress().0)
+        self.scale_of(&self.progress())
     }
 
     fn scale_of(&self, progress: &Progress) -> Scale {
@@ -140,17 +136,17 @@ impl Session {
     }
 
     pub(crate) fn incidents(&self) -> Incidents {
-        self.progress().0.incidents.clone()
+        self.progress().incidents.clone()
     }
 
     /// A sample in ns. Also updates the rate and the cost of a pair, since no sample is under way.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
-        let (progress, measured) = &mut *self.progress();
+        let mut progress = self.progress();
         progress.count(sample, &self.clock.status());
-        if measured.elapsed() >= COST_LASTS {
-            (progress.pair_ticks, *measured) = (cost::pair_ticks(self.source), Instant::now());
+        if progress.cost_is_due() {
+            progress.set_cost(cost::pair_ticks(self.source));
         }
-        let Scale { ns_per_tick, taken_off_ticks, .. } = self.scale_of(progress);
+        let Scale { ns_per_tick, taken_off_ticks, .. } = self.scale_of(&progress);
         sample.to_ns(ns_per_tick, taken_off_ticks)
     }
 
@@ -159,7 +155,7 @@ impl Session {
     /// in one or a gate is closed.
     fn at_end(&self) -> Incidents {
         self.clock.maintain();
-        let progress = &mut self.progress().0;
+        let mut progress = self.progress();
         progress.end(&self.clock.status());
         progress.incidents.clone()
     }
@@ -183,9 +179,9 @@ fn wait(clock: &Clock, limit: Duration) -> Result<(Rate, Events), Error> {
                 return Ok((rate, status.events));
             }
             (State::Fallback(reason), _) if is_over || status.judged && !may_pass(reason) => {
-                return Err(Error::closed(reason));
+                return Err(Error(Inner::Closed(reason)));
             }
-            (state, _) if is_over => return Err(Error::not_ready(state, limit)),
+            (state, _) if is_over => return Err(Error(Inner::NotReady { state, waited: limit })),
             _ => std::thread::sleep(POLL),
         }
     }
@@ -220,24 +216,24 @@ mod tests {
         assert!(matches!(error.kind(), crate::ErrorKind::Closed(_)), "{error}");
     }
 
-    fn session(messages: Messages) -> Option<Session> {
+    fn session() -> Option<Session> {
         let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
             skip("no counter on this target");
             return None;
         };
         let clock = Clock::builder().driver(Driver::Thread).per_cpu(PerCpu::Off).start().expect("a clock");
-        let settings = (Duration::from_secs(2), Overhead::Kept, messages);
+        let settings = (Duration::from_secs(2), Overhead::Kept, Messages::Hidden);
         Session::start(clock, (source, counter), settings).inspect_err(|error| skip(&error.to_string())).ok()
     }
 
     #[test]
     fn a_gate_that_closes_meanwhile_is_reported_and_the_rate_stays() {
-        let Some(session) = session(Messages::Hidden) else { return };
+        let Some(session) = session() else { return };
         let sample = session.source.start().end();
         session.to_ns(&sample);
         assert_eq!(session.incidents().samples, 1);
         session.clock.disable();
-        let rate = session.progress().0.rate;
+        let rate = session.progress().rate;
         assert_eq!(session.to_ns(&sample), sample.to_ns(rate.ns_per_tick, 0.0));
         let incidents = session.incidents();
         assert!(incidents.disturbed >= 1, "{incidents:?}");
@@ -247,7 +243,7 @@ mod tests {
     /// Symptom: nothing reported what happened to the clock in the last half second of a benchmark.
     #[test]
     fn the_clock_has_one_more_iteration_at_the_end() {
-        let Some(session) = session(Messages::Hidden) else { return };
+        let Some(session) = session() else { return };
         session.to_ns(&session.source.start().end());
         // This counts the clock's iterations; tickline's own tests judge their results. The clock's
         // thread may be in an iteration just now, and may have published the line before `before`.
@@ -262,33 +258,5 @@ mod tests {
         session.clock.disable();
         assert_eq!(session.incidents().disturbed, quiet);
         assert_eq!(session.at_end().disturbed, 1);
-    }
-
-    /// The same through the drop, in a child process. The test reads the child's standard error
-    /// stream.
-    #[test]
-    fn what_happened_after_the_last_sample_is_printed_when_all_is_dropped() {
-        const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
-        const NAME: &str =
-            "session::tests::what_happened_after_the_last_sample_is_printed_when_all_is_dropped";
-        if std::env::var_os(CHILD).is_some() {
-            let Some(session) = session(Messages::Shown) else { return };
-            session.to_ns(&session.source.start().end());
-            session.clock.disable();
-            return;
-        }
-        let child = std::process::Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", NAME, "--nocapture"])
-            .env(CHILD, "1")
-            .output()
-            .expect("a child");
-        let text = String::from_utf8_lossy(&child.stderr).into_owned();
-        assert!(child.status.success(), "{text}");
-        if text.contains("SKIPPED: ") {
-            return skip("as the child");
-        }
-        let line = "tickline: 1 of 1 samples coincide with a disturbance of the clock, to be repeated: ";
-        // On a busy machine there may also be a change of rate.
-        assert!(text.contains(line) && text.contains("gate_closed 1"), "{text}");
     }
 }

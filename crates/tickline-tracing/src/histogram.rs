@@ -1,8 +1,10 @@
 //! Quantiles of the spans' times, by span name, target, or the value of a field.
 //!
 //! Each thread counts in histograms of its own, behind a lock. It waits for it only while a reader adds
-//! these histograms up, which takes microseconds. A reader finds every span whose end happened before,
-//! except those that the program's allocator closes while it is called from here. When a thread has ended, the next new thread goes on with its counts.
+//! these histograms up, which takes microseconds. A reader finds every span whose end happened before.
+//! Not counted are spans that the program's allocator closes while it is called from here, and those
+//! that a thread closes when it has lost its thread-local memory. When a thread has ended, the next new
+//! thread goes on with its counts.
 //!
 //! A signal handler must not close spans that are counted here: it may wait for ever. A child of a fork
 //! has its parent's counts, and may wait for ever if another thread of the parent was just reading, or

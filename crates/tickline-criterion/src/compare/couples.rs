@@ -2,7 +2,7 @@
 //! and computes what they show. It is arithmetic alone.
 
 use crate::compare::signed_rank::{Interval, LEAST_ROUNDS, interval};
-use crate::elapsed::as_f64;
+use crate::number::as_f64;
 use crate::pairs::cause::Cause;
 use crate::pairs::collector::Keep;
 use crate::pairs::quantile::median;

@@ -15,8 +15,7 @@
 //! (Comments on the large-sample approximation). For normal differences a t interval would be
 //! shorter by 2 %. It would be wrong if other work on the machine makes outliers of a few rounds.
 
-use crate::elapsed::as_f64;
-use crate::number::{count, index, round};
+use crate::number::{as_f64, count, index, round};
 
 /// The quantile of the normal distribution for a two-sided interval of 95 %.
 const Z: f64 = 1.959_964;

@@ -1,8 +1,8 @@
 //! Takes the pairs of a benchmark, or the couples of a comparison, sample by sample.
 
 use crate::current;
-use crate::elapsed::{Elapsed, as_f64};
-use crate::number::count;
+use crate::elapsed::Elapsed;
+use crate::number::{as_f64, count};
 use crate::pair::{Ends, Source};
 use crate::pairs::cause::{Cause, Causes};
 use crate::pairs::slice::{Counting, Judged, Slice};

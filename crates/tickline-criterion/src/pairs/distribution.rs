@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::elapsed::as_f64;
+use crate::number::as_f64;
 use crate::pairs::cause::Cause;
 use crate::pairs::collector::Keep;
 use crate::pairs::quantile::Counted;

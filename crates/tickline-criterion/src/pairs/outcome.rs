@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use crate::elapsed::as_f64;
+use crate::number::as_f64;
 use crate::pairs::cause::Causes;
 use crate::pairs::collector::Found;
 use crate::pairs::distribution::Distribution;

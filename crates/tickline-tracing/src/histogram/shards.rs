@@ -92,8 +92,6 @@ type Shard = Arc<Mutex<Known>>;
 pub(super) struct Shards {
     /// Those of threads that have ended included.
     all: Mutex<Vec<Shard>>,
-    /// For threads that have lost their thread-local memory, because they are ending.
-    late: Shard,
 }
 
 /// A thread's shard.
@@ -128,23 +126,20 @@ fn once_inside(run: impl FnOnce()) {
 
 impl Shards {
     pub(super) fn new() -> Arc<Self> {
-        let late = Shard::default();
-        Arc::new(Self { all: Mutex::new(vec![Arc::clone(&late)]), late })
+        Arc::new(Self { all: Mutex::default() })
     }
 
-    /// Counts a span of this thread.
+    /// Counts a span of this thread. A thread that is ending has lost its thread-local memory; its
+    /// last spans are not counted.
     #[inline]
     pub(super) fn record(self: &Arc<Self>, subject: Subject<'_>, ns: u64) {
         once_inside(|| {
-            let is_counted = LOCALS.try_with(|locals| {
+            let _ = LOCALS.try_with(|locals| {
                 let locals = &mut *locals.borrow_mut();
                 let known = locals.iter().position(|local| local.shards.as_ptr() == Arc::as_ptr(self));
                 let place = known.unwrap_or_else(|| self.join(locals));
                 lock(&locals[place].shard).record(subject, ns);
             });
-            if is_counted.is_err() {
-                lock(&self.late).record(subject, ns);
-            }
         });
     }
 
@@ -212,7 +207,7 @@ mod tests {
             let shards = Arc::clone(&shards);
             thread::spawn(move || record(&shards, "a", 100)).join().unwrap();
         }
-        assert_eq!((total(&shards), lock(&shards.all).len()), (2_000, 2), "one, and that for late spans");
+        assert_eq!((total(&shards), lock(&shards.all).len()), (2_000, 1));
     }
 
     /// After a reset exactly those spans count that end later, also on threads that recorded before.
@@ -265,36 +260,5 @@ mod tests {
             assert_eq!((all.len(), &all[0]), (1_001, &("(other)".to_owned(), 200)));
             shards.reset();
         }
-    }
-
-    /// Thread-local memory is gone in some of a thread's destructors.
-    #[test]
-    fn a_span_that_ends_while_its_thread_does_counts_too() {
-        struct AtEnd(Arc<Shards>);
-
-        impl Drop for AtEnd {
-            fn drop(&mut self) {
-                record(&self.0, "late", 30);
-            }
-        }
-
-        thread_local! {
-            static FIRST: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
-            static LAST: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
-        }
-        let shards = Shards::new();
-        let run = |shards: &Arc<Shards>| {
-            // One is dropped before `LOCALS`, and one after, in whatever order that is.
-            FIRST.set(Some(AtEnd(Arc::clone(shards))));
-            record(shards, "early", 1);
-            LAST.set(Some(AtEnd(Arc::clone(shards))));
-        };
-        for _ in 0..3 {
-            let shards = Arc::clone(&shards);
-            thread::spawn(move || run(&shards)).join().unwrap();
-        }
-        assert_eq!(total(&shards), 3 * 61);
-        let late = lock(&shards.late);
-        assert!(late.by_value.get("late").is_some_and(|times| times.histogram.len() >= 30));
     }
 }

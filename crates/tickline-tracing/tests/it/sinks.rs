@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Closed, Hand};
+use crate::common::Hand;
 use tickline_tracing::{Callback, SpanTimingLayer};
 use tracing::{Subscriber, info_span, trace_span};
 use tracing_subscriber::filter::LevelFilter;
@@ -76,16 +76,6 @@ fn callbacks_see_the_fields_that_they_chose() {
     });
     let expected = [[Some("/"), Some("404"), None], [None; 3]];
     assert_eq!(*seen.lock().unwrap(), expected.map(|fields| fields.map(|text| text.map(str::to_owned))));
-}
-
-#[test]
-fn all_sinks_get_the_same() {
-    let (first, second) = (Closed::default(), Closed::default());
-    let timing =
-        SpanTimingLayer::new().with_sink(first.clone().into_sink()).with_sink(second.clone().into_sink());
-    tracing::subscriber::with_default(registry().with(timing), || info_span!("work").in_scope(|| ()));
-    assert_eq!(first.all(), second.all());
-    assert_eq!(first.all().len(), 1);
 }
 
 #[cfg(feature = "histogram")]
