@@ -81,6 +81,7 @@ pub(crate) trait Found {
     fn extensions(&self) -> ExtensionsMut<'_>;
 
     /// Passes on its parent, if it has one.
+    #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
     fn parent(&self, take: Take<'_>);
 }
 
