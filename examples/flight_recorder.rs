@@ -83,7 +83,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{answered} requests, {slow} slow");
     println!(
         "{path}: {} spans, {} open, {} events, {} records overwritten",
-        summary.written, summary.open, summary.events, summary.overwritten
+        summary.written, summary.open, summary.events, summary.dropped
     );
     Ok(())
 }

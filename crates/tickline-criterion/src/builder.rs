@@ -9,7 +9,7 @@ use tickline_core::counter::HardwareCounter;
 
 use crate::arguments;
 use crate::calibration::Overhead;
-use crate::error::Error;
+use crate::error::{Error, Inner};
 use crate::message::Messages;
 use crate::pair::Source;
 use crate::pairs::slice::Counting;
@@ -130,16 +130,21 @@ impl Builder {
     pub fn start(self) -> Result<CounterTime, Error> {
         let (least, most) = SETTLE_RANGE;
         if !(least..=most).contains(&self.settle) {
-            return Err(Error::out_of_range(self.settle, least, most));
+            return Err(Error(Inner::OutOfRange { value: self.settle, least, most }));
         }
         arguments::act();
         if arguments::is_list() {
-            return Ok(CounterTime::by_wall_time(Error::listed(), self.settings));
+            return Ok(CounterTime::by_wall_time(Error(Inner::Listed), self.settings));
         }
         let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
-            return Err(Error::closed(Reason::NoCounter));
+            return Err(Error(Inner::Closed(Reason::NoCounter)));
         };
-        let clock = self.clock.driver(Driver::Thread).per_cpu(PerCpu::Off).start().map_err(Error::clock)?;
+        let clock = self
+            .clock
+            .driver(Driver::Thread)
+            .per_cpu(PerCpu::Off)
+            .start()
+            .map_err(|error| Error(Inner::Clock(error)))?;
         let session =
             Session::start(clock, (source, counter), (self.settle, self.overhead, self.settings.messages))?;
         Ok(CounterTime::by_counter(source, session, self.settings))

@@ -16,8 +16,8 @@ use std::fmt;
 pub struct Calibration {
     /// The counter's frequency against `CLOCK_MONOTONIC`, Hz.
     pub frequency_hz: f64,
-    /// The uncertainty of the frequency, ppb: long results are off by at most this. It holds as
-    /// long as the bounds of [`tickline::Reading`] do, and shrinks while benchmarks run.
+    /// The uncertainty of the frequency, ppb: long results are off by at most this. It is
+    /// [`tickline::Status::max_drift_ppb`], and shrinks while benchmarks run.
     pub uncertainty_ppb: f64,
     /// The counter's resolution, ns: a single pair of readings can be off by this. A mean over many
     /// pairs is more exact.

@@ -4,46 +4,37 @@
 //! |---|---|
 //! | `couples.rs` | keeps the couples that count, and takes the medians of rounds |
 //! | `signed_rank.rs` | gives the difference its interval |
-//! | `random.rs` | decides which routine comes first |
 
 mod couples;
-mod random;
 mod signed_rank;
 
 use std::fmt;
-use std::hint::black_box;
+use std::hash::{BuildHasher, RandomState};
 use std::time::SystemTime;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::compare::couples::{Couples, LEAST, show};
-use crate::compare::random::Random;
 use crate::current;
-use crate::elapsed::{Elapsed, as_f64};
-use crate::number::{count, index};
+use crate::elapsed::Elapsed;
+use crate::number::{as_f64, count, index};
 use crate::pair::{Ends, Source};
-use crate::pairs::cause::Cause;
+use crate::pairs::bencher;
+use crate::pairs::collector::{Collector, Flow};
 use crate::pairs::files;
 use crate::pairs::outcome::Ns;
-use crate::pairs::slice::{Counting, Slice};
-use crate::pairs::watch::Watch;
+use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId};
 use crate::plot::{self, Series};
-use crate::session::Scale;
-use crate::time::{CounterTime, least_ns};
 
 /// Both routines run so often that the slower one's pair is this long, ns. The cost of a pair is
 /// then 1 % of it. A counter with a resolution of 10 ns reads it within 0.5 %, and the median of a
 /// round's hundreds of pairs is more exact than that.
 const PAIR_NS: f64 = 2_000.0;
-const MOST_ITERATIONS: u64 = 1 << 16;
 
 /// The fewest couples of a sample. criterion takes 10 samples or more, so they have enough couples
 /// for a comparison, however few iterations it asks for.
 const LEAST_OF_SAMPLE: u64 = 8;
-
-/// Disturbed couples are replaced by others, until there are this many times the wanted couples.
-const MOST_COUPLES: u64 = 2;
 
 /// The two pairs of a couple may differ by this, ns, even if both routines are the same: some
 /// cycles, which depend on where code and data are in memory (the example `known_delays`). The
@@ -86,7 +77,7 @@ pub struct Comparison {
     /// Iterations of each routine in a couple.
     pub iterations: u64,
     causes: String,
-    are_included: Counting,
+    counting: Counting,
 }
 
 impl Comparison {
@@ -118,10 +109,7 @@ impl fmt::Display for Comparison {
             (true, false) => "the second is slower",
             _ => "not told apart",
         };
-        let how = match self.are_included {
-            Counting::Undisturbed => "excluded",
-            Counting::All => "included",
-        };
+        let how = self.counting.name();
         write!(
             f,
             "{INDENT}medians: {} and {}; difference {difference_ns:+.3} ns ({:+.2} %), 95 % in \
@@ -183,7 +171,7 @@ pub fn compare<C: BenchPairs, A, B>(
     let mut comparer = None;
     criterion.run(id.into_id(), &mut |iterations| {
         let comparer = comparer.get_or_insert_with(Comparer::new);
-        let source = comparer.time.source();
+        let source = comparer.collector.source();
         comparer.sample(
             iterations,
             &mut [&mut |iterations| timed(source, iterations, &mut a), &mut |iterations| {
@@ -192,145 +180,79 @@ pub fn compare<C: BenchPairs, A, B>(
         )
     });
     let comparer = comparer.filter(|_| current::samples().wrapping_sub(samples) > 1)?;
-    let messages = comparer.time.messages();
+    let Collector { time, found, .. } = &comparer.collector;
     let Some(comparison) = comparer.comparison() else {
-        messages.too_few(count(comparer.couples.counted.len()), LEAST);
+        time.messages().too_few(count(comparer.counted().len()), LEAST);
         return None;
     };
-    messages.beside_criterion(&comparison);
+    time.messages().beside_criterion(&comparison);
     let files = files::Files {
         stem: STEM,
         heading: HEADING,
         json: &|name| comparer.json(name, &comparison),
         svg: &|name| comparer.draw(name, &comparison),
     };
-    files::store(&comparer.time, (&comparer.told_ns, begin), &files);
+    files::store(time, (&found.told_ns, begin), &files);
     Some(comparison)
 }
 
 /// Takes a pair around `iterations` calls. Not inlined, so that equal routines have equal code.
 #[inline(never)]
 fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
-    let start = source.start();
-    for _ in 0..iterations {
-        black_box(routine());
-    }
-    start.ends()
+    bencher::timed(source, iterations, routine)
 }
 
 /// The couples of a comparison, over all samples.
 struct Comparer {
-    time: CounterTime,
-    watch: Watch,
-    random: Random,
-    /// 0 until chosen.
-    iterations: u64,
-    bencher: u64,
-    slice: Slice<2>,
-    couples: Couples,
-    told_ns: Vec<f64>,
+    collector: Collector<2, Couples>,
+    /// Decides which routine comes first.
+    random: RandomState,
+    /// Couples so far, disturbed ones and those of the warm-up included.
+    taken: u64,
 }
 
 impl Comparer {
     fn new() -> Self {
-        let (time, bencher) = (CounterTime::current(), current::benchers());
-        // Any number will do, if it differs between runs.
-        let seed = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |time| u64::from(time.subsec_nanos()));
-        Self {
-            watch: Watch::new(&time),
-            random: Random::new(seed),
-            iterations: 0,
-            bencher,
-            slice: Slice::new(),
-            couples: Couples::new(time.counting()),
-            told_ns: Vec::new(),
-            time,
-        }
+        Self { collector: Collector::new(), random: RandomState::new(), taken: 0 }
     }
 
     /// Takes a sample. Both routines are called from one place in the code, so that they begin
     /// alike.
     fn sample(&mut self, iterations: u64, routines: &mut [&mut dyn FnMut(u64) -> Ends; 2]) -> Elapsed {
-        let bencher = current::benchers();
-        if bencher != self.bencher {
-            // The warm-up is over.
-            self.bencher = bencher;
-            (self.couples, self.told_ns) = (Couples::new(self.time.counting()), Vec::new());
-        }
-        if self.iterations == 0 {
-            self.choose(routines);
-        }
-        let each = self.iterations;
-        let wanted = iterations.div_ceil(each).max(LEAST_OF_SAMPLE);
-        let (before, all_before) = (self.couples.counted.len(), self.couples.all);
-        let mut block = Vec::new();
-        let mut slice_ticks = 0;
-        self.watch.begin(&self.time, self.slice.cpu());
+        let least_ticks = PAIR_NS / self.collector.time.scale().ns_per_tick;
+        let each = self.collector.choose(least_ticks, |iterations| {
+            let ticks = routines.iter_mut().map(|routine| routine(iterations).ticks());
+            ticks.max().unwrap_or(0)
+        });
+        let mut sample = self.collector.sample(iterations, LEAST_OF_SAMPLE);
         loop {
-            let ticks = loop {
-                let first = index(self.random.next() & 1);
+            loop {
+                self.taken += 1;
+                let first = index(self.random.hash_one(self.taken) & 1);
                 let mut couple = [Ends::NONE; 2];
                 for routine in [first, 1 - first] {
                     couple[routine] = routines[routine](each);
                 }
-                block.push(couple);
-                let [a, b] = couple;
-                let begin = block.first().map_or(0, |[a, b]| a.start_ticks.min(b.start_ticks));
-                let ticks = a.end_ticks.max(b.end_ticks).saturating_sub(begin);
-                let taken = count(self.couples.counted.len() - before + block.len());
-                if ticks >= self.watch.block_ticks || taken + self.slice.good() >= wanted {
-                    break ticks;
-                }
-            };
-            self.slice.block(&mut block, self.watch.end_block(ticks));
-            slice_ticks += ticks;
-            let taken = count(self.couples.counted.len() - before);
-            let most = wanted.saturating_mul(MOST_COUPLES);
-            if slice_ticks >= self.watch.slice_ticks || taken + self.slice.good() >= wanted {
-                let disturbed = self.watch.end_slice(&self.time, self.slice.cpu());
-                self.couples.add(self.slice.end(disturbed, &self.watch.spins));
-                slice_ticks = 0;
-                let taken = count(self.couples.counted.len() - before);
-                if taken >= wanted || self.couples.all - all_before >= most {
+                if sample.push(couple) == Flow::Full {
                     break;
                 }
             }
+            if sample.close_block() == Flow::Full {
+                return sample.finish();
+            }
         }
-        // If all couples of this sample were disturbed, criterion gets the mean of the earlier
-        // ones.
-        let new = &self.couples.counted[before..];
-        let told = if new.is_empty() { &self.couples.counted[..] } else { new };
-        let sum: f64 = told.iter().map(|couple| as_f64(couple[1])).sum();
-        let mean_ticks = sum / as_f64(count(told.len()).max(1));
-        let each_ns = self.time.scale().net_ns(mean_ticks) / as_f64(each);
-        let told = Elapsed::of_ns(each_ns * as_f64(iterations));
-        self.told_ns.push(least_ns(told.to_ns(0.0, 0.0)));
-        told
     }
 
-    /// Chooses so many iterations that the longer of both pairs is long enough.
-    fn choose(&mut self, routines: &mut [&mut dyn FnMut(u64) -> Ends; 2]) {
-        let Scale { ns_per_tick, .. } = self.time.scale();
-        let mut least_ns = |iterations| {
-            let trials = (0..5).map(|_| {
-                let ticks = routines.iter_mut().map(|routine| {
-                    let Ends { start_ticks, end_ticks, .. } = routine(iterations);
-                    end_ticks.saturating_sub(start_ticks)
-                });
-                ticks.max().unwrap_or(0)
-            });
-            as_f64(trials.min().unwrap_or(0)) * ns_per_tick
-        };
-        self.iterations = 1;
-        while least_ns(self.iterations) < PAIR_NS && self.iterations < MOST_ITERATIONS {
-            self.iterations *= 2;
-        }
+    /// The couples that count.
+    fn counted(&self) -> Vec<[u64; 2]> {
+        self.collector.found.kept.counted(self.collector.time.counting())
     }
 
     fn comparison(&self) -> Option<Comparison> {
-        let scale = self.time.scale();
-        let shown = show(&self.couples.counted, scale.resolution_ticks)?;
-        let each = as_f64(self.iterations);
+        let Collector { time, found, .. } = &self.collector;
+        let (scale, counted) = (time.scale(), self.counted());
+        let shown = show(&counted, scale.resolution_ticks)?;
+        let each = as_f64(self.collector.each());
         let [a_ns, b_ns] = shown.medians.map(|ticks| scale.net_ns(ticks) / each);
         // Both medians contain the cost of a pair, so their difference does not.
         let ns = |ticks: f64| ticks * scale.ns_per_tick / each;
@@ -341,29 +263,22 @@ impl Comparer {
             difference_ns: ns(shown.difference.estimate),
             low_ns: ns(shown.difference.low) - place_ns,
             high_ns: ns(shown.difference.high) + place_ns,
-            couples: count(self.couples.counted.len()),
-            disturbed: self.couples.causes.total(),
-            iterations: self.iterations,
-            causes: self.couples.causes.to_string(),
-            are_included: self.time.counting(),
+            couples: count(counted.len()),
+            disturbed: found.causes.total(),
+            iterations: self.collector.each(),
+            causes: found.causes.to_string(),
+            counting: time.counting(),
         })
     }
 
     fn json(&self, benchmark: &str, comparison: &Comparison) -> Value {
-        let causes: Map<_, _> = Cause::ALL
-            .into_iter()
-            .map(|cause| (cause.name().to_owned(), json!(self.couples.causes.get(cause))))
-            .collect();
         json!({
             "version": VERSION,
             "benchmark": benchmark,
             "iterations_per_pair": comparison.iterations,
             "couples_counted": comparison.couples,
-            "disturbed_are": match comparison.are_included {
-                Counting::Undisturbed => "excluded",
-                Counting::All => "included",
-            },
-            "disturbed": causes,
+            "disturbed_are": comparison.counting.name(),
+            "disturbed": self.collector.found.causes.json(),
             "median_a_ns": comparison.a_ns,
             "median_b_ns": comparison.b_ns,
             "difference_ns": comparison.difference_ns,
@@ -375,10 +290,10 @@ impl Comparer {
     }
 
     fn draw(&self, name: &str, comparison: &Comparison) -> Result<String, String> {
-        let scale = self.time.scale();
-        let each = as_f64(self.iterations);
+        let scale = self.collector.time.scale();
+        let (each, counted) = (as_f64(self.collector.each()), self.counted());
         let histogram = |routine: usize| -> Vec<(f64, u64)> {
-            let mut ticks: Vec<u64> = self.couples.counted.iter().map(|couple| couple[routine]).collect();
+            let mut ticks: Vec<u64> = counted.iter().map(|couple| couple[routine]).collect();
             ticks.sort_unstable();
             let equal = ticks.chunk_by(|one, other| one == other);
             equal.map(|same| (scale.net_ns(as_f64(same[0])) / each, count(same.len()))).collect()

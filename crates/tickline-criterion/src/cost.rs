@@ -9,7 +9,8 @@
 //!   too large by it;
 //! - the median of the blocks, because an interrupt makes one block longer, and never one shorter.
 
-use crate::elapsed::{Elapsed, as_f64};
+use crate::elapsed::Elapsed;
+use crate::number::as_f64;
 use crate::pair::Source;
 
 /// An odd number, so that one of the means is the median. All blocks together take 1 ms, twice a

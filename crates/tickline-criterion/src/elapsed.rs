@@ -3,6 +3,8 @@
 use std::ops::Add;
 use std::time::Duration;
 
+use crate::number::as_f64;
+
 const PS_PER_NS: f64 = 1e3;
 
 /// The time between starts and ends, not yet converted: ticks of the counter, and the number of
@@ -81,12 +83,6 @@ impl From<Duration> for Elapsed {
     fn from(other: Duration) -> Self {
         Self { other_ps: u64::try_from(other.as_nanos() * 1_000).unwrap_or(u64::MAX), ..Self::default() }
     }
-}
-
-/// Exact below 2^53: 40 days of a counter at 2.6 GHz.
-#[expect(clippy::cast_precision_loss, reason = "rounds to 53 bits, far below the counter's resolution")]
-pub(crate) fn as_f64(value: u64) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

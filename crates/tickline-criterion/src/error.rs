@@ -20,10 +20,10 @@ use tickline::{Reason, State};
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Error(Inner);
+pub struct Error(pub(crate) Inner);
 
 #[derive(Debug)]
-enum Inner {
+pub(crate) enum Inner {
     Closed(Reason),
     NotReady { state: State, waited: Duration },
     OutOfRange { value: Duration, least: Duration, most: Duration },
@@ -62,30 +62,6 @@ impl Error {
             Inner::Listed => ErrorKind::Listed,
             Inner::Unknown => ErrorKind::Unknown,
         }
-    }
-
-    pub(crate) fn closed(reason: Reason) -> Self {
-        Self(Inner::Closed(reason))
-    }
-
-    pub(crate) fn not_ready(state: State, waited: Duration) -> Self {
-        Self(Inner::NotReady { state, waited })
-    }
-
-    pub(crate) fn out_of_range(value: Duration, least: Duration, most: Duration) -> Self {
-        Self(Inner::OutOfRange { value, least, most })
-    }
-
-    pub(crate) fn listed() -> Self {
-        Self(Inner::Listed)
-    }
-
-    pub(crate) fn unknown() -> Self {
-        Self(Inner::Unknown)
-    }
-
-    pub(crate) fn clock(error: tickline::Error) -> Self {
-        Self(Inner::Clock(error))
     }
 }
 

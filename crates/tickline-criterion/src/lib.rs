@@ -105,7 +105,7 @@
 //! | guaranteed | not guaranteed |
 //! |---|---|
 //! | The measured time contains nothing from before the start or after the end. Everything in between has executed at the end (on riscv64, loads alone): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic in its place if no `black_box` takes the result: see [caveats](#caveats) |
-//! | The rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. The crate follows it while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
+//! | The rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It is the clock's, and followed while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
 //! | A counter that cannot be trusted is not used: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
 //! | Where one instruction reads counter and CPU id (x86_64), a move of the thread between the two readings of a pair is noticed. | that a move away and back, or between two pairs, is noticed |
 //! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed; also the samples that were taken while a gate was closed ([`Incidents`]). | that other programs took no time from the process: with `iter` and the other methods of criterion's bencher such time is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude it where Linux tells of it |
@@ -118,8 +118,8 @@
 //! takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock exists, a thread
 //! of tickline's wakes up twice a second and takes 0.03 % of a core (Intel Xeon, family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). Converting a sample
-//! after it was taken needs the clock's status, and takes some 10 us. Twice a second the rate and
-//! the cost of a pair are measured between samples, which takes 1 ms.
+//! after it was taken needs the clock's status, and takes some 10 us. Twice a second the cost of a
+//! pair is measured between samples, which takes 1 ms.
 //!
 //! # Fences
 //!
@@ -168,9 +168,9 @@
 //!
 //! # Examples
 //!
-//! `benches/side_by_side.rs` (`cargo bench -p tickline-criterion`) measures a hash, allocations,
-//! a channel and an empty closure by both clocks. criterion's page of each group has both in one
-//! plot. `benches/distributions.rs` has distributions and a comparison.
+//! `benches/side_by_side.rs` (`cargo bench -p tickline-criterion`) measures a hash, an allocation,
+//! a channel and an empty closure by both clocks. `benches/distributions.rs` has distributions and a
+//! comparison.
 #![forbid(unsafe_code)]
 
 #[cfg(not(any(feature = "criterion-0-8", feature = "criterion-0-7")))]
@@ -194,7 +194,6 @@ mod pair;
 mod pairs;
 mod plot;
 mod progress;
-mod rate;
 mod session;
 mod time;
 mod versions;

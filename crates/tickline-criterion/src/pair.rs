@@ -124,6 +124,11 @@ pub(crate) struct Ends {
 impl Ends {
     /// Not yet read.
     pub(crate) const NONE: Self = Self { start_ticks: 0, end_ticks: 0, cpus: None };
+
+    /// The time between them; 0 if the counter stepped back.
+    pub(crate) fn ticks(&self) -> u64 {
+        self.end_ticks.saturating_sub(self.start_ticks)
+    }
 }
 
 impl Start {
@@ -150,19 +155,11 @@ impl Start {
 
     #[inline(always)]
     pub(crate) fn end(self) -> Elapsed {
-        match self.0 {
-            Begun::WithCpu { counter, ticks: start_ticks, cpu: start_cpu } => {
-                let (ticks, cpu) = read(counter);
-                counter.barrier();
-                Elapsed::of_pair(start_ticks, ticks, cpu != start_cpu)
-            }
-            Begun::Plain { counter, ticks: start_ticks } => {
-                let ticks = counter.now_ordered();
-                counter.barrier();
-                Elapsed::of_pair(start_ticks, ticks, false)
-            }
-            Begun::Wall(start) => Elapsed::from(start.elapsed()),
+        if let Begun::Wall(start) = self.0 {
+            return Elapsed::from(start.elapsed());
         }
+        let Ends { start_ticks, end_ticks, cpus } = self.ends();
+        Elapsed::of_pair(start_ticks, end_ticks, cpus.is_some_and(|(start, end)| start != end))
     }
 }
 

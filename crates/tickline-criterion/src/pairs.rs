@@ -5,12 +5,13 @@
 //! | `bencher.rs` | runs the routine between the readings |
 //! | `collector.rs`, `watch.rs` | take samples block by block, and ask for the facts |
 //! | `slice.rs`, `cause.rs`, `spin.rs` | decide which pairs count |
-//! | `quantile.rs`, `outcome.rs` | say what they show |
+//! | `distribution.rs`, `quantile.rs`, `outcome.rs` | say what they show |
 //! | `files.rs` | stores that beside criterion's files |
 
 pub(crate) mod bencher;
 pub(crate) mod cause;
 pub(crate) mod collector;
+pub(crate) mod distribution;
 pub(crate) mod files;
 pub(crate) mod outcome;
 pub(crate) mod quantile;
@@ -24,6 +25,7 @@ use crate::current;
 use crate::elapsed::Elapsed;
 use crate::pairs::bencher::PairBencher;
 use crate::pairs::collector::Collector;
+use crate::pairs::distribution::Distribution;
 use crate::pairs::outcome::{Outcome, QUANTILES};
 use crate::plot::{self, Series};
 
@@ -137,17 +139,18 @@ pub(crate) mod sealed {
 }
 
 /// Prints and stores the outcome.
-fn report(collector: &Collector, begin: SystemTime) {
-    let Some(outcome) = collector.outcome() else { return };
-    let messages = collector.time().messages();
-    messages.beside_criterion(&outcome);
+fn report(collector: &Collector<1, Distribution>, begin: SystemTime) {
+    let Collector { time, found, .. } = collector;
+    let outcome = Outcome::new(found, time.counting(), collector.scale(), collector.each());
+    let Some(outcome) = outcome else { return };
+    time.messages().beside_criterion(&outcome);
     let files = files::Files {
         stem: STEM,
         heading: HEADING,
         json: &|name| outcome.json(name),
         svg: &|name| draw(&outcome, name),
     };
-    files::store(collector.time(), (&outcome.told_ns, begin), &files);
+    files::store(time, (&found.told_ns, begin), &files);
 }
 
 fn draw(outcome: &Outcome, name: &str) -> Result<String, String> {

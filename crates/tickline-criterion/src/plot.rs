@@ -7,7 +7,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::elapsed::as_f64;
+use crate::number::as_f64;
 
 const SIZE: (u32, u32) = (960, 680);
 const TITLE_HEIGHT: u32 = 62;

@@ -10,15 +10,14 @@ use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 
 use crate::calibration::{Calibration, Overhead};
 use crate::cost;
-use crate::elapsed::{Elapsed, as_f64};
-use crate::error::Error;
-use crate::incidents::{Incidents, is_disturbed};
+use crate::elapsed::Elapsed;
+use crate::error::{Error, Inner};
+use crate::incidents::Incidents;
 use crate::message::Messages;
-use crate::number::round;
+use crate::number::{as_f64, round};
 use crate::pair::Source;
 use crate::pairs::spin::{Spinner, Spins};
-use crate::progress::Progress;
-use crate::rate::{Anchor, Follower, Rate};
+use crate::progress::{Progress, Rate};
 
 /// The uncertainty that is good enough at the start: as much as a machine's clock drifts within
 /// seconds, and a thousandth of what criterion resolves.
@@ -56,7 +55,6 @@ impl Scale {
 pub(crate) struct Session {
     clock: Clock,
     source: Source,
-    counter: HardwareCounter,
     resolution_ticks: u64,
     overhead: Overhead,
     messages: Messages,
@@ -78,18 +76,17 @@ impl Session {
         (source, counter): (Source, HardwareCounter),
         (settle, overhead, messages): (Duration, Overhead, Messages),
     ) -> Result<Self, Error> {
-        let (follower, events) = wait(&clock, counter, settle)?;
+        let (rate, events) = wait(&clock, settle)?;
         // The first result is dropped: a processor that was idle may still be speeding up.
         let [_, pair_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
         let spinner = Spinner::calibrate(counter);
         let session = Self {
-            spins: spinner.spin(round(FIRST_SPIN_NS / follower.rate().ns_per_tick)),
+            spins: spinner.spin(round(FIRST_SPIN_NS / rate.ns_per_tick)),
             spinner,
             resolution_ticks: resolution_ticks(&counter, &mut Scratch::new()),
-            progress: Mutex::new(Progress::new(follower, pair_ticks, events)),
+            progress: Mutex::new(Progress::new(rate, pair_ticks, events)),
             clock,
             source,
-            counter,
             overhead,
             messages,
         };
@@ -102,23 +99,24 @@ impl Session {
     }
 
     pub(crate) fn calibration(&self) -> Calibration {
-        let (Rate { ns_per_tick, uncertainty_ppb }, pair_ticks) = {
-            let progress = self.progress();
-            (progress.follower.rate(), progress.pair_ticks)
-        };
+        let progress = self.progress();
+        let Scale { ns_per_tick, cost_ticks, resolution_ticks, .. } = self.scale_of(&progress);
         Calibration {
             frequency_hz: 1e9 / ns_per_tick,
-            uncertainty_ppb,
-            resolution_ns: as_f64(self.resolution_ticks) * ns_per_tick,
-            pair_ns: pair_ticks * ns_per_tick,
+            uncertainty_ppb: progress.rate.uncertainty_ppb,
+            resolution_ns: as_f64(resolution_ticks) * ns_per_tick,
+            pair_ns: cost_ticks * ns_per_tick,
             overhead: self.overhead,
         }
     }
 
     pub(crate) fn scale(&self) -> Scale {
-        let progress = self.progress();
+        self.scale_of(&self.progress())
+    }
+
+    fn scale_of(&self, progress: &Progress) -> Scale {
         Scale {
-            ns_per_tick: progress.follower.rate().ns_per_tick,
+            ns_per_tick: progress.rate.ns_per_tick,
             cost_ticks: progress.pair_ticks,
             taken_off_ticks: match self.overhead {
                 Overhead::TakenOff => progress.pair_ticks,
@@ -144,25 +142,12 @@ impl Session {
     /// A sample in ns. Also updates the rate and the cost of a pair, since no sample is under way.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
         let mut progress = self.progress();
-        let mut status = self.clock.status();
-        let mut anchor = None;
-        if progress.wants_anchor(status.state) {
-            anchor = Some(Anchor::take(&self.clock, self.counter));
-            status = self.clock.status();
+        progress.count(sample, &self.clock.status());
+        if progress.cost_is_due() {
+            progress.set_cost(cost::pair_ticks(self.source));
         }
-        let mut is_updated = progress.count(sample, &status, anchor);
-        if !is_updated && progress.wants_restart(status.state) {
-            let anchor = Anchor::take(&self.clock, self.counter);
-            is_updated = progress.learn(&self.clock.status(), anchor);
-        }
-        if is_updated {
-            progress.pair_ticks = cost::pair_ticks(self.source);
-        }
-        let taken_off_ticks = match self.overhead {
-            Overhead::TakenOff => progress.pair_ticks,
-            Overhead::Kept => 0.0,
-        };
-        sample.to_ns(progress.follower.rate().ns_per_tick, taken_off_ticks)
+        let Scale { ns_per_tick, taken_off_ticks, .. } = self.scale_of(&progress);
+        sample.to_ns(ns_per_tick, taken_off_ticks)
     }
 
     /// The incidents until now, not only until the last sample. The clock's last iteration may be
@@ -184,44 +169,21 @@ impl Drop for Session {
 
 /// Waits until the clock's rate is good enough, at most `limit`. Returns the rate, and the clock's
 /// events up to then.
-fn wait(clock: &Clock, counter: HardwareCounter, limit: Duration) -> Result<(Follower, Events), Error> {
+fn wait(clock: &Clock, limit: Duration) -> Result<(Rate, Events), Error> {
     let begin = Instant::now();
-    let (mut first, mut found) = (None, None);
-    let mut events = clock.status().events;
     loop {
         let status = clock.status();
-        if is_disturbed(&events, &status.events) {
-            // A rate across a jump would be wrong, and look as exact as any.
-            (first, found) = (None, None);
-        }
-        events = status.events;
-        match status.state {
-            State::Fast => {
-                let anchor = Anchor::take(clock, counter);
-                // A suspend makes the line void, but only a reading notices that. The anchor's
-                // readings do.
-                let after = clock.status();
-                if is_disturbed(&events, &after.events) || after.state != State::Fast {
-                    (first, found) = (None, None);
-                } else {
-                    let from = *first.get_or_insert(anchor);
-                    found = Follower::new(from, anchor, after.max_drift_ppb).or(found);
-                }
-                events = after.events;
+        let is_over = begin.elapsed() >= limit;
+        match (status.state, Rate::of(&status)) {
+            (State::Fast, Some(rate)) if is_over || rate.uncertainty_ppb <= GOAL_PPB => {
+                return Ok((rate, status.events));
             }
-            State::Fallback(reason) if status.judged && !may_pass(reason) => {
-                return Err(Error::closed(reason));
+            (State::Fallback(reason), _) if is_over || status.judged && !may_pass(reason) => {
+                return Err(Error(Inner::Closed(reason)));
             }
-            _ => {}
+            (state, _) if is_over => return Err(Error(Inner::NotReady { state, waited: limit })),
+            _ => std::thread::sleep(POLL),
         }
-        let good = found.as_ref().is_some_and(|follower| follower.rate().uncertainty_ppb <= GOAL_PPB);
-        if good || begin.elapsed() >= limit {
-            return found.map(|follower| (follower, events)).ok_or_else(|| match status.state {
-                State::Fallback(reason) => Error::closed(reason),
-                state => Error::not_ready(state, limit),
-            });
-        }
-        std::thread::sleep(POLL);
     }
 }
 
@@ -243,36 +205,35 @@ mod tests {
 
     #[test]
     fn a_closed_gate_is_not_waited_for() {
-        let Some(counter) = HardwareCounter::if_present() else {
-            skip("no counter on this target");
-            return;
-        };
+        if HardwareCounter::if_present().is_none() {
+            return skip("no counter on this target");
+        }
         let clock = Clock::builder().start().expect("a clock");
         clock.disable();
         let begin = Instant::now();
-        let error = wait(&clock, counter, Duration::from_secs(60)).expect_err("closed");
+        let error = wait(&clock, Duration::from_secs(60)).expect_err("closed");
         assert!(begin.elapsed() < Duration::from_secs(30), "it waited for a gate that stays closed");
         assert!(matches!(error.kind(), crate::ErrorKind::Closed(_)), "{error}");
     }
 
-    fn session(messages: Messages) -> Option<Session> {
+    fn session() -> Option<Session> {
         let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
             skip("no counter on this target");
             return None;
         };
         let clock = Clock::builder().driver(Driver::Thread).per_cpu(PerCpu::Off).start().expect("a clock");
-        let settings = (Duration::from_secs(2), Overhead::Kept, messages);
+        let settings = (Duration::from_secs(2), Overhead::Kept, Messages::Hidden);
         Session::start(clock, (source, counter), settings).inspect_err(|error| skip(&error.to_string())).ok()
     }
 
     #[test]
     fn a_gate_that_closes_meanwhile_is_reported_and_the_rate_stays() {
-        let Some(session) = session(Messages::Hidden) else { return };
+        let Some(session) = session() else { return };
         let sample = session.source.start().end();
         session.to_ns(&sample);
         assert_eq!(session.incidents().samples, 1);
         session.clock.disable();
-        let rate = session.progress().follower.rate();
+        let rate = session.progress().rate;
         assert_eq!(session.to_ns(&sample), sample.to_ns(rate.ns_per_tick, 0.0));
         let incidents = session.incidents();
         assert!(incidents.disturbed >= 1, "{incidents:?}");
@@ -282,7 +243,7 @@ mod tests {
     /// Symptom: nothing reported what happened to the clock in the last half second of a benchmark.
     #[test]
     fn the_clock_has_one_more_iteration_at_the_end() {
-        let Some(session) = session(Messages::Hidden) else { return };
+        let Some(session) = session() else { return };
         session.to_ns(&session.source.start().end());
         // This counts the clock's iterations; tickline's own tests judge their results. The clock's
         // thread may be in an iteration just now, and may have published the line before `before`.
@@ -297,33 +258,5 @@ mod tests {
         session.clock.disable();
         assert_eq!(session.incidents().disturbed, quiet);
         assert_eq!(session.at_end().disturbed, 1);
-    }
-
-    /// The same through the drop, in a child process. The test reads the child's standard error
-    /// stream.
-    #[test]
-    fn what_happened_after_the_last_sample_is_printed_when_all_is_dropped() {
-        const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
-        const NAME: &str =
-            "session::tests::what_happened_after_the_last_sample_is_printed_when_all_is_dropped";
-        if std::env::var_os(CHILD).is_some() {
-            let Some(session) = session(Messages::Shown) else { return };
-            session.to_ns(&session.source.start().end());
-            session.clock.disable();
-            return;
-        }
-        let child = std::process::Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", NAME, "--nocapture"])
-            .env(CHILD, "1")
-            .output()
-            .expect("a child");
-        let text = String::from_utf8_lossy(&child.stderr).into_owned();
-        assert!(child.status.success(), "{text}");
-        if text.contains("SKIPPED: ") {
-            return skip("as the child");
-        }
-        let line = "tickline: 1 of 1 samples coincide with a disturbance of the clock, to be repeated: ";
-        // On a busy machine there may also be a change of rate.
-        assert!(text.contains(line) && text.contains("gate_closed 1"), "{text}");
     }
 }

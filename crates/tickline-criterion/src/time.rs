@@ -10,7 +10,7 @@ use crate::builder::Builder;
 use crate::calibration::Calibration;
 use crate::current;
 use crate::elapsed::Elapsed;
-use crate::error::Error;
+use crate::error::{Error, Inner};
 use crate::incidents::Incidents;
 use crate::message::Messages;
 use crate::pair::Source;
@@ -127,7 +127,7 @@ impl CounterTime {
                 counting: Counting::Undisturbed,
                 output_directory: None,
             };
-            Self::by_wall_time(Error::unknown(), settings)
+            Self::by_wall_time(Error(Inner::Unknown), settings)
         })
     }
 

@@ -51,19 +51,19 @@ use core::time::Duration;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
-use std::panic;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
-use crate::sink::Sink;
-use crate::trace::recorder::{Recorder, Recording, Settings, WhenFull};
+use crate::sink::{Hooks, Sink};
+use crate::trace;
+use crate::trace::recorder::{Recorder, Settings, WhenFull};
 
 mod blocks;
 mod writer;
 
-pub use crate::trace::recorder::Tracks;
+pub use crate::trace::recorder::{Summary, Tracks};
 use writer::{Requests, Writer};
 
 /// How long an event may wait before it is written, by default: a compromise between losing
@@ -94,14 +94,12 @@ const LAST_FLUSH: Duration = Duration::from_secs(2);
 /// ```
 #[derive(Debug)]
 pub struct Chrome {
-    recording: Recording,
+    recorder: Arc<Recorder>,
 }
 
 impl Sink for Chrome {
-    type Hooks = Recording;
-
-    fn hooks(self) -> Recording {
-        self.recording
+    fn hooks(self) -> Box<dyn Hooks> {
+        Box::new(self.recorder)
     }
 }
 
@@ -183,13 +181,10 @@ impl Builder {
         let flusher = Flusher { requests, writer: thread.thread().clone() };
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {
-            let (flusher, before) = (flusher.clone(), panic::take_hook());
-            panic::set_hook(Box::new(move |panic| {
-                before(panic);
-                flusher.flush(LAST_FLUSH);
-            }));
+            let flusher = flusher.clone();
+            trace::after_panics(move || _ = flusher.flush(LAST_FLUSH));
         }
-        Ok((Chrome { recording: Recording(recorder) }, Guard { flusher, thread: Some(thread) }))
+        Ok((Chrome { recorder }, Guard { flusher, thread: Some(thread) }))
     }
 }
 
@@ -208,12 +203,6 @@ impl Chrome {
     /// If the file cannot be created, or the thread cannot be started.
     pub fn create(path: impl AsRef<Path>) -> io::Result<(Self, Guard)> {
         Self::builder().create(path)
-    }
-
-    /// Records that were dropped so far, because a thread's ring was full.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.recording.0.dropped()
     }
 }
 
@@ -322,19 +311,4 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let _ = self.stop();
     }
-}
-
-/// What a finished file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Summary {
-    /// Busy intervals of threads, and spans of requests, that are in the file.
-    pub written: u64,
-    /// Those of `written` that had not ended when the file did.
-    pub open: u64,
-    /// Events that are in the file.
-    pub events: u64,
-    /// Records that are not in the file, because a thread's ring was full: beginnings, events, and
-    /// ends of spans of requests.
-    pub dropped: u64,
 }

@@ -28,7 +28,7 @@
 //! tracing::info_span!("request", user = 7).in_scope(|| tracing::info!("read"));
 //! # });
 //! let summary = recorder.write(&path)?; // or whenever you like
-//! assert_eq!((summary.written, summary.events, summary.overwritten), (1, 1, 0));
+//! assert_eq!((summary.written, summary.events, summary.dropped), (1, 1, 0));
 //! # std::fs::remove_file(path)
 //! # }
 //! ```
@@ -46,30 +46,28 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::panic;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 use std::thread;
 
-use crate::sink::Sink;
+use crate::sink::{Hooks, Sink};
+use crate::trace;
 use crate::trace::json::{self, ThreadText};
-use crate::trace::recorder::{Recorder, Recording, Settings, Tracks, WhenFull, Written};
+use crate::trace::recorder::{Recorder, Settings, Summary, Tracks, WhenFull};
 use crate::trace::ring::{Kind, Record, Records};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.
 #[derive(Debug, Clone)]
 pub struct FlightRecorder {
-    recording: Recording,
+    recorder: Arc<Recorder>,
     is_writing: Arc<AtomicBool>,
 }
 
 impl Sink for FlightRecorder {
-    type Hooks = Recording;
-
-    fn hooks(self) -> Recording {
-        self.recording
+    fn hooks(self) -> Box<dyn Hooks> {
+        Box::new(self.recorder)
     }
 }
 
@@ -105,23 +103,8 @@ impl Builder {
     /// The recorder.
     #[must_use]
     pub fn build(self) -> FlightRecorder {
-        FlightRecorder { recording: Recording(Recorder::new(self.0)), is_writing: Arc::default() }
+        FlightRecorder { recorder: Recorder::new(self.0), is_writing: Arc::default() }
     }
-}
-
-/// What a file of a flight recorder holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Summary {
-    /// Busy intervals of threads, and spans of requests, that are in the file.
-    pub written: u64,
-    /// Those of `written` that had not ended.
-    pub open: u64,
-    /// Events that are in the file.
-    pub events: u64,
-    /// Records that were overwritten since the recorder was built: two for a span, one for an
-    /// event.
-    pub overwritten: u64,
 }
 
 impl FlightRecorder {
@@ -153,19 +136,19 @@ impl FlightRecorder {
     /// The same on a thread of its own, for callbacks that must not wait. Returns `false` if an
     /// earlier call is still writing, or no thread could be started. Errors of writing are lost.
     pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> bool {
-        // ORDERING: Relaxed for all, a flag on its own: the file system orders what is done to files.
+        // ORDERING: Relaxed, a flag on its own: the file system orders what is done to files.
         if self.is_writing.swap(true, Ordering::Relaxed) {
             return false;
         }
         let (recorder, path, since_ns) = (self.clone(), path.into(), since(last));
         let write = move || {
             let _ = recorder.write_file(&path, since_ns);
-            // ORDERING: as above.
+            // ORDERING: Relaxed, a flag on its own.
             recorder.is_writing.store(false, Ordering::Relaxed);
         };
         let thread = thread::Builder::new().name("tickline-flight".to_owned()).spawn(write);
         if thread.is_err() {
-            // ORDERING: as above.
+            // ORDERING: Relaxed, nothing was written.
             self.is_writing.store(false, Ordering::Relaxed);
         }
         thread.is_ok()
@@ -174,11 +157,8 @@ impl FlightRecorder {
     /// Writes all that is kept to `path` when a thread panics, after the present panic hook has
     /// run. Errors of writing are lost.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
-        let (recorder, path, before) = (self.clone(), path.into(), panic::take_hook());
-        panic::set_hook(Box::new(move |panic| {
-            before(panic);
-            let _ = recorder.write(&path);
-        }));
+        let (recorder, path) = (self.clone(), path.into());
+        trace::after_panics(move || _ = recorder.write(&path));
     }
 
     /// Writes all that is kept to `output`.
@@ -210,9 +190,9 @@ impl FlightRecorder {
                 thread.text.write_name(&thread.name, &mut text);
             }
         }
-        let mut written = Written::default();
+        let mut summary = Summary::default();
         for item in kept.items.iter().filter(|item| item.is_wanted) {
-            written.count(item.kind);
+            summary.count(item.kind);
             if let Some(thread) = kept.threads.get_mut(item.thread) {
                 thread.text.write(&item.record(), &mut text);
             }
@@ -224,16 +204,12 @@ impl FlightRecorder {
         text.push_str("\n]\n");
         output.write_all(text.as_bytes())?;
         output.flush()?;
-        Ok(Summary {
-            written: written.begun,
-            open: written.open(),
-            events: written.events,
-            overwritten: kept.overwritten,
-        })
+        summary.dropped = kept.overwritten;
+        Ok(summary)
     }
 
     fn collect(&self) -> Kept {
-        let recorder = &self.recording.0;
+        let recorder = &self.recorder;
         let mut kept = Kept { threads: Vec::new(), items: Vec::new(), overwritten: recorder.dropped() };
         for track in recorder.tracks() {
             let words = track.ring.snapshot();

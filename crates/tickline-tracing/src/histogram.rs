@@ -2,7 +2,9 @@
 //!
 //! Each thread counts in histograms of its own, behind a lock. It waits for it only while a reader adds
 //! these histograms up, which takes microseconds. A reader finds every span whose end happened before.
-//! When a thread has ended, the next new thread goes on with its counts.
+//! Not counted are spans that the program's allocator closes while it is called from here, and those
+//! that a thread closes when it has lost its thread-local memory. When a thread has ended, the next new
+//! thread goes on with its counts.
 //!
 //! A signal handler must not close spans that are counted here: it may wait for ever. A child of a fork
 //! has its parent's counts, and may wait for ever if another thread of the parent was just reading, or
@@ -15,16 +17,14 @@
 use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hdrhistogram::Histogram;
+use tracing_core::Metadata;
 use tracing_core::span::{Attributes, Record};
-use tracing_core::{Metadata, Subscriber};
-use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::kept_fields::{self, KeptFields};
-use crate::sink::{Hooks, Sink};
+use crate::sink::{Hooks, Span};
 use crate::timing::SpanTiming;
 
 mod prometheus;
@@ -89,14 +89,10 @@ pub enum Key {
 /// println!("{histograms}");
 /// ```
 #[derive(Clone)]
-pub struct Histograms(Arc<Inner>);
-
-struct Inner {
+pub struct Histograms {
     measure: Measure,
     key: Key,
     shards: Arc<Shards>,
-    /// Where the table goes when the last clone is dropped.
-    at_drop: Mutex<Option<Box<dyn Write + Send>>>,
 }
 
 impl Histograms {
@@ -109,29 +105,49 @@ impl Histograms {
     /// Empty histograms, by `key`.
     #[must_use]
     pub fn by(key: Key, measure: Measure) -> Self {
-        Self(Arc::new(Inner { measure, key, shards: Shards::new(), at_drop: Mutex::new(None) }))
+        Self { measure, key, shards: Shards::new() }
     }
 
-    /// Writes the table to `output` when the last clone is dropped. A global subscriber is never
-    /// dropped. If it holds a clone, the table is not written. Errors of writing are lost.
-    #[must_use]
-    pub fn table_at_drop(self, output: impl Write + Send + 'static) -> Self {
-        *lock(&self.0.at_drop) = Some(Box::new(output));
-        self
+    fn merged(&self) -> BTreeMap<String, Times> {
+        let mut merged = BTreeMap::<String, Times>::new();
+        self.shards.for_each(|subject, counted| {
+            let name = match subject {
+                Subject::Callsite(metadata) if self.key == Key::Target => metadata.target(),
+                Subject::Callsite(metadata) => metadata.name(),
+                Subject::Value(value) => value,
+            };
+            match merged.get_mut(name) {
+                Some(times) => times.add(counted),
+                None => merged.entry(name.to_owned()).or_insert_with(Times::new).add(counted),
+            }
+        });
+        merged
     }
 
     /// The summaries so far, by name (or another [`Key`]) in alphabetical order. Callsites of the
     /// same name count together.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
-        self.0.summaries()
+        let quantile = |histogram: &Histogram<u64>, q| Duration::from_nanos(histogram.value_at_quantile(q));
+        self.merged()
+            .into_iter()
+            .map(|(name, Times { histogram, .. })| Summary {
+                name,
+                count: histogram.len(),
+                p50: quantile(&histogram, 0.5),
+                p90: quantile(&histogram, 0.9),
+                p99: quantile(&histogram, 0.99),
+                p999: quantile(&histogram, 0.999),
+                max: Duration::from_nanos(histogram.max()),
+            })
+            .collect()
     }
 
     /// A copy of the histogram of the spans called `name` (or with this target or value), ns;
     /// `None` if no such span was closed yet.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Histogram<u64>> {
-        self.0.merged().remove(name).map(|times| times.histogram)
+        self.merged().remove(name).map(|times| times.histogram)
     }
 
     /// The histograms in Prometheus' text format (0.0.4), as one metric of type `summary`, in
@@ -163,139 +179,79 @@ impl Histograms {
     /// begins with `__`, which Prometheus keeps for itself.
     #[must_use]
     pub fn prometheus(&self, metric: &str) -> String {
-        prometheus::text(metric, self.0.key, &self.0.merged())
+        prometheus::text(metric, self.key, &self.merged())
     }
 
     /// Forgets what was recorded. A span that another thread is just closing may be forgotten, too.
     pub fn reset(&self) {
-        self.0.shards.reset();
-    }
-}
-
-impl Inner {
-    fn merged(&self) -> BTreeMap<String, Times> {
-        let mut merged = BTreeMap::<String, Times>::new();
-        self.shards.for_each(|subject, counted| {
-            let name = match subject {
-                Subject::Callsite(metadata) if self.key == Key::Target => metadata.target(),
-                Subject::Callsite(metadata) => metadata.name(),
-                Subject::Value(value) => value,
-            };
-            match merged.get_mut(name) {
-                Some(times) => times.add(counted),
-                None => merged.entry(name.to_owned()).or_insert_with(Times::new).add(counted),
-            }
-        });
-        merged
-    }
-
-    fn summaries(&self) -> Vec<Summary> {
-        let quantile = |histogram: &Histogram<u64>, q| Duration::from_nanos(histogram.value_at_quantile(q));
-        self.merged()
-            .into_iter()
-            .map(|(name, Times { histogram, .. })| Summary {
-                name,
-                count: histogram.len(),
-                p50: quantile(&histogram, 0.5),
-                p90: quantile(&histogram, 0.9),
-                p99: quantile(&histogram, 0.99),
-                p999: quantile(&histogram, 0.999),
-                max: Duration::from_nanos(histogram.max()),
-            })
-            .collect()
-    }
-
-    fn table(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let summaries = self.summaries();
-        let width = summaries.iter().map(|summary| summary.name.len()).max().unwrap_or(0).max(4);
-        let heads = ["p50", "p90", "p99", "p99.9", "max"];
-        write!(out, "{:<width$} {:>10}", "span", "count")?;
-        for head in heads {
-            write!(out, " {head:>10}")?;
-        }
-        for summary in &summaries {
-            write!(out, "\n{:<width$} {:>10}", summary.name, summary.count)?;
-            for time in [summary.p50, summary.p90, summary.p99, summary.p999, summary.max] {
-                write!(out, " {:>10}", format!("{time:.2?}"))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        let output = self.at_drop.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mut output) = output {
-            let mut text = String::new();
-            if self.table(&mut text).is_ok() {
-                let _ = writeln!(output, "{text}").and_then(|()| output.flush());
-            }
-        }
+        self.shards.reset();
     }
 }
 
 /// The table: a line for each span name.
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.table(f)
+        let summaries = self.summaries();
+        let width = summaries.iter().map(|summary| summary.name.len()).max().unwrap_or(0).max(4);
+        write!(f, "{:<width$} {:>10}", "span", "count")?;
+        for head in ["p50", "p90", "p99", "p99.9", "max"] {
+            write!(f, " {head:>10}")?;
+        }
+        for summary in &summaries {
+            write!(f, "\n{:<width$} {:>10}", summary.name, summary.count)?;
+            for time in [summary.p50, summary.p90, summary.p99, summary.p999, summary.max] {
+                write!(f, " {:>10}", format!("{time:.2?}"))?;
+            }
+        }
+        Ok(())
     }
 }
 
 impl fmt::Debug for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { measure, key, .. } = &*self.0;
+        let Self { measure, key, .. } = self;
         f.debug_struct("Histograms").field("measure", measure).field("key", key).finish_non_exhaustive()
     }
 }
 
-impl Sink for Histograms {
-    type Hooks = Self;
-
-    fn hooks(self) -> Self {
-        self
-    }
-}
-
-impl<S> Hooks<S> for Histograms
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    #[inline]
+impl Hooks for Histograms {
     fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
-        matches!(self.0.key, Key::Field(field) if kept_fields::has_any(metadata, &[field]))
+        matches!(self.key, Key::Field(field) if kept_fields::has_any(metadata, &[field]))
     }
 
-    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, _: u64) {
-        if let Key::Field(field) = self.0.key {
+    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
+        if let Key::Field(field) = self.key {
             kept_fields::keep(span, &[field], |visit| attributes.record(visit));
         }
     }
 
-    fn recorded(&self, values: &Record<'_>, span: &SpanRef<'_, S>) {
-        if let Key::Field(field) = self.0.key {
+    fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
+        if let Key::Field(field) = self.key {
             kept_fields::keep(span, &[field], |visit| values.record(visit));
         }
     }
 
-    #[inline]
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
-        let ns = match self.0.measure {
-            Measure::Total => times.total_ns(),
-            Measure::Busy => times.busy_ns(),
-            Measure::Idle => times.total_ns() - times.busy_ns(),
+    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
+        let ns = match self.measure {
+            Measure::Total => times.closed_ns - times.created_ns,
+            Measure::Busy => times.busy_ns,
+            Measure::Idle => times.closed_ns - times.created_ns - times.busy_ns,
             #[cfg(all(unix, feature = "running"))]
-            Measure::Running => match crate::running::RunningTime::of(span) {
+            Measure::Running => match span.found.with(crate::running::of).flatten() {
                 Some(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
                 None => return,
             },
         };
-        match self.0.key {
-            Key::Name | Key::Target => self.0.shards.record(Subject::Callsite(span.metadata()), ns),
+        let shards = &self.shards;
+        match self.key {
+            Key::Name | Key::Target => shards.record(Subject::Callsite(span.metadata), ns),
             Key::Field(field) => {
-                if let Some(value) = span.extensions().get::<KeptFields>().and_then(|kept| kept.get(field)) {
-                    self.0.shards.record(Subject::Value(value), ns);
-                }
+                _ = span.found.with(|found| {
+                    let mut extensions = found.extensions();
+                    if let Some(value) = extensions.get_mut::<KeptFields>().and_then(|kept| kept.get(field)) {
+                        shards.record(Subject::Value(value), ns);
+                    }
+                })
             }
         }
     }

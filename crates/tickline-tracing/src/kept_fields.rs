@@ -4,7 +4,8 @@ use core::fmt;
 
 use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
-use tracing_subscriber::registry::{LookupSpan, SpanRef};
+
+use crate::sink::Span;
 
 /// The extension of a span: name and text of the fields that some sink has chosen.
 #[derive(Debug, Default)]
@@ -22,25 +23,23 @@ pub(crate) fn has_any(metadata: &Metadata<'_>, names: &[&str]) -> bool {
 }
 
 /// Keeps the values of the fields `names`, which `record` passes to its visitor.
-pub(crate) fn keep<'a, S: LookupSpan<'a>>(
-    span: &SpanRef<'a, S>,
-    names: &[&str],
-    record: impl FnOnce(&mut dyn Visit),
-) {
+pub(crate) fn keep(span: &Span<'_>, names: &[&str], record: impl FnOnce(&mut dyn Visit)) {
     // The extensions are not locked while values are formatted: a value's `Debug` may use them.
     let mut chosen = Chosen { names, found: Vec::new() };
     record(&mut chosen);
-    let mut extensions = span.extensions_mut();
-    if extensions.get_mut::<KeptFields>().is_none() {
-        extensions.insert(KeptFields::default());
-    }
-    let Some(KeptFields(kept)) = extensions.get_mut() else { return };
-    for (name, text) in chosen.found {
-        match kept.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = text,
-            None => kept.push((name, text)),
+    span.found.with(|found| {
+        let mut extensions = found.extensions();
+        if extensions.get_mut::<KeptFields>().is_none() {
+            extensions.insert(KeptFields::default());
         }
-    }
+        let Some(KeptFields(kept)) = extensions.get_mut() else { return };
+        for (name, text) in chosen.found {
+            match kept.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = text,
+                None => kept.push((name, text)),
+            }
+        }
+    });
 }
 
 struct Chosen<'a> {

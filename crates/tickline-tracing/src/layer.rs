@@ -1,10 +1,9 @@
 //! The layer.
 //!
-//! **Spans of `tracing`** are in a table of the layer's own while they are open. Only their times
-//!   go into the registry's extensions, at the end: three accesses to the registry cost 100 ns a
-//!   span, half of the whole. The span's number encodes its thread and its
-//!   place there, and so gives the slot. One atomic exchange locks it. A span whose slot is taken is kept
-//!   in its extensions.
+//! Spans are in a table of the layer's own while they are open. Only their times go into the
+//! registry's extensions, at the end: three accesses to the registry cost 100 ns a span, half of the
+//! whole. The span's number encodes its thread and its place there, and so gives the slot. One
+//! atomic exchange locks it. A span whose slot is taken is kept in its extensions.
 //!
 //! # Rejected
 //!
@@ -16,12 +15,12 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use tracing_core::span::{Attributes, Id, Record};
-use tracing_core::{Dispatch, Event, Subscriber};
+use tracing_core::{Dispatch, Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::open_spans::{OpenSpans, change_in_extensions, from_extensions, insert_in_extensions};
-use crate::sink::{Callback, ClosedSpan, Hooks, OpenSpan, Sink};
+use crate::open_spans::{OpenSpans, change_in_extensions, insert_in_extensions};
+use crate::sink::{Callback, ClosedSpan, Find, Hooks, Sink, Span};
 use crate::source::{GlobalClock, TimeSource};
 use crate::timing::{Running, SpanTiming};
 use crate::unix_offset::UnixOffset;
@@ -30,7 +29,7 @@ use crate::unix_offset::UnixOffset;
 static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 
 /// Times every span. The layer puts the times into the span's extensions
-/// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sinks `K`.
+/// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sinks.
 ///
 /// A layer is for one subscriber. If a subscriber has two such layers, the sinks of both get the times
 /// of the layer that is called first when the span is closed. A span is not timed if it was created
@@ -47,10 +46,13 @@ static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
 #[derive(Debug)]
-pub struct SpanTimingLayer<K = (), T = GlobalClock> {
+pub struct SpanTimingLayer<T = GlobalClock> {
     number: u64,
     source: T,
-    sinks: K,
+    sinks: Vec<Box<dyn Hooks>>,
+    /// Whether any of the sinks wants these.
+    wants_enters: bool,
+    wants_events: bool,
     unix_offset: UnixOffset,
     open_spans: OpenSpans,
 }
@@ -69,7 +71,7 @@ impl Default for SpanTimingLayer {
     }
 }
 
-impl<T: TimeSource> SpanTimingLayer<(), T> {
+impl<T: TimeSource> SpanTimingLayer<T> {
     /// A layer over another clock, without a sink: one that a test moves by hand, or
     /// [`StdClock`](crate::over::StdClock). The rest is the same.
     ///
@@ -83,37 +85,40 @@ impl<T: TimeSource> SpanTimingLayer<(), T> {
     /// ```
     #[must_use]
     pub fn over(source: T) -> Self {
-        // ORDERING: Relaxed, the number alone counts.
-        let number = NEXT_LAYER.fetch_add(1, Ordering::Relaxed);
-        Self { number, source, sinks: (), unix_offset: UnixOffset::new(), open_spans: OpenSpans::new() }
-    }
-}
-
-impl<K, T> SpanTimingLayer<K, T> {
-    /// The same layer, which also calls `sink`.
-    #[must_use]
-    pub fn with_sink<L: Sink>(self, sink: L) -> SpanTimingLayer<(K, L::Hooks), T> {
-        SpanTimingLayer {
-            number: self.number,
-            source: self.source,
-            sinks: (self.sinks, sink.hooks()),
-            unix_offset: self.unix_offset,
-            open_spans: self.open_spans,
+        Self {
+            // ORDERING: Relaxed, the number alone counts.
+            number: NEXT_LAYER.fetch_add(1, Ordering::Relaxed),
+            source,
+            sinks: Vec::new(),
+            wants_enters: false,
+            wants_events: false,
+            unix_offset: UnixOffset::new(),
+            open_spans: OpenSpans::new(),
         }
+    }
+
+    /// The same layer, which also calls `sink`, after those that it has.
+    #[must_use]
+    pub fn with_sink(mut self, sink: impl Sink) -> Self {
+        let sink = sink.hooks();
+        self.wants_enters |= sink.wants_enters();
+        self.wants_events |= sink.wants_events();
+        self.sinks.push(sink);
+        self
     }
 
     /// The same layer, which also calls `call` for each span that is closed, on the thread that
     /// closes it.
     #[must_use]
-    pub fn with_callback<F>(self, call: F) -> SpanTimingLayer<(K, Callback<F>), T>
-    where
-        F: Fn(&ClosedSpan<'_>) + Send + Sync + 'static,
-    {
+    pub fn with_callback(self, call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
         self.with_sink(Callback::new(call))
     }
-}
 
-impl<K, T> SpanTimingLayer<K, T> {
+    /// The sinks that want the fields of the spans of this callsite.
+    fn wanting_fields(&self, metadata: &'static Metadata<'static>) -> impl Iterator<Item = &dyn Hooks> {
+        self.sinks.iter().map(|sink| &**sink).filter(move |sink| sink.wants_fields(metadata))
+    }
+
     /// Changes what is known of an open span; `None` if the layer was not there when it was
     /// created.
     #[inline]
@@ -126,14 +131,13 @@ impl<K, T> SpanTimingLayer<K, T> {
     }
 }
 
-impl<S, K, T> Layer<S> for SpanTimingLayer<K, T>
+impl<S, T> Layer<S> for SpanTimingLayer<T>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
-    K: Hooks<S>,
     T: TimeSource,
 {
     fn on_register_dispatch(&self, dispatch: &Dispatch) {
-        self.sinks.attached(dispatch);
+        self.sinks.iter().for_each(|sink| sink.attached(dispatch));
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
@@ -141,40 +145,39 @@ where
         let metadata = attributes.metadata();
         let running = Running::new(metadata, now_ns);
         let is_kept = self.open_spans.insert(id.into_u64(), &running);
-        let wants_fields = self.sinks.wants_fields(metadata);
-        if is_kept && !wants_fields {
+        let mut wanting = self.wanting_fields(metadata).peekable();
+        if is_kept && wanting.peek().is_none() {
             return;
         }
-        let Some(span) = ctx.span(id) else { return };
+        let Some(found) = ctx.span(id) else { return };
         if !is_kept {
-            insert_in_extensions(&span, self.number, running);
+            insert_in_extensions(&found, self.number, running);
         }
-        if wants_fields {
-            self.sinks.created(attributes, &span, now_ns);
-        }
+        let span = Span { id, metadata, found: Find(&|take| take(&found)) };
+        wanting.for_each(|sink| sink.created(&span, attributes, now_ns));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
         let Some(metadata) = self.change(id, &ctx, |running| running.metadata()) else { return };
-        if self.sinks.wants_fields(metadata)
-            && let Some(span) = ctx.span(id)
-        {
-            self.sinks.recorded(values, &span);
-        }
+        let span = Span { id, metadata, found: Find(&|take| _ = ctx.span(id).map(|found| take(&found))) };
+        self.wanting_fields(metadata).for_each(|sink| sink.recorded(&span, values));
     }
 
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
-        if K::EVENTS {
-            self.sinks.event(event, &ctx, self.source.now_ns());
+        if self.wants_events {
+            let ns = self.source.now_ns();
+            let around = Find(&|take| _ = ctx.event_span(event).map(|found| take(&found)));
+            self.sinks.iter().for_each(|sink| sink.event(event, &around, ns));
         }
     }
 
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
         let entered = self.change(id, &ctx, |running| (running.metadata(), running.enter(&self.source)));
-        if K::ENTER_AND_EXIT {
+        if self.wants_enters {
             let Some((metadata, ns)) = entered else { return };
             let ns = ns.unwrap_or_else(|| self.source.now_ns());
-            self.sinks.entered(&OpenSpan::new(id, metadata, &ctx), ns);
+            let span = Span { id, metadata, found: Find(&|take| _ = ctx.span(id).map(|found| take(&found))) };
+            self.sinks.iter().for_each(|sink| sink.entered(&span, ns));
         }
     }
 
@@ -185,9 +188,10 @@ where
             running.metadata()
         };
         let exited = self.change(id, &ctx, exit);
-        if K::ENTER_AND_EXIT {
+        if self.wants_enters {
             let Some(metadata) = exited else { return };
-            self.sinks.exited(&OpenSpan::new(id, metadata, &ctx), now_ns);
+            let span = Span { id, metadata, found: Find(&|take| _ = ctx.span(id).map(|found| take(&found))) };
+            self.sinks.iter().for_each(|sink| sink.exited(&span, now_ns));
         }
     }
 
@@ -196,12 +200,12 @@ where
         let close =
             |running: &Running| running.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source));
         let kept = self.open_spans.remove(id.into_u64(), close);
-        let Some(span) = ctx.span(&id) else { return };
-        let kept = kept.or_else(|| from_extensions(&span, self.number).as_ref().map(close));
+        let Some(found) = ctx.span(&id) else { return };
+        let kept = kept.or_else(|| change_in_extensions(&found, self.number, |running| close(running)));
         // The lock is released before the sink is called, because the sink may use the extensions,
         // or never return.
         let times = {
-            let mut extensions = span.extensions_mut();
+            let mut extensions = found.extensions_mut();
             match kept.map(|times| (times, extensions.replace(times))) {
                 Some((times, None)) => Some(times),
                 // Another timing layer was called first; its times stay.
@@ -213,7 +217,8 @@ where
             }
         };
         if let Some(times) = times {
-            self.sinks.closed(&span, &times);
+            let span = Span { id: &id, metadata: found.metadata(), found: Find(&|take| take(&found)) };
+            self.sinks.iter().for_each(|sink| sink.closed(&span, &times));
         }
     }
 }

@@ -176,7 +176,7 @@ impl OpenSpans {
     pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&Running) -> R) -> Option<R> {
         let slot = self.slot(span)?;
         let kept = slot.get(span)?;
-        // ORDERING: as in `insert`.
+        // ORDERING: Relaxed, under the lock; see `Slot::span`.
         slot.span.store(FREE, Ordering::Relaxed);
         kept.as_ref().map(end)
     }
@@ -205,14 +205,6 @@ pub(crate) fn change_in_extensions<'a, S: LookupSpan<'a>, R>(
     let mut extensions = span.extensions_mut();
     let kept = extensions.get_mut::<InExtensions>().filter(|kept| kept.layer == layer)?;
     Some(change(&mut kept.running))
-}
-
-/// What was kept for a span that found no slot.
-#[cold]
-pub(crate) fn from_extensions<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>, layer: u64) -> Option<Running> {
-    let extensions = span.extensions();
-    let kept = extensions.get::<InExtensions>().filter(|kept| kept.layer == layer)?;
-    Some(kept.running.clone())
 }
 
 #[cfg(test)]

@@ -24,12 +24,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use tracing_core::Subscriber;
 use tracing_core::span::Id;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use crate::sink::{Hooks, OpenSpan, Sink};
-use crate::timing::SpanTiming;
+use crate::sink::{Found, Hooks, Span};
 
 /// Numbers the sinks, so that a thread keeps apart what belongs to each.
 static NEXT_SINK: AtomicU64 = AtomicU64::new(1);
@@ -39,7 +37,7 @@ static NEXT_SINK: AtomicU64 = AtomicU64::new(1);
 /// and [`RunningTime::of`].
 ///
 /// If several threads are in a span at once, the CPU time of all counts, so it may be longer than
-/// [`SpanTiming::busy`]. The system calls are in the busy time, but not in the CPU time of their
+/// [`SpanTiming::busy`](crate::SpanTiming::busy). The system calls are in the busy time, but not in the CPU time of their
 /// own span.
 #[derive(Debug)]
 pub struct RunningTime {
@@ -94,27 +92,23 @@ impl RunningTime {
     }
 }
 
-impl Sink for RunningTime {
-    type Hooks = Self;
-
-    fn hooks(self) -> Self {
-        self
-    }
+/// The CPU time of a span that is being closed, as [`RunningTime::of`].
+pub(crate) fn of(span: &dyn Found) -> Option<Duration> {
+    span.extensions().get_mut::<Ran>().map(|ran| ran.0)
 }
 
-impl<S> Hooks<S> for RunningTime
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    const ENTER_AND_EXIT: bool = true;
+impl Hooks for RunningTime {
+    fn wants_enters(&self) -> bool {
+        true
+    }
 
-    fn entered(&self, span: &OpenSpan<'_, S>, _: u64) {
+    fn entered(&self, span: &Span<'_>, _: u64) {
         Self::with(|entered| {
-            if let Some(known) = self.place(entered, span.id()).and_then(|place| entered.get_mut(place)) {
+            if let Some(known) = self.place(entered, span.id).and_then(|place| entered.get_mut(place)) {
                 known.depth += 1;
                 return Some(());
             }
-            let new = Entered { sink: self.number, span: span.id().clone(), at: Duration::ZERO, depth: 1 };
+            let new = Entered { sink: self.number, span: span.id.clone(), at: Duration::ZERO, depth: 1 };
             entered.push(new);
             // Last, so that this sink's own work does not count.
             entered.last_mut()?.at = thread_cpu()?;
@@ -122,23 +116,22 @@ where
         });
     }
 
-    fn exited(&self, span: &OpenSpan<'_, S>, _: u64) {
+    fn exited(&self, span: &Span<'_>, _: u64) {
         let now = thread_cpu();
         let ran = Self::with(|entered| {
-            let place = self.place(entered, span.id())?;
+            let place = self.place(entered, span.id)?;
             let known = entered.get_mut(place)?;
             known.depth -= 1;
             (known.depth == 0).then(|| entered.remove(place))
         });
         let Some((now, known)) = now.zip(ran) else { return };
-        let Some(span) = span.find() else { return };
         let ran = now.saturating_sub(known.at);
-        let mut extensions = span.extensions_mut();
-        match extensions.get_mut::<Ran>() {
-            Some(Ran(sum)) => *sum = sum.saturating_add(ran),
-            None => extensions.insert(Ran(ran)),
-        }
+        span.found.with(|found| {
+            let mut extensions = found.extensions();
+            match extensions.get_mut::<Ran>() {
+                Some(Ran(sum)) => *sum = sum.saturating_add(ran),
+                None => extensions.insert(Ran(ran)),
+            }
+        });
     }
-
-    fn closed(&self, _: &SpanRef<'_, S>, _: &SpanTiming) {}
 }

@@ -3,9 +3,8 @@
 use core::fmt;
 
 use tracing_core::span::{Attributes, Id, Record};
-use tracing_core::{Dispatch, Event, Metadata, Subscriber};
-use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::{LookupSpan, SpanRef};
+use tracing_core::{Dispatch, Event, Metadata};
+use tracing_subscriber::registry::{ExtensionsMut, LookupSpan, SpanRef};
 
 use crate::kept_fields::{self, KeptFields};
 use crate::timing::SpanTiming;
@@ -22,207 +21,120 @@ use crate::timing::SpanTiming;
 pub trait Sink {
     /// What the layer calls.
     #[doc(hidden)]
-    type Hooks;
-
-    #[doc(hidden)]
-    fn hooks(self) -> Self::Hooks;
+    fn hooks(self) -> Box<dyn Hooks>;
 }
 
-/// What the layer calls when something happens to a span. `()` does nothing; a pair calls both.
-pub trait Hooks<S>: Send + Sync + 'static
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
+impl<H: Hooks> Sink for H {
+    fn hooks(self) -> Box<dyn Hooks> {
+        Box::new(self)
+    }
+}
+
+/// What the layer calls when something happens to a span. All times are ns of `CLOCK_MONOTONIC`.
+pub trait Hooks: fmt::Debug + Send + Sync + 'static {
     /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted.
-    const ENTER_AND_EXIT: bool = false;
+    fn wants_enters(&self) -> bool {
+        false
+    }
 
     /// Whether [`event`](Self::event) is wanted. Each event then costs a reading of the clock.
-    const EVENTS: bool = false;
+    fn wants_events(&self) -> bool {
+        false
+    }
 
     /// Whether [`created`](Self::created) and [`recorded`](Self::recorded) are wanted for the spans
     /// of this callsite. Each call costs a lookup in the registry.
-    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
-        let _ = metadata;
+    fn wants_fields(&self, _: &'static Metadata<'static>) -> bool {
         false
     }
 
     /// The layer became part of a subscriber.
-    fn attached(&self, dispatch: &Dispatch) {
-        let _ = dispatch;
-    }
+    fn attached(&self, _dispatch: &Dispatch) {}
 
-    /// A span was created at `ns` of `CLOCK_MONOTONIC`; called if
-    /// [`wants_fields`](Self::wants_fields).
-    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, ns: u64) {
-        let _ = (attributes, span, ns);
-    }
+    /// A span was created; called if [`wants_fields`](Self::wants_fields).
+    fn created(&self, _span: &Span<'_>, _attributes: &Attributes<'_>, _ns: u64) {}
 
     /// Values of a span's fields were recorded after its creation; called if
     /// [`wants_fields`](Self::wants_fields).
-    fn recorded(&self, values: &Record<'_>, span: &SpanRef<'_, S>) {
-        let _ = (values, span);
-    }
+    fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
 
-    /// A span was entered on this thread, re-entries included, at `ns` of `CLOCK_MONOTONIC`;
-    /// called if [`ENTER_AND_EXIT`](Self::ENTER_AND_EXIT).
-    fn entered(&self, span: &OpenSpan<'_, S>, ns: u64) {
-        let _ = (span, ns);
-    }
+    /// A span was entered on this thread, re-entries included.
+    fn entered(&self, _span: &Span<'_>, _ns: u64) {}
 
-    /// A span was exited on this thread, at `ns` of `CLOCK_MONOTONIC`; called if
-    /// [`ENTER_AND_EXIT`](Self::ENTER_AND_EXIT).
-    fn exited(&self, span: &OpenSpan<'_, S>, ns: u64) {
-        let _ = (span, ns);
-    }
+    /// A span was exited on this thread.
+    fn exited(&self, _span: &Span<'_>, _ns: u64) {}
 
-    /// An event happened on this thread, at `ns` of `CLOCK_MONOTONIC`; called if
-    /// [`EVENTS`](Self::EVENTS).
-    fn event(&self, event: &Event<'_>, ctx: &Context<'_, S>, ns: u64) {
-        let _ = (event, ctx, ns);
-    }
+    /// An event happened on this thread, in the span that `around` finds.
+    fn event(&self, _event: &Event<'_>, _around: &Find<'_>, _ns: u64) {}
 
     /// A span was closed. Its extensions are still there, [`SpanTiming`](crate::SpanTiming) among
     /// them.
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming);
+    fn closed(&self, _span: &Span<'_>, _times: &SpanTiming) {}
 }
 
-impl<S> Hooks<S> for ()
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    #[inline]
-    fn closed(&self, _: &SpanRef<'_, S>, _: &SpanTiming) {}
+/// What gets a span that was found.
+type Take<'a> = &'a mut dyn FnMut(&dyn Found);
+
+/// A span in the registry, whichever that is.
+pub(crate) trait Found {
+    /// Its extensions, locked.
+    fn extensions(&self) -> ExtensionsMut<'_>;
+
+    /// Passes on its parent, if it has one.
+    #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
+    fn parent(&self, take: Take<'_>);
 }
 
-impl<S, A: Hooks<S>, B: Hooks<S>> Hooks<S> for (A, B)
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    const ENTER_AND_EXIT: bool = A::ENTER_AND_EXIT || B::ENTER_AND_EXIT;
-    const EVENTS: bool = A::EVENTS || B::EVENTS;
-
-    #[inline]
-    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
-        self.0.wants_fields(metadata) || self.1.wants_fields(metadata)
+impl<R: for<'a> LookupSpan<'a>> Found for SpanRef<'_, R> {
+    fn extensions(&self) -> ExtensionsMut<'_> {
+        self.extensions_mut()
     }
 
-    fn attached(&self, dispatch: &Dispatch) {
-        self.0.attached(dispatch);
-        self.1.attached(dispatch);
-    }
-
-    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, ns: u64) {
-        if self.0.wants_fields(span.metadata()) {
-            self.0.created(attributes, span, ns);
+    fn parent(&self, take: Take<'_>) {
+        if let Some(parent) = SpanRef::parent(self) {
+            take(&parent);
         }
-        if self.1.wants_fields(span.metadata()) {
-            self.1.created(attributes, span, ns);
-        }
-    }
-
-    fn recorded(&self, values: &Record<'_>, span: &SpanRef<'_, S>) {
-        if self.0.wants_fields(span.metadata()) {
-            self.0.recorded(values, span);
-        }
-        if self.1.wants_fields(span.metadata()) {
-            self.1.recorded(values, span);
-        }
-    }
-
-    #[inline]
-    fn entered(&self, span: &OpenSpan<'_, S>, ns: u64) {
-        if A::ENTER_AND_EXIT {
-            self.0.entered(span, ns);
-        }
-        if B::ENTER_AND_EXIT {
-            self.1.entered(span, ns);
-        }
-    }
-
-    #[inline]
-    fn exited(&self, span: &OpenSpan<'_, S>, ns: u64) {
-        if A::ENTER_AND_EXIT {
-            self.0.exited(span, ns);
-        }
-        if B::ENTER_AND_EXIT {
-            self.1.exited(span, ns);
-        }
-    }
-
-    #[inline]
-    fn event(&self, event: &Event<'_>, ctx: &Context<'_, S>, ns: u64) {
-        if A::EVENTS {
-            self.0.event(event, ctx, ns);
-        }
-        if B::EVENTS {
-            self.1.event(event, ctx, ns);
-        }
-    }
-
-    #[inline]
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
-        self.0.closed(span, times);
-        self.1.closed(span, times);
     }
 }
 
-/// A span that a thread enters or exits. Its number and its metadata are at
-/// hand; the rest costs a lookup in the registry.
-#[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "the sinks that need all of it are features"))]
-pub struct OpenSpan<'a, S> {
-    id: &'a Id,
-    metadata: &'static Metadata<'static>,
-    ctx: &'a Context<'a, S>,
-}
+/// A way to a span in the registry. It passes the span on, if it finds one.
+pub struct Find<'a>(pub(crate) &'a dyn Fn(Take<'_>));
 
-#[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "the sinks that need all of it are features"))]
-impl<'a, S> OpenSpan<'a, S>
-where
-    S: Subscriber + for<'b> LookupSpan<'b>,
-{
-    pub(crate) const fn new(
-        id: &'a Id,
-        metadata: &'static Metadata<'static>,
-        ctx: &'a Context<'a, S>,
-    ) -> Self {
-        Self { id, metadata, ctx }
-    }
-
-    pub(crate) const fn id(&self) -> &'a Id {
-        self.id
-    }
-
-    pub(crate) const fn metadata(&self) -> &'static Metadata<'static> {
-        self.metadata
-    }
-
-    /// The span in the registry, with its extensions; `None` if a filter hides it from the layer.
-    pub(crate) fn find(&self) -> Option<SpanRef<'_, S>> {
-        self.ctx.span(self.id)
+impl Find<'_> {
+    /// What `run` makes of the span; `None` if there is none, or a filter hides it from the layer.
+    pub(crate) fn with<R>(&self, run: impl FnOnce(&dyn Found) -> R) -> Option<R> {
+        let (mut run, mut result) = (Some(run), None);
+        (self.0)(&mut |found| result = run.take().map(|run| run(found)));
+        result
     }
 }
 
-impl<S> fmt::Debug for OpenSpan<'_, S> {
+impl fmt::Debug for Find<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenSpan").field("id", self.id).finish_non_exhaustive()
+        f.debug_struct("Find").finish_non_exhaustive()
     }
+}
+
+/// A span that something happens to. Its number and its metadata are at hand; the rest is in the
+/// registry, which may cost a lookup.
+#[derive(Debug)]
+pub struct Span<'a> {
+    pub(crate) id: &'a Id,
+    pub(crate) metadata: &'static Metadata<'static>,
+    pub(crate) found: Find<'a>,
 }
 
 /// A closed span, as a callback gets it.
 pub struct ClosedSpan<'a> {
-    id: Id,
-    metadata: &'static Metadata<'static>,
+    span: &'a Span<'a>,
     times: &'a SpanTiming,
     fields: Option<&'a KeptFields>,
-    /// Looks the CPU time up, which few callbacks want.
-    #[cfg(all(unix, feature = "running"))]
-    running: &'a dyn Fn() -> Option<core::time::Duration>,
 }
 
 impl fmt::Debug for ClosedSpan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClosedSpan")
-            .field("id", &self.id)
+            .field("id", self.span.id)
             .field("name", &self.name())
             .field("times", self.times)
             .finish_non_exhaustive()
@@ -233,19 +145,19 @@ impl ClosedSpan<'_> {
     /// The span's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.metadata.name()
+        self.span.metadata.name()
     }
 
     /// Its name, target, level and place in the source.
     #[must_use]
     pub fn metadata(&self) -> &'static Metadata<'static> {
-        self.metadata
+        self.span.metadata
     }
 
     /// Its number, which another span may have later.
     #[must_use]
     pub fn id(&self) -> Id {
-        self.id.clone()
+        self.span.id.clone()
     }
 
     /// The text of a field, as it was recorded last, without quotation marks if it is a string.
@@ -266,20 +178,21 @@ impl ClosedSpan<'_> {
     #[cfg(all(unix, feature = "running"))]
     #[must_use]
     pub fn running(&self) -> Option<core::time::Duration> {
-        (self.running)()
+        self.span.found.with(crate::running::of).flatten()
     }
 }
 
 /// A [`Sink`] made of a closure.
-pub struct Callback<F> {
-    call: F,
+pub struct Callback {
+    call: Box<dyn Fn(&ClosedSpan<'_>) + Send + Sync>,
     fields: &'static [&'static str],
 }
 
-impl<F: Fn(&ClosedSpan<'_>)> Callback<F> {
+impl Callback {
     /// Calls `call` for each span that is closed, on the thread that closes it.
-    pub fn new(call: F) -> Self {
-        Self { call, fields: &[] }
+    #[must_use]
+    pub fn new(call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
+        Self { call: Box::new(call), fields: &[] }
     }
 
     /// Also keeps these fields of the spans, for [`ClosedSpan::field`]. A span that has any of them
@@ -287,16 +200,16 @@ impl<F: Fn(&ClosedSpan<'_>)> Callback<F> {
     /// more.
     ///
     /// ```
-    /// use tickline_tracing::{Callback, ClosedSpan, SpanTimingLayer};
+    /// use tickline_tracing::{Callback, SpanTimingLayer};
     /// use tracing_subscriber::layer::SubscriberExt;
     ///
-    /// let tell = |span: &ClosedSpan<'_>| {
+    /// let callback = Callback::new(|span| {
     ///     if let Some(route) = span.field("route") {
     ///         println!("{route}: {:?}, status {:?}", span.times().total(), span.field("status"));
     ///     }
-    /// };
-    /// let layer = SpanTimingLayer::new()
-    ///     .with_sink(Callback::new(tell).with_fields(&["route", "status"]));
+    /// });
+    /// let layer =
+    ///     SpanTimingLayer::new().with_sink(callback.with_fields(&["route", "status"]));
     /// let subscriber = tracing_subscriber::registry().with(layer);
     /// # tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("get", route = "/")));
     /// ```
@@ -306,59 +219,34 @@ impl<F: Fn(&ClosedSpan<'_>)> Callback<F> {
     }
 }
 
-impl<F> fmt::Debug for Callback<F> {
+impl fmt::Debug for Callback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Callback").finish_non_exhaustive()
+        f.debug_struct("Callback").field("fields", &self.fields).finish_non_exhaustive()
     }
 }
 
-impl<F> Sink for Callback<F> {
-    type Hooks = Self;
-
-    fn hooks(self) -> Self {
-        self
-    }
-}
-
-impl<S, F> Hooks<S> for Callback<F>
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    F: Fn(&ClosedSpan<'_>) + Send + Sync + 'static,
-{
-    #[inline]
+impl Hooks for Callback {
     fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
         kept_fields::has_any(metadata, self.fields)
     }
 
-    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, _: u64) {
+    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
         kept_fields::keep(span, self.fields, |visit| attributes.record(visit));
     }
 
-    fn recorded(&self, values: &Record<'_>, span: &SpanRef<'_, S>) {
+    fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
         kept_fields::keep(span, self.fields, |visit| values.record(visit));
     }
 
-    #[inline]
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
-        let call = |fields| {
-            (self.call)(&ClosedSpan {
-                id: span.id(),
-                metadata: span.metadata(),
-                times,
-                fields,
-                #[cfg(all(unix, feature = "running"))]
-                running: &|| crate::running::RunningTime::of(span),
-            });
-        };
+    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
         if self.fields.is_empty() {
-            call(None);
-        } else {
-            // Taken out, so that no lock is held: the callback may use the extensions.
-            let fields = span.extensions_mut().remove::<KeptFields>();
-            call(fields.as_ref());
-            if let Some(fields) = fields {
-                span.extensions_mut().replace(fields);
-            }
+            return (self.call)(&ClosedSpan { span, times, fields: None });
+        }
+        // Taken out, so that no lock is held: the callback may use the extensions.
+        let fields = span.found.with(|found| found.extensions().remove::<KeptFields>()).flatten();
+        (self.call)(&ClosedSpan { span, times, fields: fields.as_ref() });
+        if let Some(fields) = fields {
+            span.found.with(|found| found.extensions().replace(fields));
         }
     }
 }

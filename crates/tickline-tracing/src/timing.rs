@@ -123,9 +123,10 @@ impl Running {
 /// was in the span, so `busy + idle = total` exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanTiming {
-    created_ns: u64,
-    closed_ns: u64,
-    busy_ns: u64,
+    // Histograms take ns: they would divide and multiply for a `Duration`.
+    pub(crate) created_ns: u64,
+    pub(crate) closed_ns: u64,
+    pub(crate) busy_ns: u64,
     enters: u64,
     unix_offset_ns: i64,
 }
@@ -164,20 +165,6 @@ impl SpanTiming {
     #[must_use]
     pub const fn enters(&self) -> u64 {
         self.enters
-    }
-
-    /// [`busy`](Self::busy), ns. Histograms would divide and multiply for a `Duration`.
-    #[inline]
-    #[cfg(feature = "histogram")]
-    pub(crate) const fn busy_ns(&self) -> u64 {
-        self.busy_ns
-    }
-
-    /// [`total`](Self::total), ns.
-    #[inline]
-    #[cfg(feature = "histogram")]
-    pub(crate) const fn total_ns(&self) -> u64 {
-        self.closed_ns - self.created_ns
     }
 
     /// When it was created, in Unix time. The offset from monotonic time is the one at the span's
@@ -224,18 +211,16 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use core::sync::atomic::{AtomicU64, Ordering};
-
     use super::*;
 
-    #[derive(Default)]
-    struct Hand(AtomicU64);
+    /// A clock that stands still.
+    struct Fixed(u64);
 
-    impl TimeSource for Hand {
+    impl TimeSource for Fixed {
         fn now_ns(&self) -> u64 {
-            // ORDERING: Relaxed, one thread.
-            self.0.load(Ordering::Relaxed)
+            self.0
         }
+
         fn unix_ns(&self) -> u64 {
             0
         }
@@ -246,11 +231,9 @@ mod tests {
     /// span counted as idle time.
     #[test]
     fn the_latest_exit_ends_a_busy_interval_in_whatever_order_they_come() {
-        let source = Hand::default();
         let mut running = Running::of_a_callsite(0);
         for start in [100, 1_000] {
-            // ORDERING: as above.
-            source.0.store(start, Ordering::Relaxed);
+            let source = Fixed(start);
             running.enter(&source);
             running.enter(&source);
             running.exit(start + 400);
@@ -258,7 +241,7 @@ mod tests {
             running.exit(start + 500);
             running.exit(start + 30);
         }
-        running.enter(&source);
+        running.enter(&Fixed(1_000));
         running.exit(1_600);
         let times = running.close(2_000, |_| 0);
         assert_eq!((times.busy().as_nanos(), times.enters()), (1_600, 7));

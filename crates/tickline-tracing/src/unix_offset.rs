@@ -5,16 +5,12 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use crate::source::TimeSource;
 
 /// How long an offset between Unix and monotonic time is used, ns. tickline's line changes every
-/// 0.5 s, so the offset rarely changes meanwhile. A sample takes three readings, whose cost is
+/// 0.5 s, so the offset rarely changes meanwhile. The samples take twelve readings, whose cost is
 /// negligible at this interval. The layer notices within this time that the clock was set.
 const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
 
-/// A sample that took less than this was not interrupted, ns. Three readings of a fast OS clock
-/// take less.
-const NARROW_NS: u64 = 200;
-
-/// The most samples. Where the OS clock is slow, every sample is wide.
-const MAX_SAMPLES: u32 = 4;
+/// Samples. A preemption is in one of them, rarely in two.
+const SAMPLES: u32 = 4;
 
 /// The offset of Unix time from monotonic time. It is sampled again when the last sample is old.
 #[derive(Debug)]
@@ -48,23 +44,9 @@ impl UnixOffset {
     #[cold]
     #[inline(never)]
     fn find(&self, source: &(impl TimeSource + ?Sized)) -> i64 {
-        let sample = || {
-            let before_ns = source.now_ns();
-            let unix_ns = source.unix_ns();
-            (before_ns, unix_ns, source.now_ns())
-        };
+        let samples = (0..SAMPLES).map(|_| (source.now_ns(), source.unix_ns(), source.now_ns()));
         let width_ns = |(before_ns, _, after_ns): &(u64, u64, u64)| after_ns.saturating_sub(*before_ns);
-        let mut narrowest = sample();
-        for _ in 1..MAX_SAMPLES {
-            if width_ns(&narrowest) < NARROW_NS {
-                break;
-            }
-            let another = sample();
-            if width_ns(&another) < width_ns(&narrowest) {
-                narrowest = another;
-            }
-        }
-        let (before_ns, unix_ns, after_ns) = narrowest;
+        let (before_ns, unix_ns, after_ns) = samples.min_by_key(width_ns).unwrap_or_default();
         let monotonic_ns = before_ns.midpoint(after_ns);
         // Two's complement: right for either sign.
         let offset_ns = i64::from_ne_bytes(unix_ns.wrapping_sub(monotonic_ns).to_ne_bytes());

@@ -2,10 +2,11 @@
 //! and computes what they show. It is arithmetic alone.
 
 use crate::compare::signed_rank::{Interval, LEAST_ROUNDS, interval};
-use crate::elapsed::as_f64;
-use crate::pairs::cause::{Cause, Causes};
+use crate::number::as_f64;
+use crate::pairs::cause::Cause;
+use crate::pairs::collector::Keep;
 use crate::pairs::quantile::median;
-use crate::pairs::slice::{Counting, Judged};
+use crate::pairs::slice::Counting;
 
 /// Rounds: enough for the normal approximation, and so few that each has many couples.
 const ROUNDS: usize = 60;
@@ -19,32 +20,24 @@ pub(crate) const LEAST: u64 = (LEAST_ROUNDS * LEAST_COUPLES) as u64;
 /// Times of both routines, ticks of a pair.
 pub(crate) type Couple = [u64; 2];
 
-/// Couples whose facts are known.
-#[derive(Debug)]
-pub(crate) struct Couples {
-    counting: Counting,
-    /// The couples that count, in the order of time.
-    pub(crate) counted: Vec<Couple>,
-    pub(crate) causes: Causes,
-    /// All couples so far.
-    pub(crate) all: u64,
-}
+/// Couples in the order of time, and what disturbed each.
+#[derive(Debug, Default)]
+pub(crate) struct Couples(Vec<(Couple, Option<Cause>)>);
 
 impl Couples {
-    pub(crate) fn new(counting: Counting) -> Self {
-        Self { counting, counted: Vec::new(), causes: Causes::default(), all: 0 }
+    /// The couples that count.
+    pub(crate) fn counted(&self, counting: Counting) -> Vec<Couple> {
+        let counts = |disturbed: Option<Cause>| match counting {
+            Counting::Undisturbed => disturbed.is_none(),
+            Counting::All => disturbed != Some(Cause::Backwards),
+        };
+        self.0.iter().filter(|(_, disturbed)| counts(*disturbed)).map(|(couple, _)| *couple).collect()
     }
+}
 
-    /// Adds what was found of a slice.
-    pub(crate) fn add(&mut self, judged: Judged<2>) {
-        self.all += crate::number::count(judged.good.len() + judged.named.len());
-        self.counted.extend(judged.good);
-        for (cause, couple) in judged.named {
-            self.causes.add(cause, 1);
-            if self.counting == Counting::All && cause != Cause::Backwards {
-                self.counted.push(couple);
-            }
-        }
+impl Keep<2> for Couples {
+    fn add(&mut self, couple: Couple, disturbed: Option<Cause>) {
+        self.0.push((couple, disturbed));
     }
 }
 
@@ -85,24 +78,22 @@ pub(crate) fn show(couples: &[Couple], resolution_ticks: u64) -> Option<Shown> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::random::Random;
+    use crate::compare::signed_rank::tests::uniform;
 
     #[test]
     fn a_disturbed_couple_counts_if_all_are_included() {
-        for (counting, counted) in [(Counting::Undisturbed, 1), (Counting::All, 2)] {
-            let mut couples = Couples::new(counting);
-            let named = vec![(Cause::Stolen, [100, 900]), (Cause::Backwards, [0; 2])];
-            couples.add(Judged { good: vec![[100, 102]], named, long_kept: 0 });
-            assert_eq!((couples.counted.len(), couples.all), (counted, 3));
-            assert_eq!(couples.causes.to_string(), "backwards 1, stolen 1");
-        }
+        let mut couples = Couples::default();
+        couples.add([100, 102], None);
+        couples.add([100, 900], Some(Cause::Stolen));
+        couples.add([0; 2], Some(Cause::Backwards));
+        assert_eq!(couples.counted(Counting::Undisturbed), [[100, 102]]);
+        assert_eq!(couples.counted(Counting::All), [[100, 102], [100, 900]]);
     }
 
     /// Times of 2,000 ticks on a core whose frequency wanders by 2 %, read by a counter with a
     /// resolution of 26 ticks. The second routine takes longer by `percent`.
-    fn wandering(random: &mut Random, percent: f64) -> Vec<Couple> {
+    fn wandering(uniform: &mut impl FnMut() -> f64, percent: f64) -> Vec<Couple> {
         let mut drift = 0.0;
-        let mut uniform = || as_f64(random.next() >> 11) / as_f64(1 << 53) - 0.5;
         (0..6_000)
             .map(|_| {
                 drift = (drift + uniform() * 0.001_f64).clamp(-0.02, 0.02);
@@ -112,20 +103,20 @@ mod tests {
                     let phase = (uniform() + 0.5) * 26.0;
                     crate::number::round(((ticks + phase) / 26.0).floor()) * 26
                 };
-                let a = one(1.0, &mut uniform);
-                [a, one(1.0 + percent / 100.0, &mut uniform)]
+                let a = one(1.0, uniform);
+                [a, one(1.0 + percent / 100.0, uniform)]
             })
             .collect()
     }
 
     #[test]
     fn two_percent_are_found_and_nothing_is_not_though_all_wanders_by_as_much() {
-        let mut random = Random::new(11);
+        let mut uniform = uniform(11);
         let mut false_ones = 0;
         for _ in 0..40 {
-            let same = show(&wandering(&mut random, 0.0), 26).expect("enough").difference;
+            let same = show(&wandering(&mut uniform, 0.0), 26).expect("enough").difference;
             false_ones += usize::from(same.low > 0.0 || same.high < 0.0);
-            let other = show(&wandering(&mut random, 2.0), 26).expect("enough").difference;
+            let other = show(&wandering(&mut uniform, 2.0), 26).expect("enough").difference;
             assert!(other.low > 0.0 && (other.estimate - 40.0).abs() < 4.0, "{other:?}");
         }
         // Two are expected.

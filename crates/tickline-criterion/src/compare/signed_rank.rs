@@ -15,8 +15,7 @@
 //! (Comments on the large-sample approximation). For normal differences a t interval would be
 //! shorter by 2 %. It would be wrong if other work on the machine makes outliers of a few rounds.
 
-use crate::elapsed::as_f64;
-use crate::number::{count, index, round};
+use crate::number::{as_f64, count, index, round};
 
 /// The quantile of the normal distribution for a two-sided interval of 95 %.
 const Z: f64 = 1.959_964;
@@ -55,27 +54,37 @@ pub(crate) fn interval(differences: &[f64]) -> Option<Interval> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
     use super::*;
-    use crate::compare::random::Random;
+
+    /// Numbers from -0.5 to 0.5, the same in each run.
+    pub(crate) fn uniform(seed: u64) -> impl FnMut() -> f64 {
+        let mut place = 0_u64;
+        move || {
+            place += 1;
+            let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((seed, place));
+            as_f64(hash >> 11) / as_f64(1 << 53) - 0.5
+        }
+    }
 
     /// Differences with heavy tails: uniform values, of which one in ten is ten times as large.
-    fn differences(random: &mut Random, shift: f64) -> Vec<f64> {
-        let uniform = |random: &mut Random| as_f64(random.next() >> 11) / as_f64(1 << 53) - 0.5;
+    fn differences(uniform: &mut impl FnMut() -> f64, shift: f64) -> Vec<f64> {
         (0..60)
             .map(|_| {
-                let scale = if random.next().is_multiple_of(10) { 10.0 } else { 1.0 };
-                shift + scale * uniform(random)
+                let scale = if uniform() < -0.4 { 10.0 } else { 1.0 };
+                shift + scale * uniform()
             })
             .collect()
     }
 
     #[test]
     fn no_difference_is_outside_in_five_of_a_hundred() {
-        let mut random = Random::new(7);
+        let mut uniform = uniform(7);
         let outside = (0..2_000)
             .filter(|_| {
-                let found = interval(&differences(&mut random, 0.0)).expect("enough");
+                let found = interval(&differences(&mut uniform, 0.0)).expect("enough");
                 found.low > 0.0 || found.high < 0.0
             })
             .count();
@@ -85,9 +94,9 @@ mod tests {
 
     #[test]
     fn a_difference_of_its_scatter_is_found() {
-        let mut random = Random::new(7);
+        let mut uniform = uniform(7);
         let found =
-            (0..200).filter(|_| interval(&differences(&mut random, 0.5)).expect("enough").low > 0.0).count();
+            (0..200).filter(|_| interval(&differences(&mut uniform, 0.5)).expect("enough").low > 0.0).count();
         assert!(found >= 190, "{found} of 200");
     }
 

@@ -7,13 +7,14 @@ use std::pin::Pin;
 use crate::elapsed::Elapsed;
 use crate::pair::{Ends, Source};
 use crate::pairs::collector::{Collector, Flow};
+use crate::pairs::distribution::Distribution;
 
 /// Times a routine by pairs of readings. It has methods of criterion's
 /// [`Bencher`](https://docs.rs/criterion/latest/criterion/struct.Bencher.html), so that closures
 /// stay as they are. [`BenchPairs`](crate::BenchPairs) has an example.
 #[derive(Debug)]
 pub struct PairBencher<'a> {
-    collector: &'a mut Collector,
+    collector: &'a mut Collector<1, Distribution>,
     iterations: u64,
     share: Option<f64>,
     told: Option<Elapsed>,
@@ -48,7 +49,7 @@ impl InputBatch {
 
 /// Takes a pair around `iterations` calls.
 #[inline(always)]
-fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
+pub(crate) fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
     // A single iteration has no loop. The branch at the end of a loop costs a ns, and more if it is
     // mispredicted.
     if iterations == 1 {
@@ -93,7 +94,7 @@ fn timed_batch<I, O>(
 }
 
 impl<'a> PairBencher<'a> {
-    pub(crate) fn new(collector: &'a mut Collector, iterations: u64) -> Self {
+    pub(crate) fn new(collector: &'a mut Collector<1, Distribution>, iterations: u64) -> Self {
         Self { collector, iterations, share: None, told: None }
     }
 
@@ -115,15 +116,21 @@ impl<'a> PairBencher<'a> {
         self
     }
 
+    /// How long a pair must be for its share.
+    fn least_ticks(&self) -> f64 {
+        self.share.map_or(0.0, |share| self.collector.cost_ticks() / share)
+    }
+
     /// Times `routine`, including the drop of its output, as `Bencher::iter` does.
     #[inline(never)]
     pub fn iter<O>(&mut self, mut routine: impl FnMut() -> O) {
         let source = self.collector.source();
+        let least_ticks = self.least_ticks();
         let iterations =
-            self.collector.iterations(self.share, |iterations| timed(source, iterations, &mut routine));
-        let mut sample = self.collector.sample(self.iterations);
+            self.collector.choose(least_ticks, |iterations| timed(source, iterations, &mut routine).ticks());
+        let mut sample = self.collector.sample(self.iterations, 1);
         loop {
-            while sample.push(timed(source, iterations, &mut routine)) == Flow::More {}
+            while sample.push([timed(source, iterations, &mut routine)]) == Flow::More {}
             if sample.close_block() == Flow::Full {
                 break;
             }
@@ -142,13 +149,14 @@ impl<'a> PairBencher<'a> {
     ) {
         let source = self.collector.source();
         let (mut batch, mut outputs) = (Vec::new(), Vec::new());
-        let iterations = self.collector.iterations(self.share, |iterations| {
+        let least_ticks = self.least_ticks();
+        let iterations = self.collector.choose(least_ticks, |iterations| {
             batch.extend((0..iterations).map(|_| setup()));
-            timed_batch(source, &mut batch, &mut outputs, &mut routine)
+            timed_batch(source, &mut batch, &mut outputs, &mut routine).ticks()
         });
         let ahead = size.into().inputs(self.iterations).max(iterations);
         let mut inputs = Vec::new();
-        let mut sample = self.collector.sample(self.iterations);
+        let mut sample = self.collector.sample(self.iterations, 1);
         loop {
             loop {
                 if crate::number::count(inputs.len()) < iterations {
@@ -156,7 +164,8 @@ impl<'a> PairBencher<'a> {
                 }
                 let left = crate::number::count(inputs.len()) - iterations;
                 batch.extend(inputs.drain(crate::number::index(left)..));
-                if sample.push(timed_batch(source, &mut batch, &mut outputs, &mut routine)) == Flow::Full {
+                let pair = timed_batch(source, &mut batch, &mut outputs, &mut routine);
+                if sample.push([pair]) == Flow::Full {
                     break;
                 }
             }
@@ -260,7 +269,7 @@ where
         (self.block_on)(Box::pin(async {
             let source = collector.source();
             let mut inputs = Vec::new();
-            let mut sample = collector.sample(*iterations);
+            let mut sample = collector.sample(*iterations, 1);
             loop {
                 loop {
                     let input = match inputs.pop() {
@@ -275,7 +284,7 @@ where
                     let output = black_box(routine(input).await);
                     let ends = start.ends();
                     drop(output);
-                    if sample.push(ends) == Flow::Full {
+                    if sample.push([ends]) == Flow::Full {
                         break;
                     }
                 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::{Value, json};
+
 /// What can disturb a pair. A pair with several causes counts under the first of these: backwards,
 /// moved, preempted, clock, stolen, frequency, interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,11 @@ impl Causes {
 
     pub(crate) fn total(&self) -> u64 {
         self.0.iter().sum()
+    }
+
+    /// All counts by name, as stored.
+    pub(crate) fn json(&self) -> Value {
+        Cause::ALL.into_iter().map(|cause| (cause.name().to_owned(), json!(self.get(cause)))).collect()
     }
 }
 

@@ -1,16 +1,17 @@
-//! Takes the pairs of a benchmark, sample by sample.
+//! Takes the pairs of a benchmark, or the couples of a comparison, sample by sample.
 
 use crate::current;
-use crate::elapsed::{Elapsed, as_f64};
+use crate::elapsed::Elapsed;
+use crate::number::{as_f64, count};
 use crate::pair::{Ends, Source};
-use crate::pairs::outcome::Outcome;
-use crate::pairs::slice::{Counting, Slice, Tally};
+use crate::pairs::cause::{Cause, Causes};
+use crate::pairs::slice::{Counting, Judged, Slice};
 use crate::pairs::watch::{BLOCK_PAIRS, Watch};
 use crate::session::Scale;
 use crate::time::{CounterTime, least_ns};
 
-/// Disturbed pairs are replaced by others, until there are this many times the wanted pairs.
-const MOST_PAIRS: u64 = 2;
+/// Disturbed groups are replaced by others, until there are this many times the wanted ones.
+const MOST_GROUPS: u64 = 2;
 
 /// The most iterations of a pair.
 const MOST_ITERATIONS: u64 = 1 << 20;
@@ -18,165 +19,222 @@ const MOST_ITERATIONS: u64 = 1 << 20;
 /// Trials of each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
-/// Whether a block or a sample needs more pairs.
+/// Whether a block or a sample needs more groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     More,
     Full,
 }
 
-/// The pairs of one benchmark, over all of its samples.
+/// What keeps the groups whose facts are known: a distribution, or couples in their order.
+pub(crate) trait Keep<const N: usize> {
+    /// Keeps a group, ticks, that nothing disturbed, or this.
+    fn add(&mut self, group: [u64; N], disturbed: Option<Cause>);
+}
+
+/// What was found since the warm-up.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Found<K> {
+    pub(crate) kept: K,
+    pub(crate) causes: Causes,
+    /// Pairs as long as an interrupt makes them. They count, because there were too many for
+    /// interrupts.
+    pub(crate) long_kept: u64,
+    /// Samples without an undisturbed group. criterion got the mean of all groups of such a sample.
+    pub(crate) samples_disturbed: u64,
+    /// What criterion got for each sample, ns.
+    pub(crate) told_ns: Vec<f64>,
+    /// Number of the present sample's groups, and the sum of their last pairs, ticks: of the
+    /// undisturbed ones, and of all.
+    sample: [(u64, f64); 2],
+    /// The costs that were taken off in each slice, weighted by its groups.
+    taken_off_ticks: f64,
+    weight: f64,
+}
+
+impl<K> Found<K> {
+    /// Adds what was found of a slice.
+    pub(crate) fn add<const N: usize>(&mut self, judged: Judged<N>)
+    where
+        K: Keep<N>,
+    {
+        self.long_kept += judged.long_kept;
+        let named = judged.named.into_iter().map(|(cause, group)| (group, Some(cause)));
+        for (group, disturbed) in judged.good.into_iter().map(|group| (group, None)).chain(named) {
+            self.kept.add(group, disturbed);
+            let last_ticks = group.last().map_or(0.0, |ticks| as_f64(*ticks));
+            let [undisturbed, all] = &mut self.sample;
+            match disturbed {
+                None => *undisturbed = (undisturbed.0 + 1, undisturbed.1 + last_ticks),
+                Some(cause) => self.causes.add(cause, 1),
+            }
+            // A pair that ran backwards has no length.
+            if disturbed != Some(Cause::Backwards) {
+                *all = (all.0 + 1, all.1 + last_ticks);
+            }
+        }
+    }
+
+    /// Ends a sample. Returns the mean of its pairs that count, ticks. If all were disturbed, it is
+    /// the mean of all; `None` if there are none.
+    pub(crate) fn sample_mean_ticks(&mut self, counting: Counting) -> Option<f64> {
+        let [undisturbed, all] = std::mem::take(&mut self.sample);
+        let (count, sum) = match counting {
+            Counting::Undisturbed if undisturbed.0 > 0 => undisturbed,
+            Counting::Undisturbed => {
+                self.samples_disturbed += u64::from(all.0 > 0);
+                all
+            }
+            Counting::All => all,
+        };
+        (count > 0).then(|| sum / as_f64(count))
+    }
+}
+
+/// The groups of one benchmark, over all of its samples.
 #[derive(Debug)]
-pub(crate) struct Collector {
-    time: CounterTime,
-    source: Source,
-    counting: Counting,
+pub(crate) struct Collector<const N: usize, K> {
+    pub(crate) time: CounterTime,
     watch: Watch,
     /// Iterations in a pair, once chosen.
     iterations: Option<u64>,
     /// The number of the present bencher. criterion makes one for its warm-up and another one for
     /// the samples.
     bencher: u64,
-    tally: Tally,
-    slice: Slice<1>,
-    /// What criterion got for each sample, ns.
-    told_ns: Vec<f64>,
-    /// The costs that were taken off in each slice, weighted by its pairs.
-    scales: Scales,
+    slice: Slice<N>,
+    pub(crate) found: Found<K>,
 }
 
-#[derive(Debug, Default)]
-struct Scales {
-    taken_off_ticks: f64,
-    weight: f64,
-}
-
-impl Collector {
+impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
     /// Collects for the measurement of the bencher that was made last on this thread.
     pub(crate) fn new() -> Self {
         let (time, bencher) = (CounterTime::current(), current::benchers());
         Self {
-            counting: time.counting(),
-            source: time.source(),
             watch: Watch::new(&time),
             time,
             iterations: None,
             bencher,
-            tally: Tally::new(),
             slice: Slice::new(),
-            told_ns: Vec::new(),
-            scales: Scales::default(),
+            found: Found::default(),
         }
     }
 
     pub(crate) fn source(&self) -> Source {
-        self.source
+        self.time.source()
     }
 
-    /// How many iterations a pair has: one, or as many as keep the cost of the pair below `share`
-    /// of its time. `trial` takes a pair of a given number of iterations.
-    pub(crate) fn iterations(&mut self, share: Option<f64>, mut trial: impl FnMut(u64) -> Ends) -> u64 {
-        if let Some(iterations) = self.iterations {
-            return iterations;
-        }
-        let mut iterations = 1;
-        if let Some(share) = share {
-            let mut least = |iterations| {
-                let ticks = (0..TRIALS).map(|_| {
-                    let Ends { start_ticks, end_ticks, .. } = trial(iterations);
-                    end_ticks.saturating_sub(start_ticks)
-                });
-                ticks.min().unwrap_or(0)
-            };
+    /// What a pair costs, ticks.
+    pub(crate) fn cost_ticks(&self) -> f64 {
+        match self.time.scale().cost_ticks {
             // The OS clock's cost is not known.
-            let cost_ticks = match self.time.scale().cost_ticks {
-                0.0 => as_f64(least(0)),
-                ticks => ticks,
-            };
-            while as_f64(least(iterations)) * share < cost_ticks && iterations < MOST_ITERATIONS {
+            0.0 => {
+                let trials = (0..TRIALS).map(|_| self.source().start().ends().ticks());
+                as_f64(trials.min().unwrap_or(0))
+            }
+            ticks => ticks,
+        }
+    }
+
+    /// Iterations in a pair.
+    pub(crate) fn each(&self) -> u64 {
+        self.iterations.unwrap_or(1)
+    }
+
+    /// Chooses how many iterations a pair has, once: so many that it takes at least `least_ticks`.
+    /// `trial_ticks` takes a pair of a given number of iterations.
+    pub(crate) fn choose(&mut self, least_ticks: f64, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
+        *self.iterations.get_or_insert_with(|| {
+            let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
+            let mut iterations = 1;
+            while least_ticks > 0.0
+                && iterations < MOST_ITERATIONS
+                && least(iterations).is_some_and(|ticks| as_f64(ticks) < least_ticks)
+            {
                 iterations *= 2;
             }
-        }
-        self.iterations = Some(iterations);
-        iterations
+            iterations
+        })
     }
 
-    /// Begins a sample of `iterations`.
-    pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_> {
+    /// Begins a sample of `iterations`, and of so many groups at least.
+    pub(crate) fn sample(&mut self, iterations: u64, least_groups: u64) -> Sample<'_, N, K> {
         let bencher = current::benchers();
         if bencher != self.bencher {
             // The warm-up is over.
-            self.bencher = bencher;
-            (self.tally, self.told_ns, self.scales) = (Tally::new(), Vec::new(), Scales::default());
+            (self.bencher, self.found) = (bencher, Found::default());
         }
-        let pairs = iterations.div_ceil(self.iterations.unwrap_or(1)).max(1);
+        let wanted = iterations.div_ceil(self.each()).max(least_groups);
         self.watch.begin(&self.time, self.slice.cpu());
         Sample {
             iterations,
-            wanted: pairs,
+            wanted,
             taken: 0,
-            block: Vec::with_capacity(BLOCK_PAIRS.min(usize::try_from(pairs).unwrap_or(BLOCK_PAIRS))),
+            block: Vec::with_capacity(BLOCK_PAIRS.min(usize::try_from(wanted).unwrap_or(BLOCK_PAIRS))),
+            begin_ticks: 0,
             slice_ticks: 0,
             collector: self,
         }
     }
 
-    /// The distribution so far; `None` without pairs.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    /// How ticks become ns, with the mean of the costs that were taken off.
+    pub(crate) fn scale(&self) -> Scale {
         let scale = self.time.scale();
-        let taken_off_ticks = match self.scales.weight {
+        let taken_off_ticks = match self.found.weight {
             0.0 => scale.taken_off_ticks,
-            weight => self.scales.taken_off_ticks / weight,
+            weight => self.found.taken_off_ticks / weight,
         };
-        Outcome::new(
-            &self.tally,
-            self.counting,
-            Scale { taken_off_ticks, ..scale },
-            self.iterations.unwrap_or(1),
-            self.told_ns.clone(),
-        )
-    }
-
-    pub(crate) fn time(&self) -> &CounterTime {
-        &self.time
+        Scale { taken_off_ticks, ..scale }
     }
 }
 
 /// A sample that is under way.
 #[derive(Debug)]
-pub(crate) struct Sample<'a> {
-    collector: &'a mut Collector,
+pub(crate) struct Sample<'a, const N: usize, K> {
+    collector: &'a mut Collector<N, K>,
     iterations: u64,
-    /// Pairs that should count.
+    /// Groups that should count.
     wanted: u64,
-    /// Pairs of slices that are over.
+    /// Groups of slices that are over.
     taken: u64,
-    block: Vec<[Ends; 1]>,
+    block: Vec<[Ends; N]>,
+    /// When the block began.
+    begin_ticks: u64,
     /// The time of the slice so far.
     slice_ticks: u64,
 }
 
-impl Sample<'_> {
-    /// Adds a pair. Returns whether the block is full.
+impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
+    /// Adds a group. Returns whether the block is full.
     #[inline]
-    pub(crate) fn push(&mut self, pair: Ends) -> Flow {
-        self.block.push([pair]);
-        let begin_ticks = self.block.first().map_or(0, |[first]| first.start_ticks);
-        let is_over = pair.end_ticks.saturating_sub(begin_ticks) >= self.collector.watch.block_ticks
+    pub(crate) fn push(&mut self, group: [Ends; N]) -> Flow {
+        if self.block.is_empty() {
+            self.begin_ticks = group.iter().map(|pair| pair.start_ticks).min().unwrap_or(0);
+        }
+        self.block.push(group);
+        let is_over = self.block_ticks() >= self.collector.watch.block_ticks
             || self.block.len() >= BLOCK_PAIRS
-            || self.pending() + crate::number::count(self.block.len()) >= self.wanted;
+            || self.pending() + count(self.block.len()) >= self.wanted;
         if is_over { Flow::Full } else { Flow::More }
     }
 
-    /// Pairs that count, and those of this slice that may count.
+    /// The time of the block so far.
+    fn block_ticks(&self) -> u64 {
+        let ends = self.block.last().into_iter().flatten().map(|pair| pair.end_ticks);
+        ends.max().unwrap_or(0).saturating_sub(self.begin_ticks)
+    }
+
+    /// Groups that count, and those of this slice that may count.
     fn pending(&self) -> u64 {
-        self.collector.tally.in_sample() + self.collector.slice.good()
+        self.counted() + self.collector.slice.good()
+    }
+
+    fn counted(&self) -> u64 {
+        self.collector.found.sample[0].0
     }
 
     /// Ends a block. Returns whether another one is needed.
     pub(crate) fn close_block(&mut self) -> Flow {
-        let ends = self.block.first().zip(self.block.last());
-        let ticks = ends.map_or(0, |([first], [last])| last.end_ticks.saturating_sub(first.start_ticks));
+        let ticks = self.block_ticks();
         let Collector { slice, watch, .. } = &mut *self.collector;
         slice.block(&mut self.block, watch.end_block(ticks));
         self.slice_ticks = self.slice_ticks.saturating_add(ticks);
@@ -187,33 +245,33 @@ impl Sample<'_> {
             return Flow::More;
         }
         self.close_slice();
-        let is_enough = self.collector.tally.in_sample() >= self.wanted || self.taken >= self.most();
+        let is_enough = self.counted() >= self.wanted || self.taken >= self.most();
         if is_enough { Flow::Full } else { Flow::More }
     }
 
     fn most(&self) -> u64 {
-        self.wanted.saturating_mul(MOST_PAIRS)
+        self.wanted.saturating_mul(MOST_GROUPS)
     }
 
     fn close_slice(&mut self) {
-        let Collector { tally, slice, watch, scales, time, .. } = &mut *self.collector;
-        let pairs = slice.all();
+        let Collector { found, slice, watch, time, .. } = &mut *self.collector;
+        let groups = slice.all();
         let disturbed = watch.end_slice(time, slice.cpu());
-        tally.add(&slice.end(disturbed, &watch.spins));
-        self.taken += pairs;
+        found.add(slice.end(disturbed, &watch.spins));
+        self.taken += groups;
         self.slice_ticks = 0;
-        scales.taken_off_ticks += time.scale().taken_off_ticks * as_f64(pairs);
-        scales.weight += as_f64(pairs);
+        found.taken_off_ticks += time.scale().taken_off_ticks * as_f64(groups);
+        found.weight += as_f64(groups);
     }
 
-    /// The sample for criterion: the mean of the pairs that count, times the iterations.
+    /// The sample for criterion: the mean of the last pairs of the groups that count, times the
+    /// iterations.
     pub(crate) fn finish(self) -> Elapsed {
         let Self { collector, iterations, .. } = self;
-        let scale = collector.time.scale();
-        let mean_ticks = collector.tally.sample_mean_ticks(collector.counting).unwrap_or(0.0);
-        let each_ns = scale.net_ns(mean_ticks) / as_f64(collector.iterations.unwrap_or(1));
+        let mean_ticks = collector.found.sample_mean_ticks(collector.time.counting()).unwrap_or(0.0);
+        let each_ns = collector.time.scale().net_ns(mean_ticks) / as_f64(collector.each());
         let told = Elapsed::of_ns(each_ns * as_f64(iterations));
-        collector.told_ns.push(least_ns(told.to_ns(0.0, 0.0)));
+        collector.found.told_ns.push(least_ns(told.to_ns(0.0, 0.0)));
         told
     }
 }

@@ -4,10 +4,12 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use crate::elapsed::as_f64;
-use crate::pairs::cause::{Cause, Causes};
+use crate::number::as_f64;
+use crate::pairs::cause::Causes;
+use crate::pairs::collector::Found;
+use crate::pairs::distribution::Distribution;
 use crate::pairs::quantile::quantile;
-use crate::pairs::slice::{Counting, Tally};
+use crate::pairs::slice::Counting;
 use crate::session::Scale;
 
 /// The version of the JSON.
@@ -40,25 +42,22 @@ pub(crate) struct Outcome {
     mean_ns: f64,
     /// Times and how many pairs took them, in rising order.
     pub(crate) histogram: Vec<(f64, u64)>,
-    /// What criterion got for each sample, ns.
-    pub(crate) told_ns: Vec<f64>,
 }
 
 impl Outcome {
     /// `None` if there are no pairs.
     pub(crate) fn new(
-        tally: &Tally,
+        found: &Found<Distribution>,
         counting: Counting,
         scale: Scale,
         iterations: u64,
-        told_ns: Vec<f64>,
     ) -> Option<Self> {
         // If all pairs were disturbed, the text shows them, rather than nothing.
-        let shown = match tally.pairs(counting).count() {
+        let shown = match found.kept.pairs(counting).count() {
             0 => Counting::All,
             _ => counting,
         };
-        let pairs = tally.pairs(shown);
+        let pairs = found.kept.pairs(shown);
         let counted = pairs.counted();
         let each_ns = |ticks: f64| scale.net_ns(ticks) / as_f64(iterations);
         let width_ticks = as_f64(scale.resolution_ticks);
@@ -73,16 +72,15 @@ impl Outcome {
             iterations,
             taken_off_ns: scale.taken_off_ticks * scale.ns_per_tick,
             resolution_ns: width_ticks * scale.ns_per_tick,
-            pairs: tally.pairs(Counting::Undisturbed).count() + tally.causes.total(),
+            pairs: found.kept.pairs(Counting::Undisturbed).count() + found.causes.total(),
             counted: pairs.count(),
-            causes: tally.causes,
-            long_kept: tally.long_kept,
-            samples_disturbed: tally.samples_disturbed,
+            causes: found.causes,
+            long_kept: found.long_kept,
+            samples_disturbed: found.samples_disturbed,
             quantiles_ns,
             max_ns: each_ns(as_f64(pairs.max_ticks())),
             mean_ns: each_ns(pairs.sum_ticks() / as_f64(pairs.count())),
             histogram: counted.iter().map(|(ticks, count)| (each_ns(*ticks), *count)).collect(),
-            told_ns,
         })
     }
 
@@ -98,10 +96,6 @@ impl Outcome {
             quantiles_ns.insert(key.to_owned(), json!(ns));
         }
         quantiles_ns.insert("max".to_owned(), json!(self.max_ns));
-        let disturbed: Map<_, _> = Cause::ALL
-            .into_iter()
-            .map(|cause| (cause.name().to_owned(), json!(self.causes.get(cause))))
-            .collect();
         json!({
             "version": VERSION,
             "benchmark": benchmark,
@@ -110,11 +104,8 @@ impl Outcome {
             "resolution_ns": self.resolution_ns,
             "pairs": self.pairs,
             "pairs_counted": self.counted,
-            "disturbed_are": match self.counting {
-                Counting::Undisturbed => "excluded",
-                Counting::All => "included",
-            },
-            "disturbed": disturbed,
+            "disturbed_are": self.counting.name(),
+            "disturbed": self.causes.json(),
             "long_pairs_kept": self.long_kept,
             "samples_disturbed": self.samples_disturbed,
             "quantiles_ns": quantiles_ns,
@@ -129,13 +120,14 @@ impl Outcome {
             1 => "pairs".to_owned(),
             iterations => format!("pairs of {iterations} iterations"),
         };
-        let how = match self.counting {
-            Counting::Undisturbed => "excluded",
-            Counting::All => "included",
-        };
         match self.causes.total() {
             0 => format!("{} {what}, none disturbed", self.pairs),
-            total => format!("{} {what}, {total} disturbed and {how}: {}", self.pairs, self.causes),
+            total => format!(
+                "{} {what}, {total} disturbed and {}: {}",
+                self.pairs,
+                self.counting.name(),
+                self.causes
+            ),
         }
     }
 }
@@ -190,22 +182,21 @@ mod tests {
     const SCALE: Scale =
         Scale { ns_per_tick: 0.5, cost_ticks: 40.0, taken_off_ticks: 40.0, resolution_ticks: 2 };
 
-    fn tally(blocks: &[(u64, usize, Preempted)]) -> Tally {
-        let (mut tally, mut slice) = (Tally::new(), Slice::new());
+    fn found(blocks: &[(u64, usize, Preempted)]) -> Found<Distribution> {
+        let (mut found, mut slice) = (Found::default(), Slice::new());
         for (ticks, pairs, preempted) in blocks {
             let pair = Ends { start_ticks: 0, end_ticks: *ticks, cpus: None };
             slice.block(&mut vec![[pair]; *pairs], *preempted);
         }
-        tally.add(&slice.end(None, &Spins::default()));
-        tally
+        found.add(slice.end(None, &Spins::default()));
+        found
     }
 
     #[test]
     fn times_are_of_one_iteration_without_the_pairs_cost() {
-        let tally = tally(&[(440, 999, Preempted::No), (840, 1, Preempted::No), (9_999, 10, Preempted::Yes)]);
+        let found = found(&[(440, 999, Preempted::No), (840, 1, Preempted::No), (9_999, 10, Preempted::Yes)]);
         for (iterations, each_ns) in [(1, 200.0), (4, 50.0)] {
-            let outcome =
-                Outcome::new(&tally, Counting::Undisturbed, SCALE, iterations, vec![]).expect("pairs");
+            let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, iterations).expect("pairs");
             assert!((outcome.quantiles_ns[0] - each_ns).abs() < 0.3, "{outcome:?}");
             assert_eq!(outcome.max_ns, 2.0 * each_ns);
             let json = outcome.json("group/name");
@@ -221,8 +212,8 @@ mod tests {
 
     #[test]
     fn the_text_names_what_was_excluded() {
-        let tally = tally(&[(440, 999, Preempted::No), (9_999, 10, Preempted::Yes)]);
-        let outcome = Outcome::new(&tally, Counting::Undisturbed, SCALE, 1, vec![]).expect("pairs");
+        let found = found(&[(440, 999, Preempted::No), (9_999, 10, Preempted::Yes)]);
+        let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
         let text = outcome.to_string();
         let lines: Vec<_> = text.lines().map(str::trim).collect();
         assert!(
@@ -231,7 +222,7 @@ mod tests {
         );
         assert_eq!(lines[1], "1009 pairs, 10 disturbed and excluded: preempted 10");
         assert_eq!(lines.len(), 2);
-        let outcome = Outcome::new(&tally, Counting::All, SCALE, 8, vec![]).expect("pairs");
+        let outcome = Outcome::new(&found, Counting::All, SCALE, 8).expect("pairs");
         assert!(
             outcome.to_string().contains("pairs of 8 iterations, 10 disturbed and included"),
             "{outcome}"
@@ -240,10 +231,10 @@ mod tests {
 
     #[test]
     fn where_all_pairs_are_disturbed_they_are_shown_as_included() {
-        let tally = tally(&[(440, 5, Preempted::Yes)]);
-        let outcome = Outcome::new(&tally, Counting::Undisturbed, SCALE, 1, vec![]).expect("pairs");
+        let found = found(&[(440, 5, Preempted::Yes)]);
+        let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
         assert!(outcome.to_string().contains("5 disturbed and included"), "{outcome}");
-        assert!(Outcome::new(&Tally::new(), Counting::Undisturbed, SCALE, 1, vec![]).is_none());
+        assert!(Outcome::new(&Found::default(), Counting::Undisturbed, SCALE, 1).is_none());
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) type Counted = (f64, u64);
 /// The `q`-quantile, ticks, of `values`, each of which stands for an interval of `width_ticks`.
 /// `None` if there are none. The values may come in any order.
 pub(crate) fn quantile(values: &[Counted], width_ticks: f64, q: f64) -> Option<f64> {
-    let total: f64 = values.iter().map(|(_, count)| crate::elapsed::as_f64(*count)).sum();
+    let total: f64 = values.iter().map(|(_, count)| crate::number::as_f64(*count)).sum();
     if total == 0.0 {
         return None;
     }
@@ -32,8 +32,7 @@ pub(crate) fn quantile(values: &[Counted], width_ticks: f64, q: f64) -> Option<f
     let (mut low, mut high) = (least - half, most + half);
     let share = |x: f64| -> f64 {
         let below = |value: f64| ((x - value) / (2.0 * half) + 0.5).clamp(0.0, 1.0);
-        values.iter().map(|(value, count)| below(*value) * crate::elapsed::as_f64(*count)).sum::<f64>()
-            / total
+        values.iter().map(|(value, count)| below(*value) * crate::number::as_f64(*count)).sum::<f64>() / total
     };
     // Bisection: 50 halvings narrow days of ticks down to less than a thousandth of a tick.
     for _ in 0..50 {

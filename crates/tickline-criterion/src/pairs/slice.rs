@@ -1,4 +1,4 @@
-//! Decides which pairs count: in blocks, slices, and the tally of a benchmark.
+//! Decides which pairs count, in blocks and slices.
 //!
 //! Asking for a fact takes time. Cheap facts are therefore asked for more often:
 //!
@@ -10,19 +10,9 @@
 //!
 //! This file is arithmetic alone: `collector.rs` reads clocks and facts.
 
-use hdrhistogram::Histogram;
-
-use crate::elapsed::as_f64;
 use crate::pair::Ends;
-use crate::pairs::cause::{Cause, Causes};
-use crate::pairs::quantile::Counted;
+use crate::pairs::cause::Cause;
 use crate::pairs::spin::{Long, Spins, judge};
-
-/// Digits of a histogram's values: exact to 2,047 ticks, within 0.1 % above.
-const DIGITS: u8 = 3;
-
-/// The longest pair that a histogram holds, ticks: minutes. Longer ones count as this.
-const LONGEST_TICKS: u64 = 1 << 40;
 
 /// Whether the kernel took the CPU away from the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +51,7 @@ impl<const N: usize> Slice<N> {
     pub(crate) fn block(&mut self, block: &mut Vec<[Ends; N]>, preempted: Preempted) {
         for group in block.drain(..) {
             let has_moved = self.has_moved(&group);
-            let ticks = group.map(|pair| pair.end_ticks.saturating_sub(pair.start_ticks));
+            let ticks = group.map(|pair| pair.ticks());
             if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
                 self.named.push((Cause::Backwards, ticks));
             } else if has_moved {
@@ -125,48 +115,6 @@ impl<const N: usize> Slice<N> {
     }
 }
 
-/// Pairs whose facts are known.
-#[derive(Debug, Clone)]
-pub(crate) struct Pairs {
-    histogram: Histogram<u64>,
-    sum_ticks: f64,
-}
-
-impl Pairs {
-    fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_TICKS, DIGITS);
-        Self { histogram: histogram.expect("bounds and digits are constants"), sum_ticks: 0.0 }
-    }
-
-    fn add(&mut self, ticks: u64) {
-        self.histogram.saturating_record(ticks);
-        self.sum_ticks += as_f64(ticks);
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.histogram.len()
-    }
-
-    /// Ticks of all pairs.
-    pub(crate) fn sum_ticks(&self) -> f64 {
-        self.sum_ticks
-    }
-
-    /// The longest pair, ticks, as exact as the histogram is.
-    pub(crate) fn max_ticks(&self) -> u64 {
-        self.histogram.max()
-    }
-
-    /// Values and their counts, in rising order.
-    pub(crate) fn counted(&self) -> Vec<Counted> {
-        let middle = |value: u64| as_f64(self.histogram.median_equivalent(value));
-        self.histogram
-            .iter_recorded()
-            .map(|step| (middle(step.value_iterated_to()), step.count_at_value()))
-            .collect()
-    }
-}
-
 /// Which pairs count: [`crate::Builder::include_disturbed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
@@ -174,84 +122,22 @@ pub(crate) enum Counting {
     All,
 }
 
-/// All pairs of a benchmark, and of one of its samples.
-#[derive(Debug, Clone)]
-pub(crate) struct Tally {
-    undisturbed: Pairs,
-    all: Pairs,
-    pub(crate) causes: Causes,
-    /// Pairs as long as an interrupt makes them. They count, because there were too many for
-    /// interrupts.
-    pub(crate) long_kept: u64,
-    /// Number and sum of the present sample's pairs: the undisturbed ones, and all.
-    sample: [(u64, f64); 2],
-    /// Samples without an undisturbed pair. criterion got the mean of all pairs of such a sample.
-    pub(crate) samples_disturbed: u64,
-}
-
-impl Tally {
-    pub(crate) fn new() -> Self {
-        Self {
-            undisturbed: Pairs::new(),
-            all: Pairs::new(),
-            causes: Causes::default(),
-            long_kept: 0,
-            sample: [(0, 0.0); 2],
-            samples_disturbed: 0,
+impl Counting {
+    /// What becomes of disturbed pairs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Undisturbed => "excluded",
+            Self::All => "included",
         }
-    }
-
-    /// Adds what was found of a slice.
-    pub(crate) fn add(&mut self, judged: &Judged<1>) {
-        self.long_kept += judged.long_kept;
-        for [ticks] in &judged.good {
-            self.undisturbed.add(*ticks);
-            self.all.add(*ticks);
-            for (count, sum) in &mut self.sample {
-                (*count, *sum) = (*count + 1, *sum + as_f64(*ticks));
-            }
-        }
-        for (cause, [ticks]) in &judged.named {
-            self.causes.add(*cause, 1);
-            if *cause != Cause::Backwards {
-                self.all.add(*ticks);
-                let (count, sum) = &mut self.sample[1];
-                (*count, *sum) = (*count + 1, *sum + as_f64(*ticks));
-            }
-        }
-    }
-
-    pub(crate) fn pairs(&self, counting: Counting) -> &Pairs {
-        match counting {
-            Counting::Undisturbed => &self.undisturbed,
-            Counting::All => &self.all,
-        }
-    }
-
-    /// Undisturbed pairs of the sample so far.
-    pub(crate) fn in_sample(&self) -> u64 {
-        self.sample[0].0
-    }
-
-    /// Ends a sample. Returns the mean of its pairs that count, ticks. If all were disturbed, it is
-    /// the mean of all; `None` if there are none.
-    pub(crate) fn sample_mean_ticks(&mut self, counting: Counting) -> Option<f64> {
-        let [undisturbed, all] = std::mem::take(&mut self.sample);
-        let (count, sum) = match counting {
-            Counting::Undisturbed if undisturbed.0 > 0 => undisturbed,
-            Counting::Undisturbed => {
-                self.samples_disturbed += u64::from(all.0 > 0);
-                all
-            }
-            Counting::All => all,
-        };
-        (count > 0).then(|| sum / as_f64(count))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pairs::cause::Causes;
+    use crate::pairs::collector::Found;
+    use crate::pairs::distribution::Distribution;
 
     const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, least_gap_ticks: 5_000 };
 
@@ -263,10 +149,14 @@ mod tests {
         Ends { cpus: Some(cpus), ..pair(0, 100) }
     }
 
-    fn tally(slice: &mut Slice<1>, disturbed: Option<Cause>) -> Tally {
-        let mut tally = Tally::new();
-        tally.add(&slice.end(disturbed, &SPINS));
-        tally
+    fn found(slice: &mut Slice<1>, disturbed: Option<Cause>) -> Found<Distribution> {
+        let mut found = Found::default();
+        found.add(slice.end(disturbed, &SPINS));
+        found
+    }
+
+    fn count(found: &Found<Distribution>, counting: Counting) -> u64 {
+        found.kept.pairs(counting).count()
     }
 
     #[test]
@@ -275,9 +165,9 @@ mod tests {
         // A move within the second pair; and one between the third and the fourth.
         let cpus = [(0, 0), (0, 1), (1, 1), (0, 0), (0, 0)];
         slice.block(&mut cpus.map(|cpus| [on(cpus)]).to_vec(), Preempted::No);
-        let tally = tally(&mut slice, None);
-        assert_eq!((tally.causes.to_string().as_str(), tally.causes.total()), ("moved 2", 2));
-        assert_eq!((tally.undisturbed.count(), tally.all.count()), (3, 5));
+        let found = found(&mut slice, None);
+        assert_eq!((found.causes.to_string().as_str(), found.causes.total()), ("moved 2", 2));
+        assert_eq!((count(&found, Counting::Undisturbed), count(&found, Counting::All)), (3, 5));
     }
 
     #[test]
@@ -303,9 +193,9 @@ mod tests {
             slice.block(&mut vec![[pair(0, 100)]; 10], preempted);
         }
         assert_eq!((slice.good(), slice.all()), (20, 30));
-        let tally = tally(&mut slice, None);
-        assert_eq!(tally.causes.to_string(), "preempted 10");
-        assert_eq!(tally.undisturbed.count(), 20);
+        let found = found(&mut slice, None);
+        assert_eq!(found.causes.to_string(), "preempted 10");
+        assert_eq!(count(&found, Counting::Undisturbed), 20);
     }
 
     #[test]
@@ -314,9 +204,9 @@ mod tests {
             let mut slice = Slice::new();
             slice.block(&mut vec![[pair(0, 100)]; 10], Preempted::Yes);
             slice.block(&mut vec![[pair(0, 100)]; 5], Preempted::No);
-            let tally = tally(&mut slice, Some(cause));
-            assert_eq!((tally.causes.get(Cause::Preempted), tally.causes.get(cause)), (10, 5));
-            assert_eq!(tally.undisturbed.count(), 0);
+            let found = found(&mut slice, Some(cause));
+            assert_eq!((found.causes.get(Cause::Preempted), found.causes.get(cause)), (10, 5));
+            assert_eq!(count(&found, Counting::Undisturbed), 0);
         }
     }
 
@@ -327,12 +217,12 @@ mod tests {
         pairs.push([pair(0, 7_000)]); // an interrupt
         pairs.push([Ends { start_ticks: 9, end_ticks: 3, cpus: None }]);
         slice.block(&mut pairs, Preempted::No);
-        let mut tally = tally(&mut slice, None);
-        assert_eq!(tally.causes.to_string(), "backwards 1, interrupted 1");
-        assert_eq!(tally.undisturbed.count() + tally.causes.total(), 100_002);
-        assert_eq!(tally.pairs(Counting::All).count(), 100_001, "a pair that ran backwards has no length");
-        assert_eq!(tally.pairs(Counting::All).max_ticks(), 7_003, "the end of the histogram's interval");
-        assert_eq!(tally.sample_mean_ticks(Counting::Undisturbed), Some(100.0));
+        let mut found = found(&mut slice, None);
+        assert_eq!(found.causes.to_string(), "backwards 1, interrupted 1");
+        assert_eq!(count(&found, Counting::Undisturbed) + found.causes.total(), 100_002);
+        assert_eq!(count(&found, Counting::All), 100_001, "a pair that ran backwards has no length");
+        assert_eq!(found.kept.pairs(Counting::All).max_ticks(), 7_003, "the end of the histogram's interval");
+        assert_eq!(found.sample_mean_ticks(Counting::Undisturbed), Some(100.0));
     }
 
     /// Symptom: criterion's mean of a routine of 43 ns was 83 to 250 ns, because of one preemption.
@@ -342,10 +232,10 @@ mod tests {
             let mut slice = Slice::new();
             slice.block(&mut vec![[pair(0, 100)]], Preempted::No);
             slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
-            let mut tally = tally(&mut slice, None);
-            assert_eq!(tally.sample_mean_ticks(counting), Some(expected));
-            assert_eq!(tally.samples_disturbed, 0);
-            assert_eq!(tally.sample_mean_ticks(counting), None, "the next sample is empty");
+            let mut found = found(&mut slice, None);
+            assert_eq!(found.sample_mean_ticks(counting), Some(expected));
+            assert_eq!(found.samples_disturbed, 0);
+            assert_eq!(found.sample_mean_ticks(counting), None, "the next sample is empty");
         }
     }
 
@@ -353,10 +243,9 @@ mod tests {
     fn a_sample_without_an_undisturbed_pair_has_a_mean_and_is_counted() {
         let mut slice = Slice::new();
         slice.block(&mut vec![[pair(0, 300)]], Preempted::Yes);
-        let mut tally = tally(&mut slice, None);
-        assert_eq!(tally.in_sample(), 0);
-        assert_eq!(tally.sample_mean_ticks(Counting::Undisturbed), Some(300.0));
-        assert_eq!(tally.samples_disturbed, 1);
+        let mut found = found(&mut slice, None);
+        assert_eq!(found.sample_mean_ticks(Counting::Undisturbed), Some(300.0));
+        assert_eq!(found.samples_disturbed, 1);
     }
 
     #[test]
@@ -365,8 +254,8 @@ mod tests {
         let mut pairs = vec![[pair(0, 100)]; 10_000];
         pairs.extend(vec![[pair(0, 8_000)]; 100]);
         slice.block(&mut pairs, Preempted::No);
-        let tally = tally(&mut slice, None);
-        assert_eq!((tally.long_kept, tally.causes.total()), (100, 0));
-        assert_eq!(tally.undisturbed.counted(), [(100.0, 10_000), (8_002.0, 100)]);
+        let found = found(&mut slice, None);
+        assert_eq!((found.long_kept, found.causes.total()), (100, 0));
+        assert_eq!(found.kept.pairs(Counting::Undisturbed).counted(), [(100.0, 10_000), (8_002.0, 100)]);
     }
 }

@@ -9,7 +9,7 @@
 
 use tickline_core::counter::{Counter, HardwareCounter};
 
-use crate::elapsed::as_f64;
+use crate::number::as_f64;
 
 /// A gap is this many times as long as the usual interval between two reads. A read takes 10 to 25
 /// ns, so a gap is some 300 ns or longer. The shortest interrupts take as long, and nothing else in
@@ -31,17 +31,13 @@ pub(crate) struct Spins {
 
 impl Spins {
     fn add_gap(&mut self, ticks: u64) {
-        self.least_gap_ticks = if self.gaps == 0 { ticks } else { self.least_gap_ticks.min(ticks) };
-        self.gaps += 1;
+        self.add(&Self { spun_ticks: 0, gaps: 1, least_gap_ticks: ticks });
     }
 
     /// Adds what another loop has shown.
     pub(crate) fn add(&mut self, other: &Self) {
-        if other.gaps > 0 {
-            let least = self.least_gap_ticks;
-            self.least_gap_ticks =
-                if self.gaps == 0 { other.least_gap_ticks } else { least.min(other.least_gap_ticks) };
-        }
+        let known = [&*self, other].into_iter().filter(|spins| spins.gaps > 0);
+        self.least_gap_ticks = known.map(|spins| spins.least_gap_ticks).min().unwrap_or(0);
         self.spun_ticks += other.spun_ticks;
         self.gaps += other.gaps;
     }

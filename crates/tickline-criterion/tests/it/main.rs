@@ -1,8 +1,6 @@
 //! The crate as its users see it, alone and through the whole of criterion.
 #![cfg(feature = "criterion-0-8")]
 
-#[path = "../../benches/clocks/mod.rs"]
-mod clocks;
 mod compare;
 mod directory;
 mod measuring;

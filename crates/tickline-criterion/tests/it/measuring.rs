@@ -10,7 +10,6 @@ use criterion::measurement::{Measurement, WallTime};
 use criterion::{BatchSize, Throughput};
 use tickline_criterion::{CounterTime, Elapsed, Overhead};
 
-use crate::clocks::{Clocks, Which};
 use crate::directory::Directory;
 use crate::skip;
 
@@ -206,27 +205,4 @@ fn samples_of_nothing_have_a_report() {
     assert!(estimate(&directory.0.join("custom"), "mean") < 1e-3);
     assert!(estimate(&directory.0.join("batched"), "mean") > 0.0);
     assert!(directory.0.join("batched/report/index.html").exists());
-}
-
-/// Symptom: each clock had a `Criterion` of its own. Both wrote the page of a group, which then had
-/// the benchmarks of the last clock alone.
-#[test]
-fn both_clocks_are_on_the_page_of_their_group() {
-    let directory = Directory::new("both");
-    let clocks = Clocks::new(CounterTime::builder().quiet().start_or_wall_time());
-    let mut criterion = directory.criterion(clocks.clone());
-    let mut group = criterion.benchmark_group("group");
-    for which in Which::BOTH {
-        group.bench_function(clocks.choose(which), |bencher| {
-            bencher.iter_batched(|| (), |()| std::thread::yield_now(), BatchSize::PerIteration);
-        });
-    }
-    group.finish();
-    let report = directory.0.join("group/report");
-    assert!(report.join("index.html").exists());
-    let plot = fs::read_to_string(report.join("violin.svg")).expect("the plot of the group");
-    for which in Which::BOTH {
-        assert!(plot.contains(which.name()), "{} is missing: {plot}", which.name());
-        assert!(estimate(&directory.0.join("group").join(which.name()), "mean") > 1.0);
-    }
 }

@@ -13,7 +13,7 @@ use super::Summary;
 use super::blocks::Blocks;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::local;
-use crate::trace::recorder::{Recorder, Written};
+use crate::trace::recorder::Recorder;
 use crate::trace::ring::Records;
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
@@ -77,9 +77,8 @@ pub(super) struct Writer<W> {
     words: Vec<u64>,
     text: String,
     last_ns: u64,
-    written: Written,
-    /// Records that are missing, and that a mark in the file counts.
-    dropped: u64,
+    /// What is in the file. Marks count what is missing.
+    summary: Summary,
 }
 
 impl<W: Write> Writer<W> {
@@ -99,8 +98,7 @@ impl<W: Write> Writer<W> {
             words: Vec::new(),
             text: String::new(),
             last_ns: 0,
-            written: Written::default(),
-            dropped: 0,
+            summary: Summary::default(),
         }
     }
 
@@ -110,13 +108,7 @@ impl<W: Write> Writer<W> {
         let result = self.write_all();
         self.recorder.end();
         self.requests.set_done(ENDED);
-        let Self { written, dropped, .. } = self;
-        result.map(|()| Summary {
-            written: written.begun,
-            open: written.open(),
-            events: written.events,
-            dropped,
-        })
+        result.map(|()| self.summary)
     }
 
     fn write_all(&mut self) -> io::Result<()> {
@@ -167,7 +159,7 @@ impl<W: Write> Writer<W> {
             if let Some(thread) = self.threads.get_mut(&address) {
                 let mut records = Records::new(&self.words, from);
                 while let Some(record) = records.next() {
-                    if self.written.count(record.kind) {
+                    if self.summary.count(record.kind) {
                         self.last_ns = self.last_ns.max(record.ns);
                     }
                     self.text.clear();
@@ -185,11 +177,11 @@ impl<W: Write> Writer<W> {
 
     /// Writes a mark that says how many events are missing before it.
     fn write_missing(&mut self) -> io::Result<()> {
-        let missing = self.recorder.dropped() - self.dropped;
+        let missing = self.recorder.dropped() - self.summary.dropped;
         if missing == 0 {
             return Ok(());
         }
-        self.dropped += missing;
+        self.summary.dropped += missing;
         self.text.clear();
         json::push_missing(&mut self.text, self.process, self.last_ns, missing);
         self.blocks.push(&self.text)

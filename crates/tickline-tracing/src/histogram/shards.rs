@@ -5,13 +5,12 @@
 //! histograms.
 //!
 //! An allocator may close a span of its own while this module allocates, with a lock held. That span
-//! waits in [`PENDING`] until the thread has released its locks.
+//! is not counted.
 //!
 //! A forked child has its parent's histograms, and locks as they were. If another thread held one, the
 //! child waits for ever once it needs that.
 
 use core::cell::{Cell, RefCell};
-use core::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, Weak};
 
 use hdrhistogram::Histogram;
@@ -93,8 +92,6 @@ type Shard = Arc<Mutex<Known>>;
 pub(super) struct Shards {
     /// Those of threads that have ended included.
     all: Mutex<Vec<Shard>>,
-    /// For threads that have lost their thread-local memory, because they are ending.
-    late: Shard,
 }
 
 /// A thread's shard.
@@ -104,92 +101,46 @@ struct Local {
     shard: Shard,
 }
 
-/// A span that could not be counted yet.
-struct Pending {
-    shards: Arc<Shards>,
-    metadata: Option<&'static Metadata<'static>>,
-    value: Box<str>,
-    ns: u64,
-}
-
 thread_local! {
     static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
-    /// Whether the thread may hold one of this module's locks.
+    /// Whether the thread may hold one of this module's locks. Without a destructor, so that it
+    /// serves a thread that is ending.
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
-    /// Spans that were closed while the thread was inside. It is empty while it is not. Without a
-    /// destructor, so that it serves a thread that is ending.
-    static PENDING: Cell<ManuallyDrop<Vec<Pending>>> = const { Cell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// As long as this lives, the thread may hold locks.
-struct Inside {
-    was_inside: bool,
-}
+/// Runs `run`, which takes locks. Does nothing if the thread is inside already.
+fn once_inside(run: impl FnOnce()) {
+    struct Leave;
 
-impl Inside {
-    fn enter() -> Self {
-        Self { was_inside: IS_INSIDE.replace(true) }
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        if self.was_inside {
-            return;
-        }
-        IS_INSIDE.set(false);
-        for Pending { shards, metadata, value, ns } in take_pending() {
-            shards.record(metadata.map_or(Subject::Value(&value), Subject::Callsite), ns);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            IS_INSIDE.set(false);
         }
     }
-}
 
-fn take_pending() -> Vec<Pending> {
-    ManuallyDrop::into_inner(PENDING.replace(ManuallyDrop::new(Vec::new())))
-}
-
-/// Remembers a span until the thread holds no lock. Each allocation here may come back to this
-/// function, so the list is never borrowed.
-#[cold]
-fn defer(pending: Pending) {
-    let mut all = take_pending();
-    all.push(pending);
-    loop {
-        let meanwhile = ManuallyDrop::into_inner(PENDING.replace(ManuallyDrop::new(all)));
-        if meanwhile.is_empty() {
-            return;
-        }
-        all = take_pending();
-        all.extend(meanwhile);
+    if !IS_INSIDE.replace(true) {
+        let _leave = Leave;
+        run();
     }
 }
 
 impl Shards {
     pub(super) fn new() -> Arc<Self> {
-        let late = Shard::default();
-        Arc::new(Self { all: Mutex::new(vec![Arc::clone(&late)]), late })
+        Arc::new(Self { all: Mutex::default() })
     }
 
-    /// Counts a span of this thread.
+    /// Counts a span of this thread. A thread that is ending has lost its thread-local memory; its
+    /// last spans are not counted.
     #[inline]
     pub(super) fn record(self: &Arc<Self>, subject: Subject<'_>, ns: u64) {
-        if IS_INSIDE.get() {
-            let (metadata, value) = match subject {
-                Subject::Callsite(metadata) => (Some(metadata), ""),
-                Subject::Value(value) => (None, value),
-            };
-            return defer(Pending { shards: Arc::clone(self), metadata, value: value.into(), ns });
-        }
-        let _inside = Inside::enter();
-        let is_counted = LOCALS.try_with(|locals| {
-            let locals = &mut *locals.borrow_mut();
-            let known = locals.iter().position(|local| local.shards.as_ptr() == Arc::as_ptr(self));
-            let place = known.unwrap_or_else(|| self.join(locals));
-            lock(&locals[place].shard).record(subject, ns);
+        once_inside(|| {
+            let _ = LOCALS.try_with(|locals| {
+                let locals = &mut *locals.borrow_mut();
+                let known = locals.iter().position(|local| local.shards.as_ptr() == Arc::as_ptr(self));
+                let place = known.unwrap_or_else(|| self.join(locals));
+                lock(&locals[place].shard).record(subject, ns);
+            });
         });
-        if is_counted.is_err() {
-            lock(&self.late).record(subject, ns);
-        }
     }
 
     /// Gives this thread a shard. Returns its place.
@@ -209,17 +160,17 @@ impl Shards {
 
     /// Calls `call` for all that was counted.
     pub(super) fn for_each(&self, mut call: impl FnMut(Subject<'_>, &Times)) {
-        let _inside = Inside::enter();
-        for shard in lock(&self.all).iter() {
-            let known = lock(shard);
-            known.by_callsite.values().for_each(|(metadata, times)| call(Subject::Callsite(metadata), times));
-            known.by_value.iter().for_each(|(value, times)| call(Subject::Value(value), times));
-        }
+        once_inside(|| {
+            for shard in lock(&self.all).iter() {
+                let Known { by_callsite, by_value } = &*lock(shard);
+                by_callsite.values().for_each(|(metadata, times)| call(Subject::Callsite(metadata), times));
+                by_value.iter().for_each(|(value, times)| call(Subject::Value(value), times));
+            }
+        });
     }
 
     pub(super) fn reset(&self) {
-        let _inside = Inside::enter();
-        lock(&self.all).iter().for_each(|shard| *lock(shard) = Known::default());
+        once_inside(|| lock(&self.all).iter().for_each(|shard| *lock(shard) = Known::default()));
     }
 }
 
@@ -256,7 +207,7 @@ mod tests {
             let shards = Arc::clone(&shards);
             thread::spawn(move || record(&shards, "a", 100)).join().unwrap();
         }
-        assert_eq!((total(&shards), lock(&shards.all).len()), (2_000, 2), "one, and that for late spans");
+        assert_eq!((total(&shards), lock(&shards.all).len()), (2_000, 1));
     }
 
     /// After a reset exactly those spans count that end later, also on threads that recorded before.
@@ -309,53 +260,5 @@ mod tests {
             assert_eq!((all.len(), &all[0]), (1_001, &("(other)".to_owned(), 200)));
             shards.reset();
         }
-    }
-
-    /// The span of an allocator that is called with a lock held.
-    #[test]
-    fn a_span_that_ends_inside_counts_afterwards() {
-        let shards = Shards::new();
-        record(&shards, "known", 1);
-        {
-            let _outer = Inside::enter();
-            let _held = lock(&shards.all);
-            let _inner = Inside::enter();
-            record(&shards, "known", 10);
-            record(&shards, "new", 10);
-            LOCALS.with_borrow_mut(|_| record(&shards, "known", 5));
-        }
-        assert_eq!(counted(&shards), [("known".to_owned(), 16), ("new".to_owned(), 10)]);
-        assert!(take_pending().is_empty());
-    }
-
-    /// Thread-local memory is gone in some of a thread's destructors.
-    #[test]
-    fn a_span_that_ends_while_its_thread_does_counts_too() {
-        struct AtEnd(Arc<Shards>);
-
-        impl Drop for AtEnd {
-            fn drop(&mut self) {
-                record(&self.0, "late", 30);
-            }
-        }
-
-        thread_local! {
-            static FIRST: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
-            static LAST: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
-        }
-        let shards = Shards::new();
-        let run = |shards: &Arc<Shards>| {
-            // One is dropped before `LOCALS`, and one after, in whatever order that is.
-            FIRST.set(Some(AtEnd(Arc::clone(shards))));
-            record(shards, "early", 1);
-            LAST.set(Some(AtEnd(Arc::clone(shards))));
-        };
-        for _ in 0..3 {
-            let shards = Arc::clone(&shards);
-            thread::spawn(move || run(&shards)).join().unwrap();
-        }
-        assert_eq!(total(&shards), 3 * 61);
-        let late = lock(&shards.late);
-        assert!(late.by_value.get("late").is_some_and(|times| times.histogram.len() >= 30));
     }
 }

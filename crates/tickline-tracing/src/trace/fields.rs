@@ -12,8 +12,6 @@ use tracing_core::span::{Attributes, Record};
 #[derive(Debug)]
 pub(crate) struct SpanFields {
     members: Vec<Member>,
-    /// Whether the span is created, so that further values are those recorded later.
-    is_created: bool,
     /// All members in one text, as records store them.
     text: Arc<str>,
 }
@@ -29,16 +27,26 @@ struct Member {
 
 impl SpanFields {
     pub(crate) fn new(attributes: &Attributes<'_>) -> Self {
-        let mut fields = Self { members: Vec::new(), is_created: false, text: Arc::from("") };
-        attributes.record(&mut fields);
-        fields.is_created = true;
-        fields.text = fields.join(|_| true).into();
+        let mut fields = Self { members: Vec::new(), text: Arc::from("") };
+        fields.add(false, |visit| attributes.record(visit));
         fields
     }
 
     /// Adds values, or replaces those of the same fields.
     pub(crate) fn record(&mut self, values: &Record<'_>) {
-        values.record(self);
+        self.add(true, |visit| values.record(visit));
+    }
+
+    fn add(&mut self, is_later: bool, record: impl FnOnce(&mut dyn Visit)) {
+        record(&mut EachField(|name, push: Push<'_>| {
+            let mut value = String::new();
+            push(&mut value);
+            let member = Member { name, value, is_later };
+            match self.members.iter_mut().find(|known| known.name == name) {
+                Some(known) => *known = member,
+                None => self.members.push(member),
+            }
+        }));
         self.text = self.join(|_| true).into();
     }
 
@@ -69,99 +77,66 @@ impl SpanFields {
     }
 }
 
-impl VisitJson for SpanFields {
-    fn member(&mut self, field: &Field, push: impl FnOnce(&mut String)) {
-        let mut value = String::new();
-        push(&mut value);
-        let member = Member { name: field.name(), value, is_later: self.is_created };
-        match self.members.iter_mut().find(|known| known.name == field.name()) {
-            Some(known) => *known = member,
-            None => self.members.push(member),
-        }
-    }
-}
-
-/// An event's fields. The message becomes the name; without a message, the name is the event's
-/// place in the source.
-#[derive(Debug, Default)]
-pub(crate) struct EventFields {
-    name: String,
-    args: String,
-}
-
-impl EventFields {
-    /// Appends `"name":...,"args":{...}` to `text`.
-    pub(crate) fn write(&mut self, event: &Event<'_>, text: &mut String) {
-        self.name.clear();
-        self.args.clear();
-        event.record(self);
-        text.push_str("\"name\":");
-        if self.name.is_empty() {
-            push_string(text, event.metadata().name());
+/// An event as `"name":...,"args":{...}`. The message becomes the name; without a message, the name is
+/// the event's place in the source.
+pub(crate) fn event_text(event: &Event<'_>) -> String {
+    let (mut name, mut args) = (String::new(), String::new());
+    event.record(&mut EachField(|field, push: Push<'_>| {
+        if field == "message" {
+            push(&mut name);
         } else {
-            text.push_str(&self.name);
+            push_name(&mut args, field);
+            push(&mut args);
         }
-        if !self.args.is_empty() {
-            text.push_str(",\"args\":{");
-            text.push_str(&self.args);
-            text.push('}');
-        }
+    }));
+    if name.is_empty() {
+        push_string(&mut name, event.metadata().name());
+    }
+    let mut text = "\"name\":".to_owned() + &name;
+    if !args.is_empty() {
+        text.push_str(",\"args\":{");
+        text.push_str(&args);
+        text.push('}');
+    }
+    text
+}
+
+/// Appends a value as JSON.
+type Push<'a> = &'a dyn Fn(&mut String);
+
+/// A visitor that calls this with each field's name and value.
+struct EachField<F>(F);
+
+impl<F: FnMut(&'static str, Push<'_>)> Visit for EachField<F> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        (self.0)(field.name(), &|text| push_string(text, &format!("{value:?}")));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        (self.0)(field.name(), &|text| push_string(text, value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        (self.0)(field.name(), &|text| text.push_str(itoa::Buffer::new().format(value)));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        (self.0)(field.name(), &|text| text.push_str(itoa::Buffer::new().format(value)));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        (self.0)(field.name(), &|text| text.push_str(if value { "true" } else { "false" }));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        // JSON has no infinities and no NaN: these become null.
+        (self.0)(field.name(), &|text| match value.is_finite() {
+            // Writing to a string does not fail.
+            true => _ = write!(text, "{value:?}"),
+            false => text.push_str("null"),
+        });
     }
 }
-
-impl VisitJson for EventFields {
-    fn member(&mut self, field: &Field, push: impl FnOnce(&mut String)) {
-        if field.name() == "message" {
-            push(&mut self.name);
-        } else {
-            push_name(&mut self.args, field.name());
-            push(&mut self.args);
-        }
-    }
-}
-
-/// A visitor that gets each value as JSON.
-trait VisitJson {
-    fn member(&mut self, field: &Field, push: impl FnOnce(&mut String));
-}
-
-macro_rules! visit {
-    ($visitor:ty) => {
-        impl Visit for $visitor {
-            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-                self.member(field, |text| push_string(text, &format!("{value:?}")));
-            }
-
-            fn record_str(&mut self, field: &Field, value: &str) {
-                self.member(field, |text| push_string(text, value));
-            }
-
-            fn record_i64(&mut self, field: &Field, value: i64) {
-                self.member(field, |text| text.push_str(itoa::Buffer::new().format(value)));
-            }
-
-            fn record_u64(&mut self, field: &Field, value: u64) {
-                self.member(field, |text| text.push_str(itoa::Buffer::new().format(value)));
-            }
-
-            fn record_bool(&mut self, field: &Field, value: bool) {
-                self.member(field, |text| text.push_str(if value { "true" } else { "false" }));
-            }
-
-            fn record_f64(&mut self, field: &Field, value: f64) {
-                // JSON has no infinities and no NaN: these become null.
-                self.member(field, |text| match value.is_finite() {
-                    // Writing to a string does not fail.
-                    true => _ = write!(text, "{value:?}"),
-                    false => text.push_str("null"),
-                });
-            }
-        }
-    };
-}
-
-visit!(SpanFields);
-visit!(EventFields);
 
 fn push_name(text: &mut String, name: &str) {
     if !text.is_empty() && !text.ends_with('{') {

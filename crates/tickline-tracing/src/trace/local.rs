@@ -40,7 +40,6 @@ struct Entered {
 #[derive(Debug)]
 pub(crate) struct Local {
     recorder: Weak<Recorder>,
-    number: u64,
     ring: Arc<Ring>,
     /// The end of the records that the reader had taken when this thread last asked.
     taken: u64,
@@ -78,7 +77,7 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut Local, &Re
     LOCALS
         .try_with(|locals| {
             let mut locals = locals.try_borrow_mut().ok()?;
-            let known = locals.0.iter().position(|local| local.number == recorder.number());
+            let known = locals.0.iter().position(|local| local.recorder.as_ptr() == Arc::as_ptr(recorder));
             let place = match known {
                 Some(place) => place,
                 None => join(&mut locals, recorder)?,
@@ -89,6 +88,20 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut Local, &Re
         .flatten()
 }
 
+/// Records an event, or the beginning or the end of a span of a request. Returns whether there was
+/// room.
+pub(crate) fn record(
+    recorder: &Arc<Recorder>,
+    metadata: &'static Metadata<'static>,
+    mut record: Record<'_>,
+) -> bool {
+    let recorded = with(recorder, |local, recorder| {
+        record.callsite = local.known.address(metadata);
+        local.write(recorder, &record)
+    });
+    recorded.unwrap_or(false)
+}
+
 #[cold]
 fn join(locals: &mut Locals, recorder: &Arc<Recorder>) -> Option<usize> {
     if IS_READER.get() {
@@ -97,7 +110,6 @@ fn join(locals: &mut Locals, recorder: &Arc<Recorder>) -> Option<usize> {
     locals.0.retain(|local| local.recorder.strong_count() > 0);
     locals.0.push(Local {
         recorder: Arc::downgrade(recorder),
-        number: recorder.number(),
         ring: recorder.join(),
         taken: 0,
         known: Known::new(),
@@ -169,18 +181,6 @@ impl Local {
         if let Some(entered) = self.find(span).and_then(|place| self.entered.get_mut(place)) {
             entered.is_changed = true;
         }
-    }
-
-    /// Records an event, or the beginning or the end of a span of a request. Returns whether there
-    /// was room.
-    pub(crate) fn record(
-        &mut self,
-        recorder: &Recorder,
-        metadata: &'static Metadata<'static>,
-        mut record: Record<'_>,
-    ) -> bool {
-        record.callsite = self.known.address(metadata);
-        self.write(recorder, &record)
     }
 
     #[inline]

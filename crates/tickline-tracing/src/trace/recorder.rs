@@ -5,19 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 
 use tracing_core::span::{Attributes, Record as Values};
-use tracing_core::{Event, Metadata, Subscriber};
-use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::{LookupSpan, SpanRef};
+use tracing_core::{Event, Metadata};
 
-use super::fields::{EventFields, SpanFields};
+use super::fields::{SpanFields, event_text};
 use super::local;
 use super::ring::{Kind, Record, Ring};
 use super::thread::ThreadName;
-use crate::sink::{Hooks, OpenSpan};
+use crate::sink::{Find, Found, Hooks, Span};
 use crate::timing::SpanTiming;
-
-/// Numbers the recorders of a process, so that a thread can keep apart what belongs to each.
-static NEXT_RECORDER: AtomicU64 = AtomicU64::new(1);
 
 /// Numbers the requests of a process.
 static NEXT_REQUEST: AtomicU64 = AtomicU64::new(1);
@@ -76,31 +71,36 @@ impl Settings {
     }
 }
 
-/// What a file holds so far.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Written {
-    /// Beginnings: of busy intervals of threads, and of spans of requests.
-    pub(crate) begun: u64,
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Busy intervals of threads, and spans of requests, that are in the file.
+    pub written: u64,
+    /// Those of `written` that had not ended when the file did.
+    pub open: u64,
+    /// Events that are in the file.
+    pub events: u64,
+    /// Records that are not in the file, because a thread's ring was full. A trace lacks beginnings,
+    /// events, and ends of spans of requests that found no room. In a flight recorder's rings new
+    /// records overwrote the oldest: two for a span, one for an event.
+    pub dropped: u64,
     ended: u64,
-    pub(crate) events: u64,
 }
 
-impl Written {
+impl Summary {
     /// Counts a record. Returns whether it counts: not if it only repeats another, or begins a
     /// block.
     pub(crate) const fn count(&mut self, kind: Kind) -> bool {
         match kind {
-            Kind::Begin | Kind::Open => self.begun += 1,
+            Kind::Begin | Kind::Open => self.written += 1,
             Kind::End | Kind::Close => self.ended += 1,
             Kind::Instant => self.events += 1,
             Kind::Rest | Kind::Block | Kind::Inside => return false,
         }
+        // The end of a request's span may come first, if it was on another thread.
+        self.open = self.written.saturating_sub(self.ended);
         true
-    }
-
-    /// What has begun and not ended.
-    pub(crate) const fn open(&self) -> u64 {
-        self.begun.saturating_sub(self.ended)
     }
 }
 
@@ -113,7 +113,6 @@ pub(crate) struct Track {
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    number: u64,
     settings: Settings,
     /// Those of threads that have ended are in the order of their ends.
     tracks: Mutex<Vec<Track>>,
@@ -139,18 +138,12 @@ const KEPT: usize = 8;
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
         Arc::new(Self {
-            // ORDERING: Relaxed, the number alone counts.
-            number: NEXT_RECORDER.fetch_add(1, Ordering::Relaxed),
             settings,
             tracks: Mutex::new(Vec::new()),
             gone: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             reader: OnceLock::new(),
         })
-    }
-
-    pub(crate) const fn number(&self) -> u64 {
-        self.number
     }
 
     pub(crate) const fn when_full(&self) -> WhenFull {
@@ -237,128 +230,114 @@ impl Recorder {
     }
 }
 
-/// A recorder as a sink.
-#[derive(Debug, Clone)]
-pub struct Recording(pub(crate) Arc<Recorder>);
+/// The number of the request that a span belongs to.
+fn request(span: &dyn Found) -> Option<u64> {
+    span.extensions().get_mut::<Request>().map(|request| request.id)
+}
 
-impl Recording {
-    fn text<S>(&self, span: &OpenSpan<'_, S>) -> Option<Arc<str>>
-    where
-        S: Subscriber + for<'a> LookupSpan<'a>,
-    {
-        if !self.0.settings.has_fields || span.metadata().fields().is_empty() {
-            return None;
-        }
-        let span = span.find()?;
-        let extensions = span.extensions();
-        extensions.get::<SpanFields>()?.text()
-    }
+/// The values of a span's fields that were recorded after it was created.
+fn later(span: &Span<'_>) -> String {
+    let later = |found: &dyn Found| found.extensions().get_mut::<SpanFields>().map(|fields| fields.later());
+    span.found.with(later).flatten().unwrap_or_default()
+}
 
-    /// The values that were recorded after the span was created.
-    fn later<S>(span: &OpenSpan<'_, S>) -> String
-    where
-        S: Subscriber + for<'a> LookupSpan<'a>,
-    {
-        let Some(span) = span.find() else { return String::new() };
-        span.extensions().get::<SpanFields>().map(SpanFields::later).unwrap_or_default()
-    }
-
-    /// Returns whether there was room.
-    fn record(&self, metadata: &'static Metadata<'static>, record: Record<'_>) -> bool {
-        local::with(&self.0, |local, recorder| local.record(recorder, metadata, record)).unwrap_or(false)
+impl Recorder {
+    fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
+        self.settings.has_fields && !metadata.fields().is_empty()
     }
 }
 
-fn request<'a, S: LookupSpan<'a>, R>(
-    span: &SpanRef<'a, S>,
-    of: impl FnOnce(&Request) -> Option<R>,
-) -> Option<R> {
-    span.extensions().get::<Request>().and_then(of)
-}
+impl Hooks for Arc<Recorder> {
+    fn wants_enters(&self) -> bool {
+        self.settings.tracks.has_threads()
+    }
 
-impl<S> Hooks<S> for Recording
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    const ENTER_AND_EXIT: bool = true;
-    const EVENTS: bool = true;
+    fn wants_events(&self) -> bool {
+        true
+    }
 
-    #[inline]
     fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
-        let settings = &self.0.settings;
-        settings.tracks.has_requests() || settings.has_fields && !metadata.fields().is_empty()
+        self.settings.tracks.has_requests() || self.has_fields(metadata)
     }
 
-    fn created(&self, attributes: &Attributes<'_>, span: &SpanRef<'_, S>, ns: u64) {
-        let mut text = None;
-        if self.0.settings.has_fields && !attributes.metadata().fields().is_empty() {
-            let mut extensions = span.extensions_mut();
-            if extensions.get_mut::<SpanFields>().is_none() {
-                extensions.insert(SpanFields::new(attributes));
+    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, ns: u64) {
+        span.found.with(|found| {
+            let mut text = None;
+            if self.has_fields(span.metadata) {
+                let mut extensions = found.extensions();
+                if extensions.get_mut::<SpanFields>().is_none() {
+                    extensions.insert(SpanFields::new(attributes));
+                }
+                text = extensions.get_mut::<SpanFields>().and_then(|fields| fields.text());
             }
-            text = extensions.get_mut::<SpanFields>().and_then(|fields| fields.text());
+            if self.settings.tracks.has_requests() {
+                let mut id = request(found);
+                if id.is_none() {
+                    found.parent(&mut |parent| id = request(parent));
+                }
+                let id = id.unwrap_or_else(|| {
+                    // ORDERING: Relaxed, the number alone counts.
+                    NEXT_REQUEST.fetch_add(1, Ordering::Relaxed)
+                });
+                let mut record = Record::new(Kind::Open, ns);
+                record.id = id;
+                record.text = text.as_deref().unwrap_or_default();
+                let is_open = local::record(self, span.metadata, record);
+                found.extensions().replace(Request { id, is_open });
+            }
+        });
+    }
+
+    fn recorded(&self, span: &Span<'_>, values: &Values<'_>) {
+        span.found.with(|found| {
+            if let Some(fields) = found.extensions().get_mut::<SpanFields>() {
+                fields.record(values);
+            }
+        });
+        let _ = local::with(self, |local, _| local.change(span.id));
+    }
+
+    fn entered(&self, span: &Span<'_>, ns: u64) {
+        if !self.wants_enters() {
+            return; // another sink does
         }
-        if self.0.settings.tracks.has_requests() {
-            let id_of = |request: &Request| Some(request.id);
-            let id = request(span, id_of).or_else(|| request(&span.parent()?, id_of)).unwrap_or_else(|| {
-                // ORDERING: Relaxed, the number alone counts.
-                NEXT_REQUEST.fetch_add(1, Ordering::Relaxed)
-            });
-            let mut record = Record::new(Kind::Open, ns);
-            record.id = id;
-            record.text = text.as_deref().unwrap_or_default();
-            let is_open = self.record(span.metadata(), record);
-            span.extensions_mut().replace(Request { id, is_open });
+        let text = |found: &dyn Found| found.extensions().get_mut::<SpanFields>()?.text();
+        let has_fields = self.has_fields(span.metadata);
+        let text = if has_fields { span.found.with(text).flatten() } else { None };
+        let _ = local::with(self, |local, recorder| {
+            local.enter(recorder, span.id, span.metadata, ns, text);
+        });
+    }
+
+    fn exited(&self, span: &Span<'_>, ns: u64) {
+        if self.wants_enters() {
+            let _ = local::with(self, |local, recorder| local.exit(recorder, span.id, ns, || later(span)));
         }
     }
 
-    fn recorded(&self, values: &Values<'_>, span: &SpanRef<'_, S>) {
-        if let Some(fields) = span.extensions_mut().get_mut::<SpanFields>() {
-            fields.record(values);
-        }
-        let _ = local::with(&self.0, |local, _| local.change(&span.id()));
-    }
-
-    #[inline]
-    fn entered(&self, span: &OpenSpan<'_, S>, ns: u64) {
-        if self.0.settings.tracks.has_threads() {
-            let text = self.text(span);
-            let _ = local::with(&self.0, |local, recorder| {
-                local.enter(recorder, span.id(), span.metadata(), ns, text);
-            });
-        }
-    }
-
-    #[inline]
-    fn exited(&self, span: &OpenSpan<'_, S>, ns: u64) {
-        if self.0.settings.tracks.has_threads() {
-            let _ = local::with(&self.0, |local, recorder| {
-                local.exit(recorder, span.id(), ns, || Self::later(span));
-            });
-        }
-    }
-
-    fn event(&self, event: &Event<'_>, ctx: &Context<'_, S>, ns: u64) {
-        let mut text = String::new();
-        EventFields::default().write(event, &mut text);
+    fn event(&self, event: &Event<'_>, around: &Find<'_>, ns: u64) {
+        let text = event_text(event);
         let mut record = Record::new(Kind::Instant, ns);
         record.text = &text;
-        if self.0.settings.tracks.has_requests() {
-            let span = ctx.event_span(event);
-            record.id = span.and_then(|span| request(&span, |request| Some(request.id))).unwrap_or(0);
+        if self.settings.tracks.has_requests() {
+            record.id = around.with(request).flatten().unwrap_or(0);
         }
-        self.record(event.metadata(), record);
+        local::record(self, event.metadata(), record);
     }
 
-    fn closed(&self, span: &SpanRef<'_, S>, times: &SpanTiming) {
-        if !self.0.settings.tracks.has_requests() {
+    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
+        if !self.settings.tracks.has_requests() {
             return;
         }
-        let Some(id) = request(span, |request| request.is_open.then_some(request.id)) else { return };
-        let text = span.extensions().get::<SpanFields>().map(SpanFields::later).unwrap_or_default();
+        let request = |found: &dyn Found| {
+            let mut extensions = found.extensions();
+            extensions.get_mut::<Request>().filter(|request| request.is_open).map(|request| request.id)
+        };
+        let Some(id) = span.found.with(request).flatten() else { return };
+        let text = later(span);
         let mut record = Record::new(Kind::Close, times.closed_monotonic_ns());
         record.id = id;
         record.text = &text;
-        self.record(span.metadata(), record);
+        local::record(self, span.metadata, record);
     }
 }

@@ -177,7 +177,7 @@ impl Ring {
         // ORDERING: Relaxed, the thread's own.
         let records = self.writer.records.load(Ordering::Relaxed);
         self.put(head + left, &Record::new(Kind::Block, records));
-        // ORDERING: as above. `Block` does not count.
+        // ORDERING: Relaxed, the thread's own. `Block` does not count.
         self.writer.records.store(records, Ordering::Relaxed);
     }
 
@@ -209,13 +209,13 @@ impl Ring {
             for (place, bytes) in text_words.iter().zip(record.text.as_bytes().chunks(8)) {
                 let mut word = [0; 8];
                 word[..bytes.len()].copy_from_slice(bytes);
-                // ORDERING: as above.
+                // ORDERING: Relaxed, published by the store of the head.
                 place.store(u64::from_le_bytes(word), Ordering::Relaxed);
             }
         }
         // ORDERING: Relaxed, the thread's own; `snapshot` takes it from the blocks.
         let records = self.writer.records.load(Ordering::Relaxed) + u64::from(record.kind != Kind::Inside);
-        // ORDERING: as above.
+        // ORDERING: Relaxed, the thread's own.
         self.writer.records.store(records, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `end`.
         self.writer.head.store(end, Ordering::Release);
@@ -232,7 +232,6 @@ impl Ring {
     pub(crate) fn count_dropped(&self) {
         // ORDERING: Relaxed for both, a count of the thread's own.
         let dropped = self.writer.dropped.load(Ordering::Relaxed);
-        // ORDERING: as above.
         self.writer.dropped.store(dropped + 1, Ordering::Relaxed);
     }
 

@@ -4,22 +4,32 @@
 use std::collections::HashMap;
 use std::env;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crate::common::{Hand, Kept};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::{Chrome, Tracks};
-use tracing::{debug_span, info_span};
+use tickline_tracing::chrome::{Builder, Chrome, Summary, Tracks};
+use tracing::{Dispatch, debug_span, dispatcher, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
-fn events(trace: &Kept) -> Vec<Value> {
-    serde_json::from_slice(&trace.bytes()).unwrap()
+/// Makes a trace of what `run` does. Checks its format.
+fn traced(builder: Builder, run: impl FnOnce(&Hand, &Dispatch)) -> (Summary, Vec<Value>) {
+    let (hand, kept) = (Hand::default(), Kept::default());
+    hand.set_ns(1_000);
+    let (chrome, guard) = builder.write_to(kept.clone()).unwrap();
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
+    let dispatch = Dispatch::new(registry().with(layer));
+    dispatcher::with_default(&dispatch, || run(&hand, &dispatch));
+    let summary = guard.finish().unwrap();
+    let events: Vec<Value> = serde_json::from_slice(&kept.bytes()).unwrap();
+    let trace = Trace::of(&events);
+    assert_eq!((trace.open().len() as u64, summary.dropped), (summary.open, 0));
+    (summary, events)
 }
 
 /// A busy interval of a thread in a span, ns.
@@ -39,74 +49,74 @@ fn ns(value: &Value) -> u64 {
     whole.parse::<u64>().unwrap() * 1_000 + format!("{part:0<3}").parse::<u64>().unwrap()
 }
 
-/// The busy intervals that have ended, by the rule of the format: an `E` ends the latest `B` of
-/// its thread, and adds its arguments.
-fn slices(events: &[Value]) -> Vec<Slice> {
-    slices_and_open(events).0
+/// Events as viewers read them, by the rules of the format for the phases that are used.
+#[derive(Default)]
+struct Trace {
+    /// The busy intervals that have ended.
+    slices: Vec<Slice>,
+    /// Those that have not, by thread.
+    inside: HashMap<u64, Vec<Slice>>,
+    /// The last time of each thread.
+    last: HashMap<u64, u64>,
 }
 
-/// The names of the spans that are open at the end.
-fn open(events: &[Value]) -> Vec<String> {
-    slices_and_open(events).1
-}
-
-fn slices_and_open(events: &[Value]) -> (Vec<Slice>, Vec<String>) {
-    let mut open: HashMap<u64, Vec<Slice>> = HashMap::new();
-    let mut slices = Vec::new();
-    for event in events {
-        let thread = event["tid"].as_u64().unwrap();
-        if event["ph"] == "B" {
-            let (name, start) = (event["name"].as_str().unwrap().to_owned(), ns(&event["ts"]));
-            let slice = Slice { name, thread, start, end: 0, args: event["args"].clone() };
-            open.entry(thread).or_default().push(slice);
-        } else if event["ph"] == "E" {
-            let mut slice = open.get_mut(&thread).and_then(Vec::pop).expect("an end has a beginning");
-            slice.end = ns(&event["ts"]);
-            // Viewers add the values of the end.
-            match (slice.args.as_object_mut(), event["args"].as_object()) {
-                (Some(args), Some(more)) => args.extend(more.clone()),
-                (None, Some(_)) => slice.args = event["args"].clone(),
-                _ => {}
-            }
-            slices.push(slice);
-        }
+impl Trace {
+    fn of(events: &[Value]) -> Self {
+        let mut trace = Self::default();
+        events.iter().for_each(|event| trace.add(event));
+        trace
     }
-    (slices, open.into_values().flatten().map(|slice| slice.name).collect())
-}
 
-/// The rules of the format for the phases that are used. Times of a thread are in order.
-fn check_format(events: &[Value]) {
-    let mut last: HashMap<u64, u64> = HashMap::new();
-    for event in events {
+    /// Adds an event. Times of a thread are in order. An `E` ends the latest `B` of its thread, and
+    /// adds its arguments.
+    fn add(&mut self, event: &Value) {
         assert!(event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
+        let thread = event["tid"].as_u64().unwrap();
         let phase = event["ph"].as_str().unwrap();
         assert!(event["name"].is_string() || phase == "E", "{event}");
+        if phase == "M" {
+            return assert!(event["args"]["name"].is_string(), "{event}");
+        }
+        let ns = ns(&event["ts"]);
+        let last = self.last.entry(thread).or_default();
+        assert!(*last <= ns || event["s"] == "p", "{event} after {last}");
+        *last = ns.max(*last);
+        let inside = self.inside.entry(thread).or_default();
         match phase {
-            "M" => {
-                assert!(event["args"]["name"].is_string(), "{event}");
-                continue;
+            "B" => {
+                let (name, args) = (event["name"].as_str().unwrap().to_owned(), event["args"].clone());
+                inside.push(Slice { name, thread, start: ns, end: 0, args });
+            }
+            "E" => {
+                let mut slice = inside.pop().expect("an end has a beginning");
+                slice.end = ns;
+                match (slice.args.as_object_mut(), event["args"].as_object()) {
+                    (Some(args), Some(more)) => args.extend(more.clone()),
+                    (None, Some(_)) => slice.args = event["args"].clone(),
+                    _ => {}
+                }
+                self.slices.push(slice);
             }
             "i" => assert!(event["s"] == "p" || event["s"] == "t", "{event}"),
-            "B" | "E" => {}
             "b" | "n" | "e" => assert!(event["id"].is_u64() && event["cat"].is_string(), "{event}"),
             other => panic!("phase {other}"),
         }
-        let (thread, ns) = (event["tid"].as_u64().unwrap(), ns(&event["ts"]));
-        let last = last.entry(thread).or_default();
-        assert!(*last <= ns || event["s"] == "p", "{event} after {last}");
-        *last = ns.max(*last);
     }
-    // It panics where an end has no beginning.
-    let _ = slices(events);
+
+    /// The names of the spans that are open at the end.
+    fn open(&self) -> Vec<&str> {
+        self.inside.values().flatten().map(|slice| slice.name.as_str()).collect()
+    }
+
+    /// Name, start, end and arguments of each busy interval.
+    fn times(&self) -> Vec<(&str, u64, u64, &Value)> {
+        self.slices.iter().map(|Slice { name, start, end, args, .. }| (&**name, *start, *end, args)).collect()
+    }
 }
 
 #[test]
 fn busy_intervals_are_exact() {
-    let (hand, kept) = (Hand::default(), Kept::default());
-    hand.set_ns(5_000);
-    let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
-    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
-    tracing::subscriber::with_default(registry().with(layer), || {
+    let (summary, events) = traced(Chrome::builder().with_fields(), |hand, _| {
         let outer = info_span!("outer \"quoted\"", number = 7, text = "a\\b\n", flag = true, half = 0.5);
         outer.in_scope(|| {
             hand.advance_ns(1);
@@ -116,82 +126,43 @@ fn busy_intervals_are_exact() {
         hand.advance_ns(4_000);
         outer.in_scope(|| hand.advance_ns(50_000));
     });
-    let summary = guard.finish().unwrap();
-    assert_eq!((summary.written, summary.open, summary.dropped), (3, 0, 0));
-    let events = events(&kept);
-    check_format(&events);
-    let slices = slices(&events);
-    let args = serde_json::json!({ "number": 7, "text": "a\\b\n", "flag": true, "half": 0.5 });
-    let slice = |name: &str, start, end, args: &Value| Slice {
-        name: name.to_owned(),
-        thread: slices[0].thread,
-        start,
-        end,
-        args: args.clone(),
-    };
+    assert_eq!((summary.written, summary.open), (3, 0));
+    let args = json!({ "number": 7, "text": "a\\b\n", "flag": true, "half": 0.5 });
     assert_eq!(
-        slices,
+        Trace::of(&events).times(),
         [
-            slice("inner", 5_001, 5_021, &Value::Null),
-            slice("outer \"quoted\"", 5_000, 5_321, &args),
-            slice("outer \"quoted\"", 9_321, 59_321, &args),
+            ("inner", 1_001, 1_021, &Value::Null),
+            ("outer \"quoted\"", 1_000, 1_321, &args),
+            ("outer \"quoted\"", 5_321, 55_321, &args),
         ]
     );
 }
 
 #[test]
 fn each_thread_has_its_name_and_its_busy_intervals() {
-    let kept = Kept::default();
-    let (chrome, guard) = Chrome::builder().write_to(kept.clone()).unwrap();
-    let dispatch = tracing::Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome)));
-    let shared = tracing::dispatcher::with_default(&dispatch, || info_span!("shared"));
-    let workers: Vec<_> = ["one", "two"]
-        .map(|name| {
-            let (dispatch, shared) = (dispatch.clone(), shared.clone());
-            let run = move || {
-                tracing::dispatcher::with_default(&dispatch, || {
-                    for _ in 0..500 {
-                        shared.in_scope(|| info_span!("child").in_scope(|| ()));
-                    }
-                });
-            };
-            std::thread::Builder::new().name(name.to_owned()).spawn(run).unwrap()
-        })
-        .into();
-    for worker in workers {
-        worker.join().unwrap();
-    }
-    assert_eq!(guard.finish().unwrap().written, 2_000);
-    let events = events(&kept);
-    check_format(&events);
-    let mut named: Vec<_> = events
-        .iter()
-        .filter(|event| event["name"] == "thread_name")
-        .map(|event| (event["args"]["name"].as_str().unwrap().to_owned(), event["tid"].as_u64().unwrap()))
+    let (summary, events) = traced(Chrome::builder(), |_, dispatch| {
+        let shared = &info_span!("shared");
+        let work = || {
+            dispatcher::with_default(dispatch, || {
+                (0..500).for_each(|_| shared.in_scope(|| info_span!("child").in_scope(|| ())));
+            });
+        };
+        std::thread::scope(|scope| {
+            for name in ["one", "two"] {
+                std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work).unwrap();
+            }
+        });
+    });
+    assert_eq!(summary.written, 2_000);
+    let named = events.iter().filter(|event| event["name"] == "thread_name");
+    let mut named: Vec<_> = named
+        .map(|event| (event["args"]["name"].as_str().unwrap(), event["tid"].as_u64().unwrap()))
         .collect();
-    named.sort();
-    assert_eq!(named.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    named.sort_unstable();
+    assert_eq!(named.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["one", "two"]);
+    let trace = Trace::of(&events);
     for (name, thread) in named {
-        let of_thread = slices(&events).iter().filter(|slice| slice.thread == thread).count();
-        assert_eq!(of_thread, 1_000, "{name}");
-    }
-}
-
-/// Output that blocks until a test lets it go on.
-#[derive(Clone, Default)]
-struct Stuck(Arc<(Mutex<bool>, Condvar)>, Kept);
-
-impl Write for Stuck {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut open = self.0.0.lock().unwrap();
-        while !*open {
-            open = self.0.1.wait(open).unwrap();
-        }
-        self.1.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        assert_eq!(trace.slices.iter().filter(|slice| slice.thread == thread).count(), 1_000, "{name}");
     }
 }
 
@@ -199,8 +170,9 @@ impl Write for Stuck {
 /// beginning is in the file also has its end there.
 #[test]
 fn a_full_ring_drops_and_counts() {
-    let stuck = Stuck::default();
-    let (chrome, guard) = Chrome::builder().bytes_per_thread(1).write_to(stuck.clone()).unwrap();
+    // The writer is stuck once the pipe is full.
+    let (mut reader, pipe) = io::pipe().unwrap();
+    let (chrome, guard) = Chrome::builder().bytes_per_thread(1).write_to(pipe).unwrap();
     let layer = SpanTimingLayer::new().with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || {
         info_span!("outer").in_scope(|| {
@@ -209,15 +181,17 @@ fn a_full_ring_drops_and_counts() {
             }
         });
     });
-    *stuck.0.0.lock().unwrap() = true;
-    stuck.0.1.notify_all();
+    let read = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).map(|_| bytes)
+    });
     let summary = guard.finish().unwrap();
-    let events = events(&stuck.1);
-    check_format(&events);
+    let events: Vec<Value> = serde_json::from_slice(&read.join().unwrap().unwrap()).unwrap();
+    let trace = Trace::of(&events);
     assert_eq!(summary.written + summary.events + summary.dropped, 20_001);
     assert!(summary.dropped > 0 && summary.written > 100, "{summary:?}");
-    assert_eq!(slices(&events).len() as u64, summary.written);
-    assert_eq!((summary.open, open(&events)), (0, vec![]));
+    assert_eq!(trace.slices.len() as u64, summary.written);
+    assert_eq!((summary.open, trace.open().len()), (0, 0));
     let marked: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
     assert_eq!(marked, summary.dropped);
 }
@@ -232,27 +206,16 @@ fn spans_after_the_end_are_dropped() {
         drop(guard);
         info_span!("after").in_scope(|| ());
     });
-    assert_eq!(slices(&events(&kept)).len(), 1);
-}
-
-struct Broken;
-
-impl Write for Broken {
-    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-        Err(io::Error::other("no space left"))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let events: Vec<Value> = serde_json::from_slice(&kept.bytes()).unwrap();
+    assert_eq!(Trace::of(&events).slices.len(), 1);
 }
 
 #[test]
 fn an_error_of_writing_is_told() {
-    let (chrome, guard) = Chrome::builder().write_to(Broken).unwrap();
+    let (chrome, guard) = Chrome::builder().write_to(io::Cursor::new([0; 10])).unwrap();
     let layer = SpanTimingLayer::new().with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || info_span!("work").in_scope(|| ()));
-    assert_eq!(guard.finish().unwrap_err().to_string(), "no space left");
+    assert_eq!(guard.finish().unwrap_err().kind(), io::ErrorKind::WriteZero);
 }
 
 /// 200,000 spans from 8 threads through a real file; 10 million of them with
@@ -264,11 +227,11 @@ fn a_file_from_eight_threads_is_balanced() {
     let path = scratch("threads");
     // None may be missing.
     let (chrome, guard) = Chrome::builder().wait_when_full().create(&path).unwrap();
-    let dispatch = tracing::Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome)));
+    let dispatch = Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome)));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                tracing::dispatcher::with_default(&dispatch, || {
+                dispatcher::with_default(&dispatch, || {
                     for _ in 0..spans / THREADS / 2 {
                         info_span!("outer").in_scope(|| info_span!("inner").in_scope(|| ()));
                     }
@@ -281,84 +244,56 @@ fn a_file_from_eight_threads_is_balanced() {
     // gigabytes.
     let file = BufReader::new(fs::File::open(&path).unwrap());
     serde_json::from_reader::<_, serde::de::IgnoredAny>(file).unwrap();
-    let (mut begun, mut ended, mut names) = (0, 0, 0);
-    // For each thread: the names of the spans that it is in, and the last time.
-    let mut threads: HashMap<u64, (Vec<String>, u64)> = HashMap::new();
+    let (mut trace, mut ended, mut names) = (Trace::default(), 0, 0);
     for line in BufReader::new(fs::File::open(&path).unwrap()).lines() {
         let line = line.unwrap();
         let Some(event) = line.trim().trim_matches([',', '[', ']', ' ']).strip_prefix('{') else { continue };
         let event: Value = serde_json::from_str(&format!("{{{event}")).unwrap();
         names += u64::from(event["name"] == "thread_name");
-        let (inside, last) = threads.entry(event["tid"].as_u64().unwrap()).or_default();
-        let around = inside.len();
-        match event["ph"].as_str().unwrap() {
-            "B" => {
-                assert_eq!(event["name"], ["outer", "inner"][around]);
-                inside.push(event["name"].as_str().unwrap().to_owned());
-                begun += 1;
-            }
-            "E" => {
-                assert!(inside.pop().is_some());
-                ended += 1;
-            }
-            _ => continue,
+        trace.add(&event);
+        for inside in trace.inside.values() {
+            assert!(
+                inside.iter().map(|slice| &*slice.name).eq(["outer", "inner"].into_iter().take(inside.len()))
+            );
         }
-        let time = ns(&event["ts"]);
-        assert!(time >= *last);
-        *last = time;
+        ended += trace.slices.drain(..).count() as u64;
     }
     fs::remove_file(&path).unwrap();
     let expected = spans / THREADS / 2 * 2 * THREADS;
-    assert_eq!((begun, ended, names), (expected, expected, THREADS));
+    assert_eq!((ended, names, trace.open().len()), (expected, THREADS, 0));
     assert_eq!((summary.written, summary.open, summary.dropped), (expected, 0, 0));
 }
 
-/// What is open when the trace ends is in the file, and counted.
+/// What is open when the trace ends is in the file, and counted. `flush` puts what was recorded
+/// before it into the file.
 #[test]
-fn open_spans_are_in_the_file() {
-    let kept = Kept::default();
-    let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
-    let layer = SpanTimingLayer::new().with_sink(chrome);
-    let summary = tracing::subscriber::with_default(registry().with(layer), || {
-        let outer = info_span!("outer", user = 7);
-        let _outer = outer.enter();
-        info_span!("done").in_scope(|| ());
-        let _inner = info_span!("inner").entered();
-        guard.finish().unwrap()
-    });
-    let events = events(&kept);
-    check_format(&events);
-    assert_eq!((summary.written, summary.open), (3, 2));
-    assert_eq!(open(&events), ["outer", "inner"]);
-    let outer = events.iter().find(|event| event["name"] == "outer").unwrap();
-    assert_eq!(outer["args"]["user"], 7);
-}
-
-/// `flush` puts what was recorded before it into the file.
-#[test]
-fn a_flush_writes_what_was_recorded() {
+fn open_spans_are_in_the_file_also_after_a_flush() {
     let kept = Kept::default();
     let hour = Duration::from_secs(3_600);
-    let (chrome, guard) = Chrome::builder().flush_every(hour).write_to(kept.clone()).unwrap();
+    let (chrome, guard) = Chrome::builder().with_fields().flush_every(hour).write_to(kept.clone()).unwrap();
     let layer = SpanTimingLayer::new().with_sink(chrome);
     tracing::subscriber::with_default(registry().with(layer), || {
+        let _outer = info_span!("outer", user = 7).entered();
         for round in 1..=5 {
             let _inside = info_span!("work").entered();
             assert!(guard.flusher().flush(Duration::from_secs(60)));
             let events: Vec<Value> = serde_json::from_slice(&[&kept.bytes()[..], b"]"].concat()).unwrap();
-            assert_eq!((open(&events), slices(&events).len()), (vec!["work".to_owned()], round - 1));
+            let trace = Trace::of(&events);
+            assert_eq!((trace.open(), trace.slices.len()), (vec!["outer", "work"], round - 1));
         }
+        let summary = guard.finish().unwrap();
+        assert_eq!((summary.written, summary.open), (6, 1));
     });
-    assert_eq!(guard.finish().unwrap().open, 0);
+    let events: Vec<Value> = serde_json::from_slice(&kept.bytes()).unwrap();
+    assert_eq!(Trace::of(&events).open(), ["outer"]);
+    let outer = events.iter().find(|event| event["name"] == "outer").unwrap();
+    assert_eq!(outer["args"], json!({ "user": 7 }));
 }
 
 /// Guards may be dropped in another order than that of nesting. Each span still has its own times.
 #[test]
 fn spans_may_end_out_of_order() {
-    let (hand, kept) = (Hand::default(), Kept::default());
-    let (chrome, guard) = Chrome::builder().write_to(kept.clone()).unwrap();
-    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
-    tracing::subscriber::with_default(registry().with(layer), || {
+    let (_, events) = traced(Chrome::builder(), |hand, _| {
         let first = info_span!("first").entered();
         hand.advance_ns(10);
         let second = info_span!("second").entered();
@@ -367,19 +302,16 @@ fn spans_may_end_out_of_order() {
         hand.advance_ns(3_000);
         drop(second);
     });
-    guard.finish().unwrap();
-    let slices = slices(&events(&kept));
-    let slices: Vec<_> = slices.iter().map(|slice| (slice.name.as_str(), slice.start, slice.end)).collect();
-    assert_eq!(slices, [("second", 10, 210), ("first", 0, 210), ("second", 210, 3_210)]);
+    let none = &Value::Null;
+    assert_eq!(
+        Trace::of(&events).times(),
+        [("second", 1_010, 1_210, none), ("first", 1_000, 1_210, none), ("second", 1_210, 4_210, none)]
+    );
 }
 
 #[test]
 fn events_are_instants_and_recorded_values_are_there() {
-    let (hand, kept) = (Hand::default(), Kept::default());
-    hand.set_ns(1_000);
-    let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
-    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
-    tracing::subscriber::with_default(registry().with(layer), || {
+    let (summary, events) = traced(Chrome::builder().with_fields(), |hand, _| {
         let span = info_span!("request", route = "/", status = tracing::field::Empty);
         span.in_scope(|| {
             hand.advance_ns(7);
@@ -390,16 +322,13 @@ fn events_are_instants_and_recorded_values_are_there() {
         span.record("status", 500);
         span.in_scope(|| tracing::info!(answer = 42));
     });
-    let summary = guard.finish().unwrap();
     assert_eq!((summary.written, summary.events), (2, 2));
-    let events = events(&kept);
-    check_format(&events);
-    let args: Vec<_> = slices(&events).into_iter().map(|slice| slice.args).collect();
-    let with = |status: u64| serde_json::json!({ "route": "/", "status": status });
+    let args: Vec<_> = Trace::of(&events).slices.into_iter().map(|slice| slice.args).collect();
+    let with = |status: u64| json!({ "route": "/", "status": status });
     assert_eq!(args, [with(200), with(500)]);
     let instants: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();
     assert_eq!((instants[0]["name"].as_str(), ns(&instants[0]["ts"])), (Some("read \"all\""), 1_007));
-    assert_eq!(instants[0]["args"], serde_json::json!({ "rows": 3 }));
+    assert_eq!(instants[0]["args"], json!({ "rows": 3 }));
     assert!(instants[1]["name"].as_str().unwrap().starts_with("event "), "{}", instants[1]);
 }
 
@@ -407,54 +336,39 @@ fn events_are_instants_and_recorded_values_are_there() {
 /// have two numbers.
 #[test]
 fn a_request_is_one_track() {
-    let kept = Kept::default();
-    let (chrome, guard) =
-        Chrome::builder().tracks(Tracks::Requests).with_fields().write_to(kept.clone()).unwrap();
-    let dispatch = tracing::Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome)));
-    tracing::dispatcher::with_default(&dispatch, || {
+    let builder = Chrome::builder().tracks(Tracks::Requests).with_fields();
+    let (summary, events) = traced(builder, |_, dispatch| {
         let requests = [1, 2].map(|user| info_span!("request", user));
         for request in &requests {
             request.in_scope(|| info_span!("here").in_scope(|| tracing::info!("told")));
             let child = info_span!(parent: request, "elsewhere");
             std::thread::scope(|scope| {
-                scope.spawn(|| tracing::dispatcher::with_default(&dispatch, || child.in_scope(|| ())));
+                scope.spawn(|| dispatcher::with_default(dispatch, || child.in_scope(|| ())));
             });
         }
     });
-    let summary = guard.finish().unwrap();
     assert_eq!((summary.written, summary.open, summary.events), (6, 0, 2));
-    let events = events(&kept);
-    check_format(&events);
-    let mut requests: HashMap<u64, Vec<(String, String)>> = HashMap::new();
+    let mut requests: HashMap<u64, Vec<[&str; 2]>> = HashMap::new();
     for event in events.iter().filter(|event| event["id"].is_u64()) {
-        let text = |key: &str| event[key].as_str().unwrap().to_owned();
-        requests.entry(event["id"].as_u64().unwrap()).or_default().push((text("ph"), text("name")));
+        let text = ["ph", "name"].map(|key| event[key].as_str().unwrap());
+        requests.entry(event["id"].as_u64().unwrap()).or_default().push(text);
     }
     assert_eq!(requests.len(), 2);
-    for events in requests.values_mut() {
-        events.sort();
-        let named = |phase: &str, name: &str| (phase.to_owned(), name.to_owned());
+    for mut events in requests.into_values() {
+        events.sort_unstable();
         let spans = ["elsewhere", "here", "request"];
-        let mut expected: Vec<_> =
-            spans.iter().flat_map(|name| [named("b", name), named("e", name)]).collect();
-        expected.push(named("n", "told"));
-        expected.sort();
-        assert_eq!(*events, expected);
+        let of_phase = |phase| spans.map(|name| [phase, name]);
+        assert_eq!(events, [&of_phase("b")[..], &of_phase("e"), &[["n", "told"]]].concat());
     }
     assert!(events.iter().all(|event| event["ph"] != "B"), "no busy intervals were asked for");
 }
 
 #[test]
 fn threads_have_the_systems_numbers() {
-    let kept = Kept::default();
-    let (chrome, guard) = Chrome::builder().write_to(kept.clone()).unwrap();
-    let layer = SpanTimingLayer::new().with_sink(chrome);
-    let system = fs::read_link("/proc/thread-self").ok();
-    tracing::subscriber::with_default(registry().with(layer), || info_span!("work").in_scope(|| ()));
-    guard.finish().unwrap();
-    let thread = slices(&events(&kept))[0].thread.to_string();
+    let (_, events) = traced(Chrome::builder(), |_, _| info_span!("work").in_scope(|| ()));
+    let thread = Trace::of(&events).slices[0].thread.to_string();
     // Only on Linux are the numbers those of the system.
-    if let Some(system) = system {
+    if let Ok(system) = fs::read_link("/proc/thread-self") {
         assert_eq!(system.file_name().unwrap().to_str(), Some(thread.as_str()));
     }
 }
@@ -462,16 +376,10 @@ fn threads_have_the_systems_numbers() {
 /// Fields that are longer than a record may be: the file says so, and stays valid.
 #[test]
 fn long_fields_are_left_out() {
-    let kept = Kept::default();
-    let (chrome, guard) = Chrome::builder().with_fields().write_to(kept.clone()).unwrap();
-    let layer = SpanTimingLayer::new().with_sink(chrome);
-    tracing::subscriber::with_default(registry().with(layer), || {
+    let (_, events) = traced(Chrome::builder().with_fields(), |_, _| {
         let text = "x".repeat(40_000);
         info_span!("work", text).in_scope(|| tracing::info!(text, "told"));
     });
-    guard.finish().unwrap();
-    let events = events(&kept);
-    check_format(&events);
     let left_out: Vec<_> =
         events.iter().filter_map(|event| event["args"]["bytes left out"].as_u64()).collect();
     assert!(left_out.len() == 2 && left_out.iter().all(|bytes| *bytes > 40_000), "{left_out:?}");
@@ -499,13 +407,13 @@ fn victim() {
 }
 
 /// After a SIGKILL at any moment, only the last bracket is missing in the file, which the format
-/// allows.
+/// allows. The kill may come between the ends of two nested intervals. So the nesting may be
+/// incomplete, but each event is whole.
 #[test]
 #[cfg_attr(not(unix), ignore = "the page rule is Linux's; elsewhere nothing is promised")]
 fn a_killed_program_leaves_a_valid_file() {
-    let rounds: u64 = env::var("TICKLINE_TEST_KILLS").map_or(6, |text| text.parse().unwrap());
     let mut whole = 0;
-    for round in 0..rounds {
+    for round in 0..6 {
         let path = scratch("victim");
         let mut victim = Command::new(env::current_exe().unwrap())
             .args(["--exact", "chrome::victim", "--nocapture"])
@@ -525,22 +433,16 @@ fn a_killed_program_leaves_a_valid_file() {
             let tail = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(300)..]).into_owned();
             panic!("{error} in {} bytes that end with {tail}", bytes.len())
         });
-        check_format_of_numbers(&events);
-        whole += slices(&events).len();
-    }
-    assert!(whole > 0, "no victim wrote anything");
-}
-
-/// The kill may come between the ends of two nested intervals. So the nesting may be incomplete,
-/// but each event is whole.
-fn check_format_of_numbers(events: &[Value]) {
-    check_format(events);
-    for slice in slices(events) {
-        let number = slice.args["number"].as_u64().unwrap();
-        if slice.name == "work" {
-            assert_eq!(slice.args["text"].as_str().unwrap().len(), usize::try_from(number % 300).unwrap());
+        let slices = Trace::of(&events).slices;
+        whole += slices.len();
+        for slice in slices {
+            let number = slice.args["number"].as_u64().unwrap();
+            if slice.name == "work" {
+                assert_eq!(slice.args["text"].as_str().unwrap().len() as u64, number % 300);
+            }
         }
     }
+    assert!(whole > 0, "no victim wrote anything");
 }
 
 fn wait_for(path: &Path, bytes: u64) {

@@ -1,39 +1,51 @@
 //! A clock that is moved by hand, and a place where the times of closed spans are kept.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tickline_tracing::over::TimeSource;
-use tickline_tracing::{Callback, ClosedSpan, SpanTiming};
+use tickline_tracing::{Callback, SpanTiming};
 
 /// The offset of the hand clock's Unix time from its monotonic time, ns.
 pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
 
 /// Stands still until it is moved.
 #[derive(Clone, Default)]
-pub struct Hand(Arc<AtomicU64>);
+pub struct Hand(Arc<Mutex<Hands>>);
+
+#[derive(Default)]
+struct Hands {
+    monotonic_ns: u64,
+    /// By how much Unix time was set back.
+    back_ns: u64,
+}
 
 impl Hand {
+    fn hands(&self) -> MutexGuard<'_, Hands> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn advance_ns(&self, ns: u64) {
-        // ORDERING: SeqCst, tests do not care for speed.
-        self.0.fetch_add(ns, Ordering::SeqCst);
+        self.hands().monotonic_ns += ns;
     }
 
     pub fn set_ns(&self, ns: u64) {
-        // ORDERING: as above.
-        self.0.store(ns, Ordering::SeqCst);
+        self.hands().monotonic_ns = ns;
+    }
+
+    pub fn set_unix_back_ns(&self, ns: u64) {
+        self.hands().back_ns = ns;
     }
 }
 
 impl TimeSource for Hand {
     fn now_ns(&self) -> u64 {
-        // ORDERING: as above.
-        self.0.load(Ordering::SeqCst)
+        self.hands().monotonic_ns
     }
 
     fn unix_ns(&self) -> u64 {
-        UNIX_OFFSET_NS + self.now_ns()
+        let Hands { monotonic_ns, back_ns } = *self.hands();
+        UNIX_OFFSET_NS + monotonic_ns - back_ns
     }
 }
 
@@ -42,14 +54,18 @@ impl TimeSource for Hand {
 pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTiming)>>>);
 
 impl Closed {
-    pub fn into_sink(self) -> Callback<impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static> {
-        Callback::new(move |span: &ClosedSpan<'_>| {
+    pub fn into_sink(self) -> Callback {
+        Callback::new(move |span| {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push((span.name(), *span.times()));
         })
     }
 
     pub fn all(&self) -> Vec<(&'static str, SpanTiming)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn names(&self) -> Vec<&'static str> {
+        self.all().into_iter().map(|(name, _)| name).collect()
     }
 
     /// The times of the only span of that name.
@@ -67,6 +83,10 @@ pub struct Kept(Arc<Mutex<Vec<u8>>>);
 impl Kept {
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.bytes()).unwrap()
     }
 }
 

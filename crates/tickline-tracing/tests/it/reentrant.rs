@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Closes {
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: the caller's obligations are the same.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -46,54 +46,34 @@ unsafe impl GlobalAlloc for Closes {
 #[global_allocator]
 static ALLOCATOR: Closes = Closes;
 
-/// Each span has a value of its own, so that nearly each allocates in the histograms.
+/// Each span has a value of its own, so that nearly each allocates in the histograms. A span that the
+/// allocator closes there is not counted; every other one is, and nothing waits for itself.
 #[test]
-fn none_is_lost_and_nothing_waits_for_itself() {
+fn nothing_waits_for_itself_and_no_other_span_is_lost() {
     let histograms = Histograms::by(Key::Field("number"), Measure::Total);
     let layer = SpanTimingLayer::new()
         .with_callback(|_| IS_ARMED.set(true))
         .with_sink(histograms.clone())
         .with_callback(|_| IS_ARMED.set(false));
     tracing::subscriber::with_default(registry().with(layer), || {
-        for round in 0..10_u64 {
-            let prepared: Vec<_> =
-                (0..90).map(|number| info_span!("span", number = round * 100 + number)).collect();
-            PREPARED.set(prepared);
+        let numbers: Vec<_> = (0..900_u64).collect();
+        let mut closed_by_allocator = 0;
+        for numbers in numbers.chunks(90) {
+            let mut spans: Vec<_> = numbers.iter().map(|number| info_span!("span", number)).collect();
             CLOSED.set(0);
-            drop(info_span!("span", number = round * 100 + 99));
-            let (in_sink, before) = (CLOSED.get(), round * 91);
-            assert!(in_sink > 3, "allocations closed {in_sink} spans");
+            let last = spans.pop();
+            PREPARED.set(spans);
+            drop(last);
+            assert!(CLOSED.get() > 3, "allocations closed {} spans", CLOSED.get());
             // A reader allocates, too.
             IS_ARMED.set(true);
-            let summaries = histograms.summaries();
+            drop(histograms.summaries());
             IS_ARMED.set(false);
-            assert!(CLOSED.get() > in_sink || in_sink == 90);
-            assert!(summaries.len() as u64 > before);
+            closed_by_allocator += CLOSED.get();
             PREPARED.take();
-            let summaries = histograms.summaries();
-            assert_eq!(summaries.iter().map(|summary| summary.count).sum::<u64>(), before + 91);
         }
+        let counted: u64 = histograms.summaries().iter().map(|summary| summary.count).sum();
+        assert!((900 - closed_by_allocator..=900).contains(&counted), "{counted}, {closed_by_allocator}");
+        assert!(closed_by_allocator < 900, "none was left to count");
     });
-}
-
-/// The first span of this name makes a histogram; one that takes longer lets it grow.
-#[test]
-fn a_span_that_nobody_knows_ends_while_a_histogram_grows() {
-    let histograms = Histograms::new(Measure::Total);
-    let layer = SpanTimingLayer::new()
-        .with_callback(|_| IS_ARMED.set(true))
-        .with_sink(histograms.clone())
-        .with_callback(|_| IS_ARMED.set(false));
-    let known = || info_span!("known");
-    tracing::subscriber::with_default(registry().with(layer), || {
-        drop(known());
-        let slow = known();
-        PREPARED.set(vec![info_span!("unknown")]);
-        CLOSED.set(0);
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        drop(slow);
-        assert_eq!(CLOSED.get(), 1, "the histogram has grown");
-    });
-    let counts: Vec<_> = histograms.summaries().into_iter().map(|found| (found.name, found.count)).collect();
-    assert_eq!(counts, [("known".to_owned(), 2), ("unknown".to_owned(), 1)]);
 }

@@ -1,11 +1,9 @@
 //! What must hold with each version.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tickline_tracing::over::TimeSource;
 use tickline_tracing::otel::OtelTimes;
 use tickline_tracing::{SpanTiming, SpanTimingLayer};
 use tracing::{Dispatch, dispatcher, info, info_span, subscriber};
@@ -200,41 +198,25 @@ fn the_rest_of_the_layer_is_as_before() {
     assert_eq!(exporter.get_finished_spans().unwrap().len(), 2);
 }
 
-/// A clock that somebody sets.
-#[derive(Clone, Default)]
-struct Set(Hand, Arc<AtomicI64>);
-
-impl TimeSource for Set {
-    fn now_ns(&self) -> u64 {
-        self.0.now_ns()
-    }
-
-    fn unix_ns(&self) -> u64 {
-        // ORDERING: SeqCst, tests do not care for speed.
-        self.0.unix_ns().saturating_add_signed(self.1.load(Ordering::SeqCst))
-    }
-}
-
 /// A span becomes neither longer nor shorter; later spans have the new time.
 #[test]
 fn a_clock_that_is_set_changes_no_duration() {
-    const HOUR_NS: i64 = 3_600_000_000_000;
-    let clock = Set::default();
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let hand = Hand::default();
     let (exporter, provider) = exported();
-    let times_of = OtelTimes::over(clock.clone());
+    let times_of = OtelTimes::over(hand.clone());
     let otel = otel_layer::layer().with_tracer(times_of.tracer(provider.tracer("test")));
     subscriber::with_default(registry().with(times_of.layer(otel)), || {
         info_span!("first").in_scope(|| {
-            // ORDERING: as above.
-            clock.1.store(-HOUR_NS, Ordering::SeqCst);
-            clock.0.advance_ns(1_000_000_000);
+            hand.set_unix_back_ns(HOUR_NS);
+            hand.advance_ns(1_000_000_000);
             info!("told");
         });
         info_span!("second").in_scope(|| ());
     });
     let first = times(&span(&exporter, "first"));
     assert_eq!(first, (at(0), vec![("told".to_owned(), at(1_000_000_000))], at(1_000_000_000)));
-    let second = at(1_000_000_000) - Duration::from_nanos(HOUR_NS.unsigned_abs());
+    let second = at(1_000_000_000) - Duration::from_nanos(HOUR_NS);
     assert_eq!(times(&span(&exporter, "second")), (second, Vec::new(), second));
 }
 
