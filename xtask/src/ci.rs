@@ -350,12 +350,8 @@ pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
         step::said(&format!("cargo run --release -q -p tickline-benches --bin soak -- --secs {secs}"))?;
     println!("{table}");
     if is_write {
-        let head = "# Soak\n\nOrder, bounds and growth while everything happens at once; `benches/src/bin/soak/main.rs` says\n\
-                    what. Written by `cargo xtask soak --minutes N --write`.";
-        files::store(
-            "docs/soak.md",
-            &format!("{head}\n\n{minutes} minutes:\n\n```text\n{}\n```\n", table.trim()),
-        )?;
+        let block = format!("{minutes} minutes:\n\n```text\n{}\n```\n", table.trim());
+        files::store_block("docs/soak.md", "soak", &block)?;
     }
     Ok(0)
 }

@@ -52,7 +52,7 @@ usage: cargo xtask COMMAND
   targets [NAME... | --others | --write]
           what compiles and runs on which target; --others leaves out x86_64 Linux, and what takes minutes
   vm [NAME...] [--write]
-          real kernels with bad clocks, in guests under QEMU's emulation; --findings: the table of findings alone
+          real kernels with bad clocks, in guests under QEMU's emulation; --write stores their rows
   vm --programs [GUEST... | --write]
           unmodified programs on Debian and their own tests for time, in such guests; and the package under systemd";
 

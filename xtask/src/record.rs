@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::files::{entries, read, root, store};
+use crate::files::{entries, read, root, store, with_block};
 use crate::step::{SOME_SKIPPED, command, said, shown};
 use tables::{Record, at};
 
@@ -175,7 +175,8 @@ fn rewritten(records: &[Record]) -> Result<Vec<(&'static str, String)>, String> 
     for (path, blocks) in PAGES {
         let mut text = read(path)?;
         for (name, write) in blocks {
-            text = with_block(&text, name, &write(records)?).map_err(|why| format!("{path}: {why}"))?;
+            text = with_block(&text, &format!("record:{name}"), &write(records)?)
+                .map_err(|why| format!("{path}: {why}"))?;
         }
         pages.push((path, text));
     }
@@ -184,18 +185,6 @@ fn rewritten(records: &[Record]) -> Result<Vec<(&'static str, String)>, String> 
 
 fn write_pages(records: &[Record]) -> Result<(), String> {
     rewritten(records)?.into_iter().try_for_each(|(path, text)| store(path, &text))
-}
-
-/// The text with another block between its markers, which are there once.
-fn with_block(text: &str, name: &str, block: &str) -> Result<String, String> {
-    let (first, last) = (format!("<!-- record:{name} -->\n"), format!("<!-- /record:{name} -->"));
-    let parts = text.split_once(&first).and_then(|(before, rest)| Some((before, rest.split_once(&last)?.1)));
-    match parts {
-        Some((before, after)) if text.matches(&first).count() == 1 && text.matches(&last).count() == 1 => {
-            Ok(format!("{before}{first}{block}{last}{after}"))
-        }
-        _ => Err(format!("not one {first} and one {last} behind it")),
-    }
 }
 
 /// The processor by which a record is kept: its name without trade marks and the clock rate, and on x86
@@ -229,35 +218,6 @@ fn sanitised(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_machine_without_a_counter_is_told() {
-        let found = |exists: bool, readable: bool| {
-            json!({ "gates": [{ "gate": "counter_exists", "open": exists }, { "gate": "readable", "open": readable },
-                              { "gate": "kernel", "open": false }] })
-        };
-        assert_eq!(no_counter(&found(true, true)), None, "the bare counter can still be read");
-        assert!(no_counter(&found(false, false)).unwrap().contains("counter_exists"));
-        assert!(no_counter(&found(true, false)).unwrap().contains("readable"));
-    }
-
-    #[test]
-    fn processors_that_share_a_name_are_told_apart() {
-        let cpuinfo = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 207\n";
-        assert_eq!(processor("Intel(R) Xeon(R) Processor", cpuinfo), "Intel Xeon, family 6, model 207");
-        assert_eq!(processor("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz", ""), "Intel Xeon Gold 6230");
-        assert_eq!(processor("", ""), "unknown");
-        assert_eq!(sanitised("../Intel Xeon, family 6"), "intel-xeon-family-6");
-    }
-
-    #[test]
-    fn only_what_is_between_markers_changes() {
-        let page = "a\n<!-- record:x -->\nold\n<!-- /record:x -->\nb\n";
-        assert_eq!(with_block(page, "x", "new\n").unwrap(), page.replace("old", "new"));
-        for wrong in [page.replace('/', ""), page.repeat(2), String::new()] {
-            assert!(with_block(&wrong, "x", "new\n").is_err(), "{wrong}");
-        }
-    }
-
     /// The pages' tables are those of the stored records, and each is of another processor.
     #[test]
     fn the_pages_say_what_the_records_say() {
@@ -271,19 +231,6 @@ mod tests {
         }
         for (path, text) in rewritten(&records).unwrap() {
             assert!(read(path).unwrap() == text, "{path}: run `cargo xtask record --readme`");
-        }
-    }
-
-    #[test]
-    fn what_the_record_lacks_is_an_error_that_names_it() {
-        for path in
-            ["machine.cpus", "drift.watched_s", "order.plain", "spans.spans", "startup.hello", "cost.clocks"]
-        {
-            let mut records = stored().unwrap();
-            let (section, field) = path.split_once('.').unwrap();
-            records[0].json[section].as_object_mut().unwrap().remove(field);
-            let why = rewritten(&records).unwrap_err();
-            assert!(why.contains(field), "{path}: {why}");
         }
     }
 }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::files;
 
@@ -197,49 +197,4 @@ pub(crate) fn command(line: &str) -> Command {
         command.env_remove(name);
     }
     command
-}
-
-/// Waits for a child's end; ends it if that takes longer than `limit`, and returns nothing then.
-pub(crate) fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
-    let start = Instant::now();
-    while start.elapsed() < limit {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    child.kill()?;
-    child.wait()?;
-    Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_step_counts_wherever_it_runs() {
-        let run = |own: &'static str, beside: &'static str| {
-            run_all(&[Step::new("test of beside", beside).beside(), Step::new("test of own", own)])
-        };
-        let (good, bad) = ("cargo --version", "cargo no-such-command");
-        assert_eq!([run(good, good), run(bad, good), run(good, bad)], [Ok(0), Ok(1), Ok(1)]);
-    }
-
-    #[test]
-    fn the_tests_of_all_programs_are_counted() {
-        let text = "test result: FAILED. 1 passed; 1 failed\nx\ntest result: ok. 20 passed; 0 failed\n";
-        assert_eq!((passed(text), passed("error: it does not compile")), (21, 0));
-    }
-
-    #[test]
-    fn a_failed_step_says_why_and_one_without_what_it_needs_has_not_passed() {
-        let end = run(&Step::new("test of failing", "cargo no-such-command"));
-        let End::Failed(why) = end else { panic!("it passed") };
-        assert!(why.contains("101") && why.contains("no-such-command"), "{why}");
-        assert_eq!(faults("one\ntwo\n"), "one\ntwo");
-        assert_eq!(faults("one\nx panicked at y\nwhy\nmore\n"), "x panicked at y\nwhy");
-        let needy = Step::new("test of needs", "cargo --version").needs(&["cargo no-such-need"]);
-        assert!(matches!(run(&needy), End::Skipped("cargo no-such-need")));
-    }
 }

@@ -185,8 +185,8 @@ impl<'a> Machine<'a> {
                 thread::sleep(PAUSE);
                 self.monitor.execute("cont", &Value::Null)?;
             }
-            "save" => self.save_and_load()?,
-            "migrate" => self.migrate(ticks)?,
+            "save" => self.save_and_load(0)?,
+            "migrate" => self.save_and_load(ticks)?,
             other => return Err(io::Error::other(format!("the guest wants '{other}'"))),
         }
         let input = self.child.stdin.as_mut().ok_or_else(|| io::Error::other("no standard input"))?;
@@ -194,49 +194,23 @@ impl<'a> Machine<'a> {
         input.flush()
     }
 
-    /// Saves the machine's state in a file, ends it, and goes on with the state in a new one.
-    fn save_and_load(&mut self) -> io::Result<()> {
+    /// Saves the machine's state in a file, ends it, and goes on with the state in a new one, whose counter
+    /// is `ticks` higher.
+    fn save_and_load(&mut self, ticks: i64) -> io::Result<()> {
         let file = format!("{}.state", self.scenario.name);
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
         end(&mut self.child);
+        let path = super::folder().join(&file);
+        super::migrate::add_ticks(&path, ticks)?;
         let incoming = ["-incoming".to_owned(), format!("exec:cat {file}")];
         (self.child, self.monitor) = spawn(self.scenario, self.image, &self.sender, &incoming)?;
-        self.go_on()?;
-        fs::remove_file(super::folder().join(file))
-    }
-
-    /// Moves the running machine to another QEMU, whose counter is `ticks` higher.
-    fn migrate(&mut self, ticks: i64) -> io::Result<()> {
-        let [from, to] = ["from", "to"].map(|end| format!("{}.{end}", self.scenario.name));
-        let [from_path, to_path] = [&from, &to].map(|name| super::folder().join(name));
-        for path in [&from_path, &to_path] {
-            fs::remove_file(path).or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })?;
-        }
-        let relay = super::migrate::relay(&from_path, &to_path, ticks)?;
-        let incoming = ["-incoming".to_owned(), format!("unix:{to}")];
-        let (child, monitor) = spawn(self.scenario, self.image, &self.sender, &incoming)?;
-        let mut source = std::mem::replace(&mut self.child, child);
-        let mut source_monitor = std::mem::replace(&mut self.monitor, monitor);
-        let moved = send_state(&mut source_monitor, &format!("unix:{from}"));
-        end(&mut source);
-        moved?;
-        let changed = relay.join().map_err(|_| io::Error::other("the relay panicked"))??;
-        if changed != 1 {
-            return Err(io::Error::other(format!("the state has {changed} counters, expected 1")));
-        }
-        self.go_on()
-    }
-
-    /// Waits until the machine's state is loaded, and has it run: it was stopped when it was sent.
-    fn go_on(&mut self) -> io::Result<()> {
         wait_for("the machine is not loaded", || {
             let status = self.monitor.execute("query-status", &Value::Null)?;
             Ok((status["status"] == "paused").then_some(()))
         })?;
-        self.monitor.execute("cont", &Value::Null).map(drop)
+        // It was stopped when its state was saved.
+        self.monitor.execute("cont", &Value::Null)?;
+        fs::remove_file(path)
     }
 }
 
@@ -290,6 +264,15 @@ pub(super) fn machine(processor: &str, cpus: u8, memory_mb: &str) -> Command {
     qemu
 }
 
+/// Sends each line that the guest writes.
+pub(super) fn pass_on(child: &mut Child, sender: Sender<String>) {
+    if let Some(output) = child.stdout.take() {
+        thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+    }
+}
+
 fn spawn(
     scenario: &Scenario,
     image: &Image,
@@ -307,22 +290,13 @@ fn spawn(
         .arg(&image.kernel)
         .arg("-initrd")
         .arg(&image.initramfs)
-        .args(["-append", &scenario.command_line])
+        .args(["-append", &scenario.kernel])
         .args(more)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors)
         .spawn()?;
-    if let Some(output) = child.stdout.take() {
-        let sender = sender.clone();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-    }
+    pass_on(&mut child, sender.clone());
     match Monitor::accept(&listener, &mut child) {
         Ok(mut monitor) => {
             spread(&mut monitor);
@@ -340,26 +314,11 @@ fn spawn(
 /// guest's CPUs never run at once. A failure changes nothing.
 fn spread(monitor: &mut Monitor) {
     let answer = monitor.execute("query-cpus-fast", &Value::Null).unwrap_or_default();
-    let threads: Vec<u64> =
-        answer.as_array().into_iter().flatten().filter_map(|cpu| cpu["thread-id"].as_u64()).collect();
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let cpus = list.map(|list| cpus(list.trim())).unwrap_or_default();
-    if threads.len() < 2 || threads.len() > cpus.len() {
-        return;
-    }
-    for (thread, cpu) in threads.iter().zip(cpus) {
+    let threads: Vec<&Value> = answer.as_array().into_iter().flatten().map(|cpu| &cpu["thread-id"]).collect();
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    for (cpu, thread) in threads.iter().enumerate().filter(|_| (2..=cpus).contains(&threads.len())) {
         Command::new("taskset").args(["-cp", &cpu.to_string(), &thread.to_string()]).output().ok();
     }
-}
-
-/// The CPUs of a list as the kernel writes it: `0-1,4`.
-fn cpus(list: &str) -> Vec<u32> {
-    let ranges = list.split(',').filter_map(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
-    });
-    ranges.flatten().collect()
 }
 
 /// QEMU's machine protocol (its documentation, "QEMU Machine Protocol Specification"): a line of
@@ -413,24 +372,5 @@ impl Monitor {
                 return Ok(value.take());
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_cpus_is_read() {
-        assert_eq!(cpus("0-1"), [0, 1]);
-        assert_eq!(cpus("3"), [3]);
-        assert_eq!(cpus("0-1,4,6-7"), [0, 1, 4, 6, 7]);
-        assert!(cpus("").is_empty());
-    }
-
-    #[test]
-    fn a_pace_is_wrong_if_it_is_far_off() {
-        assert!(!is_wrong_pace(1_500, 1_480) && !is_wrong_pace(1_500, 3_000));
-        assert!(is_wrong_pace(7_259, 700) && is_wrong_pace(1_000, 10_000));
     }
 }

@@ -1,5 +1,6 @@
 //! What the guests have reported, against what must hold; a row for each program and guest.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Guest, Program, Row, Run};
@@ -28,7 +29,8 @@ pub(super) fn rows(guest: &Guest, programs: &[Program], run: &Run) -> Vec<Row> {
     rows
 }
 
-/// One clock's calls in one mode.
+/// One clock's calls in one mode, in the order of the guest's list.
+#[derive(Deserialize)]
 struct Calls {
     count: u64,
     back: u64,
@@ -41,16 +43,7 @@ struct Calls {
 
 impl Calls {
     fn of(entry: &Value) -> Option<Self> {
-        let number = |index: usize| entry[index].as_u64();
-        Some(Self {
-            count: number(0)?,
-            back: number(1)?,
-            first_ns: number(2)?,
-            last_ns: number(3)?,
-            resolution_ns: number(4)?,
-            before_ns: number(5)?,
-            after_ns: number(6)?,
-        })
+        Self::deserialize(entry).ok()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for people")]
@@ -221,34 +214,25 @@ mod tests {
     /// What a guest reports of the first program if everything is right: 1,000 ns a call natively,
     /// 100 ns served.
     fn good(program: &Program) -> Vec<Value> {
-        let mode = |name: &str, ns: u64, left: u64, said: &str| {
-            let entry = json!([
-                program.calls,
-                0,
-                1_000,
-                1_000 + ns * program.calls,
-                1,
-                900,
-                900 + ns * program.calls
-            ]);
+        let mode = |name: &str, ns: u64, left: u64, after_ns: u64, said: &str| {
+            let entry = json!([program.calls, 0, 1_000, 1_000 + ns * program.calls, 1, 900, after_ns]);
             json!({
                 "phase": "program", "program": program.name, "mode": name, "exit_code": 0, "said": said,
                 "lead_ns": 100, "unix_lead_ns": 100, "counted": { "calls": 300, "served_clocks": left },
                 "timed": [{ "monotonic": entry, "realtime": entry, "batch": [1_000, 1_000 * ns] }],
             })
         };
-        let mut native = mode("native", 1_000, 600, "");
-        for clock in ["monotonic", "realtime"] {
-            native["timed"][0][clock][6] = 1_000_000_000.into();
-        }
-        vec![
-            native,
-            mode("run", 100, 0, "tickline: it has the clock of a page"),
-            json!({
-                "phase": "handover", "program": program.name, "answers": 9, "calls": 900, "backward": 0,
-                "below_others": 0, "error": null,
-            }),
+        let handed_over = json!({
+            "phase": "handover", "program": program.name, "answers": 9, "calls": 900, "backward": 0,
+            "below_others": 0, "error": null,
+        });
+        let said = "tickline: it has the clock of a page";
+        [
+            mode("native", 1_000, 600, 1_000_000_000, ""),
+            mode("run", 100, 0, 900 + 100 * program.calls, said),
+            handed_over,
         ]
+        .into()
     }
 
     fn faults(change: impl Fn(&mut Vec<Value>)) -> Vec<String> {
