@@ -46,7 +46,7 @@ usage: cargo xtask COMMAND
           be, and nothing is written; --readme: the tables alone
   sanitize [--write]
           the tests of the libraries under ThreadSanitizer and AddressSanitizer; half an hour
-  sim     [--steps N] [--seed S]: random scenarios on simulated machines; replay FILE, show SEED, plot FILE
+  sim     [--steps N] [--seed S]: random scenarios on simulated machines; replay FILE, show SEED, track
   soak [--minutes N] [--write]
           everything at once on this machine; ends with counts that must be 0
   targets [NAME... | --others | --write]

@@ -245,42 +245,33 @@ impl World {
             }
         }
         (self.ticks.get(), self.off_ns.get(), self.line_ns.get(), self.os_ns.get(), known).hash(&mut hasher);
-        self.observed.hash_into(&mut hasher);
+        self.observed.each_ref().map(Cell::get).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// A process with one reader: so many readings, each after all that are complete by then.
-    fn reader(&'static self, actor: usize, readings: u32, shared: Option<&'static PrivateFloor>) -> Script {
+    /// So many readings, each after all that are complete by then: of a process, or each in a process of its
+    /// own, which knows nothing of those before.
+    fn reader(&'static self, actor: usize, readings: u32, process: Option<&'static PrivateFloor>) -> Script {
         let world = self;
         Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
             let hands = Hands { world, hand, actor, last: Cell::new((0, 0)) };
-            let own = PrivateFloor::new();
-            let private = shared.unwrap_or(&own);
             for _ in 0..readings {
                 let before = (world.line_ns.get(), world.os_ns.get(), world.forgiven.get());
-                hands.note((before.0, before.1));
+                if process.is_some() {
+                    hands.note((before.0, before.1));
+                }
+                let own = PrivateFloor::new();
+                let private = process.unwrap_or(&own);
                 let Reading { ns, source } = read(&hands, &hands, &hands, private, Timescale::Monotonic);
                 // A line that was raised to what another thread had from the OS is as ordered as that.
-                let source = if ns == private.ns() { Source::Os } else { source };
-                world.judge(ns, source, before);
-                hands.step(Pending::Memory);
-            }
-        })
-    }
-
-    /// So many readings, one after the other, each in a process of its own.
-    fn processes(&'static self, actor: usize, readings: u32) -> Script {
-        let world = self;
-        Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
-            let hands = Hands { world, hand, actor, last: Cell::new((0, 0)) };
-            for _ in 0..readings {
-                let before = (world.line_ns.get(), world.os_ns.get(), world.forgiven.get());
-                let private = PrivateFloor::new();
-                let Reading { ns, source } = read(&hands, &hands, &hands, &private, Timescale::Monotonic);
-                world.judge(ns, source, before);
-                // The next one knows nothing of this one.
-                world.observed[actor].set(0);
-                hands.note(ns);
+                let is_raised = process.is_some() && ns == private.ns();
+                world.judge(ns, if is_raised { Source::Os } else { source }, before);
+                if process.is_some() {
+                    hands.step(Pending::Memory);
+                } else {
+                    world.observed[actor].set(0);
+                    hands.note(ns);
+                }
             }
         })
     }
@@ -342,18 +333,6 @@ impl World {
                 }
             }
         })
-    }
-}
-
-trait HashInto {
-    fn hash_into(&self, hasher: &mut DefaultHasher);
-}
-
-impl HashInto for [Cell<u64>; ACTORS] {
-    fn hash_into(&self, hasher: &mut DefaultHasher) {
-        for observed in self {
-            observed.get().hash(hasher);
-        }
     }
 }
 
