@@ -60,10 +60,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["ci"] => step::run_all(&[ci::check(), ci::deep()].into_iter().flatten().collect::<Vec<_>>()),
-        ["ci", "check"] => step::run_all(&ci::check()),
-        ["ci", "deep"] => step::run_all(&ci::deep()),
-        ["ci", "nightly"] => step::run_all(&ci::nightly()),
+        ["ci"] => ci::run(&["check", "deep"]),
+        ["ci", lane] => ci::run(&[lane]),
         ["api", ref rest @ ..] => api::run(rest),
         ["bare"] => ci::bare(),
         ["dependencies"] => ci::dependencies(),

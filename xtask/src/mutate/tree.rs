@@ -16,7 +16,7 @@ use crate::step;
 const BY_CHANCE: [&str; 2] = ["readers_never_see_", "readers_of_the_"];
 
 /// Most preemptions in an execution, for all models. Three find every weakening; without a weakening,
-/// the checks of `ci.rs` allow more.
+/// the checks of `ci.toml` allow more.
 const PREEMPTIONS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
 /// A copy of the workspace.
@@ -69,7 +69,7 @@ impl Tree {
         result
     }
 
-    /// Builds the unit tests of a crate, or its models with the flags of the check in `ci.rs`.
+    /// Builds the unit tests of a crate, or its models with the flags of the check in `ci.toml`.
     pub(super) fn build(&self, package: &str, tests: Tests) -> Result<Built, String> {
         let mut cargo = Command::new("cargo");
         cargo.args(["test", "-p", package, "--lib", "--no-run", "--message-format=json-render-diagnostics"]);
