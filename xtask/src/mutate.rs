@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     let table = Table::load()?;
     let all = table.mutants()?;
-    let mutants: Vec<&Mutant> = match arguments {
+    let mut mutants: Vec<&Mutant> = match arguments {
         [] => all.iter().collect(),
         ["--sample"] => all.iter().filter(|it| it.tests() == Tests::Unit).step_by(SAMPLE).collect(),
         [filter] if !filter.starts_with('-') => all
@@ -70,9 +70,12 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let start = Instant::now();
     let tree = Tree::copy()?;
     let (mut rows, mut survivors) = (String::new(), 0);
-    for (package, tests) in groups(&mutants) {
-        let of_group = mutants.iter().filter(|it| it.package() == package && it.tests() == tests);
-        let (found, survived) = check(&tree, package, tests, &of_group.copied().collect::<Vec<_>>())?;
+    // What is built and run alike.
+    mutants.sort_by_key(|it| (it.tests(), it.package()));
+    let is_alike =
+        |one: &&Mutant, other: &&Mutant| one.tests() == other.tests() && one.package() == other.package();
+    for group in mutants.chunk_by(is_alike) {
+        let (found, survived) = check(&tree, group[0].package(), group[0].tests(), group)?;
         rows += &found;
         survivors += survived;
     }
@@ -83,18 +86,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         }
     }
     Ok(u8::from(survivors > 0))
-}
-
-/// What is built and run alike, in the table's order.
-fn groups<'a>(mutants: &[&'a Mutant]) -> Vec<(&'a str, Tests)> {
-    let mut groups = Vec::new();
-    for mutant in mutants {
-        let group = (mutant.package(), mutant.tests());
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
-    }
-    groups
 }
 
 /// Applies each of a crate's mutants in its turn, and runs the tests. Their rows, and how many survived.

@@ -37,7 +37,7 @@ pub(super) struct Mutant {
 }
 
 /// Which tests must fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tests {
     /// Any unit test of the crate.
     Unit,
@@ -172,7 +172,7 @@ fn has_reason(before: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::{entries, read, root};
+    use crate::files::{read, root};
 
     /// The files of core and of leases with orderings that can be weaker; all files of the other crates.
     const MODELLED: [&str; 7] = [
@@ -185,16 +185,11 @@ mod tests {
         "tickline-page/src/lease/cell.rs",
     ];
 
-    /// Sources below a folder, seen from `crates/`.
-    fn sources(folder: &std::path::Path, is_wanted: fn(&str) -> bool, found: &mut Vec<String>) {
-        for path in entries(folder) {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() && is_wanted(&name) {
-                sources(&path, is_wanted, found);
-            } else if name.ends_with(".rs") && is_wanted(&name) {
-                found.push(path.strip_prefix(root().join("crates")).unwrap().to_str().unwrap().to_owned());
-            }
-        }
+    /// Sources, seen from `crates/`.
+    fn sources() -> Vec<String> {
+        let files = crate::step::said("git ls-files --cached --others --exclude-standard -- crates").unwrap();
+        let sources = files.lines().filter(|file| file.ends_with(".rs") && root().join(file).is_file());
+        sources.map(|file| file["crates/".len()..].to_owned()).collect()
     }
 
     #[test]
@@ -202,8 +197,9 @@ mod tests {
         let table = Table::load().unwrap();
         table.mutants().unwrap_or_else(|stale| panic!("{stale}"));
         let mut files = MODELLED.map(str::to_owned).to_vec();
-        let others = |name: &str| !["tests", "tests.rs", "tickline-core", "lease"].contains(&name);
-        sources(&root().join("crates"), others, &mut files);
+        let others = ["tests", "tests.rs", "tickline-core", "lease"];
+        files
+            .extend(sources().into_iter().filter(|file| !file.split('/').any(|part| others.contains(&part))));
         for file in &files {
             let source = read(format!("crates/{file}")).unwrap();
             table.is_covered(&source, file).unwrap_or_else(|why| panic!("{file}: {why}"));
@@ -221,12 +217,9 @@ mod tests {
     fn every_rule_that_has_a_test_has_a_mutant() {
         let table = Table::load().unwrap();
         let mutated: BTreeSet<&str> = table.rule.iter().map(|it| it.rule.as_str()).collect();
-        let mut files = Vec::new();
-        for package in ["tickline-core", "tickline-page"] {
-            sources(&root().join("crates").join(package).join("src"), |_| true, &mut files);
-        }
         let mut rules = BTreeSet::new();
-        for file in files {
+        let packages = ["tickline-core/src/", "tickline-page/src/"];
+        for file in sources().iter().filter(|file| packages.iter().any(|package| file.starts_with(package))) {
             let source = read(format!("crates/{file}")).unwrap();
             let tests = source.split("fn rule_").skip(1).filter_map(|rest| rest.split('_').next());
             rules.extend(tests.map(str::to_owned));

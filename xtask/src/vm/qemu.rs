@@ -54,32 +54,22 @@ pub(super) fn run(scenario: &Scenario, image: &Image) -> Run {
     loop {
         let mut phases = Vec::new();
         let end = Machine::boot(scenario, image).and_then(|mut machine| machine.collect(&mut phases));
-        let broken = match end {
-            Ok(End::Complete) => None,
-            Ok(End::NotUp(what) | End::WrongPace(what)) if boot < BOOTS => {
-                println!("    booting again: {what}");
-                boot += 1;
-                continue;
-            }
-            Ok(End::NotUp(what) | End::WrongPace(what)) => Some(what),
-            Err(error) => Some(error.to_string()),
-        };
-        return Run { phases, broken };
+        match end {
+            Ok(Some(EmulatorFault(what))) if boot < BOOTS => println!("    booting again: {what}"),
+            Ok(fault) => return Run { phases, broken: fault.map(|EmulatorFault(what)| what) },
+            Err(error) => return Run { phases, broken: Some(error.to_string()) },
+        }
+        boot += 1;
     }
 }
 
-/// How a guest ended without a fault of its own.
-enum End {
-    Complete,
-    /// Its kernel did not come up, because of the emulator. Seen once in 80 boots, on a busy
-    /// machine. The same holds for "Kernel panic - not syncing: IO-APIC + timer doesn't work!",
-    /// twice in 10 boots on a busier one.
-    NotUp(String),
-    /// Its kernel has calibrated its clocks wrong, so its times are worthless. Seen once in 40
-    /// boots, on a machine that was four times overcommitted: "PIT calibration deviates from
-    /// HPET: 248266 2594266".
-    WrongPace(String),
-}
+/// What no guest is to blame for, and what is seen on busy machines.
+///
+/// Its kernel did not come up: once in 80 boots. The same holds for "Kernel panic - not syncing: IO-APIC + timer
+/// doesn't work!", twice in 10 boots on a busier one. Or its kernel has calibrated its clocks wrong, so its times are
+/// worthless: once in 40 boots, on a machine that was four times overcommitted: "PIT calibration deviates from HPET:
+/// 248266 2594266".
+struct EmulatorFault(String);
 
 /// Whether the guest's time for a phase (ms) and the host's differ by more than reporting takes
 /// on a busy machine.
@@ -126,7 +116,7 @@ impl<'a> Machine<'a> {
         Ok(Self { scenario, image, child, monitor, lines, sender })
     }
 
-    fn collect(&mut self, phases: &mut Vec<Value>) -> io::Result<End> {
+    fn collect(&mut self, phases: &mut Vec<Value>) -> io::Result<Option<EmulatorFault>> {
         let start = Instant::now();
         let (deadline, mut last_line) = (start + TIME_LIMIT, start);
         loop {
@@ -135,7 +125,8 @@ impl<'a> Machine<'a> {
             let line = match self.lines.recv_timeout(left.min(Duration::from_secs(1))) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) if phases.is_empty() && start.elapsed() > BOOT_LIMIT => {
-                    return Ok(End::NotUp(format!("no word after {} s", BOOT_LIMIT.as_secs())));
+                    let what = format!("no word after {} s", BOOT_LIMIT.as_secs());
+                    return Ok(Some(EmulatorFault(what)));
                 }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => {
                     return Err(io::Error::other(format!("not done after {} s", TIME_LIMIT.as_secs())));
@@ -143,9 +134,8 @@ impl<'a> Machine<'a> {
                 Err(_) => match self.child.try_wait()? {
                     None => continue,
                     Some(status) if phases.is_empty() => {
-                        return Ok(End::NotUp(format!(
-                            "{QEMU} ended, {status}, before the guest's first word"
-                        )));
+                        let what = format!("{QEMU} ended, {status}, before the guest's first word");
+                        return Ok(Some(EmulatorFault(what)));
                     }
                     Some(status) => return Err(io::Error::other(format!("{QEMU} ended, {status}"))),
                 },
@@ -163,13 +153,13 @@ impl<'a> Machine<'a> {
             let guest_ms = phase["ms"].as_u64().unwrap_or(0);
             phases.push(phase);
             match name.as_str() {
-                "end" => return Ok(End::Complete),
+                "end" => return Ok(None),
                 "error" => return Err(io::Error::other("the guest gave up")),
                 "start" if self.scenario.pace == Pace::Real => {
                     let our_ms = u64::try_from(since_last.as_millis()).unwrap_or(u64::MAX);
                     if is_wrong_pace(guest_ms, our_ms) {
                         let what = format!("its first {guest_ms} ms took {our_ms} ms here");
-                        return Ok(End::WrongPace(what));
+                        return Ok(Some(EmulatorFault(what)));
                     }
                 }
                 _ => {}
