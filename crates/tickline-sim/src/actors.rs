@@ -18,7 +18,7 @@ use tickline_core::try_lock::TryLock;
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
-use crate::scenario::{Driver, Verdict};
+use crate::scenario::{Driver, Verdict, What};
 use crate::world::{Actor, ClockRead, Hand, Hands, Step, SteppedCell, World};
 
 /// How long before a stopped actor goes on readers begin to read, ps.
@@ -45,16 +45,8 @@ pub(crate) struct Clock {
     judged: Cell<Verdict>,
     /// Whether the thread that calibrates the CPUs was woken for all of them.
     pub(crate) forced: Cell<bool>,
-    /// What the program is to do; the next idle thread takes each.
-    pub(crate) orders: RefCell<VecDeque<Order>>,
-}
-
-/// What the program does to the gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    Disable,
-    Enable,
-    JudgeAgain,
+    /// What the program is to do to the gate; the next idle thread takes each.
+    pub(crate) orders: RefCell<VecDeque<What>>,
 }
 
 /// What the gate stops.
@@ -515,33 +507,31 @@ impl Cast {
         self.world.enter(hand);
         let (keeper, line) = (&self.clock.keeper, self.line());
         loop {
-            let order = self.clock.orders.borrow_mut().pop_front();
-            if order.is_some() {
-                self.check.act_begins();
-            }
+            let Some(order) = self.clock.orders.borrow_mut().pop_front() else {
+                self.world.step(Step::Sleep(crate::world::FOREVER_PS));
+                continue;
+            };
+            self.check.act_begins();
             match order {
-                Some(Order::Disable) => {
+                What::GateCloses => {
                     let began = self.check.disable_begins();
                     keeper.disable(&line);
                     self.world.step(Step::End);
                     self.check.disable_returned(began);
                 }
-                Some(Order::Enable) => {
+                What::GateOpens => {
                     self.check.enable_begins();
                     keeper.enable();
                     self.world.step(Step::End);
                     self.check.enable_returned();
                     self.check.disturbed(self.world.now_ps.get());
                 }
-                Some(Order::JudgeAgain) => {
+                _ => {
                     keeper.judge_again(&line);
                     self.check.disturbed(self.world.now_ps.get());
                 }
-                None => self.world.step(Step::Sleep(crate::world::FOREVER_PS)),
             }
-            if order.is_some() {
-                self.check.act_returned();
-            }
+            self.check.act_returned();
         }
     }
 }

@@ -6,11 +6,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
-use tickline_sim::{Counts, Mark, Outcome, Scenario, Violation, named, run, run_tracked};
+use tickline_sim::{Counts, Mark, Scenario, Violation, named, run, run_tracked};
 
 /// Attacks tickline-core with simulated machines.
 #[derive(Debug, Parser)]
@@ -117,17 +116,10 @@ fn replay(file: &std::path::Path) -> ExitCode {
     }
 }
 
-/// What all threads add to.
-#[derive(Debug, Default)]
-struct Total {
-    next_seed: AtomicU64,
-    steps: AtomicU64,
-    stop: AtomicBool,
-    runs: Mutex<Runs>,
-}
-
+/// What all threads take their scenarios from, and add to.
 #[derive(Debug, Default)]
 struct Runs {
+    next_seed: u64,
     scenarios: u64,
     counts: Counts,
     violation: Option<(Scenario, Violation)>,
@@ -135,16 +127,16 @@ struct Runs {
 
 fn run_many(first_seed: u64, steps: u64) -> ExitCode {
     let start = Instant::now();
-    let total = Total { next_seed: AtomicU64::new(first_seed), ..Total::default() };
+    let runs = Mutex::new(Runs { next_seed: first_seed, ..Runs::default() });
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| work(&total, steps));
+            scope.spawn(|| work(&runs, steps));
         }
     });
     let seconds = start.elapsed().as_secs_f64();
-    let last_seed = total.next_seed.into_inner().wrapping_sub(1);
-    let runs = total.runs.into_inner().expect("no worker panics");
+    let runs = runs.into_inner().expect("no worker panics");
+    let last_seed = runs.next_seed.wrapping_sub(1);
     println!("{} random scenarios, seeds {first_seed} to {last_seed}, {threads} threads", runs.scenarios);
     print_counts(&runs.counts);
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
@@ -164,26 +156,23 @@ fn run_many(first_seed: u64, steps: u64) -> ExitCode {
     }
 }
 
-fn work(total: &Total, steps: u64) {
-    // ORDERING: Relaxed for all: counts and a flag that order nothing; the lock orders the results.
-    while !total.stop.load(Ordering::Relaxed) {
-        // ORDERING: as above.
-        let scenario = Scenario::random(total.next_seed.fetch_add(1, Ordering::Relaxed));
+/// Runs scenarios until all threads together have taken enough steps, or met a violation; at least one.
+fn work(runs: &Mutex<Runs>, steps: u64) {
+    loop {
+        let mut all = runs.lock().expect("no worker panics");
+        if all.counts.steps >= steps.max(1) || all.violation.is_some() {
+            return;
+        }
+        let scenario = Scenario::random(all.next_seed);
+        all.next_seed = all.next_seed.wrapping_add(1);
+        drop(all);
         let end = run(&scenario);
-        let mut runs = total.runs.lock().expect("no worker panics");
-        runs.scenarios += 1;
+        let mut all = runs.lock().expect("no worker panics");
+        all.scenarios += 1;
         match end {
-            Ok(Outcome { counts, .. }) => {
-                // ORDERING: as above.
-                let done = total.steps.fetch_add(counts.steps, Ordering::Relaxed) + counts.steps;
-                // ORDERING: as above.
-                total.stop.fetch_or(done >= steps, Ordering::Relaxed);
-                runs.counts.add(&counts);
-            }
+            Ok(outcome) => all.counts.add(&outcome.counts),
             Err(violation) => {
-                // ORDERING: as above.
-                total.stop.store(true, Ordering::Relaxed);
-                runs.violation.get_or_insert((scenario, violation));
+                all.violation.get_or_insert((scenario, violation));
             }
         }
     }

@@ -27,7 +27,7 @@ struct Seen {
     bound_ns: i64,
 }
 
-/// What the points from one time to another show. Printed, for whoever looks for a limit.
+/// What the points from one time to another show.
 fn seen<'a>(track: impl IntoIterator<Item = &'a Mark>, from_ns: u64, to_ns: u64) -> Seen {
     let mut seen = Seen::default();
     for mark in track.into_iter().filter(|mark| (from_ns..to_ns).contains(&mark.at_ns)) {
@@ -37,8 +37,7 @@ fn seen<'a>(track: impl IntoIterator<Item = &'a Mark>, from_ns: u64, to_ns: u64)
         seen.error_ns = seen.error_ns.max(mark.offset_ns.abs());
         seen.bound_ns = seen.bound_ns.max((mark.latest_ns - mark.earliest_ns) / 2);
     }
-    println!("{from_ns} to {to_ns} ns: {seen:?}");
-    assert!(seen.points > 0, "no points");
+    assert!(seen.points > 0, "no points from {from_ns} to {to_ns} ns");
     seen
 }
 
