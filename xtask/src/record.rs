@@ -37,26 +37,18 @@ const PAGES: [(&str, &[(&str, Write)]); 2] = [
 ];
 
 /// The programs of `benches/`, by the key under which their output is stored. `LONG` is the length of
-/// each long measurement, s; `SETTLE` what goes before a clock is watched, `WARM` the same where the
-/// program also learns how narrow brackets get. A smoke run only shows that everything runs.
-const SUITE: [(&str, &str, &str); 9] = [
-    ("cost", "ratios --rounds 200", "ratios --rounds 5"),
-    ("startup", "startup --runs 101", "startup --runs 3"),
-    ("drift", "drift --secs LONG --settle SETTLE", "drift --secs 1 --settle 0"),
-    ("drift_in_other_processes", "drift --secs SHORT --settle 2", "drift --secs 1 --settle 0"),
-    ("intervals", "intervals --secs SETTLE", "intervals --secs 0"),
-    ("order", "order --secs LONG --clock-ms 4000", "order --secs 1 --clock-ms 40"),
-    (
-        "accuracy_thread",
-        "accuracy --secs LONG --settle SETTLE --driver thread",
-        "accuracy --secs 1 --settle 1 --driver thread",
-    ),
-    (
-        "accuracy_reader",
-        "accuracy --secs LONG --settle SETTLE --driver reader",
-        "accuracy --secs 1 --settle 1 --driver reader",
-    ),
-    ("spans", "spans --rounds 600", "spans --rounds 5"),
+/// each long measurement, s; `SETTLE` what goes before a clock is watched. Behind a slash is what a smoke run
+/// takes, which only shows that everything runs.
+const SUITE: [(&str, &str); 9] = [
+    ("cost", "ratios --rounds 200/5"),
+    ("startup", "startup --runs 101/3"),
+    ("drift", "drift --secs LONG/1 --settle SETTLE/0"),
+    ("drift_in_other_processes", "drift --secs SHORT/1 --settle 2/0"),
+    ("intervals", "intervals --secs SETTLE/0"),
+    ("order", "order --secs LONG/1 --clock-ms 4000/40"),
+    ("accuracy_thread", "accuracy --secs LONG/1 --settle SETTLE/1 --driver thread"),
+    ("accuracy_reader", "accuracy --secs LONG/1 --settle SETTLE/1 --driver reader"),
+    ("spans", "spans --rounds 600/5"),
 ];
 
 /// More processes in which drift is watched, since clocks calibrate anew in each.
@@ -117,11 +109,15 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
     });
     record["machine"]["cpus"] = json!(std::thread::available_parallelism().map_or(1, usize::from));
     record["machine"]["verdict"] = found["verdict"].clone();
-    for (key, full, smoke) in SUITE {
+    for (key, program) in SUITE {
         let lengths = [("LONG", secs), ("SETTLE", secs.min(10)), ("SHORT", secs.min(5))];
-        let full =
-            lengths.iter().fold(full.to_owned(), |line, (name, secs)| line.replace(name, &secs.to_string()));
-        let line = format!("target/release/{} --json", if is_smoke { smoke } else { &full });
+        let word = |word: &str| {
+            let (full, smoke) = word.split_once('/').unwrap_or((word, word));
+            let word = if is_smoke { smoke } else { full }.to_owned();
+            lengths.iter().fold(word, |word, (name, secs)| word.replace(name, &secs.to_string()))
+        };
+        let words: Vec<String> = program.split(' ').map(word).collect();
+        let line = format!("target/release/{} --json", words.join(" "));
         println!("=== {key}: {line}");
         record[key] = if key == "drift_in_other_processes" {
             (0..if is_smoke { 1 } else { DRIFT_PROCESSES })

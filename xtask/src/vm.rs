@@ -15,7 +15,6 @@ use std::time::Instant;
 
 pub(crate) use image::BUILD;
 use image::Failure;
-use judge::Verdict;
 use table::Row;
 
 use crate::files;
@@ -77,22 +76,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         rows.push(Row { scenario: one, verdict, run });
     }
     table::print(&rows, start.elapsed().as_secs_f64());
-    let code = exit_code(rows.iter().map(|row| &row.verdict));
+    // A guest that was skipped has not passed.
+    let is_any = |word: &str| rows.iter().any(|row| row.verdict.word() == word);
+    let code = if is_any("FAILED") { 1 } else { SOME_SKIPPED * u8::from(is_any("SKIPPED")) };
     if is_write && code != 1 {
         table::store(&scenarios, &rows)?;
     }
     Ok(code)
-}
-
-/// 1 if a scenario has failed; otherwise [`SOME_SKIPPED`] if one was skipped.
-fn exit_code<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> u8 {
-    let mut code = 0;
-    for verdict in verdicts {
-        match verdict {
-            Verdict::Passed => {}
-            Verdict::Failed(_) => return 1,
-            Verdict::Skipped(_) => code = SOME_SKIPPED,
-        }
-    }
-    code
 }

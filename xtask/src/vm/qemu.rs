@@ -83,30 +83,20 @@ pub(super) struct Killed(pub(super) Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        end(&mut self.0);
+        self.0.kill().ok();
+        self.0.wait().ok();
     }
 }
 
-/// A running QEMU; killed when dropped.
+/// A running QEMU.
 struct Machine<'a> {
     scenario: &'a Scenario,
     image: &'a Image,
-    child: Child,
+    child: Killed,
     monitor: Monitor,
     /// What the guests have reported: this one, and those before it whose state it goes on with.
     lines: Receiver<String>,
     sender: Sender<String>,
-}
-
-impl Drop for Machine<'_> {
-    fn drop(&mut self) {
-        end(&mut self.child);
-    }
-}
-
-fn end(child: &mut Child) {
-    child.kill().ok();
-    child.wait().ok();
 }
 
 impl<'a> Machine<'a> {
@@ -131,7 +121,7 @@ impl<'a> Machine<'a> {
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => {
                     return Err(io::Error::other(format!("not done after {} s", TIME_LIMIT.as_secs())));
                 }
-                Err(_) => match self.child.try_wait()? {
+                Err(_) => match self.child.0.try_wait()? {
                     None => continue,
                     Some(status) if phases.is_empty() => {
                         let what = format!("{QEMU} ended, {status}, before the guest's first word");
@@ -179,7 +169,7 @@ impl<'a> Machine<'a> {
             "migrate" => self.save_and_load(ticks)?,
             other => return Err(io::Error::other(format!("the guest wants '{other}'"))),
         }
-        let input = self.child.stdin.as_mut().ok_or_else(|| io::Error::other("no standard input"))?;
+        let input = self.child.0.stdin.as_mut().ok_or_else(|| io::Error::other("no standard input"))?;
         input.write_all(b"\n")?;
         input.flush()
     }
@@ -189,7 +179,7 @@ impl<'a> Machine<'a> {
     fn save_and_load(&mut self, ticks: i64) -> io::Result<()> {
         let file = format!("{}.state", self.scenario.name);
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
-        end(&mut self.child);
+        self.child.0.kill()?;
         let path = super::folder().join(&file);
         super::migrate::add_ticks(&path, ticks)?;
         let incoming = ["-incoming".to_owned(), format!("exec:cat {file}")];
@@ -268,7 +258,7 @@ fn spawn(
     image: &Image,
     sender: &Sender<String>,
     more: &[String],
-) -> io::Result<(Child, Monitor)> {
+) -> io::Result<(Killed, Monitor)> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let monitor = format!("tcp:127.0.0.1:{}", listener.local_addr()?.port());
     let console = format!("file:{}{}.console", scenario.name, if more.is_empty() { "" } else { ".loaded" });
@@ -287,16 +277,10 @@ fn spawn(
         .stderr(errors)
         .spawn()?;
     pass_on(&mut child, sender.clone());
-    match Monitor::accept(&listener, &mut child) {
-        Ok(mut monitor) => {
-            spread(&mut monitor);
-            Ok((child, monitor))
-        }
-        Err(error) => {
-            end(&mut child);
-            Err(error)
-        }
-    }
+    let mut child = Killed(child);
+    let mut monitor = Monitor::accept(&listener, &mut child.0)?;
+    spread(&mut monitor);
+    Ok((child, monitor))
 }
 
 /// Pins each CPU of the guest to one of the host's, if there are as many. On a busy machine the

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Guest, Program, Row, Run};
+use crate::vm;
 
 /// Of so many counted calls, at most one in this many may still be a system call: the program's own
 /// start of a thread, or a timer.
@@ -181,7 +182,14 @@ fn figures(program: &Program, modes: &[Value; 3], faults: &mut Vec<String>) -> O
     ))
 }
 
-/// What the program saw while the server was killed, started and stopped.
+/// What must hold for a program while the server is killed, started and stopped.
+pub(super) const HANDED_OVER: [&str; 4] = [
+    "error is nothing # it has answered to the end",
+    "answers >= 5 # more than once",
+    "backward = 0 # its time never steps back",
+    "below_others = 0 # nor is it below what another program had told",
+];
+
 fn handed_over(run: &Run, program: &Program, faults: &mut Vec<String>) -> String {
     if !program.is_handed_over {
         return "-".to_owned();
@@ -191,17 +199,9 @@ fn handed_over(run: &Run, program: &Program, faults: &mut Vec<String>) -> String
         faults.push("it was not handed over".to_owned());
         return "-".to_owned();
     };
-    let number = |key: &str| seen[key].as_u64().unwrap_or(u64::MAX);
-    if !seen["error"].is_null() || number("answers") < 5 {
-        faults.push(format!("handed over: {} answers, error {}", seen["answers"], seen["error"]));
-    }
-    if number("backward") > 0 || number("below_others") > 0 {
-        faults.push(format!(
-            "handed over: {} steps back, {} times below what another program had told",
-            seen["backward"], seen["below_others"]
-        ));
-    }
-    format!("{} calls, {} back", seen["calls"], number("backward") + number("below_others"))
+    faults.extend(vm::judge::faults(seen, &HANDED_OVER));
+    let back = seen["backward"].as_u64().zip(seen["below_others"].as_u64()).map(|(own, others)| own + others);
+    back.map_or_else(|| "-".to_owned(), |back| format!("{} calls, {back} back", seen["calls"]))
 }
 
 #[cfg(test)]
@@ -256,7 +256,7 @@ mod tests {
             ("exit code 1", |lines| lines[1]["exit_code"] = 1.into()),
             ("times as fast", |lines| lines[1]["timed"][0]["batch"][1] = 126_000.into()),
             ("`tickline run` says", |lines| lines[1]["said"] = "tickline: not served".into()),
-            ("1 times below", |lines| lines[2]["below_others"] = 1.into()),
+            ("below_others is 1", |lines| lines[2]["below_others"] = 1.into()),
         ];
         for (expected, change) in changes {
             let found = faults(change);

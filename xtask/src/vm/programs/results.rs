@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::judge::HANDED_OVER;
 use super::{Row, Run, Suite};
+use crate::vm::judge;
 
 const MODES: [&str; 3] = ["native", "run", "preload"];
 
@@ -153,8 +155,7 @@ pub(super) fn steps(run: &Run) -> Vec<Row> {
             let calls = format!("{} calls in {} answers", line["calls"], line["answers"]);
             let cells =
                 ["meanwhile".to_owned(), text(&line["program"]), calls, format!("{} back", line["backward"])];
-            let in_order = line["backward"] == 0 && line["below_others"] == 0 && line["error"].is_null();
-            let is_expected = line["is_served"] == true && in_order && line["answers"].as_u64() >= Some(5);
+            let is_expected = line["is_served"] == true && judge::faults(line, &HANDED_OVER).is_empty();
             rows.push(row(cells, is_expected, line));
         }
     }
