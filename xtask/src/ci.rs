@@ -83,16 +83,13 @@ pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
 /// `cargo xtask soak`: everything at once on this machine, and counts that must be 0; 1 minute, or as
 /// many as are asked for. `--write` stores the table.
 pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
-    let (arguments, is_write) = match arguments {
-        [rest @ .., "--write"] => (rest, true),
-        all => (all, false),
+    let (minutes, is_write) = match *arguments {
+        [] => ("1", false),
+        ["--minutes", minutes] => (minutes, false),
+        ["--minutes", minutes, "--write"] => (minutes, true),
+        _ => return Err("takes --minutes N, and --write behind it".into()),
     };
-    let minutes: u64 = match arguments {
-        [] => 1,
-        ["--minutes", text] => text.parse().map_err(|error| format!("--minutes {text}: {error}"))?,
-        _ => return Err("takes --minutes N and --write".into()),
-    };
-    let secs = minutes.max(1) * 60;
+    let secs = 60 * minutes.parse::<u64>().map_err(|error| format!("--minutes {minutes}: {error}"))?;
     // It fails if a count is not 0.
     let table =
         step::said(&format!("cargo run --release -q -p tickline-benches --bin soak -- --secs {secs}"))?;

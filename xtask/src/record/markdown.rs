@@ -51,17 +51,16 @@ pub(super) fn rows(rows: &[Row], is_best_bold: bool) -> String {
             (is_best_bold && cells.count() > 1).then_some(best.digits.as_str())
         })
         .collect();
-    rows.iter().map(|(name, cells)| row(name, cells, &best)).collect()
-}
-
-fn row(name: &str, cells: &[Option<Cell>], best: &[Option<&str>]) -> String {
-    let cell = |(cell, best): (&Option<Cell>, &Option<&str>)| match cell {
+    let text = |(cell, best): (&Option<Cell>, &Option<&str>)| match cell {
         None => String::new(),
         Some(cell) if Some(cell.digits.as_str()) == *best => format!("**{}**", cell.text),
         Some(cell) => cell.text.clone(),
     };
-    let cells: Vec<String> = cells.iter().zip(best).map(cell).collect();
-    format!("| {name} | {} |\n", cells.join(" | "))
+    let line = |(name, cells): &Row| {
+        let cells: Vec<String> = cells.iter().zip(&best).map(text).collect();
+        format!("| {name} | {} |\n", cells.join(" | "))
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Commas between thousands.
