@@ -78,20 +78,3 @@ fn judge(expected: &str, as_it_is: &str, switched_off: &str) -> Result<(), Strin
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_example_must_print_what_it_says_and_what_serves() {
-        assert_eq!(judge("\"one\", \"two: 3\".", "one two: 3", "two: 3 one"), Ok(()));
-        assert!(judge("", "one", "one").unwrap_err().contains("there is no line"));
-        assert!(judge("\"one\"", "two", "one").unwrap_err().contains("its output does not have"));
-        assert!(judge("\"one\"", "one", "two").unwrap_err().contains("its output with TICKLINE=off"));
-        assert!(
-            judge("\"serves\"", BY_COUNTER, BY_COUNTER).unwrap_err().contains("does not say what serves")
-        );
-        assert_eq!(judge("\"serves\"", BY_COUNTER, BY_OS), Ok(()));
-    }
-}

@@ -33,6 +33,48 @@ pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
     })
 }
 
+/// The text between the markers `<!-- NAME -->` and `<!-- /NAME -->` of a page, what is before it, and what
+/// follows. Each marker is there once.
+fn parts<'a>(text: &'a str, name: &str) -> Result<[&'a str; 3], String> {
+    let (first, last) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
+    if text.matches(&first).count() != 1 || text.matches(&last).count() != 1 {
+        return Err(format!("not one {first} and one {last}"));
+    }
+    let start = text.find(&first).unwrap_or_default() + first.len();
+    let end = text.find(&last).unwrap_or_default();
+    let [before, after] = [&text[..start], &text[end..]];
+    let block = text.get(start..end).ok_or_else(|| format!("{last} is before {first}"))?;
+    Ok([before, block, after])
+}
+
+/// The block of this name in a page.
+pub(crate) fn block(path: &str, name: &str) -> Result<String, String> {
+    let text = read(path)?;
+    parts(&text, name).map(|[_, block, _]| block.to_owned()).map_err(|why| format!("{path}: {why}"))
+}
+
+/// A page's text with another block of this name.
+pub(crate) fn with_block(text: &str, name: &str, block: &str) -> Result<String, String> {
+    parts(text, name).map(|[before, _, after]| [before, block, after].concat())
+}
+
+/// Puts `block` in the place of the one of this name in a page.
+pub(crate) fn store_block(path: &str, name: &str, block: &str) -> Result<(), String> {
+    store(path, &with_block(&read(path)?, name, block).map_err(|why| format!("{path}: {why}"))?)
+}
+
+/// For each of `starts` the row that begins so: from `new`, or else from `stored`. Rows that begin
+/// otherwise are left out.
+pub(crate) fn merged(starts: &[String], new: &str, stored: &str) -> Result<String, String> {
+    let row = |start: &String| {
+        let mut rows = new.lines().chain(stored.lines()).filter(|row| row.starts_with(start));
+        rows.next()
+            .map(|row| format!("{row}\n"))
+            .ok_or_else(|| format!("no row is stored that begins with {start}"))
+    };
+    starts.iter().map(row).collect()
+}
+
 /// What is in a folder; nothing if there is no such folder.
 pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()

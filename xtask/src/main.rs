@@ -20,50 +20,14 @@ mod vm;
 use std::process::ExitCode;
 
 // Parsed without clap: the arguments are a dozen patterns, fewer lines than their declarations.
-const HELP: &str = "\
-usage: cargo xtask COMMAND
-
-  ci [check | deep | nightly]
-          check: format, clippy, docs, tests, stored API; deep: loom, Miri, simulator, guests, fuzzing, other targets; both
-          without a name; nightly: what takes too long for every change; stores its results in docs/ and PLATFORM.md
-  api [--write]
-          compares the public API of each published library with docs/api/, or stores it there
-  bare    boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
-  dependencies
-          how many crates tickline and tickline-core bring along
-  dist    the program as one static file, for any Linux on x86_64, the library for `tickline run`, and a Debian package and a
-          tarball of both
-  examples
-          runs every example in examples/, once more with the counter switched off, and checks what they print
-  mutate [FILTER | --sample] [--write]
-          takes out one rule at a time, or weakens one atomic access, and shows which tests fail; FILTER is a rule's number,
-          `ordering`, or a part of a description or of a file name; --write stores what was run
-  page [FILE | --screenshot FILE]
-          a report of this machine, or FILE, opened in headless Chromium: no errors, no requests, nothing too wide
-  ports   published programs over tickline: their own tests, from the sources that cargo fetches
-  record [--secs N | --smoke | --readme]
-          measures tickline and its peers in some nine minutes, stores that, and writes the tables; --smoke: as short as can
-          be, and nothing is written; --readme: the tables alone
-  sanitize [--write]
-          the tests of the libraries under ThreadSanitizer and AddressSanitizer; half an hour
-  sim     [--steps N] [--seed S]: random scenarios on simulated machines; replay FILE, show SEED, plot FILE
-  soak [--minutes N] [--write]
-          everything at once on this machine; ends with counts that must be 0
-  targets [NAME... | --others | --write]
-          what compiles and runs on which target; --others leaves out x86_64 Linux, and what takes minutes
-  vm [NAME...] [--write]
-          real kernels with bad clocks, in guests under QEMU's emulation; --findings: the table of findings alone
-  vm --programs [GUEST... | --write]
-          unmodified programs on Debian and their own tests for time, in such guests; and the package under systemd";
+const HELP: &str = include_str!("../help.txt");
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["ci"] => step::run_all(&[ci::check(), ci::deep()].into_iter().flatten().collect::<Vec<_>>()),
-        ["ci", "check"] => step::run_all(&ci::check()),
-        ["ci", "deep"] => step::run_all(&ci::deep()),
-        ["ci", "nightly"] => step::run_all(&ci::nightly()),
+        ["ci"] => ci::run(&["check", "deep"]),
+        ["ci", lane] => ci::run(&[lane]),
         ["api", ref rest @ ..] => api::run(rest),
         ["bare"] => ci::bare(),
         ["dependencies"] => ci::dependencies(),
@@ -79,7 +43,7 @@ fn main() -> ExitCode {
         ["targets", ref rest @ ..] => targets::run(rest),
         ["vm", ref rest @ ..] => vm::run(rest),
         ["help" | "--help" | "-h"] => {
-            println!("{HELP}");
+            print!("{HELP}");
             Ok(0)
         }
         _ => Err(format!("'{}' is no command\n{HELP}", words.join(" "))),

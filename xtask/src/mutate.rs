@@ -53,9 +53,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     let table = Table::load()?;
     let all = table.mutants()?;
-    let mutants: Vec<&Mutant> = match arguments {
+    let mut mutants: Vec<&Mutant> = match arguments {
         [] => all.iter().collect(),
-        ["--sample"] => all.iter().filter(|it| it.tests == Tests::Unit).step_by(SAMPLE).collect(),
+        ["--sample"] => all.iter().filter(|it| it.tests() == Tests::Unit).step_by(SAMPLE).collect(),
         [filter] if !filter.starts_with('-') => all
             .iter()
             .filter(|it| it.rule == *filter || it.does.contains(filter) || it.file.contains(filter))
@@ -70,29 +70,22 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let start = Instant::now();
     let tree = Tree::copy()?;
     let (mut rows, mut survivors) = (String::new(), 0);
-    for (package, tests) in groups(&mutants) {
-        let of_group = mutants.iter().filter(|it| it.package() == package && it.tests == tests);
-        let (found, survived) = check(&tree, package, tests, &of_group.copied().collect::<Vec<_>>())?;
+    // What is built and run alike.
+    mutants.sort_by_key(|it| (it.tests(), it.package()));
+    let is_alike =
+        |one: &&Mutant, other: &&Mutant| one.tests() == other.tests() && one.package() == other.package();
+    for group in mutants.chunk_by(is_alike) {
+        let (found, survived) = check(&tree, group[0].package(), group[0].tests(), group)?;
         rows += &found;
         survivors += survived;
     }
     println!("{} mutants, {survivors} survived, {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
     if store && survivors == 0 {
-        files::store(STORED, &document(&table, &all, &rows)?)?;
-    }
-    Ok(u8::from(survivors > 0))
-}
-
-/// What is built and run alike, in the table's order.
-fn groups<'a>(mutants: &[&'a Mutant]) -> Vec<(&'a str, Tests)> {
-    let mut groups = Vec::new();
-    for mutant in mutants {
-        let group = (mutant.package(), mutant.tests);
-        if !groups.contains(&group) {
-            groups.push(group);
+        for (name, block) in blocks(&table, &all, &rows)? {
+            files::store_block(STORED, name, &block)?;
         }
     }
-    groups
+    Ok(u8::from(survivors > 0))
 }
 
 /// Applies each of a crate's mutants in its turn, and runs the tests. Their rows, and how many survived.
@@ -142,55 +135,25 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
 
 /// Whether the test of a weakening passes without it.
 fn is_green(tree: &Tree, mutant: &Mutant) -> Result<bool, String> {
-    if mutant.tests == Tests::Miri {
+    if mutant.tests() == Tests::Miri {
         return tree.passes_under_miri(mutant.package(), &mutant.test, 1);
     }
-    let ran = tree.build(mutant.package(), mutant.tests)?.run(&[&mutant.test], MODEL_PATIENCE)?;
+    let ran = tree.build(mutant.package(), mutant.tests())?.run(&[&mutant.test], MODEL_PATIENCE)?;
     Ok(ran.red.is_empty() && !ran.green.is_empty())
 }
 
-const HEAD: &str = "\
-# Mutants
-
-Each row takes one rule out of `tickline-core`, or out of the leases of `tickline-page`, and names the
-tests that fail then. `cargo xtask mutate --write` writes this file; the mutants are in
-`xtask/mutants.toml`. *Rule*: its number in DESIGN.md, \"Order\", or in [lease.md](lease.md), or what else
-is taken out. *Ordering*: an atomic access has a weaker one, and a model by loom fails, or a test under
-Miri. Files are seen from `crates/`.
-
-| rule | mutated, the code does this | file | red |
-|---|---|---|---|
-";
-
-const UNTOLD_HEAD: &str = "
-## Orderings without a mutant
-
-No model by loom tells these from weaker ones. Every other ordering in their files is in the table
-above, or `Relaxed`. Where loom has no models the reason stands at the ordering: \"No test sees ...\".
-
-| file | ordering | weaker | why it is not weaker, and why no model sees it |
-|---|---|---|---|
-";
-
-/// The results: for each mutant a new row, or else the stored one. Rows of mutants that are gone are
-/// left out.
-fn document(table: &Table, mutants: &[Mutant], new: &str) -> Result<String, String> {
-    let stored = files::read(STORED)?;
-    let mut text = HEAD.to_owned();
-    for start in mutants.iter().map(row_start) {
-        let row = new.lines().chain(stored.lines()).find(|row| row.starts_with(&start));
-        let row = row.ok_or_else(|| format!("{STORED} has no row `{start}`: run that mutant, too"))?;
-        writeln!(text, "{row}").ok();
-    }
-    Ok(text + &untold(table))
-}
-
-fn untold(table: &Table) -> String {
-    let mut text = UNTOLD_HEAD.to_owned();
+/// The blocks of the stored page: each mutant has a new row, or else the stored one.
+fn blocks(table: &Table, mutants: &[Mutant], new: &str) -> Result<[(&'static str, String); 2], String> {
+    let starts: Vec<String> = mutants.iter().map(row_start).collect();
+    let mut red = "| rule | mutated, the code does this | file | red |\n|---|---|---|---|\n".to_owned();
+    red += &files::merged(&starts, new, &files::block(STORED, "mutants")?)?;
+    let mut untold =
+        "| file | ordering | weaker | why it is not weaker, and why no model sees it |\n|---|---|---|---|\n"
+            .to_owned();
     for it in &table.untold {
-        writeln!(text, "| `{}` | `{}` | `{}` | {} |", it.file, it.from, it.to, it.why).ok();
+        writeln!(untold, "| `{}` | `{}` | `{}` | {} |", it.file, it.from, it.to, it.why).ok();
     }
-    text
+    Ok([("mutants", red), ("untold", untold)])
 }
 
 fn row(mutant: &Mutant, red: &[String], hangs: bool) -> String {
@@ -215,21 +178,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_table_has_a_row_for_each_mutant_and_a_run_changes_its_own_row() {
+    fn the_stored_table_has_a_row_for_each_mutant_and_names_tests_that_exist() {
         let table = Table::load().unwrap();
-        let mutants = table.mutants().unwrap();
-        let stored = files::read(STORED).unwrap();
         let advice = "run `cargo xtask mutate FILTER --write` for what has changed";
-        assert!(document(&table, &mutants, "").as_ref() == Ok(&stored), "{advice}");
+        for (name, block) in blocks(&table, &table.mutants().unwrap(), "").expect(advice) {
+            assert!(files::block(STORED, name).unwrap() == block, "{advice}");
+        }
         let sources = crate::step::said("git grep -hw fn -- *.rs").unwrap();
-        for row in stored.lines().filter(|line| line.starts_with("| ")) {
+        for row in files::block(STORED, "mutants").unwrap().lines() {
             let red = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
             for test in red.split('`').skip(1).step_by(2).filter(|name| name.contains('_')) {
                 assert!(sources.contains(&format!("fn {test}(")), "no test {test}: {advice}: {row}");
             }
         }
-        let changed = document(&table, &mutants, &row(&mutants[1], &["new".into()], false)).unwrap();
-        let differing: Vec<_> = changed.lines().zip(stored.lines()).filter(|(one, two)| one != two).collect();
-        assert!(matches!(differing[..], [(new, _)] if new.ends_with("| `new` |")), "{differing:?}");
     }
 }

@@ -8,18 +8,18 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::files::{self, entries, read, root, store};
+use crate::files::{self, read, root, store};
 use crate::step::{self, SOME_SKIPPED, command, said};
 
-/// A published crate, its version, and what is replaced in its sources: nothing where its dependency
+/// A published crate, its version, and the line that is replaced in its sources: none where its dependency
 /// `quanta` is patched.
-type Port = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+type Port = (&'static str, &'static str, Option<(&'static str, &'static str)>);
 
 /// The newest versions when they were chosen.
 const PORTS: [Port; 3] = [
-    ("governor", "0.10.4", &[]),
-    ("metrics-util", "0.20.4", &[]),
-    ("indicatif", "0.18.6", &[("use std::time::Instant;", "use tickline::Instant;")]),
+    ("governor", "0.10.4", None),
+    ("metrics-util", "0.20.4", None),
+    ("indicatif", "0.18.6", Some(("use std::time::Instant;", "use tickline::Instant;"))),
 ];
 
 /// The version that the patched programs ask for, as their lock file then has it.
@@ -63,30 +63,29 @@ pub(crate) fn run() -> Result<u8, String> {
 }
 
 /// Lays a crate out, gives it this project's clock, and runs its tests. Returns how many passed.
-fn test((name, version, edits): &Port, source: &Path) -> Result<u64, String> {
+fn test((name, version, edit): &Port, source: &Path) -> Result<u64, String> {
     let folder = files::target().join("ports").join(format!("{name}-{version}"));
     let (from, to) = (source.display(), folder.display());
     // What cargo unpacks may be read-only.
     said(&format!("rm -rf {to}"))?;
     said(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
-    let config = if edits.is_empty() {
-        let patch = root().join("crates/tickline-quanta/patch/0.12");
-        vec!["--config".to_owned(), format!("patch.crates-io.quanta.path={patch:?}")]
-    } else {
-        if replaced(&folder.join("src"), edits)? == 0 {
-            return Err("none of the lines to be replaced is in its sources".into());
-        }
+    let (config, of_clock, is_it) = if let Some((line, instead)) = edit {
+        // It fails if no file has the line.
+        let files = step::output(command("grep -rlF").args([*line, &format!("{to}/src")]))?;
+        step::output(command("sed -i").arg(format!("s/{line}/{instead}/")).args(files.lines()))?;
         let dependency = format!("\n[dependencies.tickline]\npath = {:?}\n", root().join("crates/tickline"));
         let manifest = folder.join("Cargo.toml");
         store(&manifest, &(read(&manifest)? + &dependency))?;
-        Vec::new()
+        (Vec::new(), "tickline", "name = \"tickline\"")
+    } else {
+        let patch = root().join("crates/tickline-quanta/patch/0.12");
+        (vec!["--config".to_owned(), format!("patch.crates-io.quanta.path={patch:?}")], "quanta", PATCHED)
     };
     let cargo = |line: &str| {
         let mut cargo = command(&format!("timeout 600 cargo {line}"));
         cargo.current_dir(&folder).args(&config).env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo
     };
-    let of_clock = if edits.is_empty() { "quanta" } else { "tickline" };
     step::output(&mut cargo(&format!("update --package {of_clock}")))?;
     let target = files::target().join("ports/build");
     let mut tests = cargo("test --no-fail-fast --target-dir");
@@ -96,9 +95,7 @@ fn test((name, version, edits): &Port, source: &Path) -> Result<u64, String> {
         let (status, output) = step::logged(&mut tests, name).map_err(|error| error.to_string())?;
         // A patch that does not apply is a warning to cargo.
         let lock = read(folder.join("Cargo.lock"))?;
-        let is_used =
-            if edits.is_empty() { lock.contains(PATCHED) } else { lock.contains("name = \"tickline\"") };
-        if !is_used || lock.contains("[[patch.unused]]") {
+        if !lock.contains(is_it) || lock.contains("[[patch.unused]]") {
             return Err("its lock file does not have this project".into());
         }
         let passed = step::passed(&output);
@@ -109,22 +106,4 @@ fn test((name, version, edits): &Port, source: &Path) -> Result<u64, String> {
         last = output;
     }
     Err(last)
-}
-
-/// Replaces texts in all files of a folder. How many files are others now.
-fn replaced(folder: &Path, edits: &[(&str, &str)]) -> Result<usize, String> {
-    let mut count = 0;
-    for path in entries(folder) {
-        if path.is_dir() {
-            count += replaced(&path, edits)?;
-        } else {
-            let text = read(&path)?;
-            let new = edits.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to));
-            if new != text {
-                store(&path, &new)?;
-                count += 1;
-            }
-        }
-    }
-    Ok(count)
 }

@@ -1,49 +1,30 @@
 //! Commands, and steps: commands with what they need, run in a row, and a summary.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use serde::Deserialize;
 
 use crate::files;
 
-/// A command, and what it needs to be there.
-#[derive(Debug)]
+/// A command, and what it needs to be there; `xtask/ci.toml` says what each field means.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Step {
-    name: &'static str,
+    pub(crate) name: String,
     /// The program and its arguments, separated by spaces.
-    command: Cow<'static, str>,
-    environment: &'static [(&'static str, &'static str)],
-    /// Commands that must succeed, or the step is skipped; separated by spaces.
-    needs: &'static [&'static str],
+    pub(crate) command: String,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
     beside: bool,
-}
-
-impl Step {
-    pub(crate) fn new(name: &'static str, command: impl Into<Cow<'static, str>>) -> Self {
-        Self { name, command: command.into(), environment: &[], needs: &[], beside: false }
-    }
-
-    pub(crate) fn with(mut self, environment: &'static [(&'static str, &'static str)]) -> Self {
-        self.environment = environment;
-        self
-    }
-
-    pub(crate) fn needs(mut self, needs: &'static [&'static str]) -> Self {
-        self.needs = needs;
-        self
-    }
-
-    /// May run beside the steps that follow; steps of this kind run one after the other. Such a
-    /// step measures nothing, and builds into a directory of its own. One build at a time would
-    /// not keep two cores busy.
-    pub(crate) fn beside(mut self) -> Self {
-        self.beside = true;
-        self
-    }
 }
 
 /// The exit code of a command that has skipped some of its checks, and said which: all others
@@ -56,11 +37,11 @@ enum End {
     /// Why, and then what its output says of it.
     Failed(String),
     /// What it needs; empty if only parts were skipped.
-    Skipped(&'static str),
+    Skipped(String),
 }
 
 /// How a step has ended, and how long it took, s.
-type Done = (&'static str, End, f64);
+type Done<'a> = (&'a str, End, f64);
 
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
 /// passed. The output of each step follows at its end, and is kept in `target/ci`. Steps that may run
@@ -71,7 +52,7 @@ pub(crate) fn run_all(steps: &[Step]) -> Result<u8, String> {
         let (mut ends, mut beside) = (Vec::new(), None);
         for step in steps {
             if step.beside {
-                let all = || -> Vec<Done> { steps.iter().filter(|step| step.beside).map(done).collect() };
+                let all = || -> Vec<Done<'_>> { steps.iter().filter(|step| step.beside).map(done).collect() };
                 beside.get_or_insert_with(|| scope.spawn(all));
             } else {
                 ends.push(done(step));
@@ -99,31 +80,31 @@ pub(crate) fn run_all(steps: &[Step]) -> Result<u8, String> {
     Ok(u8::from(failed > 0))
 }
 
-fn done(step: &Step) -> Done {
+fn done(step: &Step) -> Done<'_> {
     let start = Instant::now();
     println!("\n=== {}: {}", step.name, step.command);
     let end = run(step);
     match &end {
         End::Passed => {}
         End::Failed(why) => println!("=== FAILED {}: {}", step.name, why.lines().next().unwrap_or_default()),
-        End::Skipped("") => println!("=== SKIPPED parts of {}, named above", step.name),
+        End::Skipped(need) if need.is_empty() => println!("=== SKIPPED parts of {}, named above", step.name),
         End::Skipped(need) => {
             println!("=== SKIPPED {}: `{need}` does not work here; this was NOT checked", step.name);
         }
     }
-    (step.name, end, start.elapsed().as_secs_f64())
+    (&step.name, end, start.elapsed().as_secs_f64())
 }
 
 fn run(step: &Step) -> End {
     if let Some(need) = step.needs.iter().find(|need| said(need).is_err()) {
-        return End::Skipped(need);
+        return End::Skipped(need.clone());
     }
-    match logged(command(&step.command).envs(step.environment.iter().copied()), step.name) {
+    match logged(command(&step.command).envs(&step.environment), &step.name) {
         Ok((status, output)) => {
             println!("=== the output of {}\n{output}", step.name);
             match status.code() {
                 Some(0) => End::Passed,
-                Some(code) if code == i32::from(SOME_SKIPPED) => End::Skipped(""),
+                Some(code) if code == i32::from(SOME_SKIPPED) => End::Skipped(String::new()),
                 _ => End::Failed(format!("{status}\n{}", faults(&output))),
             }
         }
@@ -197,49 +178,4 @@ pub(crate) fn command(line: &str) -> Command {
         command.env_remove(name);
     }
     command
-}
-
-/// Waits for a child's end; ends it if that takes longer than `limit`, and returns nothing then.
-pub(crate) fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
-    let start = Instant::now();
-    while start.elapsed() < limit {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    child.kill()?;
-    child.wait()?;
-    Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_step_counts_wherever_it_runs() {
-        let run = |own: &'static str, beside: &'static str| {
-            run_all(&[Step::new("test of beside", beside).beside(), Step::new("test of own", own)])
-        };
-        let (good, bad) = ("cargo --version", "cargo no-such-command");
-        assert_eq!([run(good, good), run(bad, good), run(good, bad)], [Ok(0), Ok(1), Ok(1)]);
-    }
-
-    #[test]
-    fn the_tests_of_all_programs_are_counted() {
-        let text = "test result: FAILED. 1 passed; 1 failed\nx\ntest result: ok. 20 passed; 0 failed\n";
-        assert_eq!((passed(text), passed("error: it does not compile")), (21, 0));
-    }
-
-    #[test]
-    fn a_failed_step_says_why_and_one_without_what_it_needs_has_not_passed() {
-        let end = run(&Step::new("test of failing", "cargo no-such-command"));
-        let End::Failed(why) = end else { panic!("it passed") };
-        assert!(why.contains("101") && why.contains("no-such-command"), "{why}");
-        assert_eq!(faults("one\ntwo\n"), "one\ntwo");
-        assert_eq!(faults("one\nx panicked at y\nwhy\nmore\n"), "x panicked at y\nwhy");
-        let needy = Step::new("test of needs", "cargo --version").needs(&["cargo no-such-need"]);
-        assert!(matches!(run(&needy), End::Skipped("cargo no-such-need")));
-    }
 }

@@ -11,13 +11,11 @@ pub(crate) use list::PUBLISHED;
 use crate::files;
 use crate::step::SOME_SKIPPED;
 use crate::vm::BUILD;
-use list::{Counter, HOST, LIBRARIES, RISC_V, Runner, TARGETS, Target};
+use list::{Counter, Crates, HOST, RISC_V, Target};
 use machine::Machine;
 
-/// Where the table is kept, and the lines between which it stands.
+/// Where the table is kept, and its head.
 const STORED: &str = "PLATFORM.md";
-const BEGIN: &str = "<!-- begin: cargo xtask targets --write -->\n";
-const END: &str = "<!-- end -->";
 const TITLES: &str = "| target | compiled | unit tests run | control loop run | counter path checked |\n|---|---|---|---|---|\n";
 
 /// The message of a test that has nothing to test.
@@ -38,8 +36,8 @@ enum Outcome {
 
 use Outcome::{Failed, Said, Skipped};
 
-fn said(text: &str) -> Outcome {
-    Said(text.to_owned())
+fn said(text: impl Into<String>) -> Outcome {
+    Said(text.into())
 }
 
 impl Outcome {
@@ -70,18 +68,19 @@ enum Extent {
 pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
     let (write, others) = (names == ["--write"], names == ["--others"]);
     let names = if write || others { &[] } else { names };
+    let targets = list::all()?;
     if let Some(unknown) =
-        names.iter().find(|name| !TARGETS.iter().any(|target| target.triple.contains(**name)))
+        names.iter().find(|name| !targets.iter().any(|target| target.triple.contains(**name)))
     {
-        let all = TARGETS.map(|target| target.triple).join("\n  ");
-        return Err(format!("'{unknown}' is in no target's name; there are\n  {all}"));
+        let all: Vec<&str> = targets.iter().map(|target| target.triple.as_str()).collect();
+        return Err(format!("'{unknown}' is in no target's name; there are\n  {}", all.join("\n  ")));
     }
     let wanted = |target: &&Target| {
         !(others && target.triple == HOST)
             && (names.is_empty() || names.iter().any(|name| target.triple.contains(name)))
     };
     let extent = if others { Extent::Short } else { Extent::Full };
-    let rows: Vec<[Outcome; 5]> = TARGETS.iter().filter(wanted).map(|target| check(target, extent)).collect();
+    let rows: Vec<[Outcome; 5]> = targets.iter().filter(wanted).map(|target| check(target, extent)).collect();
     let line = |row: &[Outcome; 5]| format!("| {} |\n", row.each_ref().map(Outcome::text).join(" | "));
     let table = TITLES.to_owned() + &rows.iter().map(line).collect::<String>();
     println!("\n{table}");
@@ -93,17 +92,9 @@ pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
         return Ok(SOME_SKIPPED);
     }
     if write {
-        files::store(STORED, &replaced(&files::read(STORED)?, &table)?)?;
+        files::store_block(STORED, "targets", &table)?;
     }
     Ok(0)
-}
-
-/// The document with another table.
-fn replaced(document: &str, table: &str) -> Result<String, String> {
-    let parts = document.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) =
-        parts.ok_or_else(|| format!("{STORED} has no place for the table: {BEGIN} ... {END}"))?;
-    Ok(format!("{before}{BEGIN}{table}{END}{after}"))
 }
 
 /// The target's name, and what was found: compiled, unit tests, control loop, counter path.
@@ -122,14 +113,14 @@ fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
         (_, Err(missing)) => [(); 3].map(|()| Skipped(missing.clone())),
         (_, Ok((plain, with_files))) => {
             let tests = unit_tests(target, &plain, extent);
-            if extent == Extent::Short && matches!(target.counter, Counter::Read | Counter::ReadUnchecked) {
+            if extent == Extent::Short && matches!(target.counter, Counter::Checked | Counter::Read) {
                 [tests, said("nightly"), said("nightly")]
             } else {
                 [tests, control_loop(target, &with_files), counter_path(target, &plain)]
             }
         }
     };
-    let outcomes = [said(target.triple), compiled, tests, control_loop, path];
+    let outcomes = [said(&target.triple), compiled, tests, control_loop, path];
     for outcome in &outcomes {
         if let Skipped(missing) = outcome {
             println!("=== SKIPPED {}: {missing}; this was NOT checked", target.triple);
@@ -151,8 +142,8 @@ fn option(target: &Target) -> String {
 }
 
 fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
-    let is_short = extent == Extent::Short && !target.is_static && target.crates.0 == PUBLISHED;
-    let (crates, crates_are) = if is_short { (LIBRARIES, "libraries") } else { target.crates };
+    let is_short = extent == Extent::Short && !target.is_static && target.crates == Crates::Published;
+    let (crates, crates_are) = if is_short { Crates::Libraries } else { target.crates }.names();
     let (packages, option) = (packages(crates), option(target));
     if machine.run(&format!("cargo check{packages}{option}")).is_none() {
         return Failed;
@@ -171,9 +162,9 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
 }
 
 fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
-    let is_short = extent == Extent::Short && matches!(target.runner, Runner::Qemu { .. });
-    if !target.no_tests.is_empty() {
-        return said(target.no_tests);
+    let is_short = extent == Extent::Short && target.is_emulated();
+    if !target.tests {
+        return said(if target.why.is_empty() { "no" } else { &target.why });
     }
     if is_short && target.triple == RISC_V {
         return said("nightly");
@@ -196,9 +187,10 @@ fn with_skips(name: &str, output: &str) -> String {
 }
 
 fn control_loop(target: &Target, machine: &Machine) -> Outcome {
-    match (target.counter, target.runner) {
-        (Counter::Unreachable, _) | (Counter::None, Runner::Nothing) => said("no"),
-        (Counter::None, Runner::Node) => {
+    match target.counter {
+        Counter::Unreachable => said("no"),
+        Counter::None if target.runner.is_empty() => said("no"),
+        Counter::None if target.runner == "node" => {
             let built =
                 machine.run(&format!("cargo build -p tickline --example any_system{}", option(target)));
             let program = format!("target/{}/debug/examples/any_system.wasm", target.triple);
@@ -208,16 +200,16 @@ fn control_loop(target: &Target, machine: &Machine) -> Outcome {
                 None => Failed,
             }
         }
-        (Counter::None, _) => said("no counter"),
-        (Counter::Read | Counter::ReadUnchecked, _) => one_test(target, machine, "control_loop"),
+        Counter::None => said("no counter"),
+        Counter::Checked | Counter::Read => one_test(target, machine, "control_loop"),
     }
 }
 
 fn counter_path(target: &Target, machine: &Machine) -> Outcome {
     match target.counter {
-        Counter::Read => one_test(target, machine, "disassembly"),
+        Counter::Checked => one_test(target, machine, "disassembly"),
         Counter::None => said("no counter"),
-        Counter::ReadUnchecked | Counter::Unreachable => said("no"),
+        Counter::Read | Counter::Unreachable => said("no"),
     }
 }
 
@@ -231,29 +223,5 @@ fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
         (Some((_, rest)), _) => Skipped(rest.lines().next().unwrap_or_default().to_owned()),
         (None, "disassembly") => said("machine code"),
         (None, _) => Said(machine.name.clone()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_skipped_is_in_the_table_and_never_called_passed() {
-        assert_eq!(Skipped("qemu".to_owned()).text(), "SKIPPED: qemu");
-        assert_eq!(with_skips("natively", "test a ... ok\n"), "natively");
-        assert_eq!(
-            with_skips("natively", "SKIPPED: no counter\ntest a ... SKIPPED: none\n"),
-            "natively, 2 skips"
-        );
-        assert!(run(&["vax"]).unwrap_err().contains("vax"));
-    }
-
-    #[test]
-    fn a_table_takes_the_place_of_the_one_before() {
-        let once = replaced(&format!("a\n{BEGIN}old\n{END}\nb\n"), "new\n").unwrap();
-        assert_eq!(once, format!("a\n{BEGIN}new\n{END}\nb\n"));
-        assert_eq!(replaced(&once, "new\n").unwrap(), once);
-        assert!(replaced("a", "new\n").is_err());
     }
 }

@@ -10,6 +10,7 @@ use tickline_core::callers::Callers;
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::gate::keeper::{Conclusion, Gated, Keeper, Stage};
+use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::TryLock;
@@ -17,7 +18,7 @@ use tickline_core::try_lock::TryLock;
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
-use crate::scenario::{Driver, Verdict};
+use crate::scenario::{Driver, Verdict, What};
 use crate::world::{Actor, ClockRead, Hand, Hands, Step, SteppedCell, World};
 
 /// How long before a stopped actor goes on readers begin to read, ps.
@@ -44,16 +45,8 @@ pub(crate) struct Clock {
     judged: Cell<Verdict>,
     /// Whether the thread that calibrates the CPUs was woken for all of them.
     pub(crate) forced: Cell<bool>,
-    /// What the program is to do; the next idle thread takes each.
-    pub(crate) orders: RefCell<VecDeque<Order>>,
-}
-
-/// What the program does to the gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    Disable,
-    Enable,
-    JudgeAgain,
+    /// What the program is to do to the gate; the next idle thread takes each.
+    pub(crate) orders: RefCell<VecDeque<What>>,
 }
 
 /// What the gate stops.
@@ -279,7 +272,7 @@ impl Cast {
     /// one when an iteration is due.
     fn serve_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { callers, keeper, config, .. } = &*self.clock;
-        let wanted = callers.wants_iteration(reading, config.interval_ns, keeper);
+        let wanted = !self.is_per_cpu() && callers.wants_iteration(reading, config.interval_ns, keeper);
         let served = wanted && self.clock.readers_drive.get() && self.serve(Renewal::AtExpiry).is_some();
         if served && callers.count_iteration() {
             self.watch();
@@ -342,38 +335,47 @@ impl Cast {
     fn one_reading(&self) {
         let kind = self.below(9);
         let begin = self.check.begin();
-        let complete = || self.world.step(Step::End);
         self.world.me().patience.set(READING_STEPS);
-        if self.world.scenario.clock.per_cpu {
+        if self.is_per_cpu() {
             self.wander();
-            self.read_on_a_cpu(kind, begin, complete);
-        } else {
-            self.read_the_clock(kind, begin, complete);
         }
+        self.read_the_clock(kind, begin);
         self.world.me().patience.set(u64::MAX);
     }
 
-    fn read_the_clock(&self, kind: u64, begin: Begin, complete: impl Fn()) {
-        let (shared, hands, check) = (self.clock.shared(), self.hands(), &self.check);
+    /// Whether each CPU has a line.
+    fn is_per_cpu(&self) -> bool {
+        self.world.scenario.clock.per_cpu
+    }
+
+    /// A reading of one of the kinds, by the line for all or by that of the CPU that this happens to be on.
+    fn read_the_clock(&self, kind: u64, begin: Begin) {
+        let (shared, units, hands, check) =
+            (self.clock.shared(), &self.clock.units, self.hands(), &self.check);
+        let per_cpu = self.is_per_cpu();
+        let unit = || self.world.me().last_read.get().unit;
+        let complete = || self.world.step(Step::End);
         match kind {
             0 => {
-                if let Some(ns) = shared.read(&hands) {
+                let ns = if per_cpu { per_cpu::read(units, &hands) } else { shared.read(&hands) };
+                if let Some(ns) = ns {
                     complete();
-                    return check.end(begin, ONE_LINE, ns, From::Inlined, false);
+                    return check.end(begin, unit(), ns, From::Inlined, false);
                 }
             }
             1 => {
-                if let Some(reading) = shared.read_bounds(&hands) {
+                if let Some(reading) = self.read_bounds() {
                     complete();
-                    check.end(begin, ONE_LINE, reading.ns, From::Inlined, true);
+                    check.end(begin, unit(), reading.ns, From::Inlined, true);
                     return check.bounds(&reading);
                 }
             }
             2 => {
-                if let Some(ns) = shared.read_unix(&hands) {
+                let ns = if per_cpu { per_cpu::read_unix(units, &hands) } else { shared.read_unix(&hands) };
+                if let Some(ns) = ns {
                     // Nothing has happened since the reading's second look at the state, so this
                     // belongs to its line.
-                    let margin_ns = shared.cell.peek_unix_bound_ns();
+                    let margin_ns = units[unit()].cell.peek_unix_bound_ns();
                     complete();
                     check.not_behind_the_gate(begin);
                     return check.unix(ns, margin_ns);
@@ -381,18 +383,25 @@ impl Cast {
             }
             3 => {}
             _ => {
-                if let Some(ns) = shared.read_ordered(&hands) {
+                let ns =
+                    if per_cpu { per_cpu::read_ordered(units, &hands) } else { shared.read_ordered(&hands) };
+                if let Some(ns) = ns {
                     complete();
-                    return check.end(begin, ONE_LINE, ns, From::Inlined, true);
+                    return check.end(begin, unit(), ns, From::Inlined, true);
                 }
             }
         }
-        let mut reading = self.with_helps(|| shared.read_slow(&hands, &hands));
+        let helps = self.clock.events(Event::Help);
+        let (mut unit, mut reading) = self.read_slow();
+        if self.clock.events(Event::Help) != helps {
+            // A thread that helps leaves the clock without a line.
+            self.check.disturbed(self.world.now_ps.get());
+        }
         let me = self.world.me();
         let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
         let loaded = me.loaded.get();
         if self.serve_as_reader(&reading) {
-            reading = shared.read_slow(&hands, &hands);
+            (unit, reading) = self.read_slow();
         } else {
             // A read whose attempt failed is not part of the reading.
             me.last_read.set(last_read);
@@ -404,8 +413,8 @@ impl Cast {
             Source::Line { .. } => From::SlowPath,
             Source::Reference { .. } => From::Reference,
         };
-        check.end(begin, ONE_LINE, reading.ns, from, true);
-        if kind == 1 && from == From::SlowPath {
+        check.end(begin, unit, reading.ns, from, true);
+        if kind == 1 && from == From::SlowPath && !per_cpu {
             let begin = check.begin();
             if let Some(reading) = shared.read_bounds_slow(&hands, &hands) {
                 complete();
@@ -415,69 +424,63 @@ impl Cast {
         }
     }
 
-    /// Runs `act`. A thread that helps meanwhile leaves the clock without a line.
-    pub(crate) fn with_helps<T>(&self, act: impl FnOnce() -> T) -> T {
-        let helps = self.clock.events(Event::Help);
-        let result = act();
-        if self.clock.events(Event::Help) != helps {
-            self.check.disturbed(self.world.now_ps.get());
+    fn read_bounds(&self) -> Option<LineReading> {
+        let hands = self.hands();
+        if self.is_per_cpu() {
+            return per_cpu::read_bounds(&self.clock.units, &hands);
         }
-        result
+        self.clock.shared().read_bounds(&hands)
     }
 
-    /// A reader that only records offsets and bounds at even times, for a plot.
+    /// A reading by the slow path, and the cell that it used.
+    fn read_slow(&self) -> (usize, SlowReading) {
+        let hands = self.hands();
+        if self.is_per_cpu() {
+            return per_cpu::read_slow(&self.clock.units, &hands, &hands).expect("every CPU is in the table");
+        }
+        (ONE_LINE, self.clock.shared().read_slow(&hands, &hands))
+    }
+
+    /// A reader that only records offsets and bounds at even times, on any CPU, for a plot.
     pub(crate) fn record(&self, hand: &Hand, every_ps: u64) {
         self.world.enter(hand);
-        let (shared, hands) = (self.clock.shared(), self.hands());
-        let per_cpu = self.world.scenario.clock.per_cpu;
         loop {
             let at_ns = self.world.now_ps.get() / PS;
-            let mark = if per_cpu {
-                self.mark_a_cpu()
-            } else {
-                match shared.read_bounds(&hands) {
-                    Some(reading) => self.mark(&reading),
-                    None => self.mark_slow(shared.read_slow(&hands, &hands)),
-                }
-            };
+            if self.is_per_cpu() {
+                self.go_elsewhere();
+            }
+            let reading = self.read_bounds();
+            let mark = reading.map_or_else(|| self.mark_slow(self.read_slow().1), |it| self.mark(&it));
             self.check.track.borrow_mut().push(Mark { at_ns, ..mark });
             self.world.step(Step::Sleep(every_ps));
         }
     }
 
     /// A point of a plot, by a line; `at_ns` is the caller's.
-    pub(crate) fn mark(&self, reading: &LineReading) -> Mark {
+    fn mark(&self, reading: &LineReading) -> Mark {
         let ClockRead { true_ns, unit, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;
         let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns();
         Mark {
-            at_ns: 0,
             offset_ns,
             earliest_ns: earliest_ns - true_ns,
             latest_ns: latest_ns - true_ns,
             unix_offset_ns: offset_ns + unix_error_ns,
             cpu: unit,
             fast: true,
+            ..Mark::default()
         }
     }
 
     /// The same by the slow path.
-    pub(crate) fn mark_slow(&self, SlowReading { ns, source }: SlowReading) -> Mark {
+    fn mark_slow(&self, SlowReading { ns, source }: SlowReading) -> Mark {
         if matches!(source, Source::Line { .. }) {
             self.world.me().last_read.set(self.world.me().counter_read.get());
         }
         let ClockRead { returned_ns, unit, .. } = self.world.me().last_read.get();
         let offset_ns = ns - returned_ns;
-        Mark {
-            at_ns: 0,
-            offset_ns,
-            earliest_ns: 0,
-            latest_ns: 0,
-            unix_offset_ns: offset_ns,
-            cpu: unit,
-            fast: false,
-        }
+        Mark { offset_ns, unix_offset_ns: offset_ns, cpu: unit, ..Mark::default() }
     }
 
     // ---- gatekeepers --------------------------------------------------------------------------
@@ -504,33 +507,31 @@ impl Cast {
         self.world.enter(hand);
         let (keeper, line) = (&self.clock.keeper, self.line());
         loop {
-            let order = self.clock.orders.borrow_mut().pop_front();
-            if order.is_some() {
-                self.check.act_begins();
-            }
+            let Some(order) = self.clock.orders.borrow_mut().pop_front() else {
+                self.world.step(Step::Sleep(crate::world::FOREVER_PS));
+                continue;
+            };
+            self.check.act_begins();
             match order {
-                Some(Order::Disable) => {
+                What::GateCloses => {
                     let began = self.check.disable_begins();
                     keeper.disable(&line);
                     self.world.step(Step::End);
                     self.check.disable_returned(began);
                 }
-                Some(Order::Enable) => {
+                What::GateOpens => {
                     self.check.enable_begins();
                     keeper.enable();
                     self.world.step(Step::End);
                     self.check.enable_returned();
                     self.check.disturbed(self.world.now_ps.get());
                 }
-                Some(Order::JudgeAgain) => {
+                _ => {
                     keeper.judge_again(&line);
                     self.check.disturbed(self.world.now_ps.get());
                 }
-                None => self.world.step(Step::Sleep(crate::world::FOREVER_PS)),
             }
-            if order.is_some() {
-                self.check.act_returned();
-            }
+            self.check.act_returned();
         }
     }
 }

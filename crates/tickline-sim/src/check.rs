@@ -17,7 +17,6 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use serde::Serialize;
 use tickline_core::shared::LineReading;
 use tickline_core::state::State;
 
@@ -29,7 +28,7 @@ use crate::world::{MAX_ACTORS, World};
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident: $text:literal, $together:ident;)*) => {
         /// Counts of a run.
-        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Counts {
             $($(#[$doc])* pub $name: u64,)*
         }
@@ -168,7 +167,7 @@ pub(crate) struct Check {
 }
 
 /// One point of a plot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mark {
     /// Simulated time, ns.
     pub at_ns: u64,

@@ -76,18 +76,20 @@ impl Seen {
 }
 
 /// Where a writer can be stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stops {
     /// Before each of its steps.
+    #[default]
     Anywhere,
     /// As in a restartable sequence (rule W2): not between its last look at the counter and its swap.
     BeforeTheLook,
 }
 
 /// What an actor does when it goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Pending {
     /// A step at which the time does not matter.
+    #[default]
     Memory,
     /// The same: a swap of the word.
     Swap,
@@ -102,6 +104,7 @@ enum Pending {
 }
 
 /// One nanosecond a tick; the clocks, the page, and what is complete.
+#[derive(Default)]
 struct World {
     memory: LeaseWords,
     ticks: Cell<u64>,
@@ -124,8 +127,6 @@ struct World {
     /// The largest complete reading by a line, and by the OS clock.
     line_ns: Cell<i64>,
     os_ns: Cell<i64>,
-    /// How often the order was given up: switched off at once.
-    forgiven: Cell<u64>,
     closing: Cell<Option<Closing>>,
     stops: Stops,
     pending: [Cell<Pending>; ACTORS],
@@ -152,29 +153,8 @@ const WRITER: usize = 0;
 impl World {
     /// One that stays: actors that are killed keep what refers to it.
     fn new(width_ns: i64, edge_ns: i64, stops: Stops, seed: u64) -> &'static Self {
-        let world = Box::leak(Box::new(Self {
-            memory: LeaseWords::new(),
-            ticks: Cell::new(0),
-            base_ns: Cell::new(0),
-            rate_ppb: Cell::new(0),
-            rest: Cell::new(0),
-            sample_every_ns: Cell::new(0),
-            sample: Cell::default(),
-            off_ns: Cell::new(0),
-            width_ns,
-            edge_ns,
-            stale_ns: Cell::new(0),
-            chance: RefCell::new(fastrand::Rng::with_seed(seed)),
-            line_ns: Cell::new(0),
-            os_ns: Cell::new(0),
-            forgiven: Cell::new(0),
-            closing: Cell::new(None),
-            stops,
-            pending: [const { Cell::new(Pending::Memory) }; ACTORS],
-            observed: Default::default(),
-            seen: Cell::default(),
-            violation: RefCell::new(None),
-        }));
+        let chance = RefCell::new(fastrand::Rng::with_seed(seed));
+        let world = Box::leak(Box::new(Self { width_ns, edge_ns, stops, chance, ..Self::default() }));
         world.reset();
         world
     }
@@ -245,47 +225,38 @@ impl World {
             }
         }
         (self.ticks.get(), self.off_ns.get(), self.line_ns.get(), self.os_ns.get(), known).hash(&mut hasher);
-        self.observed.hash_into(&mut hasher);
+        self.observed.each_ref().map(Cell::get).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// A process with one reader: so many readings, each after all that are complete by then.
-    fn reader(&'static self, actor: usize, readings: u32, shared: Option<&'static PrivateFloor>) -> Script {
+    /// So many readings, each after all that are complete by then: of a process, or each in a process of its
+    /// own, which knows nothing of those before.
+    fn reader(&'static self, actor: usize, readings: u32, process: Option<&'static PrivateFloor>) -> Script {
         let world = self;
         Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
             let hands = Hands { world, hand, actor, last: Cell::new((0, 0)) };
-            let own = PrivateFloor::new();
-            let private = shared.unwrap_or(&own);
             for _ in 0..readings {
-                let before = (world.line_ns.get(), world.os_ns.get(), world.forgiven.get());
-                hands.note((before.0, before.1));
+                let before = (world.line_ns.get(), world.os_ns.get());
+                if process.is_some() {
+                    hands.note(before);
+                }
+                let own = PrivateFloor::new();
+                let private = process.unwrap_or(&own);
                 let Reading { ns, source } = read(&hands, &hands, &hands, private, Timescale::Monotonic);
                 // A line that was raised to what another thread had from the OS is as ordered as that.
-                let source = if ns == private.ns() { Source::Os } else { source };
-                world.judge(ns, source, before);
-                hands.step(Pending::Memory);
+                let is_raised = process.is_some() && ns == private.ns();
+                world.judge(ns, if is_raised { Source::Os } else { source }, before);
+                if process.is_some() {
+                    hands.step(Pending::Memory);
+                } else {
+                    world.observed[actor].set(0);
+                    hands.note(ns);
+                }
             }
         })
     }
 
-    /// So many readings, one after the other, each in a process of its own.
-    fn processes(&'static self, actor: usize, readings: u32) -> Script {
-        let world = self;
-        Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
-            let hands = Hands { world, hand, actor, last: Cell::new((0, 0)) };
-            for _ in 0..readings {
-                let before = (world.line_ns.get(), world.os_ns.get(), world.forgiven.get());
-                let private = PrivateFloor::new();
-                let Reading { ns, source } = read(&hands, &hands, &hands, &private, Timescale::Monotonic);
-                world.judge(ns, source, before);
-                // The next one knows nothing of this one.
-                world.observed[actor].set(0);
-                hands.note(ns);
-            }
-        })
-    }
-
-    fn judge(&self, ns: i64, source: Source, (line_ns, os_ns, forgiven): (i64, i64, u64)) {
+    fn judge(&self, ns: i64, source: Source, (line_ns, os_ns): (i64, i64)) {
         let ahead_ns = ns - self.os_now_ns();
         self.count(|seen| {
             match source {
@@ -296,9 +267,6 @@ impl World {
             seen.behind_ns = seen.behind_ns.max(-ahead_ns);
         });
         let most = if source == Source::Line { &self.line_ns } else { &self.os_ns };
-        if forgiven != self.forgiven.get() {
-            return;
-        }
         most.set(most.get().max(ns));
         // An OS clock that is not ordered is not made so; but no line is out of order with it.
         let least_ns = if source == Source::Os { os_ns.saturating_sub(self.stale_ns.get()) } else { os_ns };
@@ -342,18 +310,6 @@ impl World {
                 }
             }
         })
-    }
-}
-
-trait HashInto {
-    fn hash_into(&self, hasher: &mut DefaultHasher);
-}
-
-impl HashInto for [Cell<u64>; ACTORS] {
-    fn hash_into(&self, hasher: &mut DefaultHasher) {
-        for observed in self {
-            observed.get().hash(hasher);
-        }
     }
 }
 

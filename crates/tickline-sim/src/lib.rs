@@ -32,7 +32,6 @@ mod limits;
 mod machine;
 pub mod named;
 mod per_cpu;
-pub mod plot;
 mod run;
 pub mod scenario;
 mod unit;

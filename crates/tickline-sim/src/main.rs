@@ -1,4 +1,4 @@
-//! `tickline-sim`: runs random scenarios, replays one, or plots the named ones.
+//! `tickline-sim`: runs random scenarios, replays one, or tracks the named ones.
 //!
 //! Exit codes: 0 without a violation, 1 with one, 2 for bad arguments or files.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
@@ -6,11 +6,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
-use tickline_sim::{Counts, Outcome, Scenario, Violation, named, plot, run};
+use tickline_sim::{Counts, Mark, Scenario, Violation, named, run, run_tracked};
 
 /// Attacks tickline-core with simulated machines.
 #[derive(Debug, Parser)]
@@ -42,20 +41,8 @@ enum Command {
         /// The seed.
         seed: u64,
     },
-    /// Runs a scenario in which the same states come again and again, with many seeds.
-    Repeat {
-        /// How many.
-        #[arg(long, default_value_t = 20)]
-        seeds: u64,
-        /// What if the tag had no count.
-        #[arg(long)]
-        uncounted: bool,
-    },
-    /// Plots offset and bound over time for five scenarios.
-    Plot {
-        /// The SVG file.
-        file: PathBuf,
-    },
+    /// Prints offset and bound over time for five scenarios, as gnuplot reads them (`docs/offsets.gp`).
+    Track,
 }
 
 fn main() -> ExitCode {
@@ -69,28 +56,32 @@ fn main() -> ExitCode {
             println!("{}", json(&Scenario::random(seed)));
             ExitCode::SUCCESS
         }
-        Command::Repeat { seeds, uncounted } => {
-            let (mut counts, mut violations) = (Counts::default(), 0);
-            for seed in 0..seeds {
-                let mut scenario = named::repeating(seed);
-                scenario.clock.uncounted = uncounted;
-                match run(&scenario) {
-                    Ok(outcome) => counts.add(&outcome.counts),
-                    Err(violation) => {
-                        violations += 1;
-                        println!("seed {seed}: {violation}");
-                    }
-                }
-            }
-            print_counts(&counts);
-            println!("{violations} violations");
-            ExitCode::SUCCESS
-        }
-        Command::Plot { file } => match plot::write(&file, &named::plotted()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => bad(&format!("{}: {error}", file.display())),
-        },
+        Command::Track => track(),
     }
+}
+
+/// A line for each point: time (s), offset and bounds of monotonic time and offset of Unix time (ns), and whether
+/// a line served. An empty line is a gap, in which nobody ran; two end a scenario.
+fn track() -> ExitCode {
+    const EVERY_NS: u64 = 50_000_000;
+    for (title, scenario) in named::plotted() {
+        let outcome = match run_tracked(&scenario, EVERY_NS) {
+            Ok(outcome) => outcome,
+            Err(violation) => return bad(&format!("{title}: {violation}")),
+        };
+        println!("# {title}");
+        let mut last_ns = 0;
+        for Mark { at_ns, offset_ns, earliest_ns, latest_ns, unix_offset_ns, fast, .. } in outcome.track {
+            if at_ns > last_ns + 2 * EVERY_NS {
+                println!();
+            }
+            last_ns = at_ns;
+            let (ms, fast) = (at_ns / 1_000_000, u8::from(fast));
+            println!("{ms}e-3 {offset_ns} {earliest_ns} {latest_ns} {unix_offset_ns} {fast}");
+        }
+        println!("\n");
+    }
+    ExitCode::SUCCESS
 }
 
 fn bad(why: &str) -> ExitCode {
@@ -103,17 +94,13 @@ fn json(scenario: &Scenario) -> String {
 }
 
 fn replay(file: &std::path::Path) -> ExitCode {
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) => return bad(&format!("{}: {error}", file.display())),
-    };
-    let scenario: Scenario = match serde_json::from_str(&text) {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
+    let read = |text: String| serde_json::from_str::<Scenario>(&text).map_err(|error| error.to_string());
+    let scenario = text.and_then(read).and_then(|scenario| scenario.check().map(|()| scenario));
+    let scenario = match scenario {
         Ok(scenario) => scenario,
-        Err(error) => return bad(&format!("{}: {error}", file.display())),
+        Err(why) => return bad(&format!("{}: {why}", file.display())),
     };
-    if let Err(why) = scenario.check() {
-        return bad(&format!("{}: {why}", file.display()));
-    }
     match run(&scenario) {
         Ok(outcome) => {
             print_counts(&outcome.counts);
@@ -129,17 +116,10 @@ fn replay(file: &std::path::Path) -> ExitCode {
     }
 }
 
-/// What all threads add to.
-#[derive(Debug, Default)]
-struct Total {
-    next_seed: AtomicU64,
-    steps: AtomicU64,
-    stop: AtomicBool,
-    runs: Mutex<Runs>,
-}
-
+/// What all threads take their scenarios from, and add to.
 #[derive(Debug, Default)]
 struct Runs {
+    next_seed: u64,
     scenarios: u64,
     counts: Counts,
     violation: Option<(Scenario, Violation)>,
@@ -147,16 +127,16 @@ struct Runs {
 
 fn run_many(first_seed: u64, steps: u64) -> ExitCode {
     let start = Instant::now();
-    let total = Total { next_seed: AtomicU64::new(first_seed), ..Total::default() };
+    let runs = Mutex::new(Runs { next_seed: first_seed, ..Runs::default() });
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| work(&total, steps));
+            scope.spawn(|| work(&runs, steps));
         }
     });
     let seconds = start.elapsed().as_secs_f64();
-    let last_seed = total.next_seed.into_inner().wrapping_sub(1);
-    let runs = total.runs.into_inner().expect("no worker panics");
+    let runs = runs.into_inner().expect("no worker panics");
+    let last_seed = runs.next_seed.wrapping_sub(1);
     println!("{} random scenarios, seeds {first_seed} to {last_seed}, {threads} threads", runs.scenarios);
     print_counts(&runs.counts);
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
@@ -176,26 +156,23 @@ fn run_many(first_seed: u64, steps: u64) -> ExitCode {
     }
 }
 
-fn work(total: &Total, steps: u64) {
-    // ORDERING: Relaxed for all: counts and a flag that order nothing; the lock orders the results.
-    while !total.stop.load(Ordering::Relaxed) {
-        // ORDERING: as above.
-        let scenario = Scenario::random(total.next_seed.fetch_add(1, Ordering::Relaxed));
+/// Runs scenarios until all threads together have taken enough steps, or met a violation; at least one.
+fn work(runs: &Mutex<Runs>, steps: u64) {
+    loop {
+        let mut all = runs.lock().expect("no worker panics");
+        if all.counts.steps >= steps.max(1) || all.violation.is_some() {
+            return;
+        }
+        let scenario = Scenario::random(all.next_seed);
+        all.next_seed = all.next_seed.wrapping_add(1);
+        drop(all);
         let end = run(&scenario);
-        let mut runs = total.runs.lock().expect("no worker panics");
-        runs.scenarios += 1;
+        let mut all = runs.lock().expect("no worker panics");
+        all.scenarios += 1;
         match end {
-            Ok(Outcome { counts, .. }) => {
-                // ORDERING: as above.
-                let done = total.steps.fetch_add(counts.steps, Ordering::Relaxed) + counts.steps;
-                // ORDERING: as above.
-                total.stop.fetch_or(done >= steps, Ordering::Relaxed);
-                runs.counts.add(&counts);
-            }
+            Ok(outcome) => all.counts.add(&outcome.counts),
             Err(violation) => {
-                // ORDERING: as above.
-                total.stop.store(true, Ordering::Relaxed);
-                runs.violation.get_or_insert((scenario, violation));
+                all.violation.get_or_insert((scenario, violation));
             }
         }
     }

@@ -49,7 +49,9 @@ pub fn steady(seed: u64) -> Scenario {
     }
 }
 
-fn with(seed: u64, faults: &[(u64, What)]) -> Scenario {
+/// The same, with faults at these times, ns.
+#[must_use]
+pub fn with(seed: u64, faults: &[(u64, What)]) -> Scenario {
     let faults = faults.iter().map(|&(at_ns, what)| Fault { at_ns, what }).collect();
     Scenario { faults, ..steady(seed) }
 }

@@ -14,11 +14,10 @@
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};
-use tickline_core::per_cpu::{self, PinnedCounter};
-use tickline_core::shared::Source;
+use tickline_core::per_cpu::PinnedCounter;
 
 use crate::actors::Cast;
-use crate::check::{Begin, Check, From, Mark};
+use crate::check::{Check, From};
 use crate::machine::{PS, PS_PER_S};
 use crate::world::{Actor, ClockRead, Hand, Hands, Loaded, Step, World};
 
@@ -184,71 +183,15 @@ impl Cast {
 
     /// Between two readings a thread goes to another CPU now and then.
     pub(crate) fn wander(&self) {
-        let actor = self.world.me();
         if self.below(4) == 0 {
-            actor.cpu.set(self.world.some_cpu());
-            actor.fence_ps.set(self.world.now_ps.get());
+            self.go_elsewhere();
         }
     }
 
-    /// A reading by the line of the CPU that this happens to be on.
-    pub(crate) fn read_on_a_cpu(&self, kind: u64, begin: Begin, complete: impl Fn()) {
-        let (units, hands, check) = (&self.clock.units, self.hands(), &self.check);
-        let unit_read = || self.world.me().last_read.get().unit;
-        match kind {
-            0 => {
-                if let Some(ns) = per_cpu::read(units, &hands) {
-                    complete();
-                    return check.end(begin, unit_read(), ns, From::Inlined, false);
-                }
-            }
-            1 => {
-                if let Some(reading) = per_cpu::read_bounds(units, &hands) {
-                    complete();
-                    check.end(begin, unit_read(), reading.ns, From::Inlined, true);
-                    return check.bounds(&reading);
-                }
-            }
-            2 => {
-                if let Some(ns) = per_cpu::read_unix(units, &hands) {
-                    // As for one line: nothing has happened since the second look at the state.
-                    let margin_ns = units[unit_read()].cell.peek_unix_bound_ns();
-                    complete();
-                    return check.unix(ns, margin_ns);
-                }
-            }
-            3 => {}
-            _ => {
-                if let Some(ns) = per_cpu::read_ordered(units, &hands) {
-                    complete();
-                    return check.end(begin, unit_read(), ns, From::Inlined, true);
-                }
-            }
-        }
-        let (cpu, reading) =
-            self.with_helps(|| per_cpu::read_slow(units, &hands, &hands)).expect("every CPU is in the table");
-        complete();
-        let from = match reading.source {
-            Source::Line { .. } => From::SlowPath,
-            Source::Reference { .. } => From::Reference,
-        };
-        check.end(begin, cpu, reading.ns, from, true);
-    }
-
-    /// A point of a plot, on any CPU.
-    pub(crate) fn mark_a_cpu(&self) -> Mark {
-        let (units, hands) = (&self.clock.units, self.hands());
+    pub(crate) fn go_elsewhere(&self) {
         let actor = self.world.me();
         actor.cpu.set(self.world.some_cpu());
         actor.fence_ps.set(self.world.now_ps.get());
-        match per_cpu::read_bounds(units, &hands) {
-            Some(reading) => self.mark(&reading),
-            None => {
-                let (_, reading) =
-                    per_cpu::read_slow(units, &hands, &hands).expect("every CPU is in the table");
-                self.mark_slow(reading)
-            }
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use corosensei::{Coroutine, CoroutineResult};
 use tickline_core::shared::Event;
 use tickline_core::state::Phase;
 
-use crate::actors::{Cast, Order};
+use crate::actors::Cast;
 use crate::check::{Counts, Mark};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
@@ -377,9 +377,7 @@ impl Stage {
                 }
             }
             What::Fork => self.fork(),
-            What::GateCloses => self.order(Order::Disable),
-            What::GateOpens => self.order(Order::Enable),
-            What::JudgeAgain => self.order(Order::JudgeAgain),
+            What::GateCloses | What::GateOpens | What::JudgeAgain => self.order(what),
             What::Verdict { verdict } => {
                 self.cast.clock.verdict.set(verdict);
                 self.cast.check.act_begins();
@@ -398,7 +396,7 @@ impl Stage {
     }
 
     /// Gives this order to an idle thread of the program, to a new one, or to the first.
-    fn order(&mut self, order: Order) {
+    fn order(&mut self, order: What) {
         let world = Rc::clone(&self.cast.world);
         if world.scenario.clock.per_cpu {
             return; // a table has no gate of its own

@@ -25,7 +25,6 @@ pub struct Scenario {
     pub think_ns: u64,
     /// Whether a thread's readings are single and even, at least half of the longest pause apart.
     /// Otherwise they also come in bursts, after pauses of any order of magnitude.
-    #[serde(default)]
     pub even: bool,
     /// What happens by chance at any step.
     pub chance: Chance,
@@ -54,7 +53,6 @@ pub struct Machine {
     pub quantum_ns: u64,
     /// Some callers of the reference get a value that is up to so old, ns, but never less than an
     /// earlier one, as with Linux' `read_hpet`: 0 to 10,000. Not with the same counter.
-    #[serde(default)]
     pub stale_ns: u64,
     /// The reference at time 0, ns.
     pub reference_origin_ns: i64,
@@ -67,7 +65,6 @@ pub struct Machine {
     pub wander_ppb: i64,
     /// Whether the kernel keeps silent about suspends and their length. It does not wake the
     /// thread then either.
-    #[serde(default)]
     pub hides_suspends: bool,
     /// The mean time of a read of the reference between two reads of the counter, ns: 10 to
     /// 100,000.
@@ -84,15 +81,12 @@ pub struct Clock {
     pub driver: Driver,
     /// Whether each CPU has a line of its own, by its own counter; with the thread only. Faults
     /// of the gate do nothing then.
-    #[serde(default)]
     pub per_cpu: bool,
     /// A thread closes and opens the gate of the cell again and again, after pauses of up to so
     /// long, ns; 0 for never, 10 ms at most. The driver then leaves first lines in use. On a
     /// machine whose clocks agree, the same states come again and again. Not with `per_cpu`.
-    #[serde(default)]
     pub gate_ns: u64,
     /// What if the tag had no count: compares and swaps ignore it. Such a clock may step back.
-    #[serde(default)]
     pub uncounted: bool,
 }
 

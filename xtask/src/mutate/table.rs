@@ -6,47 +6,38 @@ use serde::Deserialize;
 
 use crate::files;
 
+/// The file's three lists.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
-    rule: Vec<Rule>,
-    ordering: Vec<Weakening>,
-    pub(super) untold: Vec<Untold>,
+    rule: Vec<Mutant>,
+    /// Weaker orderings; their `rule` and `instead` are not in the file.
+    ordering: Vec<Mutant>,
+    /// Orderings that no test tells from weaker ones, and why.
+    pub(super) untold: Vec<Mutant>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rule {
-    rule: String,
-    does: String,
-    file: String,
-    text: String,
-    instead: String,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Weakening {
-    does: String,
-    file: String,
-    text: String,
-    from: String,
-    to: String,
-    test: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Untold {
+/// A text of a file, and what takes its place.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Mutant {
+    pub(super) rule: String,
+    /// What the mutated code does.
+    pub(super) does: String,
+    /// Seen from `crates/`.
     pub(super) file: String,
-    text: String,
+    pub(super) text: String,
+    pub(super) instead: String,
+    /// The ordering, and the weaker one.
     pub(super) from: String,
     pub(super) to: String,
+    /// The test that must fail, of a weakening.
+    pub(super) test: String,
     pub(super) why: String,
 }
 
 /// Which tests must fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tests {
     /// Any unit test of the crate.
     Unit,
@@ -56,31 +47,22 @@ pub(super) enum Tests {
     Miri,
 }
 
-/// A text of a file, and what takes its place.
-#[derive(Debug)]
-pub(super) struct Mutant {
-    pub(super) rule: String,
-    /// What the mutated code does.
-    pub(super) does: String,
-    /// Seen from `crates/`.
-    pub(super) file: String,
-    pub(super) text: String,
-    pub(super) instead: String,
-    pub(super) tests: Tests,
-    /// The test that must fail, of a weakening.
-    pub(super) test: String,
-}
-
 impl Mutant {
     /// The crate that it changes.
     pub(super) fn package(&self) -> &str {
         self.file.split('/').next().unwrap_or_default()
     }
-}
 
-/// Whether loom has models of a file's orderings; Miri runs the tests of the others.
-fn has_models(file: &str) -> bool {
-    file.starts_with("tickline-core/") || file.starts_with("tickline-page/src/lease/")
+    /// Loom has models of the orderings in core and in leases; Miri runs the tests of the others.
+    pub(super) fn tests(&self) -> Tests {
+        match &self.file {
+            _ if self.rule != "ordering" => Tests::Unit,
+            file if file.starts_with("tickline-core/") || file.starts_with("tickline-page/src/lease/") => {
+                Tests::Loom
+            }
+            _ => Tests::Miri,
+        }
+    }
 }
 
 impl Table {
@@ -90,34 +72,25 @@ impl Table {
 
     /// Every mutant: first those of the rules. An error if one does not match its source.
     pub(super) fn mutants(&self) -> Result<Vec<Mutant>, String> {
-        let rules = self.rule.iter().cloned().map(|Rule { rule, does, file, text, instead }| {
-            Ok(Mutant { rule, does, file, text, instead, tests: Tests::Unit, test: String::new() })
-        });
-        let orderings = self.ordering.iter().cloned().map(|it| {
-            Ok(Mutant {
+        let mut mutants = self.rule.clone();
+        for it in &self.ordering {
+            mutants.push(Mutant {
                 rule: "ordering".to_owned(),
                 does: format!("{} (`{}` → `{}`)", it.does, it.from, it.to),
                 instead: weaker(&it.text, &it.from, &it.to)?,
-                tests: if has_models(&it.file) { Tests::Loom } else { Tests::Miri },
-                file: it.file,
-                text: it.text,
-                test: it.test,
-            })
-        });
-        let mutants = rules.chain(orderings).collect::<Result<Vec<_>, String>>()?;
+                ..it.clone()
+            });
+        }
         for mutant in &mutants {
-            match files::read(format!("crates/{}", mutant.file))?.matches(&mutant.text).count() {
-                1 => {}
-                found => {
-                    return Err(format!(
-                        "mutants.toml is out of date: \"{}\" replaces a text that occurs {found} times in {}, not once:\n{}",
-                        mutant.does, mutant.file, mutant.text
-                    ));
-                }
+            let found = files::read(format!("crates/{}", mutant.file))?.matches(&mutant.text).count();
+            if found != 1 {
+                return Err(format!(
+                    "mutants.toml is out of date: \"{}\" replaces a text that occurs {found} times in {}, not once:\n{}",
+                    mutant.does, mutant.file, mutant.text
+                ));
             }
         }
-        let orderings = self.ordering.iter().map(|it| &it.file).chain(self.untold.iter().map(|it| &it.file));
-        for file in orderings.collect::<BTreeSet<_>>() {
+        for file in self.orderings().map(|it| &it.file).collect::<BTreeSet<_>>() {
             let source = files::read(format!("crates/{file}"))?;
             self.is_covered(&source, file)
                 .map_err(|why| format!("mutants.toml is out of date: {file}: {why}"))?;
@@ -125,15 +98,16 @@ impl Table {
         Ok(mutants)
     }
 
+    fn orderings(&self) -> impl Iterator<Item = &Mutant> {
+        self.ordering.iter().chain(&self.untold)
+    }
+
     /// Whether the table has every ordering of a file that could be weaker, each with its next weaker
     /// ones, and the file every ordering of the table.
     fn is_covered(&self, source: &str, file: &str) -> Result<(), String> {
-        let weakenings = self.ordering.iter().map(|it| (&it.file, &it.text, &it.from, &it.to));
-        let untold = self.untold.iter().map(|it| (&it.file, &it.text, &it.from, &it.to));
-        let mut missing = weakenings
-            .chain(untold)
-            .filter(|(of, ..)| *of == file)
-            .map(|(_, text, from, to)| Ok((place(source, text, from)?, to.as_str())))
+        let of_file = self.orderings().filter(|it| it.file == file);
+        let mut missing = of_file
+            .map(|it| Ok((place(source, &it.text, &it.from)?, it.to.as_str())))
             .collect::<Result<Vec<_>, String>>()?;
         let mut line_start = 0;
         for line in source.split_inclusive('\n').take_while(|line| !line.contains("#[cfg(test)]")) {
@@ -198,7 +172,7 @@ fn has_reason(before: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::{entries, read, root};
+    use crate::files::{read, root};
 
     /// The files of core and of leases with orderings that can be weaker; all files of the other crates.
     const MODELLED: [&str; 7] = [
@@ -211,16 +185,11 @@ mod tests {
         "tickline-page/src/lease/cell.rs",
     ];
 
-    /// Sources below a folder, seen from `crates/`.
-    fn sources(folder: &std::path::Path, is_wanted: fn(&str) -> bool, found: &mut Vec<String>) {
-        for path in entries(folder) {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() && is_wanted(&name) {
-                sources(&path, is_wanted, found);
-            } else if name.ends_with(".rs") && is_wanted(&name) {
-                found.push(path.strip_prefix(root().join("crates")).unwrap().to_str().unwrap().to_owned());
-            }
-        }
+    /// Sources, seen from `crates/`.
+    fn sources() -> Vec<String> {
+        let files = crate::step::said("git ls-files --cached --others --exclude-standard -- crates").unwrap();
+        let sources = files.lines().filter(|file| file.ends_with(".rs") && root().join(file).is_file());
+        sources.map(|file| file["crates/".len()..].to_owned()).collect()
     }
 
     #[test]
@@ -228,14 +197,16 @@ mod tests {
         let table = Table::load().unwrap();
         table.mutants().unwrap_or_else(|stale| panic!("{stale}"));
         let mut files = MODELLED.map(str::to_owned).to_vec();
-        let others = |name: &str| !["tests", "tests.rs", "tickline-core", "lease"].contains(&name);
-        sources(&root().join("crates"), others, &mut files);
+        let others = ["tests", "tests.rs", "tickline-core", "lease"];
+        files
+            .extend(sources().into_iter().filter(|file| !file.split('/').any(|part| others.contains(&part))));
         for file in &files {
             let source = read(format!("crates/{file}")).unwrap();
             table.is_covered(&source, file).unwrap_or_else(|why| panic!("{file}: {why}"));
         }
         for it in &table.ordering {
             assert!(files.contains(&it.file), "{} is not covered", it.file);
+            assert!(!it.test.is_empty(), "no test for: {}", it.does);
         }
         assert!(table.is_covered("self.word.load(Ordering::Acquire)\n", "another.rs").is_err());
         let nothing = "// Ordering::SeqCst\n(Ordering::Relaxed)\n#[cfg(test)]\nOrdering::Release";
@@ -246,12 +217,9 @@ mod tests {
     fn every_rule_that_has_a_test_has_a_mutant() {
         let table = Table::load().unwrap();
         let mutated: BTreeSet<&str> = table.rule.iter().map(|it| it.rule.as_str()).collect();
-        let mut files = Vec::new();
-        for package in ["tickline-core", "tickline-page"] {
-            sources(&root().join("crates").join(package).join("src"), |_| true, &mut files);
-        }
         let mut rules = BTreeSet::new();
-        for file in files {
+        let packages = ["tickline-core/src/", "tickline-page/src/"];
+        for file in sources().iter().filter(|file| packages.iter().any(|package| file.starts_with(package))) {
             let source = read(format!("crates/{file}")).unwrap();
             let tests = source.split("fn rule_").skip(1).filter_map(|rest| rest.split('_').next());
             rules.extend(tests.map(str::to_owned));
@@ -259,23 +227,5 @@ mod tests {
         assert!(rules.len() > 20, "{rules:?}");
         let without: Vec<_> = rules.iter().filter(|rule| !mutated.contains(rule.as_str())).collect();
         assert!(without.is_empty(), "{without:?}");
-    }
-
-    #[test]
-    fn a_mutant_that_does_not_match_is_refused() {
-        let mut table = Table::load().unwrap();
-        table.rule[0].text = "no such text".into();
-        assert!(table.mutants().unwrap_err().contains("occurs 0 times"));
-        table.rule[0].text = "    ".into();
-        assert!(table.mutants().unwrap_err().contains("not once"));
-    }
-
-    #[test]
-    fn a_weaker_ordering_stands_where_the_ordering_stood() {
-        assert_eq!(weaker("load(Ordering::Acquire", "Acquire", "Relaxed").unwrap(), "load(Ordering::Relaxed");
-        assert_eq!(weaker("fence(Ordering::Acquire);", "Acquire", "Relaxed").unwrap(), "();");
-        assert!(weaker("Ordering::Acquire, Ordering::Acquire", "Acquire", "Relaxed").is_err());
-        assert!(has_reason("// ORDERING: Acquire. No test sees a weaker one: why.\n    load("));
-        assert!(!has_reason("// ORDERING: No test sees.\n load(a)\n // ORDERING: Acquire.\n load("));
     }
 }

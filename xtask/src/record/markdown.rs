@@ -51,17 +51,16 @@ pub(super) fn rows(rows: &[Row], is_best_bold: bool) -> String {
             (is_best_bold && cells.count() > 1).then_some(best.digits.as_str())
         })
         .collect();
-    rows.iter().map(|(name, cells)| row(name, cells, &best)).collect()
-}
-
-fn row(name: &str, cells: &[Option<Cell>], best: &[Option<&str>]) -> String {
-    let cell = |(cell, best): (&Option<Cell>, &Option<&str>)| match cell {
+    let text = |(cell, best): (&Option<Cell>, &Option<&str>)| match cell {
         None => String::new(),
         Some(cell) if Some(cell.digits.as_str()) == *best => format!("**{}**", cell.text),
         Some(cell) => cell.text.clone(),
     };
-    let cells: Vec<String> = cells.iter().zip(best).map(cell).collect();
-    format!("| {name} | {} |\n", cells.join(" | "))
+    let line = |(name, cells): &Row| {
+        let cells: Vec<String> = cells.iter().zip(&best).map(text).collect();
+        format!("| {name} | {} |\n", cells.join(" | "))
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Commas between thousands.
@@ -109,44 +108,5 @@ pub(super) fn count(count: f64) -> String {
         count if count < 1e6 => format!("{} thousand", whole(count / 1e3)),
         count if count < 1e9 => format!("{} million", short(count / 1e6)),
         count => format!("{} billion", short(count / 1e9)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_short() {
-        let shorts = [0.0, 0.04, -0.04, 0.06, -3.12, 9.96, 10.4, -1234.5, 1_234_567.0].map(short);
-        assert_eq!(shorts, ["0", "0", "0", "0.1", "-3.1", "10", "10", "-1,235", "1,234,567"]);
-        let times = [0.0, 8.84, 999.0, 584_000.0, 20_140_000.0, 2e9].map(time_ns);
-        assert_eq!(times, ["0 ns", "8.8 ns", "999 ns", "584 us", "20 ms", "2.0 s"]);
-        let counts = [0.0, 9_999.0, 678_123.0, 120e6, 2.53e9].map(count);
-        assert_eq!(counts, ["0", "9,999", "678 thousand", "120 million", "2.5 billion"]);
-    }
-
-    #[test]
-    fn the_best_of_each_column_is_bold_whoever_it_is() {
-        let cell = |figure: f64| Some(Cell::new(figure, short(figure)));
-        let rows = [
-            ("a".to_owned(), vec![cell(8.84), cell(-464.0), cell(1.0)]),
-            ("b".to_owned(), vec![cell(8.81), cell(0.2), None]),
-            ("c".to_owned(), vec![cell(16.5), None, None]),
-        ];
-        let expected = "| a | **8.8** | -464 | 1.0 |\n| b | **8.8** | **0.2** |  |\n| c | 17 |  |  |\n";
-        assert_eq!(super::rows(&rows, true), expected);
-        assert_eq!(super::rows(&rows, false), expected.replace('*', ""));
-    }
-
-    #[test]
-    fn costs_with_the_same_ratio_are_equally_good() {
-        let rows = [
-            ("a".to_owned(), vec![Some(Cell::cost(8.84, 0.999))]),
-            ("b".to_owned(), vec![Some(Cell::cost(8.86, 1.003))]),
-            ("c".to_owned(), vec![Some(Cell::cost(8.97, 1.014))]),
-        ];
-        let expected = "| a | **8.8 (1.00)** |\n| b | **8.9 (1.00)** |\n| c | 9.0 (1.01) |\n";
-        assert_eq!(super::rows(&rows, true), expected);
     }
 }

@@ -34,9 +34,10 @@ fn number(value: &Value, path: &str) -> Result<f64, String> {
     at(value, path)?.as_f64().ok_or_else(|| format!("{path} is not a number in the record"))
 }
 
-/// A number, or none where the record says `null`.
+/// A number, or none where the record says `null`, for it or for what should have it.
 fn number_if_any(value: &Value, path: &str) -> Result<Option<f64>, String> {
-    if at(value, path)?.is_null() { Ok(None) } else { number(value, path).map(Some) }
+    let is_null = path.rmatch_indices('.').any(|(end, _)| at(value, &path[..end]).is_ok_and(Value::is_null));
+    if is_null || at(value, path)?.is_null() { Ok(None) } else { number(value, path).map(Some) }
 }
 
 /// The entry of a list in which `key` has this name; none if the list leaves it out.
@@ -200,42 +201,25 @@ fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
             cells.push(figure("ns")?.zip(figure("ratio")?).map(|(ns, ratio)| Cell::cost(ns, ratio)));
         }
     }
-    let mut worst: [Option<f64>; 5] = [None; 5];
+    let mut figures: [Vec<f64>; 5] = Default::default();
     for record in records.iter().map(|record| &record.json) {
-        let startup = entry(record, "startup.clocks", "clock", name)?;
-        let startup_us = |figure: &str| match startup {
-            Some(clock) if !at(clock, figure)?.is_null() => {
-                number(clock, &format!("{figure}.median")).map(Some)
-            }
-            _ => Ok::<_, String>(None),
+        let figure = |of: &Value, list: &str, path: &str| match entry(of, list, "clock", name)? {
+            Some(clock) => number_if_any(clock, path),
+            None => Ok::<_, String>(None),
         };
-        let mut drifts = Vec::new();
+        figures[0].extend(figure(record, "startup.clocks", "first_call_us.median")?);
+        figures[1].extend(figure(record, "startup.clocks", "first_reading_us.median")?);
         let others = at(record, "drift_in_other_processes")?.as_array();
         for process in others.into_iter().flatten().chain([at(record, "drift")?]) {
-            if let Some(clock) = entry(process, "clocks", "clock", name)? {
-                drifts.extend(number_if_any(clock, "drift_ppb")?);
-            }
+            figures[2].extend(figure(process, "clocks", "drift_ppb")?);
         }
-        let drift = entry(record, "drift.clocks", "clock", name)?;
-        let backward = match entry(record, "order.clocks", "clock", name)? {
-            Some(clock) => {
-                Some(number(clock, "count.backward")? / number(clock, "count.exchanges")?.max(1.0) * 1e6)
-            }
-            None => None,
-        };
-        let figures = [
-            startup_us("first_call_us")?,
-            startup_us("first_reading_us")?,
-            drifts.into_iter().max_by(|one, other| one.abs().total_cmp(&other.abs())),
-            drift.map(|clock| number(clock, "offset_change_ns")).transpose()?,
-            backward,
-        ];
-        for (worst, figure) in worst.iter_mut().zip(figures) {
-            *worst =
-                [*worst, figure].into_iter().flatten().max_by(|one, other| one.abs().total_cmp(&other.abs()));
-        }
+        figures[3].extend(figure(record, "drift.clocks", "offset_change_ns")?);
+        let backward = figure(record, "order.clocks", "count.backward")?;
+        let exchanges = figure(record, "order.clocks", "count.exchanges")?;
+        figures[4].extend(backward.zip(exchanges).map(|(backward, of)| backward / of.max(1.0) * 1e6));
     }
-    let [call_us, reading_us, ppb, offset_ns, per_million] = worst;
+    let [call_us, reading_us, ppb, offset_ns, per_million] =
+        figures.map(|all| all.into_iter().max_by(|one, other| one.abs().total_cmp(&other.abs())));
     cells.push(call_us.map(|us| Cell::new(us, time_ns(us * 1e3))));
     // In tenths of a ms, because most of it is the process's own start.
     cells.push(reading_us.map(|us| Cell::new(us, format!("{:.1} ms", us / 1e3))));

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::list::{HOST, Runner, Target};
+use super::list::{HOST, Target};
 use crate::files::{self, store};
 use crate::step::{self, said};
 
@@ -25,7 +25,7 @@ fn need(line: &str) -> Result<String, String> {
 impl Machine {
     /// What compiles without linking.
     pub(super) fn with_compiler(target: &Target) -> Result<Self, String> {
-        let triple = target.triple;
+        let triple = &target.triple;
         let library = || {
             let path = said(&format!("rustc --print target-libdir --target {triple}")).ok()?;
             Path::new(&path).is_dir().then_some(())
@@ -36,7 +36,7 @@ impl Machine {
         library().ok_or_else(|| format!("no library of the compiler for {triple}"))?;
         let mut machine = Self { name: String::new(), environment: Vec::new() };
         if !target.linker.is_empty() {
-            machine.set_for(target, "LINKER", target.linker);
+            machine.set_for(target, "LINKER", &target.linker);
         }
         if triple != HOST {
             // Without debug information, which takes a quarter of the time.
@@ -55,34 +55,31 @@ impl Machine {
     pub(super) fn that_runs(target: &Target, with_files: bool) -> Result<Self, String> {
         let mut machine = Self::with_compiler(target)?;
         // The compiler brings this one.
-        if !matches!(target.linker, "" | "rust-lld") {
+        if !matches!(&target.linker[..], "" | "rust-lld") {
             need(&format!("{} --version", target.linker))?;
         }
-        match target.runner {
-            Runner::Native => machine.name = "natively".to_owned(),
-            Runner::Qemu { program, libraries, current, available } => {
+        match &target.runner[..] {
+            "" => {}
+            "native" => machine.name = "natively".to_owned(),
+            "wine" => {
+                machine.name = format!("under Wine {}", version(&need("wine --version")?));
+                machine.set_for(target, "RUNNER", "wine");
+                let folder = wine_folder(&target.linker)?;
+                machine.set("WINEPREFIX", &folder.join("prefix").display().to_string());
+                machine.set("WINEPATH", &format!("Z:{}", folder.display()).replace('/', "\\"));
+                machine.set("WINEDEBUG", "-all");
+                machine.set(CASES.0, CASES.1);
+            }
+            "node" => machine.name = format!("under Node.js {}", version(&need("node --version")?)),
+            program => {
                 machine.name = format!("emulated, QEMU {}", version(&need(&format!("{program} --version"))?));
-                let root = match with_files {
-                    false => PathBuf::from(libraries),
-                    true => system(target.triple, libraries, current, available)?,
-                };
+                let root = if with_files { system(target)? } else { PathBuf::from(&target.libraries) };
                 let runner = format!("{program} -L {}", root.display());
                 machine.set_for(target, "RUNNER", &runner);
                 // For tests that start themselves once more, and those that must know.
                 machine.set("TICKLINE_TEST_RUNNER", &runner);
                 machine.set(CASES.0, CASES.1);
             }
-            Runner::Wine => {
-                machine.name = format!("under Wine {}", version(&need("wine --version")?));
-                machine.set_for(target, "RUNNER", "wine");
-                let folder = wine_folder(target.linker)?;
-                machine.set("WINEPREFIX", &folder.join("prefix").display().to_string());
-                machine.set("WINEPATH", &format!("Z:{}", folder.display()).replace('/', "\\"));
-                machine.set("WINEDEBUG", "-all");
-                machine.set(CASES.0, CASES.1);
-            }
-            Runner::Node => machine.name = format!("under Node.js {}", version(&need("node --version")?)),
-            Runner::Nothing => {}
         }
         Ok(machine)
     }
@@ -130,12 +127,13 @@ fn version(text: &str) -> &str {
 
 /// A system for an emulator's programs, which QEMU looks into before the real one: the target's
 /// libraries, and a kernel that says what it keeps time with.
-fn system(triple: &str, libraries: &str, current: &str, available: &str) -> Result<PathBuf, String> {
-    let root = files::target().join("targets").join(triple);
-    let clocksource = root.join("sys/devices/system/clocksource/clocksource0");
-    store(clocksource.join("current_clocksource"), &format!("{current}\n"))?;
-    store(clocksource.join("available_clocksource"), &format!("{available} \n"))?;
-    said(&format!("ln -sfn {libraries}/lib {}/lib", root.display()))?;
+fn system(target: &Target) -> Result<PathBuf, String> {
+    let root = files::target().join("targets").join(&target.triple);
+    let folder = root.join("sys/devices/system/clocksource/clocksource0");
+    let current = target.clocksources.split(' ').next().unwrap_or_default();
+    store(folder.join("current_clocksource"), &format!("{current}\n"))?;
+    store(folder.join("available_clocksource"), &format!("{} \n", target.clocksources))?;
+    said(&format!("ln -sfn {}/lib {}/lib", target.libraries, root.display()))?;
     Ok(root)
 }
 
@@ -148,16 +146,4 @@ fn wine_folder(linker: &str) -> Result<PathBuf, String> {
     let (library, definition) = (folder.join("bcryptprimitives.dll"), definition.display());
     said(&format!("{linker} -shared -nostdlib -Wl,-e,0 -o {} {definition}", library.display()))?;
     Ok(folder)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_found() {
-        assert_eq!(version("qemu-aarch64 version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright"), "10.0.2");
-        assert_eq!(version("wine-8.0 (Debian 8.0~repack-4)"), "8.0");
-        assert_eq!(version("none"), "of unknown version");
-    }
 }

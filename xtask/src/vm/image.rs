@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::packages::{self, Program};
 use crate::files::{self, entries};
-use crate::step::{said, shown};
+use crate::step::{output, said, shown};
 
 /// What static programs are built for.
 const TARGET: &str = "x86_64-unknown-linux-musl";
@@ -47,9 +49,11 @@ impl From<io::Error> for Failure {
 pub(super) fn fetch() -> Result<PathBuf, Failure> {
     fs::create_dir_all(super::folder())?;
     said(&format!("rustup target add {TARGET}")).map_err(Failure::Missing)?;
-    if said(&format!("{QEMU} --version")).is_err() {
-        said("apt-get install -y -qq --no-install-recommends qemu-system-x86")
-            .map_err(|why| Failure::Missing(format!("{QEMU} is not here: {why}")))?;
+    for (program, package) in [(QEMU, "qemu-system-x86"), ("cpio", "cpio")] {
+        if said(&format!("{program} --version")).is_err() {
+            said(&format!("apt-get install -y -qq --no-install-recommends {package}"))
+                .map_err(|why| Failure::Missing(format!("{program} is not here: {why}")))?;
+        }
     }
     kernel()
 }
@@ -58,16 +62,42 @@ pub(super) fn fetch() -> Result<PathBuf, Failure> {
 pub(super) fn prepare() -> Result<Image, Failure> {
     let kernel = fetch()?;
     let programs = build()?;
-    let initramfs = super::folder().join("initramfs.cpio");
-    fs::write(&initramfs, archive(&programs))?;
-    Ok(Image { kernel, initramfs })
+    let root = super::folder().join("initramfs");
+    fs::remove_dir_all(&root).ok();
+    for folder in ["dev", "proc", "sys"] {
+        fs::create_dir_all(root.join(folder))?;
+    }
+    for (name, content) in
+        [("init", programs.init), ("tickline", programs.tickline), (crate::dist::LIBRARY, programs.preload)]
+    {
+        put(&root, name, &content)?;
+    }
+    Ok(Image { kernel, initramfs: archive(&root)? })
+}
+
+/// Puts a program into a folder that becomes an archive.
+pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), Failure> {
+    let path = root.join(name);
+    fs::create_dir_all(path.parent().unwrap_or(root))?;
+    fs::write(&path, content)?;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+}
+
+/// Packs a folder as the kernel unpacks it
+/// (`Documentation/driver-api/early-userspace/buffer-format.rst`); returns the archive beside it. Archives
+/// may follow each other.
+pub(super) fn archive(root: &Path) -> Result<PathBuf, Failure> {
+    let file = root.with_extension("cpio");
+    let pack = "find . | cpio -o -H newc -R 0:0 --quiet > \"$0\"";
+    let done = output(Command::new("sh").args(["-c", pack]).arg(&file).current_dir(root));
+    done.map(|_| file).map_err(Failure::Broken)
 }
 
 impl Image {
     /// The same with a program of the distribution.
     pub(super) fn with(&self, program: &Program) -> Result<Self, Failure> {
         let mut initramfs = fs::read(&self.initramfs)?;
-        initramfs.extend(packages::archive(program)?);
+        initramfs.extend(fs::read(archive(&packages::folder(program)?)?)?);
         let file = self.initramfs.with_file_name(format!("initramfs-{}.cpio", program.package));
         fs::write(&file, initramfs)?;
         Ok(Self { kernel: self.kernel.clone(), initramfs: file })
@@ -125,77 +155,4 @@ pub(super) fn build() -> Result<Programs, Failure> {
     let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
     let preload = crate::dist::library(&target).map_err(Failure::Broken)?;
     Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")?, preload })
-}
-
-/// Modes of a folder, and of a program.
-pub(super) const FOLDER: u32 = 0o040_755;
-pub(super) const PROGRAM: u32 = 0o100_755;
-
-/// The folders to mount on, and the programs.
-fn archive(programs: &Programs) -> Vec<u8> {
-    cpio(&[
-        ("dev", FOLDER, &[][..]),
-        ("proc", FOLDER, &[]),
-        ("sys", FOLDER, &[]),
-        ("init", PROGRAM, &programs.init),
-        ("tickline", PROGRAM, &programs.tickline),
-        (crate::dist::LIBRARY, PROGRAM, &programs.preload),
-    ])
-}
-
-/// A cpio archive in the "newc" format, as
-/// `Documentation/driver-api/early-userspace/buffer-format.rst` of the kernel describes it: name,
-/// mode and content of each entry. The kernel unpacks archives that follow each other.
-pub(super) fn cpio<N: AsRef<str>, C: AsRef<[u8]>>(entries: &[(N, u32, C)]) -> Vec<u8> {
-    let mut archive = Vec::new();
-    for (number, (name, mode, content)) in (1..).zip(entries) {
-        append(&mut archive, number, name.as_ref(), *mode, content.as_ref());
-    }
-    append(&mut archive, 0, "TRAILER!!!", 0, &[]);
-    archive
-}
-
-fn append(archive: &mut Vec<u8>, number: u32, name: &str, mode: u32, content: &[u8]) {
-    // inode, mode, uid, gid, links, time, size, four device numbers, size of the name with its
-    // zero, checksum
-    let fields = [number, mode, 0, 0, 1, 0, size(content.len()), 0, 0, 0, 0, size(name.len() + 1), 0];
-    archive.extend_from_slice(b"070701");
-    for field in fields {
-        archive.extend_from_slice(format!("{field:08x}").as_bytes());
-    }
-    archive.extend_from_slice(name.as_bytes());
-    archive.push(0);
-    align(archive);
-    archive.extend_from_slice(content);
-    align(archive);
-}
-
-fn size(bytes: usize) -> u32 {
-    u32::try_from(bytes).expect("programs are a few megabytes")
-}
-
-fn align(archive: &mut Vec<u8>) {
-    archive.resize(archive.len().next_multiple_of(4), 0);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_archive_is_what_the_kernel_reads() {
-        let archive =
-            archive(&Programs { init: b"12345".to_vec(), tickline: b"1".to_vec(), preload: b"12".to_vec() });
-        assert_eq!(archive.len() % 4, 0);
-        let text = String::from_utf8_lossy(&archive);
-        assert_eq!(text.matches("070701").count(), 7);
-        let init = text.find("init\0").expect("the program");
-        // The header of 110 bytes comes before the name: the size is its seventh field, the mode
-        // its second.
-        let header = &text[init - 110..init];
-        assert_eq!(&header[6 + 6 * 8..6 + 7 * 8], "00000005");
-        assert_eq!(&header[6 + 8..6 + 2 * 8], "000081ed");
-        let content = (init + "init\0".len()).next_multiple_of(4);
-        assert_eq!(&archive[content..content + 5], b"12345");
-    }
 }

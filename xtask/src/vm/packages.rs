@@ -26,8 +26,8 @@ pub(super) struct Program {
     pub(super) path: String,
 }
 
-/// An archive with the program, the dynamic linker and all libraries.
-pub(super) fn archive(program: &Program) -> Result<Vec<u8>, Failure> {
+/// A folder with the program, the dynamic linker and all libraries, at their places.
+pub(super) fn folder(program: &Program) -> Result<PathBuf, Failure> {
     let root = unpack(program)?;
     let linker = root.join(LINKER);
     let places = LIBRARIES.map(|place| root.join(place).display().to_string()).join(":");
@@ -39,32 +39,16 @@ pub(super) fn archive(program: &Program) -> Result<Vec<u8>, Failure> {
     if !output.status.success() || listed.contains("not found") {
         return Err(Failure::Missing(format!("{}: a library is missing: {listed}", program.package)));
     }
-    let mut files = vec![(program.path.clone(), fs::read(root.join(&program.path))?)];
-    files.push((LINKER.to_owned(), fs::read(&linker)?));
-    for library in libraries(&listed) {
-        let name = Path::new(library).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        files.push((format!("{}/{name}", LIBRARIES[0]), fs::read(library)?));
+    let to = super::folder().join(format!("{}-files", program.package));
+    fs::remove_dir_all(&to).ok();
+    image::put(&to, &program.path, &fs::read(root.join(&program.path))?)?;
+    image::put(&to, LINKER, &fs::read(&linker)?)?;
+    // `libm.so.6 => /lib/libm.so.6 (0x7f...)`
+    for library in listed.lines().filter_map(|line| line.split_once(" => ")?.1.split(" (").next()) {
+        let name = library.rsplit('/').next().unwrap_or_default();
+        image::put(&to, &format!("{}/{name}", LIBRARIES[0]), &fs::read(library)?)?;
     }
-    Ok(image::cpio(&with_folders(files)))
-}
-
-/// The files that `ld.so --list` names: `libm.so.6 => /lib/libm.so.6 (0x7f...)`.
-fn libraries(listed: &str) -> impl Iterator<Item = &str> {
-    listed.lines().filter_map(|line| line.split_once(" => ")?.1.split(" (").next())
-}
-
-/// The files, each behind its folders.
-fn with_folders(files: Vec<(String, Vec<u8>)>) -> Vec<(String, u32, Vec<u8>)> {
-    let mut entries: Vec<(String, u32, Vec<u8>)> = Vec::new();
-    for (name, content) in files {
-        for (end, _) in name.match_indices('/') {
-            if !entries.iter().any(|(other, ..)| *other == name[..end]) {
-                entries.push((name[..end].to_owned(), image::FOLDER, Vec::new()));
-            }
-        }
-        entries.push((name, image::PROGRAM, content));
-    }
-    entries
+    Ok(to)
 }
 
 /// Unpacks the package, and all libraries that apt names for it. Nothing is installed.
@@ -97,29 +81,4 @@ pub(super) fn download(packages: &[&str], to: &Path) -> Result<(), Failure> {
     }
     fs::remove_dir_all(folder)?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn libraries_are_those_with_a_file() {
-        let listed =
-            "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibm.so.6 => /a/libm.so.6 (0x00007f)\n\t/lib64/ld.so (0x1)\n";
-        assert_eq!(libraries(listed).collect::<Vec<_>>(), ["/a/libm.so.6"]);
-    }
-
-    #[test]
-    fn each_folder_comes_once_and_before_its_files() {
-        let files = ["usr/sbin/a", "usr/b"].map(|name| (name.to_owned(), vec![1]));
-        let names = with_folders(files.to_vec()).into_iter().map(|(name, mode, _)| (name, mode));
-        let expected = [
-            ("usr", image::FOLDER),
-            ("usr/sbin", image::FOLDER),
-            ("usr/sbin/a", image::PROGRAM),
-            ("usr/b", image::PROGRAM),
-        ];
-        assert!(names.eq(expected.map(|(name, mode)| (name.to_owned(), mode))));
-    }
 }

@@ -7,12 +7,11 @@ mod results;
 mod table;
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -139,7 +138,7 @@ pub(super) fn run(names: &[&str]) -> Result<u8, String> {
     }
     found.print();
     if store {
-        found.store(&list)?;
+        found.store()?;
     }
     let code = if found.skipped.is_empty() { 0 } else { SOME_SKIPPED };
     Ok(if found.has_failed() { 1 } else { code })
@@ -185,11 +184,8 @@ fn prepare(list: &mut List) -> Result<Vec<String>, Failure> {
 /// Boots a guest, prints its report, and waits until that ends.
 fn collect(guest: &Guest, lines: &mut Vec<Value>) -> io::Result<()> {
     let mut machine = qemu::Killed(spawn(guest)?);
-    let output = machine.0.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-    });
+    qemu::pass_on(&mut machine.0, sender);
     let mut silent_since = Instant::now();
     loop {
         let line = match receiver.recv_timeout(Duration::from_secs(1)) {

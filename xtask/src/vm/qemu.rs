@@ -54,32 +54,22 @@ pub(super) fn run(scenario: &Scenario, image: &Image) -> Run {
     loop {
         let mut phases = Vec::new();
         let end = Machine::boot(scenario, image).and_then(|mut machine| machine.collect(&mut phases));
-        let broken = match end {
-            Ok(End::Complete) => None,
-            Ok(End::NotUp(what) | End::WrongPace(what)) if boot < BOOTS => {
-                println!("    booting again: {what}");
-                boot += 1;
-                continue;
-            }
-            Ok(End::NotUp(what) | End::WrongPace(what)) => Some(what),
-            Err(error) => Some(error.to_string()),
-        };
-        return Run { phases, broken };
+        match end {
+            Ok(Some(EmulatorFault(what))) if boot < BOOTS => println!("    booting again: {what}"),
+            Ok(fault) => return Run { phases, broken: fault.map(|EmulatorFault(what)| what) },
+            Err(error) => return Run { phases, broken: Some(error.to_string()) },
+        }
+        boot += 1;
     }
 }
 
-/// How a guest ended without a fault of its own.
-enum End {
-    Complete,
-    /// Its kernel did not come up, because of the emulator. Seen once in 80 boots, on a busy
-    /// machine. The same holds for "Kernel panic - not syncing: IO-APIC + timer doesn't work!",
-    /// twice in 10 boots on a busier one.
-    NotUp(String),
-    /// Its kernel has calibrated its clocks wrong, so its times are worthless. Seen once in 40
-    /// boots, on a machine that was four times overcommitted: "PIT calibration deviates from
-    /// HPET: 248266 2594266".
-    WrongPace(String),
-}
+/// What no guest is to blame for, and what is seen on busy machines.
+///
+/// Its kernel did not come up: once in 80 boots. The same holds for "Kernel panic - not syncing: IO-APIC + timer
+/// doesn't work!", twice in 10 boots on a busier one. Or its kernel has calibrated its clocks wrong, so its times are
+/// worthless: once in 40 boots, on a machine that was four times overcommitted: "PIT calibration deviates from HPET:
+/// 248266 2594266".
+struct EmulatorFault(String);
 
 /// Whether the guest's time for a phase (ms) and the host's differ by more than reporting takes
 /// on a busy machine.
@@ -93,30 +83,20 @@ pub(super) struct Killed(pub(super) Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        end(&mut self.0);
+        self.0.kill().ok();
+        self.0.wait().ok();
     }
 }
 
-/// A running QEMU; killed when dropped.
+/// A running QEMU.
 struct Machine<'a> {
     scenario: &'a Scenario,
     image: &'a Image,
-    child: Child,
+    child: Killed,
     monitor: Monitor,
     /// What the guests have reported: this one, and those before it whose state it goes on with.
     lines: Receiver<String>,
     sender: Sender<String>,
-}
-
-impl Drop for Machine<'_> {
-    fn drop(&mut self) {
-        end(&mut self.child);
-    }
-}
-
-fn end(child: &mut Child) {
-    child.kill().ok();
-    child.wait().ok();
 }
 
 impl<'a> Machine<'a> {
@@ -126,7 +106,7 @@ impl<'a> Machine<'a> {
         Ok(Self { scenario, image, child, monitor, lines, sender })
     }
 
-    fn collect(&mut self, phases: &mut Vec<Value>) -> io::Result<End> {
+    fn collect(&mut self, phases: &mut Vec<Value>) -> io::Result<Option<EmulatorFault>> {
         let start = Instant::now();
         let (deadline, mut last_line) = (start + TIME_LIMIT, start);
         loop {
@@ -135,17 +115,17 @@ impl<'a> Machine<'a> {
             let line = match self.lines.recv_timeout(left.min(Duration::from_secs(1))) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) if phases.is_empty() && start.elapsed() > BOOT_LIMIT => {
-                    return Ok(End::NotUp(format!("no word after {} s", BOOT_LIMIT.as_secs())));
+                    let what = format!("no word after {} s", BOOT_LIMIT.as_secs());
+                    return Ok(Some(EmulatorFault(what)));
                 }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => {
                     return Err(io::Error::other(format!("not done after {} s", TIME_LIMIT.as_secs())));
                 }
-                Err(_) => match self.child.try_wait()? {
+                Err(_) => match self.child.0.try_wait()? {
                     None => continue,
                     Some(status) if phases.is_empty() => {
-                        return Ok(End::NotUp(format!(
-                            "{QEMU} ended, {status}, before the guest's first word"
-                        )));
+                        let what = format!("{QEMU} ended, {status}, before the guest's first word");
+                        return Ok(Some(EmulatorFault(what)));
                     }
                     Some(status) => return Err(io::Error::other(format!("{QEMU} ended, {status}"))),
                 },
@@ -163,13 +143,13 @@ impl<'a> Machine<'a> {
             let guest_ms = phase["ms"].as_u64().unwrap_or(0);
             phases.push(phase);
             match name.as_str() {
-                "end" => return Ok(End::Complete),
+                "end" => return Ok(None),
                 "error" => return Err(io::Error::other("the guest gave up")),
                 "start" if self.scenario.pace == Pace::Real => {
                     let our_ms = u64::try_from(since_last.as_millis()).unwrap_or(u64::MAX);
                     if is_wrong_pace(guest_ms, our_ms) {
                         let what = format!("its first {guest_ms} ms took {our_ms} ms here");
-                        return Ok(End::WrongPace(what));
+                        return Ok(Some(EmulatorFault(what)));
                     }
                 }
                 _ => {}
@@ -185,58 +165,32 @@ impl<'a> Machine<'a> {
                 thread::sleep(PAUSE);
                 self.monitor.execute("cont", &Value::Null)?;
             }
-            "save" => self.save_and_load()?,
-            "migrate" => self.migrate(ticks)?,
+            "save" => self.save_and_load(0)?,
+            "migrate" => self.save_and_load(ticks)?,
             other => return Err(io::Error::other(format!("the guest wants '{other}'"))),
         }
-        let input = self.child.stdin.as_mut().ok_or_else(|| io::Error::other("no standard input"))?;
+        let input = self.child.0.stdin.as_mut().ok_or_else(|| io::Error::other("no standard input"))?;
         input.write_all(b"\n")?;
         input.flush()
     }
 
-    /// Saves the machine's state in a file, ends it, and goes on with the state in a new one.
-    fn save_and_load(&mut self) -> io::Result<()> {
+    /// Saves the machine's state in a file, ends it, and goes on with the state in a new one, whose counter
+    /// is `ticks` higher.
+    fn save_and_load(&mut self, ticks: i64) -> io::Result<()> {
         let file = format!("{}.state", self.scenario.name);
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
-        end(&mut self.child);
+        self.child.0.kill()?;
+        let path = super::folder().join(&file);
+        super::migrate::add_ticks(&path, ticks)?;
         let incoming = ["-incoming".to_owned(), format!("exec:cat {file}")];
         (self.child, self.monitor) = spawn(self.scenario, self.image, &self.sender, &incoming)?;
-        self.go_on()?;
-        fs::remove_file(super::folder().join(file))
-    }
-
-    /// Moves the running machine to another QEMU, whose counter is `ticks` higher.
-    fn migrate(&mut self, ticks: i64) -> io::Result<()> {
-        let [from, to] = ["from", "to"].map(|end| format!("{}.{end}", self.scenario.name));
-        let [from_path, to_path] = [&from, &to].map(|name| super::folder().join(name));
-        for path in [&from_path, &to_path] {
-            fs::remove_file(path).or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })?;
-        }
-        let relay = super::migrate::relay(&from_path, &to_path, ticks)?;
-        let incoming = ["-incoming".to_owned(), format!("unix:{to}")];
-        let (child, monitor) = spawn(self.scenario, self.image, &self.sender, &incoming)?;
-        let mut source = std::mem::replace(&mut self.child, child);
-        let mut source_monitor = std::mem::replace(&mut self.monitor, monitor);
-        let moved = send_state(&mut source_monitor, &format!("unix:{from}"));
-        end(&mut source);
-        moved?;
-        let changed = relay.join().map_err(|_| io::Error::other("the relay panicked"))??;
-        if changed != 1 {
-            return Err(io::Error::other(format!("the state has {changed} counters, expected 1")));
-        }
-        self.go_on()
-    }
-
-    /// Waits until the machine's state is loaded, and has it run: it was stopped when it was sent.
-    fn go_on(&mut self) -> io::Result<()> {
         wait_for("the machine is not loaded", || {
             let status = self.monitor.execute("query-status", &Value::Null)?;
             Ok((status["status"] == "paused").then_some(()))
         })?;
-        self.monitor.execute("cont", &Value::Null).map(drop)
+        // It was stopped when its state was saved.
+        self.monitor.execute("cont", &Value::Null)?;
+        fs::remove_file(path)
     }
 }
 
@@ -290,12 +244,21 @@ pub(super) fn machine(processor: &str, cpus: u8, memory_mb: &str) -> Command {
     qemu
 }
 
+/// Sends each line that the guest writes.
+pub(super) fn pass_on(child: &mut Child, sender: Sender<String>) {
+    if let Some(output) = child.stdout.take() {
+        thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+    }
+}
+
 fn spawn(
     scenario: &Scenario,
     image: &Image,
     sender: &Sender<String>,
     more: &[String],
-) -> io::Result<(Child, Monitor)> {
+) -> io::Result<(Killed, Monitor)> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let monitor = format!("tcp:127.0.0.1:{}", listener.local_addr()?.port());
     let console = format!("file:{}{}.console", scenario.name, if more.is_empty() { "" } else { ".loaded" });
@@ -307,32 +270,17 @@ fn spawn(
         .arg(&image.kernel)
         .arg("-initrd")
         .arg(&image.initramfs)
-        .args(["-append", &scenario.command_line])
+        .args(["-append", &scenario.kernel])
         .args(more)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors)
         .spawn()?;
-    if let Some(output) = child.stdout.take() {
-        let sender = sender.clone();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-    }
-    match Monitor::accept(&listener, &mut child) {
-        Ok(mut monitor) => {
-            spread(&mut monitor);
-            Ok((child, monitor))
-        }
-        Err(error) => {
-            end(&mut child);
-            Err(error)
-        }
-    }
+    pass_on(&mut child, sender.clone());
+    let mut child = Killed(child);
+    let mut monitor = Monitor::accept(&listener, &mut child.0)?;
+    spread(&mut monitor);
+    Ok((child, monitor))
 }
 
 /// Pins each CPU of the guest to one of the host's, if there are as many. On a busy machine the
@@ -340,26 +288,11 @@ fn spawn(
 /// guest's CPUs never run at once. A failure changes nothing.
 fn spread(monitor: &mut Monitor) {
     let answer = monitor.execute("query-cpus-fast", &Value::Null).unwrap_or_default();
-    let threads: Vec<u64> =
-        answer.as_array().into_iter().flatten().filter_map(|cpu| cpu["thread-id"].as_u64()).collect();
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let cpus = list.map(|list| cpus(list.trim())).unwrap_or_default();
-    if threads.len() < 2 || threads.len() > cpus.len() {
-        return;
-    }
-    for (thread, cpu) in threads.iter().zip(cpus) {
+    let threads: Vec<&Value> = answer.as_array().into_iter().flatten().map(|cpu| &cpu["thread-id"]).collect();
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    for (cpu, thread) in threads.iter().enumerate().filter(|_| (2..=cpus).contains(&threads.len())) {
         Command::new("taskset").args(["-cp", &cpu.to_string(), &thread.to_string()]).output().ok();
     }
-}
-
-/// The CPUs of a list as the kernel writes it: `0-1,4`.
-fn cpus(list: &str) -> Vec<u32> {
-    let ranges = list.split(',').filter_map(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
-    });
-    ranges.flatten().collect()
 }
 
 /// QEMU's machine protocol (its documentation, "QEMU Machine Protocol Specification"): a line of
@@ -413,24 +346,5 @@ impl Monitor {
                 return Ok(value.take());
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_cpus_is_read() {
-        assert_eq!(cpus("0-1"), [0, 1]);
-        assert_eq!(cpus("3"), [3]);
-        assert_eq!(cpus("0-1,4,6-7"), [0, 1, 4, 6, 7]);
-        assert!(cpus("").is_empty());
-    }
-
-    #[test]
-    fn a_pace_is_wrong_if_it_is_far_off() {
-        assert!(!is_wrong_pace(1_500, 1_480) && !is_wrong_pace(1_500, 3_000));
-        assert!(is_wrong_pace(7_259, 700) && is_wrong_pace(1_000, 10_000));
     }
 }

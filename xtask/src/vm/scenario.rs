@@ -2,77 +2,59 @@
 //! report.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::judge::holds;
 use super::packages::Program;
 use crate::files;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct List {
+    /// What guests have that do not say otherwise.
+    defaults: toml::Table,
     /// QEMU's `-cpu`, by the name that guests give it.
     processors: BTreeMap<String, String>,
     /// Checks that several guests have, by the group's name.
     groups: BTreeMap<String, Vec<String>>,
-    guest: Vec<Guest>,
+    guest: Vec<toml::Table>,
 }
 
-/// A guest as the table has it.
+/// A guest: what it is, what is done to it, what is expected.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Guest {
-    name: String,
-    about: String,
-    #[serde(default = "invariant")]
-    processor: String,
-    #[serde(default = "two")]
-    cpus: u8,
-    #[serde(default = "reliable")]
-    kernel: String,
-    #[serde(default = "none")]
+pub(super) struct Scenario {
+    pub(super) name: String,
+    pub(super) about: String,
+    /// In the file its name; then QEMU's `-cpu`.
+    pub(super) processor: String,
+    pub(super) cpus: u8,
+    /// For the kernel: its own settings; then also the guest's.
+    pub(super) kernel: String,
     act: String,
-    #[serde(default = "auto")]
     trust: String,
     waive: Option<String>,
-    #[serde(default = "fast")]
     awaits: String,
-    #[serde(default = "greedy")]
     readers: String,
     interval_ms: Option<u32>,
     #[serde(default)]
-    pace: Pace,
-    program: Option<Program>,
+    pub(super) pace: Pace,
+    /// A program of the distribution that the guest needs.
+    pub(super) program: Option<Program>,
     #[serde(default)]
     out_of_order: bool,
+    /// Groups of checks, and the phases in which they hold.
     expect: BTreeMap<String, String>,
-    checks: Vec<String>,
+    #[serde(rename = "checks")]
+    own_checks: Vec<String>,
+    #[serde(skip)]
+    pub(super) checks: Vec<Check>,
+    /// The first finding that the program `tickline` is to print in a phase: the phase, what is special about
+    /// it, the code.
     #[serde(default)]
-    findings: Vec<[String; 3]>,
-}
-
-fn invariant() -> String {
-    "invariant".into()
-}
-fn two() -> u8 {
-    2
-}
-fn reliable() -> String {
-    "tsc=reliable".into()
-}
-fn none() -> String {
-    "none".into()
-}
-fn auto() -> String {
-    "auto".into()
-}
-fn fast() -> String {
-    "fast".into()
-}
-fn greedy() -> String {
-    "greedy".into()
+    pub(super) findings: Vec<[String; 3]>,
 }
 
 /// How fast the guest's clocks run.
@@ -86,39 +68,14 @@ pub(super) enum Pace {
     Any,
 }
 
-/// A guest: what it is, what is done to it, what is expected.
-#[derive(Debug)]
-pub(super) struct Scenario {
-    pub(super) name: String,
-    pub(super) about: String,
-    /// QEMU's `-cpu`.
-    pub(super) processor: String,
-    pub(super) cpus: u8,
-    /// For the kernel: its own settings, and the guest's.
-    pub(super) command_line: String,
-    pub(super) pace: Pace,
-    /// A program of the distribution that the guest needs.
-    pub(super) program: Option<Program>,
-    pub(super) checks: Vec<Check>,
-    pub(super) findings: Vec<Expected>,
-}
-
-/// The first finding that the program `tickline` is to print in a phase.
-#[derive(Debug)]
-pub(super) struct Expected {
-    pub(super) phase: String,
-    /// What is special about the phase.
-    pub(super) about: String,
-    pub(super) code: String,
-}
-
 /// Something that must hold in every phase of this name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Check {
     pub(super) phase: String,
     /// Keys of the phase's JSON, separated by dots.
     pub(super) path: String,
-    pub(super) rule: Rule,
+    /// As the file has it.
+    pub(super) rule: String,
     pub(super) when: When,
     pub(super) why: String,
 }
@@ -147,71 +104,6 @@ pub(super) fn are_unsynchronised(phase: &Value) -> bool {
     phase["comparison"]["found"] == "unsynchronised"
 }
 
-/// What a value must be.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Rule {
-    Is(String),
-    /// A text with this in it.
-    Has(String),
-    OneOf(Vec<String>),
-    /// A list that has one of these.
-    Lists(Vec<String>),
-    True,
-    False,
-    Nothing,
-    Exactly(u64),
-    AtLeast(u64),
-    /// At most so much; or so many times another value of the same phase, plus a third one.
-    AtMost(u64, Option<String>, Option<String>),
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Is(text) => write!(f, "\"{text}\""),
-            Self::Has(text) => write!(f, "a text with \"{text}\""),
-            Self::OneOf(texts) => write!(f, "one of {texts:?}"),
-            Self::Lists(texts) => write!(f, "a list with one of {texts:?}"),
-            Self::True => write!(f, "true"),
-            Self::False => write!(f, "false"),
-            Self::Nothing => write!(f, "nothing"),
-            Self::Exactly(number) => write!(f, "{number}"),
-            Self::AtLeast(limit) => write!(f, "at least {limit}"),
-            Self::AtMost(limit, None, _) => write!(f, "at most {limit}"),
-            Self::AtMost(factor, Some(path), None) => write!(f, "at most {factor} times {path}"),
-            Self::AtMost(factor, Some(path), Some(more)) => {
-                write!(f, "at most {factor} times {path} and {more}")
-            }
-        }
-    }
-}
-
-impl Rule {
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let list = |texts: &str| texts.split(", ").map(str::to_owned).collect();
-        Some(match text.split_once(' ')? {
-            ("is", "true") => Self::True,
-            ("is", "false") => Self::False,
-            ("is", "nothing") => Self::Nothing,
-            ("is", text) => Self::Is(text.trim().into()),
-            ("has", text) => Self::Has(text.into()),
-            ("one", texts) => Self::OneOf(list(texts.strip_prefix("of ")?)),
-            ("lists", texts) => Self::Lists(list(texts)),
-            ("=", number) => Self::Exactly(number.parse().ok()?),
-            (">=", number) => Self::AtLeast(number.parse().ok()?),
-            ("<=", rest) => match rest.split_once(" * ") {
-                None => Self::AtMost(rest.parse().ok()?, None, None),
-                Some((factor, paths)) => {
-                    let (path, more) =
-                        paths.split_once(" + ").map_or((paths, None), |(path, more)| (path, Some(more)));
-                    Self::AtMost(factor.parse().ok()?, Some(path.into()), more.map(str::to_owned))
-                }
-            },
-            _ => return None,
-        })
-    }
-}
-
 impl Check {
     /// `PATH RULE [unless unsynchronised | if unsynchronised] # why`.
     pub(super) fn parse(phase: &str, line: &str) -> Result<Self, String> {
@@ -226,8 +118,10 @@ impl Check {
                 (_, Some(rule)) => (rule, When::Unsynchronised),
                 _ => (rule, When::Always),
             };
-            let (phase, path, why) = (phase.to_owned(), path.to_owned(), why.to_owned());
-            Some(Self { phase, path, rule: Rule::parse(rule)?, when, why })
+            // What is no rule holds for nothing, not even for what is not there.
+            holds(rule, &Value::Null, &Value::Null)?;
+            let [phase, path, rule, why] = [phase, path, rule, why].map(str::to_owned);
+            Some(Self { phase, path, rule, when, why })
         };
         parse().ok_or_else(|| format!("guests.toml: no check: {line}"))
     }
@@ -235,9 +129,9 @@ impl Check {
 
 /// Every guest.
 pub(super) fn all() -> Result<Vec<Scenario>, String> {
-    let table: Result<Table, _> = toml::from_str(&files::read("tests/vm/guests.toml")?);
-    let Table { processors, groups, guest } = table.map_err(|error| format!("guests.toml: {error}"))?;
-    guest.into_iter().map(|guest| scenario(&processors, &groups, guest)).collect()
+    let list: Result<List, _> = toml::from_str(&files::read("tests/vm/guests.toml")?);
+    let list = list.map_err(|error| format!("guests.toml: {error}"))?;
+    list.guest.iter().map(|guest| scenario(&list, guest)).collect()
 }
 
 /// QEMU's `-cpu` of most guests.
@@ -246,11 +140,11 @@ pub(super) fn processor() -> Result<String, String> {
     all.into_iter().next().map(|first| first.processor).ok_or_else(|| "guests.toml has no guest".into())
 }
 
-fn scenario(
-    processors: &BTreeMap<String, String>,
-    groups: &BTreeMap<String, Vec<String>>,
-    mut guest: Guest,
-) -> Result<Scenario, String> {
+fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
+    let mut whole = list.defaults.clone();
+    whole.extend(guest.clone());
+    let guest: Result<Scenario, _> = whole.try_into();
+    let mut guest = guest.map_err(|error| format!("guests.toml: {error}"))?;
     for (group, phase, is_wanted) in [
         ("order", "end", !guest.out_of_order),
         // With one there is nobody to exchange readings with.
@@ -262,43 +156,32 @@ fn scenario(
             guest.expect.insert(group.to_owned(), phase.to_owned());
         }
     }
-    let mut checks = Vec::new();
     for (group, phases) in &guest.expect {
-        let lines = groups.get(group).ok_or_else(|| format!("guests.toml has no group {group}"))?;
+        let lines = list.groups.get(group).ok_or_else(|| format!("guests.toml has no group {group}"))?;
         for phase in phases.split(' ') {
             for line in lines {
-                checks.push(Check::parse(phase, line)?);
+                guest.checks.push(Check::parse(phase, line)?);
             }
         }
     }
-    for line in &guest.checks {
+    for line in &guest.own_checks {
         let (phase, line) = line.split_once(' ').unwrap_or_default();
-        checks.push(Check::parse(phase, line)?);
+        guest.checks.push(Check::parse(phase, line)?);
     }
     // A panic ends the guest: QEMU is told not to boot again.
-    let mut command_line = format!(
+    guest.kernel = format!(
         "console=ttyS0 panic=-1 {} tickline.act={} tickline.trust={} tickline.awaits={} tickline.readers={}",
         guest.kernel, guest.act, guest.trust, guest.awaits, guest.readers
     );
     if let Some(waived) = &guest.waive {
-        command_line += &format!(" tickline.waive={waived}");
+        guest.kernel += &format!(" tickline.waive={waived}");
     }
     if let Some(ms) = guest.interval_ms {
-        command_line += &format!(" tickline.interval_ms={ms}");
+        guest.kernel += &format!(" tickline.interval_ms={ms}");
     }
-    let processor = processors.get(&guest.processor).cloned();
-    let findings = guest.findings.into_iter().map(|[phase, about, code]| Expected { phase, about, code });
-    Ok(Scenario {
-        processor: processor.ok_or_else(|| format!("guests.toml has no processor {}", guest.processor))?,
-        name: guest.name,
-        about: guest.about,
-        cpus: guest.cpus,
-        command_line,
-        pace: guest.pace,
-        program: guest.program,
-        checks,
-        findings: findings.collect(),
-    })
+    let processor = list.processors.get(&guest.processor).cloned();
+    guest.processor = processor.ok_or_else(|| format!("guests.toml has no processor {}", guest.processor))?;
+    Ok(guest)
 }
 
 #[cfg(test)]

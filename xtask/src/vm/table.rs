@@ -1,5 +1,5 @@
-//! The table of scenarios, printed and stored: a row with the verdict, and with figures that
-//! matter even if everything passed.
+//! The tables of guests: a row for each with the verdict, and with figures that matter even if everything
+//! passed; and a row for each expected finding of the program `tickline`.
 
 use serde_json::Value;
 
@@ -10,36 +10,63 @@ use super::scenario::Scenario;
 use crate::files;
 use crate::step::said;
 
-/// Where the table is kept, seen from the workspace's root.
-const STORED: &str = "docs/guests.md";
-
-/// A scenario that was run.
+/// A guest that was run.
 pub(super) struct Row<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) verdict: Verdict,
-    pub(super) seconds: f64,
     pub(super) run: Run,
 }
 
-/// The columns that are both printed and stored.
-const COLUMNS: usize = 11;
+/// A table: its page and block, its head, and the beginnings of a guest's rows with what follows them.
+struct Table {
+    page: &'static str,
+    block: &'static str,
+    titles: &'static str,
+    starts: fn(&Scenario) -> Vec<String>,
+    cells: fn(&Row<'_>) -> Vec<String>,
+}
 
-const TITLES: [&str; COLUMNS] = [
-    "clocksource",
-    "counters",
-    "before the act",
-    "after it",
-    "readings",
-    "exchanges",
-    "backward",
-    "outside ns",
-    "Unix us",
-    "OS/now",
-    "spans",
+const TABLES: [Table; 2] = [
+    Table {
+        page: "docs/guests.md",
+        block: "guests",
+        titles: "scenario | result | clocksource | counters | before the act | after it | readings | exchanges | \
+                 backward | outside ns | Unix us | OS/now | spans",
+        starts: |guest| vec![format!("| `{}`: {} | ", guest.name, guest.about)],
+        cells: |row| row.figures(),
+    },
+    Table {
+        page: "docs/findings.md",
+        block: "findings",
+        titles: "guest | asked | clocksource | expected | printed | what | fix | gain",
+        starts: |guest| {
+            guest.findings.iter().map(|[_, about, _]| format!("| `{}` | {about} | ", guest.name)).collect()
+        },
+        cells: |row| row.found(),
+    },
 ];
 
+impl Table {
+    fn head(&self) -> String {
+        format!("| {} |\n|{}\n", self.titles, "---|".repeat(self.titles.split(" | ").count()))
+    }
+
+    fn rows(&self, rows: &[Row<'_>]) -> String {
+        let of = |row: &Row<'_>| (self.starts)(row.scenario).into_iter().zip((self.cells)(row));
+        rows.iter().flat_map(of).map(|(start, cells)| format!("{start}{cells} |\n")).collect()
+    }
+
+    /// The block: each guest has a new row, or else the stored one.
+    fn merged(&self, guests: &[Scenario], rows: &[Row<'_>]) -> Result<String, String> {
+        let starts: Vec<String> = guests.iter().flat_map(self.starts).collect();
+        let table = files::merged(&starts, &self.rows(rows), &files::block(self.page, self.block)?)?;
+        Ok(format!("{}{table}", self.head()))
+    }
+}
+
 impl Row<'_> {
-    fn cells(&self) -> [String; COLUMNS] {
+    /// The row's figures behind its beginning.
+    fn figures(&self) -> Vec<String> {
         let text = |phase: &str, path: &str| match judge::find(&self.run.phases, phase, path).next() {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Null) | None => String::new(),
@@ -54,7 +81,8 @@ impl Row<'_> {
             ["before", "after"].map(|phase| largest(phase, "ahead_ns").max(largest(phase, "behind_ns")));
         let times = |percent: u64| format!("{}.{:02}x", percent / 100, percent % 100);
         let spans = judge::find(&self.run.phases, "spans", "work.over_std_percent").find_map(Value::as_u64);
-        [
+        let cells = [
+            self.verdict.word().to_owned(),
             text("before", "clocksource"),
             text("before", "comparison.found"),
             state("before"),
@@ -66,15 +94,30 @@ impl Row<'_> {
             largest("set_clock", "work.after_us").to_string(),
             times(largest("end", "cost.os_to_now_percent")),
             spans.map(times).unwrap_or_default(),
-        ]
+        ];
+        vec![cells.join(" | ")]
+    }
+
+    /// What the program printed first in each phase in which a finding is expected.
+    fn found(&self) -> Vec<String> {
+        let printed = |[phase, _, code]: &[String; 3]| {
+            let text = |path: &str| match judge::find(&self.run.phases, phase, path).next() {
+                Some(Value::String(text)) => text.replace('|', "\\|"),
+                Some(Value::Number(ratio)) => format!("{:.1}x", ratio.as_f64().unwrap_or_default()),
+                _ => String::new(),
+            };
+            let cells = ["finding.code", "finding.what", "finding.fix", "finding.gain_ratio"].map(text);
+            let clocksource = Some(text("clocksource")).filter(|name| !name.is_empty());
+            let clocksource = clocksource.unwrap_or_else(|| "unknown".to_owned());
+            format!("{clocksource} | `{code}` | {}", cells.join(" | "))
+        };
+        self.scenario.findings.iter().map(printed).collect()
     }
 }
 
 pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
-    println!("\nscenario | result | s | {}", TITLES.join(" | "));
-    for row in rows {
-        let (word, cells) = (row.verdict.word(), row.cells().join(" | "));
-        println!("{:<16} | {word} | {:.1} | {cells}", row.scenario.name, row.seconds);
+    for table in TABLES {
+        println!("\n{}{}", table.head(), table.rows(rows));
     }
     let count = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     println!(
@@ -85,86 +128,19 @@ pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
     );
 }
 
-const HEAD: &str = "\
-# Guests
-
-Real kernels with bad clocks, in guests under QEMU's emulation (`tests/vm/README.md`), and what
-tickline does in them: the last run of `cargo xtask vm --write`, which writes this file. What is
-expected of each guest, and why: `tests/vm/guests.toml`.
-
-";
-
-const LEGEND: &str = "
-- *Counters*: what the comparison of the CPUs' counters has found: nothing yet where the kernel
-  keeps time with them and CPUID names no hypervisor, because nobody needs a comparison there.
-- *Before the act*, *after it*: what serves at the end of two seconds of readings; if it is the OS
-  clock, with the reason.
-- *Readings*, *exchanges*, *backward*: the ordered readings of one thread on each CPU; how many of
-  them followed another thread's; and how many were smaller than one that was complete before they
-  began.
-- *Outside*: how far a reading was at most outside its bracket of two readings of the OS clock,
-  before and after the act. Guests with two CPUs and another clocksource than the TSC are not
-  judged by it, because the emulator's TSC jumps.
-- *Unix*: the longest time that Unix time took to follow a clock that was set.
-- *OS/now*: what the guest's own `clock_gettime` costs, as a multiple of `now_ns`.
-- *Spans*: what a span of tracing costs with tickline-tracing's layer over std, as a multiple of
-  the same over tickline.
-";
-
-fn head_of_table() -> String {
-    format!("| scenario | result | {} |\n|---|---|{}\n", TITLES.join(" | "), "---|".repeat(COLUMNS))
-}
-
-fn row_start(scenario: &Scenario) -> String {
-    format!("| `{}`: {} | ", scenario.name, scenario.about)
-}
-
-fn line(row: &Row<'_>) -> String {
-    let result = row.verdict.word();
-    format!("{}{result} | {} |\n", row_start(row.scenario), row.cells().join(" | "))
-}
-
-/// Replaces single rows of the table in the workspace, or adds them. Its head stays that of the last
-/// run of all.
-pub(super) fn store_some(scenarios: &[Scenario], rows: &[Row<'_>]) -> Result<(), String> {
-    let stored = files::read(STORED)?;
-    let head = head_of_table();
-    let (before, rest) = stored.split_once(&head).ok_or("another table is stored")?;
-    let end = rest.find("\n\n").map_or(rest.len(), |end| end + 1);
-    let (old, after) = rest.split_at(end);
-    let lines: String = scenarios
-        .iter()
-        .filter_map(|one| {
-            let new = rows.iter().find(|row| row.scenario.name == one.name).map(line);
-            let start = format!("| `{}`: ", one.name);
-            new.or_else(|| Some(format!("{}\n", old.lines().find(|old| old.starts_with(&start))?)))
-        })
-        .collect();
-    files::store(STORED, &format!("{before}{head}{lines}{after}"))
-}
-
-/// Writes the table to the workspace.
-pub(super) fn store(rows: &[Row<'_>]) -> Result<(), String> {
-    let lines: String = rows.iter().map(line).collect();
-    let faults: String = rows
-        .iter()
-        .flat_map(|row| {
-            row.verdict.lines().into_iter().map(|line| format!("- `{}`: {line}\n", row.scenario.name))
-        })
-        .collect();
-    let faults = if faults.is_empty() { faults } else { format!("\nWhat failed:\n\n{faults}") };
-    let text = format!("{HEAD}{}\n\n{}{lines}{faults}{LEGEND}", conditions(rows), head_of_table(),);
-    files::store(STORED, &text)
-}
-
-/// When and on what the guests were run.
-pub(super) fn conditions(rows: &[Row<'_>]) -> String {
+/// Puts the rows into the stored tables, with when and on what the newest were made.
+pub(super) fn store(guests: &[Scenario], rows: &[Row<'_>]) -> Result<(), String> {
     let kernels = rows.iter().flat_map(|row| judge::find(&row.run.phases, "machine", "kernel"));
-    on(kernels.filter_map(Value::as_str).next().unwrap_or("unknown"))
+    let conditions = conditions(kernels.filter_map(Value::as_str).next().unwrap_or("unknown"));
+    for table in TABLES {
+        let block = format!("{conditions}\n\n{}", table.merged(guests, rows)?);
+        files::store_block(table.page, table.block, &block)?;
+    }
+    Ok(())
 }
 
-/// The same, with guests of this kernel.
-pub(super) fn on(kernel: &str) -> String {
+/// When and on what guests with this kernel were run.
+pub(super) fn conditions(kernel: &str) -> String {
     let first_line =
         |line: &str| said(line).map_or("unknown".into(), |text| text.lines().next().unwrap_or("").to_owned());
     let (date, qemu) = (first_line("date -u +%F"), first_line(&format!("{QEMU} --version")));
@@ -189,9 +165,9 @@ mod tests {
     #[test]
     fn pages_say_what_the_stored_table_does() {
         let read = |name| files::read(name).unwrap();
-        let place = |title| 2 + TITLES.iter().position(|one| *one == title).unwrap();
+        let place = |title| TABLES[0].titles.split(" | ").position(|one| one == title).unwrap();
         let (source, ratio) = (place("clocksource"), place("OS/now"));
-        let ratios: Vec<f64> = read(STORED)
+        let ratios: Vec<f64> = read(TABLES[0].page)
             .lines()
             .map(|row| row.trim_matches(['|', ' ']).split(" | ").collect::<Vec<_>>())
             .filter(|cells| cells.get(source).is_some_and(|name| ["hpet", "acpi_pm"].contains(name)))
@@ -214,15 +190,18 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_table_has_a_row_for_each_scenario() {
-        let stored = files::read(STORED).unwrap();
-        let advice = "run `cargo xtask vm --write`";
-        assert!(stored.starts_with(HEAD) && stored.ends_with(LEGEND), "another text: {advice}");
-        let (_, rows) = stored.split_once(&head_of_table()).expect(advice);
-        let rows: Vec<&str> = rows.lines().take_while(|row| row.starts_with("| `")).collect();
-        assert_eq!(rows.len(), scenario::all().unwrap().len(), "{advice}");
-        for (one, row) in scenario::all().unwrap().iter().zip(rows) {
-            assert!(row.starts_with(&row_start(one)), "{advice}: {row}");
+    fn the_stored_tables_have_a_row_for_each_guest_and_the_expected_findings() {
+        let (guests, advice) = (scenario::all().unwrap(), "run `cargo xtask vm --write`");
+        for table in TABLES {
+            let block = files::block(table.page, table.block).unwrap();
+            let (_, stored) = block.split_once("\n\n").expect(advice);
+            assert_eq!(stored, table.merged(&guests, &[]).expect(advice), "{advice}");
+        }
+        let findings = files::block(TABLES[1].page, TABLES[1].block).unwrap();
+        let expected = guests.iter().flat_map(|guest| &guest.findings);
+        for ([_, about, code], row) in expected.zip(findings.lines().skip(4)) {
+            assert!(row.contains(&format!("| {about} | ")), "{advice}: {row}");
+            assert!(row.contains(&format!("| `{code}` | {code} | ")), "{advice}: {row}");
         }
     }
 }

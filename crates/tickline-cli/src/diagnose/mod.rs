@@ -20,8 +20,8 @@
 //!    changes its meaning or goes away, raise the version (`document/mod.rs`).
 //! 5. The test: add a row to `rules.json`, which starts from a machine without faults. The facts of a
 //!    real machine go into `tests/facts/`, with their source, and the expected finding into
-//!    `tests/it/recorded.json`. A guest goes into `tests/vm/guests.toml`; `cargo xtask vm --findings`
-//!    writes `docs/findings.md`.
+//!    `tests/it/recorded.json`. A guest goes into `tests/vm/guests.toml`; `cargo xtask vm NAME
+//!    --write` puts its finding into `docs/findings.md`.
 
 mod clocksource;
 mod facts;

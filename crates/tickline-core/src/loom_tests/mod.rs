@@ -15,7 +15,7 @@
 //! (`state/modelled.rs`).
 //!
 //! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the
-//! number. `xtask/src/ci.rs` says what loom cannot see.
+//! number. `xtask/ci.toml` says what loom cannot see.
 
 mod again;
 mod cell;

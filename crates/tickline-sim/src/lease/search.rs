@@ -120,7 +120,7 @@ impl Run {
     fn begin(world: &'static World, small: &Small) -> Self {
         world.reset();
         let scripts =
-            [Some(world.writer(small.config, small.writer_steps)), Some(world.processes(READER, 2))];
+            [Some(world.writer(small.config, small.writer_steps)), Some(world.reader(READER, 2, None))];
         let begin_ticks = world.ticks.get();
         let mut run = Self { world, small: *small, scripts, current: WRITER, kills: 0, begin_ticks };
         if small.begin == Begin::Live {

@@ -39,7 +39,7 @@ pub fn slewed(slews: &[Slew]) -> Result<Seen, String> {
     world.off_ns.set(0);
     world.sample_every_ns.set(SAMPLE_EVERY_NS);
     let mut scripts: [Option<Script>; 2] =
-        [Some(world.writer(Config::DEFAULT, u32::MAX)), Some(world.processes(1, u32::MAX))];
+        [Some(world.writer(Config::DEFAULT, u32::MAX)), Some(world.reader(1, u32::MAX, None))];
     // Nobody looks while a page is opened for the first time.
     let before = [Slew { rate_ppb: 0, for_ns: 5 * Config::DEFAULT.lease_ns + LATE_NS }];
     let mut read_ticks = world.ticks.get();

@@ -1,8 +1,10 @@
 //! What the guests have reported, against what must hold; a row for each program and guest.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Guest, Program, Row, Run};
+use crate::vm;
 
 /// Of so many counted calls, at most one in this many may still be a system call: the program's own
 /// start of a thread, or a timer.
@@ -28,7 +30,8 @@ pub(super) fn rows(guest: &Guest, programs: &[Program], run: &Run) -> Vec<Row> {
     rows
 }
 
-/// One clock's calls in one mode.
+/// One clock's calls in one mode, in the order of the guest's list.
+#[derive(Deserialize)]
 struct Calls {
     count: u64,
     back: u64,
@@ -41,16 +44,7 @@ struct Calls {
 
 impl Calls {
     fn of(entry: &Value) -> Option<Self> {
-        let number = |index: usize| entry[index].as_u64();
-        Some(Self {
-            count: number(0)?,
-            back: number(1)?,
-            first_ns: number(2)?,
-            last_ns: number(3)?,
-            resolution_ns: number(4)?,
-            before_ns: number(5)?,
-            after_ns: number(6)?,
-        })
+        Self::deserialize(entry).ok()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for people")]
@@ -188,7 +182,14 @@ fn figures(program: &Program, modes: &[Value; 3], faults: &mut Vec<String>) -> O
     ))
 }
 
-/// What the program saw while the server was killed, started and stopped.
+/// What must hold for a program while the server is killed, started and stopped.
+pub(super) const HANDED_OVER: [&str; 4] = [
+    "error is nothing # it has answered to the end",
+    "answers >= 5 # more than once",
+    "backward = 0 # its time never steps back",
+    "below_others = 0 # nor is it below what another program had told",
+];
+
 fn handed_over(run: &Run, program: &Program, faults: &mut Vec<String>) -> String {
     if !program.is_handed_over {
         return "-".to_owned();
@@ -198,17 +199,9 @@ fn handed_over(run: &Run, program: &Program, faults: &mut Vec<String>) -> String
         faults.push("it was not handed over".to_owned());
         return "-".to_owned();
     };
-    let number = |key: &str| seen[key].as_u64().unwrap_or(u64::MAX);
-    if !seen["error"].is_null() || number("answers") < 5 {
-        faults.push(format!("handed over: {} answers, error {}", seen["answers"], seen["error"]));
-    }
-    if number("backward") > 0 || number("below_others") > 0 {
-        faults.push(format!(
-            "handed over: {} steps back, {} times below what another program had told",
-            seen["backward"], seen["below_others"]
-        ));
-    }
-    format!("{} calls, {} back", seen["calls"], number("backward") + number("below_others"))
+    faults.extend(vm::judge::faults(seen, &HANDED_OVER));
+    let back = seen["backward"].as_u64().zip(seen["below_others"].as_u64()).map(|(own, others)| own + others);
+    back.map_or_else(|| "-".to_owned(), |back| format!("{} calls, {back} back", seen["calls"]))
 }
 
 #[cfg(test)]
@@ -221,34 +214,25 @@ mod tests {
     /// What a guest reports of the first program if everything is right: 1,000 ns a call natively,
     /// 100 ns served.
     fn good(program: &Program) -> Vec<Value> {
-        let mode = |name: &str, ns: u64, left: u64, said: &str| {
-            let entry = json!([
-                program.calls,
-                0,
-                1_000,
-                1_000 + ns * program.calls,
-                1,
-                900,
-                900 + ns * program.calls
-            ]);
+        let mode = |name: &str, ns: u64, left: u64, after_ns: u64, said: &str| {
+            let entry = json!([program.calls, 0, 1_000, 1_000 + ns * program.calls, 1, 900, after_ns]);
             json!({
                 "phase": "program", "program": program.name, "mode": name, "exit_code": 0, "said": said,
                 "lead_ns": 100, "unix_lead_ns": 100, "counted": { "calls": 300, "served_clocks": left },
                 "timed": [{ "monotonic": entry, "realtime": entry, "batch": [1_000, 1_000 * ns] }],
             })
         };
-        let mut native = mode("native", 1_000, 600, "");
-        for clock in ["monotonic", "realtime"] {
-            native["timed"][0][clock][6] = 1_000_000_000.into();
-        }
-        vec![
-            native,
-            mode("run", 100, 0, "tickline: it has the clock of a page"),
-            json!({
-                "phase": "handover", "program": program.name, "answers": 9, "calls": 900, "backward": 0,
-                "below_others": 0, "error": null,
-            }),
+        let handed_over = json!({
+            "phase": "handover", "program": program.name, "answers": 9, "calls": 900, "backward": 0,
+            "below_others": 0, "error": null,
+        });
+        let said = "tickline: it has the clock of a page";
+        [
+            mode("native", 1_000, 600, 1_000_000_000, ""),
+            mode("run", 100, 0, 900 + 100 * program.calls, said),
+            handed_over,
         ]
+        .into()
     }
 
     fn faults(change: impl Fn(&mut Vec<Value>)) -> Vec<String> {
@@ -272,7 +256,7 @@ mod tests {
             ("exit code 1", |lines| lines[1]["exit_code"] = 1.into()),
             ("times as fast", |lines| lines[1]["timed"][0]["batch"][1] = 126_000.into()),
             ("`tickline run` says", |lines| lines[1]["said"] = "tickline: not served".into()),
-            ("1 times below", |lines| lines[2]["below_others"] = 1.into()),
+            ("below_others is 1", |lines| lines[2]["below_others"] = 1.into()),
         ];
         for (expected, change) in changes {
             let found = faults(change);

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::judge::HANDED_OVER;
 use super::{Row, Run, Suite};
+use crate::vm::judge;
 
 const MODES: [&str; 3] = ["native", "run", "preload"];
 
@@ -153,8 +155,7 @@ pub(super) fn steps(run: &Run) -> Vec<Row> {
             let calls = format!("{} calls in {} answers", line["calls"], line["answers"]);
             let cells =
                 ["meanwhile".to_owned(), text(&line["program"]), calls, format!("{} back", line["backward"])];
-            let in_order = line["backward"] == 0 && line["below_others"] == 0 && line["error"].is_null();
-            let is_expected = line["is_served"] == true && in_order && line["answers"].as_u64() >= Some(5);
+            let is_expected = line["is_served"] == true && judge::faults(line, &HANDED_OVER).is_empty();
             rows.push(row(cells, is_expected, line));
         }
     }
@@ -198,10 +199,6 @@ mod tests {
         rows(&List::load().unwrap().suite[..1], &Run { lines, broken: None })
     }
 
-    fn faults(change: impl Fn(&mut Vec<Value>)) -> Vec<String> {
-        judged(change).into_iter().flat_map(|row| row.faults).collect()
-    }
-
     #[test]
     fn only_a_failure_that_native_does_not_have_is_a_fault() {
         let rows = judged(|_| {});
@@ -229,7 +226,7 @@ mod tests {
             ("the clocksource is", |lines| lines[0]["clocksource"] = "tsc".into()),
         ];
         for (expected, change) in changes {
-            let found = faults(change);
+            let found: Vec<String> = judged(change).into_iter().flat_map(|row| row.faults).collect();
             assert!(found.iter().any(|fault| fault.contains(expected)), "{expected}: {found:?}");
         }
     }
@@ -249,22 +246,22 @@ mod tests {
 
     #[test]
     fn a_step_is_judged_by_what_followed() {
-        let judged = |serving: bool, done: bool, is_served: bool, backward: u64| {
-            let unit = json!({
-                "phase": "unit", "step": "booted", "command": "", "done": done, "state": "active", "serving": serving,
-                "expected": ["active", true],
-            });
-            let meanwhile = json!({
-                "phase": "handover", "answers": 9, "calls": 9, "backward": backward, "below_others": 0,
-                "is_served": is_served, "error": null,
-            });
-            let rows = steps(&Run { lines: vec![unit, meanwhile], broken: None });
-            rows.iter().map(|row| row.faults.is_empty()).collect::<Vec<_>>()
-        };
-        assert_eq!(judged(true, true, true, 0), [true, true]);
-        assert_eq!(judged(false, true, true, 0), [false, true]);
-        assert_eq!(judged(true, false, true, 0), [false, true], "the command failed");
-        assert_eq!(judged(true, true, true, 1), [true, false]);
-        assert_eq!(judged(true, true, false, 0), [true, false], "nothing was shown");
+        let unit = json!({ "phase": "unit", "done": true, "state": "active", "serving": true, "expected": ["active", true] });
+        let meanwhile =
+            json!({ "phase": "handover", "answers": 9, "backward": 0, "below_others": 0, "is_served": true });
+        for (key, wrong) in [
+            ("", Value::Null),
+            ("serving", false.into()),
+            ("done", false.into()),
+            ("backward", 1.into()),
+            ("is_served", false.into()),
+        ] {
+            let mut lines = vec![unit.clone(), meanwhile.clone()];
+            for line in lines.iter_mut().filter(|line| line.get(key).is_some()) {
+                line[key] = wrong.clone();
+            }
+            let faulty = steps(&Run { lines, broken: None }).iter().any(|row| !row.faults.is_empty());
+            assert_eq!(faulty, !key.is_empty(), "{key}");
+        }
     }
 }

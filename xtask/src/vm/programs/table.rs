@@ -1,53 +1,11 @@
 //! The tables of programs, printed and stored.
 
-use super::{List, Row, judge, results};
+use super::{Row, judge, results};
 use crate::files;
-use crate::vm::table::on;
+use crate::vm::table::conditions;
 
 /// Where the tables are kept.
 const STORED: &str = "docs/programs.md";
-
-const HEAD: &str = "\
-# Programs
-
-Unmodified programs on Debian 12, in guests under QEMU's emulation whose kernel keeps time with hpet
-or acpi_pm: natively, under `tickline run`, and with the library in `LD_PRELOAD`. The last run of
-`cargo xtask vm --programs --write`, which writes this file. The programs and what is expected of
-them: `tests/vm/programs/programs.toml`; what each of them does is in the same folder.
-
-";
-
-const LEGEND: &str = "
-- *ns*: of a call, by the program's own clock, in the fastest of many batches of 1,000 calls; for
-  servers, of a request or row.
-- *Ratio*: native by `run`, within one guest.
-- *System calls*: those of `clock_gettime` for `CLOCK_MONOTONIC` and `CLOCK_REALTIME`, and of
-  `gettimeofday`, that strace counted for the number of calls behind *of*: native / `run` /
-  preload. strace is attached to the running program.
-- *Back*: readings smaller than the one before.
-- *Outside*: how far the first reading was below the OS clock's before it, and the last above the OS
-  clock's after it, by system calls of another process. What `serve` states as its lead is allowed.
-- *Handed over*: the program under `run`, beside others, while the server is killed, started,
-  stopped (SIGSTOP), continued, ended and started; *back* counts readings smaller than the one before,
-  or than one that another of the programs had told before.
-";
-
-const UNIT: &str = "
-## The package
-
-The package of `cargo xtask dist` and its unit, with Debian's systemd as the first process, hpet, one
-CPU. A static program under `tickline run`, and Python with `LD_PRELOAD`, read the clock all the while.
-
-";
-
-const TESTS: &str = "
-## Their own tests for time
-
-In a guest with hpet and two CPUs. A test that fails under `run` or by preload must fail natively, too,
-and as many tests must run. A test that fails in any mode is repeated alone, up to three times in each
-mode, and passes if it passes once.
-
-";
 
 /// What all guests have shown.
 #[derive(Default)]
@@ -60,70 +18,64 @@ pub(super) struct Found {
     pub(super) kernel: String,
 }
 
-fn word(row: &Row) -> &'static str {
-    if row.faults.is_empty() { "passed" } else { "FAILED" }
-}
-
 /// A table, and what there is to say of its rows.
 fn markdown(titles: &str, rows: &[Row]) -> String {
     let columns = titles.split(" | ").count() + 1;
-    let mut text = format!("| {titles} | result |\n|{}\n", "---|".repeat(columns));
+    let (mut text, mut notes) =
+        (format!("| {titles} | result |\n|{}\n", "---|".repeat(columns)), String::new());
     for row in rows {
-        text += &format!("| {} | {} |\n", row.cells.join(" | "), word(row));
+        let word = if row.faults.is_empty() { "passed" } else { "FAILED" };
+        text += &format!("| {} | {word} |\n", row.cells.join(" | "));
+        let name = row.cells[..2].join(" ");
+        row.faults.iter().for_each(|fault| notes += &format!("- {name}: FAILED: {fault}\n"));
+        row.notes.iter().for_each(|note| notes += &format!("- {name}: {note}\n"));
     }
-    let notes: Vec<String> = rows
-        .iter()
-        .flat_map(|row| {
-            let name = row.cells[..2].join(" ");
-            let faults = row.faults.iter().map(|fault| format!("FAILED: {fault}"));
-            let all: Vec<String> = faults.chain(row.notes.iter().cloned()).collect();
-            all.into_iter().map(move |note| format!("- {name}: {note}\n"))
-        })
-        .collect();
-    if notes.is_empty() { text } else { format!("{text}\n{}", notes.concat()) }
+    if notes.is_empty() { text } else { format!("{text}\n{notes}") }
 }
 
 impl Found {
-    fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.programs.iter().chain(&self.steps).chain(&self.suites)
+    /// Each block of the stored page, with its titles and rows.
+    fn tables(&self) -> [(&'static str, &'static str, &[Row]); 3] {
+        [
+            ("programs", judge::TITLES, &self.programs),
+            ("package", results::STEPS, &self.steps),
+            ("tests", results::TITLES, &self.suites),
+        ]
+    }
+
+    /// Rows that passed, and those that failed.
+    fn count(&self) -> (usize, usize) {
+        let rows = self.tables().into_iter().flat_map(|(.., rows)| rows);
+        let failed = rows.clone().filter(|row| !row.faults.is_empty()).count();
+        (rows.count() - failed, failed)
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.rows().any(|row| !row.faults.is_empty())
+        self.count().1 > 0
+    }
+
+    fn skipped(&self) -> String {
+        let line = |name: &String| format!("\nSKIPPED {name}: it could not be built, and was NOT checked.\n");
+        self.skipped.iter().map(line).collect()
     }
 
     pub(super) fn print(&self) {
-        for (titles, rows) in
-            [(judge::TITLES, &self.programs), (results::STEPS, &self.steps), (results::TITLES, &self.suites)]
-        {
-            if !rows.is_empty() {
-                println!("\n{}", markdown(titles, rows));
-            }
+        for (_, titles, rows) in self.tables().into_iter().filter(|(.., rows)| !rows.is_empty()) {
+            println!("\n{}", markdown(titles, rows));
         }
-        self.skipped
-            .iter()
-            .for_each(|name| println!("SKIPPED {name}: it could not be built, and was NOT checked"));
-        let failed = self.rows().filter(|row| !row.faults.is_empty()).count();
-        println!("{} passed, {failed} failed, {} skipped", self.rows().count() - failed, self.skipped.len());
+        let (passed, failed) = self.count();
+        println!("{}{passed} passed, {failed} failed, {} skipped", self.skipped(), self.skipped.len());
     }
 
     /// Writes the tables to the workspace.
-    pub(super) fn store(&self, list: &List) -> Result<(), String> {
-        let mut text = format!("{HEAD}{}\n\n{}", on(&self.kernel), markdown(judge::TITLES, &self.programs));
-        for name in &self.skipped {
-            text += &format!("\nSKIPPED {name}: it could not be built, and was NOT checked.\n");
+    pub(super) fn store(&self) -> Result<(), String> {
+        for (name, titles, rows) in self.tables() {
+            let mut block = markdown(titles, rows);
+            if name == "programs" {
+                block = format!("{}\n\n{block}{}", conditions(&self.kernel), self.skipped());
+            }
+            files::store_block(STORED, name, &block)?;
         }
-        text += LEGEND;
-        text += "\n| program | what it is | at least so many times as fast |\n|---|---|---|\n";
-        for program in &list.program {
-            text += &format!("| {} | {} | {} |\n", program.name, program.about, program.least);
-        }
-        text += &format!("{UNIT}{}", markdown(results::STEPS, &self.steps));
-        text += &format!("{TESTS}{}", markdown(results::TITLES, &self.suites));
-        text += "\n| program | its tests |\n|---|---|\n";
-        for suite in &list.suite {
-            text += &format!("| {} | {} |\n", suite.name, suite.about);
-        }
-        files::store(STORED, &text)
+        Ok(())
     }
 }
