@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tickline_core::counter::HardwareCounter;
-
-use crate::exchange::Count;
+use tickline_observe::Count;
 
 /// What a call is for; clocks are compared with their like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -350,7 +350,7 @@ pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
         step::said(&format!("cargo run --release -q -p tickline-benches --bin soak -- --secs {secs}"))?;
     println!("{table}");
     if is_write {
-        let head = "# Soak\n\nOrder, bounds and growth while everything happens at once; `benches/src/bin/soak/main.rs` says\n\
+        let head = "# Soak\n\nOrder, bounds and growth while everything happens at once; `benches/src/bin/soak.rs` says\n\
                     what. Written by `cargo xtask soak --minutes N --write`.";
         files::store(
             "docs/soak.md",

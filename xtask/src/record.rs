@@ -39,12 +39,11 @@ const PAGES: [(&str, &[(&str, Write)]); 2] = [
 /// The programs of `benches/`, by the key under which their output is stored. `LONG` is the length of
 /// each long measurement, s; `SETTLE` what goes before a clock is watched, `WARM` the same where the
 /// program also learns how narrow brackets get. A smoke run only shows that everything runs.
-const SUITE: [(&str, &str, &str); 9] = [
+const SUITE: [(&str, &str, &str); 8] = [
     ("cost", "ratios --rounds 200", "ratios --rounds 5"),
     ("startup", "startup --runs 101", "startup --runs 3"),
     ("drift", "drift --secs LONG --settle SETTLE", "drift --secs 1 --settle 0"),
     ("drift_in_other_processes", "drift --secs SHORT --settle 2", "drift --secs 1 --settle 0"),
-    ("intervals", "intervals --secs SETTLE", "intervals --secs 0"),
     ("order", "order --secs LONG --clock-ms 4000", "order --secs 1 --clock-ms 40"),
     (
         "accuracy_thread",

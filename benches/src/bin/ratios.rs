@@ -3,7 +3,6 @@
 //! calls, and the clock's thread recalibrates every millisecond.
 //!
 //! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200 --json]`
-#![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::time::{Duration, Instant};
 
@@ -71,32 +70,8 @@ fn main() {
         two_threads_ratio: both.as_ref().map(|both| both[index] / both[0]),
     };
     let clocks = subjects.iter().enumerate().map(cost).collect();
-    report::print(&Report { rounds, calls_a_round: CALLS, state, clocks }, text);
+    report::print(&Report { rounds, calls_a_round: CALLS, state, clocks });
     drop(guard);
-}
-
-fn text(report: &Report) {
-    println!("{}\n", report.state);
-    println!(
-        "{:<32} {:>8} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9} {:>6} {:>6}",
-        "", "tight", "/plain", "/ord.", "awaited", "/plain", "/ord.", "2 threads", "/plain", "/ord."
-    );
-    let ordered = &report.clocks[1];
-    for clock in &report.clocks {
-        print!("{:<32}", clock.clock);
-        let columns = [
-            (Some(clock.tight_ns), Some(clock.tight_ratio), Some(ordered.tight_ns), 8),
-            (Some(clock.awaited_ns), Some(clock.awaited_ratio), Some(ordered.awaited_ns), 8),
-            (clock.two_threads_ns, clock.two_threads_ratio, ordered.two_threads_ns, 9),
-        ];
-        for (ns, ratio, ordered_ns, width) in columns {
-            let to_ordered = ns.zip(ordered_ns).map(|(ns, ordered_ns)| ns / ordered_ns);
-            let [ns, ratio, to_ordered] = [(ns, 2), (ratio, 3), (to_ordered, 3)]
-                .map(|(figure, decimals)| report::or_dash(figure, decimals));
-            print!(" {ns:>width$} {ratio:>6} {to_ordered:>6}");
-        }
-        println!();
-    }
 }
 
 fn time(run: fn(u32)) -> f64 {
