@@ -78,17 +78,6 @@ pub fn subjects() -> Vec<Subject> {
     subjects
 }
 
-/// The clocks that return ns, set up. Without coarse ones, whose offset is their age.
-#[must_use]
-pub fn set_up_subjects_in_ns() -> Vec<(Subject, fn() -> u64)> {
-    let found: Vec<_> =
-        subjects().into_iter().filter_map(|subject| Some((subject, subject.now_ns?))).collect();
-    for (_, now_ns) in &found {
-        now_ns();
-    }
-    found
-}
-
 /// What `startup` tries: each clock by its name in the other tables, the program that tries it, and its argument.
 pub const PROBES: [(&str, &str, &str); 6] = [
     ("std Instant::now", "startup_probe", "std"),

@@ -10,7 +10,7 @@
 //!
 //! Two runs show that a backward step would be seen: the same threads with counters that are
 //! unsynchronised on purpose ([`unsynchronised`]), and with a counter that is read without a
-//! fence ([`plain`]).
+//! fence.
 //!
 //! This shows what the CPU does with the instructions, which no model shows. It does not show a
 //! thread that is stopped in the middle of a reading just when the line changes, because that is
@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::StateCell;
@@ -35,7 +36,7 @@ use tickline_observe::{Count, monotonic_ns};
 /// The largest rate by which the reference is bent to either side, ppm. It may be 250: the high-water
 /// mark after a reset of the counter allows for a change of rate by 500 (`shared.rs` in core), which
 /// two bends make together.
-pub const BENT_PPM: u64 = 100;
+pub const BENT_PPM: i64 = 100;
 
 /// Time between two lines, ns.
 const INTERVAL_NS: u64 = 1_000_000;
@@ -58,13 +59,7 @@ const RARELY: u64 = 256;
 pub struct Report {
     /// The threads' results, in ns.
     pub count: Count,
-    /// New lines.
-    pub lines: u64,
-    /// The range of the slopes against the first one.
-    pub least_slope_ppm: i64,
-    /// See above.
-    pub most_slope_ppm: i64,
-    /// What has happened to the clock.
+    /// What has happened to the clock, new lines among it.
     pub events: BTreeMap<&'static str, u64>,
 }
 
@@ -106,7 +101,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
     let reference = Bent(Mutex::new(Bend { since_ns: monotonic_ns(), ahead_ns: 0, rate_ppm: 0 }));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let publisher = scope.spawn(|| publish(counter, &clock, &reference, &stop));
+        scope.spawn(|| publish(counter, &clock, &reference, &stop));
         while !clock.cell.load().is_published() {
             std::thread::yield_now();
         }
@@ -117,17 +112,10 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
         });
         // ORDERING: Relaxed, a flag on its own.
         stop.store(true, Ordering::Relaxed);
-        let (lines, (least_slope_ppm, most_slope_ppm)) = publisher.join().expect("the publisher");
         let events = Event::ALL.iter().map(|event| (event.name(), clock.events(*event)));
         let events = events.filter(|(_, times)| *times > 0).collect();
-        Report { count, lines, least_slope_ppm, most_slope_ppm, events }
+        Report { count, events }
     })
-}
-
-/// The bare counter without a fence for `time`, in ticks: backward steps on most machines.
-#[must_use]
-pub fn plain(counter: HardwareCounter, time: Duration) -> Count {
-    between(time, || counter.now())
 }
 
 /// A counter that is ahead by 2^24 ticks, some milliseconds, on every second thread: backward
@@ -151,11 +139,11 @@ fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
         if let Some(cpu) = cpus.get(index) {
             core_affinity::set_for_current(*cpu);
         }
-        let mut random = Random::new(index as u64);
+        let mut random = Rng::with_seed(index as u64); // the same in every run
         let mut count = Count::default();
         let start = Instant::now();
         while start.elapsed() < time {
-            for _ in 0..random.below(RUN) {
+            for _ in 0..random.u64(0..RUN) {
                 count.exchange(&largest, || read(index));
             }
             nap(&mut count, &largest, &mut random, NAP_US, || read(index));
@@ -175,12 +163,12 @@ fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
 pub fn nap(
     count: &mut Count,
     largest: &AtomicU64,
-    random: &mut Random,
+    random: &mut Rng,
     most_us: u64,
     read: impl FnOnce() -> u64,
 ) {
-    let time = Duration::from_micros(random.below(most_us));
-    let place = random.below(3);
+    let time = up_to_us(random, most_us);
+    let place = random.u64(0..3);
     if place == 0 {
         return sleep(time);
     }
@@ -196,14 +184,8 @@ pub fn nap(
     });
 }
 
-/// A line every millisecond, mostly. Returns the iterations and the range of slopes against the
-/// first one, ppm.
-fn publish(
-    counter: HardwareCounter,
-    clock: &Shared,
-    reference: &Bent,
-    stop: &AtomicBool,
-) -> (u64, (i64, i64)) {
+/// A line every millisecond, mostly.
+fn publish(counter: HardwareCounter, clock: &Shared, reference: &Bent, stop: &AtomicBool) {
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
         resolutions: Resolutions {
@@ -213,38 +195,24 @@ fn publish(
         },
         renewal: Renewal::Ahead,
     });
-    let mut random = Random::new(u64::MAX);
-    let (mut iterations, mut slopes, mut first) = (0, (0, 0), None);
+    let mut random = Rng::with_seed(u64::MAX);
     // ORDERING: Relaxed, a flag on its own.
     while !stop.load(Ordering::Relaxed) {
-        reference.bend(random.between(BENT_PPM));
+        reference.bend(random.i64(-BENT_PPM..=BENT_PPM));
         let outcome = control.maintain(clock, &counter, reference);
         if outcome.iteration == Iteration::Recovered {
             control.maintain(clock, &counter, reference);
         }
-        let line = clock.cell.snapshot();
-        if line.state.is_published() {
-            let slope = i128::from(line.slope().to_bits());
-            let usual = *first.get_or_insert(slope);
-            let ppm = i64::try_from((slope - usual) * 1_000_000 / usual).unwrap_or(i64::MAX);
-            if iterations > 100 {
-                slopes = (ppm.min(slopes.0), ppm.max(slopes.1));
-            } else {
-                first = Some(slope);
-            }
-        }
-        iterations += 1;
-        match random.below(RARELY) {
-            0 => sleep(Duration::from_micros(random.below(LONG_NAP_US))),
+        match random.u64(0..RARELY) {
+            0 => sleep(up_to_us(&mut random, LONG_NAP_US)),
             1 => {
                 clock.close_gate(&counter, reference);
-                sleep(Duration::from_micros(random.below(NAP_US)));
+                sleep(up_to_us(&mut random, NAP_US));
                 clock.open_gate(&counter, reference);
             }
             _ => sleep(Duration::from_nanos(outcome.next_in_ns.min(INTERVAL_NS))),
         }
     }
-    (iterations, slopes)
 }
 
 /// CLOCK_MONOTONIC, bent: it runs by `rate_ppm` faster since `since_ns`, and `ahead_ns` had been
@@ -285,35 +253,8 @@ impl Reference for Bent {
     }
 }
 
-/// A xorshift, with the same seed in every run; only the machine makes a difference.
-#[derive(Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// A sequence of its own for each `stream`.
-    #[must_use]
-    pub fn new(stream: u64) -> Self {
-        Self(0x2545_f491_4f6c_dd1d ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// Below `limit`.
-    ///
-    /// # Panics
-    ///
-    /// If `limit` is 0.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    /// From `-limit` to `limit`.
-    fn between(&mut self, limit: u64) -> i64 {
-        self.below(2 * limit + 1).cast_signed() - limit.cast_signed()
-    }
+/// A random number of microseconds.
+#[must_use]
+pub fn up_to_us(random: &mut Rng, most_us: u64) -> Duration {
+    Duration::from_micros(random.u64(0..most_us))
 }

@@ -8,7 +8,7 @@ use tickline_page::lease::{
 };
 use tickline_page::{Attached, Header, Machine, OsClock, PrivateFloor, WritablePage};
 
-use crate::subject::{Subject, counter, subject};
+use crate::subject::{Subject, counter, same, subject};
 
 /// Longer than any run of the measurements, ticks.
 const WINDOW_TICKS: u64 = 1 << 42;
@@ -50,6 +50,6 @@ pub(crate) fn subjects() -> Vec<Subject> {
     static PRIVATE: PrivateFloor = PrivateFloor::new();
     vec![subject!(Internal, "page", {
         let attached = attached();
-        move || attached.monotonic(&counter(), &Os, &PRIVATE).ns
-    })]
+        move || attached.monotonic(&counter(), &Os, &PRIVATE).ns.unsigned_abs()
+    }, ns same)]
 }

@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tickline_benches::clocks::set_up_subjects_in_ns;
+use tickline_benches::clocks::subjects;
 use tickline_benches::subject::Group;
 use tickline_benches::{args, report};
 use tickline_observe::Bracket;
@@ -46,15 +46,17 @@ struct Drift {
 fn main() {
     let (watched_s, settled_s) = (args::number("secs", 60), args::number("settle", 10));
     let guard = tickline::start().expect("the global clock's thread");
-    let mut subjects = set_up_subjects_in_ns();
-    subjects.retain(|(subject, _)| subject.group == Group::Time);
+    let mut subjects = subjects();
+    subjects.retain(|subject| subject.group == Group::Time);
+    // Sets them up.
+    subjects.iter().for_each(|subject| _ = (subject.read)());
     sleep(Duration::from_secs(settled_s));
 
     let narrowest = |now_ns: fn() -> u64| {
         let brackets = (0..TRIES).map(|_| Bracket::around(now_ns));
         brackets.min_by_key(Bracket::width_ns).expect("some tries")
     };
-    let sample = || -> Vec<Bracket> { subjects.iter().map(|(_, now_ns)| narrowest(*now_ns)).collect() };
+    let sample = || -> Vec<Bracket> { subjects.iter().map(|subject| narrowest(subject.read)).collect() };
     let (start, first) = (Instant::now(), sample());
     // For each clock: s since the first sample, ns gained.
     let mut gained: Vec<Vec<(f64, f64)>> = vec![vec![(0.0, 0.0)]; subjects.len()];
@@ -65,7 +67,7 @@ fn main() {
             gained.push((at_s, now.gained_ns(first)));
         }
     }
-    let clocks = subjects.iter().zip(&gained).map(|((subject, _), gained)| Drift {
+    let clocks = subjects.iter().zip(&gained).map(|(subject, gained)| Drift {
         clock: subject.name,
         group: subject.group,
         drift_ppb: report::slope(gained), // ns a second

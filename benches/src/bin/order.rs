@@ -18,8 +18,9 @@ use serde::Serialize;
 use tickline::Clock;
 use tickline_benches::clocks::subjects;
 use tickline_benches::exchange;
-use tickline_benches::subject::Group;
+use tickline_benches::subject::{Group, Subject};
 use tickline_benches::{args, report};
+use tickline_core::counter::Counter;
 use tickline_observe::Count;
 
 /// Each clock's time is taken in so many parts.
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
     match counter {
         Ok(counter) => {
             report.ordered = Some(exchange::ordered(counter, Duration::from_secs(seconds)));
-            report.plain = Some(exchange::plain(counter, Duration::from_secs(2)));
+            report.plain = Some(exchange::between(Duration::from_secs(2), || counter.now()));
             report.control = Some(exchange::unsynchronised(counter, Duration::from_secs(1)));
         }
         Err(why) => {
@@ -93,18 +94,13 @@ fn each_clock(time: Duration) -> Vec<Exchanged> {
         .interval(Duration::from_millis(1))
         .start_global()
         .expect("the global clock's thread");
-    let clocks = || subjects().into_iter().filter_map(|it| Some((it, it.exchange?)));
-    let mut exchanged: Vec<Exchanged> = clocks()
-        .map(|(subject, exchange)| Exchanged {
-            clock: subject.name,
-            group: subject.group,
-            unit: exchange.unit,
-            count: Count::default(),
-        })
-        .collect();
+    let subjects = subjects();
+    let none =
+        |it: &Subject| Exchanged { clock: it.name, group: it.group, unit: it.unit, count: Count::default() };
+    let mut exchanged: Vec<Exchanged> = subjects.iter().map(none).collect();
     for _ in 0..ROUNDS {
-        for ((_, exchange), exchanged) in clocks().zip(&mut exchanged) {
-            exchanged.count.add(&(exchange.run)(time / ROUNDS));
+        for (subject, exchanged) in subjects.iter().zip(&mut exchanged) {
+            exchanged.count.add(&(subject.exchange)(time / ROUNDS));
         }
     }
     drop(guard);

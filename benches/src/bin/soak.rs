@@ -27,9 +27,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use tickline::{Clock, Driver};
 use tickline_benches::args;
-use tickline_benches::exchange::{self, BENT_PPM, Random};
+use tickline_benches::exchange::{self, BENT_PPM, up_to_us};
 use tickline_observe::{Bounded, Count};
 
 /// Rounds, of which the first is the warm-up.
@@ -235,7 +236,7 @@ impl Reader<'_> {
 }
 
 /// What a thread does, for as long as `runs` says.
-type Work = fn(&[Subject<'_>], &mut Tally, Random, &dyn Fn() -> bool);
+type Work = fn(&[Subject<'_>], &mut Tally, Rng, &dyn Fn() -> bool);
 
 /// Threads that hand over and threads that make trouble, for `time`. When this returns, all of them
 /// are gone.
@@ -249,7 +250,7 @@ fn round(own: &Clock, number: u64, time: Duration) -> Tally {
         if let Some(cpu) = hands_over.and_then(|index| cpus.get(index / 2 % cpus.len())) {
             core_affinity::set_for_current(*cpu);
         }
-        let (mut tally, random) = (Tally::default(), Random::new(number << 32 | index as u64));
+        let (mut tally, random) = (Tally::default(), Rng::with_seed(number << 32 | index as u64));
         // ORDERING: Relaxed, a flag on its own.
         work(&all, &mut tally, random, &|| !stop.load(Ordering::Relaxed));
         tally
@@ -269,27 +270,27 @@ fn round(own: &Clock, number: u64, time: Duration) -> Tally {
 
 const TROUBLES: [Work; 4] = [maintain, switch, start_and_drop, fork_children];
 
-fn nap(random: &mut Random, most_us: u64) {
-    sleep(Duration::from_micros(random.below(most_us)));
+fn nap(random: &mut Rng, most_us: u64) {
+    sleep(up_to_us(random, most_us));
 }
 
 /// Reads the clocks in turn, and sleeps between two readings, or in the middle of handing one over.
-fn hand_over(all: &[Subject<'_>], tally: &mut Tally, mut random: Random, runs: &dyn Fn() -> bool) {
+fn hand_over(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
     let mut readers: Vec<Reader<'_>> = all.iter().map(Subject::reader).collect();
     while runs() {
         for reader in &mut readers {
-            reader.read(tally, random.below(RUN));
-            let most_us = if random.below(RARELY) == 0 { LONG_NAP_US } else { NAP_US };
+            reader.read(tally, random.u64(0..RUN));
+            let most_us = if random.u64(0..RARELY) == 0 { LONG_NAP_US } else { NAP_US };
             let Subject { clock, largest } = reader.subject;
             exchange::nap(&mut tally.ordered, largest, &mut random, most_us, || clock.now_ordered_ns());
         }
     }
 }
 
-fn maintain(all: &[Subject<'_>], tally: &mut Tally, mut random: Random, runs: &dyn Fn() -> bool) {
+fn maintain(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
     while runs() {
         for subject in all {
-            for _ in 0..random.below(BURST) {
+            for _ in 0..random.u64(0..BURST) {
                 subject.clock.maintain();
                 tally.maintained += 1;
             }
@@ -299,12 +300,12 @@ fn maintain(all: &[Subject<'_>], tally: &mut Tally, mut random: Random, runs: &d
 }
 
 /// Leaves the counter switched on.
-fn switch(all: &[Subject<'_>], tally: &mut Tally, mut random: Random, runs: &dyn Fn() -> bool) {
+fn switch(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
     while runs() {
         for subject in all {
-            for _ in 0..random.below(BURST) {
+            for _ in 0..random.u64(0..BURST) {
                 subject.clock.disable();
-                if random.below(4) == 0 {
+                if random.u64(0..4) == 0 {
                     nap(&mut random, NAP_US);
                 }
                 subject.clock.enable();
@@ -316,11 +317,11 @@ fn switch(all: &[Subject<'_>], tally: &mut Tally, mut random: Random, runs: &dyn
 }
 
 /// The global clock's thread, by several guards at once, and clocks of every driver.
-fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, mut random: Random, runs: &dyn Fn() -> bool) {
+fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
     while runs() {
         let mut guards = Vec::new();
-        for _ in 0..=random.below(3) {
-            match if random.below(2) == 0 || !guards.is_empty() {
+        for _ in 0..=random.u64(0..3) {
+            match if random.u64(0..2) == 0 || !guards.is_empty() {
                 tickline::start()
             } else {
                 Clock::builder().interval(INTERVAL).start_global()
@@ -332,22 +333,21 @@ fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, mut random: Random, ru
             }
         }
         let mut reader = all[0].reader();
-        reader.read(tally, random.below(SHORT_RUN));
+        reader.read(tally, random.u64(0..SHORT_RUN));
         nap(&mut random, LONG_NAP_US);
         tally.started += 1;
         drop(guards);
-        reader.read(tally, random.below(SHORT_RUN));
+        reader.read(tally, random.u64(0..SHORT_RUN));
         make_and_drop(tally, &mut random);
     }
 }
 
 /// A clock of its own, for some readings.
-fn make_and_drop(tally: &mut Tally, random: &mut Random) {
-    let driver =
-        [Driver::Thread, Driver::Reader, Driver::Manual][usize::try_from(random.below(3)).unwrap_or(0)];
-    let interval = Duration::from_millis(1 + random.below(50));
+fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
+    let driver = [Driver::Thread, Driver::Reader, Driver::Manual][random.usize(0..3)];
+    let interval = Duration::from_millis(1 + random.u64(0..50));
     let mut builder = Clock::builder().driver(driver).interval(interval);
-    if driver == Driver::Thread && random.below(2) == 0 {
+    if driver == Driver::Thread && random.u64(0..2) == 0 {
         builder = builder.recent_every(Duration::from_millis(1));
     }
     let Ok(clock) = builder.start() else {
@@ -356,19 +356,19 @@ fn make_and_drop(tally: &mut Tally, random: &mut Random) {
     };
     let subject = Subject::new(&clock);
     let (mut reader, start) = (subject.reader(), Instant::now());
-    let time = Duration::from_micros(random.below(LONG_NAP_US));
+    let time = up_to_us(random, LONG_NAP_US);
     while start.elapsed() < time {
         if driver == Driver::Manual {
             clock.maintain();
         }
-        reader.read(tally, random.below(SHORT_RUN));
+        reader.read(tally, random.u64(0..SHORT_RUN));
     }
     tally.made += 1;
 }
 
 /// Forks children one after the other: each goes on where its parent's clocks were, with no thread of
 /// theirs.
-fn fork_children(all: &[Subject<'_>], tally: &mut Tally, mut random: Random, runs: &dyn Fn() -> bool) {
+fn fork_children(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
     while runs() {
         nap(&mut random, LONG_NAP_US);
         // SAFETY: the child below takes no lock that another thread could hold now, but the
@@ -391,29 +391,29 @@ fn fork_children(all: &[Subject<'_>], tally: &mut Tally, mut random: Random, run
 
 /// A child's life: readings, which must not be below any of its parent's; then what its parent
 /// does, too. Returns 0 if nothing was wrong, or what was: 1 the order, 2 the bounds, 4 a start.
-fn live(all: &[Subject<'_>], random: &mut Random) -> i32 {
+fn live(all: &[Subject<'_>], random: &mut Rng) -> i32 {
     let mut tally = Tally::default();
     for subject in all {
         // The largest reading is the parent's when it forked: this memory is the child's own.
         let mut reader = subject.reader();
-        reader.read(&mut tally, random.below(SHORT_RUN));
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
         nap(random, LONG_NAP_US / 4);
-        reader.read(&mut tally, random.below(SHORT_RUN));
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
         subject.clock.maintain();
         subject.clock.disable();
-        reader.read(&mut tally, random.below(SHORT_RUN));
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
         subject.clock.enable();
-        reader.read(&mut tally, random.below(SHORT_RUN));
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
     }
     let mut is_refused = false;
-    if random.below(4) == 0 {
+    if random.u64(0..4) == 0 {
         let mut reader = all[0].reader();
         let guard = tickline::start();
         is_refused = guard.is_err();
         nap(random, LONG_NAP_US / 4);
-        reader.read(&mut tally, random.below(SHORT_RUN));
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
         drop(guard);
-        reader.read(&mut tally, random.below(SHORT_RUN));
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
     }
     let backward = tally.ordered.backward + tally.plain_backward;
     i32::from(backward > 0) | i32::from(tally.outside > 0) << 1 | i32::from(is_refused) << 2

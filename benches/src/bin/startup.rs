@@ -50,14 +50,8 @@ struct Hello {
     difference_us: Option<Spread>,
 }
 
-/// A child's output, us.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    first_call: f64,
-    first_reading: f64,
-    counter: Option<f64>,
-    slowest_call: f64,
-}
+/// A child's output: `CLOCK_MONOTONIC` when it was started, and what it says (`probe.rs`), ns.
+type Seen = [u64; 5];
 
 /// One of the programs beside this one.
 fn sibling(name: &str) -> Command {
@@ -74,15 +68,12 @@ fn probe(program: &str, argument: &str) -> Seen {
     let spawned_ns = monotonic_ns();
     let output = sibling(program).arg(argument).stderr(Stdio::inherit()).output().expect("a child");
     assert!(output.status.success(), "{program} {argument}: {}", output.status);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout);
     let times: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match times[..] {
-        [start_ns, first_ns, counter_ns, slowest_ns] => Seen {
-            first_call: micros(first_ns - start_ns),
-            first_reading: micros(first_ns - spawned_ns),
-            counter: (counter_ns > 0).then(|| micros(counter_ns - start_ns)),
-            slowest_call: micros(slowest_ns),
-        },
+        [start_ns, first_ns, counter_ns, slowest_ns] => {
+            [spawned_ns, start_ns, first_ns, counter_ns, slowest_ns]
+        }
         _ => panic!("{program} {argument} said: {text}"),
     }
 }
@@ -92,15 +83,16 @@ fn main() {
     let rounds: Vec<Vec<Seen>> =
         (0..runs).map(|_| PROBES.map(|(_, program, argument)| probe(program, argument)).to_vec()).collect();
     let clocks = PROBES.iter().enumerate().map(|(index, (clock, ..))| {
-        let spread = |figure: fn(&Seen) -> Option<f64>| {
-            Spread::of(rounds.iter().filter_map(|round| figure(&round[index])).collect())
+        let spread = |figure: fn(Seen) -> Option<u64>| {
+            let figures = rounds.iter().filter_map(|round| figure(round[index]));
+            Spread::of(figures.map(micros).collect())
         };
         Startup {
             clock,
-            first_call_us: spread(|seen| Some(seen.first_call)),
-            first_reading_us: spread(|seen| Some(seen.first_reading)),
-            counter_us: spread(|seen| seen.counter),
-            slowest_call_us: spread(|seen| Some(seen.slowest_call)),
+            first_call_us: spread(|[_, start, first, ..]| Some(first - start)),
+            first_reading_us: spread(|[spawned, _, first, ..]| Some(first - spawned)),
+            counter_us: spread(|[_, start, _, counter, _]| counter.checked_sub(start)),
+            slowest_call_us: spread(|[.., slowest]| Some(slowest)),
         }
     });
     let clocks = clocks.collect();

@@ -7,9 +7,12 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use tickline_observe::monotonic_ns;
 
-use crate::system::{monotonic_ns, realtime_ns, send};
+use crate::system::{realtime_ns, send};
 
 /// A load that takes longer hangs. Java needs 20 s to start, Postgres as long for its table.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -53,43 +56,34 @@ impl Mode {
 }
 
 /// A program of the list.
-#[derive(Debug)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Program {
     pub(super) name: String,
     pub(super) calls: u64,
-    words: Vec<String>,
+    pub(super) command: String,
     /// The command starts a server, with the words of `RUN` before it.
+    #[serde(rename = "server")]
     pub(super) is_server: bool,
-    is_static: bool,
+    #[serde(rename = "static")]
+    pub(super) is_static: bool,
+    #[serde(rename = "handed_over")]
     pub(super) is_handed_over: bool,
 }
 
 impl Program {
-    pub(super) fn new(entry: &Value) -> Self {
-        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
-        Self {
-            name: text("name"),
-            calls: entry["calls"].as_u64().unwrap_or(0),
-            words: text("command").split(' ').map(str::to_owned).collect(),
-            is_server: entry["server"] == true,
-            is_static: entry["static"] == true,
-            is_handed_over: entry["handed_over"] == true,
-        }
-    }
-
     pub(super) fn has(&self, mode: Mode) -> bool {
         mode != Mode::Preload || !self.is_static
     }
 
-    fn command(&self, mode: Mode) -> Command {
+    fn start(&self, mode: Mode) -> Command {
         let prefix = mode.prefix();
         if self.is_server {
-            let mut command = super::command(&self.words);
+            let mut command = super::command(&self.command);
             command.env("RUN", prefix);
             return command;
         }
-        let prefix = prefix.split_whitespace().map(str::to_owned);
-        super::command(&prefix.chain(self.words.iter().cloned()).collect::<Vec<_>>())
+        super::command(&format!("{prefix} {}", self.command))
     }
 }
 
@@ -117,7 +111,7 @@ impl Load {
     pub(super) fn start(program: &Program, mode: Mode) -> Result<Self, String> {
         let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), mode.name());
         let mut child = program
-            .command(mode)
+            .start(mode)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&errors).map_err(text)?)
@@ -194,7 +188,7 @@ impl Load {
             thread::sleep(Duration::from_millis(20));
         }
         let seen = self.ask(calls);
-        send(strace.id(), libc::SIGINT).map_err(text)?;
+        send(strace.id(), Signal::SIGINT).map_err(text)?;
         strace.wait().map_err(text)?;
         seen?;
         let trace = fs::read_to_string(TRACE).map_err(text)?;
