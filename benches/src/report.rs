@@ -3,74 +3,20 @@
 //! The fields of each program's report are documented where they are declared; a name ends in its
 //! unit, a name without one is a count or a text.
 
-use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 
 use serde::Serialize;
-use serde_json::Value;
 use tickline_observe::to_f64;
 
-use crate::args;
-
-/// Prints `report`: as JSON if the arguments say so, else a figure a line, and lists as tables.
+/// Prints `report` as JSON.
 ///
 /// # Panics
 ///
 /// If standard output cannot be written to.
 pub fn print<R: Serialize>(report: &R) {
-    let text = if args::flag("json") {
-        serde_json::to_string_pretty(report)
-    } else {
-        serde_json::to_value(report).map(|report| shown(&report))
-    };
-    writeln!(io::stdout(), "{}", text.expect("a report is JSON")).expect("standard output");
-}
-
-fn shown(report: &Value) -> String {
-    let (mut text, mut tables) = (String::new(), String::new());
-    for (name, value) in figures("", report) {
-        let Value::Array(rows) = value else {
-            writeln!(text, "{name}: {}", cell(value)).ok();
-            continue;
-        };
-        for (place, row) in rows.iter().enumerate() {
-            // Names come first.
-            let mut figures = figures("", row);
-            figures.sort_by_key(|(_, value)| !value.is_string());
-            let widths = figures.iter().map(|it| if it.1.is_string() { 42 } else { it.0.len().max(18) });
-            let line = |cells: &mut dyn Iterator<Item = String>| {
-                let cells: String =
-                    cells.zip(widths.clone()).map(|(cell, width)| format!("{cell:<width$} ")).collect();
-                format!("{}\n", cells.trim_end())
-            };
-            if place == 0 {
-                tables += &format!("\n{}", line(&mut figures.iter().map(|(name, _)| name.clone())));
-            }
-            tables += &line(&mut figures.iter().map(|(_, value)| cell(value)));
-        }
-    }
-    text + &tables
-}
-
-/// The figures of an object and of those in it, each with its path. A [`Spread`] is one.
-fn figures<'a>(path: &str, value: &'a Value) -> Vec<(String, &'a Value)> {
-    match value {
-        Value::Object(object) if !object.contains_key("median") => {
-            let inner = |(key, value)| figures(format!("{path}.{key}").trim_start_matches('.'), value);
-            object.iter().flat_map(inner).collect()
-        }
-        value => vec![(path.to_owned(), value)],
-    }
-}
-
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Object(spread) => format!("{} ({})", cell(&spread["median"]), cell(&spread["largest"])),
-        value if value.is_f64() => format!("{:.2}", value.as_f64().unwrap_or_default()),
-        value => value.to_string(),
-    }
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, report).expect("standard output");
+    writeln!(out).expect("standard output");
 }
 
 /// The middle of many figures and the largest, in the unit that the field's name says.

@@ -120,7 +120,7 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
         let lengths = [("LONG", secs), ("SETTLE", secs.min(10)), ("SHORT", secs.min(5))];
         let full =
             lengths.iter().fold(full.to_owned(), |line, (name, secs)| line.replace(name, &secs.to_string()));
-        let line = format!("target/release/{} --json", if is_smoke { smoke } else { &full });
+        let line = format!("target/release/{}", if is_smoke { smoke } else { &full });
         println!("=== {key}: {line}");
         record[key] = if key == "drift_in_other_processes" {
             (0..if is_smoke { 1 } else { DRIFT_PROCESSES })

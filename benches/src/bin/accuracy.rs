@@ -7,7 +7,7 @@
 //! because the middle of a wider one is less exact.
 //!
 //! `cargo run --release -p tickline-benches --bin accuracy [-- --secs 60 --driver thread|reader
-//! --settle 10 --json]`
+//! --settle 10]`
 
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@
 //! least squares through them. Clocks that calibrate once have another rate in every process.
 //! Coarse clocks are left out, because their offset is the age of the time that they return.
 //!
-//! `cargo run --release -p tickline-benches --bin drift [-- --secs 60 --settle 10 --json]`
+//! `cargo run --release -p tickline-benches --bin drift [-- --secs 60 --settle 10]`
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

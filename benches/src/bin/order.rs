@@ -4,7 +4,7 @@
 //! differs by up to 100 ppm to either side. Then with each clock as its users call it, in
 //! interleaved rounds, while tickline recalibrates every millisecond.
 //!
-//! `cargo run --release -p tickline-benches --bin order [-- --secs 60 --clock-ms 4000 --json]`
+//! `cargo run --release -p tickline-benches --bin order [-- --secs 60 --clock-ms 4000]`
 //!
 //! Ends with 1 if an ordered reading stepped back, or if the control run shows that such a step
 //! would not be seen. Says SKIPPED on one CPU, and where tickline would not use the counter; it

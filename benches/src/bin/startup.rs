@@ -8,7 +8,7 @@
 //! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` beside this
 //! one.
 //!
-//! `cargo build --release -p tickline-benches && target/release/startup [--runs 101 --json]`
+//! `cargo build --release -p tickline-benches && target/release/startup [--runs 101]`
 
 use std::process::{Command, Stdio};
 use std::time::Instant;

@@ -3,18 +3,18 @@
 //! On one thread the fastest round counts. On two threads the median counts, because in the fastest
 //! round the other thread was not running.
 //!
-//! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200 --json]`
+//! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200]`
 
 mod otel;
 mod subjects;
 
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline::Clock;
-use tickline_benches::{args, beside, report};
+use tickline_benches::{args, report};
 use tracing::Dispatch;
 
 use subjects::{Subject, empty_spans};
@@ -115,27 +115,51 @@ fn hold_a_number(stop: &AtomicBool, is_held: &AtomicBool) {
 /// ns a span for each subject, while another thread on another CPU does the same.
 fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let (stop, is_held) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (current, running) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+    let cpus = core_affinity::get_core_ids().unwrap_or_default();
+    let start = |index: usize| {
+        if let Some(cpu) = cpus.get(index) {
+            core_affinity::set_for_current(*cpu);
+        }
+        dispatches(subjects)
+    };
     let spans = |dispatch: &Dispatch, count| tracing::dispatcher::with_default(dispatch, || span_ns(count));
     std::thread::scope(|scope| {
         scope.spawn(|| hold_a_number(&stop, &is_held));
-        // ORDERING: Relaxed, as in that thread.
+        // ORDERING: Relaxed for all below: hints about what to do next.
         while !is_held.load(Ordering::Relaxed) {
             spin_loop();
         }
-        let other = || {
-            let dispatches = dispatches(subjects);
-            move |index: usize| _ = spans(&dispatches[index], 50)
-        };
-        let measured = || {
-            let dispatches = dispatches(subjects);
-            move |index: usize| {
-                spans(&dispatches[index], 50);
-                spans(&dispatches[index], SPANS)
+        scope.spawn(|| {
+            let dispatches = start(1);
+            // ORDERING: as above.
+            while !stop.load(Ordering::Relaxed) {
+                // ORDERING: as above.
+                let subject = current.load(Ordering::Relaxed);
+                spans(&dispatches[subject], 50);
+                // ORDERING: as above.
+                running.store(subject, Ordering::Relaxed);
             }
-        };
-        let times = beside::measure(subjects.len(), rounds, other, measured);
-        // ORDERING: Relaxed, as above.
-        stop.store(true, Ordering::Relaxed);
-        times.into_iter().map(median).collect()
+        });
+        let measured = scope.spawn(|| {
+            let dispatches = start(0);
+            let mut times = vec![Vec::new(); subjects.len()];
+            for _ in 0..rounds {
+                for (index, times) in times.iter_mut().enumerate() {
+                    // ORDERING: as above.
+                    current.store(index, Ordering::Relaxed);
+                    // ORDERING: as above.
+                    while running.load(Ordering::Relaxed) != index {
+                        spin_loop();
+                    }
+                    spans(&dispatches[index], 50);
+                    times.push(spans(&dispatches[index], SPANS));
+                }
+            }
+            // ORDERING: as above.
+            stop.store(true, Ordering::Relaxed);
+            times
+        });
+        measured.join().expect("the measuring thread").into_iter().map(median).collect()
     })
 }

@@ -5,13 +5,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tickline_observe::monotonic_ns;
 
+use crate::lab::wait_for;
 use crate::system::{realtime_ns, send};
 
 /// A load that takes longer hangs. Java needs 20 s to start, Postgres as long for its table.
@@ -180,12 +181,14 @@ impl Load {
         }
         let errors = "/tmp/strace.errors";
         let mut strace = strace.stderr(File::create(errors).map_err(text)?).spawn().map_err(text)?;
-        let end = Instant::now() + PATIENCE;
-        while self.pids.iter().any(|pid| !is_traced(pid)) {
-            if Instant::now() > end || strace.try_wait().map_err(text)?.is_some() {
-                return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()));
-            }
+        let mut has_ended = false;
+        wait_for(PATIENCE, || {
             thread::sleep(Duration::from_millis(20));
+            has_ended = strace.try_wait().is_ok_and(|status| status.is_some());
+            has_ended || self.pids.iter().all(|pid| is_traced(pid))
+        });
+        if has_ended || !self.pids.iter().all(|pid| is_traced(pid)) {
+            return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()));
         }
         let seen = self.ask(calls);
         send(strace.id(), Signal::SIGINT).map_err(text)?;
@@ -200,14 +203,12 @@ impl Load {
     /// Ends it by the end of its input. Returns its exit code, and what it said on standard error.
     pub(super) fn end(mut self) -> Result<(Option<i32>, String), String> {
         self.child.stdin.take();
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            if let Some(status) = self.child.try_wait().map_err(text)? {
-                return Ok((status.code(), self.said()));
-            }
+        wait_for(PATIENCE, || {
             thread::sleep(Duration::from_millis(10));
-        }
-        Err("it does not end".to_owned())
+            self.child.try_wait().is_ok_and(|status| status.is_some())
+        });
+        let status = self.child.try_wait().map_err(text)?.ok_or("it does not end")?;
+        Ok((status.code(), self.said()))
     }
 }
 
