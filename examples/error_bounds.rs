@@ -9,38 +9,18 @@
 //! and nothing has jumped since the last recalibration.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
-use std::iter;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
 use tickline::{Clock, Instant, Reading, UnixTime};
 
-/// Which of two was first, as far as their bounds say.
-#[derive(Default)]
-struct Order {
-    before: u64,
-    after: u64,
-    unknown: u64,
-}
+/// Two threads meet so often, and read the clock.
+const MEETINGS: usize = 1_000;
 
-impl Order {
-    fn note(&mut self, one: &Reading<Instant>, other: &Reading<Instant>) {
-        if one.latest() < other.earliest() {
-            self.before += 1;
-        } else if other.latest() < one.earliest() {
-            self.after += 1;
-        } else {
-            self.unknown += 1;
-        }
-    }
-}
-
-/// All readings that one thread can make in 20 ms.
-fn readings(start: &Barrier) -> Vec<Reading<Instant>> {
-    start.wait();
-    let end = Instant::now() + Duration::from_millis(20);
-    iter::repeat_with(|| Clock::global().reading()).take_while(|_| Instant::now() < end).collect()
+/// Whether one reading was certainly before another.
+fn is_before(one: &Reading<Instant>, other: &Reading<Instant>) -> bool {
+    one.latest() < other.earliest()
 }
 
 fn main() -> Result<(), tickline::Error> {
@@ -59,34 +39,30 @@ fn main() -> Result<(), tickline::Error> {
         );
     }
 
-    let start = Barrier::new(2);
+    let meeting = Barrier::new(2);
+    let read = |_| {
+        meeting.wait();
+        clock.reading()
+    };
+    let readings = || (0..MEETINGS).map(read).collect::<Vec<_>>();
     let (mine, theirs) = thread::scope(|scope| {
-        let other = scope.spawn(|| readings(&start));
-        (readings(&start), other.join().expect("nothing panics there"))
+        let other = scope.spawn(readings);
+        (readings(), other.join().expect("nothing panics there"))
     });
-    let mut order = Order::default();
-    // Compares each reading of this thread with the neighbouring ones of the other.
-    for one in &mine {
-        let place = theirs.partition_point(|other| other.at() < one.at());
-        if let [before, after] = theirs.get(place.saturating_sub(1)..=place).unwrap_or_default() {
-            order.note(one, before);
-            order.note(one, after);
-        }
-    }
+    let before = mine.iter().zip(&theirs).filter(|(mine, theirs)| is_before(mine, theirs)).count();
+    let after = mine.iter().zip(&theirs).filter(|(mine, theirs)| is_before(theirs, mine)).count();
     println!(
-        "of the readings of two threads, {} were before their neighbours, {} after them, and of {} it cannot be told",
-        order.before, order.after, order.unknown
+        "at {MEETINGS} meetings this thread read {before} times before the other, {after} times after it, \
+         and {} times it cannot be told",
+        MEETINGS - before - after
     );
 
     let (unix, status) = (clock.unix_reading(), clock.status());
     let [earliest_ns, latest_ns] = [unix.earliest(), unix.latest()].map(UnixTime::as_nanos);
+    println!("Unix time is between {earliest_ns} and {latest_ns} ns");
     match status.utc_error_ns {
-        Some(error_ns) => println!(
-            "Unix time is between {earliest_ns} and {latest_ns} ns, and the time daemon claims that UTC is within {error_ns} ns of it"
-        ),
-        None => println!(
-            "Unix time is between {earliest_ns} and {latest_ns} ns; there is no claim how far that is from UTC"
-        ),
+        Some(error_ns) => println!("the time daemon claims that UTC is within {error_ns} ns of it"),
+        None => println!("there is no claim how far that is from UTC"),
     }
     println!("the maximum drift is {} ppb; {}", status.max_drift_ppb, status.state);
     Ok(())

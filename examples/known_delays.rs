@@ -24,7 +24,7 @@
 use std::error::Error;
 use std::fs;
 use std::hint::black_box;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -36,17 +36,14 @@ use tickline_criterion::{BenchPairs, CounterTime, compare};
 /// The most that both clocks may differ by on long routines: 0.1 %.
 const AGREEMENT: f64 = 0.001;
 
-/// How much is measured.
-struct Effort {
+/// How much is measured, by which clock, and where criterion stores it.
+struct Run {
     measurement: Duration,
     truth: Duration,
     comparisons: usize,
+    time: CounterTime,
+    directory: PathBuf,
 }
-
-const FULL: Effort =
-    Effort { measurement: Duration::from_secs(2), truth: Duration::from_millis(300), comparisons: 20 };
-const SHORT: Effort =
-    Effort { measurement: Duration::from_millis(60), truth: Duration::from_millis(20), comparisons: 1 };
 
 /// Twice what it is told, so often.
 macro_rules! doubled {
@@ -108,26 +105,6 @@ fn truth_ns(during: Duration, mut call: impl FnMut(u64) -> u64) -> f64 {
     runs_ns[runs_ns.len() / 2]
 }
 
-fn multiplication_ns(effort: &Effort) -> f64 {
-    truth_ns(effort.truth, |value| chain(value, black_box(1_000))) / 1_000.0
-}
-
-fn criterion<M: Measurement>(effort: &Effort, directory: &Path, measurement: M) -> Criterion<M> {
-    Criterion::default()
-        .with_measurement(measurement)
-        .without_plots()
-        .output_directory(directory)
-        .sample_size(10)
-        .warm_up_time(effort.measurement / 4)
-        .measurement_time(effort.measurement)
-}
-
-/// A figure that criterion, or this crate beside it, has stored.
-fn stored(directory: &Path, file: &str, pointer: &str) -> Result<f64, Box<dyn Error>> {
-    let stored: Value = serde_json::from_slice(&fs::read(directory.join(file))?)?;
-    stored.pointer(pointer).and_then(Value::as_f64).ok_or_else(|| format!("no {pointer} in {file}").into())
-}
-
 /// A routine of a known time, measured. Errors are ns.
 struct Row {
     truth_ns: f64,
@@ -138,73 +115,110 @@ struct Row {
     p50_error_ns: f64,
 }
 
-fn row(
-    effort: &Effort,
-    directory: &Path,
-    time: &CounterTime,
-    name: &str,
-    routine: impl Fn(u64) + Copy,
-    truth_ns: impl Fn() -> f64,
-) -> Result<Row, Box<dyn Error>> {
-    let before_ns = truth_ns();
-    criterion(effort, directory, WallTime).bench_function(&format!("{name} by WallTime"), |bencher| {
-        bencher.iter_batched(|| 3, routine, BatchSize::PerIteration);
-    });
-    criterion(effort, directory, time.clone()).bench_pairs(format!("{name} by pairs"), |bencher| {
-        bencher.iter_batched(|| 3, routine, BatchSize::PerIteration);
-    });
-    let after_ns = truth_ns();
-    let truth_ns = f64::midpoint(before_ns, after_ns);
-    let mean =
-        |by: &str| stored(directory, &format!("{name} by {by}/new/estimates.json"), "/mean/point_estimate");
-    let p50_ns = stored(directory, &format!("{name} by pairs/new/pairs.json"), "/quantiles_ns/p50")?;
-    Ok(Row {
-        truth_ns,
-        apart_ns: (after_ns - before_ns).abs(),
-        wall_error_ns: mean("WallTime")? - truth_ns,
-        mean_error_ns: mean("pairs")? - truth_ns,
-        p50_error_ns: p50_ns - truth_ns,
-    })
-}
+impl Run {
+    /// How many multiplications take so long.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hundred at most")]
+    fn count(&self, delay_ns: f64) -> u32 {
+        let thousand_ns = truth_ns(self.truth, |value| chain(value, black_box(1_000)));
+        (delay_ns / thousand_ns * 1_000.0).round() as u32
+    }
 
-/// Known delays. Returns how many limits are not kept.
-fn delays(effort: &Effort, directory: &Path, time: &CounterTime) -> Result<usize, Box<dyn Error>> {
-    let limit_ns = time.calibration().map_or(f64::INFINITY, |known| known.resolution_ns.max(2.0));
-    let step_ns = multiplication_ns(effort);
-    let mut rows = vec![("empty closure", row(effort, directory, time, "empty", |_| (), || 0.0)?)];
-    for (name, delay_ns) in
-        [("empty function", 0.0), ("20 ns", 20.0), ("50 ns", 50.0), ("100 ns", 100.0), ("500 ns", 500.0)]
-    {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hundred at most")]
-        let count = (delay_ns / step_ns).round() as u32;
-        // The result goes to a black box inside of the routine, or the compiler could put the chain
-        // behind the second reading.
-        let routine = |input| _ = black_box(chain(input, count));
-        let truth = || truth_ns(effort.truth, |value| chain(value, black_box(count)));
-        rows.push((name, row(effort, directory, time, name, routine, truth)?));
+    fn criterion<M: Measurement>(&self, measurement: M) -> Criterion<M> {
+        Criterion::default()
+            .with_measurement(measurement)
+            .without_plots()
+            .output_directory(&self.directory)
+            .sample_size(10)
+            .warm_up_time(self.measurement / 4)
+            .measurement_time(self.measurement)
     }
-    println!("\nerrors in ns; less the call: without the error of the empty function");
-    println!(
-        "{:<16} {:>8} {:>6} {:>14} {:>12} {:>9} {:>14} {:>7}",
-        "", "truth", "apart", "WallTime mean", "pairs: mean", "p50", "less the call", "limit"
-    );
-    let call_ns = rows[1].1.p50_error_ns;
-    let mut broken = 0;
-    for (place, (name, row)) in rows.iter().enumerate() {
-        let (less_call_ns, apart_ns) =
-            if place == 0 { (row.p50_error_ns, 0.0) } else { (row.p50_error_ns - call_ns, row.apart_ns) };
-        let is_kept = less_call_ns.abs().min(row.p50_error_ns.abs()) <= limit_ns + apart_ns;
-        broken += usize::from(!is_kept);
-        println!(
-            "{name:<16} {:>8.2} {apart_ns:>6.2} {:>+14.2} {:>+12.2} {:>+9.2} {less_call_ns:>+14.2} {limit_ns:>7.1} {}",
-            row.truth_ns,
-            row.wall_error_ns,
-            row.mean_error_ns,
-            row.p50_error_ns,
-            if is_kept { "kept" } else { "NOT KEPT" }
-        );
+
+    /// A figure that criterion, or this crate beside it, has stored.
+    fn stored(&self, file: &str, pointer: &str) -> Result<f64, Box<dyn Error>> {
+        let stored: Value = serde_json::from_slice(&fs::read(self.directory.join(file))?)?;
+        let figure = stored.pointer(pointer).and_then(Value::as_f64);
+        figure.ok_or_else(|| format!("no {pointer} in {file}").into())
     }
-    Ok(broken)
+
+    fn row(
+        &self,
+        name: &str,
+        routine: impl Fn(u64) + Copy,
+        truth_ns: impl Fn() -> f64,
+    ) -> Result<Row, Box<dyn Error>> {
+        let before_ns = truth_ns();
+        self.criterion(WallTime).bench_function(&format!("{name} by WallTime"), |bencher| {
+            bencher.iter_batched(|| 3, routine, BatchSize::PerIteration);
+        });
+        self.criterion(self.time.clone()).bench_pairs(format!("{name} by pairs"), |bencher| {
+            bencher.iter_batched(|| 3, routine, BatchSize::PerIteration);
+        });
+        let after_ns = truth_ns();
+        let truth_ns = f64::midpoint(before_ns, after_ns);
+        let mean =
+            |by: &str| self.stored(&format!("{name} by {by}/new/estimates.json"), "/mean/point_estimate");
+        let p50_ns = self.stored(&format!("{name} by pairs/new/pairs.json"), "/quantiles_ns/p50")?;
+        Ok(Row {
+            truth_ns,
+            apart_ns: (after_ns - before_ns).abs(),
+            wall_error_ns: mean("WallTime")? - truth_ns,
+            mean_error_ns: mean("pairs")? - truth_ns,
+            p50_error_ns: p50_ns - truth_ns,
+        })
+    }
+
+    /// Known delays. Returns how many limits are not kept.
+    fn delays(&self) -> Result<usize, Box<dyn Error>> {
+        let limit_ns = self.time.calibration().map_or(f64::INFINITY, |known| known.resolution_ns.max(2.0));
+        let mut rows = vec![("empty closure", self.row("empty", |_| (), || 0.0)?)];
+        for (name, delay_ns) in
+            [("empty function", 0.0), ("20 ns", 20.0), ("50 ns", 50.0), ("100 ns", 100.0), ("500 ns", 500.0)]
+        {
+            let count = self.count(delay_ns);
+            // The result goes to a black box inside of the routine, or the compiler could put the chain
+            // behind the second reading.
+            let routine = |input| _ = black_box(chain(input, count));
+            let truth = || truth_ns(self.truth, |value| chain(value, black_box(count)));
+            rows.push((name, self.row(name, routine, truth)?));
+        }
+        println!("\nerrors in ns; less the call: without the error of the empty function");
+        println!("                    truth  apart  WallTime mean  pairs: mean       p50  less the call");
+        let call_ns = rows[1].1.p50_error_ns;
+        let mut broken = 0;
+        for (place, (name, row)) in rows.iter().enumerate() {
+            // The empty closure is no call.
+            let less_call_ns = row.p50_error_ns - if place == 0 { 0.0 } else { call_ns };
+            let is_kept = less_call_ns.abs().min(row.p50_error_ns.abs()) <= limit_ns + row.apart_ns;
+            broken += usize::from(!is_kept);
+            println!(
+                "{name:<16} {:>8.2} {:>6.2} {:>+14.2} {:>+12.2} {:>+9.2} {less_call_ns:>+14.2}, limit {limit_ns:.1}: {}",
+                row.truth_ns,
+                row.apart_ns,
+                row.wall_error_ns,
+                row.mean_error_ns,
+                row.p50_error_ns,
+                if is_kept { "kept" } else { "NOT KEPT" }
+            );
+        }
+        Ok(broken)
+    }
+
+    /// The same routine, and one that takes 4 cycles longer. Returns how many were misjudged.
+    fn comparisons(&self) -> Result<usize, Box<dyn Error>> {
+        let count = self.count(50.0);
+        let mut criterion = self.criterion(self.time.clone()).measurement_time(Duration::from_millis(400));
+        let mut misjudged = 0;
+        for _ in 0..self.comparisons {
+            let same = compare(&mut criterion, "A against A", each::<false>(count), each::<false>(count))
+                .ok_or("nothing was compared")?;
+            let longer = compare(&mut criterion, "A against B", each::<false>(count), each::<true>(count))
+                .ok_or("nothing was compared")?;
+            misjudged += usize::from(same.is_different());
+            misjudged += usize::from(!longer.is_different() || longer.percent() < 0.0);
+        }
+        println!("A against A, and A against B: {misjudged} of {} misjudged", 2 * self.comparisons);
+        Ok(misjudged)
+    }
 }
 
 /// A long routine by both clocks at once. Returns how many limits are not kept.
@@ -221,36 +235,24 @@ fn agreement(name: &str, time: &CounterTime, mut routine: impl FnMut()) -> usize
     usize::from(!is_kept)
 }
 
-/// The same routine, and one that takes 4 cycles longer. Returns how many were misjudged.
-fn comparisons(effort: &Effort, directory: &Path, time: &CounterTime) -> Result<usize, Box<dyn Error>> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some fifty")]
-    let count = (50.0 / multiplication_ns(effort)).round() as u32;
-    let mut criterion =
-        criterion(effort, directory, time.clone()).measurement_time(Duration::from_millis(400));
-    let mut misjudged = 0;
-    for _ in 0..effort.comparisons {
-        let same = compare(&mut criterion, "A against A", each::<false>(count), each::<false>(count))
-            .ok_or("nothing was compared")?;
-        let longer = compare(&mut criterion, "A against B", each::<false>(count), each::<true>(count))
-            .ok_or("nothing was compared")?;
-        misjudged += usize::from(same.is_different());
-        misjudged += usize::from(!longer.is_different() || longer.percent() < 0.0);
-    }
-    println!("A against A, and A against B: {misjudged} of {} misjudged", 2 * effort.comparisons);
-    Ok(misjudged)
-}
-
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let is_short = std::env::args().any(|argument| argument == "--short");
-    let effort = if is_short { SHORT } else { FULL };
     let directory = std::env::temp_dir().join(format!("tickline-known-delays-{}", std::process::id()));
     let time = CounterTime::builder().output_directory(&directory).start_or_wall_time();
-    let broken = delays(&effort, &directory, &time)?
-        + agreement("multiplications", &time, || _ = black_box(chain(black_box(3), 1_000)))
-        + agreement("a sort", &time, || black_box(vec![7_u32; 100_000]).sort_unstable())
-        + comparisons(&effort, &directory, &time)?;
-    fs::remove_dir_all(&directory)?;
-    if broken == 0 || is_short || time.calibration().is_none() {
+    let (measurement_ms, truth_ms, comparisons) = if is_short { (60, 20, 1) } else { (2_000, 300, 20) };
+    let run = Run {
+        measurement: Duration::from_millis(measurement_ms),
+        truth: Duration::from_millis(truth_ms),
+        comparisons,
+        time,
+        directory,
+    };
+    let broken = run.delays()?
+        + agreement("multiplications", &run.time, || _ = black_box(chain(black_box(3), 1_000)))
+        + agreement("a sort", &run.time, || black_box(vec![7_u32; 100_000]).sort_unstable())
+        + run.comparisons()?;
+    fs::remove_dir_all(&run.directory)?;
+    if broken == 0 || is_short || run.time.calibration().is_none() {
         return Ok(ExitCode::SUCCESS);
     }
     println!("{broken} limits are not kept");

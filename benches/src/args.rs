@@ -18,13 +18,6 @@ pub fn text(name: &str) -> Option<String> {
     std::env::args().skip_while(|argument| *argument != flag).nth(1)
 }
 
-/// Whether there is `--name`.
-#[must_use]
-pub fn flag(name: &str) -> bool {
-    let flag = format!("--{name}");
-    std::env::args().any(|argument| argument == flag)
-}
-
 #[expect(clippy::print_stderr, reason = "a program's message about its arguments")]
 fn eprintln_and_exit(message: &str) -> ! {
     eprintln!("{message}");

@@ -10,8 +10,7 @@ use crate::peers;
 use crate::subject::{Subject, counter, epoch, same, subject, whole_ns};
 
 /// A clock with a line for each CPU; `None` where there cannot be one.
-#[must_use]
-pub fn per_cpu_clock() -> Option<&'static Clock> {
+fn per_cpu_clock() -> Option<&'static Clock> {
     static CLOCK: OnceLock<Option<Clock>> = OnceLock::new();
     let make = || {
         let clock = Clock::builder().per_cpu(PerCpu::On).start().ok()?;
@@ -79,19 +78,7 @@ pub fn subjects() -> Vec<Subject> {
     subjects
 }
 
-/// The clocks that return ns, set up. Without coarse ones, whose offset is their age.
-#[must_use]
-pub fn set_up_subjects_in_ns() -> Vec<(Subject, fn() -> u64)> {
-    let found: Vec<_> =
-        subjects().into_iter().filter_map(|subject| Some((subject, subject.now_ns?))).collect();
-    for (_, now_ns) in &found {
-        now_ns();
-    }
-    found
-}
-
-/// What `startup` tries: each clock by its name in the other tables, the program that tries it, and its argument. The
-/// others are compared with the first.
+/// What `startup` tries: each clock by its name in the other tables, the program that tries it, and its argument.
 pub const PROBES: [(&str, &str, &str); 6] = [
     ("std Instant::now", "startup_probe", "std"),
     ("tickline now_ns", "startup_probe", "tickline"),

@@ -10,32 +10,33 @@
 //!
 //! Two runs show that a backward step would be seen: the same threads with counters that are
 //! unsynchronised on purpose ([`unsynchronised`]), and with a counter that is read without a
-//! fence ([`plain`]).
+//! fence.
 //!
 //! This shows what the CPU does with the instructions, which no model shows. It does not show a
 //! thread that is stopped in the middle of a reading just when the line changes, because that is
 //! too rare (readings without their second look at the state have passed). tickline-core's tests
 //! stop threads there on purpose: see docs/mutants.md.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{Event, LineCell, Shared, Source};
+use tickline_core::shared::{Event, LineCell, Shared};
+use tickline_observe::{Count, monotonic_ns};
 
-use crate::os::monotonic_ns;
-
-/// The largest rate by which the reference may be bent to either side, ppm: the high-water mark
-/// after a reset of the counter allows for a change of rate by 500 (`shared.rs` in core), which
+/// The largest rate by which the reference is bent to either side, ppm. It may be 250: the high-water
+/// mark after a reset of the counter allows for a change of rate by 500 (`shared.rs` in core), which
 /// two bends make together.
-pub const MAX_PPM: u64 = 250;
+pub const BENT_PPM: i64 = 100;
 
 /// Time between two lines, ns.
 const INTERVAL_NS: u64 = 1_000_000;
@@ -53,32 +54,13 @@ const LONG_NAP_US: u64 = 20_000;
 /// that is closed and opened.
 const RARELY: u64 = 256;
 
-/// The threads' results.
-#[derive(Debug, Default, Clone, Copy, Serialize)]
-pub struct Count {
-    /// Threads.
-    pub threads: usize,
-    /// Readings, each compared with the largest one before.
-    pub exchanges: u64,
-    /// Readings that were smaller than one that had been complete before they began.
-    pub backward: u64,
-    /// The largest backward step, in the unit of the readings.
-    pub largest: u64,
-    /// Readings that the reference has served.
-    pub by_reference: u64,
-}
-
 /// The results of a run with a publisher.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Report {
-    /// The threads' results.
+    /// The threads' results, in ns.
     pub count: Count,
-    /// Iterations of the publisher.
-    pub iterations: u64,
-    /// The range of the slopes against the first one, ppm.
-    pub slopes_ppm: (i64, i64),
-    /// What has happened to the clock.
-    pub events: Vec<(Event, u64)>,
+    /// What has happened to the clock, new lines among it.
+    pub events: BTreeMap<&'static str, u64>,
 }
 
 /// The counter of this machine, if tickline would use it.
@@ -102,144 +84,108 @@ pub fn cpus() -> Vec<core_affinity::CoreId> {
     core_affinity::get_core_ids().unwrap_or_default()
 }
 
-/// Ordered readings for `time`, while the line changes by up to `ppm` to either side.
+/// Threads that exchange readings.
+#[must_use]
+pub fn threads() -> usize {
+    cpus().len().max(2)
+}
+
+/// Ordered readings for `time`, while the line changes.
 ///
 /// # Panics
 ///
-/// If a thread does, and if `ppm` is above [`MAX_PPM`].
+/// If a thread does.
 #[must_use]
-pub fn ordered(counter: HardwareCounter, time: Duration, ppm: u64) -> Report {
-    assert!(ppm <= MAX_PPM, "{ppm} ppm");
+pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
     let clock = Shared::new(LineCell::new());
     let reference = Bent(Mutex::new(Bend { since_ns: monotonic_ns(), ahead_ns: 0, rate_ppm: 0 }));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let publisher = scope.spawn(|| publish(counter, &clock, &reference, ppm, &stop));
+        scope.spawn(|| publish(counter, &clock, &reference, &stop));
         while !clock.cell.load().is_published() {
             std::thread::yield_now();
         }
         let count = exchange(time, |_| {
             // As `now_ordered_ns`: the inlined path, or else the slow one.
-            if let Some(ns) = clock.read_ordered(&counter) {
-                return (ns.unsigned_abs(), false);
-            }
-            let reading = clock.read_slow(&counter, &reference);
-            (reading.ns.unsigned_abs(), matches!(reading.source, Source::Reference { .. }))
+            let ns = clock.read_ordered(&counter);
+            ns.unwrap_or_else(|| clock.read_slow(&counter, &reference).ns).unsigned_abs()
         });
         // ORDERING: Relaxed, a flag on its own.
         stop.store(true, Ordering::Relaxed);
-        let (iterations, slopes_ppm) = publisher.join().expect("the publisher");
-        let events = Event::ALL.iter().map(|event| (*event, clock.events(*event))).collect();
-        Report { count, iterations, slopes_ppm, events }
+        let events = Event::ALL.iter().map(|event| (event.name(), clock.events(*event)));
+        let events = events.filter(|(_, times)| *times > 0).collect();
+        Report { count, events }
     })
-}
-
-/// The bare counter without a fence for `time`, in ticks: backward steps on most machines.
-#[must_use]
-pub fn plain(counter: HardwareCounter, time: Duration) -> Count {
-    between(time, || counter.now())
 }
 
 /// A counter that is ahead by 2^24 ticks, some milliseconds, on every second thread: backward
 /// steps on any machine.
 #[must_use]
 pub fn unsynchronised(counter: HardwareCounter, time: Duration) -> Count {
-    exchange(time, |thread| (counter.now_ordered() + ((thread as u64 & 1) << 24), false))
+    exchange(time, |thread| counter.now_ordered() + ((thread as u64 & 1) << 24))
 }
 
 /// Readings of any clock for `time`, in its own unit.
 #[must_use]
 pub fn between(time: Duration, read: impl Fn() -> u64 + Sync) -> Count {
-    exchange(time, |_| (read(), false))
+    exchange(time, |_| read())
 }
 
-/// Exchanges the largest value between threads for `time`. `read` gets the thread's number, and
-/// returns a value and whether the reference served it.
-fn exchange(time: Duration, read: impl Fn(usize) -> (u64, bool) + Sync) -> Count {
+/// Exchanges the largest value between threads for `time`. `read` gets the thread's number.
+fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
     let largest = AtomicU64::new(0);
     let cpus = cpus();
-    let threads = cpus.len().max(2);
+    let thread = &|index: usize| {
+        if let Some(cpu) = cpus.get(index) {
+            core_affinity::set_for_current(*cpu);
+        }
+        let mut random = Rng::with_seed(index as u64); // the same in every run
+        let mut count = Count::default();
+        let start = Instant::now();
+        while start.elapsed() < time {
+            for _ in 0..random.u64(0..RUN) {
+                count.exchange(&largest, || read(index));
+            }
+            nap(&mut count, &largest, &mut random, NAP_US, || read(index));
+        }
+        count
+    };
+    let mut sum = Count::default();
     std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads)
-            .map(|index| {
-                let (largest, read, cpu) = (&largest, &read, cpus.get(index).copied());
-                scope.spawn(move || {
-                    if let Some(cpu) = cpu {
-                        core_affinity::set_for_current(cpu);
-                    }
-                    let mut random = Random::new(index as u64);
-                    let mut count = Count::default();
-                    let start = Instant::now();
-                    while start.elapsed() < time {
-                        for _ in 0..random.below(RUN) {
-                            count.exchange(largest, || read(index), || {}, || {});
-                        }
-                        let nap = Duration::from_micros(random.below(NAP_US));
-                        match random.below(3) {
-                            0 => sleep(nap),
-                            1 => count.exchange(largest, || read(index), || sleep(nap), || {}),
-                            _ => count.exchange(largest, || read(index), || {}, || sleep(nap)),
-                        }
-                    }
-                    count
-                })
-            })
-            .collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().expect("a reader"))
-            .fold(Count::default(), |sum, count| Count { threads: sum.threads + 1, ..sum.and(count) })
-    })
+        let running: Vec<_> = (0..threads()).map(|index| scope.spawn(move || thread(index))).collect();
+        running.into_iter().for_each(|thread| sum.add(&thread.join().expect("a reader")));
+    });
+    sum
 }
 
-impl Count {
-    /// Both runs; their threads were the same.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            threads: self.threads.max(other.threads),
-            exchanges: self.exchanges + other.exchanges,
-            backward: self.backward + other.backward,
-            largest: self.largest.max(other.largest),
-            by_reference: self.by_reference + other.by_reference,
-        }
+/// Sleeps for up to `most_us`: between two exchanges, or in the middle of one, before or after its
+/// reading.
+pub fn nap(
+    count: &mut Count,
+    largest: &AtomicU64,
+    random: &mut Rng,
+    most_us: u64,
+    read: impl FnOnce() -> u64,
+) {
+    let time = up_to_us(random, most_us);
+    let place = random.u64(0..3);
+    if place == 0 {
+        return sleep(time);
     }
-
-    /// One exchange: `read` returns a reading, and whether the reference served it; before and after it something may happen.
-    #[inline(always)]
-    pub fn exchange(
-        &mut self,
-        largest: &AtomicU64,
-        read: impl FnOnce() -> (u64, bool),
-        before: impl FnOnce(),
-        after: impl FnOnce(),
-    ) {
-        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading that made
-        // this value was complete before it was stored.
-        let earlier = largest.load(Ordering::Acquire);
-        before();
-        let (now, by_reference) = read();
-        after();
-        // ORDERING: Release, as above.
-        largest.fetch_max(now, Ordering::Release);
-        self.exchanges += 1;
-        self.by_reference += u64::from(by_reference);
-        if now < earlier {
-            self.backward += 1;
-            self.largest = self.largest.max(earlier - now);
+    count.exchange(largest, || {
+        if place == 1 {
+            sleep(time);
         }
-    }
+        let now = read();
+        if place == 2 {
+            sleep(time);
+        }
+        now
+    });
 }
 
-/// A line every millisecond, mostly. Returns the iterations and the range of slopes against the
-/// first one, ppm.
-fn publish(
-    counter: HardwareCounter,
-    clock: &Shared,
-    reference: &Bent,
-    ppm: u64,
-    stop: &AtomicBool,
-) -> (u64, (i64, i64)) {
+/// A line every millisecond, mostly.
+fn publish(counter: HardwareCounter, clock: &Shared, reference: &Bent, stop: &AtomicBool) {
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
         resolutions: Resolutions {
@@ -249,38 +195,24 @@ fn publish(
         },
         renewal: Renewal::Ahead,
     });
-    let mut random = Random::new(u64::MAX);
-    let (mut iterations, mut slopes, mut first) = (0, (0, 0), None);
+    let mut random = Rng::with_seed(u64::MAX);
     // ORDERING: Relaxed, a flag on its own.
     while !stop.load(Ordering::Relaxed) {
-        reference.bend(random.between(ppm));
+        reference.bend(random.i64(-BENT_PPM..=BENT_PPM));
         let outcome = control.maintain(clock, &counter, reference);
         if outcome.iteration == Iteration::Recovered {
             control.maintain(clock, &counter, reference);
         }
-        let line = clock.cell.snapshot();
-        if line.state.is_published() {
-            let slope = i128::from(line.slope().to_bits());
-            let usual = *first.get_or_insert(slope);
-            let ppm = i64::try_from((slope - usual) * 1_000_000 / usual).unwrap_or(i64::MAX);
-            if iterations > 100 {
-                slopes = (ppm.min(slopes.0), ppm.max(slopes.1));
-            } else {
-                first = Some(slope);
-            }
-        }
-        iterations += 1;
-        match random.below(RARELY) {
-            0 => sleep(Duration::from_micros(random.below(LONG_NAP_US))),
+        match random.u64(0..RARELY) {
+            0 => sleep(up_to_us(&mut random, LONG_NAP_US)),
             1 => {
                 clock.close_gate(&counter, reference);
-                sleep(Duration::from_micros(random.below(NAP_US)));
+                sleep(up_to_us(&mut random, NAP_US));
                 clock.open_gate(&counter, reference);
             }
             _ => sleep(Duration::from_nanos(outcome.next_in_ns.min(INTERVAL_NS))),
         }
     }
-    (iterations, slopes)
 }
 
 /// CLOCK_MONOTONIC, bent: it runs by `rate_ppm` faster since `since_ns`, and `ahead_ns` had been
@@ -321,35 +253,8 @@ impl Reference for Bent {
     }
 }
 
-/// A xorshift, with the same seed in every run; only the machine makes a difference.
-#[derive(Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// A sequence of its own for each `stream`.
-    #[must_use]
-    pub fn new(stream: u64) -> Self {
-        Self(0x2545_f491_4f6c_dd1d ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// Below `limit`.
-    ///
-    /// # Panics
-    ///
-    /// If `limit` is 0.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    /// From `-limit` to `limit`.
-    fn between(&mut self, limit: u64) -> i64 {
-        self.below(2 * limit + 1).cast_signed() - limit.cast_signed()
-    }
+/// A random number of microseconds.
+#[must_use]
+pub fn up_to_us(random: &mut Rng, most_us: u64) -> Duration {
+    Duration::from_micros(random.u64(0..most_us))
 }

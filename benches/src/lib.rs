@@ -1,11 +1,10 @@
-//! Shared parts of the measurements. Each program of this package measures one thing and prints a
-//! table, or JSON with `--json`:
+//! Shared parts of the measurements. Each program of this package measures one thing and prints it
+//! as JSON:
 //!
 //! | program | measures |
 //! |---|---|
-//! | `ratios` | cost of a reading in a tight loop, with the result awaited, and on two threads, as ratios to the bare counter |
+//! | `ratios` | cost of a reading in a tight loop, and with the result awaited, as ratios to the bare counter |
 //! | `drift` | how far each clock drifts away from CLOCK_MONOTONIC in a minute |
-//! | `intervals` | intervals from 1 us to 1 s, measured by each clock |
 //! | `accuracy` | tickline's offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time, over a minute |
 //! | `order` | backward steps between threads: by tickline while its line changes every millisecond, and by each clock |
 //! | `spans` | cost of a `tracing` span with tickline-tracing's layer, others, and none |
@@ -15,14 +14,11 @@
 //! `cargo xtask record` runs the others, and stores their output in `benches/record/`.
 
 pub mod args;
-pub mod beside;
-pub mod bracket;
 pub mod clocks;
 pub mod exchange;
-pub mod os;
 #[cfg(target_os = "linux")]
 mod page;
-pub mod peers;
+mod peers;
 pub mod report;
 pub mod subject;
 

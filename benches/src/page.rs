@@ -8,7 +8,7 @@ use tickline_page::lease::{
 };
 use tickline_page::{Attached, Header, Machine, OsClock, PrivateFloor, WritablePage};
 
-use crate::subject::{Subject, counter, subject};
+use crate::subject::{Subject, counter, same, subject};
 
 /// Longer than any run of the measurements, ticks.
 const WINDOW_TICKS: u64 = 1 << 42;
@@ -16,19 +16,12 @@ const WINDOW_TICKS: u64 = 1 << 42;
 /// The kernel's clocks as a program's reader has them.
 struct Os;
 
-fn clock_ns(clock: libc::clockid_t) -> i64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for a write.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
-}
-
 impl OsClock for Os {
     fn monotonic_ns(&self) -> i64 {
-        clock_ns(libc::CLOCK_MONOTONIC)
+        tickline_observe::monotonic_ns().cast_signed()
     }
     fn realtime_ns(&self) -> i64 {
-        clock_ns(libc::CLOCK_REALTIME)
+        tickline_observe::clock_ns(libc::CLOCK_REALTIME).cast_signed()
     }
     fn pause(&self) {}
 }
@@ -42,7 +35,7 @@ fn attached() -> Attached<'static> {
         PAGE.claim(&Header::of(&MACHINE)).expect("nobody else has it");
         let start_ticks = counter().now_ordered();
         let slope = Slope::from_hz(2_600_000_000).expect("a frequency");
-        let line = Line { start_ticks, base_ns: clock_ns(libc::CLOCK_MONOTONIC), slope };
+        let line = Line { start_ticks, base_ns: tickline_observe::monotonic_ns().cast_signed(), slope };
         let end_ticks = start_ticks + WINDOW_TICKS;
         let line = LeaseLine { line, end_ticks, lead_ns: 0, unix: UnixShift::NONE };
         let (slot, word) = (SlotNumber::from_low_bits(0), PAGE.words().word());
@@ -57,6 +50,6 @@ pub(crate) fn subjects() -> Vec<Subject> {
     static PRIVATE: PrivateFloor = PrivateFloor::new();
     vec![subject!(Internal, "page", {
         let attached = attached();
-        move || attached.monotonic(&counter(), &Os, &PRIVATE).ns
-    })]
+        move || attached.monotonic(&counter(), &Os, &PRIVATE).ns.unsigned_abs()
+    }, ns same)]
 }

@@ -1,4 +1,4 @@
-//! The output of programs with `--json`, and figures of many runs.
+//! The output of the programs, and figures of many runs.
 //!
 //! The fields of each program's report are documented where they are declared; a name ends in its
 //! unit, a name without one is a count or a text.
@@ -6,22 +6,17 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use tickline_observe::to_f64;
 
-use crate::args;
-
-/// Prints `report` as JSON if the arguments say so, else what `text` prints.
+/// Prints `report` as JSON.
 ///
 /// # Panics
 ///
 /// If standard output cannot be written to.
-pub fn print<R: Serialize>(report: &R, text: impl FnOnce(&R)) {
-    if args::flag("json") {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer_pretty(&mut out, report).expect("standard output");
-        writeln!(out).expect("standard output");
-    } else {
-        text(report);
-    }
+pub fn print<R: Serialize>(report: &R) {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, report).expect("standard output");
+    writeln!(out).expect("standard output");
 }
 
 /// The middle of many figures and the largest, in the unit that the field's name says.
@@ -42,8 +37,27 @@ impl Spread {
     }
 }
 
-/// A figure as text, or a dash.
+/// The slope of the line of least squares through `(x, y)`; `None` with fewer than two different x.
 #[must_use]
-pub fn or_dash(figure: Option<f64>, decimals: usize) -> String {
-    figure.map_or_else(|| "-".into(), |figure| format!("{figure:.decimals$}"))
+pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let count = to_f64(i64::try_from(points.len()).ok()?);
+    let mean = |select: fn(&(f64, f64)) -> f64| points.iter().map(select).sum::<f64>() / count;
+    let (mean_x, mean_y) = (mean(|point| point.0), mean(|point| point.1));
+    let xx: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    let xy: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    (xx > 0.0).then(|| xy / xx)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slope_is_found_if_there_is_one() {
+        let points: Vec<(f64, f64)> = (0..100_i32)
+            .map(|x| (f64::from(x), 7.0 + 3.0 * f64::from(x) + if x % 2 == 0 { 2.0 } else { -2.0 }))
+            .collect();
+        assert!((slope(&points).unwrap() - 3.0).abs() < 0.01);
+        assert_eq!([slope(&[]), slope(&points[..1]), slope(&[(1.0, 2.0), (1.0, 3.0)])], [None; 3]);
+    }
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tickline_core::counter::HardwareCounter;
-
-use crate::exchange::Count;
+use tickline_observe::Count;
 
 /// What a call is for; clocks are compared with their like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,18 +31,11 @@ pub struct Subject {
     pub tight: fn(u32),
     /// So many calls, each complete before the next begins.
     pub awaited: fn(u32),
-    /// A reading in ns, since a zero of the clock's own. The first call may set the clock up.
-    pub now_ns: Option<fn() -> u64>,
+    /// A reading in that unit, since a zero of the clock's own. The first call may set the clock up.
+    pub read: fn() -> u64,
     /// Exchanges readings between threads for so long.
-    pub exchange: Option<Exchange>,
-}
-
-/// Exchanges of one clock's readings.
-#[derive(Debug, Clone, Copy)]
-pub struct Exchange {
-    /// Exchanges for so long.
-    pub run: fn(Duration) -> Count,
-    /// The unit of the readings.
+    pub exchange: fn(Duration) -> Count,
+    /// The unit of these readings: ns or ticks.
     pub unit: &'static str,
 }
 
@@ -57,10 +49,10 @@ pub fn counter() -> HardwareCounter {
     HardwareCounter::if_present().expect("this target has no counter")
 }
 
-/// A call that is inlined into the loop that measures it: for its cost alone, or also for `ns` or
-/// `ticks` that can be compared.
+/// A call that is inlined into the loop that measures it, and what makes a number in `unit` of its
+/// result.
 macro_rules! subject {
-    ($group:ident, $name:expr, $call:expr) => {
+    ($group:ident, $name:expr, $call:expr, $unit:ident $value:expr) => {
         $crate::subject::Subject {
             name: $name,
             group: $crate::subject::Group::$group,
@@ -77,36 +69,15 @@ macro_rules! subject {
                     ::tickline_core::counter::Counter::barrier(&counter);
                 }
             },
-            now_ns: None,
-            exchange: None,
-        }
-    };
-    ($group:ident, $name:expr, $call:expr, ticks $value:expr) => {
-        $crate::subject::Subject {
-            exchange: Some($crate::subject::Exchange {
-                run: |time| {
-                    let (value, call) = ($value, $call);
-                    $crate::exchange::between(time, || value(call()))
-                },
-                unit: "ticks",
-            }),
-            ..$crate::subject::subject!($group, $name, $call)
-        }
-    };
-    ($group:ident, $name:expr, $call:expr, ns $value:expr) => {
-        $crate::subject::Subject {
-            now_ns: Some(|| {
+            read: || {
                 let (value, call) = ($value, $call);
                 value(call())
-            }),
-            exchange: Some($crate::subject::Exchange {
-                run: |time| {
-                    let (value, call) = ($value, $call);
-                    $crate::exchange::between(time, || value(call()))
-                },
-                unit: "ns",
-            }),
-            ..$crate::subject::subject!($group, $name, $call)
+            },
+            exchange: |time| {
+                let (value, call) = ($value, $call);
+                $crate::exchange::between(time, || value(call()))
+            },
+            unit: stringify!($unit),
         }
     };
 }

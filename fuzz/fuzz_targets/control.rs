@@ -84,6 +84,14 @@ impl<S: StateCell> Machine<'_, S> {
         self.ns.set(self.ns.get().wrapping_add(self.ns_a_read.get()));
     }
 
+    /// Both clocks go on, as in so many reads.
+    fn pass(&self, reads: u64) {
+        let ticks = self.ticks_a_read.get().wrapping_mul(reads);
+        self.ticks.set(self.ticks.get().wrapping_add(ticks));
+        let ns = self.ns_a_read.get().wrapping_mul(reads.cast_signed());
+        self.ns.set(self.ns.get().wrapping_add(ns));
+    }
+
     fn disturb(&self) {
         let input = self.input;
         if input.is_empty() {
@@ -92,12 +100,7 @@ impl<S: StateCell> Machine<'_, S> {
         match input.byte() {
             quiet @ 0..=127 => self.quiet.set(u32::from(quiet) * 8),
             // Both go on: a pause.
-            128..=143 => {
-                let reads = input.power();
-                self.ticks.set(self.ticks.get().wrapping_add(self.ticks_a_read.get().wrapping_mul(reads)));
-                let ns = self.ns_a_read.get().wrapping_mul(reads.cast_signed());
-                self.ns.set(self.ns.get().wrapping_add(ns));
-            }
+            128..=143 => self.pass(input.power()),
             // One of them jumps.
             144..=151 => self.ticks.set(self.ticks.get().wrapping_add(input.power())),
             152..=159 => self.ticks.set(self.ticks.get().wrapping_sub(input.power())),
@@ -206,11 +209,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
             // The time until the next iteration passes.
             100..=149 => {
                 let outcome = control.maintain(&shared, &&machine, &&machine);
-                let reads = outcome.next_in_ns / machine.ns_a_read.get().unsigned_abs().max(1);
-                let ticks = machine.ticks_a_read.get().wrapping_mul(reads);
-                machine.ticks.set(machine.ticks.get().wrapping_add(ticks));
-                let ns = machine.ns_a_read.get().wrapping_mul(reads.cast_signed());
-                machine.ns.set(machine.ns.get().wrapping_add(ns));
+                machine.pass(outcome.next_in_ns / machine.ns_a_read.get().unsigned_abs().max(1));
             }
             150..=199 => machine.disturb(),
             200..=203 => {

@@ -19,67 +19,44 @@ struct Input {
 #[derive(Debug, arbitrary::Arbitrary)]
 struct Event {
     at: u16,
-    kind: Kind,
+    kind: u8,
+    /// What of its kind, or which CPU.
+    which: u8,
+    up: bool,
     size: u16,
     shift: u8,
 }
 
-#[derive(Debug, arbitrary::Arbitrary)]
-enum Kind {
-    Rate { up: bool, announced: bool },
-    UnixStep { up: bool },
-    Jump,
-    Suspend { counter: u8, reference_runs: bool },
-    CounterRate { up: bool },
-    Pause { cpu: u8 },
-    Smi,
-    Offline { cpu: u8 },
-    Online { cpu: u8 },
-    Starve,
-    DriverDies,
-    DriverStarts,
-    Fork,
-    GateCloses,
-    GateOpens,
-    JudgeAgain,
-    Verdict { which: u8 },
-    Bracket,
-}
-
 fn fault(event: &Event, scenario: &Scenario) -> Fault {
     let share = |most: u64| most / 65_536 * u64::from(event.size) >> (event.shift % 32);
-    let signed = |most: u64, up: bool| {
+    let signed = |most: u64| {
         let value = i64::try_from(share(most)).expect("small");
-        if up { value } else { -value }
+        if event.up { value } else { -value }
     };
     let (second, interval_ns) = (1_000_000_000, scenario.clock.interval_ns);
-    let cpu = |cpu: u8| u32::from(cpu) % scenario.machine.cpus;
-    let what = match event.kind {
-        Kind::Rate { up, announced } => What::Rate { ppb: signed(100_000_000, up), announced },
-        Kind::UnixStep { up } => What::UnixStep { by_ns: signed(86_400 * second, up) },
-        Kind::Jump => What::Jump { by_ns: share(600 * second) },
-        Kind::Suspend { counter, reference_runs } => What::Suspend {
-            for_ns: share(600 * second),
-            counter: [Sleep::Runs, Sleep::Stops, Sleep::Resets][usize::from(counter % 3)],
-            reference_runs,
-        },
-        Kind::CounterRate { up } => What::CounterRate { ppb: signed(100_000_000, up) },
-        Kind::Pause { cpu: which } => What::Pause { cpu: cpu(which), for_ns: share(60 * second) },
-        Kind::Smi => What::Smi { for_ns: share(second) },
-        Kind::Offline { cpu: which } => What::Offline { cpu: cpu(which) },
-        Kind::Online { cpu: which } => What::Online { cpu: cpu(which) },
-        Kind::Starve => What::Starve { for_ns: share(20 * interval_ns) },
-        Kind::DriverDies => What::DriverDies,
-        Kind::DriverStarts => What::DriverStarts,
-        Kind::Fork => What::Fork,
-        Kind::GateCloses => What::GateCloses,
-        Kind::GateOpens => What::GateOpens,
-        Kind::JudgeAgain => What::JudgeAgain,
-        Kind::Verdict { which } => What::Verdict {
-            verdict: [Verdict::Open, Verdict::Passing, Verdict::Closed][usize::from(which % 3)],
-        },
-        Kind::Bracket => What::Bracket { ns: u64::from(event.size).clamp(10, 1_000) },
-    };
+    let (which, cpu) = (usize::from(event.which % 3), u32::from(event.which) % scenario.machine.cpus);
+    let counter = [Sleep::Runs, Sleep::Stops, Sleep::Resets][which];
+    let whats = [
+        What::Rate { ppb: signed(100_000_000), announced: event.which & 1 != 0 },
+        What::UnixStep { by_ns: signed(86_400 * second) },
+        What::Jump { by_ns: share(600 * second) },
+        What::Suspend { for_ns: share(600 * second), counter, reference_runs: event.up },
+        What::CounterRate { ppb: signed(100_000_000) },
+        What::Pause { cpu, for_ns: share(60 * second) },
+        What::Smi { for_ns: share(second) },
+        What::Offline { cpu },
+        What::Online { cpu },
+        What::Starve { for_ns: share(20 * interval_ns) },
+        What::DriverDies,
+        What::DriverStarts,
+        What::Fork,
+        What::GateCloses,
+        What::GateOpens,
+        What::JudgeAgain,
+        What::Verdict { verdict: [Verdict::Open, Verdict::Passing, Verdict::Closed][which] },
+        What::Bracket { ns: u64::from(event.size).clamp(10, 1_000) },
+    ];
+    let what = whats[usize::from(event.kind) % whats.len()];
     // Most of a run's steps are taken in its first hundred intervals.
     Fault { at_ns: 100 * interval_ns / 65_536 * u64::from(event.at), what }
 }

@@ -39,12 +39,11 @@ const PAGES: [(&str, &[(&str, Write)]); 2] = [
 /// The programs of `benches/`, by the key under which their output is stored. `LONG` is the length of
 /// each long measurement, s; `SETTLE` what goes before a clock is watched. Behind a slash is what a smoke run
 /// takes, which only shows that everything runs.
-const SUITE: [(&str, &str); 9] = [
+const SUITE: [(&str, &str); 8] = [
     ("cost", "ratios --rounds 200/5"),
     ("startup", "startup --runs 101/3"),
     ("drift", "drift --secs LONG/1 --settle SETTLE/0"),
     ("drift_in_other_processes", "drift --secs SHORT/1 --settle 2/0"),
-    ("intervals", "intervals --secs SETTLE/0"),
     ("order", "order --secs LONG/1 --clock-ms 4000/40"),
     ("accuracy_thread", "accuracy --secs LONG/1 --settle SETTLE/1 --driver thread"),
     ("accuracy_reader", "accuracy --secs LONG/1 --settle SETTLE/1 --driver reader"),
@@ -117,7 +116,7 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
             lengths.iter().fold(word, |word, (name, secs)| word.replace(name, &secs.to_string()))
         };
         let words: Vec<String> = program.split(' ').map(word).collect();
-        let line = format!("target/release/{} --json", words.join(" "));
+        let line = format!("target/release/{}", words.join(" "));
         println!("=== {key}: {line}");
         record[key] = if key == "drift_in_other_processes" {
             (0..if is_smoke { 1 } else { DRIFT_PROCESSES })

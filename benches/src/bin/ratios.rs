@@ -1,9 +1,7 @@
 //! The cost of a reading: every clock in interleaved rounds, of which the fastest counts, as
-//! ratios to the bare counter in the same run. On two threads the other thread makes the same
-//! calls, and the clock's thread recalibrates every millisecond.
+//! ratios to the bare counter in the same run. The clock's thread recalibrates every millisecond.
 //!
-//! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200 --json]`
-#![expect(clippy::print_stdout, reason = "a program that prints a table")]
+//! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200]`
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +9,11 @@ use serde::Serialize;
 use tickline::{Clock, Event};
 use tickline_benches::clocks::subjects;
 use tickline_benches::subject::{Group, Subject};
-use tickline_benches::{args, beside, report};
+use tickline_benches::{args, report};
 
 /// Calls in a round: 20 to 60 us, short against a time slice, so that most rounds are not
 /// interrupted.
 const CALLS: u32 = 2_000;
-
-type Select = fn(&Subject) -> fn(u32);
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -37,12 +33,9 @@ struct Cost {
     tight_ns: f64,
     /// Each call complete before the next begins.
     awaited_ns: f64,
-    /// One after the other, while a thread on another CPU does the same; none with one CPU.
-    two_threads_ns: Option<f64>,
-    /// To the bare counter in the same column and run; so are those below.
+    /// To the bare counter in the same column and run; so is the next one.
     tight_ratio: f64,
     awaited_ratio: f64,
-    two_threads_ratio: Option<f64>,
 }
 
 fn main() {
@@ -56,75 +49,30 @@ fn main() {
     let state = format!("{}; {} recalibrations so far", status.state, status.events.get(Event::Publication));
 
     let subjects = subjects();
-    let tight = one_thread(&subjects, rounds, |subject| subject.tight);
-    let awaited = one_thread(&subjects, rounds, |subject| subject.awaited);
-    let has_two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
-    let both = has_two.then(|| two_threads(&subjects, rounds));
-    let cost = |(index, subject): (usize, &Subject)| Cost {
+    let mut fastest_ns = vec![[f64::INFINITY; 2]; subjects.len()];
+    for _ in 0..rounds {
+        for (subject, fastest_ns) in subjects.iter().zip(&mut fastest_ns) {
+            for (run, fastest_ns) in [subject.tight, subject.awaited].into_iter().zip(fastest_ns) {
+                *fastest_ns = fastest_ns.min(call_ns(run));
+            }
+        }
+    }
+    let [bare_tight_ns, bare_awaited_ns] = fastest_ns[0];
+    let cost = |(subject, [tight_ns, awaited_ns]): (&Subject, [f64; 2])| Cost {
         clock: subject.name,
         group: subject.group,
-        tight_ns: tight[index],
-        awaited_ns: awaited[index],
-        two_threads_ns: both.as_ref().map(|both| both[index]),
-        tight_ratio: tight[index] / tight[0],
-        awaited_ratio: awaited[index] / awaited[0],
-        two_threads_ratio: both.as_ref().map(|both| both[index] / both[0]),
+        tight_ns,
+        awaited_ns,
+        tight_ratio: tight_ns / bare_tight_ns,
+        awaited_ratio: awaited_ns / bare_awaited_ns,
     };
-    let clocks = subjects.iter().enumerate().map(cost).collect();
-    report::print(&Report { rounds, calls_a_round: CALLS, state, clocks }, text);
+    let clocks = subjects.iter().zip(fastest_ns).map(cost).collect();
+    report::print(&Report { rounds, calls_a_round: CALLS, state, clocks });
     drop(guard);
 }
 
-fn text(report: &Report) {
-    println!("{}\n", report.state);
-    println!(
-        "{:<32} {:>8} {:>6} {:>6} {:>8} {:>6} {:>6} {:>9} {:>6} {:>6}",
-        "", "tight", "/plain", "/ord.", "awaited", "/plain", "/ord.", "2 threads", "/plain", "/ord."
-    );
-    let ordered = &report.clocks[1];
-    for clock in &report.clocks {
-        print!("{:<32}", clock.clock);
-        let columns = [
-            (Some(clock.tight_ns), Some(clock.tight_ratio), Some(ordered.tight_ns), 8),
-            (Some(clock.awaited_ns), Some(clock.awaited_ratio), Some(ordered.awaited_ns), 8),
-            (clock.two_threads_ns, clock.two_threads_ratio, ordered.two_threads_ns, 9),
-        ];
-        for (ns, ratio, ordered_ns, width) in columns {
-            let to_ordered = ns.zip(ordered_ns).map(|(ns, ordered_ns)| ns / ordered_ns);
-            let [ns, ratio, to_ordered] = [(ns, 2), (ratio, 3), (to_ordered, 3)]
-                .map(|(figure, decimals)| report::or_dash(figure, decimals));
-            print!(" {ns:>width$} {ratio:>6} {to_ordered:>6}");
-        }
-        println!();
-    }
-}
-
-fn time(run: fn(u32)) -> f64 {
+fn call_ns(run: fn(u32)) -> f64 {
     let start = Instant::now();
     run(CALLS);
     start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
-}
-
-/// ns a call for each subject.
-fn one_thread(subjects: &[Subject], rounds: u32, select: Select) -> Vec<f64> {
-    let mut fastest = vec![f64::INFINITY; subjects.len()];
-    for _ in 0..rounds {
-        for (subject, fastest) in subjects.iter().zip(&mut fastest) {
-            *fastest = fastest.min(time(select(subject)));
-        }
-    }
-    fastest
-}
-
-/// ns a call for each subject, while another thread on another CPU calls the same.
-fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
-    let other = || |index: usize| (subjects[index].tight)(200);
-    let measured = || {
-        |index: usize| {
-            (subjects[index].tight)(200); // caches and predictors
-            time(subjects[index].tight)
-        }
-    };
-    let times = beside::measure(subjects.len(), rounds, other, measured);
-    times.into_iter().map(|times| times.into_iter().fold(f64::INFINITY, f64::min)).collect()
 }

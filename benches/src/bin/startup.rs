@@ -8,17 +8,16 @@
 //! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` beside this
 //! one.
 //!
-//! `cargo build --release -p tickline-benches && target/release/startup [--runs 101 --json]`
-#![expect(clippy::print_stdout, reason = "a program that prints a table")]
+//! `cargo build --release -p tickline-benches && target/release/startup [--runs 101]`
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde::Serialize;
+use tickline_benches::args;
 use tickline_benches::clocks::PROBES;
-use tickline_benches::os::monotonic_ns;
 use tickline_benches::report::{self, Spread};
-use tickline_benches::{args, bracket};
+use tickline_observe::{monotonic_ns, to_f64};
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -35,8 +34,6 @@ struct Startup {
     first_call_us: Option<Spread>,
     /// From the start of the process to the end of the first call.
     first_reading_us: Option<Spread>,
-    /// How much later that is than with std in the same round.
-    later_than_std_us: Option<Spread>,
     /// From the start of the first call, under steady use, until the counter serves; none if it
     /// never does.
     counter_us: Option<Spread>,
@@ -53,14 +50,8 @@ struct Hello {
     difference_us: Option<Spread>,
 }
 
-/// A child's output, us.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    first_call: f64,
-    first_reading: f64,
-    counter: Option<f64>,
-    slowest_call: f64,
-}
+/// A child's output: `CLOCK_MONOTONIC` when it was started, and what it says (`probe.rs`), ns.
+type Seen = [u64; 5];
 
 /// One of the programs beside this one.
 fn sibling(name: &str) -> Command {
@@ -69,48 +60,39 @@ fn sibling(name: &str) -> Command {
 }
 
 fn micros(ns: u64) -> f64 {
-    bracket::to_f64(ns.cast_signed()) / 1e3
+    to_f64(ns.cast_signed()) / 1e3
 }
 
-/// Runs a child; `None` if its clock is not there on this machine.
-fn probe(program: &str, argument: &str) -> Option<Seen> {
+/// Runs a child.
+fn probe(program: &str, argument: &str) -> Seen {
     let spawned_ns = monotonic_ns();
     let output = sibling(program).arg(argument).stderr(Stdio::inherit()).output().expect("a child");
     assert!(output.status.success(), "{program} {argument}: {}", output.status);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout);
     let times: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match times[..] {
-        [start_ns, first_ns, counter_ns, slowest_ns] => Some(Seen {
-            first_call: micros(first_ns - start_ns),
-            first_reading: micros(first_ns - spawned_ns),
-            counter: (counter_ns > 0).then(|| micros(counter_ns - start_ns)),
-            slowest_call: micros(slowest_ns),
-        }),
-        [] => None,
+        [start_ns, first_ns, counter_ns, slowest_ns] => {
+            [spawned_ns, start_ns, first_ns, counter_ns, slowest_ns]
+        }
         _ => panic!("{program} {argument} said: {text}"),
     }
 }
 
 fn main() {
     let runs = usize::try_from(args::number("runs", 101)).unwrap_or(101);
-    let rounds: Vec<Vec<Option<Seen>>> =
+    let rounds: Vec<Vec<Seen>> =
         (0..runs).map(|_| PROBES.map(|(_, program, argument)| probe(program, argument)).to_vec()).collect();
     let clocks = PROBES.iter().enumerate().map(|(index, (clock, ..))| {
-        let spread = |figure: &dyn Fn(&Seen, &Seen) -> Option<f64>| {
-            Spread::of(
-                rounds
-                    .iter()
-                    .filter_map(|round| figure(round[index].as_ref()?, round[0].as_ref()?))
-                    .collect(),
-            )
+        let spread = |figure: fn(Seen) -> Option<u64>| {
+            let figures = rounds.iter().filter_map(|round| figure(round[index]));
+            Spread::of(figures.map(micros).collect())
         };
         Startup {
             clock,
-            first_call_us: spread(&|seen, _| Some(seen.first_call)),
-            first_reading_us: spread(&|seen, _| Some(seen.first_reading)),
-            later_than_std_us: spread(&|seen, std| Some(seen.first_reading - std.first_reading)),
-            counter_us: spread(&|seen, _| seen.counter),
-            slowest_call_us: spread(&|seen, _| Some(seen.slowest_call)),
+            first_call_us: spread(|[_, start, first, ..]| Some(first - start)),
+            first_reading_us: spread(|[spawned, _, first, ..]| Some(first - spawned)),
+            counter_us: spread(|[_, start, _, counter, _]| counter.checked_sub(start)),
+            slowest_call_us: spread(|[.., slowest]| Some(slowest)),
         }
     });
     let clocks = clocks.collect();
@@ -121,7 +103,7 @@ fn main() {
         with_tickline_us: Spread::of(pairs.iter().map(|pair| pair.1).collect()),
         difference_us: Spread::of(pairs.iter().map(|pair| pair.1 - pair.0).collect()),
     };
-    report::print(&Report { runs, clocks, hello }, text);
+    report::print(&Report { runs, clocks, hello });
 }
 
 fn process_us(name: &str) -> f64 {
@@ -129,33 +111,4 @@ fn process_us(name: &str) -> f64 {
     let status = sibling(name).stdout(Stdio::null()).status().expect("a child");
     assert!(status.success());
     start.elapsed().as_secs_f64() * 1e6
-}
-
-fn text(report: &Report) {
-    println!("{} fresh processes each, us: median (largest)", report.runs);
-    print!("{:<30}", "");
-    for title in ["first call", "first reading", "later than std", "counter after", "slowest call"] {
-        print!(" {title:>24}");
-    }
-    println!();
-    for clock in &report.clocks {
-        print!("{:<30}", clock.clock);
-        for figure in [
-            &clock.first_call_us,
-            &clock.first_reading_us,
-            &clock.later_than_std_us,
-            &clock.counter_us,
-            &clock.slowest_call_us,
-        ] {
-            print!(" {:>24}", cell(figure.as_ref()));
-        }
-        println!();
-    }
-    println!("hello with std {}", cell(report.hello.with_std_us.as_ref()));
-    println!("hello with tickline {}", cell(report.hello.with_tickline_us.as_ref()));
-    println!("difference in pairs {}", cell(report.hello.difference_us.as_ref()));
-}
-
-fn cell(figure: Option<&Spread>) -> String {
-    figure.map_or_else(|| "-".into(), |spread| format!("{:.2} ({:.2})", spread.median, spread.largest))
 }

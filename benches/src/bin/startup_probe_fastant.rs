@@ -5,15 +5,10 @@ use std::hint::black_box;
 #[path = "../probe.rs"]
 mod probe;
 
-use probe::{Serves, probe};
-
 fn main() {
-    let serves = if fastant::is_tsc_available() { Serves::AtOnce } else { Serves::Never };
-    probe(
-        || {
-            let anchor = fastant::Anchor::new();
-            black_box(fastant::Instant::now().as_unix_nanos(&anchor));
-        },
-        serves,
-    );
+    let read = || {
+        let anchor = fastant::Anchor::new();
+        black_box(fastant::Instant::now().as_unix_nanos(&anchor));
+    };
+    probe::probe(read, |_| Some(fastant::is_tsc_available()));
 }

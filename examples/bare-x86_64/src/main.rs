@@ -32,7 +32,7 @@ use port::End;
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{Event, LineCell, LineReading, Shared};
+use tickline_core::shared::{LineCell, Shared};
 
 /// The clock: everybody may read it, interrupt handlers and other CPUs included.
 static CLOCK: Shared = Shared::new(LineCell::new());
@@ -96,57 +96,27 @@ impl Seen {
         self.backward += u64::from(ns < self.last_ns);
         self.last_ns = ns;
     }
-}
 
-/// A reading by the counter with its bounds, and how far it is from the middle of two reads of
-/// the reference, ns. The narrowest of a few counts, because an emulator may be stopped anywhere.
-fn offset(hpet: &Hpet) -> Option<(LineReading, i64)> {
-    let bracket = |_| {
-        let before_ns = hpet.monotonic_ns();
-        let reading = CLOCK.read_bounds(&Tsc)?;
-        let after_ns = hpet.monotonic_ns();
-        Some((after_ns - before_ns, reading, reading.ns - (before_ns + after_ns) / 2))
-    };
-    let narrowest = (0..8).filter_map(bracket).min_by_key(|(width_ns, ..)| *width_ns);
-    narrowest.map(|(_, reading, offset_ns)| (reading, offset_ns))
-}
-
-/// A line of the table.
-fn report(hpet: &Hpet) {
-    let Some((reading, offset_ns)) = offset(hpet) else {
-        say!("{:>7}  cold: by the HPET", now_ns(hpet) / MS);
-        return;
-    };
-    let (earliest_ns, latest_ns) = reading.bounds_ns();
-    let figures = CLOCK.figures();
-    say!(
-        "{:>7}  live: by the TSC {:>13} {:>9} {:>12} {:>10} {:>9}",
-        reading.ns / MS,
-        figures.frequency_hz.unwrap_or(0),
-        figures.max_drift_ppb,
-        figures.interval_ns / 1_000,
-        offset_ns,
-        (latest_ns - earliest_ns) / 2,
-    );
-}
-
-/// Reads for `ms`, with a driver or without one, and reports five times. Returns how many
-/// readings the counter served.
-fn watch(seen: &mut Seen, mut driver: Option<&mut Driver>, hpet: &Hpet, ms: i64) -> u64 {
-    const REPORTS: i64 = 5;
-    let by_counter = seen.by_counter;
-    let (start_ns, mut reports) = (hpet.monotonic_ns(), 0);
-    while reports < REPORTS {
-        if let Some(driver) = &mut driver {
-            driver.serve(hpet);
+    /// Reads for `ms`, with a driver or without one. Returns how many readings the counter served.
+    fn watch(&mut self, what: &str, mut driver: Option<&mut Driver>, hpet: &Hpet, ms: i64) -> u64 {
+        let (start_ns, by_counter) = (hpet.monotonic_ns(), self.by_counter);
+        while hpet.monotonic_ns() - start_ns < ms * MS {
+            if let Some(driver) = &mut driver {
+                driver.serve(hpet);
+            }
+            self.look(hpet);
         }
-        seen.look(hpet);
-        if hpet.monotonic_ns() - start_ns >= ms * MS * (reports + 1) / REPORTS {
-            report(hpet);
-            reports += 1;
-        }
+        let figures = CLOCK.figures();
+        say!(
+            "{:>5} ms, {what}: by the {}; {} Hz, drift at most {} ppb, bounds {:?}",
+            now_ns(hpet) / MS,
+            if CLOCK.read(&Tsc).is_some() { "TSC" } else { "HPET" },
+            figures.frequency_hz.unwrap_or(0),
+            figures.max_drift_ppb,
+            CLOCK.read_bounds(&Tsc).map(|reading| reading.bounds_ns()),
+        );
+        self.by_counter - by_counter
     }
-    seen.by_counter - by_counter
 }
 
 extern "C" fn main() -> ! {
@@ -167,36 +137,29 @@ extern "C" fn main() -> ! {
     let mut driver = Driver { control: Control::new(config), due_ns: 0 };
     let mut seen = Seen::default();
 
-    say!("     ms  served            frequency_hz   max_drift_ppb  interval_us  offset_ns  bound_ns");
-    watch(&mut seen, None, &hpet, 20);
-    say!("        the driver comes when it is due");
+    seen.watch("without a driver", None, &hpet, 20);
     // The first line, as soon as there is one.
     while CLOCK.read(&Tsc).is_none() {
         driver.serve(&hpet);
     }
-    report(&hpet);
     let max_drift_ppb = CLOCK.figures().max_drift_ppb;
-    let driven = watch(&mut seen, Some(&mut driver), &hpet, 1_500);
+    let driven = seen.watch("the driver comes when it is due", Some(&mut driver), &hpet, 1_500);
     let has_converged = CLOCK.figures().max_drift_ppb < max_drift_ppb;
-    say!("        the driver has stopped: lines last for 4 intervals");
-    watch(&mut seen, None, &hpet, 1_000);
-    let was_cold = CLOCK.read(&Tsc).is_none();
-    say!("        the driver is back");
-    let driven_again = watch(&mut seen, Some(&mut driver), &hpet, 500);
+    // Lines last for 4 intervals.
+    seen.watch("the driver has stopped", None, &hpet, 1_000);
+    let has_ended = CLOCK.read(&Tsc).is_none();
+    let driven_again = seen.watch("the driver is back", Some(&mut driver), &hpet, 500);
 
     let Seen { readings, by_counter, backward, outside, .. } = seen;
     say!(
         "{readings} readings, {by_counter} by the counter, {backward} backward, {outside} outside their bounds"
     );
-    for event in Event::ALL.iter().copied().filter(|event| CLOCK.events(*event) > 0) {
-        say!("{}: {}", event.name(), CLOCK.events(event));
-    }
     let expectations = [
         ("no reading is smaller than the one before", backward == 0),
         ("the reference is within the bounds of each reading", outside == 0),
         ("the clock converged: the maximum drift shrank", has_converged),
         ("the counter served", driven > 0),
-        ("without a driver the line ended, and the reference served", was_cold),
+        ("without a driver the line ended, and the reference served", has_ended),
         ("with the driver back, the counter served again", driven_again > 0),
     ];
     for (what, holds) in expectations {

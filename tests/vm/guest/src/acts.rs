@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tickline::{Clock, ClockBuilder, Event, Reason, State, Trust};
+use tickline_observe::{Bounded, Bracket, clock_ns, monotonic_ns};
 
 use crate::brackets::{comparison, state_name};
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::readers::Readers;
-use crate::system::{boottime_ns, monotonic_ns, realtime_ns};
-use crate::{chrony, cost, machine, migrate, report, served, spans, system, who};
+use crate::system::realtime_ns;
+use crate::{chrony, cost, machine, migrate, report, served, system, who};
 
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
 const QUIET: Duration = Duration::from_secs(2);
@@ -67,8 +68,7 @@ pub(crate) fn run() -> io::Result<()> {
         "phase": "end",
         "comparison": comparison(clock.status().comparison),
         "readers": readers.counts().since(&crate::readers::Counts::default()),
-        "cost": cost::measure(&clock),
-        "messages": machine::facts()["messages"],
+        "cost": cost::of_calls(&clock),
     }));
     Ok(())
 }
@@ -89,17 +89,11 @@ pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
                 "phase": phase,
                 "serves": if said["fast"] == true { "counter" } else { "os" },
                 "exit_as_said": output.status.code() == Some(expected),
-                "health": said["health"],
                 "clocksource": said["machine"]["clocksource"],
                 "exit_code": output.status.code(),
-                "verdict": said["verdict"],
-                "reason": said["reason"],
-                "counters": said["machine"]["counters"],
-                "ntp": said["machine"]["ntp"],
                 "finding": said["findings"][0],
-                "findings": said["findings"],
-                "clocks": said["costs"],
                 "comparison": { "found": (said["reason"] == "unsynchronised").then_some("unsynchronised") },
+                "said": said,
                 "errors": String::from_utf8_lossy(&output.stderr),
             })
         }
@@ -174,7 +168,7 @@ fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
         "migrate" => migrate::around(lab),
         "suspend" => suspend(lab),
         "spans" => {
-            lab.phase("spans", spans::measure);
+            lab.phase("spans", cost::of_spans);
             Ok(())
         }
         other => Err(io::Error::other(format!("'{other}' is no act"))),
@@ -232,7 +226,6 @@ fn until(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>, so: impl Fn(State)
     let mut seen = wait_for(PATIENCE, || so(lab.clock.status().state));
     let status = lab.clock.status();
     seen["clocksource"] = machine::clocksource().into();
-    seen["clocksources"] = machine::clocksources().into();
     seen["state"] = state_name(status.state).into();
     seen["reason"] = status.reason().map(|reason| reason.code()).into();
     // The promise is one interval, so `cargo xtask vm` judges the time beyond it.
@@ -252,8 +245,8 @@ fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
             // bracket is.
             let mut seen = wait_for(PATIENCE, || {
                 let (before_ns, now_ns, after_ns) = (realtime_ns(), lab.clock.unix_ns(), realtime_ns());
-                let distance_ns = before_ns.saturating_sub(now_ns).max(now_ns.saturating_sub(after_ns));
-                distance_ns < 500_000_000
+                let bracket = Bracket { before_ns, now_ns, after_ns };
+                bracket.ahead_ns().max(bracket.behind_ns()) < 500_000_000
             });
             seen["seconds"] = (*seconds).into();
             seen
@@ -266,7 +259,9 @@ fn adjust(lab: &Lab<'_>) -> io::Result<()> {
     for (ppm, turn, steady) in
         [(500, "rate_up", "steady_up"), (-500, "rate_down", "steady_down"), (0, "rate_zero", "steady_zero")]
     {
-        let set = outcome(system::set_rate(ppm));
+        // adjtimex(2): in units of 2^-16 ppm.
+        let set = system::adjust(|clock| (clock.modes, clock.freq) = (libc::ADJ_FREQUENCY, ppm << 16));
+        let set = outcome(set.map(|_| ()));
         lab.phase(turn, || {
             thread::sleep(QUIET);
             set
@@ -303,7 +298,8 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         lab.phase("grown", || wait_for(6 * PATIENCE, || lab.clock.status().interval_ns >= nearly_ns));
     }
     lab.phase("suspend", || {
-        let slept_ns = || boottime_ns() - monotonic_ns();
+        // It counts suspended time, which CLOCK_MONOTONIC does not.
+        let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
         let before_ns = slept_ns();
         let result = fs::write(ALARM, format!("+{sleep_s}"))
             .and_then(|()| fs::write("/sys/power/mem_sleep", "deep").or(Ok(())))
@@ -331,15 +327,13 @@ pub(crate) fn resumed(clock: &Clock) -> Value {
         }
         let is_said = || clock.status().state == State::Disrupted;
         let said_before = is_said();
-        let before_ns = monotonic_ns();
-        let reading = clock.reading();
-        let after_ns = monotonic_ns();
+        let bounded = Bounded::read(clock);
         let said = said_before || is_said();
-        ahead_ns = ahead_ns.max(reading.at().as_nanos().saturating_sub(after_ns));
+        ahead_ns = ahead_ns.max(bounded.at.ahead_ns());
         if said {
             said_ms = at_ms + 1;
         }
-        if reading.earliest().as_nanos() > after_ns || reading.latest().as_nanos() < before_ns {
+        if bounded.missed_ns() > 0 {
             outside_ms = at_ms + 1;
             if !said {
                 unsaid_ms = at_ms + 1;

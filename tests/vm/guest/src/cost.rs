@@ -1,63 +1,79 @@
-//! What a call costs in this guest, and how many times more the OS clock takes.
+//! What calls and spans cost in this guest, and how many times more they cost with the OS clock.
 
 use std::hint::black_box;
-use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use tickline::Clock;
-use tickline_core::counter::{Counter, HardwareCounter};
+use tickline::{Clock, State};
+use tickline_observe::monotonic_ns;
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::over::StdClock;
+use tracing::{Dispatch, info_span};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
 
-use crate::system::{monotonic_ns, realtime_ns};
+use crate::brackets::state_name;
+use crate::lab::{PATIENCE, wait_for};
 
-/// Calls in a batch: some 0.1 to 1 ms, so that a batch without an interrupt is common.
-const CALLS: u32 = 1_000;
+/// Calls, and spans, in a batch: some 0.1 to 1 ms, with the OS clock, too, so that a batch without an
+/// interrupt is common.
+const CALLS: u64 = 1_000;
+const SPANS: u64 = 100;
 
-/// Batches; the fastest counts. Those of all calls are interleaved, so that all meet the same
-/// disturbances.
-const BATCHES: u32 = 100;
+/// Batches of each; the fastest counts. They are interleaved, so that all meet the same disturbances.
+const BATCHES: u32 = 200;
 
-/// So many different calls.
-const CALLED: usize = 8;
-
-/// ps a call of everything, and the ratios that matter, in percent.
-pub(crate) fn measure(clock: &Clock) -> Value {
-    let counter = HardwareCounter::if_present();
-    let calls: [(&str, &dyn Fn() -> u64); CALLED] = [
-        ("now_ns", &|| batch_ns(|| clock.now_ns())),
-        ("now_ordered_ns", &|| batch_ns(|| clock.now_ordered_ns())),
-        ("unix_ns", &|| batch_ns(|| clock.unix_ns())),
-        ("reading", &|| batch_ns(|| clock.reading())),
-        ("clock_gettime_monotonic", &|| batch_ns(monotonic_ns)),
-        ("clock_gettime_realtime", &|| batch_ns(realtime_ns)),
-        ("system_time", &|| batch_ns(SystemTime::now)),
-        ("bare_counter", &|| batch_ns(|| counter.map(|counter| counter.now()))),
-    ];
-    let mut fastest_ns = [u64::MAX; CALLED];
+/// The fastest batch of either, ns.
+fn fastest_ns(batches: [&dyn Fn(); 2]) -> [u64; 2] {
+    let mut fastest_ns = [u64::MAX; 2];
     for _ in 0..BATCHES {
-        for ((_, batch), fastest_ns) in calls.iter().zip(&mut fastest_ns) {
-            *fastest_ns = (*fastest_ns).min(batch());
+        for (batch, fastest_ns) in batches.iter().zip(&mut fastest_ns) {
+            let start_ns = monotonic_ns();
+            batch();
+            *fastest_ns = (*fastest_ns).min(monotonic_ns() - start_ns);
         }
     }
-    let ps: serde_json::Map<String, Value> = calls
-        .iter()
-        .zip(fastest_ns)
-        .map(|((name, _), ns)| ((*name).to_owned(), (ns * 1_000 / u64::from(CALLS)).into()))
-        .collect();
-    let [now, ordered, unix, _, monotonic, realtime, system, ..] = fastest_ns;
-    let percent = |os: u64, ours: u64| os * 100 / ours.max(1);
+    fastest_ns
+}
+
+/// A call of `now_ns`, and of `clock_gettime`.
+pub(crate) fn of_calls(clock: &Clock) -> Value {
+    let [now, os] = fastest_ns([&|| (0..CALLS).for_each(|_| _ = black_box(clock.now_ns())), &|| {
+        (0..CALLS).for_each(|_| _ = black_box(monotonic_ns()))
+    }]);
     json!({
-        "ps_a_call": ps,
-        "os_to_now_percent": percent(monotonic, now),
-        "os_to_now_ordered_percent": percent(monotonic, ordered),
-        "os_to_unix_percent": percent(realtime, unix),
-        "system_time_to_unix_percent": percent(system, unix),
+        "ps_a_call": now * 1_000 / CALLS,
+        "os_ps_a_call": os * 1_000 / CALLS,
+        "os_to_now_percent": os * 100 / now.max(1),
     })
 }
 
-fn batch_ns<T>(call: impl Fn() -> T) -> u64 {
-    let start_ns = monotonic_ns();
-    for _ in 0..CALLS {
-        black_box(call());
-    }
-    monotonic_ns() - start_ns
+/// A span of `tracing` that is made, entered, exited and closed, by either clock. The layer's clock is
+/// the global one, as users have it.
+pub(crate) fn of_spans() -> Value {
+    let guard = match tickline::start() {
+        Ok(guard) => guard,
+        Err(error) => return json!({ "error": error.to_string() }),
+    };
+    let waited = wait_for(PATIENCE, || Clock::global().status().state == State::Fast);
+    let spans = || {
+        for _ in 0..SPANS {
+            let span = info_span!("span");
+            let entered = span.enter();
+            black_box(());
+            drop(entered);
+        }
+    };
+    let ours = Dispatch::new(registry().with(SpanTimingLayer::new()));
+    let std = Dispatch::new(registry().with(SpanTimingLayer::over(StdClock::new())));
+    let [ours, std] = [&ours, &std].map(|layer| move || tracing::dispatcher::with_default(layer, spans));
+    let [ours, std] = fastest_ns([&ours, &std]);
+    let state = state_name(Clock::global().status().state);
+    drop(guard);
+    json!({
+        "reached": waited["reached"],
+        "state": state,
+        "ns_a_span": ours / SPANS,
+        "std_ns_a_span": std / SPANS,
+        "over_std_percent": std * 100 / ours.max(1),
+    })
 }

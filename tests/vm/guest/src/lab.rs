@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tickline::Clock;
+use tickline_observe::monotonic_ns;
 
 use crate::brackets::{Brackets, state_name};
 use crate::readers::Readers;
-use crate::system::monotonic_ns;
 use crate::{machine, report};
 
 /// Brackets in a row, and the pause between two rows, which leaves most of the CPUs to the readers.
@@ -35,7 +35,7 @@ impl Lab<'_> {
     /// Takes brackets while another thread does `work`, and reports both.
     pub(crate) fn phase(&self, name: &str, work: impl FnOnce() -> Value + Send) {
         let (start_ns, counts) = (monotonic_ns(), self.readers.counts());
-        let mut brackets = Brackets::new(self.clock);
+        let mut brackets = Brackets::default();
         let done = thread::scope(|scope| {
             let worker = scope.spawn(work);
             while !worker.is_finished() {

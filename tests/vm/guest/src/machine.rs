@@ -1,28 +1,12 @@
 //! What kind of machine the guest is.
 
 use std::fs;
+use std::io;
 
 use serde_json::{Value, json};
 
-use crate::system;
-
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
-
-/// Flags of the processor, in `/proc/cpuinfo`, that concern clocks.
-const FLAGS: [&str; 8] = [
-    "constant_tsc",
-    "nonstop_tsc",
-    "tsc_known_freq",
-    "tsc_reliable",
-    "tsc_adjust",
-    "rdtscp",
-    "rdpid",
-    "hypervisor",
-];
-
-/// What in a kernel message makes it one about clocks.
-const TOPICS: [&str; 4] = ["clocksource", "TSC", "tsc:", "hpet"];
 
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
@@ -34,19 +18,14 @@ pub(crate) fn clocksource() -> String {
 }
 
 /// Has the kernel keep time with another clocksource.
-pub(crate) fn choose_clocksource(name: &str) -> std::io::Result<()> {
+pub(crate) fn choose_clocksource(name: &str) -> io::Result<()> {
     fs::write(format!("{CLOCKSOURCE}/current_clocksource"), name)
 }
 
 /// Takes a clocksource away from the kernel for good, as it does itself with one that it finds
 /// unstable: it uses another one, and offers this one no more.
-pub(crate) fn take_clocksource(name: &str) -> std::io::Result<()> {
+pub(crate) fn take_clocksource(name: &str) -> io::Result<()> {
     fs::write(format!("{CLOCKSOURCE}/unbind_clocksource"), name)
-}
-
-/// What the kernel could keep time with.
-pub(crate) fn clocksources() -> String {
-    read(&format!("{CLOCKSOURCE}/available_clocksource"))
 }
 
 /// CPUs that are there.
@@ -60,28 +39,17 @@ pub(crate) fn setting(name: &str) -> Option<String> {
     line.split_whitespace().find_map(|word| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
 
-/// Everything of interest.
+/// Everything of interest; the console has the kernel's messages.
 pub(crate) fn facts() -> Value {
     let processor = read("/proc/cpuinfo");
-    let field = |name: &str| {
-        let line = processor.lines().find(|line| line.split('\t').next() == Some(name));
-        line.and_then(|line| line.split(": ").nth(1)).unwrap_or_default().to_owned()
-    };
-    let flags = field("flags");
-    let flags: Vec<&str> = flags.split(' ').filter(|flag| FLAGS.contains(flag)).collect();
-    let messages = system::kernel_log();
-    let messages: Vec<&str> =
-        messages.lines().filter(|line| TOPICS.iter().any(|topic| line.contains(topic))).collect();
+    let processor = processor.lines().find_map(|line| line.strip_prefix("model name\t: "));
     json!({
         "phase": "machine",
         "kernel": read("/proc/sys/kernel/osrelease"),
         "command_line": read("/proc/cmdline"),
         "cpus": cpus(),
         "clocksource": clocksource(),
-        "clocksources": clocksources(),
-        "processor": field("model name"),
-        "flags": flags,
-        "sleep_states": read("/sys/power/state"),
-        "messages": messages,
+        "clocksources": read(&format!("{CLOCKSOURCE}/available_clocksource")),
+        "processor": processor,
     })
 }

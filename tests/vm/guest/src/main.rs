@@ -5,37 +5,25 @@
 //! what the clock trusts, and `tickline.waive=invariant` assumes an invariant counter.
 //! `tickline.awaits=STATE` is the state to wait for before the act. With `tickline.readers=sparing`
 //! the readers do not read the OS clock.
+#![cfg_attr(not(target_os = "linux"), no_main)]
+#![cfg(target_os = "linux")]
 
-#[cfg(target_os = "linux")]
 mod acts;
-#[cfg(target_os = "linux")]
 mod brackets;
-#[cfg(target_os = "linux")]
 mod chrony;
-#[cfg(target_os = "linux")]
 mod cost;
-#[cfg(target_os = "linux")]
 mod lab;
-#[cfg(target_os = "linux")]
 mod machine;
-#[cfg(target_os = "linux")]
 mod migrate;
-#[cfg(target_os = "linux")]
 mod programs;
-#[cfg(target_os = "linux")]
 mod readers;
-#[cfg(target_os = "linux")]
 mod report;
-#[cfg(target_os = "linux")]
 mod served;
-#[cfg(target_os = "linux")]
-mod spans;
-#[cfg(target_os = "linux")]
 mod system;
-#[cfg(target_os = "linux")]
 mod who;
 
-#[cfg(target_os = "linux")]
+use std::io;
+
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some(who::ASKER) => return who::ask(),
@@ -45,11 +33,7 @@ fn main() {
     let act = machine::setting("tickline.act");
     if std::env::args().nth(1).as_deref() == Some(programs::units::CHECK) && act.as_deref() == Some("systemd")
     {
-        let done = report::open().and_then(|()| programs::units::check());
-        if let Err(error) = done {
-            report::line(&serde_json::json!({ "phase": "error", "error": error.to_string() }));
-        }
-        return;
+        return finish(report::open().and_then(|()| programs::units::check()));
     }
     // It sets the clock and powers off. Elsewhere than in a guest of its own that would be a
     // disaster.
@@ -67,12 +51,13 @@ fn main() {
         Some("systemd") => report::open().and_then(|()| programs::units::boot()),
         _ => system::prepare().and_then(|()| acts::run()),
     };
-    let outcome = std::panic::catch_unwind(live);
-    if let Ok(Err(error)) = outcome {
-        report::line(&serde_json::json!({ "phase": "error", "error": error.to_string() }));
-    }
+    std::panic::catch_unwind(|| finish(live())).ok();
     system::power_off();
 }
 
-#[cfg(not(target_os = "linux"))]
-fn main() {}
+/// Reports an error.
+fn finish(outcome: io::Result<()>) {
+    if let Err(error) = outcome {
+        report::line(&serde_json::json!({ "phase": "error", "error": error.to_string() }));
+    }
+}

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::acts::{resumed, tickline};
@@ -61,7 +62,7 @@ pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
 
 /// What `tickline watch` has seen.
 fn watched(watch: Child) -> io::Result<Value> {
-    system::send(watch.id(), libc::SIGTERM)?;
+    system::send(watch.id(), Signal::SIGTERM)?;
     let output = watch.wait_with_output()?;
     let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let changes = said["watch"]["changes"].as_array().cloned().unwrap_or_default();

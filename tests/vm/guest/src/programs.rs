@@ -12,10 +12,13 @@ pub(crate) mod units;
 use std::fs::{self, File};
 use std::io;
 use std::process::{Child, Command};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::acts::tickline;
+use crate::lab::wait_for;
 use crate::{machine, report, served};
 use load::{Load, MODES, Mode, Program};
 
@@ -40,8 +43,7 @@ fn serve() -> io::Result<Child> {
 /// If the list cannot be read, or nothing serves.
 pub(crate) fn run() -> io::Result<()> {
     report::line(&machine::facts());
-    let list: Value = serde_json::from_slice(&fs::read("/opt/programs.json")?)?;
-    let programs: Vec<Program> = list.as_array().into_iter().flatten().map(Program::new).collect();
+    let programs: Vec<Program> = serde_json::from_slice(&fs::read("/opt/programs.json")?)?;
     install()?;
     let server = serve()?;
     report::line(&json!({ "phase": "serve", "status": status() }));
@@ -121,9 +123,19 @@ fn last_lines(text: &[u8], count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// A command from its words.
-fn command(words: &[String]) -> Command {
-    let mut command = Command::new(words.first().map_or("", String::as_str));
-    command.args(words.get(1..).unwrap_or_default());
+/// A command from its words, which have no spaces in them.
+fn command(line: &str) -> Command {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
     command
+}
+
+/// Whether a page is served now, or within `time`.
+fn is_served(time: Duration) -> bool {
+    let waited = wait_for(time, || {
+        thread::sleep(Duration::from_millis(100));
+        status()["serving"] == true
+    });
+    waited["reached"] == true
 }

@@ -3,10 +3,12 @@
 //! has loaded is a backward step.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
 
 use serde_json::{Value, json};
 use tickline::Clock;
+use tickline_observe::{Count, monotonic_ns};
 
 use crate::system;
 
@@ -20,77 +22,29 @@ const OS_EVERY: u64 = 16;
 /// readers take the rest.
 const NICE: i32 = 10;
 
-/// A clock's backward steps, and its largest reading.
-#[derive(Debug, Default)]
-struct Exchange {
-    largest_ns: AtomicU64,
-    readings: AtomicU64,
-    exchanges: AtomicU64,
-    backward: AtomicU64,
-    backward_ns: AtomicU64,
-}
-
-/// One thread's counts of a clock since it last added them up.
-#[derive(Debug, Default)]
-struct Seen {
-    readings: u64,
-    exchanges: u64,
-    backward: u64,
-    backward_ns: u64,
-}
-
-impl Exchange {
-    fn once(&self, own_ns: &mut u64, seen: &mut Seen, read: impl FnOnce() -> u64) {
-        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading that made this
-        // value was complete before it was stored.
-        let before_ns = self.largest_ns.load(Ordering::Acquire);
-        let now_ns = read();
-        // ORDERING: Release, as above.
-        self.largest_ns.fetch_max(now_ns, Ordering::Release);
-        seen.readings += 1;
-        seen.exchanges += u64::from(before_ns != *own_ns);
-        *own_ns = now_ns.max(before_ns);
-        if now_ns < before_ns {
-            seen.backward += 1;
-            seen.backward_ns = seen.backward_ns.max(before_ns - now_ns);
-        }
-    }
-
-    fn add(&self, seen: &mut Seen) {
-        // ORDERING: Relaxed for all: counts, each read on its own.
-        self.readings.fetch_add(seen.readings, Ordering::Relaxed);
-        self.exchanges.fetch_add(seen.exchanges, Ordering::Relaxed);
-        self.backward.fetch_add(seen.backward, Ordering::Relaxed);
-        self.backward_ns.fetch_max(seen.backward_ns, Ordering::Relaxed);
-        *seen = Seen::default();
-    }
-}
-
 /// What the readers have counted so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
-    readings: u64,
-    exchanges: u64,
-    backward: u64,
-    backward_ns: u64,
+    ordered: Count,
+    /// Ordered readings that followed another thread's.
+    followed: u64,
+    /// Backward steps of plain `now_ns` within a thread.
     own_backward: u64,
-    os_readings: u64,
-    os_backward: u64,
-    os_backward_ns: u64,
+    os: Count,
 }
 
 impl Counts {
     /// Counts since `earlier`, and the largest steps since the start.
     pub(crate) fn since(&self, earlier: &Self) -> Value {
         json!({
-            "readings": self.readings - earlier.readings,
-            "exchanges": self.exchanges - earlier.exchanges,
-            "backward": self.backward - earlier.backward,
-            "largest_backward_ns": self.backward_ns,
+            "readings": self.ordered.exchanges - earlier.ordered.exchanges,
+            "exchanges": self.followed - earlier.followed,
+            "backward": self.ordered.backward - earlier.ordered.backward,
+            "largest_backward_ns": self.ordered.largest,
             "backward_in_thread": self.own_backward - earlier.own_backward,
-            "os_readings": self.os_readings - earlier.os_readings,
-            "os_backward": self.os_backward - earlier.os_backward,
-            "os_largest_backward_ns": self.os_backward_ns,
+            "os_readings": self.os.exchanges - earlier.os.exchanges,
+            "os_backward": self.os.backward - earlier.os.backward,
+            "os_largest_backward_ns": self.os.largest,
         })
     }
 }
@@ -98,10 +52,9 @@ impl Counts {
 /// The readers of one clock.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    ordered: Exchange,
-    os: Exchange,
-    /// Backward steps of plain `now_ns` within a thread.
-    own_backward: AtomicU64,
+    counts: Mutex<Counts>,
+    largest_ns: AtomicU64,
+    os_largest_ns: AtomicU64,
     /// Whether to read the OS clock in between.
     os_too: bool,
     stop: AtomicBool,
@@ -138,24 +91,12 @@ impl Readers {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        // ORDERING: Relaxed for all: counts, each read on its own.
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Counts {
-            readings: get(&self.ordered.readings),
-            exchanges: get(&self.ordered.exchanges),
-            backward: get(&self.ordered.backward),
-            backward_ns: get(&self.ordered.backward_ns),
-            own_backward: get(&self.own_backward),
-            os_readings: get(&self.os.readings),
-            os_backward: get(&self.os.backward),
-            os_backward_ns: get(&self.os.backward_ns),
-        }
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, clock: &Clock, cpu: usize) {
         system::be_nice(NICE);
-        let (mut pinned, mut own_ns, mut os_own_ns, mut plain_ns) = (usize::MAX, 0, 0, 0);
-        let (mut seen, mut os_seen, mut own_backward) = (Seen::default(), Seen::default(), 0);
+        let (mut pinned, mut own_ns, mut plain_ns) = (usize::MAX, 0, 0);
         // ORDERING: Relaxed, a flag on its own.
         while !self.stop.load(Ordering::Relaxed) {
             // ORDERING: Relaxed, as above.
@@ -164,20 +105,23 @@ impl Readers {
                 pinned = wanted;
                 system::pin(cpu).ok(); // if the CPU is offline, the thread reads on another
             }
+            let mut seen = Counts::default();
             for round in 0..BATCH {
-                self.ordered.once(&mut own_ns, &mut seen, || clock.now_ordered_ns());
+                let (before_ns, now_ns) = seen.ordered.exchange(&self.largest_ns, || clock.now_ordered_ns());
+                seen.followed += u64::from(before_ns != own_ns);
+                own_ns = now_ns.max(before_ns);
                 let now_ns = clock.now_ns();
-                own_backward += u64::from(now_ns < plain_ns);
+                seen.own_backward += u64::from(now_ns < plain_ns);
                 plain_ns = now_ns;
                 if self.os_too && round % OS_EVERY == 0 {
-                    self.os.once(&mut os_own_ns, &mut os_seen, system::monotonic_ns);
+                    seen.os.exchange(&self.os_largest_ns, monotonic_ns);
                 }
             }
-            self.ordered.add(&mut seen);
-            self.os.add(&mut os_seen);
-            // ORDERING: Relaxed, a count.
-            self.own_backward.fetch_add(own_backward, Ordering::Relaxed);
-            own_backward = 0;
+            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            counts.ordered.add(&seen.ordered);
+            counts.followed += seen.followed;
+            counts.own_backward += seen.own_backward;
+            counts.os.add(&seen.os);
         }
     }
 }

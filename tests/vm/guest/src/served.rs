@@ -5,12 +5,14 @@ use std::fs;
 use std::io;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use tickline_observe::monotonic_ns;
 
 use crate::acts::tickline;
-use crate::system::monotonic_ns;
+use crate::lab::wait_for;
 use crate::{machine, report, system};
 
 /// The argument with which this program is that other program, which calls the clock.
@@ -91,10 +93,10 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     report_next("server_stopped", Some(said))?;
     let server = serve(Stdio::piped())?;
     // Far out of what a line allows for: 1 ms after 10 ms.
-    system::set_tick_us(11_000)?;
+    set_tick_us(11_000)?;
     thread::sleep(RAN_AHEAD);
     let said = terminate(server)?;
-    system::set_tick_us(10_000)?;
+    set_tick_us(10_000)?;
     report_next("os_ran_ahead", Some(said))?;
     machine::choose_clocksource(&first)
 }
@@ -102,20 +104,21 @@ pub(crate) fn serve_caller() -> io::Result<()> {
 /// Starts a server, and waits until it serves.
 pub(crate) fn serve(errors: Stdio) -> io::Result<Child> {
     let server = tickline().arg("serve").stderr(errors).spawn()?;
-    let end = Instant::now() + PATIENCE;
-    while Instant::now() < end {
-        let status = tickline().args(["serve", "status"]).output()?;
-        if status.status.success() {
-            break;
-        }
+    wait_for(PATIENCE, || {
         thread::sleep(Duration::from_millis(100));
-    }
+        tickline().args(["serve", "status"]).output().is_ok_and(|status| status.status.success())
+    });
     Ok(server)
+}
+
+/// The kernel's clocks count a tick of 10,000 us, the usual length, as so many us.
+fn set_tick_us(us: i64) -> io::Result<()> {
+    system::adjust(|clock| (clock.modes, clock.tick) = (libc::ADJ_TICK, us)).map(|_| ())
 }
 
 /// Ends a server as `systemctl stop` does. Returns what it has said.
 fn terminate(server: Child) -> io::Result<String> {
-    system::send(server.id(), libc::SIGTERM)?;
+    system::send(server.id(), Signal::SIGTERM)?;
     let output = server.wait_with_output()?;
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }

@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tickline_observe::monotonic_ns;
 
 use crate::acts::tickline;
-use crate::system::{self, monotonic_ns};
-use crate::{machine, report};
+use crate::{machine, report, system};
 
 /// The argument with which this program is that other program.
 pub(crate) const ASKER: &str = "asker";
@@ -29,14 +31,16 @@ const NOBODY: u32 = 65_534;
 /// Asks for the time, as said above, reads from standard input from when to when `tickline who` has
 /// counted, and prints how often it asked between these times. A late row is made up for.
 pub(crate) fn ask() {
-    system::set_name(c"asker");
+    nix::sys::prctl::set_name(c"asker").ok();
     let start_ns = monotonic_ns();
     let mut asked_ns = Vec::new();
     let mut rows = 0;
     while rows * ROW_NS < ASKS_NS {
         asked_ns.extend((0..ROW).map(|_| monotonic_ns()));
         rows += 1;
-        system::sleep_until(start_ns + rows * ROW_NS);
+        // From the last of these times on, because another call would be counted.
+        let last_ns = asked_ns.last().copied().unwrap_or(start_ns);
+        thread::sleep(Duration::from_nanos((start_ns + rows * ROW_NS).saturating_sub(last_ns)));
     }
     let window = io::read_to_string(io::stdin()).unwrap_or_default();
     let mut ends = window.split_whitespace().map(|end| end.parse::<u64>().unwrap_or(0));
@@ -58,36 +62,17 @@ pub(crate) fn watch_asker() -> io::Result<()> {
     machine::choose_clocksource("hpet")?;
     report::line(&who("who_unmounted", &mut tickline(), "--all", 0));
     system::mount(c"tracefs", c"/sys/kernel/tracing")?;
-    report::line(&nobody());
-    for (phase, clocksource) in [("who_hpet", "hpet"), ("who_tsc", first.as_str())] {
+    report::line(&who("who_nobody", tickline().uid(NOBODY), "--all", 0));
+    for (phase, clocksource) in [("who_hpet", "hpet"), ("who_tsc", first.as_str()), ("who_pid", "hpet")] {
         machine::choose_clocksource(clocksource)?;
         let asker = start()?;
         let pid = asker.id();
-        let mut seen = who(phase, &mut tickline(), "--all", pid);
+        let which = if phase == "who_pid" { pid.to_string() } else { "--all".to_owned() };
+        let mut seen = who(phase, &mut tickline(), &which, pid);
         finish(asker, &mut seen)?;
         report::line(&seen);
     }
-    machine::choose_clocksource("hpet")?;
-    let asker = start()?;
-    let pid = asker.id();
-    let mut seen = who("who_pid", &mut tickline(), &pid.to_string(), pid);
-    finish(asker, &mut seen)?;
-    report::line(&seen);
     machine::choose_clocksource(&first)
-}
-
-/// What the program says to a user without rights, who cannot open root's pipe for the JSON.
-fn nobody() -> Value {
-    let output = tickline().uid(NOBODY).args(["who", "--json", "-"]).output();
-    match output {
-        Ok(output) => json!({
-            "phase": "who_nobody",
-            "exit_code": output.status.code(),
-            "who": serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default()["who"],
-            "errors": String::from_utf8_lossy(&output.stderr),
-        }),
-        Err(error) => json!({ "phase": "who_nobody", "errors": error.to_string() }),
-    }
 }
 
 fn start() -> io::Result<Child> {
@@ -115,15 +100,13 @@ fn permille(ratio: f64) -> u64 {
     (ratio * 1_000.0).clamp(0.0, 1e9) as u64
 }
 
-/// What the program says of these processes, and of the one with the number `asker`: the JSON on
-/// standard error, so that the text can be kept too.
+/// What the program says of these processes, and of the one with the number `asker`.
 fn who(phase: &str, command: &mut Command, which: &str, asker: u32) -> Value {
-    let output = match command.args(["who", which, "--secs", COUNTS_S, "--json", "/proc/self/fd/2"]).output()
-    {
+    let output = match command.args(["who", which, "--secs", COUNTS_S, "--json", "-"]).output() {
         Ok(output) => output,
         Err(error) => return json!({ "phase": phase, "errors": error.to_string() }),
     };
-    let said: Value = serde_json::from_slice(&output.stderr).unwrap_or_default();
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let callers = said["who"]["callers"].as_array().cloned().unwrap_or_default();
     let own = |caller: &&Value| caller["pid"] == asker;
     let row = callers.iter().find(own).cloned().unwrap_or_default();
@@ -140,7 +123,6 @@ fn who(phase: &str, command: &mut Command, which: &str, asker: u32) -> Value {
         "asker": row,
         "who": said["who"],
         "finding": said["findings"][0],
-        "text": String::from_utf8_lossy(&output.stdout),
-        "errors": if said.is_null() { String::from_utf8_lossy(&output.stderr).into_owned() } else { String::new() },
+        "errors": String::from_utf8_lossy(&output.stderr),
     })
 }

@@ -1,13 +1,13 @@
 //! Programs that read the clock while the server is killed, started, stopped and ended.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::process::Child;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::load::{Load, Mode, Program};
@@ -20,7 +20,7 @@ const STATE: Duration = Duration::from_secs(3);
 const CALLS: u64 = 500;
 
 /// What one program has seen, over all its answers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Seen {
     answers: u64,
     calls: u64,
@@ -32,7 +32,7 @@ pub(super) struct Seen {
     above_os_ns: u64,
     error: Option<String>,
     /// What `tickline run` has said.
-    pub(super) said: String,
+    said: String,
 }
 
 impl Seen {
@@ -50,12 +50,10 @@ impl Seen {
     }
 
     pub(super) fn report(&self, program: &str) -> Value {
-        json!({
-            "phase": "handover", "program": program, "answers": self.answers, "calls": self.calls,
-            "backward": self.backward, "below_others": self.below_others, "error": self.error,
-            "below_os_ns": self.below_os_ns, "above_os_ns": self.above_os_ns,
-            "said": self.said,
-        })
+        let mut report = json!(self);
+        report["phase"] = "handover".into();
+        report["program"] = program.into();
+        report
     }
 }
 
@@ -73,22 +71,16 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
         }
     }
     let (stop, told_ns) = (AtomicBool::new(false), AtomicU64::new(0));
-    let all = Mutex::new(BTreeMap::new());
     let done = thread::scope(|scope| {
-        for (name, load) in &mut loads {
-            scope.spawn(|| {
-                let mut seen = watch(load, &stop, &told_ns);
-                seen.said = load.said();
-                all.lock().expect("nobody panics with it").insert(*name, seen);
-            });
-        }
+        let watch = |(name, mut load)| {
+            let (stop, told_ns) = (&stop, &told_ns);
+            scope.spawn(move || report::line(&watch(&mut load, stop, told_ns).report(name)));
+        };
+        loads.into_iter().for_each(watch);
         let done = hand_over(server);
         stop.store(true, Ordering::Relaxed);
         done
     });
-    for (name, seen) in all.into_inner().unwrap_or_default() {
-        report::line(&seen.report(name));
-    }
     let served = done?;
     report::line(&json!({ "phase": "states", "done": STATES, "served": served }));
     Ok(())
@@ -116,6 +108,7 @@ pub(super) fn watch(load: &mut Load, stop: &AtomicBool, told_ns: &AtomicU64) -> 
             }
         }
     }
+    seen.said = load.said();
     seen
 }
 
@@ -129,10 +122,10 @@ fn hand_over(mut server: Child) -> io::Result<Vec<bool>> {
                 server.wait()?;
             }
             "started" => server = super::serve()?,
-            "stopped" => system::send(server.id(), libc::SIGSTOP)?,
-            "continued" => system::send(server.id(), libc::SIGCONT)?,
+            "stopped" => system::send(server.id(), Signal::SIGSTOP)?,
+            "continued" => system::send(server.id(), Signal::SIGCONT)?,
             _ => {
-                system::send(server.id(), libc::SIGTERM)?;
+                system::send(server.id(), Signal::SIGTERM)?;
                 server.wait()?;
             }
         }

@@ -5,11 +5,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use nix::sys::signal::Signal;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use tickline_observe::monotonic_ns;
 
-use crate::system::{monotonic_ns, realtime_ns, send};
+use crate::lab::wait_for;
+use crate::system::{realtime_ns, send};
 
 /// A load that takes longer hangs. Java needs 20 s to start, Postgres as long for its table.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -53,43 +57,34 @@ impl Mode {
 }
 
 /// A program of the list.
-#[derive(Debug)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Program {
     pub(super) name: String,
     pub(super) calls: u64,
-    words: Vec<String>,
+    pub(super) command: String,
     /// The command starts a server, with the words of `RUN` before it.
+    #[serde(rename = "server")]
     pub(super) is_server: bool,
-    is_static: bool,
+    #[serde(rename = "static")]
+    pub(super) is_static: bool,
+    #[serde(rename = "handed_over")]
     pub(super) is_handed_over: bool,
 }
 
 impl Program {
-    pub(super) fn new(entry: &Value) -> Self {
-        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
-        Self {
-            name: text("name"),
-            calls: entry["calls"].as_u64().unwrap_or(0),
-            words: text("command").split(' ').map(str::to_owned).collect(),
-            is_server: entry["server"] == true,
-            is_static: entry["static"] == true,
-            is_handed_over: entry["handed_over"] == true,
-        }
-    }
-
     pub(super) fn has(&self, mode: Mode) -> bool {
         mode != Mode::Preload || !self.is_static
     }
 
-    fn command(&self, mode: Mode) -> Command {
+    fn start(&self, mode: Mode) -> Command {
         let prefix = mode.prefix();
         if self.is_server {
-            let mut command = super::command(&self.words);
+            let mut command = super::command(&self.command);
             command.env("RUN", prefix);
             return command;
         }
-        let prefix = prefix.split_whitespace().map(str::to_owned);
-        super::command(&prefix.chain(self.words.iter().cloned()).collect::<Vec<_>>())
+        super::command(&format!("{prefix} {}", self.command))
     }
 }
 
@@ -117,7 +112,7 @@ impl Load {
     pub(super) fn start(program: &Program, mode: Mode) -> Result<Self, String> {
         let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), mode.name());
         let mut child = program
-            .command(mode)
+            .start(mode)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&errors).map_err(text)?)
@@ -186,15 +181,17 @@ impl Load {
         }
         let errors = "/tmp/strace.errors";
         let mut strace = strace.stderr(File::create(errors).map_err(text)?).spawn().map_err(text)?;
-        let end = Instant::now() + PATIENCE;
-        while self.pids.iter().any(|pid| !is_traced(pid)) {
-            if Instant::now() > end || strace.try_wait().map_err(text)?.is_some() {
-                return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()));
-            }
+        let mut has_ended = false;
+        wait_for(PATIENCE, || {
             thread::sleep(Duration::from_millis(20));
+            has_ended = strace.try_wait().is_ok_and(|status| status.is_some());
+            has_ended || self.pids.iter().all(|pid| is_traced(pid))
+        });
+        if has_ended || !self.pids.iter().all(|pid| is_traced(pid)) {
+            return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()));
         }
         let seen = self.ask(calls);
-        send(strace.id(), libc::SIGINT).map_err(text)?;
+        send(strace.id(), Signal::SIGINT).map_err(text)?;
         strace.wait().map_err(text)?;
         seen?;
         let trace = fs::read_to_string(TRACE).map_err(text)?;
@@ -206,14 +203,12 @@ impl Load {
     /// Ends it by the end of its input. Returns its exit code, and what it said on standard error.
     pub(super) fn end(mut self) -> Result<(Option<i32>, String), String> {
         self.child.stdin.take();
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            if let Some(status) = self.child.try_wait().map_err(text)? {
-                return Ok((status.code(), self.said()));
-            }
+        wait_for(PATIENCE, || {
             thread::sleep(Duration::from_millis(10));
-        }
-        Err("it does not end".to_owned())
+            self.child.try_wait().is_ok_and(|status| status.is_some())
+        });
+        let status = self.child.try_wait().map_err(text)?.ok_or("it does not end")?;
+        Ok((status.code(), self.said()))
     }
 }
 

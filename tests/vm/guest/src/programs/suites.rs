@@ -8,8 +8,9 @@ use std::fs;
 use std::io;
 use std::process::{Child, Command, Output};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::load::{MODES, Mode};
@@ -43,12 +44,14 @@ const REPEATS: u32 = 3;
 const MOST_REPEATED: usize = 20;
 
 /// A suite of the list.
+#[derive(Deserialize)]
 struct Suite {
     name: String,
     folder: String,
     command: String,
     /// The command for `TEST` alone.
     alone: String,
+    #[serde(rename = "static")]
     is_static: bool,
 }
 
@@ -62,7 +65,7 @@ type Results = BTreeMap<String, &'static str>;
 /// If the list cannot be read, or nothing serves.
 pub(crate) fn run() -> io::Result<()> {
     report::line(&machine::facts());
-    let list: Value = serde_json::from_slice(&fs::read("/opt/suites.json")?)?;
+    let suites: Vec<Suite> = serde_json::from_slice(&fs::read("/opt/suites.json")?)?;
     super::install()?;
     let _server = serve()?;
     thread::spawn(|| {
@@ -72,7 +75,7 @@ pub(crate) fn run() -> io::Result<()> {
         }
     });
     report::line(&json!({ "phase": "serve", "status": super::status() }));
-    for suite in list.as_array().into_iter().flatten().map(Suite::new) {
+    for suite in &suites {
         let mut failed = Vec::new();
         for mode in MODES.into_iter().filter(|mode| suite.has(*mode)) {
             // What an earlier run has left is no matter of this one's.
@@ -84,7 +87,7 @@ pub(crate) fn run() -> io::Result<()> {
             seen["phase"] = "suite".into();
             seen["suite"] = suite.name.as_str().into();
             seen["mode"] = mode.name().into();
-            seen["serving"] = is_served().into();
+            seen["serving"] = super::is_served(PATIENCE).into();
             seen["results"] = json!(results);
             report::line(&seen);
         }
@@ -102,7 +105,7 @@ pub(crate) fn run() -> io::Result<()> {
 fn serve() -> io::Result<Child> {
     for _ in 0..STARTS {
         let mut server = super::serve()?;
-        if is_served() {
+        if super::is_served(PATIENCE) {
             return Ok(server);
         }
         server.kill()?;
@@ -110,20 +113,6 @@ fn serve() -> io::Result<Child> {
     }
     let log = fs::read_to_string(super::LOG).unwrap_or_default();
     Err(io::Error::other(format!("no page is served after {STARTS} starts: {log}")))
-}
-
-/// Whether a page is served, now or soon: on a busy host it is cold at times.
-fn is_served() -> bool {
-    let start = Instant::now();
-    loop {
-        if super::status()["serving"] == true {
-            return true;
-        }
-        if start.elapsed() > PATIENCE {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// A fresh copy of the suites.
@@ -137,17 +126,6 @@ fn copy() -> io::Result<()> {
 }
 
 impl Suite {
-    fn new(entry: &Value) -> Self {
-        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
-        Self {
-            name: text("name"),
-            folder: text("folder"),
-            command: text("command"),
-            alone: text("alone"),
-            is_static: entry["static"] == true,
-        }
-    }
-
     fn has(&self, mode: Mode) -> bool {
         mode != Mode::Preload || !self.is_static
     }
@@ -179,12 +157,7 @@ impl Suite {
     }
 
     fn output(&self, mode: Mode, line: &str) -> io::Result<Output> {
-        let words: Vec<String> = [TIMEOUT, &mode.prefix(), line]
-            .join(" ")
-            .split_whitespace()
-            .map(|word| word.replace("RESULTS", RESULTS))
-            .collect();
-        super::command(&words)
+        super::command(&[TIMEOUT, &mode.prefix(), line].join(" ").replace("RESULTS", RESULTS))
             .current_dir(format!("{COPY}/{}", self.folder))
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .env("LANG", "C.UTF-8")

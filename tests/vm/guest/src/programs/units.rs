@@ -6,12 +6,13 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::handover;
 use super::load::{Load, Mode, Program};
+use crate::lab::wait_for;
 use crate::{machine, report};
 
 /// The argument with which this program is the service that tries the unit.
@@ -106,7 +107,7 @@ pub(crate) fn check() -> io::Result<()> {
 
 /// What a program has seen until `stop`.
 fn called((name, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value {
-    let program = Program::new(&json!({ "name": name, "command": command }));
+    let program = Program { name: name.to_owned(), command: command.to_owned(), ..Program::default() };
     match Load::start(&program, mode) {
         Ok(mut load) => {
             let is_served = load.has_page();
@@ -121,18 +122,18 @@ fn called((name, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value
 /// Takes a step, waits until the unit is in its state, and reports what is served.
 fn take(step: &str, command: &str, state: &str, is_served: bool) {
     let (is_done, text) = if command.is_empty() { (true, String::new()) } else { said(command) };
-    let start = Instant::now();
     let look = || {
         let (_, found) = said("systemctl is-active tickline");
         (found, super::status()["serving"] == true)
     };
     // The step's end, and not what was there before it.
     thread::sleep(Duration::from_millis(1_500));
-    let mut found = look();
-    while (found.0 != state || found.1 != is_served) && start.elapsed() < PATIENCE {
+    let mut found = (String::new(), false);
+    wait_for(PATIENCE, || {
         thread::sleep(Duration::from_millis(100));
         found = look();
-    }
+        found.0 == state && found.1 == is_served
+    });
     // The removal says what still names the package.
     let is_done = is_done && (step != "removed" || text.contains(LEFT));
     report::line(&json!({
@@ -143,8 +144,7 @@ fn take(step: &str, command: &str, state: &str, is_served: bool) {
 
 /// Whether a command succeeds, and what it says on both of its outputs.
 fn said(line: &str) -> (bool, String) {
-    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    match super::command(&words).output() {
+    match super::command(line).output() {
         Ok(output) => {
             let text = [output.stdout, output.stderr].concat();
             (output.status.success(), super::last_lines(&text, 60))

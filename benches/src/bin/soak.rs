@@ -1,0 +1,539 @@
+//! Everything at once, for as long as is asked for: does order hold, and does nothing grow?
+//!
+//! Eight threads hand readings of two clocks to each other, with random sleeps; a reading that is
+//! handed over must not be above a later one. The clocks are the global one, and one with a thread
+//! and a line every millisecond. Every eighth reading has its bounds compared with the OS clock,
+//! read before and after it. Beside them four threads make trouble: they call `maintain`, switch
+//! the counter off and on, start and drop the global clock's thread and clocks of their own, and
+//! fork children, which check the order from their parent's last reading on.
+//!
+//! The time is cut into rounds. After each, every thread has been joined and every guard dropped,
+//! so memory, threads and descriptors of two rounds can be compared.
+//!
+//! A tenth of the time goes to threads pinned to all CPUs, which exchange readings of a clock
+//! whose line bends every millisecond (`exchange::ordered`), and a second to counters that are
+//! unsynchronised on purpose: backward steps are seen here.
+//!
+//! `cargo xtask soak --minutes 10`, or `cargo run --release -p tickline-benches --bin soak [--
+//! --secs 60]`
+//!
+//! Ends with 1 if a count that must be 0 is not; with 77 if the counter does not serve here, so
+//! that parts were skipped.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints a table")]
+
+use std::fs;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use tickline::{Clock, Driver};
+use tickline_benches::args;
+use tickline_benches::exchange::{self, BENT_PPM, up_to_us};
+use tickline_observe::{Bounded, Count};
+
+/// Rounds, of which the first is the warm-up.
+const ROUNDS: u32 = 12;
+
+/// The part of the time that goes to lines which bend.
+const BENT: u32 = 10;
+
+/// The exit code of a command that has skipped some of its checks, and said which.
+const SOME_SKIPPED: u8 = 77;
+
+/// How much more memory may be resident at the end than after any round of the first half, KiB. A
+/// stack or a heap keeps the pages that it once needed, and in the first three minutes that grows by
+/// 700 KiB. That has an end, a leak has none. Ten minutes have some 4,500 starts and drops in each
+/// half, so 120 bytes lost in each of them show.
+const SETTLING_KIB: u64 = 512;
+
+/// Threads that hand readings over. Every second one is pinned to a CPU, the others go where the
+/// kernel puts them.
+const THREADS: usize = 8;
+
+/// Readings between two sleeps of a thread, at most: about a millisecond.
+const RUN: u64 = 40_000;
+
+/// Readings in a row of a child, or of a clock that is made and dropped, at most.
+const SHORT_RUN: u64 = 5_000;
+
+/// The longest sleep between, or in the middle of, two exchanges, us.
+const NAP_US: u64 = 100;
+
+/// One nap in so many lasts up to [`LONG_NAP_US`]: past the validity of the lines that come every
+/// millisecond.
+const RARELY: u64 = 64;
+const LONG_NAP_US: u64 = 20_000;
+
+/// Calls of `maintain`, and changes of the switch, in a row, at most.
+const BURST: u64 = 50;
+
+/// The longest pause between two bursts of switching, us: with less of it, the counter hardly ever
+/// serves.
+const PAUSE_US: u64 = 200_000;
+
+/// The interval of the clock that recalibrates often.
+const INTERVAL: Duration = Duration::from_millis(1);
+
+/// One reading in so many is compared with the OS clock, one is plain.
+const KINDS: u64 = 8;
+
+/// The time after which a child that hangs is killed, s. A child takes a thousandth of it.
+const CHILD_S: u32 = 60;
+
+/// The longest wait for threads that were joined to leave procfs.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn main() -> ExitCode {
+    let seconds = args::number("secs", 60);
+    if seconds == 0 {
+        eprintln!("--secs must be at least 1");
+        return ExitCode::from(2);
+    }
+    let time = Duration::from_secs(seconds);
+    let counter = exchange::usable_counter();
+    let bent = counter.as_ref().map(|counter| {
+        let control = exchange::unsynchronised(*counter, Duration::from_secs(1));
+        (exchange::ordered(*counter, time / BENT), control)
+    });
+    keep_one_heap();
+    let before = Held::now();
+    let own = match Clock::builder().interval(INTERVAL).start() {
+        Ok(clock) => clock,
+        Err(error) => {
+            eprintln!("soak: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (mut tally, mut rounds) = (Tally::default(), Vec::new());
+    for number in 0..ROUNDS {
+        tally.add(&round(&own, u64::from(number), time * (BENT - 1) / BENT / ROUNDS));
+        rounds.push(Held::at_rest(before.threads + 1)); // with the thread of the clock that lives through all rounds
+    }
+    drop(own);
+    let after = Held::at_rest(before.threads);
+
+    let mut table = Table::default();
+    table.tally(&tally);
+    match &bent {
+        Ok((ordered, control)) => {
+            println!("lines that bend by {BENT_PPM} ppm every millisecond, {} threads", exchange::threads());
+            table.must_be_some("readings that were handed over", ordered.count.exchanges);
+            table.must_be_zero("  steps back between threads", ordered.count.backward);
+            table.must_be_some("control: steps back of unsynchronised counters", control.backward);
+        }
+        Err(why) => println!("SKIPPED lines that bend: {why}"),
+    }
+    table.held(&before, &rounds, &after);
+    match (table.faults, bent.is_ok()) {
+        (0, true) => ExitCode::SUCCESS,
+        (0, false) => ExitCode::from(SOME_SKIPPED),
+        (faults, _) => {
+            println!("FAILED: {faults} counts are not what they must be");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a thread has counted, or all of them.
+#[derive(Debug, Default)]
+struct Tally {
+    /// Ordered readings, each compared with the largest that was complete before it, ns.
+    ordered: Count,
+    /// Plain readings, each compared with the last reading of its thread.
+    plain: u64,
+    plain_backward: u64,
+    /// Readings whose bounds were compared with the OS clock.
+    compared: u64,
+    /// Those whose bounds contained no moment between the two times of the OS clock, and by how much
+    /// at most.
+    outside: u64,
+    outside_ns: u64,
+    /// Readings with bounds that the counter served.
+    by_counter: u64,
+    maintained: u64,
+    switched: u64,
+    started: u64,
+    made: u64,
+    /// Starts that ended in an error.
+    refused: u64,
+    children: u64,
+    /// Children that were killed, or found something wrong.
+    failed_children: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        self.ordered.add(&other.ordered);
+        self.plain += other.plain;
+        self.plain_backward += other.plain_backward;
+        self.compared += other.compared;
+        self.outside += other.outside;
+        self.outside_ns = self.outside_ns.max(other.outside_ns);
+        self.by_counter += other.by_counter;
+        self.maintained += other.maintained;
+        self.switched += other.switched;
+        self.started += other.started;
+        self.made += other.made;
+        self.refused += other.refused;
+        self.children += other.children;
+        self.failed_children += other.failed_children;
+    }
+}
+
+/// A clock, and the largest ordered reading of it that was handed over.
+struct Subject<'a> {
+    clock: &'a Clock,
+    largest: AtomicU64,
+}
+
+impl<'a> Subject<'a> {
+    fn new(clock: &'a Clock) -> Self {
+        Self { clock, largest: AtomicU64::new(0) }
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { subject: self, last_ns: 0 }
+    }
+}
+
+/// A thread's readings of one clock.
+struct Reader<'a> {
+    subject: &'a Subject<'a>,
+    /// The last reading of this thread.
+    last_ns: u64,
+}
+
+impl Reader<'_> {
+    /// Up to so many readings: plain ones, ordered ones, and some with their bounds.
+    fn read(&mut self, tally: &mut Tally, count: u64) {
+        let clock = self.subject.clock;
+        for turn in 0..count {
+            let now_ns = match turn % KINDS {
+                0 => {
+                    let mut read = None;
+                    let bounded = || read.insert(Bounded::read(clock)).at.now_ns;
+                    let (_, now_ns) = tally.ordered.exchange(&self.subject.largest, bounded);
+                    let missed_ns = read.as_ref().map_or(0, Bounded::missed_ns);
+                    tally.compared += 1;
+                    tally.by_counter += u64::from(read.is_some_and(|read| read.by_counter));
+                    tally.outside += u64::from(missed_ns > 0);
+                    tally.outside_ns = tally.outside_ns.max(missed_ns);
+                    now_ns
+                }
+                1 => {
+                    let now_ns = clock.now_ns();
+                    tally.plain += 1;
+                    tally.plain_backward += u64::from(now_ns < self.last_ns);
+                    now_ns
+                }
+                _ => tally.ordered.exchange(&self.subject.largest, || clock.now_ordered_ns()).1,
+            };
+            self.last_ns = now_ns;
+        }
+    }
+}
+
+/// What a thread does, for as long as `runs` says.
+type Work = fn(&[Subject<'_>], &mut Tally, Rng, &dyn Fn() -> bool);
+
+/// Threads that hand over and threads that make trouble, for `time`. When this returns, all of them
+/// are gone.
+fn round(own: &Clock, number: u64, time: Duration) -> Tally {
+    let stop = AtomicBool::new(false);
+    let all = [Subject::new(Clock::global()), Subject::new(own)];
+    let cpus = exchange::cpus();
+    let work = |index: usize| {
+        let work = TROUBLES.get(index).copied().unwrap_or(hand_over);
+        let hands_over = index.checked_sub(TROUBLES.len()).filter(|index| index % 2 == 0);
+        if let Some(cpu) = hands_over.and_then(|index| cpus.get(index / 2 % cpus.len())) {
+            core_affinity::set_for_current(*cpu);
+        }
+        let (mut tally, random) = (Tally::default(), Rng::with_seed(number << 32 | index as u64));
+        // ORDERING: Relaxed, a flag on its own.
+        work(&all, &mut tally, random, &|| !stop.load(Ordering::Relaxed));
+        tally
+    };
+    let mut sum = Tally::default();
+    thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> =
+            (0..TROUBLES.len() + THREADS).map(|index| scope.spawn(move || work(index))).collect();
+        sleep(time);
+        // ORDERING: Relaxed, as above.
+        stop.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| sum.add(&thread.join().expect("no thread panics")));
+    });
+    sum
+}
+
+const TROUBLES: [Work; 4] = [maintain, switch, start_and_drop, fork_children];
+
+fn nap(random: &mut Rng, most_us: u64) {
+    sleep(up_to_us(random, most_us));
+}
+
+/// Reads the clocks in turn, and sleeps between two readings, or in the middle of handing one over.
+fn hand_over(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
+    let mut readers: Vec<Reader<'_>> = all.iter().map(Subject::reader).collect();
+    while runs() {
+        for reader in &mut readers {
+            reader.read(tally, random.u64(0..RUN));
+            let most_us = if random.u64(0..RARELY) == 0 { LONG_NAP_US } else { NAP_US };
+            let Subject { clock, largest } = reader.subject;
+            exchange::nap(&mut tally.ordered, largest, &mut random, most_us, || clock.now_ordered_ns());
+        }
+    }
+}
+
+fn maintain(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
+    while runs() {
+        for subject in all {
+            for _ in 0..random.u64(0..BURST) {
+                subject.clock.maintain();
+                tally.maintained += 1;
+            }
+        }
+        nap(&mut random, LONG_NAP_US);
+    }
+}
+
+/// Leaves the counter switched on.
+fn switch(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
+    while runs() {
+        for subject in all {
+            for _ in 0..random.u64(0..BURST) {
+                subject.clock.disable();
+                if random.u64(0..4) == 0 {
+                    nap(&mut random, NAP_US);
+                }
+                subject.clock.enable();
+                tally.switched += 1;
+            }
+        }
+        nap(&mut random, PAUSE_US);
+    }
+}
+
+/// The global clock's thread, by several guards at once, and clocks of every driver.
+fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
+    while runs() {
+        let mut guards = Vec::new();
+        for _ in 0..=random.u64(0..3) {
+            match if random.u64(0..2) == 0 || !guards.is_empty() {
+                tickline::start()
+            } else {
+                Clock::builder().interval(INTERVAL).start_global()
+            } {
+                Ok(guard) => guards.push(guard),
+                // The first guard has other settings, so the rest may be refused.
+                Err(error) if error.kind() == tickline::ErrorKind::Running => {}
+                Err(_) => tally.refused += 1,
+            }
+        }
+        let mut reader = all[0].reader();
+        reader.read(tally, random.u64(0..SHORT_RUN));
+        nap(&mut random, LONG_NAP_US);
+        tally.started += 1;
+        drop(guards);
+        reader.read(tally, random.u64(0..SHORT_RUN));
+        make_and_drop(tally, &mut random);
+    }
+}
+
+/// A clock of its own, for some readings.
+fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
+    let driver = [Driver::Thread, Driver::Reader, Driver::Manual][random.usize(0..3)];
+    let interval = Duration::from_millis(1 + random.u64(0..50));
+    let mut builder = Clock::builder().driver(driver).interval(interval);
+    if driver == Driver::Thread && random.u64(0..2) == 0 {
+        builder = builder.recent_every(Duration::from_millis(1));
+    }
+    let Ok(clock) = builder.start() else {
+        tally.refused += 1;
+        return;
+    };
+    let subject = Subject::new(&clock);
+    let (mut reader, start) = (subject.reader(), Instant::now());
+    let time = up_to_us(random, LONG_NAP_US);
+    while start.elapsed() < time {
+        if driver == Driver::Manual {
+            clock.maintain();
+        }
+        reader.read(tally, random.u64(0..SHORT_RUN));
+    }
+    tally.made += 1;
+}
+
+/// Forks children one after the other: each goes on where its parent's clocks were, with no thread of
+/// theirs.
+fn fork_children(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
+    while runs() {
+        nap(&mut random, LONG_NAP_US);
+        // SAFETY: the child below takes no lock that another thread could hold now, but the
+        // allocator's and those of making threads, which fork sees to.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: passes a number; nothing handles the signal, which ends the process.
+            unsafe { libc::alarm(CHILD_S) };
+            let fault = live(all, &mut random);
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(fault) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above; `status` is valid for a write.
+        let ended = child > 0 && unsafe { libc::waitpid(child, &raw mut status, 0) } == child;
+        tally.children += 1;
+        tally.failed_children += u64::from(!ended || status != 0);
+    }
+}
+
+/// A child's life: readings, which must not be below any of its parent's; then what its parent
+/// does, too. Returns 0 if nothing was wrong, or what was: 1 the order, 2 the bounds, 4 a start.
+fn live(all: &[Subject<'_>], random: &mut Rng) -> i32 {
+    let mut tally = Tally::default();
+    for subject in all {
+        // The largest reading is the parent's when it forked: this memory is the child's own.
+        let mut reader = subject.reader();
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+        nap(random, LONG_NAP_US / 4);
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+        subject.clock.maintain();
+        subject.clock.disable();
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+        subject.clock.enable();
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+    }
+    let mut is_refused = false;
+    if random.u64(0..4) == 0 {
+        let mut reader = all[0].reader();
+        let guard = tickline::start();
+        is_refused = guard.is_err();
+        nap(random, LONG_NAP_US / 4);
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+        drop(guard);
+        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+    }
+    let backward = tally.ordered.backward + tally.plain_backward;
+    i32::from(backward > 0) | i32::from(tally.outside > 0) << 1 | i32::from(is_refused) << 2
+}
+
+/// Has all threads share one heap. By default each new thread takes the next of 8 heaps a CPU,
+/// whose first pages would count as growth until the last heap has been used.
+fn keep_one_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: passes numbers, before the first thread is made.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1)
+    };
+}
+
+/// What this process holds, by procfs; 0 where there is none.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    resident_kib: u64,
+    threads: u64,
+    descriptors: u64,
+}
+
+impl Held {
+    fn now() -> Self {
+        // What was freed goes back to the kernel, so that what is left is held.
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        // SAFETY: passes a number; the allocator locks what it needs.
+        unsafe {
+            libc::malloc_trim(0)
+        };
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+        };
+        // Without the one that reads the folder.
+        let descriptors = fs::read_dir("/proc/self/fd").map_or(0, |folder| folder.count().saturating_sub(1));
+        Self { resident_kib: line("VmRSS:"), threads: line("Threads:"), descriptors: descriptors as u64 }
+    }
+
+    /// Once there are no more than so many threads; for want of that, after a while.
+    fn at_rest(threads: u64) -> Self {
+        let start = Instant::now();
+        loop {
+            let held = Self::now();
+            if held.threads <= threads || start.elapsed() > PATIENCE {
+                return held;
+            }
+            sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Prints counts, and remembers how many are wrong.
+#[derive(Debug, Default)]
+struct Table {
+    faults: usize,
+}
+
+impl Table {
+    fn must_be_zero(&mut self, what: &str, count: u64) {
+        let verdict = if count == 0 { "as it must be" } else { "MUST BE 0" };
+        println!("  {what:<58} {count:>14}  {verdict}");
+        self.faults += usize::from(count != 0);
+    }
+
+    /// A count of what must have happened, or the others mean nothing.
+    fn must_be_some(&mut self, what: &str, count: u64) {
+        let verdict = if count == 0 { "  MUST NOT BE 0" } else { "" };
+        println!("  {what:<58} {count:>14}{verdict}");
+        self.faults += usize::from(count == 0);
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        println!("\n{THREADS} threads, and {} that make trouble", TROUBLES.len());
+        self.must_be_some("readings that were handed over", tally.ordered.exchanges);
+        self.must_be_zero("  steps back between threads", tally.ordered.backward);
+        self.must_be_zero("  the largest, ns", tally.ordered.largest);
+        self.must_be_some("plain readings, each after another of its thread", tally.plain);
+        self.must_be_zero("  steps back within a thread", tally.plain_backward);
+        self.must_be_some("readings compared with the OS clock before and after", tally.compared);
+        self.must_be_zero("  outside their limits", tally.outside);
+        self.must_be_zero("  by how much at most, ns", tally.outside_ns);
+        println!("  {:<58} {:>14}", "  served by the counter", tally.by_counter);
+        self.must_be_some("calls of maintain", tally.maintained);
+        self.must_be_some("times the counter was switched off and on", tally.switched);
+        self.must_be_some("starts and drops of the global clock's thread", tally.started);
+        self.must_be_some("starts and drops of other clocks", tally.made);
+        self.must_be_zero("  starts that failed", tally.refused);
+        self.must_be_some("forked children", tally.children);
+        self.must_be_zero("  that did not end, or found a fault", tally.failed_children);
+    }
+
+    fn held(&mut self, before: &Held, rounds: &[Held], after: &Held) {
+        let (Some(warm), Some(end)) = (rounds.first(), rounds.last()) else { return };
+        let most_kib = rounds.iter().take(rounds.len() / 2).map(|held| held.resident_kib).max().unwrap_or(0);
+        println!("after each round, at rest");
+        let list = |what: &str, count: fn(&Held) -> u64| {
+            let counts: Vec<String> = rounds.iter().map(|held| count(held).to_string()).collect();
+            println!("  {what:<58} {}", counts.join(" "));
+        };
+        list("resident memory, KiB", |held| held.resident_kib);
+        list("threads", |held| held.threads);
+        list("descriptors", |held| held.descriptors);
+        let grown_kib = end.resident_kib.saturating_sub(most_kib + SETTLING_KIB);
+        self.must_be_zero(
+            &format!("  KiB at the end above the first half, beyond {SETTLING_KIB}"),
+            grown_kib,
+        );
+        self.must_be_zero("  threads since the warm-up", end.threads.saturating_sub(warm.threads));
+        self.must_be_zero(
+            "  descriptors since the warm-up",
+            end.descriptors.saturating_sub(warm.descriptors),
+        );
+        self.must_be_zero(
+            "  threads, once every clock is dropped",
+            after.threads.saturating_sub(before.threads),
+        );
+        let kept = after.descriptors.saturating_sub(before.descriptors);
+        println!("  {:<58} {kept:>14}", "  descriptors that the global clock keeps");
+    }
+}

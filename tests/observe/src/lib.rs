@@ -1,0 +1,229 @@
+//! How a clock is observed, in measurements, in the soak and in guests: readings between two of the
+//! OS clock, and readings that threads hand to each other.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+use tickline::{Clock, State};
+
+/// `CLOCK_MONOTONIC` by libc, ns.
+#[inline]
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// A clock by libc, ns.
+#[inline]
+#[must_use]
+pub fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    #[expect(clippy::cast_sign_loss, reason = "no clock here is negative")]
+    {
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+}
+
+/// A reading, and what an OS clock was before and after it, ns. A reading outside is wrong by the
+/// distance at least, however wide the bracket is; one inside says no more than the width.
+#[derive(Debug, Clone, Copy)]
+pub struct Bracket {
+    /// The OS clock before the reading.
+    pub before_ns: u64,
+    /// The reading. Its zero may be its clock's own.
+    pub now_ns: u64,
+    /// The OS clock after it.
+    pub after_ns: u64,
+}
+
+impl Bracket {
+    /// Brackets what `read` returns, by `CLOCK_MONOTONIC`.
+    #[inline]
+    pub fn around(read: impl FnOnce() -> u64) -> Self {
+        let before_ns = monotonic_ns();
+        let now_ns = read();
+        Self { before_ns, now_ns, after_ns: monotonic_ns() }
+    }
+
+    /// ns from the reading before to the one after.
+    #[must_use]
+    pub const fn width_ns(&self) -> u64 {
+        self.after_ns - self.before_ns
+    }
+
+    /// How far the reading is ahead of the bracket, ns.
+    #[must_use]
+    pub const fn ahead_ns(&self) -> u64 {
+        self.now_ns.saturating_sub(self.after_ns)
+    }
+
+    /// How far it is behind it, ns.
+    #[must_use]
+    pub const fn behind_ns(&self) -> u64 {
+        self.before_ns.saturating_sub(self.now_ns)
+    }
+
+    /// Whether it is outside.
+    #[must_use]
+    pub const fn is_missed(&self) -> bool {
+        self.ahead_ns() > 0 || self.behind_ns() > 0
+    }
+
+    /// How far it is ahead of the bracket's middle, ns.
+    #[must_use]
+    pub fn offset_ns(&self) -> f64 {
+        to_f64(self.now_ns.wrapping_sub(self.before_ns).cast_signed())
+            - to_f64(self.width_ns().cast_signed()) / 2.0
+    }
+
+    /// What the clock has gained on `CLOCK_MONOTONIC` since an `earlier` bracket, ns.
+    #[must_use]
+    pub fn gained_ns(&self, earlier: &Self) -> f64 {
+        // In integers first: Unix time is too large for what a float can distinguish.
+        let clock = self.now_ns.wrapping_sub(earlier.now_ns).cast_signed();
+        let reference_twice = (self.before_ns - earlier.before_ns) + (self.after_ns - earlier.after_ns);
+        to_f64(clock) - to_f64(reference_twice.cast_signed()) / 2.0
+    }
+}
+
+/// For differences and counts.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "differences and counts far below 2^53")]
+pub const fn to_f64(value: i64) -> f64 {
+    value as f64
+}
+
+/// A reading with bounds, in its bracket.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounded {
+    /// The reading.
+    pub at: Bracket,
+    /// The bounds, ns.
+    pub earliest_ns: u64,
+    /// See above.
+    pub latest_ns: u64,
+    /// Whether the counter has served it.
+    pub by_counter: bool,
+}
+
+impl Bounded {
+    /// Reads `clock`.
+    #[must_use]
+    pub fn read(clock: &Clock) -> Self {
+        let before_ns = monotonic_ns();
+        let reading = clock.reading();
+        let after_ns = monotonic_ns();
+        Self {
+            at: Bracket { before_ns, now_ns: reading.at().as_nanos(), after_ns },
+            earliest_ns: reading.earliest().as_nanos(),
+            latest_ns: reading.latest().as_nanos(),
+            by_counter: reading.state() == State::Fast,
+        }
+    }
+
+    /// By how much the bounds miss the bracket, ns: 0 if they have a moment in common.
+    #[must_use]
+    pub fn missed_ns(&self) -> u64 {
+        let late_ns = self.earliest_ns.saturating_sub(self.at.after_ns);
+        late_ns.max(self.at.before_ns.saturating_sub(self.latest_ns))
+    }
+
+    /// The bound before the reading, and the one after it, ns.
+    #[must_use]
+    pub const fn sides_ns(&self) -> (u64, u64) {
+        (self.at.now_ns - self.earliest_ns, self.latest_ns - self.at.now_ns)
+    }
+
+    /// The larger of them, ns.
+    #[must_use]
+    pub fn widest_ns(&self) -> u64 {
+        self.sides_ns().0.max(self.sides_ns().1)
+    }
+}
+
+/// What exchanges have counted.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+pub struct Count {
+    /// Readings, each compared with the largest one before.
+    pub exchanges: u64,
+    /// Readings that were smaller than one that had been complete before they began.
+    pub backward: u64,
+    /// The largest backward step, in the unit of the readings.
+    pub largest: u64,
+}
+
+impl Count {
+    /// One exchange: takes the largest reading so far, reads the clock, and stores the larger one.
+    /// Returns the first two.
+    #[inline(always)]
+    pub fn exchange(&mut self, largest: &AtomicU64, read: impl FnOnce() -> u64) -> (u64, u64) {
+        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading that made
+        // this value was complete before it was stored.
+        let earlier = largest.load(Ordering::Acquire);
+        let now = read();
+        // ORDERING: Release, as above.
+        largest.fetch_max(now, Ordering::Release);
+        self.exchanges += 1;
+        if now < earlier {
+            self.backward += 1;
+            self.largest = self.largest.max(earlier - now);
+        }
+        (earlier, now)
+    }
+
+    /// Adds what another thread, or another run, has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.exchanges += other.exchanges;
+        self.backward += other.backward;
+        self.largest = self.largest.max(other.largest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gain_is_told_to_the_half_ns_even_in_unix_time() {
+        const UNIX_NS: u64 = 1_800_000_000_000_000_000;
+        let earlier = Bracket { before_ns: 1_000, now_ns: UNIX_NS, after_ns: 1_021 };
+        let later =
+            Bracket { before_ns: 2_000_001_000, now_ns: UNIX_NS + 2_000_000_003, after_ns: 2_000_001_020 };
+        assert!((later.gained_ns(&earlier) - 3.5).abs() < 1e-9);
+        assert!((earlier.gained_ns(&earlier)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_offset_is_seen_from_the_middle_and_a_distance_from_the_ends() {
+        for (now_ns, offset_ns, ahead_ns, behind_ns) in
+            [(110, 0.0, 0, 0), (95, -15.0, 0, 5), (125, 15.0, 5, 0)]
+        {
+            let bracket = Bracket { before_ns: 100, now_ns, after_ns: 120 };
+            assert!((bracket.offset_ns() - offset_ns).abs() < 1e-9);
+            assert_eq!((bracket.ahead_ns(), bracket.behind_ns()), (ahead_ns, behind_ns));
+        }
+    }
+
+    #[test]
+    fn bounds_miss_a_bracket_by_their_distance() {
+        let missed_ns = |earliest_ns, latest_ns| {
+            let at = Bracket { before_ns: 100, now_ns: earliest_ns, after_ns: 120 };
+            Bounded { at, earliest_ns, latest_ns, by_counter: true }.missed_ns()
+        };
+        assert_eq!(
+            [missed_ns(80, 99), missed_ns(80, 100), missed_ns(120, 130), missed_ns(124, 130)],
+            [1, 0, 0, 4]
+        );
+    }
+
+    #[test]
+    fn a_step_back_is_counted() {
+        let (largest, mut count) = (AtomicU64::new(0), Count::default());
+        for now in [5, 3, 9] {
+            count.exchange(&largest, || now);
+        }
+        assert_eq!((count.exchanges, count.backward, count.largest), (3, 1, 2));
+    }
+}
