@@ -366,14 +366,6 @@ mod tests {
     const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 26, reference_ns: 1, resolution_ticks: 0 };
 
     #[test]
-    fn a_bracket_allows_for_both_quanta() {
-        let sample = Sample::of(100, 7, 180, RESOLUTIONS).unwrap();
-        assert_eq!(sample.upper, Point { ticks: 100, ns: 8 });
-        assert_eq!(sample.lower, Point { ticks: 206, ns: 7 });
-        assert_eq!(Sample::of(100, 7, 99, RESOLUTIONS), None);
-    }
-
-    #[test]
     fn a_burst_keeps_the_best_of_each_side() {
         let slope = Slope::from_hz(1_000_000_000).unwrap();
         let bracket = |before_ticks, reference_ns, after_ticks| {

@@ -63,21 +63,6 @@ fn a_line_is_published_and_retired() {
 }
 
 #[test]
-fn a_line_is_valid_for_twice_its_window_from_its_start() {
-    let line = line(State::default(), 1 << 30, 0, Slope::from_hz(1_000_000_000).unwrap());
-    for (ticks, valid) in [
-        (0, false),
-        ((1 << 30) - 1, false),
-        (1 << 30, true),
-        ((1 << 30) + (2 << 20) - 1, true),
-        ((1 << 30) + (2 << 20), false),
-    ] {
-        assert_eq!(line.is_valid_at(ticks), valid, "{ticks}");
-    }
-    assert_eq!(line.end_ticks(), (1 << 30) + (2 << 20));
-}
-
-#[test]
 fn concurrent_readers_never_see_a_mixture() {
     // All that belongs to a line is derived from its number, so a mixture of two is recognised.
     let cell = &LineCell::new();

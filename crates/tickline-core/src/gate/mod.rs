@@ -36,7 +36,7 @@
 
 mod facts;
 pub mod keeper;
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod situations;
 #[cfg(test)]
 mod tests;

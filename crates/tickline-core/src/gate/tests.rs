@@ -140,19 +140,6 @@ fn unsynchronised_counters_are_used_only_with_a_line_per_cpu() {
     }
 }
 
-#[test]
-fn a_counter_that_was_too_slow_must_become_faster_by_a_tenth() {
-    let slow = |was_slow, counter_ps| {
-        reason(|facts| {
-            facts.was_slow = was_slow;
-            facts.cost = Some(Cost { counter_ps, os_ps: 25_000, os_unix_ps: 25_000 });
-        })
-    };
-    assert_eq!(slow(false, 24_999), None);
-    assert_eq!(slow(true, 24_999), Some(Reason::Slow));
-    assert_eq!(slow(true, 22_000), None);
-}
-
 /// The verdicts of the gates of cost: why each is closed, and whether monotonic time has a
 /// warning.
 fn costs(costs_ns: (u64, u64, u64), was_slow: (bool, bool)) -> (Option<Reason>, Option<Reason>, bool) {

@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn a_line_is_put_above_any_other(((old, _), ticks, serves, raw) in (known(), number(), serves(), number())) {
+    fn rule_9_a_line_is_put_above_any_other(((old, _), ticks, serves, raw) in (known(), number(), serves(), number())) {
         let near = Slope::from_bits(old.slope().to_bits() ^ raw >> 32);
         for slope in [Slope::from_bits(raw), old.slope(), near] {
             if let Some(new) = old.next(slope, serves) {
@@ -245,7 +245,7 @@ proptest! {
     }
 
     #[test]
-    fn steering_goes_forward_and_never_below_half_the_rate(
+    fn rule_11_steering_goes_forward_and_never_below_half_the_rate(
         ((old, at, target), horizon) in (meeting(), number())
     ) {
         discipline::check_steer(&old, at, &target, horizon);
@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn a_line_that_joins_is_not_below_the_old_one(
+    fn rule_2_a_line_that_joins_is_not_below_the_old_one(
         ((old, at, target), horizon, margin, probe)
             in (meeting(), 0..1_u64 << 36, 0..1_u64 << 20, any::<u64>())
     ) {
@@ -269,7 +269,7 @@ proptest! {
     }
 
     #[test]
-    fn a_first_line_is_above_reference_and_high_water_mark(
+    fn rule_7_a_first_line_is_above_reference_and_high_water_mark(
         ((known, at, target), since_start, high_water, probe)
             in (meeting(), number(), signed_number(), any::<u64>())
     ) {
