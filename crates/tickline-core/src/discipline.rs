@@ -1,10 +1,10 @@
 //! The discipline: published line + target -> next line.
 //!
 //! The next line must never be below the old one where that may have been used, and it must reach
-//! the target by the end of its horizon. It is straight. So it starts where the old line is, and
-//! its slope is the target's plus what removes the offset within the horizon:
+//! the target by the end of its window. It is straight. So it starts where the old line is, and
+//! its slope is the target's plus what removes the offset within the window:
 //!
-//! - reference ahead by little: slew up; by more than [`STEP_PPB`] of the horizon: step forward
+//! - reference ahead by little: slew up; by more than [`STEP_PPB`] of the window: step forward
 //!   to it;
 //! - reference behind: slew down, never below half the target's rate. A clock cannot step back.
 //!
@@ -23,14 +23,14 @@ use crate::units::{FixedNs, NS_PER_S};
 /// Raising the meeting point by this costs 0.5 ns at 100 ppm.
 pub const MEETING_MARGIN_NS: u64 = 5_000;
 
-/// Offsets above this share of the horizon are stepped forward instead of slewed, ppb: 250 us
+/// Offsets above this share of the window are stepped forward instead of slewed, ppb: 250 us
 /// over 0.5 s, the same 500 ppm that the kernel allows a PLL (`MAXFREQ`,
 /// `include/linux/timex.h`).
 pub(crate) const STEP_PPB: i64 = 500_000;
 
 /// From this offset on something has disrupted line or reference, ns. An NTP daemon's slew of 500
 /// ppm, which goes unnoticed until the next iteration, makes up to 0.5 ms in a window.
-pub const DISRUPTED_NS: i64 = 1_000_000;
+pub const DISRUPTED_OFFSET_NS: i64 = 1_000_000;
 
 /// Where the next line goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,18 +43,18 @@ pub(crate) struct Steering {
     pub(crate) offset: FixedNs,
 }
 
-/// The slope that takes `old` from its value at `at_ticks` to the target within `horizon_ticks`.
-pub(crate) fn steer(old: &Snapshot, at_ticks: u64, target: &Target, horizon_ticks: u64) -> Steering {
+/// The slope that takes `old` from its value at `at_ticks` to the target within `window_ticks`.
+pub(crate) fn steer(old: &Snapshot, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
     let wanted = target.at(at_ticks);
     let offset = old.fixed_at(at_ticks).minus(wanted);
     let rate = i128::from(target.slope.to_bits());
-    let horizon_ns = target.slope.over(i64::try_from(horizon_ticks).unwrap_or(i64::MAX));
-    let step_above = horizon_ns.times(STEP_PPB).to_bits().checked_div(i128::from(NS_PER_S)).unwrap_or(0);
+    let window_ns = target.slope.over(i64::try_from(window_ticks).unwrap_or(i64::MAX));
+    let step_above = window_ns.times(STEP_PPB).to_bits().checked_div(i128::from(NS_PER_S)).unwrap_or(0);
     if offset.to_bits().saturating_neg() > step_above {
         return Steering { slope: target.slope, step_to: Some(wanted), offset };
     }
     // A positive offset (the line is ahead) bends the rate down, at most to half.
-    let bend = offset.to_bits().checked_div(i128::from(horizon_ticks.max(1))).unwrap_or(0).min(rate >> 1);
+    let bend = offset.to_bits().checked_div(i128::from(window_ticks.max(1))).unwrap_or(0).min(rate >> 1);
     Steering { slope: Slope::saturating_from(rate.saturating_sub(bend)), step_to: None, offset }
 }
 

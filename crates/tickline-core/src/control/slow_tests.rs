@@ -110,9 +110,9 @@ impl crate::sample::Reference for SlowToTellSuspends {
 /// `ticks << shift` wraps: lines become short before that, there is none across it, and readings go
 /// on in order.
 #[test]
-fn a_line_does_not_reach_across_the_end_of_a_turn() {
+fn no_line_reaches_across_the_wrap() {
     let machine = Machine::new();
-    let end_ticks = crate::state::turn_mask(7) + 1;
+    let end_ticks = crate::state::wrap_mask(7) + 1;
     let counter = crate::testing::By(move || {
         crate::counter::Counter::now(machine) + (end_ticks - (1 << 40) - 3_000_000_000)
     });
@@ -123,9 +123,9 @@ fn a_line_does_not_reach_across_the_end_of_a_turn() {
         lost += u32::from(outcome.iteration == Iteration::Lost);
         let line = clock.cell.snapshot();
         if line.state.is_published() {
-            let turn = |ticks: u64| ticks / end_ticks;
-            assert_eq!(turn(line.start_ticks), turn(line.end_ticks()), "{line:?}");
-            lines[usize::try_from(turn(line.start_ticks)).unwrap()] += 1;
+            let wraps = |ticks: u64| ticks / end_ticks;
+            assert_eq!(wraps(line.start_ticks), wraps(line.end_ticks()), "{line:?}");
+            lines[usize::try_from(wraps(line.start_ticks)).unwrap()] += 1;
         }
         for _ in 0..5 {
             machine.pass(outcome.next_in_ns / 5);

@@ -215,7 +215,7 @@ fn a_gate_for_unix_time_alone_closes_nothing_else() {
 
 #[test]
 fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
-    let needed = |clocksource, hypervisor| demand(&Facts { clocksource, hypervisor, ..healthy() });
+    let needed = |clocksource, hypervisor| needed_comparison(&Facts { clocksource, hypervisor, ..healthy() });
     assert_eq!(needed(Clocksource::Tsc, Hypervisor::None), NeededComparison::Idle);
     assert_eq!(needed(Clocksource::Tsc, Hypervisor::Vmware), NeededComparison::Welcome);
     assert_eq!(needed(Clocksource::Hpet, Hypervisor::None), NeededComparison::Needed);
