@@ -195,10 +195,3 @@ fn no_load_is_torn_on_this_processor() {
     let state = AtomicState::new();
     no_load_is_torn(swaps, || state.load(), |from, to| state.swap(from, to));
 }
-
-#[test]
-fn no_load_of_the_portable_state_is_torn() {
-    let state = portable::AtomicState::new();
-    let swaps = if cfg!(miri) { 50 } else { 100_000 };
-    no_load_is_torn(swaps, || state.load(), |from, to| state.is_still(from) && state.swap(from, to));
-}
