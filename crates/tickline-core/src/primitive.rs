@@ -47,6 +47,7 @@ mod modelled {
                 atomic: OnceLock<loom::sync::atomic::$name>,
             }
 
+            #[allow(dead_code, reason = "not every type has a user of every method")]
             impl $name {
                 pub(crate) const fn new(initial: $int) -> Self {
                     Self { initial, atomic: OnceLock::new() }
@@ -134,8 +135,14 @@ mod single {
     pub(crate) type AtomicI64 = Plain<i64>;
     pub(crate) type AtomicPtr<T> = Plain<*mut T>;
 
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub(crate) struct Plain<T>(Cell<T>);
+
+    impl<T: Copy + core::fmt::Debug> core::fmt::Debug for Plain<T> {
+        fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            self.0.fmt(f)
+        }
+    }
 
     impl<T: Copy + PartialEq> Plain<T> {
         pub(crate) const fn new(value: T) -> Self {

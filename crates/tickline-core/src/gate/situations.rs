@@ -18,8 +18,8 @@ fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
     let text = |key, usual| machine.get(key).and_then(Value::as_str).unwrap_or(usual);
     let counter = Clocksource::from_name(text("counter", "tsc").as_bytes());
     let cost = |place| {
-        let costs = machine.get("costs_ps").map(|costs| costs[place].as_integer().unwrap());
-        u64::try_from(costs.unwrap_or([9_000, 25_000][place])).unwrap()
+        let costs = machine.get("costs_ps").and_then(|costs| costs[place].as_integer());
+        costs.unwrap_or([9_000, 25_000][place]).cast_unsigned()
     };
     let signature = text("hypervisor", "").as_bytes().try_into();
     Facts {
