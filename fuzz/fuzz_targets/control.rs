@@ -13,7 +13,7 @@ use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineCell, Shared};
-use tickline_core::state::turn_mask;
+use tickline_core::state::wrap_mask;
 
 /// Reads at the machine that one call may take, with all that comes in between: an iteration of
 /// four attempts takes some 300.
@@ -222,7 +222,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         assert!(
             !line.state.is_published()
                 || line.slope() > Slope::default()
-                    && (line.start_ticks ^ line.end_ticks()) & !turn_mask(line.shift) == 0,
+                    && (line.start_ticks ^ line.end_ticks()) & !wrap_mask(line.shift) == 0,
             "a line that stands still, or wraps"
         );
     }

@@ -70,13 +70,13 @@ impl Callers {
 
     /// Counts a reading by the slow path; says whether enough came in a row.
     fn are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
-        // ORDERING: Relaxed for all: hints, a lost one costs a call or two.
+        // ORDERING: Relaxed, a hint: a lost one costs a call or two.
         let gap_ns = now_ns.wrapping_sub(self.last_slow_ns.swap(now_ns, Ordering::Relaxed));
         if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= frequent_ns) {
-            // ORDERING: as above.
+            // ORDERING: Relaxed, a hint.
             self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= STREAK
         } else {
-            // ORDERING: as above.
+            // ORDERING: Relaxed, a hint.
             self.streak.store(0, Ordering::Relaxed);
             false
         }

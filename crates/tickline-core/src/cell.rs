@@ -245,7 +245,6 @@ impl SlotView<'_> {
     #[inline(always)]
     #[must_use]
     pub fn start_ticks(&self) -> u64 {
-        // ORDERING: see `SLOT`.
         self.slots.start_ticks[self.slot as usize].load(SLOT)
     }
 
@@ -253,14 +252,12 @@ impl SlotView<'_> {
     #[inline(always)]
     #[must_use]
     pub fn window_ticks(&self) -> u64 {
-        // ORDERING: see `SLOT`.
         self.slots.window_ticks[self.slot as usize].load(SLOT)
     }
 
     /// The line's `b` in Unix time, ns.
     #[inline(always)]
     pub(crate) fn unix_b(&self) -> i64 {
-        // ORDERING: see `SLOT`.
         self.slots.unix_b[self.slot as usize].load(SLOT)
     }
 
@@ -270,19 +267,15 @@ impl SlotView<'_> {
     pub fn bounds(&self, b: i64) -> Bounds {
         let words = &self.bounds[self.slot as usize];
         let start_ticks = self.start_ticks();
-        // ORDERING: see `SLOT`, for all.
         let bound = |base: &AtomicI64, slope: &AtomicU64| Line {
             start_ticks,
-            // ORDERING: as above.
             base_ns: base.load(SLOT),
-            // ORDERING: as above.
             slope: Slope::from_bits(slope.load(SLOT)),
         };
         Bounds {
             lower: bound(&words.lower_base_ns, &words.lower_slope),
             upper: bound(&words.upper_base_ns, &words.upper_slope),
             unix_offset_ns: self.unix_b().wrapping_sub(b),
-            // ORDERING: as above.
             unix_bound_ns: words.unix_bound_ns.load(SLOT),
             ..Bounds::default()
         }
@@ -291,10 +284,8 @@ impl SlotView<'_> {
     /// What the line rests on.
     pub(crate) fn evidence(&self) -> Evidence {
         let words = &self.bounds[self.slot as usize];
-        // ORDERING: see `SLOT`, for all.
         let suspended_ns = words.suspended_ns.load(SLOT);
         Evidence {
-            // ORDERING: as above, for both.
             proven: Point { ticks: words.proven_ticks.load(SLOT), ns: words.proven_ns.load(SLOT) },
             suspended_ns: Some(suspended_ns).filter(|ns| *ns != UNKNOWN),
         }

@@ -42,7 +42,7 @@ use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 mod publish;
 mod schedule;
 
-pub use crate::discipline::{DISRUPTED_NS, MEETING_MARGIN_NS};
+pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
 use publish::Plan;
 use schedule::RecentTimes;
 
@@ -113,7 +113,7 @@ const ATTEMPTS: u32 = 4;
 
 /// The longest window, ticks: a line is valid for twice that, half of what
 /// [`Line::at`](crate::line::Line::at) converts exactly for its bounds.
-pub const MAX_WINDOW_TICKS: u64 = 1 << 46;
+const MAX_WINDOW_TICKS: u64 = 1 << 46;
 
 const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS);
 
@@ -201,7 +201,7 @@ enum Refusal {
     /// The state changed.
     Lost,
     /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
-    /// ([`turn_mask`](crate::state::turn_mask)): try again later.
+    /// ([`wrap_mask`](crate::state::wrap_mask)): try again later.
     Early,
     /// The counter is too slow for the target's [`SHIFT`](crate::counter::SHIFT).
     OutOfRange,

@@ -1,10 +1,10 @@
 //! The discipline: published line + target -> next line.
 //!
 //! The next line must never be below the old one where that may have been used, and it must reach
-//! the target by the end of its horizon. It is straight. So it starts where the old line is, and
-//! its slope is the target's plus what removes the offset within the horizon:
+//! the target by the end of its window. It is straight. So it starts where the old line is, and
+//! its slope is the target's plus what removes the offset within the window:
 //!
-//! - reference ahead by little: slew up; by more than [`STEP_PPB`] of the horizon: step forward
+//! - reference ahead by little: slew up; by more than [`STEP_PPB`] of the window: step forward
 //!   to it;
 //! - reference behind: slew down, never below half the target's rate. A clock cannot step back.
 //!
@@ -23,14 +23,14 @@ use crate::units::{FixedNs, NS_PER_S};
 /// Raising the meeting point by this costs 0.5 ns at 100 ppm.
 pub const MEETING_MARGIN_NS: u64 = 5_000;
 
-/// Offsets above this share of the horizon are stepped forward instead of slewed, ppb: 250 us
+/// Offsets above this share of the window are stepped forward instead of slewed, ppb: 250 us
 /// over 0.5 s, the same 500 ppm that the kernel allows a PLL (`MAXFREQ`,
 /// `include/linux/timex.h`).
 pub(crate) const STEP_PPB: i64 = 500_000;
 
 /// From this offset on something has disrupted line or reference, ns. An NTP daemon's slew of 500
 /// ppm, which goes unnoticed until the next iteration, makes up to 0.5 ms in a window.
-pub const DISRUPTED_NS: i64 = 1_000_000;
+pub const DISRUPTED_OFFSET_NS: i64 = 1_000_000;
 
 /// Where the next line goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,18 +43,18 @@ pub(crate) struct Steering {
     pub(crate) offset: FixedNs,
 }
 
-/// The slope that takes `old` from its value at `at_ticks` to the target within `horizon_ticks`.
-pub(crate) fn steer(old: &Snapshot, at_ticks: u64, target: &Target, horizon_ticks: u64) -> Steering {
+/// The slope that takes `old` from its value at `at_ticks` to the target within `window_ticks`.
+pub(crate) fn steer(old: &Snapshot, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
     let wanted = target.at(at_ticks);
     let offset = old.fixed_at(at_ticks).minus(wanted);
     let rate = i128::from(target.slope.to_bits());
-    let horizon_ns = target.slope.over(i64::try_from(horizon_ticks).unwrap_or(i64::MAX));
-    let step_above = horizon_ns.times(STEP_PPB).to_bits().checked_div(i128::from(NS_PER_S)).unwrap_or(0);
+    let window_ns = target.slope.over(i64::try_from(window_ticks).unwrap_or(i64::MAX));
+    let step_above = window_ns.times(STEP_PPB).to_bits().checked_div(i128::from(NS_PER_S)).unwrap_or(0);
     if offset.to_bits().saturating_neg() > step_above {
         return Steering { slope: target.slope, step_to: Some(wanted), offset };
     }
     // A positive offset (the line is ahead) bends the rate down, at most to half.
-    let bend = offset.to_bits().checked_div(i128::from(horizon_ticks.max(1))).unwrap_or(0).min(rate >> 1);
+    let bend = offset.to_bits().checked_div(i128::from(window_ticks.max(1))).unwrap_or(0).min(rate >> 1);
     Steering { slope: Slope::saturating_from(rate.saturating_sub(bend)), step_to: None, offset }
 }
 
@@ -100,112 +100,10 @@ const fn larger(a: i64, b: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::state::Serves;
-
-    const SHIFT: u32 = 7;
-
-    fn ghz() -> Slope {
-        Slope::from_hz(1_000_000_000).unwrap()
-    }
-
-    const START: u64 = 1_000_000;
-    const HORIZON: u64 = 500_000_000;
-
-    fn line(slope: Slope, b: i64) -> Snapshot {
-        let state = State::default().next_line(slope, SHIFT, Serves::Both).unwrap().with_b(b);
-        Snapshot { state, start_ticks: START, window_ticks: HORIZON, shift: SHIFT }
-    }
-
-    fn old() -> Snapshot {
-        line(ghz(), 4_000_000)
-    }
-
-    /// What follows `old` by `steering`.
-    fn joined(old: &Snapshot, steering: &Steering, at: u64, margin_ticks: u64) -> Snapshot {
-        let next = old.state.next_line(steering.slope, SHIFT, Serves::Both).unwrap();
-        Snapshot { state: join(old, next, steering, at, margin_ticks), ..*old }
-    }
-
-    /// A target whose offset from `old` at `at` is `-ahead_ns` (the reference is ahead of the
-    /// line).
-    fn target(at: u64, ahead_ns: i64, ppb: i64) -> Target {
-        Target {
-            ticks: at,
-            ns: old().fixed_at(at).plus(FixedNs::from_ns(ahead_ns)),
-            slope: ghz().adjusted_ppb(ppb),
-        }
-    }
-
-    #[test]
-    fn small_offsets_are_gone_after_one_horizon() {
-        let at = START + HORIZON;
-        for offset_ns in [-200_000, -1_000, -7, 0, 7, 1_000, 200_000] {
-            let target = target(at, offset_ns, 300);
-            let steering = steer(&old(), at, &target, HORIZON);
-            assert_eq!(steering.step_to, None, "{offset_ns}");
-            let line = joined(&old(), &steering, at, 5_000);
-            let left = line.fixed_at(at + HORIZON).minus(target.at(at + HORIZON)).round_ns();
-            assert!((-1..=4).contains(&left), "{offset_ns}: {left} ns left");
-        }
-    }
-
-    #[test]
-    fn a_large_lag_is_stepped_forward() {
-        let at = START + HORIZON;
-        let target = target(at, 1_000_000, 0);
-        let steering = steer(&old(), at, &target, HORIZON);
-        let line = joined(&old(), &steering, at, 5_000);
-        assert_eq!(line.at(at) - old().at(at), 1_000_000);
-        assert_eq!(steering.slope, target.slope);
-    }
-
-    #[test]
-    fn a_large_lead_is_slewed_at_half_rate_never_stepped_back() {
-        let at = START + HORIZON;
-        let steering = steer(&old(), at, &target(at, -3_000_000_000, 0), HORIZON);
-        assert_eq!(steering.step_to, None);
-        assert_eq!(steering.slope.to_bits(), ghz().to_bits() - (ghz().to_bits() >> 1));
-        assert!(joined(&old(), &steering, at, 5_000).at(at) >= old().at(at));
-    }
-
-    /// Rule 2: readers on either side of the meeting point, by 5 us, with slopes that differ by as
-    /// much as a slew at half rate.
-    #[test]
-    fn rule_2_a_line_is_above_the_old_one_on_both_sides_of_the_meeting_point() {
-        let at = START + HORIZON + 1_000;
-        for (before, after) in
-            [(ghz().to_bits() >> 1, ghz().to_bits()), (ghz().to_bits(), ghz().to_bits() >> 1)]
-        {
-            let old = line(Slope::from_bits(before), 77);
-            let steering = Steering { slope: Slope::from_bits(after), step_to: None, offset: FixedNs::ZERO };
-            let new = joined(&old, &steering, at, 5_000);
-            assert!(
-                (at - 5_000..=at + 5_000).all(|ticks| new.at(ticks) >= old.at(ticks)),
-                "{before} {after}"
-            );
-            // Without the margin it would be below there, so the test can fail.
-            let tight = joined(&old, &steering, at, 0);
-            assert!([at - 5_000, at + 5_000].iter().any(|ticks| tight.at(*ticks) < old.at(*ticks)));
-        }
-    }
-
-    #[test]
-    fn rule_7_a_recovery_line_is_above_reference_and_high_water_mark() {
-        let at = 77_777;
-        let next = State::default().next_line(ghz(), SHIFT, Serves::Both).unwrap();
-        for (most, high_water_ns) in [(1_000, 5), (1_000, 9_999)] {
-            let most = FixedNs::from_parts(most, 1);
-            let state = recover(next, SHIFT, at - 500, high_water_ns, at, most);
-            assert!(state.fixed_at(SHIFT, at) >= most);
-            assert!(state.at(SHIFT, at - 500) >= high_water_ns, "a read that the CPU executes early");
-        }
-    }
-
     /// `b` wraps where a counter was set far ahead: what is later is then the smaller number.
     #[test]
     fn the_larger_b_is_the_later_one_across_the_wrap() {
-        assert_eq!(larger(i64::MIN + 5, i64::MAX - 5), i64::MIN + 5);
-        assert_eq!((larger(-3, -7), larger(4, 9)), (-3, 9));
+        assert_eq!(super::larger(i64::MIN + 5, i64::MAX - 5), i64::MIN + 5);
+        assert_eq!((super::larger(-3, -7), super::larger(4, 9)), (-3, 9));
     }
 }

@@ -315,13 +315,13 @@ impl History {
         self.least(|sample| below(sample.lower.carried(ticks, slope))).map(below)
     }
 
-    /// The middle of the feasible set at the newest sample and `horizon_ticks` later.
+    /// The middle of the feasible set at the newest sample and `interval_ticks` later.
     #[inline(never)]
-    pub(crate) fn target(&self, fit: &Fit, horizon_ticks: u64) -> Option<Target> {
+    pub(crate) fn target(&self, fit: &Fit, interval_ticks: u64) -> Option<Target> {
         let ticks = self.samples().last()?.lower.ticks;
         let ns = self.middle(ticks, fit)?;
-        let later = self.middle(ticks.wrapping_add(horizon_ticks), fit)?;
-        Some(Target { ticks, ns, slope: fit.slope_over(horizon_ticks, later.minus(ns))? })
+        let later = self.middle(ticks.wrapping_add(interval_ticks), fit)?;
+        Some(Target { ticks, ns, slope: fit.slope_over(interval_ticks, later.minus(ns))? })
     }
 
     /// The middle of the feasible set at `ticks`.

@@ -51,7 +51,7 @@
 //!
 //! | bring | and see |
 //! |---|---|
-//! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
+//! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its resolution goes into [`Resolutions`](sample::Resolutions), the counter's own by [`counter::resolution_ticks`] |
 //! | a [`Shared`](shared::Shared) | static memory, valid from the start. Readers call [`read`](shared::Shared::read), and where that refuses [`read_slow`](shared::Shared::read_slow) |
 //! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Outcome`](control::Outcome) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |

@@ -128,27 +128,3 @@ impl Line {
         FixedNs::from_ns(self.base_ns).plus(self.slope.over(ticks_between(self.start_ticks, ticks)))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slopes_and_frequencies_convert_both_ways() {
-        for hz in [15_259, 24_000_000, 1_000_000_000, 2_596_120_000, 5_000_000_000] {
-            assert_eq!(Slope::from_hz(hz).unwrap().to_hz(), hz);
-        }
-        assert_eq!(Slope::from_hz(0), None);
-        assert_eq!(Slope::from_hz(15_258), None);
-        assert_eq!(Slope::default().to_hz(), 0);
-        assert_eq!(Slope::from_bits(1).to_hz(), u64::MAX, "was 0, as if there were no slope");
-        let slope = Slope::from_hz(1_000_000_000).unwrap();
-        for ppb in [1_000, -500_000, 100_000_000] {
-            let found = slope.adjusted_ppb(ppb).ppb_above(slope);
-            assert!(found.abs_diff(ppb) <= 1, "{found} instead of {ppb}"); // rounded toward zero twice
-        }
-        assert_eq!(slope.ppb_above(Slope::default()), i64::MAX, "nothing is near a slope of 0");
-        assert_eq!(Slope::default().ppb_above(Slope::default()), 0);
-        assert_eq!(slope.ticks_in(1_000), 1_000);
-    }
-}

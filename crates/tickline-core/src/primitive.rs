@@ -47,6 +47,7 @@ mod modelled {
                 atomic: OnceLock<loom::sync::atomic::$name>,
             }
 
+            #[allow(dead_code, reason = "not every type has a user of every method")]
             impl $name {
                 pub(crate) const fn new(initial: $int) -> Self {
                     Self { initial, atomic: OnceLock::new() }
@@ -60,6 +61,21 @@ mod modelled {
                 pub(crate) fn store(&self, value: $int, order: Ordering) {
                     self.atomic().store(value, order);
                 }
+                pub(crate) fn swap(&self, value: $int, order: Ordering) -> $int {
+                    self.atomic().swap(value, order)
+                }
+                pub(crate) fn fetch_add(&self, value: $int, order: Ordering) -> $int {
+                    self.atomic().fetch_add(value, order)
+                }
+                pub(crate) fn compare_exchange(
+                    &self,
+                    current: $int,
+                    new: $int,
+                    success: Ordering,
+                    failure: Ordering,
+                ) -> Result<$int, $int> {
+                    self.atomic().compare_exchange(current, new, success, failure)
+                }
             }
 
             impl fmt::Debug for $name {
@@ -72,12 +88,6 @@ mod modelled {
     }
     modelled!(AtomicU64, u64);
     modelled!(AtomicI64, i64);
-
-    impl AtomicI64 {
-        pub(crate) fn swap(&self, value: i64, order: Ordering) -> i64 {
-            self.atomic().swap(value, order)
-        }
-    }
 
     pub(crate) struct AtomicPtr<T> {
         initial: *mut T,
@@ -114,21 +124,6 @@ mod modelled {
             f.debug_struct("AtomicPtr").field("initial", &self.initial).finish_non_exhaustive()
         }
     }
-
-    impl AtomicU64 {
-        pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
-            self.atomic().fetch_add(value, order)
-        }
-        pub(crate) fn compare_exchange(
-            &self,
-            current: u64,
-            new: u64,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<u64, u64> {
-            self.atomic().compare_exchange(current, new, success, failure)
-        }
-    }
 }
 
 #[cfg(all(not(target_has_atomic = "64"), not(all(test, loom))))]
@@ -136,53 +131,33 @@ mod single {
     use core::cell::Cell;
     pub(crate) use core::sync::atomic::Ordering;
 
-    macro_rules! plain_cell {
-        ($name:ident, $int:ty) => {
-            #[derive(Debug, Default)]
-            pub(crate) struct $name(Cell<$int>);
+    pub(crate) type AtomicU64 = Plain<u64>;
+    pub(crate) type AtomicI64 = Plain<i64>;
+    pub(crate) type AtomicPtr<T> = Plain<*mut T>;
 
-            impl $name {
-                pub(crate) const fn new(value: $int) -> Self {
-                    Self(Cell::new(value))
-                }
-                pub(crate) fn load(&self, _: Ordering) -> $int {
-                    self.0.get()
-                }
-                pub(crate) fn store(&self, value: $int, _: Ordering) {
-                    self.0.set(value);
-                }
-            }
-        };
-    }
-    plain_cell!(AtomicU64, u64);
-    plain_cell!(AtomicI64, i64);
+    #[derive(Default)]
+    pub(crate) struct Plain<T>(Cell<T>);
 
-    impl AtomicI64 {
-        pub(crate) fn swap(&self, value: i64, _: Ordering) -> i64 {
-            self.0.replace(value)
+    impl<T: Copy + core::fmt::Debug> core::fmt::Debug for Plain<T> {
+        fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            self.0.fmt(f)
         }
     }
 
-    #[derive(Debug)]
-    pub(crate) struct AtomicPtr<T>(Cell<*mut T>);
-
-    impl<T> AtomicPtr<T> {
-        pub(crate) const fn new(value: *mut T) -> Self {
+    impl<T: Copy + PartialEq> Plain<T> {
+        pub(crate) const fn new(value: T) -> Self {
             Self(Cell::new(value))
         }
-        pub(crate) fn load(&self, _: Ordering) -> *mut T {
+        pub(crate) fn load(&self, _: Ordering) -> T {
             self.0.get()
         }
-        pub(crate) fn swap(&self, value: *mut T, _: Ordering) -> *mut T {
+        pub(crate) fn store(&self, value: T, _: Ordering) {
+            self.0.set(value);
+        }
+        pub(crate) fn swap(&self, value: T, _: Ordering) -> T {
             self.0.replace(value)
         }
-        pub(crate) fn compare_exchange(
-            &self,
-            current: *mut T,
-            new: *mut T,
-            _: Ordering,
-            _: Ordering,
-        ) -> Result<*mut T, *mut T> {
+        pub(crate) fn compare_exchange(&self, current: T, new: T, _: Ordering, _: Ordering) -> Result<T, T> {
             let found = self.0.get();
             if found == current {
                 self.0.set(new);
@@ -193,24 +168,9 @@ mod single {
         }
     }
 
-    impl AtomicU64 {
+    impl Plain<u64> {
         pub(crate) fn fetch_add(&self, value: u64, _: Ordering) -> u64 {
             self.0.replace(self.0.get().wrapping_add(value))
-        }
-        pub(crate) fn compare_exchange(
-            &self,
-            current: u64,
-            new: u64,
-            _: Ordering,
-            _: Ordering,
-        ) -> Result<u64, u64> {
-            let found = self.0.get();
-            if found == current {
-                self.0.set(new);
-                Ok(found)
-            } else {
-                Err(found)
-            }
         }
     }
 }

@@ -39,23 +39,23 @@ const BREAK_INTERVALS: u64 = 4;
 /// something contradicts it. A contradiction makes it the second figure at least; it halves again
 /// with each interval's time without one. 5 ppb are 2.5 ns over 0.5 s. Over 60 s CLOCK_MONOTONIC
 /// was seen to leave a line by 9 ns, or 0.15 ppb, most of which is the counter's resolution.
-const STABILITY_PPB: core::ops::RangeInclusive<u64> = 5..=200;
+const RATE_CHANGE_PPB: core::ops::RangeInclusive<u64> = 5..=200;
 
 /// A bound may always grow by this share of the interval, ppb: 5 ns over 0.5 s.
 const NARROW_PPB: u64 = 10;
 
 /// The largest change of rate that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to
 /// its fastest.
-const MAX_STABILITY_PPB: u64 =
+const MOST_RATE_CHANGE_PPB: u64 =
     ((2 * KERNEL_SLEW_PPB * NS_PER_S.cast_signed()).div_euclid(NS_PER_S.cast_signed() - KERNEL_SLEW_PPB) + 1)
         .cast_unsigned();
 
 /// A contradiction above this share of the gap is a jump of the reference or the counter, not a
 /// change of rate, ppb...
-const DISRUPTION_PPB: u128 = 1_000_000;
+const LEAST_JUMP_PPB: u128 = 1_000_000;
 
 /// ...but nothing below this is, ns.
-const DISRUPTION_NS: u128 = 1_000;
+const LEAST_JUMP_NS: u128 = 1_000;
 
 /// Once samples have come for this long, they show dither, ns: a tick of a kernel at 100 Hz.
 const DITHER_AFTER_NS: u64 = 10_000_000;
@@ -92,8 +92,8 @@ pub(crate) struct StabilityMonitor {
     since_ticks: u64,
     /// Samples in a row that were consistent with each other.
     confirmations: u32,
-    stability_ppb: u64,
-    /// The tick since which nothing has contradicted `stability_ppb`.
+    rate_change_ppb: u64,
+    /// The tick since which nothing has contradicted `rate_change_ppb`.
     stable_since_ticks: u64,
     steering_ppb: Option<i64>,
     dither: Dither,
@@ -113,13 +113,13 @@ impl StabilityMonitor {
             bounds: None,
             since_ticks: 0,
             confirmations: 0,
-            stability_ppb: *STABILITY_PPB.start(),
+            rate_change_ppb: *RATE_CHANGE_PPB.start(),
             stable_since_ticks: 0,
             steering_ppb: None,
             dither: Dither::new(),
             slopes: None,
             target: None,
-            open_ppb: MAX_STABILITY_PPB,
+            open_ppb: MOST_RATE_CHANGE_PPB,
         }
     }
 
@@ -176,12 +176,14 @@ impl StabilityMonitor {
             events.count(Event::BoundViolation);
             let rate_ppb =
                 excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(age_ns).unwrap_or(u128::MAX);
-            if rate_ppb > DISRUPTION_PPB && excess_ns > DISRUPTION_NS {
+            if rate_ppb > LEAST_JUMP_PPB && excess_ns > LEAST_JUMP_NS {
                 return self.disrupted(sample, events);
             }
             let doubled = u64::try_from(rate_ppb.saturating_mul(2)).unwrap_or(u64::MAX);
-            self.stability_ppb =
-                self.stability_ppb.saturating_add(doubled).clamp(*STABILITY_PPB.end(), MAX_STABILITY_PPB);
+            self.rate_change_ppb = self
+                .rate_change_ppb
+                .saturating_add(doubled)
+                .clamp(*RATE_CHANGE_PPB.end(), MOST_RATE_CHANGE_PPB);
             self.stable_since_ticks = sample.lower.ticks;
             self.dither.forget();
         }
@@ -193,7 +195,7 @@ impl StabilityMonitor {
         }
         let stable_ticks = ticks_between(self.stable_since_ticks, sample.lower.ticks).max(0).cast_unsigned();
         if stable_ticks >= slope.ticks_in(interval_ns) {
-            self.stability_ppb = (self.stability_ppb >> 1).max(*STABILITY_PPB.start());
+            self.rate_change_ppb = (self.rate_change_ppb >> 1).max(*RATE_CHANGE_PPB.start());
             self.stable_since_ticks = sample.lower.ticks;
         }
         SampleOutcome::Consistent
@@ -205,8 +207,8 @@ impl StabilityMonitor {
         if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb)
             && before != now
         {
-            let widened = before.abs_diff(now).saturating_add(*STABILITY_PPB.end());
-            self.stability_ppb = self.stability_ppb.max(widened).min(MAX_STABILITY_PPB);
+            let widened = before.abs_diff(now).saturating_add(*RATE_CHANGE_PPB.end());
+            self.rate_change_ppb = self.rate_change_ppb.max(widened).min(MOST_RATE_CHANGE_PPB);
             self.stable_since_ticks = now_ticks;
             self.dither.forget();
             let short = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
@@ -282,7 +284,7 @@ impl StabilityMonitor {
         self.since_ticks = now_ticks;
         self.stable_since_ticks = now_ticks;
         self.confirmations = 0;
-        self.stability_ppb = *STABILITY_PPB.start();
+        self.rate_change_ppb = *RATE_CHANGE_PPB.start();
     }
 
     /// The feasible slopes, if they are certain enough to be used. Old samples that contradict
@@ -311,13 +313,13 @@ impl StabilityMonitor {
     fn note_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &Events) {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
-        self.open_ppb = fit.map_or(MAX_STABILITY_PPB, |fit| open_ppb(fit, within));
+        self.open_ppb = fit.map_or(MOST_RATE_CHANGE_PPB, |fit| open_ppb(fit, within));
         let bent = dropped > 0 || fit.is_some_and(|fit| !fit.exact && within.is_none());
         if let (Some(now_ticks), true) = (newest_ticks, bent) {
             // No line, not even with dither, passes between the samples. This shows long before a
             // sample leaves the bounds.
-            let doubled = self.stability_ppb.saturating_mul(2).min(*STABILITY_PPB.end());
-            self.stability_ppb = self.stability_ppb.max(doubled);
+            let doubled = self.rate_change_ppb.saturating_mul(2).min(*RATE_CHANGE_PPB.end());
+            self.rate_change_ppb = self.rate_change_ppb.max(doubled);
             self.stable_since_ticks = now_ticks;
         }
         if dropped > 0 {
@@ -375,7 +377,7 @@ impl StabilityMonitor {
     /// The assumed change of rate, and half of the range of slopes that the samples leave open, ppb.
     /// Without a fit every slope is open; otherwise the next sample would look like a jump.
     fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
-        self.stability_ppb.saturating_add(if fit.is_some() { self.open_ppb } else { MAX_STABILITY_PPB })
+        self.rate_change_ppb.saturating_add(if fit.is_some() { self.open_ppb } else { MOST_RATE_CHANGE_PPB })
     }
 
     /// What bounds must allow for if they are to hold for `over_ns`.

@@ -132,33 +132,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holder_at_a_time() {
-        let lock = TryLock::new(0_u64);
-        let threads = 3;
-        let iterations = if cfg!(miri) { 30 } else { 20_000 };
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    for _ in 0..iterations {
-                        let mut guard = loop {
-                            // SAFETY: one process, one token.
-                            if let Some(guard) = unsafe { lock.try_lock(7) } {
-                                break guard;
-                            }
-                            std::thread::yield_now();
-                        };
-                        assert!(!guard.was_abandoned());
-                        *guard += 1;
-                    }
-                });
-            }
-        });
-        // SAFETY: one process, one token.
-        let guard = unsafe { lock.try_lock(7) };
-        assert_eq!(*guard.unwrap(), threads * iterations);
-    }
-
-    #[test]
     fn a_child_takes_over_what_its_parent_holds() {
         let lock = TryLock::new(5);
         // SAFETY: two processes are played one after the other, and the content is not touched.

@@ -62,7 +62,7 @@ impl Unit {
     }
 
     fn identity(&self, state: State) -> Identity {
-        let (m, b) = (state.slope(SHIFT).to_bits(), state.high_water_ns());
+        let (m, b) = (state.slope(SHIFT).to_bits(), state.b);
         let counted = if self.is_uncounted { State::default() } else { state };
         (m, b, state.phase() as u8, state.slot() as u8, state.is_gate_closed(), counted)
     }

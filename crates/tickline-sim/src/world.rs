@@ -371,7 +371,7 @@ impl SteppedCell {
         }
         self.world.step(Step::Load);
         let second = self.inner.load();
-        if order == 0 { first.with_b(second.b()) } else { second.with_b(first.b()) }
+        if order == 0 { first.with_b(second.b) } else { second.with_b(first.b) }
     }
 
     /// What the cell holds, if that is the same as `state`; otherwise `state`.
@@ -398,7 +398,7 @@ impl SteppedCell {
         me.loaded.set(loaded);
         let retires = from.phase() == Phase::Replacing && to.phase() == Phase::NoLine;
         let is_ordered = world.scenario.machine.skew_ticks == 0 || world.scenario.clock.per_cpu;
-        let below_ns = unit.returned_ns.get().saturating_sub(to.high_water_ns());
+        let below_ns = unit.returned_ns.get().saturating_sub(to.b);
         if retires && is_ordered && below_ns > 0 {
             assert!(loaded.is_old, "a high-water mark that is {below_ns} ns below what was returned");
             // The count in the tag came around while this thread was stopped.

@@ -65,9 +65,9 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
     #[cfg(target_arch = "x86_64")]
     calls.push(counted(
         "rdtscp",
-        tickline_core::counter::Rdtscp::detect()
+        tickline_core::counter::HardwareCpuCounter::detect()
             .filter(|_| readable)
-            .map(|rdtscp| repeat(move || rdtscp.read())),
+            .map(|counter| repeat(move || tickline_core::counter::CpuCounter::now_ordered(&counter))),
     ));
     calls.extend([call("std::time::Instant", Instant::now), call("std::time::SystemTime", SystemTime::now)]);
     #[cfg(unix)]

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::cell::{Bounds, Snapshot, StateCell};
 use crate::counter::Counter;
-use crate::discipline::{DISRUPTED_NS, MEETING_MARGIN_NS, Steering, join, recover, steer};
+use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, join, recover, steer};
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
 use crate::sample::{Point, Reference};
 use crate::shared::{Event, Shared};
 use crate::stability::Allowance;
-use crate::state::{Serves, turn_mask};
+use crate::state::{Serves, wrap_mask};
 use crate::units::{FixedNs, ticks_between};
 
 /// What the next line is made of.
@@ -87,12 +87,12 @@ impl Control {
         let serves = if self.without_unix { Serves::Monotonic } else { Serves::Both };
         let state = before.state.next_line(slope, before.shift, serves).ok_or(Refusal::OutOfRange)?;
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
-        // A line and its margins do not reach across the end of a turn. It is valid for two windows.
+        // A line and its margins do not reach across the wrap of `ticks << shift`. It is valid for two windows.
         let margin_ticks = slope.ticks_in(2 * MEETING_MARGIN_NS);
-        let in_turn = start_ticks & turn_mask(before.shift);
-        let left_ticks = turn_mask(before.shift).saturating_sub(in_turn).saturating_sub(margin_ticks);
+        let in_wrap = start_ticks & wrap_mask(before.shift);
+        let left_ticks = wrap_mask(before.shift).saturating_sub(in_wrap).saturating_sub(margin_ticks);
         let window_ticks = window_ticks.min(left_ticks >> 1);
-        if in_turn < margin_ticks || window_ticks < margin_ticks {
+        if in_wrap < margin_ticks || window_ticks < margin_ticks {
             return Err(Refusal::Early);
         }
         Ok(Snapshot { state, start_ticks, window_ticks, shift: before.shift })
@@ -151,7 +151,7 @@ impl Control {
         // the readers waiting for microseconds (without this, a reader helped in one replacement of
         // 25). And no line ends in vain.
         self.warm_up(target, old, before_ticks, window_ticks)?;
-        let steering = self.exchange(plan, old, shared, counter, reference, window_ticks)?;
+        let steering = self.swap_lines(plan, old, shared, counter, reference, window_ticks)?;
         self.settled = settled;
         self.note_replacement(&steering, shared, offset, interval_ns);
         Ok((Iteration::Published, interval_ns))
@@ -172,14 +172,14 @@ impl Control {
         }
         let slope = self.plan.as_ref().map_or(UNKNOWN_SLOPE, |plan| plan.target.slope);
         let is_back = steering.step_to.is_some() || self.is_usual(offset, slope);
-        self.disrupted |= offset > FixedNs::from_ns(DISRUPTED_NS);
+        self.disrupted |= offset > FixedNs::from_ns(DISRUPTED_OFFSET_NS);
         self.disrupted &= !is_back;
         self.record(steering.offset, shared, interval_ns);
     }
 
     /// The three steps of rule 2: announce, read the counter, publish.
     #[inline(never)]
-    fn exchange<S: StateCell>(
+    fn swap_lines<S: StateCell>(
         &self,
         plan: &Plan,
         old: &Snapshot,

@@ -1,52 +1,14 @@
 //! Makes a counter of 64 bits of a register that wraps.
-//!
-//! Microcontrollers count in 16, 24 or 32 bits (SysTick of Cortex-M: 24 bits, Armv7-M ARM B3.3).
-//! The difference of two reads is known modulo a wrap, so a sum of differences is right as long
-//! as the register is read in every wrap:
-//!
-//! ```text
-//! ticks = last + ((register - last) mod 2^BITS)
-//! ```
-//!
-//! # The contract
-//!
-//! Whoever makes one MUST
-//!
-//! 1. read it at least once in each wrap. Iterations do; readings do while there is a line, but
-//!    not without one. So either the interval between iterations is well below the wrap, or the
-//!    register's own interrupt, once in a wrap, reads it;
-//! 2. keep interrupt handlers out while it is read: a handler that reads it between the register
-//!    and the sum would make the sum jump by a wrap (it is not [`Sync`], so one that is shared
-//!    with a handler is in a critical section already);
-//! 3. give a register that counts up at one rate, or the complement of one that counts down.
-//!
-//! # When it is not kept
-//!
-//! | what happened | the counter | readings until the next iteration | the next iteration |
-//! |---|---|---|---|
-//! | wraps were missed | is behind by whole wraps | never smaller than before, and late by these; right if the line's window has passed by the counter, too | counts [`Disruption`], steps forward |
-//! | the register was reset, or has lost less than a wrap | is ahead by less than a wrap | ahead by that; right if that is past the line's window | counts [`Disruption`], slews at half the rate or more |
-//!
-//! Order is kept in all cases. The bounds are void from the miss to the next iteration, as after
-//! any jump of a counter. The register alone does not show that a whole wrap is missing; the
-//! reference does, and only iterations read it. So after a sleep that may have been longer than a
-//! wrap, call [`maintain`](crate::control::Control::maintain) before the first reading, until it
-//! has published a line or the clock has none. No reading is wrong then. A jump of less than 0.1
-//! % of the time since the last iteration looks like a change of rate, and counts as
-//! [`BoundViolation`] alone.
-//!
-//! [`BoundViolation`]: crate::shared::Event::BoundViolation
-//! [`Disruption`]: crate::shared::Event::Disruption
 
 use core::cell::Cell;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use super::Counter;
 
-/// A register of `BITS` bits that wraps, extended to 64. See the [module](self) for the contract.
+/// A register of `BITS` bits that wraps, extended to 64.
 ///
 /// ```
-/// use tickline_core::counter::{Counter, extended::Extended};
+/// use tickline_core::counter::{Counter, Extended};
 ///
 /// # use core::cell::Cell;
 /// # let current = Cell::new(0xff_ffff_u32);
@@ -60,6 +22,44 @@ use super::Counter;
 /// assert!(counter.now() > before);
 /// # assert_eq!(counter.now() - before, (1 << 24) + 15);
 /// ```
+///
+/// Microcontrollers count in 16, 24 or 32 bits (SysTick of Cortex-M: 24 bits, Armv7-M ARM B3.3).
+/// The difference of two reads is known modulo a wrap, so a sum of differences is right as long
+/// as the register is read in every wrap:
+///
+/// ```text
+/// ticks = last + ((register - last) mod 2^BITS)
+/// ```
+///
+/// # The contract
+///
+/// Whoever makes one MUST
+///
+/// 1. read it at least once in each wrap. Iterations do; readings do while there is a line, but
+///    not without one. So either the interval between iterations is well below the wrap, or the
+///    register's own interrupt, once in a wrap, reads it;
+/// 2. keep interrupt handlers out while it is read: a handler that reads it between the register
+///    and the sum would make the sum jump by a wrap (it is not [`Sync`], so one that is shared
+///    with a handler is in a critical section already);
+/// 3. give a register that counts up at one rate, or the complement of one that counts down.
+///
+/// # When it is not kept
+///
+/// | what happened | the counter | readings until the next iteration | the next iteration |
+/// |---|---|---|---|
+/// | wraps were missed | is behind by whole wraps | never smaller than before, and late by these; right if the line's window has passed by the counter, too | counts [`Disruption`], steps forward |
+/// | the register was reset, or has lost less than a wrap | is ahead by less than a wrap | ahead by that; right if that is past the line's window | counts [`Disruption`], slews at half the rate or more |
+///
+/// Order is kept in all cases. The bounds are void from the miss to the next iteration, as after
+/// any jump of a counter. The register alone does not show that a whole wrap is missing; the
+/// reference does, and only iterations read it. So after a sleep that may have been longer than a
+/// wrap, call [`maintain`](crate::control::Control::maintain) before the first reading, until it
+/// has published a line or the clock has none. No reading is wrong then. A jump of less than 0.1
+/// % of the time since the last iteration looks like a change of rate, and counts as
+/// [`BoundViolation`] alone.
+///
+/// [`BoundViolation`]: crate::shared::Event::BoundViolation
+/// [`Disruption`]: crate::shared::Event::Disruption
 #[derive(Debug)]
 pub struct Extended<const BITS: u32, R> {
     register: R,

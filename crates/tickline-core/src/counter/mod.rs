@@ -27,7 +27,7 @@
 //! exception, SIGSEGV or SIGILL, before it has done anything. That breaks point 5, and the
 //! program, but no rule of the language: reading a counter needs no `unsafe`.
 //!
-//! [`extended`] makes a counter of a register of fewer than 64 bits.
+//! [`Extended`] makes a counter of a register of fewer than 64 bits.
 //!
 //! [`MEETING_MARGIN_NS`]: crate::discipline::MEETING_MARGIN_NS
 
@@ -39,17 +39,18 @@
     path = "unsupported.rs"
 )]
 mod arch;
-pub mod extended;
+mod extended;
 #[cfg(not(target_arch = "x86_64"))]
 mod no_cpu_id;
 mod resolution;
 
 pub use crate::units::ticks_between;
+#[cfg(target_arch = "x86_64")]
+pub use arch::HardwareCpuCounter;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
 pub(crate) use arch::cpuid;
 pub use arch::{HardwareCounter, SHIFT};
-#[cfg(target_arch = "x86_64")]
-pub use arch::{HardwareCpuCounter, Rdtscp};
+pub use extended::Extended;
 #[cfg(not(target_arch = "x86_64"))]
 pub use no_cpu_id::HardwareCpuCounter;
 pub use resolution::{Scratch, resolution_ticks};
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no counter; the instructions are tested natively")]
     fn the_cpu_id_is_the_same_by_both_instructions() {
-        let (Some(rdtscp), Some(rdpid)) = (Rdtscp::detect(), arch::Rdpid::detect()) else {
+        let (Some(rdtscp), Some(rdpid)) = (arch::Rdtscp::detect(), arch::Rdpid::detect()) else {
             crate::testing::skip("this processor has no rdtscp, or no rdpid");
             return;
         };

@@ -63,12 +63,11 @@ impl Counter for HardwareCounter {
 
 /// Proof that the processor has `rdtscp`.
 #[derive(Debug, Clone, Copy)]
-pub struct Rdtscp(());
+pub(super) struct Rdtscp(());
 
 impl Rdtscp {
     /// If CPUID 8000_0001h EDX bit 27 says so.
-    #[must_use]
-    pub fn detect() -> Option<Self> {
+    pub(super) fn detect() -> Option<Self> {
         const EXTENDED_FEATURES: u32 = 0x8000_0001;
         let known = cpuid(0x8000_0000, 0).eax >= EXTENDED_FEATURES;
         (known && cpuid(EXTENDED_FEATURES, 0).edx & (1 << 27) != 0).then_some(Self(()))
@@ -78,8 +77,7 @@ impl Rdtscp {
     /// `node << 12 | cpu`). Whether the process may read the counter is point 5 of the
     /// [contract](super).
     #[inline(always)]
-    #[must_use]
-    pub fn read(self) -> (u64, u32) {
+    pub(super) fn read(self) -> (u64, u32) {
         let mut aux = 0;
         // SAFETY: the instruction is there, as `self` proves; `aux` is valid for a write.
         let ticks = unsafe { __rdtscp(&raw mut aux) };

@@ -192,7 +192,7 @@ impl Keeper {
 
     /// The word with which a judgement begins.
     fn begin(&self) -> u64 {
-        // ORDERING: Acquire, pairs with the exchange in `turn`: the judge sees the settings for
+        // ORDERING: Acquire, pairs with the exchange in `change_word`: the judge sees the settings for
         // which it was asked.
         self.word.load(Ordering::Acquire)
     }
@@ -215,7 +215,7 @@ impl Keeper {
             Conclusion::Closed => Stage::Closed,
         };
         let after = (before & !STAGE_MASK) | stage as u64;
-        // ORDERING: Release, pairs with the exchange in `turn`: a thread that changes the word
+        // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes the word
         // after this sees that the gate is open. A failure orders nothing: the gate is closed
         // below whatever the word is now.
         let stands = self.word.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed).is_ok();
@@ -242,23 +242,23 @@ impl Keeper {
 
     /// Ends the present line, and has the gates judged again before the next one.
     pub fn judge_again(&self, gated: &impl Gated) {
-        self.turn(asked);
+        self.change_word(asked);
         gated.close();
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it.
     pub fn disable(&self, gated: &impl Gated) {
-        self.turn(|word| asked(word) | DISABLED_BIT);
+        self.change_word(|word| asked(word) | DISABLED_BIT);
         gated.close();
     }
 
     /// Switches the counter on again, and has the gates judged before the next line.
     pub fn enable(&self) {
-        self.turn(|word| asked(word) & !DISABLED_BIT);
+        self.change_word(|word| asked(word) & !DISABLED_BIT);
     }
 
     /// Changes the word.
-    fn turn(&self, change: impl Fn(u64) -> u64) {
+    fn change_word(&self, change: impl Fn(u64) -> u64) {
         // A guess: an exchange that fails returns the word. It is not preceded by a load, because
         // loom would then not see that this exchange and the load in `begin` may come in either
         // order.

@@ -36,7 +36,7 @@
 
 mod facts;
 pub mod keeper;
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod situations;
 #[cfg(test)]
 mod tests;
@@ -145,11 +145,10 @@ named! {
     pub fn code
 }
 
-impl Reason {
+impl core::fmt::Display for Reason {
     /// One sentence for people, without a full stop.
-    #[must_use]
-    pub const fn explanation(self) -> &'static str {
-        match self {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
             Self::Disabled => "the program called disable()",
             Self::SwitchedOff => "the environment variable TICKLINE is off",
             Self::NoCounter => "this target has no counter that tickline reads",
@@ -172,13 +171,7 @@ impl Reason {
             Self::SamplesStale => "sampling the OS clock takes too long here for the interval",
             Self::WindowPassed => "nobody renewed the line in time",
             Self::Implausible => "the measured frequency is not the one that the processor names",
-        }
-    }
-}
-
-impl core::fmt::Display for Reason {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(self.explanation())
+        })
     }
 }
 
@@ -278,7 +271,7 @@ pub enum NeededComparison {
 
 /// How much a comparison of the counters matters on this machine.
 #[must_use]
-pub const fn demand(facts: &Facts) -> NeededComparison {
+pub const fn needed_comparison(facts: &Facts) -> NeededComparison {
     match (kernel_verdict(facts), facts.hypervisor) {
         (KernelVerdict::Uses, Hypervisor::None) => NeededComparison::Idle,
         (KernelVerdict::Uses, _) => NeededComparison::Welcome,
@@ -287,7 +280,7 @@ pub const fn demand(facts: &Facts) -> NeededComparison {
 }
 
 const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
-    match (facts.comparison, demand(facts)) {
+    match (facts.comparison, needed_comparison(facts)) {
         // Counters of one rate may start anywhere where each CPU has a line of its own.
         (_, _) if facts.line_per_cpu => None,
         (Comparison::Unsynchronised(_), _) => Some(Reason::Unsynchronised),

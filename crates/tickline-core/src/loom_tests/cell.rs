@@ -85,43 +85,18 @@ fn a_reading_is_never_a_mixture() {
     });
 }
 
-/// The same for the slow path.
-#[test]
-fn a_slow_reading_is_never_a_mixture() {
-    a_reader_of_a_cell(None, |cell| {
-        let found = cell.snapshot();
-        cell.is_still(found.state).then(|| {
-            let expected = line(State::default(), number_of(found.state));
-            assert_eq!(found, Snapshot { state: found.state, ..expected });
-            found.state
-        })
-    });
-}
-
-/// The same for the bounds.
+/// The same for the bounds, and for what a line rests on.
 #[test]
 fn bounds_are_never_a_mixture() {
     a_reader_of_a_cell(Some(3), |cell| {
         let state = cell.load();
-        let bounds = cell.slot(state.slot()).bounds(state.b);
-        cell.is_still(state).then(|| {
-            let expected = line(State::default(), number_of(state));
-            assert_eq!(bounds, bounds_of(&Snapshot { state, ..expected }));
-            state
-        })
-    });
-}
-
-/// The same for what a line rests on.
-#[test]
-fn evidence_is_never_a_mixture() {
-    a_reader_of_a_cell(Some(4), |cell| {
-        let state = cell.load();
-        let evidence = cell.slot(state.slot()).evidence();
+        let slot = cell.slot(state.slot());
+        let (bounds, evidence) = (slot.bounds(state.b), slot.evidence());
         cell.is_still(state).then(|| {
             let number = number_of(state);
-            let Bounds { lower, .. } = bounds_of(&Snapshot { state, ..line(State::default(), number) });
-            let proven = Point { ticks: lower.start_ticks, ns: lower.base_ns };
+            let expected = bounds_of(&Snapshot { state, ..line(State::default(), number) });
+            assert_eq!(bounds, expected);
+            let proven = Point { ticks: expected.lower.start_ticks, ns: expected.lower.base_ns };
             assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
             state
         })
@@ -166,24 +141,6 @@ fn a_high_water_mark_is_never_a_mixture() {
             assert!(cell.swap(next.state, replacing), "nobody else ends a published line");
         }
         helper.join().unwrap();
-    });
-}
-
-/// Two threads that swap the same state: one of them succeeds.
-#[test]
-fn a_line_is_retired_once() {
-    check(None, &["mine", "theirs"], |seen| {
-        let cell = made(LineCell::new());
-        let in_use = publish(&cell, State::default(), 1);
-        let other = {
-            let cell = cell.clone();
-            thread::spawn(move || cell.swap(in_use, in_use.with_gate_closed()))
-        };
-        let mine = cell.swap(in_use, in_use.replacing());
-        let theirs = other.join().unwrap();
-        assert!(mine != theirs, "{mine} and {theirs}");
-        seen.note(if mine { "mine" } else { "theirs" });
-        assert_eq!(cell.load(), if mine { in_use.replacing() } else { in_use.with_gate_closed() });
     });
 }
 

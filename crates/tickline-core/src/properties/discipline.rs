@@ -16,25 +16,25 @@ use super::state::Known;
 use super::wide::{bits, carried, floor_ns, is_moderate, units, wide, wrapped_i64};
 
 /// Rule 11: ahead by much is stepped to, everything else is slewed, and no rate is below half.
-pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, horizon_ticks: u64) -> Steering {
-    let steering = steer(&old.line, at_ticks, target, horizon_ticks);
+pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
+    let steering = steer(&old.line, at_ticks, target, window_ticks);
     let ours = old.exact_at(at_ticks) >> 16;
     let theirs = carried(target.ticks, &units(target.ns), target.slope, at_ticks);
-    let horizon = wide(horizon_ticks.max(1));
-    let story = || format!("{old:?} at {at_ticks} to {target:?} in {horizon_ticks}: {steering:?}");
+    let window = wide(window_ticks.max(1));
+    let story = || format!("{old:?} at {at_ticks} to {target:?} in {window_ticks}: {steering:?}");
     let rate = target.slope.to_bits();
     let slowest = rate - rate / 2;
     assert!(steering.slope.to_bits() >= slowest, "{}", story());
     if i64::try_from(floor_ns(&ours)).is_err()
         || !is_moderate(&theirs)
-        || horizon_ticks > Line::MAX_DELTA_TICKS
+        || window_ticks > Line::MAX_DELTA_TICKS
     {
         return steering;
     }
 
     let offset = &ours - &theirs;
     assert_eq!(units(steering.offset), offset, "{}", story());
-    let scaled: BigInt = bits(target.slope) * horizon_ticks * STEP_PPB;
+    let scaled: BigInt = bits(target.slope) * window_ticks * STEP_PPB;
     if is_moderate(&scaled) {
         assert_eq!(steering.step_to.is_some(), -&offset > scaled / NS_PER_S, "{}", story());
     }
@@ -43,15 +43,15 @@ pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, horizon_t
         assert_eq!(steering.slope, target.slope, "{}", story());
         return steering;
     }
-    // What is left of the offset after one horizon.
-    let left = &offset + (bits(steering.slope) - rate) * &horizon;
+    // What is left of the offset after one window.
+    let left = &offset + (bits(steering.slope) - rate) * &window;
     let bent = steering.slope.to_bits();
     if bent == u64::MAX {
-        assert!(left < horizon, "faster than was needed: {}", story());
+        assert!(left < window, "faster than was needed: {}", story());
     } else if bent == slowest {
-        assert!(left > -&horizon, "slower than was needed: {}", story());
+        assert!(left > -&window, "slower than was needed: {}", story());
     } else {
-        assert!(-&horizon < left && left < horizon, "{left} left: {}", story());
+        assert!(-&window < left && left < window, "{left} left: {}", story());
     }
     steering
 }

@@ -119,7 +119,7 @@ pub(crate) fn check_bracket(
 /// A bracket's points are on their sides of the truth, and the bounds contain the truth at the
 /// sample and `ahead_ticks` later. Where the rate is constant, nothing is dropped, the fit
 /// contains the rate, and the target is within the fit.
-pub(crate) fn check_history(truth: &Truth, reads: &[Read], ahead_ticks: u64, horizon_ticks: u64) {
+pub(crate) fn check_history(truth: &Truth, reads: &[Read], ahead_ticks: u64, interval_ticks: u64) {
     let (mut now, mut history) = (Now::of(truth), History::new());
     for (index, read) in reads.iter().enumerate() {
         let sample = now.read(read, truth.resolutions);
@@ -142,7 +142,7 @@ pub(crate) fn check_history(truth: &Truth, reads: &[Read], ahead_ticks: u64, hor
         if truth.max_drift_ppb == 0 {
             check_sides(truth, &sample, &now);
             if let Some(fit) = fit {
-                check_target(&history, &fit, &now, truth.slope, horizon_ticks);
+                check_target(&history, &fit, &now, truth.slope, interval_ticks);
             }
         }
         check_bounds(&history, truth, &now);
@@ -193,15 +193,15 @@ fn check_bounds(history: &History, truth: &Truth, now: &Now) {
 }
 
 /// The target is in the middle of what is feasible, and so is the truth inside: now and one
-/// horizon later.
-fn check_target(history: &History, fit: &Fit, now: &Now, slope: Slope, horizon_ticks: u64) {
-    let Some(target) = history.target(fit, horizon_ticks) else {
-        assert_eq!(horizon_ticks, 0, "{history:?}");
+/// interval later.
+fn check_target(history: &History, fit: &Fit, now: &Now, slope: Slope, interval_ticks: u64) {
+    let Some(target) = history.target(fit, interval_ticks) else {
+        assert_eq!(interval_ticks, 0, "{history:?}");
         return;
     };
     assert!(fit.slope_min <= target.slope && target.slope <= fit.slope_max, "{target:?} {fit:?}");
     assert_eq!(target.ticks, now.ticks, "the newest sample's");
-    for ahead_ticks in [0, horizon_ticks] {
+    for ahead_ticks in [0, interval_ticks] {
         let ticks = now.ticks.wrapping_add(ahead_ticks);
         let lowest: BigInt = history.lower_bound(ticks, fit.slope_min).map(units).expect("there is a sample");
         let highest: BigInt =
@@ -271,9 +271,9 @@ pub(crate) fn check_hostile(steps: &[Step]) {
                     history.bounds(Slope::from_bits(slope), max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO);
                 assert_eq!(bounds.is_some(), before > 0);
             }
-            Step::Target(horizon_ticks) => {
+            Step::Target(interval_ticks) => {
                 if let Some(fit) = last_fit {
-                    let target = history.target(&fit, horizon_ticks);
+                    let target = history.target(&fit, interval_ticks);
                     assert!(target.is_none_or(|t| fit.slope_min <= t.slope && t.slope <= fit.slope_max));
                 }
             }

@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn a_line_is_put_above_any_other(((old, _), ticks, serves, raw) in (known(), number(), serves(), number())) {
+    fn rule_9_a_line_is_put_above_any_other(((old, _), ticks, serves, raw) in (known(), number(), serves(), number())) {
         let near = Slope::from_bits(old.slope().to_bits() ^ raw >> 32);
         for slope in [Slope::from_bits(raw), old.slope(), near] {
             if let Some(new) = old.next(slope, serves) {
@@ -245,19 +245,19 @@ proptest! {
     }
 
     #[test]
-    fn steering_goes_forward_and_never_below_half_the_rate(
-        ((old, at, target), horizon) in (meeting(), number())
+    fn rule_11_steering_goes_forward_and_never_below_half_the_rate(
+        ((old, at, target), window) in (meeting(), number())
     ) {
-        discipline::check_steer(&old, at, &target, horizon);
-        discipline::check_steer(&old, at, &target, horizon & 0xffff_ffff);
+        discipline::check_steer(&old, at, &target, window);
+        discipline::check_steer(&old, at, &target, window & 0xffff_ffff);
     }
 
     #[test]
-    fn a_line_that_joins_is_not_below_the_old_one(
-        ((old, at, target), horizon, margin, probe)
+    fn rule_2_a_line_that_joins_is_not_below_the_old_one(
+        ((old, at, target), window, margin, probe)
             in (meeting(), 0..1_u64 << 36, 0..1_u64 << 20, any::<u64>())
     ) {
-        let steering = discipline::check_steer(&old, at, &target, horizon);
+        let steering = discipline::check_steer(&old, at, &target, window);
         discipline::check_meeting(&old, &steering, at, margin, probe);
         // Slopes that differ by next to nothing. And the old line itself must come out, and one a
         // nanosecond above it for the smallest step.
@@ -269,7 +269,7 @@ proptest! {
     }
 
     #[test]
-    fn a_first_line_is_above_reference_and_high_water_mark(
+    fn rule_7_a_first_line_is_above_reference_and_high_water_mark(
         ((known, at, target), since_start, high_water, probe)
             in (meeting(), number(), signed_number(), any::<u64>())
     ) {
@@ -302,10 +302,10 @@ proptest! {
 
     #[test]
     fn samples_of_a_steady_reference_contain_it(
-        (truth, reads, ahead, horizon)
+        (truth, reads, ahead, interval)
             in (truth(Just(0)), prop::collection::vec(read(), 1..40), 0..1_u64 << 36, 0..1_u64 << 36)
     ) {
-        estimate::check_history(&truth, &reads, ahead, horizon);
+        estimate::check_history(&truth, &reads, ahead, interval);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::cell::Snapshot;
 use crate::line::Slope;
-use crate::state::{Phase, Serves, Slot, State, is_supported, turn_mask};
+use crate::state::{Phase, Serves, Slot, State, is_supported, wrap_mask};
 use crate::units::{FRACTION_BITS, FixedNs};
 use num_bigint::BigInt;
 
@@ -134,5 +134,5 @@ pub(crate) fn check_gates(without_line: State, changes: usize) {
 
 /// Whether `ticks << shift` does not wrap between two ticks.
 pub(crate) const fn is_in_one_turn(shift: u32, from_ticks: u64, to_ticks: u64) -> bool {
-    from_ticks <= to_ticks && (from_ticks ^ to_ticks) & !turn_mask(shift) == 0
+    from_ticks <= to_ticks && (from_ticks ^ to_ticks) & !wrap_mask(shift) == 0
 }

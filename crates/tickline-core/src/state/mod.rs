@@ -165,7 +165,8 @@ pub enum Serves {
 #[repr(C, align(16))]
 pub struct State {
     pub(crate) m: u64,
-    pub(crate) b: i64,
+    /// The line at tick 0, ns; without a line, the high-water mark.
+    pub b: i64,
 }
 
 impl State {
@@ -274,7 +275,7 @@ impl State {
         self.m & !(REPLACING | GATE) | inlined
     }
 
-    /// A published line at `ticks`, ns, rounded down. Wraps with [`turn_mask`].
+    /// A published line at `ticks`, ns, rounded down. Wraps with [`wrap_mask`].
     #[inline(always)]
     pub(crate) const fn inlined_at(self, shift: u32, ticks: u64) -> i64 {
         // BOUND: the product of two 64-bit numbers fits into 128 bits; its high half is below 2^64.
@@ -327,24 +328,17 @@ impl State {
         Self { m: self.m, b }
     }
 
-    /// The line at tick 0, ns; without a line, the high-water mark.
-    #[must_use]
-    pub const fn b(self) -> i64 {
-        self.b
-    }
-
     /// Without a line: the high-water mark, ns, which no reading may be below.
-    #[must_use]
-    pub const fn high_water_ns(self) -> i64 {
+    pub(crate) const fn high_water_ns(self) -> i64 {
         self.b
     }
 }
 
-/// The ticks in a turn, less one: `ticks << shift` wraps once in so many. That is every 2^60 ticks on
+/// The ticks in which `ticks << shift` wraps once, less one. That is every 2^60 ticks on
 /// x86_64, and every 2^57 elsewhere: after 7 years at 5 GHz, and after 4.5 at 1 GHz. No line is in
 /// use across that tick, so a clock has none for some 50 us then.
 #[must_use]
-pub const fn turn_mask(shift: u32) -> u64 {
+pub const fn wrap_mask(shift: u32) -> u64 {
     match u64::MAX.checked_shr(shift) {
         Some(mask) => mask,
         None => 0,

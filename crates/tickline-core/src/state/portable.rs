@@ -85,7 +85,6 @@ impl AtomicState {
         // ORDERING: Release for both, pairs with the fence in `load`: a reader that has seen one of
         // them in the place of an earlier state also sees the word that had left this pair.
         pair.m.store(to.m, Ordering::Release);
-        // ORDERING: as above.
         pair.b.store(to.b, Ordering::Release);
         let next = (word & !INDEX_MASK).wrapping_add(INDEX_MASK + 1) | place as u64;
         // ORDERING: acquire and release, pairs with the loads of the word; Relaxed on failure, after

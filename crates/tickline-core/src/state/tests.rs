@@ -1,7 +1,6 @@
 //! The state by itself: its fields, its arithmetic, and that no load is ever torn.
 
 use super::*;
-use crate::line::Line;
 
 const SHIFT: u32 = 7;
 
@@ -9,56 +8,8 @@ fn slope_of(hz: u64) -> Slope {
     Slope::from_hz(hz).expect("a frequency")
 }
 
-/// What the tag leaves of a slope.
-fn rounded(slope: Slope, shift: u32) -> Slope {
-    Slope::from_bits(slope.to_bits() >> shift << shift)
-}
-
 fn line(slope: Slope) -> State {
     State::default().next_line(slope, SHIFT, Serves::Both).expect("a slope that fits")
-}
-
-#[test]
-fn zero_has_no_line_and_an_open_gate() {
-    let state = State::default();
-    assert_eq!((state.phase(), state.high_water_ns()), (Phase::NoLine, 0));
-    assert!(!state.is_published() && !state.is_gate_closed());
-}
-
-#[test]
-fn phases_and_gates_keep_the_line() {
-    for serves in [Serves::Both, Serves::Monotonic] {
-        let slope = slope_of(2_596_120_000);
-        let state = line(slope).next_line(slope, SHIFT, serves).unwrap().with_b(-5);
-        assert_eq!((state.phase(), state.slot()), (Phase::Published, Slot::A));
-        assert_eq!(state.slope(SHIFT), rounded(slope, SHIFT));
-        if is_supported() {
-            assert_eq!((state.is_inlined(), state.is_inlined_for_unix()), (true, serves == Serves::Both));
-            assert_eq!(state.at(SHIFT, 1 << 50), state.inlined_at(SHIFT, 1 << 50));
-        }
-        for ended in [state.replacing(), state.with_gate_closed(), state.replacing().with_gate_closed()] {
-            assert_eq!((ended.phase(), ended.slot()), (Phase::Replacing, Slot::A));
-            assert!(!ended.is_inlined() && !ended.is_inlined_for_unix());
-            for ticks in [0, 1, 1 << 30, (1 << 50) + 12_345] {
-                assert_eq!(ended.at(SHIFT, ticks), state.at(SHIFT, ticks), "the old line, to the last bit");
-                assert_eq!(ended.fixed_at(SHIFT, ticks), state.fixed_at(SHIFT, ticks));
-            }
-            let by_reference = ended.without_line(777);
-            assert_eq!((by_reference.phase(), by_reference.high_water_ns()), (Phase::NoLine, 777));
-            assert_eq!(by_reference.is_gate_closed(), ended.is_gate_closed());
-            let first = by_reference.first_publication();
-            assert_eq!((first.phase(), first.high_water_ns()), (Phase::FirstPublication, 777));
-            assert_eq!(first.given_up(), by_reference);
-            assert_eq!(first.next_line(slope, SHIFT, serves).unwrap().slot(), Slot::B, "the free slot");
-        }
-    }
-}
-
-#[test]
-fn a_line_for_monotonic_time_alone_says_so_in_each_phase() {
-    let state = State::default().next_line(slope_of(1 << 30), SHIFT, Serves::Monotonic).unwrap();
-    assert!(!state.is_inlined_for_unix() && !state.is_gate_closed());
-    assert!(state.with_gate_closed().is_gate_closed() && !state.replacing().is_gate_closed());
 }
 
 /// Rule 10: the count tells a writer that a gate was turned, and whoever retires a line that the
@@ -88,66 +39,6 @@ fn rule_10_the_count_tells_lives_apart() {
         seen.push(state);
         state = state.with_gate_closed().with_gate_open();
         assert_eq!((state.phase(), state.high_water_ns()), (Phase::NoLine, 9));
-    }
-}
-
-#[test]
-fn a_counter_too_slow_for_the_shift_makes_no_line() {
-    for (hz, shift, fits) in [
-        (7_700_000, 7, false),
-        (7_900_000, 7, true),
-        (10_000_000_000, 7, true),
-        (499_000_000, 1, false),
-        (501_000_000, 1, true),
-        (999_000_000, 0, false),
-    ] {
-        let state = State::default().next_line(slope_of(hz), shift, Serves::Both);
-        assert_eq!(state.is_some(), fits, "{hz} Hz by a shift of {shift}");
-        assert!(state.is_none_or(|state| state.slope(shift) == rounded(slope_of(hz), shift)));
-    }
-    assert_eq!(State::default().next_line(Slope::default(), 7, Serves::Both), None, "a slope of 0");
-}
-
-/// Against the difference form, in wide integers: the line through a point is within a nanosecond
-/// of what the slope says, at ticks of any size.
-#[test]
-fn a_state_is_the_line_through_a_point() {
-    for (hz, shift) in [(24_000_000, 7), (1_000_000_000, 7), (2_596_120_000, 1), (5_000_000_000, 1)] {
-        let slope = slope_of(hz);
-        for start_ticks in [0_u64, 1 << 20, (1 << 48) + 77, (1 << 56) + 12_345] {
-            let state = State::default().next_line(slope, shift, Serves::Both).unwrap();
-            let ns = FixedNs::from_parts(1_234_567, 1 << 47);
-            let state = state.with_b(state.b_through(shift, start_ticks, ns));
-            let above = state.fixed_at(shift, start_ticks).minus(ns);
-            assert!(above >= FixedNs::ZERO && above < FixedNs::from_ns(1), "{above:?}");
-            let by_difference = Line { start_ticks, base_ns: 1_234_567, slope };
-            for delta in [0, 1, 2, 999, 1 << 30, 1 << 33] {
-                let ticks = start_ticks + delta;
-                let off = state.at(shift, ticks) - by_difference.at(ticks);
-                assert!((0..=2).contains(&off), "{hz} Hz, {start_ticks} + {delta}: {off}");
-            }
-        }
-    }
-}
-
-/// Rule 9, against every tick of an overlap.
-#[test]
-fn rule_9_a_line_that_is_not_below_another_is_not_below_after_rounding() {
-    let mut bits = 0x1234_5678_u64;
-    for iteration in 0..if cfg!(miri) { 3 } else { 300_u64 } {
-        bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(iteration | 1);
-        let at = (1 << 45) + (bits >> 20);
-        let old_slope = Slope::from_bits((1 << 47) + (bits >> 40));
-        let old = line(old_slope).with_b(bits.cast_signed());
-        for change in [-100_000_i64, -977, -1, 0, 1, 977, 100_000] {
-            let slope = Slope::saturating_from(i128::from(old_slope.to_bits()) + i128::from(change));
-            let new = old.next_line(slope, SHIFT, Serves::Both).unwrap();
-            let (early, late) = (new.b_not_below(old, SHIFT, at), new.b_not_below(old, SHIFT, at + 500));
-            let new = new.with_b(if early.wrapping_sub(late) > 0 { early } else { late });
-            let lead = |ticks| new.at(SHIFT, ticks).wrapping_sub(old.at(SHIFT, ticks));
-            assert!((at..=at + 500).all(|ticks| lead(ticks) >= 0), "{old:?} {new:?}");
-            assert!(lead(at) <= 1 || lead(at + 500) <= 1, "the clock jumped");
-        }
     }
 }
 
@@ -303,11 +194,4 @@ fn no_load_is_torn_on_this_processor() {
     let swaps = if cfg!(miri) { 50 } else { 1_000_000 };
     let state = AtomicState::new();
     no_load_is_torn(swaps, || state.load(), |from, to| state.swap(from, to));
-}
-
-#[test]
-fn no_load_of_the_portable_state_is_torn() {
-    let state = portable::AtomicState::new();
-    let swaps = if cfg!(miri) { 50 } else { 100_000 };
-    no_load_is_torn(swaps, || state.load(), |from, to| state.is_still(from) && state.swap(from, to));
 }

@@ -28,7 +28,7 @@ pub fn is_supported() -> bool {
     let mut known = SUPPORTED.load(Ordering::Relaxed);
     if known == 0 {
         known = if cpuid(1, 0).ecx & CMPXCHG16B == 0 { 2 } else { 1 };
-        // ORDERING: as above.
+        // ORDERING: Relaxed, a value on its own.
         SUPPORTED.store(known, Ordering::Relaxed);
     }
     known == 1

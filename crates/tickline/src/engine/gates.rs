@@ -15,7 +15,7 @@
 use core::sync::atomic::Ordering;
 
 use tickline_core::cell::StateCell;
-use tickline_core::control::{Config, DISRUPTED_NS};
+use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Comparison;
 use tickline_core::gate::keeper::{Conclusion, Gated, Stage};
@@ -319,7 +319,7 @@ impl Engine {
         let after_ns = OsClock.monotonic_ns();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let missed_ns = earliest_ns.saturating_sub(after_ns).max(before_ns.saturating_sub(latest_ns));
-        missed_ns > DISRUPTED_NS
+        missed_ns > DISRUPTED_OFFSET_NS
     }
 }
 

@@ -19,7 +19,7 @@ impl Engine {
         }
         let cell = &self.shared.cell;
         let state = cell.load();
-        let bounds = state.is_published().then(|| cell.slot(state.slot()).bounds(state.b()))?;
+        let bounds = state.is_published().then(|| cell.slot(state.slot()).bounds(state.b))?;
         let unix = state.serves_unix().then(|| unix_interval_ns(&bounds));
         let estimate = Estimate { lower: bounds.lower, upper: bounds.upper, unix_ns: unix };
         cell.is_still(state).then_some(estimate)

@@ -1,7 +1,7 @@
 //! The facts of the last judgement that may change while a clock runs.
 
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::{Clocksource, Facts, NeededComparison, Switch, demand};
+use tickline_core::gate::{Clocksource, Facts, NeededComparison, Switch, needed_comparison};
 
 use crate::trust::{compare, facts};
 
@@ -36,7 +36,7 @@ impl TrustSnapshot {
         // A comparison reads the counter. That is a SIGSEGV where the process may not, and unwanted
         // where the program has switched the counter off.
         let usable = facts.readable && facts.counter_present && facts.switch == Switch::On;
-        let demand = if usable { demand(facts) } else { NeededComparison::Idle };
+        let demand = if usable { needed_comparison(facts) } else { NeededComparison::Idle };
         Self { clocksource: facts.clocksource, available: facts.available, comparisons, demand }
     }
 
@@ -72,7 +72,7 @@ mod tests {
         // As if the counter were usable, and no kernel kept time with it.
         (facts.readable, facts.counter_present, facts.switch) = (true, true, Switch::On);
         facts.counters_clocksource = Clocksource::Other;
-        assert_eq!(demand(&facts), NeededComparison::Needed);
+        assert_eq!(needed_comparison(&facts), NeededComparison::Needed);
         assert!(is_current(&facts));
         facts.available = Some(was != Some(true));
         assert!(!is_current(&facts));

@@ -89,7 +89,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
         return false;
     }
     let slot = cell.slot(old.state.slot());
-    let mut bounds = slot.bounds(old.state.b());
+    let mut bounds = slot.bounds(old.state.b);
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
     let Some(next) = old.state.next_line(old.slope(), old.shift, Serves::Both) else { return false };
