@@ -334,6 +334,17 @@ impl Engine {
         iterated
     }
 
+    /// An iteration that a program asks for. Where it drives the clock, every eighth one asks for the
+    /// facts again.
+    pub(crate) fn maintain_by_hand(&self) -> Option<Outcome> {
+        let outcome = self.maintain(Renewal::Ahead);
+        let is_driver = outcome.is_some() && self.driver() == Driver::Manual;
+        if is_driver && self.callers.count_iteration() && self.watch() {
+            return self.maintain(Renewal::Ahead);
+        }
+        outcome
+    }
+
     /// An iteration of the control loop, with the gates judged before the first one, and a second
     /// iteration after a recovery. `None` if another thread has the lock, or a gate is closed.
     /// Never waits, allocates or panics.

@@ -10,7 +10,8 @@
 //! println!("request of {received:?}: {answer}, after {:?}", start.elapsed());
 //! ```
 //!
-//! Nothing has to be set up. The OS clock serves the first calls. As soon as calls are frequent
+//! One line does it, `y = m*x + b`: `m` and `b` are 128 bits, which a reader loads as one and a control
+//! loop swaps as one. Nothing has to be set up. The OS clock serves the first calls. As soon as calls are frequent
 //! enough to pay for it, one of them calibrates the counter in place, some microseconds at a time.
 //! [`start`] moves that work to a thread.
 //!
@@ -93,9 +94,8 @@
 //!
 //! # How it works
 //!
-//! One straight line, `ns = base + ticks * slope`, turns the counter into time. A control loop
-//! samples the kernel's clock and publishes the next line before the present one ends. Gates judge
-//! facts about the machine, and close the line where the counter can't be trusted.
+//! A control loop samples the kernel's clock and publishes the next line before the present one ends.
+//! Gates judge facts about the machine, and close the line where the counter can't be trusted.
 //! [`tickline_core`] has the arithmetic and the protocol between the control loop and its readers.
 //!
 //! # Cost

@@ -80,6 +80,18 @@ fn unix_time_is_served_by_its_own_verdict() {
     played::COST.set(None);
 }
 
+/// Symptom: a kernel that gave the counter up was heard of by the thread and by readers, and never by
+/// a program that drives the clock itself.
+#[test]
+fn a_program_that_drives_the_clock_hears_of_new_facts() {
+    let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+    let Some(_) = judged(&engine, (30, 120, 120)) else { return };
+    engine.lock().unwrap().seen = TrustSnapshot::NONE;
+    (0..8).for_each(|_| _ = engine.maintain_by_hand());
+    assert!(engine.lock().unwrap().seen.is_current());
+    played::COST.set(None);
+}
+
 /// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter
 /// running does. `false` if the line has just ended.
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
