@@ -6,8 +6,8 @@
 //! and its bounds. Only the writer stores to a slot, and never to the one that the state names.
 //!
 //! A reader loads the state, takes what it needs from the slot, reads the counter, and looks at the
-//! state again. That second look is not there against torn parameters, which a state cannot have. It
-//! makes the line current at the moment at which the counter was read (rule 1), which order needs.
+//! state again. The second look proves that the line was current when the counter was read (rule 1),
+//! which order needs.
 //!
 //! # Protocol
 //!

@@ -4,7 +4,7 @@
 //! The state of a clock is its line, `y = m*x + b`, in 128 bits:
 //!
 //! ```text
-//! [ b: ns, 64 bits | m: slope, 55 bits and more | tag: what the clock may do ]
+//! [ b: ns, 64 bits | m: slope, 48 bits | tag, 16 bits: what the clock may do ]
 //!
 //! ns = ((ticks << s) * m >> 64) + b
 //! ```

@@ -29,7 +29,7 @@ pub(crate) enum Inner {
     OutOfRange { value: Duration, least: Duration, most: Duration },
     Clock(tickline::Error),
     Listed,
-    Unknown,
+    NotPassedOn,
 }
 
 /// The kinds of [`Error`].
@@ -47,7 +47,7 @@ pub enum ErrorKind {
     /// The program was asked to name its benchmarks (`--list`), so nothing was calibrated.
     Listed,
     /// A measurement around a [`CounterTime`](crate::CounterTime) does not pass `zero` on to it.
-    Unknown,
+    NotPassedOn,
 }
 
 impl Error {
@@ -60,7 +60,7 @@ impl Error {
             Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
             Inner::Clock(error) => ErrorKind::Clock(error.kind()),
             Inner::Listed => ErrorKind::Listed,
-            Inner::Unknown => ErrorKind::Unknown,
+            Inner::NotPassedOn => ErrorKind::NotPassedOn,
         }
     }
 }
@@ -76,7 +76,7 @@ impl fmt::Display for Error {
                 write!(f, "settle of {value:?} is outside {least:?} to {most:?}")
             }
             Inner::Listed => write!(f, "nothing is calibrated to list the benchmarks"),
-            Inner::Unknown => write!(f, "the measurement does not pass zero() on to CounterTime"),
+            Inner::NotPassedOn => write!(f, "the measurement does not pass zero() on to CounterTime"),
             Inner::Clock(error) => write!(f, "the clock could not be made: {error}"),
         }
     }
@@ -85,7 +85,7 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0 {
-            Inner::Clock(error) => Some(error),
+            Inner::Clock(error) => error.source(),
             _ => None,
         }
     }

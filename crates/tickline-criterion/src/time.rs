@@ -127,7 +127,7 @@ impl CounterTime {
                 counting: Counting::Undisturbed,
                 output_directory: None,
             };
-            Self::by_wall_time(Error(Inner::Unknown), settings)
+            Self::by_wall_time(Error(Inner::NotPassedOn), settings)
         })
     }
 

@@ -146,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// A reading with bounds; `None` if the inlined path is closed.
+    /// A reading with bounds; `None` if the inlined path refuses.
     #[inline]
     pub(crate) fn read_bounds(&self) -> Option<LineReading> {
         COUNTER.and_then(|counter| self.shared.read_bounds(&counter))

@@ -26,7 +26,7 @@ pub(crate) enum Inner {
         least: Duration,
         most: Duration,
     },
-    Unused {
+    Unmet {
         setting: &'static str,
         needs: &'static str,
     },
@@ -46,7 +46,7 @@ pub(crate) enum Inner {
 /// // Lines that a thread calibrates, and no thread.
 /// let error = Clock::builder().driver(Driver::Manual).per_cpu(PerCpu::On).start().unwrap_err();
 /// match error.kind() {
-///     ErrorKind::Unused => assert_eq!(error.to_string(), "per_cpu needs the thread driver"),
+///     ErrorKind::Unmet => assert_eq!(error.to_string(), "per_cpu needs the thread driver"),
 ///     other => panic!("{other:?}"),
 /// }
 /// ```
@@ -56,7 +56,7 @@ pub enum ErrorKind {
     /// A setting is outside its limits.
     OutOfRange,
     /// A setting needs another one, which was not chosen.
-    Unused,
+    Unmet,
     /// The system did not make the thread.
     Thread,
     /// The global clock's thread already runs, with other settings.
@@ -74,7 +74,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self.0 {
             Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
-            Inner::Unused { .. } => ErrorKind::Unused,
+            Inner::Unmet { .. } => ErrorKind::Unmet,
             Inner::Thread(_) => ErrorKind::Thread,
             Inner::Running => ErrorKind::Running,
             Inner::PerCpu(_) => ErrorKind::PerCpu,
@@ -95,7 +95,7 @@ impl fmt::Display for Error {
             Inner::OutOfRange { setting, value, least, most } => {
                 write!(f, "{setting} of {value:?} is outside {least:?} to {most:?}")
             }
-            Inner::Unused { setting, needs } => write!(f, "{setting} needs {needs}"),
+            Inner::Unmet { setting, needs } => write!(f, "{setting} needs {needs}"),
             Inner::Thread(_) => f.write_str("the clock's thread could not be started"),
             Inner::Running => f.write_str("the global clock's thread already runs, with other settings"),
             Inner::PerCpu(reason) => write!(f, "there cannot be a line for each CPU: {reason}"),
@@ -111,7 +111,7 @@ impl StdError for Error {
             Inner::Thread(error) => Some(error),
             #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
             Inner::Page(error) => error.source(), // its text is this error's own
-            Inner::OutOfRange { .. } | Inner::Unused { .. } | Inner::Running | Inner::PerCpu(_) => None,
+            Inner::OutOfRange { .. } | Inner::Unmet { .. } | Inner::Running | Inner::PerCpu(_) => None,
         }
     }
 }

@@ -97,7 +97,8 @@
 //! # How it works
 //!
 //! A control loop samples the kernel's clock and publishes the next line before the present one ends.
-//! Gates judge facts about the machine, and close the line where the counter can't be trusted.
+//! Gates judge facts about the machine; where the counter can't be trusted, a closed gate ends the
+//! line.
 //! [`tickline_core`] has the arithmetic and the protocol between the control loop and its readers.
 //!
 //! # Cost
@@ -110,7 +111,7 @@
 //!
 //! | | gives |
 //! |---|---|
-//! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact (`time` needs Rust 1.88) |
+//! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
 //! | `page` | on Linux, one clock for all processes of a machine: `Clock::of_page` reads the page that `tickline serve` serves; `page::Publisher` serves one |

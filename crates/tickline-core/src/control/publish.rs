@@ -1,6 +1,7 @@
 //! The next line: what it is made of, and its publication.
 //!
-//! A signal handler may do an iteration on a stack of 2 KiB (`crates/tickline/tests/stack.rs`). So the
+//! A signal handler may do an iteration, which takes 2 KiB of its stack at most
+//! (`crates/tickline/tests/stack.rs`). So the
 //! plan lies in the loop's memory, and the steps are functions that are not inlined: the stack is as
 //! large as the largest of them, not as all together. A step that leaves its result in the plan
 //! returns `Option<()>`, which is `None` without a sample.

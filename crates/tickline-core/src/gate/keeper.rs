@@ -21,19 +21,19 @@
 //!
 //! Three rules:
 //!
-//! 1. **Whoever switches off, or asks, changes the word, then closes the gate.** Switching on
-//!    changes the word alone.
-//! 2. **Only a judge opens the gate, and holds the clock's lock.** It opens the gate, then
-//!    exchanges the word that its judgement began with for `Open`; only then may a line be
-//!    published. If the word has changed, the exchange fails, and the judge closes the gate
-//!    again. So a change during a judgement has one of two effects. Either the exchange fails; or
-//!    the exchange came first, and the thread that made the change sees the open gate, and closes
-//!    it. A judge who judges an open gate again ([`review`](Keeper::review)) closes it first, which
-//!    ends the line of the earlier judgement.
-//! 3. **A gate that is closed late is judged again.** A thread that is stopped between its change
-//!    and the closing of the gate may close a gate that has since been judged and opened. The
-//!    next iteration finds that, and has the gates judged again
-//!    ([`notice_closed`](Keeper::notice_closed)); so does a process that was forked in between.
+//! - **K1. Whoever switches off, or asks, changes the word, then closes the gate.** Switching on
+//!   changes the word alone.
+//! - **K2. Only a judge opens the gate, and holds the clock's lock.** It opens the gate, then
+//!   exchanges the word that its judgement began with for `Open`; only then may a line be
+//!   published. If the word has changed, the exchange fails, and the judge closes the gate
+//!   again. So a change during a judgement has one of two effects. Either the exchange fails; or
+//!   the exchange came first, and the thread that made the change sees the open gate, and closes
+//!   it. A judge who judges an open gate again ([`review`](Keeper::review)) closes it first, which
+//!   ends the line of the earlier judgement.
+//! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its change
+//!   and the closing of the gate may close a gate that has since been judged and opened. The
+//!   next iteration finds that, and has the gates judged again
+//!   ([`notice_closed`](Keeper::notice_closed)); so does a process that was forked in between.
 //!
 //! It follows that no reading that begins after [`disable`](Keeper::disable) has returned uses
 //! the counter, until somebody calls [`enable`](Keeper::enable); and that once nobody makes
@@ -70,7 +70,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Whether a gate is closed, and the next holder of the lock need not judge it anew.
+    /// Whether a gate is closed, by a judgement or by the program.
     #[must_use]
     pub const fn is_closed(self) -> bool {
         matches!(self, Self::Waiting | Self::Closed | Self::Disabled)
@@ -107,7 +107,7 @@ const fn stage_of(word: u64) -> Stage {
     }
 }
 
-/// See the head of `gate/keeper.rs`.
+/// The gate of one clock: the stage of its judgement, and the program's switch, in one word.
 #[derive(Debug)]
 pub struct Keeper {
     word: AtomicU64,

@@ -111,7 +111,7 @@ impl ClockBuilder {
     /// # Errors
     ///
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
-    /// [`Unused`](crate::ErrorKind::Unused) for a setting that needs the thread driver, or full
+    /// [`Unmet`](crate::ErrorKind::Unmet) for a setting that needs the thread driver, or full
     /// probes, without it; [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for
     /// each CPU where there cannot be one; [`Thread`](crate::ErrorKind::Thread) if the thread
     /// cannot be made.
@@ -124,7 +124,7 @@ impl ClockBuilder {
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start). Also [`Unused`](crate::ErrorKind::Unused) for another driver than
+    /// As [`start`](Self::start). Also [`Unmet`](crate::ErrorKind::Unmet) for another driver than
     /// the thread, and [`Running`](crate::ErrorKind::Running) if the thread already runs with other
     /// settings.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
@@ -168,7 +168,7 @@ fn within(setting: &'static str, value: Duration, range: RangeInclusive<Duration
 }
 
 fn unused(setting: &'static str, needs: &'static str) -> Error {
-    Error(Inner::Unused { setting, needs })
+    Error(Inner::Unmet { setting, needs })
 }
 
 impl Clock {

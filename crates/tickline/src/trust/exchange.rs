@@ -245,7 +245,7 @@ pub fn cpus() -> Vec<u32> {
 pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
     thread::scope(|scope| {
         let pinned = move || sys::pin_this_thread(cpu).then(work);
-        let thread = thread::Builder::new().name("tickline-visit".to_owned()).spawn_scoped(scope, pinned);
+        let thread = thread::Builder::new().name("tickline-cpus".to_owned()).spawn_scoped(scope, pinned);
         thread.ok()?.join().ok()?
     })
 }
