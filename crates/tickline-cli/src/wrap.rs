@@ -8,29 +8,10 @@ use serde_json::{Value, json};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 use crate::terminal::{self, Colour, plain};
+use crate::words::cell;
 
 /// The widest line, columns. Wider paragraphs are hard to read.
 const WIDEST: usize = 100;
-
-/// A figure with two decimals, or a mark for an unknown one.
-pub(crate) fn figure(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
-}
-
-/// A value of the JSON in words: figures with two decimals, and the facts of a structure by their keys.
-pub(crate) fn shown(value: &Value, unknown: &str) -> String {
-    match value {
-        Value::Null => unknown.to_owned(),
-        Value::Bool(is_so) => if *is_so { "yes" } else { "no" }.to_owned(),
-        Value::String(text) => plain(text),
-        Value::Number(number) if number.is_f64() => figure(number.as_f64()),
-        Value::Object(facts) => {
-            let fact = |(key, value): (&String, &Value)| format!("{key} {}", shown(value, unknown));
-            facts.iter().map(fact).collect::<Vec<_>>().join(", ")
-        }
-        other => other.to_string(),
-    }
-}
 
 /// How text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +76,7 @@ impl Look {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let rows = json!(rows);
-        let row = |row: &Value| columns.iter().map(|(key, _)| shown(&row[key], "-")).collect();
+        let row = |row: &Value| columns.iter().map(|(key, _)| cell(&row[key])).collect();
         let rows: Vec<_> = rows.as_array().into_iter().flatten().map(row).collect();
         self.table(&columns.iter().map(|(_, head)| *head).collect::<Vec<_>>(), &rows, out)
     }

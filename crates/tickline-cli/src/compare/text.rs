@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use super::{Comparison, Difference};
 use crate::terminal::plain;
-use crate::wrap::{Look, shown};
+use crate::words::cell;
+use crate::wrap::Look;
 
 /// The longest value that fits into a column, characters.
 const SHORT: usize = 16;
@@ -30,7 +31,7 @@ pub(super) fn write(found: &Comparison, look: Look, out: &mut dyn Write) -> io::
 fn rows(title: &str, differences: &[Difference], look: Look, out: &mut dyn Write) -> io::Result<()> {
     let row = |difference: &Difference| {
         let unit = difference.unit.map_or_else(String::new, |unit| format!(", {unit}"));
-        let [first, second] = [&difference.first, &difference.second].map(|value| shown(value, "-"));
+        let [first, second] = [&difference.first, &difference.second].map(cell);
         let ratio = difference.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         vec![format!("{}{unit}", difference.name), first, second, ratio]
     };

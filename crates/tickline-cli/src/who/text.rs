@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use crate::document::{Caller, Document, Who};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
-use crate::wrap::{Look, figure};
+use crate::words::figure;
+use crate::wrap::Look;
 
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
