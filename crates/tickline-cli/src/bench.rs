@@ -29,8 +29,8 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
 
 /// Writes the document as text.
 fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", look.wrap("", &document.verdict))?;
-    document.build_note().map_or(Ok(()), |note| writeln!(out, "{}", look.wrap("", note)))?;
+    look.say("", &document.verdict, out)?;
+    document.build_note().map_or(Ok(()), |note| look.say("", note, out))?;
     let Some(Bench { rounds, calls, long_run }) = &document.bench else { return Ok(()) };
     let title = format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved");
     writeln!(out, "\n{}", look.wrap("", &title))?;

@@ -13,6 +13,15 @@ use crate::words::cell;
 /// The widest line, columns. Wider paragraphs are hard to read.
 const WIDEST: usize = 100;
 
+/// Breaks lines of so many columns at ASCII spaces alone.
+pub(crate) fn at_spaces(columns: usize) -> Options<'static> {
+    Options::new(columns)
+        .break_words(false)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit)
+}
+
 /// How text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
@@ -39,15 +48,14 @@ impl Look {
         let indent = first.chars().count();
         let indent = if self.is_narrow() { indent.min(4) } else { indent };
         let indent = " ".repeat(indent);
-        let options = Options::new(self.columns)
-            .initial_indent(first)
-            .subsequent_indent(&indent)
-            .break_words(false)
-            .word_separator(WordSeparator::AsciiSpace)
-            .word_splitter(WordSplitter::NoHyphenation)
-            .wrap_algorithm(WrapAlgorithm::FirstFit);
+        let options = at_spaces(self.columns).initial_indent(first).subsequent_indent(&indent);
         let words: Vec<String> = text.split_whitespace().map(plain).collect();
         textwrap::fill(&words.join(" "), options)
+    }
+
+    /// Writes the same.
+    pub(crate) fn say(&self, first: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{}", self.wrap(first, text))
     }
 
     /// The same, with its first `painted` bytes in this style.

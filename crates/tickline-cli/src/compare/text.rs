@@ -18,7 +18,7 @@ pub(super) fn write(found: &Comparison, look: Look, out: &mut dyn Write) -> io::
     let within = found.above_percent;
     let result =
         format!("{number} {difference}, {equal} facts and figures are equal (costs within {within} %).");
-    writeln!(out, "{}", look.wrap("", &result))?;
+    look.say("", &result, out)?;
     for (name, side) in [("A", &found.first), ("B", &found.second)] {
         let taken = side.taken_at.as_deref().unwrap_or("at an unknown time");
         writeln!(out, "  {name}: {}, {}", plain(&side.file), plain(taken))?;

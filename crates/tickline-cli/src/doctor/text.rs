@@ -15,8 +15,8 @@ use crate::wrap::{BAD, GOOD, Look, SLOW};
 /// Writes the document as text.
 pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     first_line(document, look, out)?;
-    writeln!(out, "{}", look.wrap("", &document.verdict))?;
-    document.build_note().map_or(Ok(()), |note| writeln!(out, "{}", look.wrap("", note)))?;
+    look.say("", &document.verdict, out)?;
+    document.build_note().map_or(Ok(()), |note| look.say("", note, out))?;
     findings(document, look, out)?;
     machine(document, look, out)?;
     per_cpu(&document.clock.per_cpu, look, out)?;
@@ -28,7 +28,7 @@ pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io:
 /// Writes the diagnosis of a recorded machine.
 pub(super) fn write_recorded(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     first_line(document, look, out)?;
-    writeln!(out, "{}", look.wrap("", "A recorded machine: nothing is measured here."))?;
+    look.say("", "A recorded machine: nothing is measured here.", out)?;
     findings(document, look, out)?;
     machine(document, look, out)?;
     clocks(document, look, out)
@@ -116,7 +116,7 @@ fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> 
         let facts = places.map(|(place, texts)| said(place, json.pointer(place).unwrap_or_default(), texts));
         let facts: Vec<_> = facts.filter(|fact| !fact.is_empty()).collect();
         let text = if facts.is_empty() { UNKNOWN.to_owned() } else { facts.join(", ") };
-        writeln!(out, "{}", look.wrap(&format!("  {name:<13}"), &text))
+        look.say(&format!("  {name:<13}"), &text, out)
     })
 }
 
@@ -172,7 +172,7 @@ fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     ];
     look.table_of(&COLUMNS, &facts.costs, out)?;
     match &facts.served_unknown {
-        Some(reason) => writeln!(out, "{}", look.wrap("  ", &format!("it is unknown who answers: {reason}"))),
+        Some(reason) => look.say("  ", &format!("it is unknown who answers: {reason}"), out),
         None => Ok(()),
     }
 }
@@ -186,7 +186,7 @@ fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
             (true, Some(code)) => format!("open, but {text} [{code}]"),
             (false, code) => format!("closed: {text} [{}]", code.unwrap_or_default()),
         };
-        writeln!(out, "{}", look.wrap(&format!("  {:<15} ", gate.gate), &line))?;
+        look.say(&format!("  {:<15} ", gate.gate), &line, out)?;
     }
     Ok(())
 }
@@ -210,5 +210,45 @@ fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Wr
         None => "Unix time: not known to be synchronised to UTC, by the kernel's NTP state".to_owned(),
     };
     let mut lines = [Some(summary), drift, Some(utc)].into_iter().flatten();
-    lines.try_for_each(|line| writeln!(out, "{}", look.wrap("", &line)))
+    lines.try_for_each(|line| look.say("", &line, out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: the section showed keys of the JSON ("counter_readable no").
+    #[test]
+    fn the_machine_is_described_in_words() {
+        let facts: Document = serde_json::from_value(json!({
+            "machine": {
+                "counter_readable": false,
+                "vdso_mapped": true,
+                "cpuid": { "invariant_tsc": true, "rdpid": false, "leaf_15h_hz": 2_600_000_000_u64 },
+                "time_namespace": { "monotonic_offset_ns": 0, "boottime_offset_ns": -5_000 },
+                "ntp": { "synchronised": true, "tick_us": 10_834, "frequency_ppb": -32_670, "offset_ns": 0,
+                    "maximum_error_us": 7, "estimated_error_us": 7 },
+            },
+            "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64, "utc_error_ns": 7_000 },
+        }))
+        .unwrap();
+        let mut out = Vec::new();
+        machine(&facts, Look { colour: crate::terminal::Colour::None, columns: 200 }, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        for line in [
+            "  CPU          unknown\n",
+            "  counter      2,599.000000 MHz measured, -385 ppm from nominal, 2,600.000000 MHz nominal (by ",
+            "  CPUID        invariant TSC, no rdpid, leaf 15h 2,600.000000 MHz\n",
+            "  rights       may not read the counter (PR_SET_TSC), vDSO mapped\n",
+            "  namespace    the machine's monotonic time, boot time -5,000 ns from the machine's\n",
+            "  NTP          synchronised, within 7,000 ns of UTC by its own claim, rate corrected by -32,670 ppb, tick 10,834 us, ",
+        ] {
+            assert!(text.contains(line), "no {line} in:\n{text}");
+        }
+        let json = json!({ "machine": facts.machine, "clock": facts.clock });
+        let lines: Map<String, Value> = serde_json::from_str(MACHINE).unwrap();
+        let places = lines.values().filter_map(Value::as_object).flat_map(Map::keys);
+        let missing: Vec<_> = places.filter(|place| json.pointer(place).is_none()).collect();
+        assert_eq!(missing, ["/clock/difference_ppm"], "all but what is derived");
+    }
 }

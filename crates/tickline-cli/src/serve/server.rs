@@ -19,7 +19,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
     let clock = Clock::builder().per_cpu(PerCpu::Off).start().map_err(io::Error::other)?;
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
-    let mut log = Log::new(page);
+    let mut log = Log { page, said: None };
     if publisher.phase() != Phase::Off {
         log.begins(&publisher);
     }
@@ -66,11 +66,7 @@ struct Log<'a> {
     said: Option<String>,
 }
 
-impl<'a> Log<'a> {
-    const fn new(page: &'a Path) -> Self {
-        Self { page, said: None }
-    }
-
+impl Log<'_> {
     fn line(&self, text: &str) {
         // Nobody to tell, if this fails.
         writeln!(io::stderr(), "tickline: {}: {}", plain_path(self.page), plain(text)).ok();
