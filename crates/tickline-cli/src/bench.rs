@@ -16,7 +16,7 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
     costs::settle();
-    let costs = costs::measure_rounds(args.rounds, progress.part("costs", 0.0, 0.5));
+    let costs = costs::measure(args.rounds, progress.part("costs", 0.0, 0.5));
     let mut long_run = costs::long_run(args.calls, progress.part("the long run", 0.5, 1.0));
     long_run.iter_mut().filter(|run| !setup.can_call(run.clock)).for_each(LongRun::forget);
     let mut document = setup.document("bench", costs, None);
@@ -29,8 +29,8 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
 
 /// Writes the document as text.
 fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", look.wrap("", &document.verdict))?;
-    document.build_note().map_or(Ok(()), |note| writeln!(out, "{}", look.wrap("", note)))?;
+    look.say("", &document.verdict, out)?;
+    document.build_note().map_or(Ok(()), |note| look.say("", note, out))?;
     let Some(Bench { rounds, calls, long_run }) = &document.bench else { return Ok(()) };
     let title = format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved");
     writeln!(out, "\n{}", look.wrap("", &title))?;

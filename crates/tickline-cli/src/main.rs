@@ -40,6 +40,7 @@ mod terminal;
 mod warp;
 mod watch;
 mod who;
+mod words;
 mod wrap;
 
 use std::io::{self, Write};

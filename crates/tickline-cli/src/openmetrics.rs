@@ -101,6 +101,7 @@ fn figures(document: &Document) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::sample::point;
 
     /// Names that dashboards and alarms use, with units and escapes: a change here breaks them.
     #[test]
@@ -121,13 +122,7 @@ mod tests {
             ],
         }))
         .unwrap();
-        document.track = Some(crate::document::TrackSummary {
-            largest_offset_ns: 12.5,
-            largest_bound_ns: 20,
-            outside_bracket: 0,
-            bound_violated: 0,
-            points: Vec::new(),
-        });
+        document.track = Some(crate::document::TrackSummary::of(vec![point(0.0, 12.5)]));
         document.diagnose();
         let mut out = Vec::new();
         write(&document, &mut out).unwrap();

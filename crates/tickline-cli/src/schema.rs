@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::compare::Comparison;
 use crate::document::Document;
+use crate::words::unit;
 
 /// Where each schema is stored.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
@@ -69,19 +70,10 @@ fn every_key_is_described() {
             if description.is_empty() {
                 faults.push(format!("{name}.{key} has no description"));
             }
-            for (suffix, unit) in [
-                ("_ns", "ns"),
-                ("_hz", "Hz"),
-                ("_khz", "kHz"),
-                ("_mhz", "MHz"),
-                ("_ppb", "ppb"),
-                ("_percent", "percent"),
-                ("_us", "us"),
-                ("_s", " s"),
-            ] {
-                if key.ends_with(suffix) && !description.contains(unit) {
-                    faults.push(format!("{name}.{key} does not name its unit: {description}"));
-                }
+            if let (_, Some(unit)) = unit(key)
+                && !description.contains(unit)
+            {
+                faults.push(format!("{name}.{key} does not name its unit: {description}"));
             }
             keys += 1;
         }

@@ -46,7 +46,7 @@ impl Setup {
         share: f64,
     ) -> Document {
         let track = track::track(time, progress.part("offset and bound", 0.0, 0.6 * share));
-        let mut costs = costs::measure(progress.part("costs", 0.6 * share, share));
+        let mut costs = costs::measure(costs::ROUNDS, progress.part("costs", 0.6 * share, share));
         resolution::measure(&mut costs, |clock| self.can_call(clock));
         self.document(command, costs, Some(track))
     }
@@ -55,7 +55,7 @@ impl Setup {
     /// before. The progress goes on from the share `from`.
     pub(crate) fn measure_costs(&self, command: &'static str, progress: &Progress, from: f64) -> Document {
         costs::settle();
-        self.document(command, costs::measure(progress.part("costs", from, 1.0)), None)
+        self.document(command, costs::measure(costs::ROUNDS, progress.part("costs", from, 1.0)), None)
     }
 
     /// The facts, with these measurements, and who answers the clocks.

@@ -8,28 +8,18 @@ use serde_json::{Value, json};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 use crate::terminal::{self, Colour, plain};
+use crate::words::cell;
 
 /// The widest line, columns. Wider paragraphs are hard to read.
 const WIDEST: usize = 100;
 
-/// A figure with two decimals, or a mark for an unknown one.
-pub(crate) fn figure(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
-}
-
-/// A value of the JSON in words: figures with two decimals, and the facts of a structure by their keys.
-pub(crate) fn shown(value: &Value, unknown: &str) -> String {
-    match value {
-        Value::Null => unknown.to_owned(),
-        Value::Bool(is_so) => if *is_so { "yes" } else { "no" }.to_owned(),
-        Value::String(text) => plain(text),
-        Value::Number(number) if number.is_f64() => figure(number.as_f64()),
-        Value::Object(facts) => {
-            let fact = |(key, value): (&String, &Value)| format!("{key} {}", shown(value, unknown));
-            facts.iter().map(fact).collect::<Vec<_>>().join(", ")
-        }
-        other => other.to_string(),
-    }
+/// Breaks lines of so many columns at ASCII spaces alone.
+pub(crate) fn at_spaces(columns: usize) -> Options<'static> {
+    Options::new(columns)
+        .break_words(false)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit)
 }
 
 /// How text is shown.
@@ -58,15 +48,14 @@ impl Look {
         let indent = first.chars().count();
         let indent = if self.is_narrow() { indent.min(4) } else { indent };
         let indent = " ".repeat(indent);
-        let options = Options::new(self.columns)
-            .initial_indent(first)
-            .subsequent_indent(&indent)
-            .break_words(false)
-            .word_separator(WordSeparator::AsciiSpace)
-            .word_splitter(WordSplitter::NoHyphenation)
-            .wrap_algorithm(WrapAlgorithm::FirstFit);
+        let options = at_spaces(self.columns).initial_indent(first).subsequent_indent(&indent);
         let words: Vec<String> = text.split_whitespace().map(plain).collect();
         textwrap::fill(&words.join(" "), options)
+    }
+
+    /// Writes the same.
+    pub(crate) fn say(&self, first: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{}", self.wrap(first, text))
     }
 
     /// The same, with its first `painted` bytes in this style.
@@ -95,7 +84,7 @@ impl Look {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let rows = json!(rows);
-        let row = |row: &Value| columns.iter().map(|(key, _)| shown(&row[key], "-")).collect();
+        let row = |row: &Value| columns.iter().map(|(key, _)| cell(&row[key])).collect();
         let rows: Vec<_> = rows.as_array().into_iter().flatten().map(row).collect();
         self.table(&columns.iter().map(|(_, head)| *head).collect::<Vec<_>>(), &rows, out)
     }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::diagnose::{Health, diagnose};
 use crate::document::Document;
+use crate::words::unit;
 
 /// A fact in words, or a figure with its unit.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,9 +22,6 @@ const RATE: f64 = 100e-6;
 /// Facts that differ from run to run, or from boot to boot.
 const SKIPPED: [&str; 5] =
     ["kernel_log", "ntp", "counter_difference_ticks", "clock_gettime_difference_ns", "tracer_pid"];
-
-const UNITS: [(&str, &str); 6] =
-    [("_ns", "ns"), ("_hz", "Hz"), ("_khz", "kHz"), ("_mhz", "MHz"), ("_us", "us"), ("_ppb", "ppb")];
 
 impl Figure {
     /// A fact, or a figure that has to be the same.
@@ -79,13 +77,12 @@ pub(super) fn figures(document: &Value, typed: &Document, above_percent: f64) ->
 fn facts(prefix: &str, object: &Value, figures: &mut Vec<Figure>) {
     let facts = object.as_object().into_iter().flatten();
     for (key, value) in facts.filter(|(key, _)| !SKIPPED.contains(&key.as_str())) {
-        let unit = UNITS.iter().find(|(suffix, _)| key.ends_with(suffix));
-        let name = unit.map_or(key.as_str(), |(suffix, _)| key.trim_end_matches(suffix)).replace('_', " ");
-        let name = format!("{prefix}{name}");
+        let (name, unit) = unit(key);
+        let name = format!("{prefix}{}", name.replace('_', " "));
         match value {
             Value::Object(_) => self::facts(&format!("{name}, "), value, figures),
             Value::Array(_) => {}
-            _ => figures.push(Figure { unit: unit.map(|(_, unit)| *unit), ..Figure::exact(name, value) }),
+            _ => figures.push(Figure { unit, ..Figure::exact(name, value) }),
         }
     }
 }

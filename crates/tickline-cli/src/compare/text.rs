@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use super::{Comparison, Difference};
 use crate::terminal::plain;
-use crate::wrap::{Look, shown};
+use crate::words::cell;
+use crate::wrap::Look;
 
 /// The longest value that fits into a column, characters.
 const SHORT: usize = 16;
@@ -17,7 +18,7 @@ pub(super) fn write(found: &Comparison, look: Look, out: &mut dyn Write) -> io::
     let within = found.above_percent;
     let result =
         format!("{number} {difference}, {equal} facts and figures are equal (costs within {within} %).");
-    writeln!(out, "{}", look.wrap("", &result))?;
+    look.say("", &result, out)?;
     for (name, side) in [("A", &found.first), ("B", &found.second)] {
         let taken = side.taken_at.as_deref().unwrap_or("at an unknown time");
         writeln!(out, "  {name}: {}, {}", plain(&side.file), plain(taken))?;
@@ -30,7 +31,7 @@ pub(super) fn write(found: &Comparison, look: Look, out: &mut dyn Write) -> io::
 fn rows(title: &str, differences: &[Difference], look: Look, out: &mut dyn Write) -> io::Result<()> {
     let row = |difference: &Difference| {
         let unit = difference.unit.map_or_else(String::new, |unit| format!(", {unit}"));
-        let [first, second] = [&difference.first, &difference.second].map(|value| shown(value, "-"));
+        let [first, second] = [&difference.first, &difference.second].map(cell);
         let ratio = difference.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         vec![format!("{}{unit}", difference.name), first, second, ratio]
     };

@@ -25,7 +25,7 @@ const ORDERED: [&str; 2] = ["lfence; rdtsc", "isb; cntvct_el0"];
 const BARE: [&str; 2] = ["rdtsc", "cntvct_el0"];
 
 impl Document {
-    fn row(&self, clock: &str) -> Option<&CostRow> {
+    pub(crate) fn row(&self, clock: &str) -> Option<&CostRow> {
         self.costs.iter().find(|row| row.clock == clock)
     }
 

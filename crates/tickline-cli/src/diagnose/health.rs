@@ -23,6 +23,18 @@ pub(crate) enum Level {
     Unknown,
 }
 
+impl Level {
+    /// The name, as in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Slow => "slow",
+            Self::Wrong => "wrong",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// How the machine's clocks are, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -59,12 +71,7 @@ impl Health {
 
     /// The sentence for people, with a hint at the fix.
     pub(crate) fn sentence(&self, findings: &[Finding]) -> String {
-        let level = match self.level {
-            Level::Ok => "OK",
-            Level::Slow => "SLOW",
-            Level::Wrong => "WRONG",
-            Level::Unknown => "UNKNOWN",
-        };
+        let level = self.level.name().to_uppercase();
         let fix = match findings.first().filter(|_| self.is_bad()) {
             Some(finding) if fix::is_none(&finding.fix) => " No fix is known.",
             Some(_) => " Fix below.",

@@ -114,7 +114,7 @@ fn refused(place: &Path, error: &io::Error) -> io::Error {
 /// What a call costs now, in a sentence.
 fn cost() -> String {
     const ROUNDS: u32 = 5;
-    let costs = costs::measure_rounds(ROUNDS, |_| {});
+    let costs = costs::measure(ROUNDS, |_| {});
     let ns = costs.iter().find(|cost| cost.clock == MONOTONIC).and_then(|cost| cost.cost_ns);
     ns.map_or_else(String::new, |ns| format!(" {MONOTONIC} takes {ns:.0} ns now."))
 }

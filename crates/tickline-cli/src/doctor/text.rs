@@ -2,20 +2,21 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::diagnose::{Finding, Level, Severity, Steps};
 use crate::document::{CpuRow, Document, TrackSummary};
 use crate::machine::Machine;
 use crate::measure::served_by::ServedBy;
 use crate::terminal::plain;
-use crate::wrap::{BAD, GOOD, Look, SLOW, shown};
+use crate::words::{UNKNOWN, unit, with_unit};
+use crate::wrap::{BAD, GOOD, Look, SLOW};
 
 /// Writes the document as text.
 pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     first_line(document, look, out)?;
-    writeln!(out, "{}", look.wrap("", &document.verdict))?;
-    document.build_note().map_or(Ok(()), |note| writeln!(out, "{}", look.wrap("", note)))?;
+    look.say("", &document.verdict, out)?;
+    document.build_note().map_or(Ok(()), |note| look.say("", note, out))?;
     findings(document, look, out)?;
     machine(document, look, out)?;
     per_cpu(&document.clock.per_cpu, look, out)?;
@@ -27,7 +28,7 @@ pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io:
 /// Writes the diagnosis of a recorded machine.
 pub(super) fn write_recorded(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     first_line(document, look, out)?;
-    writeln!(out, "{}", look.wrap("", "A recorded machine: nothing is measured here."))?;
+    look.say("", "A recorded machine: nothing is measured here.", out)?;
     findings(document, look, out)?;
     machine(document, look, out)?;
     clocks(document, look, out)
@@ -95,50 +96,48 @@ fn nothing_wrong(facts: &Document) -> String {
     }
 }
 
-/// The facts that are shown, by their places in the JSON, which has the others.
-const FACTS: [&str; 14] = [
-    "/machine/cpu",
-    "/machine/kernel",
-    "/machine/clocksource",
-    "/machine/available_clocksources",
-    "/machine/hypervisor",
-    "/machine/cpuid",
-    "/machine/counter_readable",
-    "/machine/vdso_mapped",
-    "/machine/allowed_cpus",
-    "/machine/online_cpus",
-    "/machine/time_namespace",
-    "/machine/ntp",
-    "/clock/frequency_hz",
-    "/clock/nominal_frequency_hz",
-];
+/// The lines of the section Machine: for each, places in the document, and what is said of a value there:
+/// where it is known, where it is unknown, and where it is false or 0. What has no words is left out.
+const MACHINE: &str = include_str!("machine.json");
 
 fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{}", look.heading("Machine"))?;
-    let width = if look.is_narrow() { 0 } else { 22 };
-    let mut fact = |name: &str, text: &str| {
-        writeln!(out, "{}", look.wrap(&format!("  {:<width$} ", name.replace('_', " ")), text))
+    let mut json = json!({ "machine": facts.machine, "clock": facts.clock });
+    let hz = |key: &str| json["clock"][key].as_f64();
+    let ppm = hz("frequency_hz").zip(hz("nominal_frequency_hz"));
+    let ppm = ppm.map(|(measured, nominal)| format!("{:+.0}", (measured / nominal - 1.0) * 1e6));
+    json["clock"]["difference_ppm"] = json!(ppm);
+    json["machine"]["counters"] = json!(facts.counters());
+    json["machine"]["kernel_command_line"] = json!(parameters(&facts.machine));
+    json["machine"]["kernel_log"] = json!(facts.machine.kernel_log.as_ref().map(Vec::len));
+    let lines: Map<String, Value> = serde_json::from_str(MACHINE)?;
+    lines.iter().try_for_each(|(name, places)| {
+        let places = places.as_object().into_iter().flatten();
+        let facts = places.map(|(place, texts)| said(place, json.pointer(place).unwrap_or_default(), texts));
+        let facts: Vec<_> = facts.filter(|fact| !fact.is_empty()).collect();
+        let text = if facts.is_empty() { UNKNOWN.to_owned() } else { facts.join(", ") };
+        look.say(&format!("  {name:<13}"), &text, out)
+    })
+}
+
+/// What one of these `texts` says of the value at a place; nothing if it has no words.
+fn said(place: &str, value: &Value, texts: &Value) -> String {
+    let text = match value {
+        Value::Null => &texts[1],
+        value if *value == false || (*value == 0 && texts[2].is_string()) => &texts[2],
+        _ => &texts[0],
     };
-    let json = json!({ "machine": facts.machine, "clock": facts.clock });
-    for place in FACTS {
-        let name = place.rsplit('/').next().unwrap_or(place);
-        fact(name, &shown(json.pointer(place).unwrap_or(&Value::Null), "unknown"))?;
-    }
-    fact("kernel command line", &parameters(&facts.machine))?;
-    fact("counters", &facts.counters())?;
-    let log = facts.machine.kernel_log.as_ref();
-    let log = log.map(|log| format!("{} messages about clocks (see --json)", log.len()));
-    fact("kernel log", log.as_deref().unwrap_or("unknown: this user may not read it, or it was not recorded"))
+    text.as_str().unwrap_or_default().replace("{}", &with_unit(value, unit(place).1))
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.
-fn parameters(machine: &Machine) -> String {
+fn parameters(machine: &Machine) -> Option<String> {
     const TOPICS: [&str; 9] =
         ["tsc", "clocksource", "hpet", "vdso", "acpi_pm", "no-kvmclock", "lpj", "nohz", "isolcpus"];
-    let Some(line) = &machine.kernel_command_line else { return "unknown".to_owned() };
+    let line = machine.kernel_command_line.as_ref()?;
     let words: Vec<&str> =
         line.split_whitespace().filter(|word| TOPICS.iter().any(|topic| word.contains(topic))).collect();
-    if words.is_empty() { "nothing about clocks".to_owned() } else { words.join(" ") }
+    Some(if words.is_empty() { "nothing about clocks".to_owned() } else { words.join(" ") })
 }
 
 fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -173,7 +172,7 @@ fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     ];
     look.table_of(&COLUMNS, &facts.costs, out)?;
     match &facts.served_unknown {
-        Some(reason) => writeln!(out, "{}", look.wrap("  ", &format!("it is unknown who answers: {reason}"))),
+        Some(reason) => look.say("  ", &format!("it is unknown who answers: {reason}"), out),
         None => Ok(()),
     }
 }
@@ -187,7 +186,7 @@ fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
             (true, Some(code)) => format!("open, but {text} [{code}]"),
             (false, code) => format!("closed: {text} [{}]", code.unwrap_or_default()),
         };
-        writeln!(out, "{}", look.wrap(&format!("  {:<15} ", gate.gate), &line))?;
+        look.say(&format!("  {:<15} ", gate.gate), &line, out)?;
     }
     Ok(())
 }
@@ -211,5 +210,45 @@ fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Wr
         None => "Unix time: not known to be synchronised to UTC, by the kernel's NTP state".to_owned(),
     };
     let mut lines = [Some(summary), drift, Some(utc)].into_iter().flatten();
-    lines.try_for_each(|line| writeln!(out, "{}", look.wrap("", &line)))
+    lines.try_for_each(|line| look.say("", &line, out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: the section showed keys of the JSON ("counter_readable no").
+    #[test]
+    fn the_machine_is_described_in_words() {
+        let facts: Document = serde_json::from_value(json!({
+            "machine": {
+                "counter_readable": false,
+                "vdso_mapped": true,
+                "cpuid": { "invariant_tsc": true, "rdpid": false, "leaf_15h_hz": 2_600_000_000_u64 },
+                "time_namespace": { "monotonic_offset_ns": 0, "boottime_offset_ns": -5_000 },
+                "ntp": { "synchronised": true, "tick_us": 10_834, "frequency_ppb": -32_670, "offset_ns": 0,
+                    "maximum_error_us": 7, "estimated_error_us": 7 },
+            },
+            "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64, "utc_error_ns": 7_000 },
+        }))
+        .unwrap();
+        let mut out = Vec::new();
+        machine(&facts, Look { colour: crate::terminal::Colour::None, columns: 200 }, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        for line in [
+            "  CPU          unknown\n",
+            "  counter      2,599.000000 MHz measured, -385 ppm from nominal, 2,600.000000 MHz nominal (by ",
+            "  CPUID        invariant TSC, no rdpid, leaf 15h 2,600.000000 MHz\n",
+            "  rights       may not read the counter (PR_SET_TSC), vDSO mapped\n",
+            "  namespace    the machine's monotonic time, boot time -5,000 ns from the machine's\n",
+            "  NTP          synchronised, within 7,000 ns of UTC by its own claim, rate corrected by -32,670 ppb, tick 10,834 us, ",
+        ] {
+            assert!(text.contains(line), "no {line} in:\n{text}");
+        }
+        let json = json!({ "machine": facts.machine, "clock": facts.clock });
+        let lines: Map<String, Value> = serde_json::from_str(MACHINE).unwrap();
+        let places = lines.values().filter_map(Value::as_object).flat_map(Map::keys);
+        let missing: Vec<_> = places.filter(|place| json.pointer(place).is_none()).collect();
+        assert_eq!(missing, ["/clock/difference_ppm"], "all but what is derived");
+    }
 }

@@ -5,7 +5,6 @@ mod cloud;
 mod cpuid;
 mod hypervisor;
 mod log;
-mod namespace;
 #[cfg_attr(not(target_os = "linux"), path = "nowhere.rs")]
 mod system;
 
@@ -15,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use tickline::{Comparison, Hypervisor, Status};
 
 pub(crate) use cpuid::Cpuid;
-pub(crate) use namespace::TimeNamespace;
 pub(crate) use system::{allow_counter, counter_readable};
 
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
@@ -86,6 +84,20 @@ pub(crate) struct Machine {
     pub(crate) counter_difference_ticks: Option<u64>,
 }
 
+/// The process's time namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct TimeNamespace {
+    /// CLOCK_MONOTONIC minus the machine's, ns. Null where the process's children receive another
+    /// namespace, since the kernel then shows theirs.
+    pub(crate) monotonic_offset_ns: Option<i64>,
+    /// CLOCK_BOOTTIME minus the machine's, ns; null in the same case.
+    pub(crate) boottime_offset_ns: Option<i64>,
+    /// Whether the process's children receive another namespace.
+    pub(crate) children_elsewhere: bool,
+}
+
 /// The kernel's NTP state, by `adjtimex(2)` with modes 0, which changes nothing.
 // Serde requires every field: a missing figure must not become zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +145,7 @@ impl Machine {
             clock_gettime_file: system::clock_gettime_file(),
             clock_gettime_difference_ns: system::clock_gettime_difference_ns(),
             vsyscall64: line("/proc/sys/kernel/vsyscall64").and_then(|value| value.parse().ok()),
-            time_namespace: namespace::read(),
+            time_namespace: system::time_namespace(),
             allowed_cpus: status_line("Cpus_allowed_list:"),
             online_cpus: line("/sys/devices/system/cpu/online"),
             page_readers: crate::serve::page_readers(),

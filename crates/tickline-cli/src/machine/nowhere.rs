@@ -3,9 +3,13 @@
 use std::fs::File;
 use std::io;
 
-use super::Ntp;
+use super::{Ntp, TimeNamespace};
 
 pub(super) const fn ntp() -> Option<Ntp> {
+    None
+}
+
+pub(super) const fn time_namespace() -> Option<TimeNamespace> {
     None
 }
 

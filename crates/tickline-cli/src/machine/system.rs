@@ -1,4 +1,4 @@
-//! Facts of Linux that need a C call: the NTP state, the process's right to read the counter, the log. Only
+//! Facts of Linux: the NTP state, the process's right to read the counter, the log, the time namespace. Only
 //! [`allow_counter`] changes anything, and for this thread alone.
 
 #![allow(
@@ -6,10 +6,12 @@
     reason = "adjtimex, prctl, klogctl, dladdr and clock_gettime, which no crate wraps that this program needs otherwise"
 )]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 
-use super::Ntp;
+use tickline_page::host::namespace_offset_ns;
+
+use super::{Ntp, TimeNamespace};
 
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
 pub(super) fn ntp() -> Option<Ntp> {
@@ -105,4 +107,17 @@ pub(super) fn syslog() -> io::Result<String> {
     let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
     log.truncate(length);
     Ok(String::from_utf8_lossy(&log).into_owned())
+}
+
+/// See time_namespaces(7). `None` where the kernel has none (before Linux 5.6), or `/proc` is unreadable.
+pub(super) fn time_namespace() -> Option<TimeNamespace> {
+    let link = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
+    let children_elsewhere = link("time")? != link("time_for_children")?;
+    let offsets = fs::read("/proc/self/timens_offsets").ok()?;
+    let own = |name: &str| if children_elsewhere { None } else { namespace_offset_ns(&offsets, name) };
+    Some(TimeNamespace {
+        monotonic_offset_ns: own("monotonic"),
+        boottime_offset_ns: own("boottime"),
+        children_elsewhere,
+    })
 }

@@ -11,7 +11,7 @@ use super::served_by::ServedBy;
 
 /// Rounds over all clocks. The fastest of 40 differs from the fastest of 400 by less than 1 % on
 /// an idle machine.
-const ROUNDS: u32 = 40;
+pub(crate) const ROUNDS: u32 = 40;
 
 /// Time for one clock in one round, ns: long compared with the clock that measures it, short
 /// compared with a time slice.
@@ -84,13 +84,8 @@ pub(crate) fn settle() {
     thread::sleep(SETTLED);
 }
 
-/// Measures every clock. `progress` receives the finished share.
-pub(crate) fn measure(progress: impl FnMut(f64)) -> Vec<CostRow> {
-    measure_rounds(ROUNDS, progress)
-}
-
-/// The same with a number of rounds, at least 1.
-pub(crate) fn measure_rounds(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<CostRow> {
+/// Measures every clock, in at least one round. `progress` receives the finished share.
+pub(crate) fn measure(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<CostRow> {
     let calls = calls::all(may_read_counter());
     let counts: Vec<u32> = calls.iter().map(calls_per_round).collect();
     let mut taken = vec![Vec::new(); calls.len()];

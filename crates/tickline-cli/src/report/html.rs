@@ -9,6 +9,8 @@ use super::chart::{cost, latency, offset, time, warp};
 use super::facts;
 use crate::diagnose::{Finding, Level, Severity, Steps};
 use crate::document::{Document, Gate, LatencyRow};
+use crate::measure::as_f64;
+use crate::measure::calls::MONOTONIC;
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
@@ -72,13 +74,13 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
 }
 
 fn head(document: &Document) -> Markup {
-    let cost = |name: &str| document.costs.iter().find(|row| row.clock == name)?.cost_ns;
-    let (call, os) = (cost("tickline::now_ns"), cost("clock_gettime MONOTONIC"));
+    let (call, os) = (document.cost_ns("tickline::now_ns"), document.cost_ns(MONOTONIC));
     let unsynchronised = document.warp.as_ref().is_some_and(|warp| warp.synchronised == Some(false));
+    let level = document.health.as_ref().map_or(Level::Unknown, |health| health.level);
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
-            h1 class=(level(document)) { (heading(document)) @if unsynchronised { " CPUs are unsynchronised." } }
+            h1 class=(level.name()) { (heading(document)) @if unsynchronised { " CPUs are unsynchronised." } }
             p.verdict { (document.verdict) }
             @if let Some(note) = document.build_note() { p.verdict { strong { (note) } } }
             ul.figures {
@@ -97,16 +99,6 @@ fn head(document: &Document) -> Markup {
 fn heading(document: &Document) -> String {
     let without = if document.fast { "The counter serves." } else { "The OS clock serves." };
     document.headline().unwrap_or_else(|| without.to_owned())
-}
-
-/// The class of the heading.
-fn level(document: &Document) -> &'static str {
-    match document.health.as_ref().map(|health| health.level) {
-        Some(Level::Ok) => "ok",
-        Some(Level::Slow) => "slow",
-        Some(Level::Wrong) => "wrong",
-        Some(Level::Unknown) | None => "unknown",
-    }
 }
 
 fn findings(found: &[Finding]) -> Markup {
@@ -164,7 +156,7 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
                 @for row in rows {
                     tr {
                         th scope="row" { (row.clock) }
-                        @for ns in [row.median_ns, row.p99_ns, row.p99_99_ns, row.max_ns].map(ns_f64) {
+                        @for ns in [row.median_ns, row.p99_ns, row.p99_99_ns, row.max_ns].map(as_f64) {
                             td.number { (time(ns)) }
                         }
                     }
@@ -172,11 +164,6 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
             }
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a second at most")]
-fn ns_f64(ns: u64) -> f64 {
-    ns as f64
 }
 
 fn gates(gates: &[Gate]) -> Markup {

@@ -4,7 +4,6 @@
 use crate::diagnose::{Finding, Place, Severity, Steps};
 use crate::document::{CostRow, Document, LatencyBin, LatencyRow, TrackSummary};
 use crate::measure::calls::MONOTONIC;
-use crate::measure::pattern::Pattern;
 use crate::measure::served_by::ServedBy;
 use crate::measure::track::Point;
 use crate::measure::warp::{Warp, WarpPair};
@@ -30,13 +29,7 @@ pub(super) fn track() -> TrackSummary {
         let (before_ns, after_ns, violated) = (bound_ns, bound_ns, index == 7);
         Point { before_ns, after_ns, violated, ..point(f64::from(index) * 0.02, offset_ns) }
     };
-    TrackSummary {
-        largest_offset_ns: 551.0,
-        largest_bound_ns: 44,
-        outside_bracket: 0,
-        bound_violated: 1,
-        points: (0..1_000).map(made).collect(),
-    }
+    TrackSummary::of((0..1_000).map(made).collect())
 }
 
 pub(super) fn latency(clock: &'static str, shift: u64) -> LatencyRow {
@@ -80,14 +73,12 @@ pub(super) fn warp(cpus: u32, judge: impl Fn(u32, u32) -> Option<bool>) -> Warp 
     let pairs = (0..cpus).flat_map(|from| (from + 1..cpus).map(move |to| (from, to)));
     Warp {
         cpus: (0..cpus).collect(),
-        pattern: Pattern::All,
         frequency_hz: Some(2e9),
         resolution_ns: Some(0.5),
-        untested_cpus: None,
         synchronised: Some(false),
-        unknown: None,
         largest_warp_ns: 3_900.0,
         pairs: pairs.map(pair).collect(),
+        ..Warp::default()
     }
 }
 

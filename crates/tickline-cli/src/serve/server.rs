@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use rustix::thread::{Timespec, nanosleep};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use nix::poll::ppoll;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::time::TimeSpec;
 use tickline::page::{Phase, Publisher};
 use tickline::{Clock, PerCpu, State};
 
@@ -16,10 +16,10 @@ use crate::terminal::{plain, plain_path};
 
 /// Serves the page until a signal comes, or while the page is not switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {
-    let stop = stop_flag()?;
+    let (stop, mask) = stop_flag()?;
     let clock = Clock::builder().per_cpu(PerCpu::Off).start().map_err(io::Error::other)?;
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
-    let mut log = Log::new(page);
+    let mut log = Log { page, said: None };
     if publisher.phase() != Phase::Off {
         log.begins(&publisher);
     }
@@ -39,26 +39,25 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
             return Ok(Exit::Fast);
         }
         log.changes(&publisher);
-        wait(next_in);
-    }
-}
-
-/// Becomes true at a signal that ends the server. A second one ends it at once.
-fn stop_flag() -> io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    Ok(stop)
-}
-
-/// Sleeps until a signal comes, or the time is up. One that comes just before is noticed at that time.
-fn wait(time: Duration) {
-    if let Ok(time) = Timespec::try_from(time) {
         // An interrupted sleep is a step that is early, which does nothing.
-        let _ = nanosleep(&time);
+        ppoll(&mut [], Some(TimeSpec::from_duration(next_in)), Some(mask)).ok();
     }
+}
+
+/// Becomes true at a signal that ends the server. A second one ends it at once. Such signals wait until the
+/// thread sleeps with the mask, so that none comes between the look at the flag and the sleep. The clock's
+/// thread, which starts after this, gets none.
+fn stop_flag() -> io::Result<(Arc<AtomicBool>, SigSet)> {
+    const STOPS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in STOPS {
+        signal_hook::flag::register_conditional_default(signal as i32, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal as i32, Arc::clone(&stop))?;
+    }
+    let stops: SigSet = STOPS.into_iter().collect();
+    let mut mask = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    STOPS.into_iter().for_each(|signal| mask.remove(signal));
+    Ok((stop, mask))
 }
 
 /// What the server says: a line for each change.
@@ -67,11 +66,7 @@ struct Log<'a> {
     said: Option<String>,
 }
 
-impl<'a> Log<'a> {
-    const fn new(page: &'a Path) -> Self {
-        Self { page, said: None }
-    }
-
+impl Log<'_> {
     fn line(&self, text: &str) {
         // Nobody to tell, if this fails.
         writeln!(io::stderr(), "tickline: {}: {}", plain_path(self.page), plain(text)).ok();

@@ -13,6 +13,7 @@ use tickline_page::{Attached, HardwareCounter, PrivateFloor};
 use super::readers::{self, Reader};
 use crate::machine;
 use crate::measure::calls::monotonic_ns;
+use crate::measure::narrowest;
 use crate::terminal::plain;
 
 /// What a page serves; `help/serve.txt` describes the keys.
@@ -155,7 +156,7 @@ struct Ahead {
 }
 
 /// Brackets, of which the narrowest counts: some are interrupted.
-const BRACKETS: usize = 16;
+const BRACKETS: u32 = 16;
 
 /// Time between the two brackets. A bracket of 40 ns then shows a rate of 4 ppm.
 const BETWEEN: Duration = Duration::from_millis(20);
@@ -163,9 +164,9 @@ const BETWEEN: Duration = Duration::from_millis(20);
 impl Ahead {
     /// `None` without a line.
     fn find(attached: &Attached<'_>, counter: HardwareCounter) -> Option<Self> {
-        let (before, before_ns) = narrowest(attached, counter)?;
+        let (before, before_ns) = bracket(attached, counter)?;
         std::thread::sleep(BETWEEN);
-        let (now, now_ns) = narrowest(attached, counter)?;
+        let (now, now_ns) = bracket(attached, counter)?;
         Some(Self::of(before, now, now_ns.saturating_sub(before_ns)))
     }
 
@@ -189,15 +190,11 @@ impl Ahead {
 
 /// The narrowest of some brackets: the least and the most that the line is above the OS clock, and the
 /// OS clock then, ns.
-fn narrowest(attached: &Attached<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
-    let now_ns = || i64::try_from(monotonic_ns()).unwrap_or(i64::MAX);
-    let bracket = |_| {
-        let before_ns = now_ns();
-        let line_ns = attached.monotonic_by_line(&counter, &PrivateFloor::new())?;
-        let after_ns = now_ns();
-        Some(((line_ns.saturating_sub(after_ns), line_ns.saturating_sub(before_ns)), after_ns))
-    };
-    (0..BRACKETS).filter_map(bracket).min_by_key(|((least_ns, most_ns), _)| most_ns.saturating_sub(*least_ns))
+fn bracket(attached: &Attached<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
+    let line = || attached.monotonic_by_line(&counter, &PrivateFloor::new());
+    let (before_ns, line_ns, after_ns) = narrowest(BRACKETS, monotonic_ns, line)?;
+    let [before_ns, after_ns] = [before_ns, after_ns].map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
+    Some(((line_ns?.saturating_sub(after_ns), line_ns?.saturating_sub(before_ns)), after_ns))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

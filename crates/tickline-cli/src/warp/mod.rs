@@ -1,6 +1,5 @@
 //! `tickline warp`: compares the counters of the CPUs.
 
-pub(crate) mod map;
 mod text;
 
 pub(crate) use text::verdict;

@@ -60,14 +60,14 @@ fn widest(warp: &Warp) -> (u32, u32, f64) {
 
 /// Writes the document as text.
 pub(crate) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", look.wrap("", &document.verdict))?;
+    look.say("", &document.verdict, out)?;
     let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return Ok(()) };
     let (hz, resolution_ns) = (warp.frequency_hz.unwrap_or_default(), warp.resolution_ns.unwrap_or_default());
     let counter = format!(
         "Counter: {:.3} MHz, with a resolution of {resolution_ns:.1} ns; smaller differences count as none.",
         hz / 1e6
     );
-    writeln!(out, "{}", look.wrap("", &counter))?;
+    look.say("", &counter, out)?;
     table(warp, look, out)
 }
 

@@ -72,14 +72,14 @@ pub(crate) fn summary(document: &Document, look: Look, out: &mut dyn Write) -> i
         Ending::ReaderLeft => "until the reader left",
     };
     let all = &watch.all;
-    writeln!(out, "{}", look.wrap("", &document.verdict))?;
+    look.say("", &document.verdict, out)?;
     let samples = if all.samples == 1 { "sample" } else { "samples" };
     let watched = format!(
         "Watched for {:.1} s, {why}: {} {samples}, {} served by the counter",
         watch.watched_s, all.samples, all.fast_samples
     );
-    writeln!(out, "{}", look.wrap("", &watched))?;
-    let mut fact = |name: &str, text: &str| writeln!(out, "{}", look.wrap(&format!("  {name:<8} "), text));
+    look.say("", &watched, out)?;
+    let mut fact = |name: &str, text: &str| look.say(&format!("  {name:<8} "), text, out);
     fact("offset", &format!("{:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns))?;
     fact("bound", &format!("{} ns at most, violated {} times", all.largest_bound_ns, all.bound_violated))?;
     match watch.skew_ppb {
@@ -87,8 +87,7 @@ pub(crate) fn summary(document: &Document, look: Look, out: &mut dyn Write) -> i
         None => fact("skew", "unknown: less than three samples were served by the counter")?,
     }
     let events: Vec<(&str, u64)> = watch.events.iter().map(|(name, count)| (*name, *count)).collect();
-    let text = events.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}"));
-    let text = text.collect::<Vec<_>>().join(", ");
+    let text = happened(&events, &[]);
     for change in &watch.changes {
         fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what))?;
     }
@@ -106,7 +105,7 @@ fn cpus(watch: &Watch, look: Look, out: &mut dyn Write) -> io::Result<()> {
         cpus.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
         let title = format!("the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len());
-        writeln!(out, "{}", look.wrap("  ", &title))?;
+        look.say("  ", &title, out)?;
     }
     let row = |cpu: &&CpuWatch| {
         let figures = &cpu.figures;

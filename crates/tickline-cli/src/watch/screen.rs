@@ -17,14 +17,15 @@ use ratatui_crossterm::crossterm::execute;
 use ratatui_crossterm::crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui_widgets::chart::{Axis, Chart, Dataset, GraphType};
 use ratatui_widgets::paragraph::Paragraph;
-use textwrap::{WordSeparator, WordSplitter, WrapAlgorithm};
 
 use super::lines::happened;
+use crate::measure::as_f64;
 use crate::measure::migration::Change;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, SKEW_S, Sample};
 use crate::report::chart::nice_above;
 use crate::terminal::{Colour, plain};
+use crate::wrap::at_spaces;
 
 /// Samples that are kept for the plot: one for each column of the widest terminal.
 const MOST_POINTS: usize = 1_024;
@@ -248,8 +249,8 @@ impl View {
             shown().map(|point| (point.at_s - last.at_s, value(point))).collect()
         };
         let offset = series(|point| point.offset_ns);
-        let above = series(|point| point.offset_ns + ns(point.after_ns));
-        let below = series(|point| point.offset_ns - ns(point.before_ns));
+        let above = series(|point| point.offset_ns + as_f64(point.after_ns));
+        let below = series(|point| point.offset_ns - as_f64(point.before_ns));
         let largest = above.iter().chain(&below).map(|(_, ns)| ns.abs()).fold(1.0, f64::max);
         let limit = nice_above(largest);
         let dataset = |data, colour, marker, graph_type| {
@@ -270,12 +271,7 @@ impl View {
 
 /// Lines of `width`, broken at spaces, but not at those that are no-break ones.
 fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
-    let options = textwrap::Options::new(width.into())
-        .break_words(false)
-        .word_separator(WordSeparator::AsciiSpace)
-        .word_splitter(WordSplitter::NoHyphenation)
-        .wrap_algorithm(WrapAlgorithm::FirstFit);
-    let lines = textwrap::wrap(text, options).into_iter();
+    let lines = textwrap::wrap(text, at_spaces(width.into())).into_iter();
     lines.map(|line| Line::styled(line.replace('\u{a0}', " "), style)).collect()
 }
 
@@ -296,11 +292,6 @@ fn cpu_lines(cells: &[String], width: u16, most: u16) -> Vec<Line<'static>> {
         lines.push(Line::raw(format!("and {} more CPUs", cells.len() - lines.len() * each)));
     }
     lines
-}
-
-#[expect(clippy::cast_precision_loss, reason = "drawn in some lines of text")]
-fn ns(ns: u64) -> f64 {
-    ns as f64
 }
 
 #[cfg(test)]

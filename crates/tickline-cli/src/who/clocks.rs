@@ -58,8 +58,7 @@ impl Asked {
     /// The cost of a call once the machine is fixed and the program uses the vDSO, ns. `now_ns` is
     /// the cost of the system call.
     pub(super) fn fixed_ns(self, now_ns: Option<f64>, facts: &Document) -> Option<f64> {
-        let name = self.name();
-        let row = facts.costs.iter().find(|row| row.clock == name);
+        let row = facts.row(&self.name());
         let by_vdso = row.filter(|row| row.served_by == Some(ServedBy::Vdso)).and_then(|row| row.cost_ns);
         let possible = match self.vdso() {
             Vdso::Never => return now_ns,

@@ -31,6 +31,7 @@ use self::clocks::Asked;
 use crate::args;
 use crate::document::{Caller, Document, Who};
 use crate::exit::Exit;
+use crate::measure::as_f64;
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
@@ -101,7 +102,7 @@ impl Counted {
         let callers = self.calls.iter().map(|(&(pid, asked), &calls)| {
             let cost_ns = *costs.entry(asked).or_insert_with(|| cost::measure(asked));
             let name = self.names.get(&pid).cloned().flatten();
-            caller(pid, name, asked, per_second(calls, self.seconds), cost_ns, facts)
+            caller(pid, name, asked, as_f64(calls) / self.seconds, cost_ns, facts)
         });
         let mut callers: Vec<Caller> = callers.collect();
         let weight = |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);
@@ -116,11 +117,6 @@ impl Counted {
             ..Who::default()
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "far less than 2^53 calls")]
-fn per_second(calls: u64, seconds: f64) -> f64 {
-    calls as f64 / seconds
 }
 
 fn caller(

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use crate::document::{Caller, Document, Who};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
-use crate::wrap::{Look, figure};
+use crate::words::figure;
+use crate::wrap::Look;
 
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
@@ -16,38 +17,32 @@ pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io:
     if let Some(obstacle) = &who.obstacle {
         return prevented(obstacle, &who.instead, look, out);
     }
-    prose(&sentence(who), look, out)?;
-    document.build_note().map_or(Ok(()), |note| prose(note, look, out))?;
+    look.say("", &sentence(who), out)?;
+    document.build_note().map_or(Ok(()), |note| look.say("", note, out))?;
     conditions(who, look, out)?;
     rows(&who.callers, look, out)?;
     writeln!(out)?;
-    prose(&unseen(document, who.callers.len()), look, out)?;
+    look.say("", &unseen(document, who.callers.len()), out)?;
     match document.headline() {
         Some(headline) if who.core_percent() > 0.0 => {
             let headline = headline.replace(" Fix below.", " `tickline doctor` names the fix.");
-            prose(&format!("The machine: {headline}"), look, out)
+            look.say("", &format!("The machine: {headline}"), out)
         }
         _ => Ok(()),
     }
 }
 
-/// A paragraph, wrapped at spaces.
-fn prose(text: &str, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", look.wrap("", text))
-}
-
 fn prevented(obstacle: &str, instead: &[String], look: Look, out: &mut dyn Write) -> io::Result<()> {
-    prose(&format!("Calls were not counted: {obstacle}."), look, out)?;
+    look.say("", &format!("Calls were not counted: {obstacle}."), out)?;
     writeln!(out, "\nRun instead:")?;
     for command in instead {
         // Not wrapped, so that it can be copied.
         writeln!(out, "  {command}")?;
     }
     writeln!(out)?;
-    prose(
+    look.say("", 
         "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that the \
          vDSO answers.",
-        look,
         out,
     )
 }
@@ -71,16 +66,16 @@ fn sentence(who: &Who) -> String {
 fn conditions(who: &Who, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return Ok(()) };
     let looked = if every == 1 { "each call".to_owned() } else { format!("one call in {every}") };
-    prose(
+    look.say(
+        "",
         &format!("Counted for {seconds:.1} s; {looked} was sampled; this program is left out."),
-        look,
         out,
     )?;
     match who.lost_calls {
         0 => Ok(()),
-        lost => prose(
+        lost => look.say(
+            "",
             &format!("The kernel dropped the samples of {lost} calls, which are missing here."),
-            look,
             out,
         ),
     }
@@ -102,14 +97,13 @@ fn rows(callers: &[Caller], look: Look, out: &mut dyn Write) -> io::Result<()> {
     look.table(&["PID", "process", "clock", "calls/s", "ns a call", "% of CPU", "% fixed"], &rows, out)?;
     match callers.len().saturating_sub(ROWS) {
         0 => Ok(()),
-        more => prose(&format!("{more} more rows are in the JSON (--json FILE)."), look, out),
+        more => look.say("", &format!("{more} more rows are in the JSON (--json FILE)."), out),
     }
 }
 
 /// What a tracepoint cannot see here.
 fn unseen(document: &Document, seen: usize) -> String {
-    let row = document.costs.iter().find(|row| row.clock == MONOTONIC);
-    match row.and_then(|row| row.served_by) {
+    match document.row(MONOTONIC).and_then(|row| row.served_by) {
         Some(ServedBy::Vdso) if seen == 0 => {
             format!("The vDSO answers {MONOTONIC} here, and such calls are not seen.")
         }

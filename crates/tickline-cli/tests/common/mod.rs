@@ -2,6 +2,11 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 #![allow(clippy::print_stderr, reason = "what was skipped, and what was counted")]
 
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
+pub mod filter;
 #[cfg(target_os = "linux")]
 pub mod game;
 #[cfg(target_os = "linux")]

@@ -114,12 +114,10 @@ fn without_any_standard_stream_it_ends_well() {
 /// owners, mounts, or sends a signal.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod under_a_filter {
-    use seccompiler::{
-        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-        SeccompRule, TargetArch,
-    };
+    use seccompiler::{BpfProgram, SeccompAction, SeccompCmpOp};
 
     use super::*;
+    use crate::common::filter::{argument, filter, put_under};
 
     /// Calls that change something whatever their arguments.
     const CHANGES: [libc::c_long; 24] = [
@@ -170,41 +168,24 @@ mod under_a_filter {
     #[cfg(not(target_arch = "x86_64"))]
     const OLD_CHANGES: &[libc::c_long] = &[];
 
-    fn filter() -> BpfProgram {
-        let flags_at = |argument: u8, flags: libc::c_int| {
-            let flags = u64::from(flags.unsigned_abs());
-            let condition = SeccompCondition::new(
-                argument,
-                SeccompCmpArgLen::Dword,
-                SeccompCmpOp::MaskedEq(flags),
-                flags,
-            );
-            SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")
-        };
+    fn of_changes() -> BpfProgram {
         let writing = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
-        let opens_at = |argument| writing.map(|flags| flags_at(argument, flags)).to_vec();
+        let opens_at = |number| {
+            let flags = writing.map(|flags| u64::from(flags.unsigned_abs()));
+            flags.map(|flags| argument(number, SeccompCmpOp::MaskedEq(flags), flags)).to_vec()
+        };
         let opens = [
             (libc::SYS_openat, opens_at(2)),
             #[cfg(target_arch = "x86_64")]
             (libc::SYS_open, opens_at(1)),
         ];
         let changes = CHANGES.iter().chain(OLD_CHANGES).map(|call| (*call, Vec::new()));
-        SeccompFilter::new(
-            changes.chain(opens).collect(),
-            SeccompAction::Allow,
-            SeccompAction::KillProcess,
-            TargetArch::try_from(std::env::consts::ARCH).expect("see the cfg"),
-        )
-        .and_then(BpfProgram::try_from)
-        .expect("a filter")
+        filter(changes.chain(opens), SeccompAction::KillProcess)
     }
 
     fn run(arguments: &[&str], folder: &Path) -> Output {
-        let (mut command, program) = (tickline(arguments), filter());
-        let install = move || seccompiler::apply_filter(&program).map_err(std::io::Error::other);
-        // SAFETY: between fork and exec the child may not allocate: this makes two system calls.
-        // Only an error would allocate, and a filter that the kernel accepts gives none.
-        unsafe { command.current_dir(folder).pre_exec(install) };
+        let mut command = tickline(arguments);
+        put_under(command.current_dir(folder), of_changes());
         command.output().expect("it can be started")
     }
 

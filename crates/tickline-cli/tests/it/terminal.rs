@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+use nix::pty::{OpenptyResult, Winsize, openpty};
+use nix::sys::termios::{Termios, tcgetattr};
 
 use crate::common::{text, tickline};
 use crate::watch::{ended, signal};
@@ -19,18 +19,9 @@ struct Terminal {
 
 impl Terminal {
     fn open(ws_col: u16, ws_row: u16) -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
-        grantpt(&ours).expect("a pseudo-terminal");
-        unlockpt(&ours).expect("a pseudo-terminal");
-        tcsetwinsize(&ours, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 })
-            .expect("a pseudo-terminal");
-        let name = ptsname(&ours, Vec::new()).expect("a pseudo-terminal");
-        let theirs = std::fs::File::options()
-            .read(true)
-            .write(true)
-            .open(name.to_str().expect("a pseudo-terminal"))
-            .expect("a pseudo-terminal");
-        Self { ours: ours.into(), theirs }
+        let size = Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 };
+        let OpenptyResult { master, slave } = openpty(&size, None).expect("a pseudo-terminal");
+        Self { ours: master.into(), theirs: slave.into() }
     }
 
     fn run(&self, arguments: &[&str], no_color: Option<&str>) -> Child {
@@ -91,7 +82,7 @@ fn watch_draws_on_a_terminal_and_leaves_it_as_it_was() {
             while !stat().contains(") T ") {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            assert_eq!(before.local_modes, terminal.modes().local_modes, "the shell's");
+            assert_eq!(before.local_flags, terminal.modes().local_flags, "the shell's");
             signal(&child, "CONT");
             // One read may bring this together with the figures.
             terminal.until(ENTERED);
@@ -103,7 +94,7 @@ fn watch_draws_on_a_terminal_and_leaves_it_as_it_was() {
         assert!(shown.contains(ENTERED) && shown.contains(LEFT), "{shown:?}");
         assert!(shown.find(LEFT) < shown.find("Watched for"), "the summary stays to be seen: {shown:?}");
         let after = terminal.modes();
-        assert_eq!((before.local_modes, before.input_modes), (after.local_modes, after.input_modes));
+        assert_eq!((before.local_flags, before.input_flags), (after.local_flags, after.input_flags));
     }
 }
 

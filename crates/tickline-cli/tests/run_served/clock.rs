@@ -5,11 +5,12 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::SeccompAction;
 use tempfile::TempDir;
 use tickline::{Clock, Probes, Reason, State};
 
 use crate::ROLE;
+use crate::common::filter::filter;
 use crate::common::text;
 use crate::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::page::{AHEAD_NS, counter_is_readable, served_page, system_call_ns};
@@ -123,11 +124,7 @@ fn filtered() {
     assert!(is_served(&clock));
     let code = code_of_fork(|| {
         let rules = [(libc::SYS_clock_gettime, vec![]), (libc::SYS_gettimeofday, vec![])];
-        let architecture = env::consts::ARCH.try_into().unwrap();
-        let (allow, kill) = (SeccompAction::Allow, SeccompAction::KillProcess);
-        let filter = SeccompFilter::new(rules.into_iter().collect(), allow, kill, architecture).unwrap();
-        let filter: BpfProgram = filter.try_into().unwrap();
-        seccompiler::apply_filter(&filter).unwrap();
+        seccompiler::apply_filter(&filter(rules, SeccompAction::KillProcess)).unwrap();
         let mut last_ns = 0;
         let is_ordered = (0..1_000).all(|_| {
             let ns = clock.now_ordered_ns();

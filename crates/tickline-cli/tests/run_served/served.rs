@@ -4,16 +4,14 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-};
+use seccompiler::{SeccompAction, SeccompCmpOp};
 use tempfile::TempDir;
 
+use crate::common::filter::{argument, filter, put_under};
 use crate::common::{self, text};
 use crate::page::{counter_is_readable, served_page};
 
@@ -172,19 +170,7 @@ pub(crate) fn output(command: &mut Command) -> Output {
 }
 
 /// Lets a system call fail with EACCES in the process and all that it executes, if an argument is this.
-pub(crate) fn refuse(command: &mut Command, call: libc::c_long, argument: u8, value: u64) {
-    let condition =
-        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).unwrap();
-    let rule = SeccompRule::new(vec![condition]).unwrap();
-    let error = SeccompAction::Errno(u32::try_from(libc::EACCES).unwrap());
-    let architecture = env::consts::ARCH.try_into().unwrap();
-    let filter = SeccompFilter::new(
-        [(call, vec![rule])].into_iter().collect(),
-        SeccompAction::Allow,
-        error,
-        architecture,
-    );
-    let filter: BpfProgram = filter.unwrap().try_into().unwrap();
-    // SAFETY: system calls alone.
-    unsafe { command.pre_exec(move || seccompiler::apply_filter(&filter).map_err(io::Error::other)) };
+pub(crate) fn refuse(command: &mut Command, call: libc::c_long, number: u8, value: u64) {
+    let rules = vec![argument(number, SeccompCmpOp::Eq, value)];
+    put_under(command, filter([(call, rules)], SeccompAction::Errno(libc::EACCES.unsigned_abs())));
 }

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use super::figure::{Figure, Swatch, WIDTH};
 use super::scale::{BOTTOM, HEIGHT, LEFT, Scale, TOP, below, time};
 use crate::document::{LatencyBin, LatencyRow};
+use crate::measure::as_f64;
 
 /// Drawn bins: one for each ns up to 8, and eight for each doubling above.
 const STEPS: u64 = 8;
@@ -78,16 +79,15 @@ struct Bar {
 }
 
 /// The bins of a clock as they are drawn.
-#[expect(clippy::cast_precision_loss, reason = "times of a second at most, and counts of far less than 2^53")]
 fn bars(row: &LatencyRow) -> Vec<Bar> {
     let mut counts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     for LatencyBin { from_ns, count, .. } in &row.bins {
         *counts.entry(drawn_bin(*from_ns)).or_default() += count;
     }
     let bar = |((from_ns, to_ns), count)| Bar {
-        from_ns: (from_ns as f64).max(ZERO),
-        to_ns: to_ns as f64,
-        share: count as f64 / row.readings as f64,
+        from_ns: as_f64(from_ns).max(ZERO),
+        to_ns: as_f64(to_ns),
+        share: as_f64(count) / as_f64(row.readings),
     };
     counts.into_iter().map(bar).collect()
 }

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::figure::{Figure, Swatch, WIDTH};
 use super::scale::{BOTTOM, HEIGHT, LEFT, Scale, TOP, below, time};
 use crate::document::TrackSummary;
+use crate::measure::as_f64;
 use crate::measure::track::Point;
 
 /// Points that share a column are drawn as one line from the lowest to the highest.
@@ -76,9 +77,8 @@ fn limit(points: &[Point]) -> f64 {
 }
 
 /// The ends of the claimed bound, ns from CLOCK_MONOTONIC.
-#[expect(clippy::cast_precision_loss, reason = "a bound of far less than 2^53 ns")]
 fn ends(point: &Point) -> [f64; 2] {
-    [point.offset_ns - point.before_ns as f64, point.offset_ns + point.after_ns as f64]
+    [point.offset_ns - as_f64(point.before_ns), point.offset_ns + as_f64(point.after_ns)]
 }
 
 /// Points that share a place on the time axis: the extremes of their offsets and bounds, ns.
