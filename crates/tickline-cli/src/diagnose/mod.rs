@@ -18,7 +18,7 @@
 //!    must not recommend the TSC where the counters are unsynchronised or the TSC is not invariant.
 //! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. If a key
 //!    changes its meaning or goes away, raise the version (`document/mod.rs`).
-//! 5. The test: add a row to `rules.json`, which starts from a machine without faults. The facts of a
+//! 5. The test: add a row to `rule_cases.json`, which starts from a machine without faults. The facts of a
 //!    real machine go into `tests/facts/`, with their source, and the expected finding into
 //!    `tests/it/recorded.json`. A guest goes into `tests/vm/guests.toml`; `cargo xtask vm NAME
 //!    --write` puts its finding into `docs/findings.md`.
