@@ -26,11 +26,11 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde::Serialize;
 use tickline::{Clock, Driver};
-use tickline_core::cell::StateCell;
+use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{Event, LineCell, Shared};
+use tickline_core::shared::{Event, Shared};
 use tickline_observe::{Count, monotonic_ns};
 
 /// The largest rate by which the reference is bent to either side, ppm. It may be 250: the high-water

@@ -8,11 +8,11 @@
 use std::cell::{Cell, RefCell};
 
 use libfuzzer_sys::fuzz_target;
-use tickline_core::cell::{Slope, StateCell};
+use tickline_core::cell::{LineCell, Slope, StateCell};
 use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{LineCell, Shared};
+use tickline_core::shared::Shared;
 use tickline_core::state::wrap_mask;
 
 /// Reads at the machine that one call may take, with all that comes in between: an iteration of
@@ -213,8 +213,8 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
             }
             150..=199 => machine.disturb(),
             200..=203 => {
-                let renewal = if input.byte() & 1 != 0 { Renewal::Ahead } else { Renewal::AtExpiry };
-                control.reschedule(renewal, interval_ns);
+                control.config.renewal =
+                    if input.byte() & 1 != 0 { Renewal::Ahead } else { Renewal::AtExpiry };
             }
             _ => machine.anyone(),
         }

@@ -36,7 +36,7 @@ use crate::line::Slope;
 use crate::sample::{Effort, Reference, Resolutions, UnixTrack, burst};
 use crate::shared::{Event, Shared};
 use crate::stability::{SampleOutcome, StabilityMonitor};
-use crate::state::{Phase, is_supported};
+use crate::state::{Phase, Serves, is_supported};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 
 mod publish;
@@ -169,7 +169,12 @@ pub struct Outcome {
 /// The writer's memory. Reached only under the clock's lock.
 #[derive(Debug)]
 pub struct Control {
-    config: Config,
+    /// What the next iteration goes by. A driver may change interval and renewal between two
+    /// iterations.
+    pub config: Config,
+    /// What the lines serve; both kinds of time after [`begin_anew`](Self::begin_anew). See
+    /// [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
+    pub serves: Serves,
     stability: StabilityMonitor,
     unix: UnixTrack,
     /// The slope of the last target.
@@ -183,8 +188,6 @@ pub struct Control {
     fruitless: u32,
     /// Bursts so far.
     bursts: u32,
-    /// Whether lines leave Unix time to the OS.
-    without_unix: bool,
     /// How long the machine had been suspended before the newest sample, ns.
     suspended_ns: Option<i64>,
     /// Whether the reference or the counter jumped, and the line has not reached its target
@@ -213,6 +216,7 @@ impl Control {
     pub const fn new(config: Config) -> Self {
         Self {
             config,
+            serves: Serves::Both,
             stability: StabilityMonitor::new(),
             unix: UnixTrack::new(),
             slope: None,
@@ -220,7 +224,6 @@ impl Control {
             settled: false,
             fruitless: 0,
             bursts: 0,
-            without_unix: false,
             suspended_ns: None,
             disrupted: false,
             plan: None,
@@ -231,33 +234,15 @@ impl Control {
     /// another loop would take a signal handler's stack.
     pub fn begin_anew(&mut self, config: Config) {
         static UNLEARNT: StabilityMonitor = StabilityMonitor::new();
-        self.config = config;
+        (self.config, self.serves) = (config, Serves::Both);
         // Not an assignment, for which a copy on the stack is made where nothing is optimised.
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNLEARNT));
         self.unix = UnixTrack::new();
         self.slope = None;
         self.sampling = RecentTimes::NONE;
-        (self.settled, self.disrupted, self.without_unix) = (false, false, false);
+        (self.settled, self.disrupted) = (false, false);
         (self.fruitless, self.bursts) = (0, 0);
         self.suspended_ns = None;
-    }
-
-    /// From now on its lines leave Unix time to the OS: see
-    /// [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
-    pub fn leave_unix_to_the_os(&mut self) {
-        self.without_unix = true;
-    }
-
-    /// The configuration that it was made with.
-    #[must_use]
-    pub const fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Changes who publishes the next line, and how often.
-    pub fn reschedule(&mut self, renewal: Renewal, interval_ns: u64) {
-        self.config.renewal = renewal;
-        self.config.interval_ns = interval_ns;
     }
 
     /// The tick of the oldest sample that the next bounds would rest on.

@@ -20,7 +20,7 @@
 //!
 //! ```
 //! use core::cell::Cell;
-//! use tickline_core::{control::*, counter::Counter, sample::*, shared::{LineCell, Shared}};
+//! use tickline_core::{cell::LineCell, control::*, counter::Counter, sample::*, shared::Shared};
 //!
 //! /// 1 GHz, and each read takes 10 ns.
 //! struct Machine(Cell<u64>);

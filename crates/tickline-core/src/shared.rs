@@ -14,7 +14,7 @@
 //! - a gate is part of the state, so that no late writer can open it (rule 8);
 //! - past the window the reference must vouch for a reading (rule 13): `high_water.rs`.
 
-use crate::cell::{Snapshot, StateCell};
+use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::sample::{Point, Reference};
 use crate::state::{Phase, is_supported};
@@ -25,7 +25,6 @@ mod gauges;
 mod high_water;
 mod reading;
 
-pub use crate::cell::LineCell;
 pub use events::Event;
 use events::Events;
 pub use gauges::Figures;

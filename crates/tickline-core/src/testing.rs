@@ -5,13 +5,14 @@
 //! Hooks refer to the machine that owns them, so machines and clocks of tests are leaked.
 
 use core::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use crate::cell::{Bounds, LineCell, SlotView, Snapshot, StateCell};
 use crate::control::{Config, Control, Iteration, Renewal};
 use crate::counter::Counter;
 use crate::sample::{Reference, Resolutions};
 use crate::shared::Shared;
-use crate::state::{Slot, State};
+use crate::state::{Phase, Slot, State};
 
 /// A step of a reader or a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +94,10 @@ pub(crate) struct Machine {
     /// How long it has been suspended, and whether the reference says so.
     suspended_ns: Cell<i64>,
     pub(crate) tells_suspends: Cell<bool>,
+    /// How long it takes to say so.
+    pub(crate) suspends_ticks: Cell<u64>,
+    /// The steering that the kernel admits to.
+    pub(crate) steering_ppb: Cell<Option<i64>>,
     /// How long a read of the reference takes before and after the moment whose time it returns.
     pub(crate) reference_ticks: Cell<(u64, u64)>,
 }
@@ -110,6 +115,8 @@ impl Machine {
             since_ticks: Cell::new(1 << 40),
             suspended_ns: Cell::new(0),
             tells_suspends: Cell::new(true),
+            suspends_ticks: Cell::new(0),
+            steering_ppb: Cell::new(None),
             reference_ticks: Cell::new((10, 10)),
         })
     }
@@ -187,7 +194,11 @@ impl Reference for Machine {
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns() + 1_000_000_000_000
     }
+    fn steering_ppb(&self) -> Option<i64> {
+        self.steering_ppb.get()
+    }
     fn suspended_ns(&self) -> Option<i64> {
+        self.pass(self.suspends_ticks.get());
         self.tells_suspends.get().then(|| self.suspended_ns.get())
     }
 }
@@ -271,12 +282,15 @@ pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Con
 }
 
 pub(crate) fn new_control() -> Control {
-    Control::new(Config {
-        interval_ns: INTERVAL_NS,
-        resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
-        renewal: Renewal::Ahead,
-    })
+    Control::new(CONFIG)
 }
+
+/// A driver of its own, and reads that show every tick and nanosecond.
+pub(crate) const CONFIG: Config = Config {
+    interval_ns: INTERVAL_NS,
+    resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
+    renewal: Renewal::Ahead,
+};
 
 /// Iterations, each when it is due, until the clock has been in its steady state for some
 /// intervals.
@@ -316,25 +330,39 @@ pub(crate) fn bounds_hold(clock: &HookedClock, counter: &impl Counter, machine: 
     true
 }
 
-/// Runs `act` at the first step that `is_there`; keeps what it returns.
-pub(crate) fn once_at<T: Copy + 'static>(
-    machine: &'static Machine,
+/// Runs `work`, and before its first step that `is_there`, `act`. Returns what both returned.
+#[track_caller]
+pub(crate) fn interrupted<T: 'static, W>(
+    machine: &Machine,
     is_there: impl Fn(Step) -> bool + 'static,
-    act: impl Fn() -> T + 'static,
-) -> &'static Cell<Option<T>> {
-    let done = leak(Cell::new(None));
-    let began = Cell::new(false);
+    act: impl FnOnce() -> T + 'static,
+    work: impl FnOnce() -> W,
+) -> (T, W) {
+    let (done, mut act) = (Rc::new(Cell::new(None)), Some(act));
+    let seen = Rc::clone(&done);
     machine.hooks.set(move |step| {
-        if is_there(step) && !began.replace(true) {
-            done.set(Some(act()));
+        if is_there(step) {
+            act.take().into_iter().for_each(|act| seen.set(Some(act())));
         }
     });
-    done
+    let worked = work();
+    machine.hooks.clear();
+    (done.take().expect("the hook did not run"), worked)
 }
 
-/// The first try to publish.
+/// A try to publish.
 pub(crate) fn is_publish(step: Step) -> bool {
     matches!(step, Step::Publish(_))
+}
+
+/// The announcement of a replacement.
+pub(crate) fn is_replacing(step: Step) -> bool {
+    matches!(step, Step::Swap(state) if state.phase() == Phase::Replacing)
+}
+
+/// The announcement of a first line.
+pub(crate) fn is_first_publication(step: Step) -> bool {
+    matches!(step, Step::Swap(state) if state.phase() == Phase::FirstPublication)
 }
 
 /// Retires the line without a break in the samples: closes and opens a gate, and lets the
@@ -351,27 +379,6 @@ pub(crate) fn settled_clock() -> (&'static Machine, &'static HookedClock, Contro
     let (clock, mut control) = new_clock(machine);
     settle(machine, clock, &mut control);
     (machine, clock, control)
-}
-
-/// The machine's reference, with a steering that the kernel admits to.
-pub(crate) struct Steered {
-    pub(crate) machine: &'static Machine,
-    pub(crate) ppb: Cell<i64>,
-}
-
-impl Reference for Steered {
-    fn monotonic_ns(&self) -> i64 {
-        self.machine.monotonic_ns()
-    }
-    fn realtime_ns(&self) -> i64 {
-        self.machine.realtime_ns()
-    }
-    fn steering_ppb(&self) -> Option<i64> {
-        Some(self.ppb.get())
-    }
-    fn suspended_ns(&self) -> Option<i64> {
-        self.machine.suspended_ns()
-    }
 }
 
 /// Says that a test did not run: straight to stderr, because the test harness hides the output of

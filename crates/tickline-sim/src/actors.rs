@@ -175,7 +175,7 @@ impl Cast {
             return None;
         }
         let control = guard.as_mut()?;
-        control.reschedule(renewal, self.clock.config.interval_ns);
+        control.config.renewal = renewal;
         let hands = self.hands();
         let mut outcome = self.iterate(ONE_LINE, control, &hands);
         let gate_turns = self.world.scenario.clock.gate_ns != 0;

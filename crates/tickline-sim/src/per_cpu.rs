@@ -146,7 +146,7 @@ impl Cast {
         let pinned = PinnedCounter::take(&hands, cpu)?;
         me.serving.set(true);
         let control = calibration.control.get_or_insert_with(|| Box::new(Control::new(self.clock.config)));
-        control.reschedule(Renewal::Pinned, self.clock.config.interval_ns);
+        control.config.renewal = Renewal::Pinned;
         let mut outcome = self.iterate(cpu, control, &pinned);
         if outcome.iteration == Iteration::Recovered {
             outcome = self.iterate(cpu, control, &pinned);

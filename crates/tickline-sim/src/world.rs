@@ -19,10 +19,9 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Bounds, Slope, SlotView, Snapshot, StateCell};
+use tickline_core::cell::{Bounds, LineCell, Slope, SlotView, Snapshot, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
-use tickline_core::shared::LineCell;
 use tickline_core::state::{Phase, Serves, Slot, State};
 
 use crate::machine::{self, Clocks, PS, SHIFT, SLOPE_BITS};
@@ -387,8 +386,9 @@ impl SteppedCell {
         let next = from.next_line(Slope::from_bits(slope), SHIFT, Serves::Both);
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
         // Both lines are rounded down.
-        let b_at = |ticks| line.at(ticks).wrapping_sub(next.with_b(0).at(SHIFT, ticks)) + 1;
-        Snapshot { state: next.with_b(b_at(line.start_ticks).max(b_at(line.end_ticks()))), ..*line }
+        let coarse = Snapshot { state: next, ..*line };
+        let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
+        Snapshot { state: next.with_b(b_at(line.start_ticks).max(b_at(line.end_ticks()))), ..coarse }
     }
 
     fn swapped(&self, from: State, to: State) {

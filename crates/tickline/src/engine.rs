@@ -8,12 +8,13 @@
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use tickline_core::callers::Callers;
+use tickline_core::cell::LineCell;
 use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Gate;
 use tickline_core::gate::keeper::{Keeper, Stage};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{LineCell, LineReading, Shared, SlowReading, Source};
+use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Policy, Probes};
@@ -365,7 +366,7 @@ impl Engine {
         }
         let counter = COUNTER?;
         let control = &mut driven.control;
-        control.reschedule(renewal, self.interval_ns());
+        control.config = Config { renewal, interval_ns: self.interval_ns(), ..control.config };
         let followed = self.followed();
         let mut outcome = control.maintain(&self.shared, &counter, &followed);
         if outcome.iteration == Iteration::Recovered {

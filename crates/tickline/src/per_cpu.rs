@@ -22,12 +22,12 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
-use tickline_core::cell::StateCell;
+use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::{Comparison, Reason};
 use tickline_core::per_cpu::{self, mode};
 use tickline_core::sample::Reference;
-use tickline_core::shared::{Event, LineCell, LineReading, Shared, Source};
+use tickline_core::shared::{Event, LineReading, Shared, Source};
 
 use crate::options::PerCpu;
 use crate::status::{CpuStatus, State};

@@ -29,10 +29,11 @@ use core::panic::PanicInfo;
 
 use clocks::{Hpet, Tsc};
 use port::End;
+use tickline_core::cell::LineCell;
 use tickline_core::control::{Config, Control, Iteration, Renewal};
 use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{LineCell, Shared};
+use tickline_core::shared::Shared;
 
 /// The clock: everybody may read it, interrupt handlers and other CPUs included.
 static CLOCK: Shared = Shared::new(LineCell::new());

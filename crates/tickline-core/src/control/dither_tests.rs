@@ -48,23 +48,23 @@ fn a_reference_that_does_not_dither_costs_next_to_nothing() {
 #[test]
 fn a_change_of_rate_makes_the_dither_unknown() {
     let (machine, clock, mut control) = crate::testing::settled_clock();
-    let reference = crate::testing::Steered { machine, ppb: core::cell::Cell::new(0) };
-    control.maintain(clock, machine, &reference);
+    machine.steering_ppb.set(Some(0));
+    control.maintain(clock, machine, machine);
     assert_eq!(allowance(&control).dither.round_ns(), 2);
     // The first change is too small for old samples to be dropped; the kernel only announces the
     // last one.
     for (rate_ppb, steering_ppb) in [(150, 0), (1_000, 0), (1_000, 3_000)] {
         machine.set_rate_ppb(rate_ppb);
-        reference.ppb.set(steering_ppb);
+        machine.steering_ppb.set(Some(steering_ppb));
         let changes = clock.events(Event::RateChange);
-        machine.pass(control.config().interval_ns);
-        control.maintain(clock, machine, &reference);
+        machine.pass(control.config.interval_ns);
+        control.maintain(clock, machine, machine);
         assert_eq!(clock.events(Event::RateChange) > changes, rate_ppb == 1_000 && steering_ppb == 0);
         let Allowance { max_drift_ppb, dither } = allowance(&control);
         assert_eq!(dither, FixedNs::ZERO, "{rate_ppb} ppb, {steering_ppb} announced");
         assert!(max_drift_ppb >= 480, "{max_drift_ppb}: the rate of the dither counts");
         for _ in 0..400 {
-            let outcome = control.maintain(clock, machine, &reference);
+            let outcome = control.maintain(clock, machine, machine);
             machine.pass(outcome.next_in_ns);
         }
         assert!(allowance(&control).dither > FixedNs::ZERO, "learnt again after {rate_ppb} ppb");

@@ -2,10 +2,7 @@
 //! changes of rate, jumps and suspends.
 
 use super::*;
-use crate::testing::{
-    By, INTERVAL_NS, Machine, Steered, bounds_hold, end_line, new_clock, settle, settled_clock,
-};
-use core::cell::Cell;
+use crate::testing::{By, INTERVAL_NS, Machine, bounds_hold, end_line, new_clock, settle, settled_clock};
 
 /// From nothing to the first line in two iterations, and to the full interval once the kernel's
 /// dither is known; good at every moment.
@@ -154,19 +151,18 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
 fn a_change_of_steering_widens_the_bounds_in_time() {
     for change_ppb in [1_000, -100_000, 83_000_000] {
         let machine = Machine::new();
-        let reference = Steered { machine, ppb: Cell::new(0) };
+        machine.steering_ppb.set(Some(0));
         let (clock, mut control) = new_clock(machine);
-        control.maintain(clock, machine, &reference);
         settle(machine, clock, &mut control);
         for _ in 0..2 {
-            control.maintain(clock, machine, &reference);
+            control.maintain(clock, machine, machine);
             machine.pass(INTERVAL_NS - 1_000);
         }
         // A microsecond before the iteration, so that its sample does not show the change.
         machine.set_rate_ppb(change_ppb);
-        reference.ppb.set(change_ppb);
+        machine.steering_ppb.set(Some(change_ppb));
         machine.pass(1_000);
-        let outcome = control.maintain(clock, machine, &reference);
+        let outcome = control.maintain(clock, machine, machine);
         assert!(outcome.next_in_ns <= INTERVAL_NS / 15, "{outcome:?}"); // a sixteenth, and rounding
         machine.pass(outcome.next_in_ns - 1_000);
         assert!(bounds_hold(clock, machine, machine), "no line at {change_ppb} ppb");
@@ -180,7 +176,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
 fn lines_that_are_off_last_until_a_late_thread_has_come() {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
-    control.reschedule(Renewal::Ahead, 10_000_000);
+    control.config.interval_ns = 10_000_000;
     let mut late_iteration = || {
         let mut outcome = control.maintain(clock, machine, machine);
         if outcome.iteration == Iteration::Recovered {

@@ -18,7 +18,7 @@ use crate::line::Slope;
 use crate::sample::{Point, Reference};
 use crate::shared::{Event, Shared};
 use crate::stability::Allowance;
-use crate::state::{Serves, wrap_mask};
+use crate::state::wrap_mask;
 use crate::units::{FixedNs, ticks_between};
 
 /// What the next line is made of.
@@ -85,8 +85,7 @@ impl Control {
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<Snapshot, Refusal> {
-        let serves = if self.without_unix { Serves::Monotonic } else { Serves::Both };
-        let state = before.state.next_line(slope, before.shift, serves).ok_or(Refusal::OutOfRange)?;
+        let state = before.state.next_line(slope, before.shift, self.serves).ok_or(Refusal::OutOfRange)?;
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
         // A line and its margins do not reach across the wrap of `ticks << shift`. It is valid for two windows.
         let margin_ticks = slope.ticks_in(2 * MEETING_MARGIN_NS);

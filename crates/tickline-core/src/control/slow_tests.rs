@@ -27,7 +27,7 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     let machine = Machine::new();
     machine.reference_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
     let (clock, mut control) = new_clock(machine);
-    control.reschedule(Renewal::Ahead, SHORT_NS);
+    control.config.interval_ns = SHORT_NS;
     for iteration in 0..200 {
         let outcome = control.maintain(clock, machine, machine);
         assert!(
@@ -51,11 +51,11 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
 fn a_first_line_does_not_outlast_its_interval() {
     const SHORT_NS: u64 = 1_000_000;
     let machine = Machine::new();
-    let reference = SlowToTellSuspends(machine);
+    machine.suspends_ticks.set(40_000_000);
     let (clock, mut control) = new_clock(machine);
-    control.reschedule(Renewal::Ahead, SHORT_NS);
+    control.config.interval_ns = SHORT_NS;
     for _ in 0..200 {
-        let outcome = control.maintain(clock, machine, &reference);
+        let outcome = control.maintain(clock, machine, machine);
         if outcome.iteration == Iteration::Recovered {
             let window_ticks = clock.cell.snapshot().valid_ticks() / 2;
             assert!(window_ticks <= 2 * SHORT_NS, "a window of {window_ticks} ns");
@@ -64,22 +64,6 @@ fn a_first_line_does_not_outlast_its_interval() {
         machine.pass(outcome.next_in_ns);
     }
     panic!("no line");
-}
-
-/// A reference that takes 40 ms to say how long the machine has been suspended.
-struct SlowToTellSuspends(&'static Machine);
-
-impl crate::sample::Reference for SlowToTellSuspends {
-    fn monotonic_ns(&self) -> i64 {
-        self.0.monotonic_ns()
-    }
-    fn realtime_ns(&self) -> i64 {
-        self.0.realtime_ns()
-    }
-    fn suspended_ns(&self) -> Option<i64> {
-        self.0.pass(40_000_000);
-        self.0.suspended_ns()
-    }
 }
 
 /// `ticks << shift` wraps: lines become short before that, there is none across it, and readings go

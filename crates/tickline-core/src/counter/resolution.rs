@@ -21,7 +21,6 @@
 //! Reads take nearly the same time, so waits of changing length between them keep them from
 //! falling into step with the counter.
 
-use core::cmp::Reverse;
 use core::hint::black_box;
 
 use super::Counter;
@@ -66,21 +65,21 @@ const PARTS: u64 = 16;
 #[must_use]
 #[inline(never)]
 pub fn resolution_ticks(counter: &impl Counter, scratch: &mut Scratch) -> u64 {
-    let Scratch { differences, steps, histogram } = scratch;
+    let Scratch { differences, moves, runs } = scratch;
     let seen = observe(counter, differences);
     let differences = differences.get_mut(..seen).unwrap_or(&mut []);
-    histogram.fill(differences, steps);
-    sort(differences, GAPS, |ticks| *ticks);
+    let moves = Moves::of(differences, moves, runs);
+    sort(differences);
     let median = differences.get(seen >> 1).copied().unwrap_or(0);
     if seen < LEAST {
         return median;
     }
-    match histogram.coarse_step() {
+    match moves.coarse_step() {
         Coarse::Step(step) => step,
         Coarse::Unsure => fine_step(differences, 0).unwrap_or(median),
         Coarse::None => {
             let fine = fine_step(differences, seen >> 4);
-            fine.or_else(|| histogram.scaled_step()).unwrap_or(1)
+            fine.or_else(|| moves.scaled_step()).unwrap_or(1)
         }
     }
 }
@@ -89,8 +88,8 @@ pub fn resolution_ticks(counter: &impl Counter, scratch: &mut Scratch) -> u64 {
 #[derive(Debug)]
 pub struct Scratch {
     differences: [u64; DIFFERENCES],
-    steps: [u64; DIFFERENCES],
-    histogram: Histogram,
+    moves: [u64; DIFFERENCES],
+    runs: [Run; DIFFERENCES],
 }
 
 impl Default for Scratch {
@@ -103,12 +102,8 @@ impl Scratch {
     /// All zeros.
     #[must_use]
     pub const fn new() -> Self {
-        const EMPTY: Bin = Bin { difference: 0, count: 0 };
-        Self {
-            differences: [0; DIFFERENCES],
-            steps: [0; DIFFERENCES],
-            histogram: Histogram { bins: [EMPTY; DIFFERENCES], used: 0, total: 0, median: 0 },
-        }
+        let runs = [const { Run { ticks: 0, count: 0 } }; DIFFERENCES];
+        Self { differences: [0; DIFFERENCES], moves: [0; DIFFERENCES], runs }
     }
 }
 
@@ -116,15 +111,13 @@ impl Scratch {
 /// Shellsort", 2001).
 const GAPS: &[usize] = &[57, 23, 10, 4, 1];
 
-/// Shell's sort by `key`, in place: `sort_unstable` keeps room for 32 items and more on the stack.
-/// With a gap of 1 alone items of one key keep their order.
-fn sort<T, K: Ord>(items: &mut [T], gaps: &[usize], key: impl Fn(&T) -> K) {
-    for &gap in gaps {
+/// Shell's sort, in place: `sort_unstable` keeps room for 32 items and more on the stack.
+fn sort(items: &mut [u64]) {
+    for &gap in GAPS {
         for end in gap..items.len() {
             let mut place = end;
             while let Some(before) = place.checked_sub(gap) {
-                let (Some(first), Some(second)) = (items.get(before), items.get(place)) else { break };
-                if key(first) <= key(second) {
+                if items.get(before) <= items.get(place) {
                     break;
                 }
                 items.swap(before, place);
@@ -174,13 +167,6 @@ enum Coarse {
     Unsure,
 }
 
-/// Differences of one length.
-#[derive(Debug, Clone, Copy, Default)]
-struct Bin {
-    difference: u64,
-    count: usize,
-}
-
 /// How well the multiples of a step explain the differences.
 #[derive(Debug, Clone, Copy)]
 struct Fit {
@@ -192,52 +178,56 @@ struct Fit {
     off_parts: u64,
 }
 
-/// How often each difference was seen, the most common one first.
+/// Differences of one length.
 #[derive(Debug)]
-struct Histogram {
-    bins: [Bin; DIFFERENCES],
-    /// Bins in use.
-    used: usize,
-    /// Differences.
+struct Run {
+    ticks: u64,
+    count: usize,
+}
+
+/// The differences that steps are compared with.
+struct Moves<'a> {
+    /// All but very long ones.
+    runs: &'a [Run],
+    /// How many these are.
     total: usize,
     /// The median of all, ticks.
     median: u64,
+    /// The most common one, ticks.
+    common: u64,
 }
 
-impl Histogram {
-    /// Of all but very long ones. A single tick belongs to what follows: Zen 5 under KVM, which
-    /// moves by 26 ticks, sometimes shows the first one before the other 25.
-    fn fill(&mut self, differences: &[u64], steps: &mut [u64; DIFFERENCES]) {
+impl<'a> Moves<'a> {
+    /// A single tick belongs to what follows: Zen 5 under KVM, which moves by 26 ticks, sometimes
+    /// shows the first one before the other 25.
+    fn of(differences: &[u64], moves: &mut [u64; DIFFERENCES], runs: &'a mut [Run; DIFFERENCES]) -> Self {
         let (mut used, mut carried) = (0_usize, 0);
         for &difference in differences {
             if difference == 1 && carried == 0 {
                 carried = 1;
-            } else if let Some(place) = steps.get_mut(used) {
+            } else if let Some(place) = moves.get_mut(used) {
                 *place = difference.saturating_add(carried);
                 (used, carried) = (used.saturating_add(1), 0);
             }
         }
-        let steps = steps.get_mut(..used).unwrap_or(&mut []);
-        sort(steps, GAPS, |ticks| *ticks);
+        let moves = moves.get_mut(..used).unwrap_or(&mut []);
+        sort(moves);
         // The thread was interrupted. Long differences also need the step to be known more closely.
-        let median = steps.get(used >> 1).copied().unwrap_or(0);
+        let median = moves.get(used >> 1).copied().unwrap_or(0);
         let longest = median.saturating_mul(4);
-        (self.used, self.total, self.median) = (0, 0, median);
-        for run in steps.chunk_by(|before, after| before == after) {
-            let Some(&difference) = run.first().filter(|difference| **difference <= longest) else { break };
-            if let Some(bin) = self.bins.get_mut(self.used) {
-                *bin = Bin { difference, count: run.len() };
-                self.used = self.used.saturating_add(1);
-                self.total = self.total.saturating_add(run.len());
+        let (mut used, mut total, mut most, mut common) = (0_usize, 0_usize, 0, 0);
+        for equal in moves.chunk_by(u64::eq) {
+            let Some((run, ticks)) = runs.get_mut(used).zip(equal.first().copied()) else { break };
+            if ticks > longest {
+                break;
+            }
+            *run = Run { ticks, count: equal.len() };
+            (used, total) = (used.saturating_add(1), total.saturating_add(run.count));
+            if run.count > most {
+                (most, common) = (run.count, ticks);
             }
         }
-        if let Some(bins) = self.bins.get_mut(..self.used) {
-            sort(bins, &[1], |bin| Reverse(bin.count));
-        }
-    }
-
-    fn bins(&self) -> &[Bin] {
-        self.bins.get(..self.used).unwrap_or(&[])
+        Self { runs: runs.get(..used).unwrap_or(&[]), total, median, common }
     }
 
     /// The number of steps in a difference, to the nearest, and how far it is from as many, parts.
@@ -250,19 +240,19 @@ impl Histogram {
     /// How well a step explains the differences; `None` if more than an eighth of them are others.
     fn fit(&self, step_parts: u64) -> Option<Fit> {
         let mut fit = Fit { rounded: 0, others: 0, off_parts: 0 };
-        for bin in self.bins() {
-            let (_, off_parts) = Self::steps_in(bin.difference, step_parts);
+        for run in self.runs {
+            let (_, off_parts) = Self::steps_in(run.ticks, step_parts);
             if off_parts > PARTS {
-                fit.others = fit.others.saturating_add(bin.count);
+                fit.others = fit.others.saturating_add(run.count);
                 if fit.others > self.total >> 3 {
                     return None;
                 }
                 continue;
             }
             if off_parts < PARTS {
-                fit.rounded = fit.rounded.saturating_add(bin.count);
+                fit.rounded = fit.rounded.saturating_add(run.count);
             }
-            let count = u64::try_from(bin.count).unwrap_or(u64::MAX);
+            let count = u64::try_from(run.count).unwrap_or(u64::MAX);
             fit.off_parts = fit.off_parts.saturating_add(off_parts.saturating_mul(count));
         }
         Some(fit)
@@ -271,10 +261,9 @@ impl Histogram {
     /// The steps that the most common difference can be `steps` of, parts, from `least` on: the
     /// least and the largest.
     fn candidates(&self, steps: u64, least: u64) -> (u64, u64) {
-        let common = self.bins().first().map_or(0, |bin| bin.difference);
         let bound = |ticks: u64| ticks.saturating_mul(PARTS).checked_div(steps).unwrap_or(0);
-        let from = bound(common.saturating_sub(1)).max(least.saturating_mul(PARTS));
-        (from, bound(common.saturating_add(1)))
+        let from = bound(self.common.saturating_sub(1)).max(least.saturating_mul(PARTS));
+        (from, bound(self.common.saturating_add(1)))
     }
 
     /// The largest step of `least` ticks or more that `accepts`, parts: the best of those by which
@@ -304,9 +293,9 @@ impl Histogram {
 
     /// The longest single step that was seen, ticks, if steps have this length, up to rounding.
     fn longest_step(&self, step_parts: u64) -> u64 {
-        let longest = self.bins().iter().filter_map(|bin| {
-            let (steps, off_parts) = Self::steps_in(bin.difference, step_parts);
-            let step = bin.difference.saturating_add(steps.saturating_sub(1)).checked_div(steps);
+        let longest = self.runs.iter().filter_map(|run| {
+            let (steps, off_parts) = Self::steps_in(run.ticks, step_parts);
+            let step = run.ticks.saturating_add(steps.saturating_sub(1)).checked_div(steps);
             step.filter(|_| off_parts < PARTS)
         });
         longest.max().unwrap_or(0)
@@ -318,8 +307,9 @@ impl Histogram {
     }
 
     fn coarse_step(&self) -> Coarse {
+        let total = self.total;
         let [most, half, eighth, sixteenth] =
-            [self.total.saturating_sub(self.total >> 2), self.total >> 1, self.total >> 3, self.total >> 4];
+            [total.saturating_sub(total >> 2), total >> 1, total >> 3, total >> 4];
         let mut unsure = self.median > MOST_STEPS.saturating_mul(COARSE);
         let found = self.largest(COARSE, |fit| {
             unsure |= fit.rounded >= half || (fit.others <= sixteenth && fit.rounded >= eighth);

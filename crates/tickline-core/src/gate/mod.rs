@@ -201,12 +201,6 @@ impl Verdict {
     pub const fn of(gate: Gate, closed: Option<Reason>) -> Self {
         Self { gate, closed, warning: None }
     }
-
-    /// An open gate with this warning.
-    #[must_use]
-    pub const fn warned(gate: Gate, warning: Option<Reason>) -> Self {
-        Self { gate, closed: None, warning }
-    }
 }
 
 /// What the kernel says about the counter.
@@ -393,7 +387,7 @@ pub const fn judge_plausible(nominal_hz: Option<u64>, measured_hz: Option<u64>) 
         }
         _ => None,
     };
-    Verdict::warned(Gate::Plausible, warning)
+    Verdict { gate: Gate::Plausible, closed: None, warning }
 }
 
 /// The reason of the first closed gate; `None` if the counter may be used. Leaves out

@@ -1,8 +1,9 @@
 //! Each gate by itself. Whole machines: `situations`.
 
 use super::*;
+use crate::cell::LineCell;
 use crate::compare::{Difference, Pair};
-use crate::shared::{LineCell, Shared};
+use crate::shared::Shared;
 
 pub(super) fn healthy() -> Facts {
     Facts {

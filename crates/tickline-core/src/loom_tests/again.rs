@@ -285,25 +285,22 @@ fn a_high_water_mark_is_exact_and_above_all_readings() {
         let (clock, _, time) = with_line();
         let line = clock.cell.snapshot();
         let by_reader = Untimed::default();
-        let reader = {
-            let (clock, time, last) = (clock.clone(), time.clone(), by_reader.clone());
-            let noted = seen.clone();
-            loom::thread::spawn(move || {
-                let view = time.view(READER_TICKS);
-                let ticks = Cell::new(0);
-                let counter = crate::testing::By(|| {
-                    ticks.set(view.now_ordered());
-                    ticks.get()
-                });
-                let first = clock.read_ordered(&counter);
-                if first.is_some() {
-                    noted.note("a reading");
-                }
-                clock.read_slow(&counter, &view);
-                last.set(ticks.get());
-                first
-            })
-        };
+        let scene = (clock.clone(), time.clone(), by_reader.clone(), seen.clone());
+        let reader = spawn(&scene, |(clock, time, last, seen)| {
+            let view = time.view(READER_TICKS);
+            let ticks = Cell::new(0);
+            let counter = crate::testing::By(|| {
+                ticks.set(view.now_ordered());
+                ticks.get()
+            });
+            let first = clock.read_ordered(&counter);
+            if first.is_some() {
+                seen.note("a reading");
+            }
+            clock.read_slow(&counter, &view);
+            last.set(ticks.get());
+            first
+        });
         let view = time.view(WRITER_TICKS);
         let ticks = Cell::new(0);
         let counter = crate::testing::By(|| {

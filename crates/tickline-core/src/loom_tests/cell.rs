@@ -1,9 +1,8 @@
 //! The parts, without time: the cell, the lock.
 
 use loom::cell::UnsafeCell;
-use loom::thread;
 
-use super::{check, made};
+use super::{check, made, spawn};
 use crate::cell::{Bounds, Evidence, LineCell, Snapshot, StateCell};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
@@ -54,10 +53,8 @@ fn a_reader_of_a_cell(preemptions: Option<usize>, read: fn(&LineCell) -> Option<
     check(preemptions, &ACCEPTED, move |seen| {
         let cell = made(LineCell::new());
         let first = publish(&cell, State::default(), 1);
-        let reader = {
-            let (cell, seen) = (cell.clone(), seen.clone());
-            thread::spawn(move || seen.note(read(&cell).map_or("refused".into(), accepted)))
-        };
+        let noted = seen.clone();
+        let reader = spawn(&cell, move |cell| noted.note(read(cell).map_or("refused".into(), accepted)));
         let second = publish(&cell, first, 2);
         publish(&cell, second, 3);
         reader.join().unwrap();
@@ -111,24 +108,22 @@ fn a_high_water_mark_is_never_a_mixture() {
         let cell = made(LineCell::new());
         let first = publish(&cell, State::default(), 1);
         assert!(cell.swap(first, first.replacing()));
-        let helper = {
-            let (cell, seen) = (cell.clone(), seen.clone());
-            thread::spawn(move || {
-                let found = cell.snapshot();
-                if found.state.phase() != Phase::Replacing {
-                    return seen.note("published");
-                }
-                let mark_ns = found.at(found.end_ticks());
-                if cell.swap(found.state, found.state.without_line(mark_ns)) {
-                    let expected =
-                        Snapshot { state: found.state, ..line(State::default(), number_of(found.state)) };
-                    assert_eq!(mark_ns, expected.at(expected.end_ticks()));
-                    seen.note(accepted(found.state));
-                } else {
-                    seen.note("lost");
-                }
-            })
-        };
+        let noted = seen.clone();
+        let helper = spawn(&cell, move |cell| {
+            let found = cell.snapshot();
+            if found.state.phase() != Phase::Replacing {
+                return noted.note("published");
+            }
+            let mark_ns = found.at(found.end_ticks());
+            if cell.swap(found.state, found.state.without_line(mark_ns)) {
+                let expected =
+                    Snapshot { state: found.state, ..line(State::default(), number_of(found.state)) };
+                assert_eq!(mark_ns, expected.at(expected.end_ticks()));
+                noted.note(accepted(found.state));
+            } else {
+                noted.note("lost");
+            }
+        });
         // The writer goes on as long as nobody retires a line, and fills the first slot again.
         let (mut replacing, mut lines) = (first.replacing(), 1);
         while lines < 3 {
@@ -158,10 +153,7 @@ fn a_lock_excludes_and_hands_over() {
             guard.with_mut(|content| unsafe { *content += 1 });
             1
         };
-        let other = {
-            let lock = lock.clone();
-            thread::spawn(move || add(&lock) + add(&lock))
-        };
+        let other = spawn(&lock, move |lock| add(lock) + add(lock));
         let mine = add(&lock);
         let sum = mine + other.join().unwrap();
         seen.note(format!("{sum} got it"));

@@ -4,8 +4,6 @@
 
 use std::sync::Arc;
 
-use loom::thread;
-
 use super::order::without_line;
 use super::{Clock, Seen, Time, View, check, made, reading, spawn};
 use crate::cell::StateCell;
@@ -219,17 +217,15 @@ fn a_gate_that_is_being_closed_is_asked_for() {
 fn a_conclusion_is_published_after_its_reasons() {
     check(None, &["said", "not yet"], |seen| {
         let (keeper, noted) = (made(Keeper::new()), made(AtomicU64::new(0)));
-        let asker = {
-            let (keeper, noted, seen) = (keeper.clone(), noted.clone(), seen.clone());
-            thread::spawn(move || {
-                if keeper.stage() == Stage::New {
-                    return seen.note("not yet");
-                }
-                seen.note("said");
-                // ORDERING: Relaxed, ordered by the conclusion.
-                assert_eq!(noted.load(Ordering::Relaxed), 1);
-            })
-        };
+        let scene = (keeper.clone(), noted.clone(), seen.clone());
+        let asker = spawn(&scene, |(keeper, noted, seen)| {
+            if keeper.stage() == Stage::New {
+                return seen.note("not yet");
+            }
+            seen.note("said");
+            // ORDERING: Relaxed, ordered by the conclusion.
+            assert_eq!(noted.load(Ordering::Relaxed), 1);
+        });
         let admitted = keeper.admit(
             true,
             || 0,

@@ -30,10 +30,10 @@ use std::sync::{Arc, Mutex};
 use loom::thread;
 
 use crate::cell::LineCell;
-use crate::control::{Config, Control, Iteration, Renewal};
+use crate::control::{Control, Iteration};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
-use crate::sample::{Reference, Resolutions};
+use crate::sample::Reference;
 use crate::shared::Shared;
 
 pub(crate) type Clock = Shared<LineCell>;
@@ -80,7 +80,10 @@ fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
 }
 
 /// A thread that runs `action` on what the threads of a model share.
-fn spawn<S: Clone + 'static>(scene: &S, action: impl FnOnce(&S) + 'static) -> thread::JoinHandle<()> {
+fn spawn<S: Clone + 'static, T: 'static>(
+    scene: &S,
+    action: impl FnOnce(&S) -> T + 'static,
+) -> thread::JoinHandle<T> {
     let scene = scene.clone();
     thread::spawn(move || action(&scene))
 }
@@ -154,14 +157,6 @@ impl Reference for View<'_> {
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns() + 1_000_000
     }
-}
-
-fn new_control() -> Control {
-    Control::new(Config {
-        interval_ns: 1_000_000,
-        resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
-        renewal: Renewal::Ahead,
-    })
 }
 
 /// Iterations until one ends with `wanted`; readings between them do not decrease.

@@ -6,7 +6,6 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
-use loom::thread;
 
 use super::gate::{Line, TICKS};
 use super::order::without_line;
@@ -51,24 +50,19 @@ fn content(table: &Table) -> u64 {
 fn a_table_is_made_before_it_is_found() {
     check(None, &["none", "lent", "open", "closed again"], |seen| {
         let mode = made(Mode::<Table>::new());
-        let maker = {
-            let mode = mode.clone();
-            thread::spawn(move || lend(&mode))
-        };
-        let reader = {
-            let (mode, seen) = (mode.clone(), seen.clone());
-            thread::spawn(move || {
-                let lent = mode.table().map(content);
-                let open = mode.open_table().map(content);
-                assert!(lent.is_none_or(|content| content == CONTENT));
-                assert!(open.is_none_or(|content| content == CONTENT));
-                seen.note(match (lent, open) {
-                    (_, Some(_)) => "open",
-                    (Some(_), None) => "lent",
-                    (None, None) => "none",
-                });
-            })
-        };
+        let noted = seen.clone();
+        let maker = spawn(&mode, |mode| lend(mode));
+        let reader = spawn(&mode, move |mode| {
+            let lent = mode.table().map(content);
+            let open = mode.open_table().map(content);
+            assert!(lent.is_none_or(|content| content == CONTENT));
+            assert!(open.is_none_or(|content| content == CONTENT));
+            noted.note(match (lent, open) {
+                (_, Some(_)) => "open",
+                (Some(_), None) => "lent",
+                (None, None) => "none",
+            });
+        });
         if mode.open() {
             mode.close();
             seen.note("closed again");

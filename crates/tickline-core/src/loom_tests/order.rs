@@ -8,20 +8,21 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::{Clock, Seen, Time, View, check, made, new_control, reading, run_until};
+use super::{Clock, Seen, Time, View, check, made, reading, run_until, spawn};
 use crate::cell::{LineCell, Snapshot, StateCell};
-use crate::control::{Control, Iteration};
+use crate::control::{Config, Control, Iteration};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
 use crate::shared::{Event, Shared, Source};
 use crate::state::Phase;
+use crate::testing::CONFIG;
 
 /// What a writer's iteration begins with.
 pub(super) type Scene = (Arc<Clock>, Control, Arc<Time>);
 
 fn started(until: Iteration) -> Scene {
     let (clock, time) = (made(Shared::new(LineCell::new())), made(Time::new(1 << 40, 0)));
-    let mut control = new_control();
+    let mut control = Control::new(Config { interval_ns: 1_000_000, ..CONFIG });
     run_until(until, &clock, &mut control, &time);
     (clock, control, time)
 }
@@ -41,7 +42,7 @@ fn with_long_line() -> Scene {
     let view = time.view(10);
     for _ in 0..20 {
         let next_in_ns = control.maintain(&clock, &view, &view).next_in_ns;
-        if next_in_ns >= control.config().interval_ns {
+        if next_in_ns >= control.config.interval_ns {
             time.suspend(30_000);
             return (clock, control, time);
         }
@@ -75,11 +76,10 @@ fn slow_reading(clock: &Clock, view: &View<'_>) -> i64 {
 
 /// A thread that takes two readings, the second not below the first, and returns the second.
 fn reader(clock: &Arc<Clock>, time: &Arc<Time>, read: Read) -> thread::JoinHandle<i64> {
-    let (clock, time) = (clock.clone(), time.clone());
-    thread::spawn(move || {
+    spawn(&(clock.clone(), time.clone()), move |(clock, time)| {
         let view = time.view(READER_TICKS);
-        let first = read(&clock, &view);
-        let second = read(&clock, &view);
+        let first = read(clock, &view);
+        let second = read(clock, &view);
         assert!(second >= first, "{second} after {first}");
         second
     })
@@ -141,23 +141,18 @@ fn a_line_is_lowered_between_two_readers() {
     check(Some(3), &["Published", "help"], |seen| {
         let (clock, mut control, time) = with_line();
         let handed = made(AtomicI64::new(i64::MIN));
-        let giver = {
-            let (clock, time, handed) = (clock.clone(), time.clone(), handed.clone());
-            thread::spawn(move || {
-                let now = reading(&clock, &time.view(READER_TICKS));
-                // ORDERING: Release, pairs with the Acquire load of the taker.
-                handed.store(now, Ordering::Release);
-            })
-        };
-        let taker = {
-            let (clock, time) = (clock.clone(), time.clone());
-            thread::spawn(move || {
-                // ORDERING: Acquire, pairs with the Release store of the giver.
-                let last = handed.load(Ordering::Acquire);
-                let now = reading(&clock, &time.view(READER_TICKS));
-                assert!(now >= last, "{now} after {last}");
-            })
-        };
+        let scene = (clock.clone(), time.clone(), handed);
+        let giver = spawn(&scene, |(clock, time, handed)| {
+            let now = reading(clock, &time.view(READER_TICKS));
+            // ORDERING: Release, pairs with the Acquire load of the taker.
+            handed.store(now, Ordering::Release);
+        });
+        let taker = spawn(&scene, |(clock, time, handed)| {
+            // ORDERING: Acquire, pairs with the Release store of the giver.
+            let last = handed.load(Ordering::Acquire);
+            let now = reading(clock, &time.view(READER_TICKS));
+            assert!(now >= last, "{now} after {last}");
+        });
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
         giver.join().unwrap();
@@ -195,19 +190,17 @@ fn a_window_passes_under_a_writer() {
 fn a_clock_recovers_under_a_reader_without_a_line() {
     check(Some(5), &["Recovered", "no line first"], |seen| {
         let (clock, mut control, time) = without_line();
-        let reader = {
-            let (clock, time, seen) = (clock.clone(), time.clone(), seen.clone());
-            thread::spawn(move || {
-                let view = time.view(500);
-                let first = clock.read_slow(&view, &view);
-                if matches!(first.source, Source::Reference { .. }) {
-                    seen.note("no line first");
-                }
-                let second = reading(&clock, &view);
-                assert!(second >= first.ns, "{second} after {first:?}");
-                second
-            })
-        };
+        let scene = (clock.clone(), time.clone(), seen.clone());
+        let reader = spawn(&scene, |(clock, time, seen)| {
+            let view = time.view(500);
+            let first = clock.read_slow(&view, &view);
+            if matches!(first.source, Source::Reference { .. }) {
+                seen.note("no line first");
+            }
+            let second = reading(clock, &view);
+            assert!(second >= first.ns, "{second} after {first:?}");
+            second
+        });
         let view = time.view(WRITER_TICKS);
         let outcome = control.maintain(&clock, &view, &view);
         time.jump(1_000_000);
@@ -221,10 +214,9 @@ fn a_clock_recovers_under_a_reader_without_a_line() {
 /// A thread that closes the gate between two readings: when `close_gate` has returned, nobody
 /// uses the line.
 fn closer(clock: &Arc<Clock>, time: &Arc<Time>) -> thread::JoinHandle<()> {
-    let (clock, time) = (clock.clone(), time.clone());
-    thread::spawn(move || {
+    spawn(&(clock.clone(), time.clone()), |(clock, time)| {
         let view = time.view(1_000);
-        let before = reading(&clock, &view);
+        let before = reading(clock, &view);
         assert!(clock.close_gate(&view, &view), "it was open");
         assert_eq!(clock.read_ordered(&view), None, "the gate is closed");
         let after = clock.read_slow(&view, &view);

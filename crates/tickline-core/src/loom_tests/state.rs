@@ -1,8 +1,6 @@
 //! The state of targets that have no atomic of 128 bits: pairs under a word that counts.
 
-use loom::thread;
-
-use super::{check, made};
+use super::{check, made, spawn};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::state::State;
 use crate::state::portable::AtomicState;
@@ -28,10 +26,8 @@ fn swap(state: &AtomicState, from: u64, to: u64) -> bool {
 fn a_portable_load_sees_one_state() {
     check(Some(4), &["0", "1", "2", "3"], |seen| {
         let state = made(AtomicState::new());
-        let reader = {
-            let (state, seen) = (state.clone(), seen.clone());
-            thread::spawn(move || seen.note(loaded(&state).to_string()))
-        };
+        let noted = seen.clone();
+        let reader = spawn(&state, move |state| noted.note(loaded(state).to_string()));
         for number in 0..3 {
             assert!(swap(&state, number, number + 1), "nobody else swaps");
         }
@@ -45,16 +41,14 @@ fn a_portable_load_sees_one_state() {
 fn a_portable_state_is_never_an_older_one() {
     check(Some(3), &["0, still", "0, changed", "1, still", "1, changed", "2, still"], |seen| {
         let state = made(AtomicState::new());
-        let reader = {
-            let (state, seen) = (state.clone(), seen.clone());
-            thread::spawn(move || {
-                let first = loaded(&state);
-                let is_still = state.is_still(whole(first));
-                let second = loaded(&state);
-                assert!(second >= first && (is_still || second > first), "{first}, {is_still}, {second}");
-                seen.note(format!("{first}, {}", if is_still { "still" } else { "changed" }));
-            })
-        };
+        let noted = seen.clone();
+        let reader = spawn(&state, move |state| {
+            let first = loaded(state);
+            let is_still = state.is_still(whole(first));
+            let second = loaded(state);
+            assert!(second >= first && (is_still || second > first), "{first}, {is_still}, {second}");
+            noted.note(format!("{first}, {}", if is_still { "still" } else { "changed" }));
+        });
         for number in 0..2 {
             assert!(swap(&state, number, number + 1), "nobody else swaps");
         }
@@ -67,10 +61,7 @@ fn a_portable_state_is_never_an_older_one() {
 fn of_two_portable_swaps_from_one_state_one_wins() {
     check(None, &["mine", "theirs"], |seen| {
         let state = made(AtomicState::new());
-        let other = {
-            let state = state.clone();
-            thread::spawn(move || swap(&state, 0, 1))
-        };
+        let other = spawn(&state, |state| swap(state, 0, 1));
         let mine = swap(&state, 0, 2);
         let theirs = other.join().unwrap();
         assert!(mine != theirs, "{mine} and {theirs}");
@@ -90,14 +81,9 @@ fn of_two_portable_swaps_from_one_state_one_wins() {
 fn a_portable_pair_is_left_before_it_is_taken_again() {
     check(Some(4), &["0", "1", "2", "both failed: false"], |seen| {
         let state = made(AtomicState::new());
-        let other = {
-            let state = state.clone();
-            thread::spawn(move || swap(&state, 0, 2))
-        };
-        let reader = {
-            let (state, seen) = (state.clone(), seen.clone());
-            thread::spawn(move || seen.note(loaded(&state).to_string()))
-        };
+        let noted = seen.clone();
+        let other = spawn(&state, |state| swap(state, 0, 2));
+        let reader = spawn(&state, move |state| noted.note(loaded(state).to_string()));
         let mine = swap(&state, 0, 1);
         let theirs = other.join().unwrap();
         reader.join().unwrap();
@@ -112,10 +98,7 @@ fn a_portable_pair_is_left_before_it_is_taken_again() {
 fn a_portable_state_may_come_again() {
     check(Some(4), &["swapped", "not swapped"], |seen| {
         let state = made(AtomicState::new());
-        let late = {
-            let state = state.clone();
-            thread::spawn(move || swap(&state, 0, 9))
-        };
+        let late = spawn(&state, |state| swap(state, 0, 9));
         let there = swap(&state, 0, 1);
         let back = there && swap(&state, 1, 0);
         assert_eq!(there, back);
@@ -132,21 +115,19 @@ fn a_portable_state_may_come_again() {
 fn a_slot_beside_a_portable_state_belongs_to_it() {
     check(Some(4), &["still", "changed"], |seen| {
         let (state, slot) = (made(AtomicState::new()), made(AtomicU64::new(0)));
-        let reader = {
-            let (state, slot, seen) = (state.clone(), slot.clone(), seen.clone());
-            thread::spawn(move || {
-                let number = loaded(&state);
-                // ORDERING: Relaxed, between the two looks at the state.
-                let beside = slot.load(Ordering::Relaxed);
-                if state.is_still(whole(number)) {
-                    // State 1 names nothing.
-                    assert!(number == 1 || beside == number, "state {number}, and {beside} beside it");
-                    seen.note("still");
-                } else {
-                    seen.note("changed");
-                }
-            })
-        };
+        let scene = (state.clone(), slot.clone(), seen.clone());
+        let reader = spawn(&scene, |(state, slot, seen)| {
+            let number = loaded(state);
+            // ORDERING: Relaxed, between the two looks at the state.
+            let beside = slot.load(Ordering::Relaxed);
+            if state.is_still(whole(number)) {
+                // State 1 names nothing.
+                assert!(number == 1 || beside == number, "state {number}, and {beside} beside it");
+                seen.note("still");
+            } else {
+                seen.note("changed");
+            }
+        });
         assert!(swap(&state, 0, 1));
         // ORDERING: Release, pairs with the fence of the reader's second look.
         slot.store(2, Ordering::Release);

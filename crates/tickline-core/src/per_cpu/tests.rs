@@ -8,24 +8,15 @@ use core::cell::Cell;
 use super::*;
 use crate::control::{Config, Control, Iteration, Renewal};
 use crate::line::Slope;
-use crate::sample::Resolutions;
 use crate::shared::Source;
 use crate::state::Serves;
-use crate::testing::{HookedCell, INTERVAL_NS, Machine, Step, leak};
+use crate::testing::{CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, leak};
 use crate::units::FixedNs;
 
 /// CPU 1 is ahead of CPU 0 by so many ticks (ns): less than a window, which would refuse more.
 const SKEW_TICKS: u64 = 100_000_000;
 
 type Units = [Shared<HookedCell>];
-
-fn new_control() -> Control {
-    Control::new(Config {
-        interval_ns: INTERVAL_NS,
-        resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
-        renewal: Renewal::Pinned,
-    })
-}
 
 /// Two CPUs whose counters have one rate and different origins, and a thread that is on one of
 /// them.
@@ -59,7 +50,7 @@ fn settled_board(atomic: bool) -> (&'static Board, &'static Units, [Control; 2])
     let machine = Machine::new();
     let board = leak(Board { machine, on: Cell::new(0), atomic });
     let units = leak([(); 2].map(|()| Shared::new(HookedCell::new(machine))));
-    let mut controls = [(); 2].map(|()| new_control());
+    let mut controls = [(); 2].map(|()| Control::new(Config { renewal: Renewal::Pinned, ..CONFIG }));
     settle(board, units, &mut controls);
     (board, units, controls)
 }
@@ -224,15 +215,12 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
     {
         let (board, units, _) = settled_board(true);
         let before = read_slow(units, board, board.machine).unwrap().1.ns;
-        let done = leak(Cell::new(false));
-        board.machine.hooks.set(move |step| {
-            if step == stop && !done.replace(true) {
-                board.machine.pass(100);
-                bend(board, &units[0], 100);
-            }
-        });
-        let ns = reading(units, board);
-        assert!(done.get(), "the line was not replaced");
+        let replace = move || {
+            board.machine.pass(100);
+            bend(board, &units[0], 100);
+        };
+        let ((), ns) =
+            interrupted(board.machine, move |step| step == stop, replace, || reading(units, board));
         assert!(ns.is_none_or(|ns| ns >= before), "{ns:?} after {before}");
         assert!(stop == Step::Load || ns.is_none(), "the line was replaced before the second load");
     }
@@ -263,21 +251,21 @@ fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
 /// reference's value before that.
 #[test]
 fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
-    let (board, units, controls) = settled_board(true);
-    let controls = leak(core::cell::RefCell::new(controls));
+    let (board, units, mut controls) = settled_board(true);
     let pinned = PinnedCounter::take(board, 0).unwrap();
     assert!(units[0].close_gate(&pinned, board.machine) && units[0].open_gate(&pinned, board.machine));
     board.machine.pass(8_000); // the high-water mark's margin
-    let line = leak(Cell::new(None));
-    board.machine.hooks.set(move |step| {
-        if step == Step::SecondLoad && line.get().is_none() {
-            board.machine.pass(50_000);
-            calibrate(board, units, &mut controls.borrow_mut(), 0);
-            line.set(Some(read_slow(units, board, board.machine).unwrap().1.ns));
-        }
-    });
-    let (_, reading) = read_slow(units, board, board.machine).unwrap();
-    let line = line.get().expect("the hook did not run");
+    let recover = move || {
+        board.machine.pass(50_000);
+        calibrate(board, units, &mut controls, 0);
+        read_slow(units, board, board.machine).unwrap().1.ns
+    };
+    let (line, reading) = interrupted(
+        board.machine,
+        |step| step == Step::SecondLoad,
+        recover,
+        || read_slow(units, board, board.machine).unwrap().1,
+    );
     assert!(reading.ns >= line, "{} after {line}", reading.ns);
 }
 
@@ -326,21 +314,18 @@ fn a_lost_counter_publishes_nothing_wrong() {
 #[test]
 fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
     let (board, units, mut controls) = settled_board(true);
-    let seen = leak(Cell::new(None));
-    board.machine.hooks.set(move |step| {
-        if matches!(step, Step::Publish(_)) && seen.get().is_none() {
-            let start = board.machine.now();
-            seen.set(Some(read_slow(units, board, board.machine).unwrap().1));
-            assert!(board.machine.now() - start < 200, "waited for a writer that cannot run");
-        }
-    });
+    let read = move || {
+        let start = board.machine.now();
+        let seen = read_slow(units, board, board.machine).unwrap().1;
+        assert!(board.machine.now() - start < 200, "waited for a writer that cannot run");
+        seen
+    };
     let published = units[0].events(Event::Publication);
-    calibrate(board, units, &mut controls, 0);
+    let (seen, _) =
+        interrupted(board.machine, is_publish, read, || calibrate(board, units, &mut controls, 0));
     assert_eq!(units[0].events(Event::Help), 1);
     assert_eq!(units[0].events(Event::Publication), published, "the late line was published");
-    let seen = seen.get().expect("the hook did not run");
     assert!(matches!(seen.source, Source::Reference { .. }), "{seen:?}");
-    board.machine.hooks.clear();
     assert!(read_slow(units, board, board.machine).unwrap().1.ns >= seen.ns);
 }
 

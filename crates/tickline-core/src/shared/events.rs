@@ -7,7 +7,7 @@ named! {
     /// Something that happened to a clock, counted since it was made.
     ///
     /// ```
-    /// use tickline_core::shared::{Event, LineCell, Shared};
+    /// use tickline_core::{cell::LineCell, shared::{Event, Shared}};
     ///
     /// let clock = Shared::new(LineCell::new());
     /// for event in Event::ALL.iter().copied() {

@@ -283,8 +283,7 @@ impl State {
     }
 
     /// The same for a line in any phase.
-    #[must_use]
-    pub const fn at(self, shift: u32, ticks: u64) -> i64 {
+    pub(crate) const fn at(self, shift: u32, ticks: u64) -> i64 {
         Self { m: self.line_m(), b: self.b }.inlined_at(shift, ticks)
     }
 

@@ -78,7 +78,7 @@ impl Engine {
             self.judge_again();
         }
         let driven = self.lock_judged()?;
-        let config = *driven.control.config();
+        let config = driven.control.config;
         if !self.per_cpu.open() {
             self.keeper.notice_closed();
             return None;

@@ -24,7 +24,7 @@ use tickline_core::gate::{
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, Shared};
-use tickline_core::state::Phase;
+use tickline_core::state::{Phase, Serves};
 use tickline_core::try_lock::LockGuard;
 
 use super::{Driven, Engine, UNSETTLED};
@@ -178,7 +178,7 @@ impl Engine {
                 resolutions.reference_ns = resolutions.reference_ns.max(step_ns());
                 driven.control.begin_anew(Config { resolutions, ..UNSETTLED });
                 if unix.is_some() {
-                    driven.control.leave_unix_to_the_os();
+                    driven.control.serves = Serves::Monotonic;
                 }
                 Conclusion::Open
             }
@@ -212,7 +212,9 @@ impl Engine {
         let code = self.verdicts.get(gate as usize).map_or(0, |slot| slot.load(Ordering::Relaxed));
         let place = usize::from(code & !WARNING).checked_sub(1);
         let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
-        if code & WARNING == 0 { Verdict::of(gate, reason) } else { Verdict::warned(gate, reason) }
+        let mut verdict = Verdict::of(gate, None);
+        *(if code & WARNING == 0 { &mut verdict.closed } else { &mut verdict.warning }) = reason;
+        verdict
     }
 
     fn reason_of(&self, gate: Gate) -> Option<Reason> {

@@ -164,7 +164,8 @@ impl CpuCalibration {
         // On some systems the CPU's register holds another number than the kernel's.
         let pinned = PinnedCounter::take(counter, cpu)?;
         let control = self.control.get_or_insert_with(|| Box::new(Control::new(*config)));
-        control.reschedule(Renewal::Pinned, config.interval_ns);
+        control.config =
+            Config { renewal: Renewal::Pinned, interval_ns: config.interval_ns, ..control.config };
         let mut outcome = control.maintain(unit, &pinned, &OsClock);
         if outcome.iteration == Iteration::Recovered {
             outcome = control.maintain(unit, &pinned, &OsClock);

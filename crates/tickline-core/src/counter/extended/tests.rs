@@ -1,7 +1,7 @@
 //! A counter of 1 GHz in a register of 30 bits, which wraps after 1.07 s.
 
 use super::*;
-use crate::control::{Control, Iteration, Renewal};
+use crate::control::{Control, Iteration};
 use crate::shared::{Event, Source};
 use crate::testing::{HookedClock, Machine, bounds_hold, leak, new_clock};
 
@@ -25,7 +25,7 @@ fn settled() -> Rig<impl Counter> {
     let (machine, lost_ticks) = (Machine::new(), leak(Cell::new(0)));
     let counter = Extended::<BITS, _>::new(|| machine.now() - lost_ticks.get());
     let (clock, mut control) = new_clock(machine);
-    control.reschedule(Renewal::Ahead, INTERVAL_NS);
+    control.config.interval_ns = INTERVAL_NS;
     let mut rig = Rig { machine, lost_ticks, counter, clock, control, last_ns: i64::MIN };
     rig.run(5 * WRAP_NS, true);
     rig

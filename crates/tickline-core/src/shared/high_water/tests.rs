@@ -1,11 +1,10 @@
 //! How far lines can have been read across suspends, resets and slews.
 
-use core::cell::Cell;
-
 use crate::cell::StateCell;
 use crate::shared::{SlowReading, Source};
-use crate::state::Phase;
-use crate::testing::{HookedClock, INTERVAL_NS, Machine, Step, leak, new_clock, settle, settled_clock};
+use crate::testing::{
+    HookedClock, INTERVAL_NS, Machine, interrupted, is_replacing, new_clock, settle, settled_clock,
+};
 
 fn slow(clock: &HookedClock, machine: &Machine) -> SlowReading {
     clock.read_slow(machine, machine)
@@ -125,21 +124,17 @@ fn rule_13_a_line_that_was_vouched_for_later_is_not_forgotten() {
         let (machine, clock, mut control) = settled_clock();
         machine.pass(1_000_000_000);
         machine.suspend(15_000_000); // past the window, and ahead by 1.4 % of what has passed
-        let seen = leak(Cell::new(None));
-        machine.hooks.set(move |step| {
-            if matches!(step, Step::Swap(state) if state.phase() == Phase::Replacing) && seen.get().is_none()
-            {
-                machine.pass(800_000_000); // now by 0.8 %
-                seen.set(Some(slow(clock, machine)));
+        let read_late = move || {
+            machine.pass(800_000_000); // now by 0.8 %
+            slow(clock, machine)
+        };
+        let (seen, ()) = interrupted(machine, is_replacing, read_late, || {
+            if by_writer {
+                control.maintain(clock, machine, machine);
+            } else {
+                slow(clock, machine);
             }
         });
-        if by_writer {
-            control.maintain(clock, machine, machine);
-        } else {
-            slow(clock, machine);
-        }
-        machine.hooks.clear();
-        let seen = seen.get().expect("the hook did not run");
         assert!(matches!(seen.source, Source::Line { .. }), "{seen:?}");
         let late = slow(clock, machine).ns;
         assert!(late >= seen.ns, "by the writer {by_writer}: {} ns back", seen.ns - late);

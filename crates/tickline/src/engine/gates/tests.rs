@@ -106,7 +106,8 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     bounds.upper.base_ns += ahead_ns;
     let Some(next) = old.state.next_line(old.slope(), old.shift, Serves::Both) else { return false };
     let ticks = counter.now_ordered();
-    let b = old.at(ticks).wrapping_sub(next.with_b(0).at(old.shift, ticks));
+    let line = Snapshot { state: next, ..old };
+    let b = old.at(ticks).wrapping_sub(line.at(ticks));
     let line = Snapshot { state: next.with_b(b + ahead_ns), ..old };
     cell.publish(old.state, &line, &bounds, None)
 }
