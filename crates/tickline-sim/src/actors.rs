@@ -461,7 +461,7 @@ impl Cast {
         let ClockRead { true_ns, unit, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;
-        let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns();
+        let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns;
         Mark {
             offset_ns,
             earliest_ns: earliest_ns - true_ns,
