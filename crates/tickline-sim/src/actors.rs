@@ -1,6 +1,6 @@
 //! The actors: threads that read, drivers of the control loop, and threads that open and close
 //! the gate. They run the code of `tickline-core`, the decisions of the reader driver included;
-//! `serve` and `watch` stand for those of `tickline`'s engine.
+//! `maintain` and `watch` stand for those of `tickline`'s engine.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -141,7 +141,7 @@ impl Cast {
     pub(crate) fn drive(&self, hand: &Hand) {
         self.world.enter(hand);
         loop {
-            let outcome = self.serve(Renewal::Ahead);
+            let outcome = self.maintain(Renewal::Ahead);
             let closed = self.clock.keeper.stage().is_closed();
             self.check.after_iteration(ONE_LINE, self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match outcome {
@@ -157,7 +157,7 @@ impl Cast {
     }
 
     /// An iteration, and a second one after a recovery. `None` if another thread has the lock.
-    fn serve(&self, renewal: Renewal) -> Option<Outcome> {
+    fn maintain(&self, renewal: Renewal) -> Option<Outcome> {
         let me = self.world.running.get();
         // SAFETY: the token is the same for all actors of this process, and a forked one gets
         // another.
@@ -229,7 +229,7 @@ impl Cast {
         if self.clock.verdict.get() == self.clock.judged.get() {
             return false;
         }
-        // SAFETY: as in `serve`.
+        // SAFETY: as in `maintain`.
         let guard = unsafe { self.clock.control.try_lock(self.clock.token.get()) };
         let Some(mut guard) = guard else { return false };
         let me = self.world.running.get();
@@ -270,10 +270,10 @@ impl Cast {
 
     /// As `tickline`'s engine: readers that call often renew a line past its window, and start
     /// one when an iteration is due.
-    fn serve_as_reader(&self, reading: &SlowReading) -> bool {
+    fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { callers, keeper, config, .. } = &*self.clock;
         let wanted = !self.is_per_cpu() && callers.wants_iteration(reading, config.interval_ns, keeper);
-        let served = wanted && self.clock.readers_drive.get() && self.serve(Renewal::AtExpiry).is_some();
+        let served = wanted && self.clock.readers_drive.get() && self.maintain(Renewal::AtExpiry).is_some();
         if served && callers.count_iteration() {
             self.watch();
         }
@@ -400,7 +400,7 @@ impl Cast {
         let me = self.world.me();
         let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
         let loaded = me.loaded.get();
-        if self.serve_as_reader(&reading) {
+        if self.maintain_as_reader(&reading) {
             (unit, reading) = self.read_slow();
         } else {
             // A read whose attempt failed is not part of the reading.
@@ -461,7 +461,7 @@ impl Cast {
         let ClockRead { true_ns, unit, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;
-        let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns();
+        let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns;
         Mark {
             offset_ns,
             earliest_ns: earliest_ns - true_ns,

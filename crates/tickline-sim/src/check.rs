@@ -25,79 +25,83 @@ use crate::machine::PS;
 use crate::scenario::MAX_CPUS;
 use crate::world::{MAX_ACTORS, World};
 
+/// A type of counts: each with its name, and how those of two runs become one.
 macro_rules! counts {
-    ($($(#[$doc:meta])* $name:ident: $text:literal, $together:ident;)*) => {
-        /// Counts of a run.
-        #[derive(Debug, Clone, Default, PartialEq, Eq)]
-        pub struct Counts {
-            $($(#[$doc])* pub $name: u64,)*
+    ($(#[$about:meta])* $type:ident; $($(#[$doc:meta])* $name:ident: $of:ident, $together:ident;)*) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct $type {
+            $($(#[$doc])* pub $name: $of,)*
         }
 
-        impl Counts {
+        impl $type {
             /// Adds the counts of another run.
             pub fn add(&mut self, other: &Self) {
-                $(self.$name = u64::$together(self.$name, other.$name);)*
+                $(self.$name = $of::$together(self.$name, other.$name);)*
             }
 
             /// Every figure with its name.
             #[must_use]
-            pub fn list(&self) -> Vec<(&'static str, u64)> {
-                vec![$(($text, self.$name)),*]
+            pub fn list(&self) -> Vec<(&'static str, i128)> {
+                vec![$((stringify!($name), self.$name.into())),*]
             }
         }
     };
 }
+pub(crate) use counts;
 
 counts! {
+    /// Counts of a run.
+    Counts;
     /// Steps of all actors.
-    steps: "steps", saturating_add;
+    steps: u64, saturating_add;
     /// Simulated time, ns.
-    simulated_ns: "simulated, ns", saturating_add;
+    simulated_ns: u64, saturating_add;
     /// Faults that took place.
-    faults: "faults", saturating_add;
+    faults: u64, saturating_add;
     /// Readings from a line.
-    fast: "readings from a line", saturating_add;
+    fast: u64, saturating_add;
     /// Readings from the reference.
-    slow: "readings from the OS", saturating_add;
+    slow: u64, saturating_add;
     /// Readings that began after a reading of another thread was complete, which the thread had
     /// not seen yet.
-    exchanges: "exchanges", saturating_add;
+    exchanges: u64, saturating_add;
     /// Iterations of the control loop.
-    iterations: "iterations", saturating_add;
+    iterations: u64, saturating_add;
     /// Published lines, first lines included.
-    publications: "publications", saturating_add;
+    publications: u64, saturating_add;
     /// Times that a reader helped a preempted writer.
-    helps: "helps", saturating_add;
+    helps: u64, saturating_add;
     /// Lines that were retired because they were over.
-    expiries: "expiries", saturating_add;
+    expiries: u64, saturating_add;
     /// States that came again, with others in between.
-    again: "states again", saturating_add;
+    again: u64, saturating_add;
     /// Published lines among them.
-    lines_again: "lines again", saturating_add;
+    lines_again: u64, saturating_add;
     /// Readings whose two looks at the state saw different lives of it.
-    spanning_readings: "readings across lives", saturating_add;
+    spanning_readings: u64, saturating_add;
     /// Swaps of a state that the thread had loaded in an earlier life of it.
-    spanning_swaps: "swaps across lives", saturating_add;
+    spanning_swaps: u64, saturating_add;
     /// High-water marks below what was returned, by such a swap.
-    low_marks: "low marks across lives", saturating_add;
+    low_marks: u64, saturating_add;
     /// Readings by the line of a CPU.
-    by_cpu: "readings by a CPU's line", saturating_add;
+    by_cpu: u64, saturating_add;
     /// Calibrations whose thread was moved away.
-    lost: "calibrations lost", saturating_add;
+    lost: u64, saturating_add;
     /// Bounds that held, and whose assumption held.
-    bounds_checked: "bounds checked", saturating_add;
+    bounds_checked: u64, saturating_add;
     /// Bounds that held although their assumption did not.
-    bounds_void: "bounds void, right", saturating_add;
+    bounds_void: u64, saturating_add;
     /// Bounds that did not hold, and whose assumption did not hold either.
-    bounds_void_outside: "bounds void, wrong", saturating_add;
+    bounds_void_outside: u64, saturating_add;
     /// The largest offset while nothing had happened for a while, ns.
-    calm_offset_ns: "calm: offset, ns", max;
+    calm_offset_ns: u64, max;
     /// The largest half-width of a bound meanwhile, ns.
-    calm_bound_ns: "calm: bound, ns", max;
+    calm_bound_ns: u64, max;
     /// The largest offset of all, ns.
-    offset_ns: "largest offset, ns", max;
+    offset_ns: u64, max;
     /// The longest time from a fault's end to a line, ns.
-    recovery_ns: "longest recovery, ns", max;
+    recovery_ns: u64, max;
 }
 
 /// The smallest difference of rates that bounds ever allow for, ppb: 5 to either side, less the
@@ -374,7 +378,7 @@ impl Check {
         if last_read.born_ps <= self.unix_step_ps.get() {
             return; // the line is older than the step
         }
-        let truth_ns = last_read.returned_ns + self.world.clocks.borrow().unix_offset_ns();
+        let truth_ns = last_read.returned_ns + self.world.clocks.borrow().unix_offset_ns;
         let limit_ns = self.limits.offset_ns + self.limits.unix_ns.max(margin_ns);
         assert!(
             ns.abs_diff(truth_ns) <= limit_ns,

@@ -23,6 +23,8 @@ use tickline_page::lease::{
     OsClock, PrivateFloor, Reading, SLOT_WORDS, Slope, SlotNumber, Source, Swapped, Timescale, Writer, read,
 };
 
+use crate::check::counts;
+
 mod attack;
 mod search;
 mod slew;
@@ -31,48 +33,31 @@ pub use attack::{Attack, Faults, WIDTH_NS, attack};
 pub use search::{Begin, Found, Small, search};
 pub use slew::{Slew, slewed};
 
-/// What happened in a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Seen {
-    /// Readings that are complete, by a line and by the OS clock.
-    pub by_line: u64,
-    /// See [`by_line`](Self::by_line).
-    pub by_os: u64,
-    /// Lines published: first ones, and successors.
-    pub opened: u64,
-    /// See [`opened`](Self::opened).
-    pub succeeded: u64,
-    /// Openings that came to nothing, and lines that were doubted.
-    pub gave_up: u64,
-    /// See [`gave_up`](Self::gave_up).
-    pub doubted: u64,
+counts! {
+    /// What happened in a run.
+    Seen;
+    /// Readings that are complete, by a line.
+    by_line: u64, saturating_add;
+    /// The same by the OS clock.
+    by_os: u64, saturating_add;
+    /// First lines that were published.
+    opened: u64, saturating_add;
+    /// Successors that were published.
+    succeeded: u64, saturating_add;
+    /// Openings that came to nothing.
+    gave_up: u64, saturating_add;
+    /// Lines that were doubted.
+    doubted: u64, saturating_add;
     /// Leases that ran out or were ended by a reset.
-    pub ended: u64,
+    ended: u64, saturating_add;
     /// Writers that were killed.
-    pub killed: u64,
-    /// The most that a reading was above the OS clock when it was complete, ns, and below it.
-    pub ahead_ns: i64,
-    /// See [`ahead_ns`](Self::ahead_ns).
-    pub behind_ns: i64,
+    killed: u64, saturating_add;
+    /// The most that a reading was above the OS clock when it was complete, ns.
+    ahead_ns: i64, max;
+    /// The most that one was below it, ns.
+    behind_ns: i64, max;
     /// States of the search, or steps of the attack.
-    pub states: u64,
-}
-
-impl Seen {
-    /// Adds what happened in another run.
-    pub fn add(&mut self, other: &Self) {
-        self.by_line += other.by_line;
-        self.by_os += other.by_os;
-        self.opened += other.opened;
-        self.succeeded += other.succeeded;
-        self.gave_up += other.gave_up;
-        self.doubted += other.doubted;
-        self.ended += other.ended;
-        self.killed += other.killed;
-        self.ahead_ns = self.ahead_ns.max(other.ahead_ns);
-        self.behind_ns = self.behind_ns.max(other.behind_ns);
-        self.states += other.states;
-    }
+    states: u64, saturating_add;
 }
 
 /// Where a writer can be stopped.
@@ -234,7 +219,7 @@ impl World {
     fn reader(&'static self, actor: usize, readings: u32, process: Option<&'static PrivateFloor>) -> Script {
         let world = self;
         Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
-            let hands = Hands { world, hand, actor, last: Cell::new((0, 0)) };
+            let hands = Hands::new(world, hand, actor);
             for _ in 0..readings {
                 let before = (world.line_ns.get(), world.os_ns.get());
                 if process.is_some() {
@@ -285,7 +270,7 @@ impl World {
     fn writer(&'static self, config: Config, steps: u32) -> Script {
         let world = self;
         Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
-            let hands = Hands { world, hand, actor: WRITER, last: Cell::new((0, 0)) };
+            let hands = Hands::new(world, hand, WRITER);
             let Ok(mut writer) = Writer::start(&hands, config) else { return };
             for _ in 0..steps {
                 match world.closing.get() {
@@ -322,9 +307,15 @@ struct Hands<'a> {
     actor: usize,
     /// The word and the tick at the last read of the counter.
     last: Cell<(u64, u64)>,
+    /// Whether it is between its look at the counter and its swap (rule W2).
+    is_looking: Cell<bool>,
 }
 
-impl Hands<'_> {
+impl<'a> Hands<'a> {
+    fn new(world: &'a World, hand: &'a Yielder<(), ()>, actor: usize) -> Self {
+        Self { world, hand, actor, last: Cell::default(), is_looking: Cell::default() }
+    }
+
     fn step(&self, pending: Pending) {
         self.world.pending[self.actor].set(pending);
         self.note(1_u8);
@@ -372,6 +363,7 @@ impl LeaseStore for Hands<'_> {
         self.note(is_done);
         is_done
     }
+    /// By the code that the page has for that. `counter` is this actor's.
     fn swap_between(
         &self,
         from: LeaseWord,
@@ -380,38 +372,11 @@ impl LeaseStore for Hands<'_> {
         least_ticks: u64,
         limit_ticks: u64,
     ) -> Swapped {
-        Sequence(self).swap_between(from, to, counter, least_ticks, limit_ticks)
-    }
-}
-
-/// The look and the swap of rule W2, by the code that a store has for them.
-struct Sequence<'a>(&'a Hands<'a>);
-
-impl LeaseMemory for Sequence<'_> {
-    fn word(&self) -> LeaseWord {
-        self.0.word()
-    }
-    fn field(&self, slot: SlotNumber, field: Field) -> u64 {
-        self.0.field(slot, field)
-    }
-    fn is_still(&self, word: LeaseWord) -> bool {
-        self.0.is_still(word)
-    }
-}
-
-impl LeaseStore for Sequence<'_> {
-    fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
-        self.0.fill(slot, words);
-    }
-    fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
-        match self.0.world.stops {
-            Stops::Anywhere => self.0.swap(from, to),
-            Stops::BeforeTheLook => {
-                let is_done = self.0.world.memory.swap(from, to);
-                self.0.note(is_done);
-                is_done
-            }
-        }
+        self.is_looking.set(true);
+        let swapped = self.world.memory.swap_between(from, to, counter, least_ticks, limit_ticks);
+        self.is_looking.set(false);
+        self.note(swapped == Swapped::Done);
+        swapped
     }
 }
 
@@ -429,6 +394,9 @@ impl Counter for Hands<'_> {
         let ticks = world.ticks.get();
         self.last.set((world.memory.word().to_bits(), ticks));
         self.note(ticks);
+        if self.is_looking.get() && world.stops == Stops::Anywhere {
+            self.step(Pending::Swap);
+        }
         ticks
     }
     fn now_ordered(&self) -> u64 {

@@ -76,28 +76,23 @@ impl Counter {
 /// The reference clock.
 #[derive(Debug)]
 pub(crate) struct Reference {
-    same_counter: bool,
-    quantum_ns: i64,
     since_ps: u64,
     base: i128,
     /// In 2^-60 ns per ps.
     rate: i128,
     nominal_ppb: i64,
-    dither_ppb: i64,
-    wander_ppb: i64,
     /// Gathered by dithering, 2^-60 ns.
     dither_phase: i128,
     dither_sign: i64,
     next_tick_ps: u64,
     next_wander_ps: u64,
-    unix_offset_ns: i64,
-    steering_ppb: i64,
     chance: fastrand::Rng,
 }
 
 /// The CPUs' counters and the reference, and what has happened to them.
 #[derive(Debug)]
 pub(crate) struct Clocks {
+    machine: Machine,
     pub(crate) counter: Counter,
     reference: Reference,
     /// Since when the reference has had which rate, ns per tick in units of 2^-48, without dither.
@@ -106,6 +101,10 @@ pub(crate) struct Clocks {
     pub(crate) jumped_ps: u64,
     /// How long the reference stood still in suspends, ns.
     pub(crate) suspended_ns: i64,
+    /// Unix time minus the reference, ns.
+    pub(crate) unix_offset_ns: i64,
+    /// The steering that `adjtimex` returns, ppb.
+    pub(crate) steering_ppb: i64,
 }
 
 fn rate_of(ppb: i64) -> i128 {
@@ -116,28 +115,25 @@ fn rate_of(ppb: i64) -> i128 {
 impl Clocks {
     pub(crate) fn new(machine: &Machine, seed: u64) -> Self {
         let reference = Reference {
-            same_counter: machine.same_counter,
-            quantum_ns: i64::try_from(machine.quantum_ns).expect("checked"),
             since_ps: 0,
             base: i128::from(machine.reference_origin_ns) << NS_BITS,
             rate: rate_of(machine.rate_ppb),
             nominal_ppb: machine.rate_ppb,
-            dither_ppb: machine.dither_ppb,
-            wander_ppb: machine.wander_ppb,
             dither_phase: 0,
             dither_sign: 1,
             next_tick_ps: 0,
             next_wander_ps: PS_PER_S,
-            unix_offset_ns: 1_000_000_000_000_000_000,
-            steering_ppb: 0,
             chance: fastrand::Rng::with_seed(seed),
         };
         let mut clocks = Self {
+            machine: machine.clone(),
             counter: Counter::new(machine),
             reference,
             rates: Vec::new(),
             jumped_ps: 0,
             suspended_ns: 0,
+            unix_offset_ns: 1_000_000_000_000_000_000,
+            steering_ppb: 0,
         };
         clocks.note_rate(0);
         clocks
@@ -151,27 +147,17 @@ impl Clocks {
 
     /// What a call returns when the reference is at `ns`.
     pub(crate) fn returned(&self, ns: i64) -> i64 {
-        ns - ns.rem_euclid(self.reference.quantum_ns)
+        ns - ns.rem_euclid(i64::try_from(self.machine.quantum_ns).expect("checked"))
     }
 
     /// The reference before it is rounded down to its step, a little before or after the last
     /// call, ns.
     pub(crate) fn true_ns(&self, at_ps: u64) -> i64 {
         let reference = &self.reference;
-        let at_ps = if reference.same_counter { self.counter.moved_ps(at_ps) } else { at_ps };
+        let at_ps = if self.machine.same_counter { self.counter.moved_ps(at_ps) } else { at_ps };
         let since = i128::from(at_ps) - i128::from(reference.since_ps);
         let ns = (reference.base + since * reference.rate) >> NS_BITS;
         i64::try_from(ns).expect("a run is too short to overflow")
-    }
-
-    /// Unix time minus the reference, ns.
-    pub(crate) fn unix_offset_ns(&self) -> i64 {
-        self.reference.unix_offset_ns
-    }
-
-    /// The steering that `adjtimex` returns, ppb.
-    pub(crate) fn steering_ppb(&self) -> i64 {
-        self.reference.steering_ppb
     }
 
     /// How far dithering leads the reference from a straight line, ns.
@@ -225,21 +211,21 @@ impl Clocks {
         if self.reference.next_wander_ps + 100 * PS_PER_S < at_ps {
             self.reference.next_wander_ps = at_ps;
         }
-        while self.reference.dither_ppb != 0 && self.reference.next_tick_ps <= at_ps {
+        while self.machine.dither_ppb != 0 && self.reference.next_tick_ps <= at_ps {
             self.anchor(self.reference.next_tick_ps);
             let reference = &mut self.reference;
             let longest_ps = LONGEST_TICK_PS >> reference.chance.u32(..6);
             let length_ps = reference.chance.u64(1_000_000_000..=longest_ps);
             // As the kernel does, towards its intended line.
             reference.dither_sign = if reference.dither_phase > 0 { -1 } else { 1 };
-            let ppb = reference.dither_sign * reference.dither_ppb;
+            let ppb = reference.dither_sign * self.machine.dither_ppb;
             reference.dither_phase += i128::from(length_ps) * (rate_of(ppb) - rate_of(0));
             reference.next_tick_ps += length_ps;
             self.set_rate();
         }
-        while self.reference.wander_ppb != 0 && self.reference.next_wander_ps <= at_ps {
+        while self.machine.wander_ppb != 0 && self.reference.next_wander_ps <= at_ps {
             let now_ps = self.reference.next_wander_ps;
-            let most = self.reference.wander_ppb;
+            let most = self.machine.wander_ppb;
             let change = self.reference.chance.i64(-most..=most);
             self.reference.next_wander_ps += PS_PER_S;
             self.set_nominal(now_ps, self.reference.nominal_ppb + change);
@@ -256,7 +242,7 @@ impl Clocks {
 
     fn set_rate(&mut self) {
         let reference = &mut self.reference;
-        let dither = if reference.dither_ppb == 0 { 0 } else { reference.dither_sign * reference.dither_ppb };
+        let dither = reference.dither_sign * self.machine.dither_ppb;
         reference.rate = rate_of(reference.nominal_ppb + dither);
     }
 
@@ -279,13 +265,9 @@ impl Clocks {
     pub(crate) fn change_rate(&mut self, at_ps: u64, ppb: i64, announced: bool) {
         self.advance(at_ps);
         if announced {
-            self.reference.steering_ppb += ppb - self.reference.nominal_ppb;
+            self.steering_ppb += ppb - self.reference.nominal_ppb;
         }
         self.set_nominal(at_ps, ppb);
-    }
-
-    pub(crate) fn step_unix(&mut self, by_ns: i64) {
-        self.reference.unix_offset_ns += by_ns;
     }
 
     pub(crate) fn jump(&mut self, at_ps: u64, by_ns: u64) {

@@ -9,7 +9,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
-use tickline_sim::{Counts, Mark, Scenario, Violation, named, run, run_tracked};
+use tickline_sim::named::{Named, all, named};
+use tickline_sim::{Counts, Mark, Scenario, Violation, run, run_tracked};
 
 /// Attacks tickline-core with simulated machines.
 #[derive(Debug, Parser)]
@@ -64,8 +65,9 @@ fn main() -> ExitCode {
 /// a line served. An empty line is a gap, in which nobody ran; two end a scenario.
 fn track() -> ExitCode {
     const EVERY_NS: u64 = 50_000_000;
-    for (title, scenario) in named::plotted() {
-        let outcome = match run_tracked(&scenario, EVERY_NS) {
+    for Named { name, plot, .. } in all() {
+        let Some(title) = plot else { continue };
+        let outcome = match run_tracked(&named(&name, 1), EVERY_NS) {
             Ok(outcome) => outcome,
             Err(violation) => return bad(&format!("{title}: {violation}")),
         };

@@ -300,7 +300,7 @@ impl Stage {
         match what {
             What::Rate { ppb, announced } => world.clocks.borrow_mut().change_rate(now_ps, ppb, announced),
             What::UnixStep { by_ns } => {
-                world.clocks.borrow_mut().step_unix(by_ns);
+                world.clocks.borrow_mut().unix_offset_ns += by_ns;
                 self.cast.check.unix_step_ps.set(now_ps);
                 // The kernel tells the thread.
                 self.cast.clock.forced.set(true);
@@ -440,7 +440,7 @@ impl Stage {
 
     fn outcome(&self) -> Outcome {
         let events = |event| self.cast.clock.events(event);
-        let mut counts = self.cast.check.counts.borrow().clone();
+        let mut counts = *self.cast.check.counts.borrow();
         counts.steps = self.steps;
         counts.simulated_ns = self.world().now_ps.get() / PS;
         counts.helps = events(Event::Help);

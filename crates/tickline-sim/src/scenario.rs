@@ -4,6 +4,7 @@
 //! [`Scenario::check`] names the first value that is outside.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Everything about one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -251,70 +252,32 @@ const SECOND: u64 = 1_000_000_000;
 pub(crate) const MAX_CPUS: usize = 8;
 
 impl Scenario {
-    /// The first value that is out of its range, with the range.
+    /// The first value that is out of its range (`ranges.json`), with the range.
     ///
     /// # Errors
     ///
     /// A sentence with the value and the limit.
+    ///
+    /// # Panics
+    ///
+    /// If the file has a mistake.
     pub fn check(&self) -> Result<(), String> {
-        let in_range = |what: &str, value: i128, from: i128, to: i128| {
-            if (from..=to).contains(&value) {
-                Ok(())
-            } else {
-                Err(format!("{what} is {value}, which is not between {from} and {to}"))
-            }
+        let ranges = serde_json::from_str(include_str!("../ranges.json")).expect("the ranges");
+        in_ranges("scenario", &serde_json::to_value(self).expect("no maps"), &ranges)?;
+        let (machine, clock) = (&self.machine, &self.clock);
+        let no_cpu = |fault: &Fault| match fault.what {
+            What::Pause { cpu, .. } | What::Offline { cpu } | What::Online { cpu } => cpu >= machine.cpus,
+            _ => false,
         };
-        let (machine, clock, chance) = (&self.machine, &self.clock, &self.chance);
-        let second = i128::from(SECOND);
-        in_range("duration_ns", self.duration_ns.into(), 1, 10 * 86_400 * second)?;
-        in_range("readers", self.readers.into(), 1, 8)?;
-        in_range("think_ns", self.think_ns.into(), 1_000, 3_600 * second)?;
-        in_range("cpus", machine.cpus.into(), 1, MAX_CPUS as i128)?;
-        in_range("counter_hz", machine.counter_hz.into(), 1_000_000, 10 * second)?;
-        in_range("counter_step", machine.counter_step.into(), 1, 1_000)?;
-        in_range("skew_ticks", machine.skew_ticks.into(), 0, if machine.same_counter { 0 } else { 100_000 })?;
-        in_range("quantum_ns", machine.quantum_ns.into(), 1, 1_000)?;
-        in_range("stale_ns", machine.stale_ns.into(), 0, if machine.same_counter { 0 } else { 10_000 })?;
-        in_range("reference_origin_ns", machine.reference_origin_ns.into(), 0, 1 << 60)?;
-        in_range("rate_ppb", machine.rate_ppb.into(), -100_000_000, 100_000_000)?;
-        in_range("dither_ppb", machine.dither_ppb.into(), 0, 1_000)?;
-        in_range("wander_ppb", machine.wander_ppb.into(), 0, 10_000)?;
-        in_range("bracket_ns", machine.bracket_ns.into(), 10, 100_000)?;
-        in_range("interval_ns", clock.interval_ns.into(), 50_000, 10 * second)?;
-        in_range("gate_ns", clock.gate_ns.into(), 0, if clock.per_cpu { 0 } else { 10_000_000 })?;
-        in_range("preempt_ns", chance.preempt_ns.into(), 0, second)?;
-        in_range("stall_ns", chance.stall_ns.into(), 0, 60 * second)?;
-        in_range("out_of_order_ns", chance.out_of_order_ns.into(), 0, 4_000)?;
-        if clock.per_cpu && clock.driver != Driver::Thread {
-            return Err("per_cpu is for clocks that a thread drives".to_owned());
-        }
-        for fault in &self.faults {
-            match fault.what {
-                What::Rate { ppb, .. } => in_range("ppb", ppb.into(), -226_000_000, 226_000_000)?,
-                What::CounterRate { ppb } => in_range("ppb", ppb.into(), -100_000_000, 100_000_000)?,
-                What::UnixStep { by_ns } => {
-                    let years = 10 * 366 * 86_400 * second;
-                    in_range("by_ns", by_ns.into(), -years, years)?;
-                }
-                What::Jump { by_ns } => in_range("by_ns", by_ns.into(), 0, 3_600 * second)?,
-                What::Suspend { for_ns, .. } => in_range("for_ns", for_ns.into(), 0, 86_400 * second)?,
-                What::Pause { cpu, for_ns } => {
-                    in_range("cpu", cpu.into(), 0, i128::from(machine.cpus) - 1)?;
-                    in_range("for_ns", for_ns.into(), 0, 60 * second)?;
-                }
-                What::Offline { cpu } | What::Online { cpu } => {
-                    in_range("cpu", cpu.into(), 0, i128::from(machine.cpus) - 1)?;
-                }
-                What::Bracket { ns } => in_range("ns", ns.into(), 10, 100_000)?,
-                What::Smi { for_ns } => in_range("for_ns", for_ns.into(), 0, second)?,
-                What::Starve { for_ns } => in_range("for_ns", for_ns.into(), 0, 3_600 * second)?,
-                What::DriverDies
-                | What::DriverStarts
-                | What::Fork
-                | What::GateCloses
-                | What::GateOpens
-                | What::JudgeAgain
-                | What::Verdict { .. } => {}
+        for (is_wrong, why) in [
+            (machine.same_counter && machine.skew_ticks != 0, "skew_ticks is not for the same counter"),
+            (machine.same_counter && machine.stale_ns != 0, "stale_ns is not for the same counter"),
+            (clock.per_cpu && clock.gate_ns != 0, "gate_ns is for clocks with one line"),
+            (clock.per_cpu && clock.driver != Driver::Thread, "per_cpu is for clocks that a thread drives"),
+            (self.faults.iter().any(no_cpu), "a fault is for a CPU that the machine does not have"),
+        ] {
+            if is_wrong {
+                return Err(why.to_owned());
             }
         }
         Ok(())
@@ -470,6 +433,27 @@ impl Scenario {
         (self.think_ns, self.even) = (100_000, false);
         let stops = Chance { preempt_one_in: 1_000, preempt_ns: 2_000_000, stall_one_in: 0, ..self.chance };
         (self.chance, self.faults) = (stops, Vec::new());
+    }
+}
+
+/// Whether `value`, or what it consists of, is in its ranges. A fault has those of its kind.
+fn in_ranges(name: &str, value: &Value, ranges: &Value) -> Result<(), String> {
+    match (value, ranges) {
+        (Value::Array(faults), ranges) => {
+            faults.iter().try_for_each(|fault| in_ranges(name, &fault["what"], ranges))
+        }
+        (value, Value::Object(ranges)) => ranges.iter().try_for_each(|(name, ranges)| {
+            value.get(name).map_or(Ok(()), |value| in_ranges(name, value, ranges))
+        }),
+        (value, range) => {
+            let number =
+                |value: &Value| value.as_number().and_then(serde_json::Number::as_i128).expect("an integer");
+            let (from, to) = (number(&range[0]), number(&range[1]));
+            if (from..=to).contains(&number(value)) {
+                return Ok(());
+            }
+            Err(format!("{name} is {value}, which is not between {from} and {to}"))
+        }
     }
 }
 

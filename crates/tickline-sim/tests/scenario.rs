@@ -1,8 +1,9 @@
 //! What a scenario is: a value that can be written down, and whose ranges are checked. The program
 //! runs random ones (`cargo xtask sim`), and the fuzz target `scenario` others.
 
+use tickline_sim::named::named;
 use tickline_sim::scenario::Driver;
-use tickline_sim::{Scenario, named, run};
+use tickline_sim::{Scenario, run};
 
 /// Any seed; `cargo xtask sim` runs more of them.
 #[test]
@@ -17,7 +18,7 @@ fn scenarios_can_be_written_down_and_none_violates_an_invariant() {
 
 #[test]
 fn values_out_of_range_are_named() {
-    let mut scenario = named::per_cpu(1);
+    let mut scenario = named("a line for each CPU", 1);
     assert_eq!(scenario.check(), Ok(()));
     scenario.clock.driver = Driver::Readers;
     assert_eq!(scenario.check(), Err("per_cpu is for clocks that a thread drives".to_owned()));

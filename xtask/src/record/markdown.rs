@@ -1,29 +1,4 @@
-//! Figures for readers, and tables in which the best is bold.
-
-/// A figure in a table, and its rank: less is better.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Cell {
-    rank: f64,
-    /// The text by which figures tie.
-    digits: String,
-    text: String,
-}
-
-impl Cell {
-    /// Better the nearer to 0. Figures that read the same tie.
-    pub(super) fn new(figure: f64, text: String) -> Self {
-        Self { rank: figure.abs(), digits: text.clone(), text }
-    }
-
-    /// ns and the ratio in brackets. Figures with the same ratio tie.
-    pub(super) fn cost(ns: f64, ratio: f64) -> Self {
-        let digits = format!("{ratio:.2}");
-        Self { rank: ratio, text: format!("{ns:.1} ({digits})"), digits }
-    }
-}
-
-/// A row of a table: its name, and figures where there are some.
-pub(super) type Row = (String, Vec<Option<Cell>>);
+//! Figures for readers, and tables.
 
 /// A table's head.
 pub(super) fn head(titles: &[&str]) -> String {
@@ -38,29 +13,6 @@ pub(super) fn line<T>(
 ) -> Result<String, String> {
     let figures = columns.iter().map(figure).collect::<Result<Vec<String>, String>>()?;
     Ok(format!("| {title} | {} |\n", figures.join(" | ")))
-}
-
-/// Rows, in which the best of each column is bold if `is_best_bold`, ties included. A single figure is
-/// not bold.
-pub(super) fn rows(rows: &[Row], is_best_bold: bool) -> String {
-    let columns = rows.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
-    let best: Vec<Option<&str>> = (0..columns)
-        .map(|column| {
-            let cells = rows.iter().filter_map(|(_, cells)| cells.get(column)?.as_ref());
-            let best = cells.clone().min_by(|one, other| one.rank.total_cmp(&other.rank))?;
-            (is_best_bold && cells.count() > 1).then_some(best.digits.as_str())
-        })
-        .collect();
-    let text = |(cell, best): (&Option<Cell>, &Option<&str>)| match cell {
-        None => String::new(),
-        Some(cell) if Some(cell.digits.as_str()) == *best => format!("**{}**", cell.text),
-        Some(cell) => cell.text.clone(),
-    };
-    let line = |(name, cells): &Row| {
-        let cells: Vec<String> = cells.iter().zip(&best).map(text).collect();
-        format!("| {name} | {} |\n", cells.join(" | "))
-    };
-    rows.iter().map(line).collect()
 }
 
 /// Commas between thousands.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::markdown::{self, Cell, Row, count, head, line, short as short_figure, time_ns, whole};
+use super::markdown::{count, head, line, short as short_figure, time_ns, whole};
 
 /// The record of one processor.
 #[derive(Debug, Clone)]
@@ -177,11 +177,9 @@ pub(super) fn clocks(records: &[Record]) -> Result<String, String> {
     for (group, title) in GROUPS {
         let of_group = clocks.iter().filter(|(_, of)| *of == group);
         let rows =
-            of_group.map(|(clock, _)| clock_row(records, clock)).collect::<Result<Vec<Row>, String>>()?;
+            of_group.map(|(clock, _)| clock_row(records, clock)).collect::<Result<Vec<String>, String>>()?;
         if !rows.is_empty() {
-            table += &format!("| *{title}* |{}\n", " |".repeat(titles.len() - 1));
-            // Instructions are what is compared with.
-            table += &markdown::rows(&rows, group != "counter");
+            table += &format!("| *{title}* |{}\n{}", " |".repeat(titles.len() - 1), rows.concat());
         }
     }
     Ok(table)
@@ -189,7 +187,7 @@ pub(super) fn clocks(records: &[Record]) -> Result<String, String> {
 
 /// A clock's cost on each processor, and the worst of each other figure on any of them: the one that is
 /// furthest from 0.
-fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
+fn clock_row(records: &[Record], name: &str) -> Result<String, String> {
     let mut cells = Vec::new();
     for record in records {
         let cost = entry(&record.json, "cost.clocks", "clock", name)?;
@@ -198,7 +196,8 @@ fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
                 Some(cost) => number_if_any(cost, &format!("{column}_{unit}")),
                 None => Ok(None),
             };
-            cells.push(figure("ns")?.zip(figure("ratio")?).map(|(ns, ratio)| Cell::cost(ns, ratio)));
+            cells
+                .push(figure("ns")?.zip(figure("ratio")?).map(|(ns, ratio)| format!("{ns:.1} ({ratio:.2})")));
         }
     }
     let mut figures: [Vec<f64>; 5] = Default::default();
@@ -220,17 +219,17 @@ fn clock_row(records: &[Record], name: &str) -> Result<Row, String> {
     }
     let [call_us, reading_us, ppb, offset_ns, per_million] =
         figures.map(|all| all.into_iter().max_by(|one, other| one.abs().total_cmp(&other.abs())));
-    cells.push(call_us.map(|us| Cell::new(us, time_ns(us * 1e3))));
+    cells.push(call_us.map(|us| time_ns(us * 1e3)));
     // In tenths of a ms, because most of it is the process's own start.
-    cells.push(reading_us.map(|us| Cell::new(us, format!("{:.1} ms", us / 1e3))));
-    cells.push(ppb.map(|ppb| Cell::new(ppb, short_figure(ppb))));
-    cells.push(offset_ns.map(|ns| Cell::new(ns, time_ns(ns))));
-    cells.push(per_million.map(|per_million| {
+    cells.push(reading_us.map(|us| format!("{:.1} ms", us / 1e3)));
+    cells.push(ppb.map(short_figure));
+    cells.push(offset_ns.map(time_ns));
+    cells.push(per_million.map(|per_million| match short_figure(per_million) {
         // Few, but more than none.
-        let rare = per_million > 0.0 && short_figure(per_million) == "0";
-        Cell::new(per_million, if rare { "< 0.1".into() } else { short_figure(per_million) })
+        rounded if rounded == "0" && per_million > 0.0 => "< 0.1".into(),
+        rounded => rounded,
     }));
-    Ok((name.to_owned(), cells))
+    line(name, &cells, |cell| Ok(cell.clone().unwrap_or_default()))
 }
 
 /// The figures of tickline itself.

@@ -2,7 +2,8 @@
 
 use std::array::from_fn;
 use std::cell::Cell;
-use std::mem::transmute;
+use std::mem::{offset_of, transmute};
+use std::ops::Range;
 
 use tickline_page::{COUNTER, Counter, Machine, OsClock, Page, PrivateFloor, Reading, Refusal, Source};
 
@@ -66,6 +67,7 @@ impl Output {
             let shift_ns = if case.is_unix == 0 { shift_ns } else { 0 };
             let os_ns = case.os[place(os_reads - 1)];
             assert!(ns.wrapping_sub(shift_ns) >= os_ns.wrapping_sub(shift_ns), "{case:?}: {self:?}");
+            assert!(case.is_unix != 0 || self.floor_ns >= ns.wrapping_sub(shift_ns), "{case:?}: {self:?}");
         }
     }
 }
@@ -78,6 +80,14 @@ fn place(number: u64) -> usize {
 const BOOT: [u8; 16] = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3];
 
 impl Case {
+    /// Where the bytes of the page end...
+    #[allow(dead_code, reason = "the fuzz target `page`")]
+    pub(crate) const PAGE_BYTES: usize = offset_of!(Self, boot_id);
+
+    /// ...and where those are that any clock may have: offset and answers.
+    #[allow(dead_code, reason = "the fuzz target `page`")]
+    pub(crate) const CLOCKS: Range<usize> = offset_of!(Self, knows_offset)..offset_of!(Self, has_coarse);
+
     pub(crate) fn random(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut page: [u64; 80] = from_fn(|_| random.u64(..));
@@ -138,6 +148,13 @@ impl Case {
     pub(crate) fn to_bytes(&self) -> [u8; size_of::<Self>()] {
         // SAFETY: integers without padding.
         unsafe { transmute(self.clone()) }
+    }
+
+    /// A case of bytes that a fuzzer has changed.
+    #[allow(dead_code, reason = "the fuzz target `page`")]
+    pub(crate) fn from_bytes(bytes: [u8; size_of::<Self>()]) -> Self {
+        // SAFETY: integers without padding, for which any bytes are valid.
+        unsafe { transmute(bytes) }
     }
 
     /// What the reader in Rust makes of it.

@@ -36,8 +36,6 @@ pub enum Begin {
 /// A machine small enough to be searched.
 #[derive(Debug, Clone, Copy)]
 pub struct Small {
-    /// Lengths in ticks.
-    pub config: Config,
     /// What the page is at first.
     pub begin: Begin,
     /// The last tick, from the start.
@@ -46,53 +44,38 @@ pub struct Small {
     pub writer_steps: u32,
     /// See [`writer_steps`](Self::writer_steps).
     pub kills: u64,
-    /// Half the width of an estimate, ns: the OS clock begins at the lower end, and may jump to the
-    /// upper one at any moment.
-    pub width_ns: i64,
-    /// The lines' edge above the middle of the estimate, ns: the width, if the rules are kept.
+    /// The lines' edge above the middle of the estimate, ns: its half-width of 1, if the rules are kept.
     pub edge_ns: i64,
     /// Where the writer can be stopped.
     pub stops: Stops,
     /// The most preemptions of a schedule.
     pub most_preemptions: usize,
-    /// Where the search gives up, states.
-    pub most_states: usize,
 }
 
-impl Small {
-    /// A lease of four ticks, an opening of two.
-    pub const DEFAULT: Self = Self {
-        config: Config {
-            lease_ns: 4,
-            margin_ns: 1,
-            wait_ns: 2,
-            skew_ns: 0,
-            pause_ns: 0,
-            resolution_ns: 0,
-            counter_ticks: 0,
-        },
-        begin: Begin::Off,
-        horizon_ticks: 10,
-        writer_steps: 4,
-        kills: 0,
-        width_ns: 1,
-        edge_ns: 1,
-        stops: Stops::Anywhere,
-        most_preemptions: 3,
-        most_states: 20_000_000,
-    };
-}
+/// Lengths in ticks: a lease of four, an opening of two.
+const CONFIG: Config = Config {
+    lease_ns: 4,
+    margin_ns: 1,
+    wait_ns: 2,
+    skew_ns: 0,
+    pause_ns: 0,
+    resolution_ns: 0,
+    counter_ticks: 0,
+};
+
+/// Half the width of an estimate, ns: the OS clock begins at the lower end, and may jump to the upper
+/// one at any moment.
+const WIDTH_NS: i64 = 1;
 
 /// What a search has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// What happened in all runs together; runs share their beginnings.
     pub seen: Seen,
-    /// Whether every schedule within the bounds was taken.
-    pub is_complete: bool,
     /// Preemptions of the schedule that broke the order, or of all that were taken.
     pub preemptions: usize,
-    /// The first step back, and the schedule that leads to it.
+    /// The first step back, and the schedule that leads to it; without one, every schedule within the
+    /// bounds was taken.
     pub violation: Option<(String, String)>,
 }
 
@@ -119,8 +102,7 @@ struct Run {
 impl Run {
     fn begin(world: &'static World, small: &Small) -> Self {
         world.reset();
-        let scripts =
-            [Some(world.writer(small.config, small.writer_steps)), Some(world.reader(READER, 2, None))];
+        let scripts = [Some(world.writer(CONFIG, small.writer_steps)), Some(world.reader(READER, 2, None))];
         let begin_ticks = world.ticks.get();
         let mut run = Self { world, small: *small, scripts, current: WRITER, kills: 0, begin_ticks };
         if small.begin == Begin::Live {
@@ -160,7 +142,7 @@ impl Run {
                 }
                 let cost = usize::from(goes_on && (!is_current || ticks > 0));
                 moves.push((Move::Resume { actor, ticks, rises: false }, cost));
-                if pending == Pending::Os && self.world.off_ns.get() < self.small.width_ns {
+                if pending == Pending::Os && self.world.off_ns.get() < WIDTH_NS {
                     moves.push((Move::Resume { actor, ticks, rises: true }, cost));
                 }
             }
@@ -177,7 +159,7 @@ impl Run {
                 self.current = actor;
                 self.world.ticks.set(self.world.ticks.get() + ticks);
                 if rises {
-                    self.world.off_ns.set(self.small.width_ns);
+                    self.world.off_ns.set(WIDTH_NS);
                 }
                 let script = self.scripts[actor].as_mut().expect("it is ready");
                 if let CoroutineResult::Return(()) = script.resume(()) {
@@ -189,7 +171,7 @@ impl Run {
                 self.kills += 1;
                 self.world.count(|seen| seen.killed += 1);
                 kill(&mut self.scripts[WRITER]);
-                self.scripts[WRITER] = Some(self.world.writer(self.small.config, self.small.writer_steps));
+                self.scripts[WRITER] = Some(self.world.writer(CONFIG, self.small.writer_steps));
                 self.world.observed[WRITER].set(self.kills);
                 self.world.pending[WRITER].set(Pending::Memory);
             }
@@ -230,7 +212,7 @@ impl Drop for Run {
 /// Without memory for a stack.
 #[must_use]
 pub fn search(small: &Small) -> Found {
-    let world = World::new(small.width_ns, small.edge_ns, small.stops, 0);
+    let world = World::new(WIDTH_NS, small.edge_ns, small.stops, 0);
     let mut visited = HashSet::new();
     let mut total = Seen::default();
     // For each number of preemptions, the moves that lead to what was not yet followed.
@@ -243,12 +225,10 @@ pub fn search(small: &Small) -> Found {
                 let (chosen, _) = run.moves()[usize::from(choice)];
                 run.apply(chosen);
             }
-            let mut is_over = false;
             while world.violation.borrow().is_none() && run.scripts[READER].is_some() {
                 if !visited.insert(run.hash()) {
                     break;
                 }
-                is_over = visited.len() >= small.most_states;
                 let moves = run.moves();
                 let mut next = None;
                 for (choice, &(chosen, cost)) in moves.iter().enumerate() {
@@ -267,13 +247,16 @@ pub fn search(small: &Small) -> Found {
             total.states = visited.len() as u64;
             drop(run);
             let violation = world.violation.borrow_mut().take();
-            if violation.is_some() || is_over {
-                let violation = violation.map(|violation| (violation, schedule(world, small, &path)));
-                return Found { seen: total, is_complete: false, preemptions, violation };
+            if let Some(violation) = violation {
+                return Found {
+                    seen: total,
+                    preemptions,
+                    violation: Some((violation, schedule(world, small, &path))),
+                };
             }
         }
     }
-    Found { seen: total, is_complete: true, preemptions: small.most_preemptions, violation: None }
+    Found { seen: total, preemptions: small.most_preemptions, violation: None }
 }
 
 /// A path, a move a line.
