@@ -88,14 +88,13 @@ impl fmt::Display for Brief {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // `{:.2?}` of a `Duration` takes 330 instructions more (callgrind).
         let ns = u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX);
-        let (unit_ns, unit) = match ns {
-            0..1_000 => (1, "ns"),
-            1_000..1_000_000 => (1_000, "\u{b5}s"),
-            1_000_000..1_000_000_000 => (1_000_000, "ms"),
-            _ => (1_000_000_000, "s"),
+        let (hundredths, unit) = match ns {
+            0..1_000 => (ns * 100, "ns"),
+            1_000..1_000_000 => (ns / 10, "\u{b5}s"),
+            1_000_000..1_000_000_000 => (ns / 10_000, "ms"),
+            _ => (ns / 10_000_000, "s"),
         };
-        let (whole, rest_ns) = (ns / unit_ns, ns % unit_ns);
-        write!(f, "{whole}.{:02}{unit}", rest_ns * 100 / unit_ns)
+        write!(f, "{}.{:02}{unit}", hundredths / 100, hundredths % 100)
     }
 }
 
