@@ -81,11 +81,39 @@ impl Hooks for CloseEvents {
     }
 }
 
-/// A duration with two decimals: `1.23ms`.
+/// A duration with two decimals, rounded down: `1.23ms`.
 struct Brief(Duration);
 
 impl fmt::Display for Brief {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2?}", self.0)
+        // `{:.2?}` of a `Duration` takes 330 instructions more (callgrind).
+        let ns = u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX);
+        let (hundredths, unit) = match ns {
+            0..1_000 => (ns * 100, "ns"),
+            1_000..1_000_000 => (ns / 10, "\u{b5}s"),
+            1_000_000..1_000_000_000 => (ns / 10_000, "ms"),
+            _ => (ns / 10_000_000, "s"),
+        };
+        write!(f, "{}.{:02}{unit}", hundredths / 100, hundredths % 100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_decimals_of_the_largest_unit() {
+        for (ns, text) in [
+            (0, "0.00ns"),
+            (999, "999.00ns"),
+            (1_000, "1.00\u{b5}s"),
+            (999_999, "999.99\u{b5}s"),
+            (1_059_999, "1.05ms"),
+            (59_000_000_000, "59.00s"),
+            (u64::MAX, "18446744073.70s"),
+        ] {
+            assert_eq!(Brief(Duration::from_nanos(ns)).to_string(), text);
+        }
     }
 }

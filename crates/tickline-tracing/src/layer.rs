@@ -122,15 +122,22 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     /// Changes what is known of an open span; `None` if the layer was not there when it was
     /// created.
     #[inline]
-    fn change<S, R>(&self, id: &Id, ctx: &Context<'_, S>, change: impl Fn(&mut Running) -> R) -> Option<R>
+    fn change<S, R>(
+        &self,
+        id: &Id,
+        ctx: &Context<'_, S>,
+        change: impl Fn(&mut Running) -> R + Copy,
+    ) -> Option<R>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        let changed = self.open_spans.change(id.into_u64(), &change);
+        let changed = self.open_spans.change(id.into_u64(), change);
         changed.or_else(|| change_in_extensions(&ctx.span(id)?, self.number, change))
     }
 }
 
+// What is called for each span is `#[inline]`: without that, the compiler leaves the calls from
+// `Layered` in place, and each saves most registers.
 impl<S, T> Layer<S> for SpanTimingLayer<T>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -140,13 +147,13 @@ where
         self.sinks.iter().for_each(|sink| sink.attached(dispatch));
     }
 
+    #[inline]
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
         let metadata = attributes.metadata();
         let running = Running::new(metadata, now_ns);
         let is_kept = self.open_spans.insert(id.into_u64(), &running);
-        let mut wanting = self.wanting_fields(metadata).peekable();
-        if is_kept && wanting.peek().is_none() {
+        if is_kept && self.wanting_fields(metadata).next().is_none() {
             return;
         }
         let Some(found) = ctx.span(id) else { return };
@@ -154,7 +161,7 @@ where
             insert_in_extensions(&found, self.number, running);
         }
         let span = Span { id, metadata, found: Find(&|take| take(&found)) };
-        wanting.for_each(|sink| sink.created(&span, attributes, now_ns));
+        self.wanting_fields(metadata).for_each(|sink| sink.created(&span, attributes, now_ns));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
@@ -163,6 +170,7 @@ where
         self.wanting_fields(metadata).for_each(|sink| sink.recorded(&span, values));
     }
 
+    #[inline]
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         if self.wants_events {
             let ns = self.source.now_ns();
@@ -171,6 +179,7 @@ where
         }
     }
 
+    #[inline]
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
         let entered = self.change(id, &ctx, |running| (running.metadata(), running.enter(&self.source)));
         if self.wants_enters {
@@ -181,6 +190,7 @@ where
         }
     }
 
+    #[inline]
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
         let exit = |running: &mut Running| {
@@ -195,13 +205,16 @@ where
         }
     }
 
+    #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
         let close =
             |running: &Running| running.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source));
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
-        let kept = kept.or_else(|| change_in_extensions(&found, self.number, |running| close(running)));
+        let kept = kept.or_else(|| {
+            change_in_extensions(&found, self.number, |running| running.clone()).as_ref().map(close)
+        });
         // The lock is released before the sink is called, because the sink may use the extensions,
         // or never return.
         let times = {

@@ -150,29 +150,28 @@ impl Local {
         let text = if entered.is_changed { text() } else { String::new() };
         // In the file an end belongs to the latest beginning. If the thread is still in spans that
         // it entered later, these end here and begin again.
-        let mut later = Vec::new();
-        while self.entered.len() > place + 1 {
-            self.end_last(recorder, ns, "");
-            later.extend(self.entered.pop());
+        for later in (place + 1..self.entered.len()).rev() {
+            self.end(recorder, later, ns, "");
         }
-        self.end_last(recorder, ns, &text);
-        self.entered.pop();
-        for mut entered in later.into_iter().rev() {
+        self.end(recorder, place, ns, &text);
+        for later in place..self.entered.len() - 1 {
+            self.entered.swap(later, later + 1);
             let mut record = Record::new(Kind::Begin, ns);
-            record.callsite = self.known.address(entered.metadata);
-            entered.is_begun = self.write(recorder, &record);
-            self.entered.push(entered);
+            record.callsite = self.known.address(self.entered[later].metadata);
+            self.entered[later].is_begun = self.write(recorder, &record);
         }
+        self.entered.pop();
     }
 
-    /// Records the end of the span that was entered last. The span must still be in the list: if
+    /// Records the end of the span at `place` of the list. The span must still count as begun: if
     /// this record begins a block, the block repeats the span's beginning.
     #[inline]
-    fn end_last(&mut self, recorder: &Recorder, ns: u64, text: &str) {
-        if self.entered.last().is_some_and(|entered| entered.is_begun) {
+    fn end(&mut self, recorder: &Recorder, place: usize, ns: u64, text: &str) {
+        if self.entered[place].is_begun {
             let mut record = Record::new(Kind::End, ns);
             record.text = text;
             self.write(recorder, &record);
+            self.entered[place].is_begun = false;
         }
     }
 

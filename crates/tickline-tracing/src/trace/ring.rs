@@ -187,7 +187,8 @@ impl Ring {
         self.put(self.head(), record);
     }
 
-    #[inline]
+    /// Inlined always: the compiler would rather share one copy with `begin_block`, which is rare.
+    #[inline(always)]
     fn put(&self, at: u64, record: &Record<'_>) {
         let end = at + record.words();
         // ORDERING: Relaxed, before the fence.
