@@ -313,7 +313,7 @@ pub(crate) enum ServeAction {
     /// Switches the page off at once for all programs, also if its server is dead or stopped; servers
     /// that start leave it off
     Off,
-    /// Lets a server serve the page again that was switched off; to be started then
+    /// Allows a page that was switched off to be served again; start a server afterwards
     On,
 }
 

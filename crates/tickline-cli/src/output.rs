@@ -40,7 +40,7 @@ impl Outputs {
     /// If the place cannot be written, or is that of the JSON.
     pub(crate) fn open_beside(&self, option: &str, target: &Target) -> io::Result<Option<Destination>> {
         let taken = |name: &dyn std::fmt::Display| {
-            Err(io::Error::other(format!("{option} {name} and --json: one place for two documents")))
+            Err(io::Error::other(format!("{option} {name} and --json name one place: choose two")))
         };
         match (target, self) {
             (Target::Stdout, Self::Json) => taken(&"-"),

@@ -57,7 +57,7 @@ pub(crate) fn find() -> Result<Served, String> {
         let text = String::from_utf8_lossy(&output.stdout);
         for line in text.lines() {
             from += 1;
-            let Some(clock) = clocks.get(from - 1) else { return Err(format!("it said '{line}'")) };
+            let Some(clock) = clocks.get(from - 1) else { return Err(format!("unexpected answer '{line}'")) };
             match line {
                 VDSO => served.insert(clock.name, ServedBy::Vdso),
                 SYSTEM_CALL => served.insert(clock.name, ServedBy::SystemCall),

@@ -119,7 +119,7 @@ fn word(bytes: &mut [u8], at: u64) -> Option<&mut [u8; 8]> {
 fn contents(path: &Path) -> io::Result<Vec<u8>> {
     let facts = fs::metadata(path)?;
     if !facts.is_file() {
-        return Err(io::Error::other(format!("this is no regular file: mode {:o}", facts.mode())));
+        return Err(io::Error::other(format!("this is not a regular file: mode {:o}", facts.mode())));
     }
     if facts.len() > MOST_BYTES {
         let text = format!("it has {} bytes, and a library has {MOST_BYTES} at most", facts.len());

@@ -183,7 +183,7 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
             speaker.say_served(&page, lack);
             return Ok(None);
         }
-        Kind::Foreign => return Err(io::Error::other("it is no program of 64 bits for x86_64")),
+        Kind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
         _ => {}
     }
     let gift = Gift { image: &image, page: &page, serve, finish: finish_flags() };
@@ -298,7 +298,7 @@ impl Speaker {
             Kind::Static | Kind::Foreign => {
                 format!("{name} has the kernel's clock: {why}; {LIBRARY} is in LD_PRELOAD")
             }
-            _ => format!("{name} has what {LIBRARY} in LD_PRELOAD gives it, no more: {why}"),
+            _ => format!("{name} is served by {LIBRARY} in LD_PRELOAD alone: {why}"),
         });
     }
 

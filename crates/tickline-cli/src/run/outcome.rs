@@ -24,7 +24,7 @@ impl Start {
         let result = match self {
             Self::Said(result) => result,
             Self::Unknown(number) => return Some(format!("libtickline_preload.so says {number}")),
-            Self::Not64Bits => return Some("it is no program of 64 bits".to_owned()),
+            Self::Not64Bits => return Some("it is not a 64-bit program".to_owned()),
             Self::Unrestored(why) => return Some(format!("what it had cannot be restored: {why}")),
         };
         let text = match result {

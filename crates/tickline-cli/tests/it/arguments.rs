@@ -37,7 +37,7 @@ fn one_place_by_two_names_is_one_place() {
     let words = ["report", "--secs", "3600", "--out", "data/x", "--json", "link/x"];
     let output = tickline(&words).current_dir(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("one place for two documents"), "{output:?}");
+    assert!(text(&output.stderr).contains("name one place: choose two"), "{output:?}");
     assert!(entries(&folder.path().join("data")).is_empty());
 }
 

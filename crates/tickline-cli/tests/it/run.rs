@@ -106,7 +106,7 @@ fn names_do_not_steer_the_terminal() {
 fn what_is_no_library_is_refused() {
     const LIMIT: u64 = 16 << 20;
     const OTHER: &str = "this is no libtickline_preload.so";
-    const NO_FILE: &str = "this is no regular file: mode ";
+    const NO_FILE: &str = "this is not a regular file: mode ";
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     std::fs::write(file("empty"), "").unwrap();

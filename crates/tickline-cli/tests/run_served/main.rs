@@ -146,7 +146,7 @@ fn no_more_is_said_than_is_known() {
     assert_eq!(run(&["--library", library, "true"]), gives);
     let text = run(&["--library", "/nonexistent", "true"]);
     assert!(
-        text.starts_with("tickline: true has what libtickline_preload.so in LD_PRELOAD gives it, no more: "),
+        text.starts_with("tickline: true is served by libtickline_preload.so in LD_PRELOAD alone: "),
         "{text}"
     );
     // Symptom: "true has the clock of PAGE".
