@@ -13,11 +13,12 @@ pub(crate) mod warp;
 pub(crate) mod watch;
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tickline::{Clock, Status};
+use tickline::{Clock, Instant, Status};
 
-/// The global clock's status as soon as it is so, or when the time is over.
+/// The global clock's status as soon as it is so, or when the time is over. By tickline's clock: std's
+/// is a SIGSEGV in the vDSO where the process may not read the counter.
 pub(crate) fn status_when(is_so: impl Fn(&Status) -> bool, patience: Duration) -> Status {
     let start = Instant::now();
     loop {
