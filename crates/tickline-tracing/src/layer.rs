@@ -160,13 +160,14 @@ where
         if !is_kept {
             insert_in_extensions(&found, self.number, running);
         }
-        let span = Span { id, metadata, found: Find(&|take| take(&found)) };
+        let span = Span { id, metadata, found: Find { by: &|take| take(&found) } };
         self.wanting_fields(metadata).for_each(|sink| sink.created(&span, attributes, now_ns));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
         let Some(metadata) = self.change(id, &ctx, |running| running.metadata()) else { return };
-        let span = Span { id, metadata, found: Find(&|take| _ = ctx.span(id).map(|found| take(&found))) };
+        let span =
+            Span { id, metadata, found: Find { by: &|take| _ = ctx.span(id).map(|found| take(&found)) } };
         self.wanting_fields(metadata).for_each(|sink| sink.recorded(&span, values));
     }
 
@@ -174,7 +175,7 @@ where
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         if self.wants_events {
             let ns = self.source.now_ns();
-            let around = Find(&|take| _ = ctx.event_span(event).map(|found| take(&found)));
+            let around = Find { by: &|take| _ = ctx.event_span(event).map(|found| take(&found)) };
             self.sinks.iter().for_each(|sink| sink.event(event, &around, ns));
         }
     }
@@ -185,7 +186,8 @@ where
         if self.wants_enters {
             let Some((metadata, ns)) = entered else { return };
             let ns = ns.unwrap_or_else(|| self.source.now_ns());
-            let span = Span { id, metadata, found: Find(&|take| _ = ctx.span(id).map(|found| take(&found))) };
+            let span =
+                Span { id, metadata, found: Find { by: &|take| _ = ctx.span(id).map(|found| take(&found)) } };
             self.sinks.iter().for_each(|sink| sink.entered(&span, ns));
         }
     }
@@ -200,7 +202,8 @@ where
         let exited = self.change(id, &ctx, exit);
         if self.wants_enters {
             let Some(metadata) = exited else { return };
-            let span = Span { id, metadata, found: Find(&|take| _ = ctx.span(id).map(|found| take(&found))) };
+            let span =
+                Span { id, metadata, found: Find { by: &|take| _ = ctx.span(id).map(|found| take(&found)) } };
             self.sinks.iter().for_each(|sink| sink.exited(&span, now_ns));
         }
     }
@@ -230,7 +233,7 @@ where
             }
         };
         if let Some(times) = times {
-            let span = Span { id: &id, metadata: found.metadata(), found: Find(&|take| take(&found)) };
+            let span = Span { id: &id, metadata: found.metadata(), found: Find { by: &|take| take(&found) } };
             self.sinks.iter().for_each(|sink| sink.closed(&span, &times));
         }
     }

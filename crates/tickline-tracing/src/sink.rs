@@ -98,13 +98,15 @@ impl<R: for<'a> LookupSpan<'a>> Found for SpanRef<'_, R> {
 }
 
 /// A way to a span in the registry. It passes the span on, if it finds one.
-pub struct Find<'a>(pub(crate) &'a dyn Fn(Take<'_>));
+pub struct Find<'a> {
+    pub(crate) by: &'a dyn Fn(Take<'_>),
+}
 
 impl Find<'_> {
     /// What `run` makes of the span; `None` if there is none, or a filter hides it from the layer.
     pub(crate) fn with<R>(&self, run: impl FnOnce(&dyn Found) -> R) -> Option<R> {
         let (mut run, mut result) = (Some(run), None);
-        (self.0)(&mut |found| result = run.take().map(|run| run(found)));
+        (self.by)(&mut |found| result = run.take().map(|run| run(found)));
         result
     }
 }
