@@ -141,14 +141,14 @@ mod linux {
     use super::*;
 
     fn own_cpus() -> Vec<usize> {
-        let set = sched_getaffinity(None).unwrap();
+        let set = sched_getaffinity(None).expect("the CPUs of this thread");
         (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
     }
 
     fn run_on(cpu: usize) {
         let mut set = CpuSet::new();
         set.set(cpu);
-        sched_setaffinity(None, &set).unwrap();
+        sched_setaffinity(None, &set).expect("a CPU of this process");
     }
 
     /// What procfs says of the clock's thread.

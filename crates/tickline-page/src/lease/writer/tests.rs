@@ -30,29 +30,6 @@ fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
     }
 }
 
-/// No slot that the word names is filled, whoever filled it.
-#[test]
-fn rule_w1_no_slot_in_use_is_filled() {
-    let scene = Scene::cold();
-    for round in 0..12 {
-        if round % 3 == 2 {
-            scene.restart();
-        }
-        if round % 4 == 3 {
-            scene.unix_jumps(-1_000_000);
-        }
-        let (word, before) = (scene.word(), scene.lines());
-        scene.on_step(move |at| {
-            if let At::Swap(_) = at {
-                assert!(scene.word() != word || scene.lines() == before, "a slot in use has changed");
-            }
-        });
-        let step = scene.step();
-        scene.pass(step.next_in_ns);
-    }
-    assert!(scene.word().generation() > 8);
-}
-
 #[test]
 fn rule_w2_a_successor_is_not_below_the_line_before() {
     let scene = Scene::live();
