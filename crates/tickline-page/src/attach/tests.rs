@@ -1,9 +1,9 @@
 //! Whether a page counts.
 
 use super::*;
-use crate::WritablePage;
 use crate::lease::Source;
 use crate::lease::testing::{AHEAD_NS, MACHINE, Scene};
+use crate::{Header, WritablePage};
 
 /// A reader in another time namespace has its own clock; what it learnt of the page's time stays.
 #[test]

@@ -350,7 +350,7 @@ impl Writer {
         // Rounded up, as rule 9 has it.
         let least_ns = last.line.fixed_at(start_ticks).ceil_ns();
         let end_ticks = start_ticks.wrapping_add(self.lease_ticks(estimate));
-        let next = estimate.line(start_ticks, least_ns, end_ticks, estimate.unix_after(last.unix));
+        let next = estimate.line((start_ticks, 0), least_ns, end_ticks, estimate.unix_after(last.unix));
         let free = self.free_slots().0;
         memory.fill(free, &next.to_words());
         let to = self.word.next(LeasePhase::Live, slot, Some(free));
@@ -444,7 +444,7 @@ impl Writer {
             .max(most_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
         let unix = estimate.unix_after(floor.unix);
-        let line = estimate.first_line((at_ticks, skew_ticks), least_ns, end_ticks, unix);
+        let line = estimate.line((at_ticks, skew_ticks), least_ns, end_ticks, unix);
         let free = self.free_slots().0;
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Live, free, None);
