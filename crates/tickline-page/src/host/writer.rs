@@ -190,18 +190,11 @@ fn header(machine: &Machine) -> Result<Header, Why> {
 
 /// Judges the folder alone, before anything is made there.
 fn judge_folder(place: &Place<'_>) -> Result<(), FileError> {
-    let folder = fstat(&place.folder).map_err(refused("its folder's owner cannot be known"))?;
-    let facts = FileFacts {
-        // Those of the file that would be made.
-        mode: 0o100_644,
-        owner: folder.st_uid,
-        size: PAGE_BYTES as u64,
-        folder_mode: folder.st_mode,
-        folder_owner: folder.st_uid,
-        reader: rustix::process::geteuid().as_raw(),
-        is_mounted_read_only: false,
-    };
-    facts.judge()
+    let folder = FileFacts::of(&place.folder, &place.folder);
+    let folder = folder.map_err(refused("its folder's owner cannot be known"))?;
+    // Those of the file that would be made.
+    let file = FileFacts { mode: 0o100_644, size: PAGE_BYTES as u64, is_mounted_read_only: false, ..folder };
+    file.judge()
 }
 
 /// Maps the page's file for writing, if it is a page: nothing is stored in any other file.

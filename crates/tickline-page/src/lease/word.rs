@@ -72,12 +72,6 @@ impl SlotNumber {
         self.0 as usize
     }
 
-    /// The bank, 0 or 1.
-    #[must_use]
-    pub const fn bank(self) -> u8 {
-        self.0 >> 2
-    }
-
     /// The slots of a bank: 0 is the first, anything else the second.
     #[must_use]
     pub const fn of_bank(bank: u8) -> [Self; 4] {
@@ -152,7 +146,7 @@ impl LeaseWord {
     /// The bank that the writer of this word fills.
     #[must_use]
     pub const fn bank(self) -> u8 {
-        SlotNumber::from_low_bits(self.0 >> BANK_SHIFT << 2 & 4).bank()
+        (self.0 >> BANK_SHIFT).to_le_bytes()[0] & 1
     }
 
     /// Whether the page is off for the writers that come, too: `Off` with two slots.
