@@ -1,7 +1,7 @@
 //! Whether a page counts for this process, and readings of one that does.
 
 use crate::Counter;
-use crate::layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page};
+use crate::layout::{COUNTER, LAYOUT_VERSION, PAGE_BYTES, Page};
 use crate::lease::{OsClock, PrivateFloor, Reading, Timescale, read, read_first_line};
 
 /// Where a process runs. It finds out again after a fork.
@@ -76,31 +76,25 @@ impl Page {
     /// The reason why it does not.
     pub fn attach(&self, machine: &Machine) -> Result<Attached<'_>, Refusal> {
         let header = self.header().ok_or(Refusal::NotAPage)?;
-        let shift_ns = header.shift_ns(machine)?;
+        if header.version != LAYOUT_VERSION {
+            return Err(Refusal::Version(header.version));
+        }
+        if usize::try_from(header.size) != Ok(PAGE_BYTES) {
+            return Err(Refusal::Size(header.size));
+        }
+        if header.boot_id != machine.boot_id {
+            return Err(Refusal::OtherBoot { page: header.boot_id, running: machine.boot_id });
+        }
+        if header.counter != COUNTER || COUNTER == 0 {
+            return Err(Refusal::OtherCounter(header.counter));
+        }
+        let shift_ns = if header.time_namespace == machine.time_namespace {
+            0
+        } else {
+            let own_ns = machine.monotonic_offset_ns.ok_or(Refusal::OtherNamespace(header.time_namespace))?;
+            own_ns.wrapping_sub(header.monotonic_offset_ns)
+        };
         Ok(Attached { page: self, shift_ns })
-    }
-}
-
-impl Header {
-    /// What must be added to the page's time on `machine`, ns.
-    fn shift_ns(&self, machine: &Machine) -> Result<i64, Refusal> {
-        if self.version != LAYOUT_VERSION {
-            return Err(Refusal::Version(self.version));
-        }
-        if usize::try_from(self.size) != Ok(PAGE_BYTES) {
-            return Err(Refusal::Size(self.size));
-        }
-        if self.boot_id != machine.boot_id {
-            return Err(Refusal::OtherBoot { page: self.boot_id, running: machine.boot_id });
-        }
-        if self.counter != COUNTER || COUNTER == 0 {
-            return Err(Refusal::OtherCounter(self.counter));
-        }
-        if self.time_namespace == machine.time_namespace {
-            return Ok(0);
-        }
-        let own_ns = machine.monotonic_offset_ns.ok_or(Refusal::OtherNamespace(self.time_namespace))?;
-        Ok(own_ns.wrapping_sub(self.monotonic_offset_ns))
     }
 }
 

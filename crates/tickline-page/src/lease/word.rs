@@ -72,12 +72,6 @@ impl SlotNumber {
         self.0 as usize
     }
 
-    /// The bank, 0 or 1.
-    #[must_use]
-    pub const fn bank(self) -> u8 {
-        self.0 >> 2
-    }
-
     /// The slots of a bank: 0 is the first, anything else the second.
     #[must_use]
     pub const fn of_bank(bank: u8) -> [Self; 4] {
@@ -91,7 +85,7 @@ const TWO: u64 = 1 << 9;
 const BANK_SHIFT: u32 = 10;
 const GENERATION_SHIFT: u32 = 12;
 
-/// The state of a page. See the head of `lease/word.rs` for its layout.
+/// The state of a page. The table at the head of `lease/word.rs` has its bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeaseWord(u64);
 
@@ -152,7 +146,7 @@ impl LeaseWord {
     /// The bank that the writer of this word fills.
     #[must_use]
     pub const fn bank(self) -> u8 {
-        SlotNumber::from_low_bits(self.0 >> BANK_SHIFT << 2 & 4).bank()
+        (self.0 >> BANK_SHIFT).to_le_bytes()[0] & 1
     }
 
     /// Whether the page is off for the writers that come, too: `Off` with two slots.

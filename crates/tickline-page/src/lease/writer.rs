@@ -61,7 +61,7 @@ pub const FAST_SLEW_PPB: u64 = 1_000_000;
 /// the lead of one line would be added to that of the last, suspend after suspend.
 const AHEAD_NS: i64 = 10_000;
 
-/// A line that is further above the upper edge than this at its end has no successor, ns: the
+/// A line that is further above the upper bound than this at its end has no successor, ns: the
 /// counter ran on in a suspend, and the OS clock did not. A successor gains at most half a lease on
 /// the line before, so a sleep in each lease would add up.
 const FAR_AHEAD_NS: i64 = 10_000_000;
@@ -126,7 +126,8 @@ impl WriterStep {
     }
 }
 
-/// The writer of a page. See the head of `lease/writer.rs`.
+/// The writer of a page: `docs/lease.md`, "Rules of the writer". One writer has a page at a time, by a lock
+/// that the caller holds.
 #[derive(Debug)]
 pub struct Writer {
     config: Config,
@@ -314,7 +315,7 @@ impl Writer {
             return self.doubt(memory);
         }
         let Some(estimate) = estimate else { return Ok(self.waited(in_ns(last.end_ticks))) };
-        if estimate.above_edge_ns(&last) > FAR_AHEAD_NS {
+        if estimate.above_upper_ns(&last) > FAR_AHEAD_NS {
             // Also before Unix time gets another offset, which contains the sleep.
             return self.doubt(memory);
         }
@@ -349,7 +350,7 @@ impl Writer {
         // Rounded up, as rule 9 has it.
         let least_ns = last.line.fixed_at(start_ticks).ceil_ns();
         let end_ticks = start_ticks.wrapping_add(self.lease_ticks(estimate));
-        let next = estimate.line(start_ticks, least_ns, end_ticks, estimate.unix_after(last.unix));
+        let next = estimate.line((start_ticks, 0), least_ns, end_ticks, estimate.unix_after(last.unix));
         let free = self.free_slots().0;
         memory.fill(free, &next.to_words());
         let to = self.word.next(LeasePhase::Live, slot, Some(free));
@@ -443,7 +444,7 @@ impl Writer {
             .max(most_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
         let unix = estimate.unix_after(floor.unix);
-        let line = estimate.first_line((at_ticks, skew_ticks), least_ns, end_ticks, unix);
+        let line = estimate.line((at_ticks, skew_ticks), least_ns, end_ticks, unix);
         let free = self.free_slots().0;
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Live, free, None);
