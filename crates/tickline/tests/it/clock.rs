@@ -52,6 +52,10 @@ fn the_manual_driver_works_alone() {
         std::hint::black_box(clock.now_ns());
     }
     assert!(!clock.status().judged, "readers must not drive a manual clock");
+    clock.disable();
+    (0..5).for_each(|_| _ = clock.maintain());
+    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled), "disabled before it had begun");
+    clock.enable();
     until(&clock, || {
         std::thread::sleep(clock.maintain().min(Duration::from_millis(1)));
         clock.status().state != State::Calibrating
