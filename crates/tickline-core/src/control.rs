@@ -396,10 +396,6 @@ fn end_line<S: StateCell>(
 // These tests are long, single-threaded, and of safe code alone. Miri would take minutes and find
 // nothing that it does not find in the tests of `shared`, which run the same loop.
 #[cfg(all(test, not(miri)))]
-mod dither_tests;
-#[cfg(all(test, not(miri)))]
 mod following_tests;
-#[cfg(all(test, not(miri)))]
-mod slow_tests;
 #[cfg(all(test, not(miri)))]
 mod tests;
