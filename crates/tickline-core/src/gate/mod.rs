@@ -36,8 +36,6 @@
 
 mod facts;
 pub mod keeper;
-#[cfg(all(test, not(miri)))]
-mod situations;
 #[cfg(test)]
 mod tests;
 

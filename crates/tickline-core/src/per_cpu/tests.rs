@@ -1,6 +1,6 @@
 //! Each test moves the thread, or lets the CPU be calibrated, at an exact step.
 
-// As `control::following_tests`: hundreds of clocks that settle, and no unsafe code.
+// As `control::tests`: hundreds of clocks that settle, and no unsafe code.
 #![cfg(not(miri))]
 
 use core::cell::Cell;
