@@ -4,9 +4,7 @@
 
 use super::*;
 use crate::counter::Counter;
-use crate::testing::{
-    By, INTERVAL_NS, Machine, bounds_hold, end_line, iterations, new_clock, settle, settled_clock,
-};
+use crate::testing::{By, INTERVAL_NS, Machine, bounds_hold, new_clock, settled_clock};
 
 /// A suspend between the first samples, with the counter running on, would make a slope that is
 /// far too small, and so a window of hours. A third sample contradicts it.
@@ -17,10 +15,10 @@ fn a_suspend_while_learning_makes_no_line() {
     {
         let machine = Machine::new();
         let (clock, mut control) = new_clock(machine);
-        iterations(before, machine, clock, &mut control);
+        clock.iterations(before, &mut control);
         machine.suspend(asleep_ns);
         for iteration in 0..80 {
-            iterations(1, machine, clock, &mut control);
+            clock.iterations(1, &mut control);
             let error = clock.read(machine).map_or(0, |ns| ns - machine.truth_ns());
             assert!(
                 error.abs() < 1_000,
@@ -76,9 +74,9 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         let machine = Machine::new();
         machine.steering_ppb.set(Some(0));
         let (clock, mut control) = new_clock(machine);
-        settle(machine, clock, &mut control);
+        clock.settle(&mut control);
         for _ in 0..2 {
-            control.maintain(clock, machine, machine);
+            clock.maintain(&mut control);
             machine.pass(INTERVAL_NS - 1_000);
         }
         let allowance = |control: &Control| control.plan.as_ref().expect("a line was planned").allowance;
@@ -87,7 +85,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         machine.set_rate_ppb(change_ppb);
         machine.steering_ppb.set(Some(change_ppb));
         machine.pass(1_000);
-        let outcome = control.maintain(clock, machine, machine);
+        let outcome = clock.maintain(&mut control);
         assert!(outcome.next_in_ns <= INTERVAL_NS / 15, "{outcome:?}"); // a sixteenth, and rounding
         assert_eq!(allowance(&control).dither, FixedNs::ZERO, "its rate counts now");
         machine.pass(outcome.next_in_ns - 1_000);
@@ -104,9 +102,9 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
     let (clock, mut control) = new_clock(machine);
     control.config.interval_ns = 10_000_000;
     let mut late_iteration = || {
-        let mut outcome = control.maintain(clock, machine, machine);
+        let mut outcome = clock.maintain(&mut control);
         if outcome.iteration == Iteration::Recovered {
-            outcome = control.maintain(clock, machine, machine);
+            outcome = clock.maintain(&mut control);
         }
         machine.pass(outcome.next_in_ns + 5_000_000);
     };
@@ -128,15 +126,15 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
 fn a_recovery_waits_for_a_near_high_water_mark_only() {
     for (ahead_ns, waits) in [(8_000, true), (40_000, false)] {
         let (machine, clock, mut control) = settled_clock();
-        end_line(machine, clock);
+        clock.end_line();
         let state = clock.cell.load();
         assert!(clock.cell.swap(state, state.with_b(machine.truth_ns() + ahead_ns)));
-        let outcome = control.maintain(clock, machine, machine);
+        let outcome = clock.maintain(&mut control);
         let expected = if waits { Iteration::Lost } else { Iteration::Recovered };
         assert_eq!(outcome.iteration, expected, "{ahead_ns} ns");
         machine.pass(outcome.next_in_ns);
-        assert_ne!(control.maintain(clock, machine, machine).iteration, Iteration::Lost);
-        let lead = clock.read_slow(machine, machine).ns - machine.truth_ns();
+        assert_ne!(clock.maintain(&mut control).iteration, Iteration::Lost);
+        let lead = clock.lead_ns();
         assert!(!waits || (-20..1_000).contains(&lead), "{lead} ns ahead");
     }
 }
@@ -147,16 +145,16 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
 fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     let (machine, clock, mut control) = settled_clock();
     machine.suspend(100_000_000);
-    control.maintain(clock, machine, machine);
+    clock.maintain(&mut control);
     assert!(clock.cell.snapshot().slope().to_hz() > 1_100_000_000, "it removes no offset");
     machine.pass(20_000);
-    let before = clock.read_ordered(machine).expect("a line");
+    let before = clock.by_line().expect("a line");
     let mut anew = crate::testing::new_control();
     assert_eq!(anew.maintain(clock, machine, machine).iteration, Iteration::Learning);
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
-    settle(machine, clock, &mut anew);
+    clock.settle(&mut anew);
     assert!(bounds_hold(clock, machine, machine), "no line again");
-    assert!(clock.read_ordered(machine) >= Some(before));
+    assert!(clock.by_line() >= Some(before));
 }
 
 /// Where an iteration takes longer than half of the interval, its samples are too old for any
@@ -168,12 +166,12 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     machine.reference_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
     let (clock, mut control) = new_clock(machine);
     control.config.interval_ns = 1_000_000;
-    iterations(200, machine, clock, &mut control);
+    clock.iterations(200, &mut control);
     assert_eq!(clock.events(Event::Publication), 0);
     assert!(clock.figures().samples_are_stale);
     // The machine is quick again: the next iterations make a line, and nothing is stale.
     machine.reference_ticks.set((10, 10));
-    iterations(80, machine, clock, &mut control);
+    clock.iterations(80, &mut control);
     assert!(clock.read(machine).is_some() && !clock.figures().samples_are_stale);
 }
 
@@ -188,7 +186,7 @@ fn a_first_line_does_not_outlast_its_interval() {
     control.config.interval_ns = 1_000_000;
     while clock.events(Event::Recovery) == 0 {
         assert!(machine.truth_ns() < 1 << 40, "no line");
-        iterations(1, machine, clock, &mut control);
+        clock.iterations(1, &mut control);
     }
     let window_ticks = clock.cell.snapshot().valid_ticks() / 2;
     assert!(window_ticks <= 2_000_000, "a window of {window_ticks} ns");
