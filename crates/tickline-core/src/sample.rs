@@ -432,13 +432,6 @@ mod tests {
         assert_eq!(widths, [81, 81 - 36]);
     }
 
-    #[test]
-    fn a_reference_of_another_kind_costs_no_further_reads() {
-        let kernel = Kernel::new(1, [40, 40]);
-        kernel.sample(0, Effort::fixed(8));
-        assert_eq!(kernel.reads.get(), 16);
-    }
-
     /// Reads that take 27 ticks are 26 apart at the least where the counter moves by 26. The
     /// kernel's own read may be quicker, and see no move at all.
     #[test]

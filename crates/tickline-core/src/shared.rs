@@ -12,7 +12,7 @@
 //! - a reading without a line is the reference or the high-water mark, whichever is larger, and
 //!   counts if the state is still the same after the reference was read (rule 6);
 //! - a gate is part of the state, so that no late writer can open it (rule 8);
-//! - past the window the reference must vouch for a reading (rule 13): `high_water.rs`.
+//! - past the window the reference must vouch for a reading (rule 12): `high_water.rs`.
 
 use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::counter::Counter;

@@ -75,7 +75,7 @@ impl Limits {
         let window_ns = interval_ns * valid_intervals(scenario);
         // The longest window. A suspend can put readings, and the high-water mark of a retired
         // line, so far ahead of the reference. Past the window the reference must vouch for them
-        // (rule 13).
+        // (rule 12).
         let longest_window_ns = window_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         let is_skewed = machine.skew_ticks != 0 && !scenario.clock.per_cpu;

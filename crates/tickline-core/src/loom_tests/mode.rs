@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
 
-use super::gate::{Line, TICKS};
-use super::order::without_line;
-use super::{Clock, Seen, Time, check, made, spawn};
+use super::{Line, Scene, Seen, check, made, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
 use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
@@ -72,14 +70,13 @@ fn a_table_is_made_before_it_is_found() {
     });
 }
 
-/// What the threads of a model share.
+/// A clock that may have lines for each CPU, which the threads of a model share.
 #[derive(Clone)]
-struct Scene {
+struct Switched {
+    scene: Scene,
     keeper: Arc<Keeper>,
     mode: Arc<Mode<Table>>,
-    clock: Arc<Clock>,
     control: Arc<TryLock<Control>>,
-    time: Arc<Time>,
 }
 
 /// Both kinds of lines, behind one gate.
@@ -97,44 +94,34 @@ impl Gated for Lines<'_> {
     }
 }
 
-impl Scene {
+impl Switched {
     /// A clock with enough samples for a common line, and a table to be opened.
     fn new() -> Self {
-        let (clock, control, time) = without_line();
+        let (scene, control) = Scene::without_line();
         let mode = made(Mode::new());
         lend(&mode);
-        Self { keeper: made(Keeper::new()), mode, clock, control: made(TryLock::new(control)), time }
+        Self { scene, keeper: made(Keeper::new()), mode, control: made(TryLock::new(control)) }
     }
 
     fn lines(&self) -> Lines<'_> {
-        Lines(&self.mode, Line { clock: &self.clock, view: self.time.view(TICKS) })
+        Lines(&self.mode, self.scene.line())
     }
 
     /// The holder of the clock's lock, if it is admitted, runs `action`.
-    fn admitted<T>(&self, action: impl FnOnce(&mut Control, &Lines<'_>) -> Option<T>) -> Option<T> {
+    fn admitted<T>(&self, action: impl FnOnce(&mut Control) -> Option<T>) -> Option<T> {
         // SAFETY: one process, one token.
         let mut control = unsafe { self.control.try_lock(7) }?;
-        let lines = self.lines();
-        if self.keeper.admit(true, || 0, &lines, || Some(Conclusion::Open)) {
-            action(&mut control, &lines)
-        } else {
-            None
-        }
+        let is_admitted = self.keeper.admit(true, || 0, &self.lines(), || Some(Conclusion::Open));
+        if is_admitted { action(&mut control) } else { None }
     }
 
     /// A reader that drives the clock: publishes a common line, if that is the mode.
     fn serve(&self) -> Option<Iteration> {
-        self.admitted(|control, lines| {
+        self.admitted(|control| {
             if self.mode.is_in_force() {
                 return None;
             }
-            let view = &lines.1.view;
-            let iteration = control.maintain(&self.clock, view, view).iteration;
-            if iteration == Iteration::GateClosed && self.keeper.notice_closed() {
-                None
-            } else {
-                Some(iteration)
-            }
+            self.scene.serve(control, &self.keeper)
         })
     }
 
@@ -143,13 +130,13 @@ impl Scene {
         if self.mode.set_in_force(true) {
             self.keeper.judge_again(&self.lines());
         }
-        self.admitted(|_, _| {
+        self.admitted(|_| {
             if !self.mode.open() {
                 self.keeper.notice_closed();
                 return None;
             }
             // Nobody publishes a common line any more, and the last one has ended.
-            let state = self.clock.cell.load();
+            let state = self.scene.clock.cell.load();
             assert!(!state.is_published(), "a common line beside those of the CPUs: {state:?}");
             Some(())
         })
@@ -157,7 +144,7 @@ impl Scene {
 
     /// Which of the two would serve a reading: at most one.
     fn serves(&self) -> (bool, bool) {
-        let serves = (self.clock.cell.load().is_published(), self.mode.open_table().is_some());
+        let serves = (self.scene.clock.cell.load().is_published(), self.mode.open_table().is_some());
         assert_ne!(serves, (true, true));
         serves
     }
@@ -172,15 +159,15 @@ fn note(seen: &Seen, what: &str, happened: bool) {
 fn the_mode_is_taken_up_under_a_reader() {
     let wanted = ["opened: true", "opened: false", "published: true", "published: false"];
     check(Some(3), &wanted, |seen| {
-        let scene = Scene::new();
+        let gated = Switched::new();
         let noted = seen.clone();
-        let reader = spawn(&scene, move |scene| note(&noted, "published", scene.serve().is_some()));
-        note(seen, "opened", scene.open_table().is_some());
+        let reader = spawn(&gated, move |gated| note(&noted, "published", gated.serve().is_some()));
+        note(seen, "opened", gated.open_table().is_some());
         reader.join().unwrap();
-        scene.serves();
-        assert_eq!(scene.open_table().or_else(|| scene.open_table()), Some(()));
-        assert_eq!(scene.serves(), (false, true));
-        assert_eq!(scene.serve(), None);
+        gated.serves();
+        assert_eq!(gated.open_table().or_else(|| gated.open_table()), Some(()));
+        assert_eq!(gated.serves(), (false, true));
+        assert_eq!(gated.serve(), None);
     });
 }
 
@@ -188,18 +175,18 @@ fn the_mode_is_taken_up_under_a_reader() {
 #[test]
 fn the_mode_is_given_up_under_a_reader() {
     check(Some(3), &["published: false"], |seen| {
-        let scene = Scene::new();
-        scene.open_table().expect("nobody else is here");
+        let gated = Switched::new();
+        gated.open_table().expect("nobody else is here");
         let noted = seen.clone();
-        let reader = spawn(&scene, move |scene| note(&noted, "published", scene.serve().is_some()));
-        assert!(scene.mode.set_in_force(false));
-        scene.keeper.judge_again(&scene.lines());
+        let reader = spawn(&gated, move |gated| note(&noted, "published", gated.serve().is_some()));
+        assert!(gated.mode.set_in_force(false));
+        gated.keeper.judge_again(&gated.lines());
         reader.join().unwrap();
-        assert!(!scene.serves().1);
-        scene.time.pass(13_000);
-        let last = scene.serve().or_else(|| scene.serve());
+        assert!(!gated.serves().1);
+        gated.scene.time.pass(13_000);
+        let last = gated.serve().or_else(|| gated.serve());
         assert!(matches!(last, Some(Iteration::Published | Iteration::Recovered)), "{last:?}");
-        assert_eq!(scene.serves(), (true, false));
+        assert_eq!(gated.serves(), (true, false));
     });
 }
 
@@ -207,21 +194,21 @@ fn the_mode_is_given_up_under_a_reader() {
 #[test]
 fn the_counter_is_switched_off_while_a_table_is_opened() {
     check(Some(4), &["opened: true", "opened: false", "open before"], |seen| {
-        let scene = Scene::new();
+        let gated = Switched::new();
         let noted = seen.clone();
-        let switch = spawn(&scene, move |scene| {
-            if scene.mode.open_table().is_some() {
+        let switch = spawn(&gated, move |gated| {
+            if gated.mode.open_table().is_some() {
                 noted.note("open before");
             }
-            scene.keeper.disable(&scene.lines());
-            assert_eq!(scene.serves(), (false, false));
+            gated.keeper.disable(&gated.lines());
+            assert_eq!(gated.serves(), (false, false));
         });
-        note(seen, "opened", scene.open_table().is_some());
+        note(seen, "opened", gated.open_table().is_some());
         switch.join().unwrap();
-        assert_eq!((scene.keeper.stage(), scene.serves()), (Stage::Disabled, (false, false)));
-        assert_eq!(scene.open_table(), None);
-        scene.keeper.enable();
-        assert_eq!(scene.open_table(), Some(()));
+        assert_eq!((gated.keeper.stage(), gated.serves()), (Stage::Disabled, (false, false)));
+        assert_eq!(gated.open_table(), None);
+        gated.keeper.enable();
+        assert_eq!(gated.open_table(), Some(()));
     });
 }
 
@@ -229,22 +216,22 @@ fn the_counter_is_switched_off_while_a_table_is_opened() {
 #[test]
 fn the_counter_is_switched_off_and_on_while_a_table_is_opened() {
     check(Some(3), &["late"], |seen| {
-        let scene = Scene::new();
-        let off = spawn(&scene, |scene| scene.keeper.disable(&scene.lines()));
-        let on = spawn(&scene, |scene| {
-            if scene.keeper.stage() == Stage::Disabled {
-                scene.keeper.enable();
+        let gated = Switched::new();
+        let off = spawn(&gated, |gated| gated.keeper.disable(&gated.lines()));
+        let on = spawn(&gated, |gated| {
+            if gated.keeper.stage() == Stage::Disabled {
+                gated.keeper.enable();
             }
         });
-        scene.open_table();
-        scene.open_table();
+        gated.open_table();
+        gated.open_table();
         off.join().unwrap();
         on.join().unwrap();
-        if scene.keeper.stage() == Stage::Open && scene.mode.open_table().is_none() {
+        if gated.keeper.stage() == Stage::Open && gated.mode.open_table().is_none() {
             seen.note("late");
         }
-        let open = scene.open_table().or_else(|| scene.open_table()).is_some();
-        assert_eq!(open, scene.keeper.stage() != Stage::Disabled);
-        assert_eq!(scene.serves(), (false, open));
+        let open = gated.open_table().or_else(|| gated.open_table()).is_some();
+        assert_eq!(open, gated.keeper.stage() != Stage::Disabled);
+        assert_eq!(gated.serves(), (false, open));
     });
 }

@@ -1,4 +1,4 @@
-//! How far a line can have been read: rules 5 and 13.
+//! How far a line can have been read: rules 5 and 12.
 //!
 //! ```text
 //! sample    start           end of window        end of validity
@@ -115,7 +115,7 @@ fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
 impl<S: StateCell> Shared<S> {
     /// Whether `line` does not count for `ticks`, which were read after its state: its validity has
     /// passed, the counter is before its start, or its window has passed and the reference does not
-    /// vouch for it (rule 13). Asks the reference only past the window.
+    /// vouch for it (rule 12). Asks the reference only past the window.
     pub(crate) fn is_over(&self, line: &Snapshot, ticks: u64, reference: &impl Reference) -> bool {
         let delta = ticks.wrapping_sub(line.start_ticks);
         if delta < line.window_ticks {

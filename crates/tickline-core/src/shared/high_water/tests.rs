@@ -49,11 +49,11 @@ fn rule_5_the_high_water_mark_after_a_reset_knows_of_suspends_long_ago() {
     }
 }
 
-/// Rule 13: past the window a line counts only for ticks that the reference vouches for;
+/// Rule 12: past the window a line counts only for ticks that the reference vouches for;
 /// otherwise the machine was suspended while the counter ran, and whatever reads the line would
 /// be ahead by as much.
 #[test]
-fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
+fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     let soft_end = |clock: &HookedClock| {
         let state = clock.cell.snapshot();
         state.at(state.start_ticks + state.window_ticks)
@@ -83,11 +83,11 @@ fn rule_13_past_the_window_the_reference_vouches_for_the_line() {
     assert!(clock.read_bounds_slow(machine, machine).is_some());
 }
 
-/// Rules 5 and 13: whoever finds that the reference does not vouch for the line is stopped before
+/// Rules 5 and 12: whoever finds that the reference does not vouch for the line is stopped before
 /// it ends the line, and the reference comes to vouch for a later reading meanwhile: the
 /// high-water mark is not below that one.
 #[test]
-fn rule_13_a_line_that_was_vouched_for_later_is_not_forgotten() {
+fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {
     for by_writer in [false, true] {
         let (machine, clock, mut control) = settled_clock();
         machine.pass(1_000_000_000);
