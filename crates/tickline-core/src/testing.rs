@@ -353,6 +353,12 @@ impl HookedClock {
         self.read_ordered(self.cell.machine)
     }
 
+    /// Changes the state like another thread that never comes back.
+    pub(crate) fn swap_to(&self, next: impl FnOnce(State) -> State) {
+        let state = self.cell.load();
+        assert!(self.cell.swap(state, next(state)));
+    }
+
     pub(crate) fn close(&self) -> bool {
         self.close_gate(self.cell.machine, self.cell.machine)
     }

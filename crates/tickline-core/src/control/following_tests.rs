@@ -127,8 +127,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
     for (ahead_ns, waits) in [(8_000, true), (40_000, false)] {
         let (machine, clock, mut control) = settled_clock();
         clock.end_line();
-        let state = clock.cell.load();
-        assert!(clock.cell.swap(state, state.with_b(machine.truth_ns() + ahead_ns)));
+        clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));
         let outcome = clock.maintain(&mut control);
         let expected = if waits { Iteration::Lost } else { Iteration::Recovered };
         assert_eq!(outcome.iteration, expected, "{ahead_ns} ns");

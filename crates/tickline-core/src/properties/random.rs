@@ -13,6 +13,7 @@ use crate::units::{FRACTION_BITS, FixedNs};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
+use super::estimate::Hostile;
 use super::state::Known;
 use super::{discipline, estimate, line, state};
 
@@ -124,18 +125,12 @@ fn meeting() -> impl Strategy<Value = (Known, u64, Target)> {
     })
 }
 
-fn step() -> impl Strategy<Value = estimate::Step> {
-    use estimate::Step;
+fn hostile() -> impl Strategy<Value = Hostile> {
     prop_oneof![
         1 => ([number(), number()], [signed_number(), signed_number()])
-            .prop_map(|(ticks, ns)| Step::Push(ticks, ns)),
-        4 => any::<(u32, i32, i16)>().prop_map(|(gap, ns, width)| Step::PushAfter(gap, ns, width)),
-        1 => Just(Step::PushAgain),
-        2 => Just(Step::Fit),
-        1 => number().prop_map(Step::Thin),
-        1 => (number(), any::<u32>()).prop_map(|(slope, ppb)| Step::Bounds(slope, ppb)),
-        1 => number().prop_map(Step::Target),
-        1 => Just(Step::Clear),
+            .prop_map(|(ticks, ns)| Hostile::Anywhere(ticks, ns)),
+        4 => any::<(u32, i32, i16)>().prop_map(|(gap, ns, width)| Hostile::After(gap, ns, width)),
+        1 => Just(Hostile::After(0, 0, 0)),
     ]
 }
 
@@ -271,7 +266,10 @@ proptest! {
     #![proptest_config(config(1))]
 
     #[test]
-    fn a_history_endures_any_samples(steps in prop::collection::vec(step(), 1..80)) {
-        estimate::check_hostile(&steps);
+    fn a_history_endures_any_samples(
+        (samples, slope, max_drift_ppb, interval)
+            in (prop::collection::vec(hostile(), 1..40), slope(), any::<u32>(), number())
+    ) {
+        estimate::check_hostile(&samples, slope, max_drift_ppb, interval);
     }
 }
