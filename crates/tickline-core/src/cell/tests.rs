@@ -1,4 +1,4 @@
-//! The cell by itself; the tests of `shared` cover the rules of order.
+//! The cell by itself; the tests of `shared` cover the rules of order, the simulator the bounds.
 
 use super::*;
 use crate::state::Serves;
@@ -73,37 +73,4 @@ fn concurrent_readers_never_see_a_mixture() {
             }
         }
     });
-}
-
-/// Bounds are published as of the newest sample, and read as of the start of the line, wherever
-/// that is.
-#[test]
-fn bounds_count_from_the_start_of_the_line() {
-    let (slow, fast) = (Slope::from_bits(1 << 47), Slope::from_bits((1 << 47) + (1 << 44)));
-    let start_ticks = 1_u64 << 30;
-    for sample_ticks in [start_ticks, start_ticks + 5_001, start_ticks - 5_001] {
-        let bound = |base_ns, slope| Line { start_ticks: sample_ticks, base_ns, slope };
-        let (lower, upper) = (bound(1_000, slow), bound(1_010, fast));
-        let cell = LineCell::new();
-        let bounds = Bounds { lower, upper, unix_offset_ns: 5, unix_bound_ns: 3, ..Bounds::default() };
-        let in_use = line(State::default(), start_ticks, 990, slow);
-        assert!(cell.publish(State::default(), &in_use, &bounds, None));
-        let read = cell.slot(in_use.state.slot()).bounds(990);
-        assert_eq!((read.unix_offset_ns, read.unix_bound_ns), (5, 3));
-        let step = if cfg!(miri) { 707 } else { 7 };
-        for ticks in (start_ticks..start_ticks + 20_000).step_by(step) {
-            // The value is between the two bounds; before the sample, between the bounds carried
-            // backwards.
-            let (low, high) = if ticks < sample_ticks {
-                (Line { slope: fast, ..lower }, Line { slope: slow, ..upper })
-            } else {
-                (lower, upper)
-            };
-            let (low_ns, high_ns) = (low.fixed_at(ticks).floor_ns(), high.fixed_at(ticks).floor_ns());
-            let (lower_ns, upper_ns) = (read.lower.at(ticks), read.upper.at(ticks));
-            assert!(lower_ns <= low_ns && high_ns <= upper_ns, "{lower_ns}..{upper_ns} at {ticks}");
-            let after = ticks >= sample_ticks && sample_ticks <= start_ticks;
-            assert!(!after || low_ns - lower_ns <= 1 && upper_ns - high_ns <= 1, "{ticks}");
-        }
-    }
 }
