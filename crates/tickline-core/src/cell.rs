@@ -157,13 +157,13 @@ pub trait StateCell {
     /// Whether the state is still `state`: the second look, after the slot and the counter were read.
     fn is_still(&self, state: State) -> bool;
 
-    /// What the slot holds.
-    fn slot(&self, slot: Slot) -> SlotView<'_>;
+    /// What the slot of this state holds.
+    fn slot(&self, state: State) -> SlotView<'_>;
 
     /// The state, and for which ticks its line may be used, whatever the phase.
     fn snapshot(&self) -> Snapshot {
         let state = self.load();
-        let slot = self.slot(state.slot());
+        let slot = self.slot(state);
         Snapshot {
             state,
             start_ticks: slot.start_ticks(),
@@ -337,10 +337,7 @@ impl LineCell {
 }
 
 impl<const SHIFT: u32> LineCell<SHIFT> {
-    /// As [`new`](LineCell::new), for a counter of more than 1 GHz / 2^`SHIFT`: from 62.5 MHz up
-    /// with 4, from 7.9 MHz up with 7.
-    #[must_use]
-    pub const fn with_shift() -> Self {
+    const fn with_shift() -> Self {
         const { assert!(SHIFT <= MAX_SHIFT, "the slope would lie in the tag") };
         Self {
             state: AtomicState::new(),
@@ -354,9 +351,11 @@ impl<const SHIFT: u32> LineCell<SHIFT> {
     }
 }
 
-impl Default for LineCell {
+impl<const SHIFT: u32> Default for LineCell<SHIFT> {
+    /// As [`new`](LineCell::new), for a counter of more than 1 GHz / 2^`SHIFT`: from 62.5 MHz up
+    /// with 4, from 7.9 MHz up with 7.
     fn default() -> Self {
-        Self::new()
+        Self::with_shift()
     }
 }
 
@@ -374,8 +373,8 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
     }
 
     #[inline(always)]
-    fn slot(&self, slot: Slot) -> SlotView<'_> {
-        SlotView { slots: &self.slots, bounds: &self.bounds, slot }
+    fn slot(&self, state: State) -> SlotView<'_> {
+        SlotView { slots: &self.slots, bounds: &self.bounds, slot: state.slot() }
     }
 
     fn swap(&self, from: State, to: State) -> bool {
@@ -385,7 +384,7 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
 
     fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         debug_assert!(line.state.is_published(), "a state without a line is swapped in");
-        self.slot(line.state.slot()).fill(line, bounds, suspended_ns);
+        self.slot(line.state).fill(line, bounds, suspended_ns);
         self.state.swap(from, line.state)
     }
 }

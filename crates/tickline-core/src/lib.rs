@@ -99,12 +99,10 @@
     deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
 )]
 
-pub mod callers;
 pub mod cell;
 mod compare;
 pub mod control;
 pub mod counter;
-pub mod cpu_list;
 mod discipline;
 mod estimate;
 pub mod gate;

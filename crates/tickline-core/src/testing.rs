@@ -12,7 +12,7 @@ use crate::control::{Config, Control, Iteration, Renewal};
 use crate::counter::Counter;
 use crate::sample::{Reference, Resolutions};
 use crate::shared::Shared;
-use crate::state::{Phase, Slot, State};
+use crate::state::{Phase, State};
 
 /// A step of a reader or a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,7 +236,7 @@ pub(crate) struct HookedCell {
 
 impl HookedCell {
     pub(crate) fn new(machine: &'static Machine) -> Self {
-        Self { inner: LineCell::with_shift(), machine }
+        Self { inner: LineCell::default(), machine }
     }
 }
 
@@ -251,8 +251,8 @@ impl StateCell for HookedCell {
         self.machine.hooks.run(Step::SecondLoad);
         self.inner.is_still(state)
     }
-    fn slot(&self, slot: Slot) -> SlotView<'_> {
-        self.inner.slot(slot)
+    fn slot(&self, state: State) -> SlotView<'_> {
+        self.inner.slot(state)
     }
     fn swap(&self, from: State, to: State) -> bool {
         self.machine.hooks.run(Step::Swap(to));

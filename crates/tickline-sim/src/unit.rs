@@ -6,11 +6,7 @@ use std::collections::HashMap;
 use tickline_core::cell::Snapshot;
 use tickline_core::state::{Phase, State};
 
-use crate::machine::SHIFT;
 use crate::machine::{Clocks, skewed};
-
-/// All of a state, or all but the count.
-type Identity = (u64, i64, u8, u8, bool, State);
 
 /// What is known about one cell and its lines.
 #[derive(Debug, Default)]
@@ -25,7 +21,7 @@ pub(crate) struct Unit {
     /// Whether states that differ in the count alone are the same.
     is_uncounted: bool,
     /// How often it has held each state.
-    lives: RefCell<HashMap<Identity, u64>>,
+    lives: RefCell<HashMap<State, u64>>,
     /// States, and published lines among them, that came again.
     pub(crate) again: Cell<u64>,
     pub(crate) lines_again: Cell<u64>,
@@ -61,10 +57,9 @@ impl Unit {
         skew_ticks.iter().map(unit).collect()
     }
 
-    fn identity(&self, state: State) -> Identity {
-        let (m, b) = (state.slope(SHIFT).to_bits(), state.b);
-        let counted = if self.is_uncounted { State::default() } else { state };
-        (m, b, state.phase() as u8, state.slot() as u8, state.is_gate_closed(), counted)
+    /// All of a state, or all but the count.
+    fn identity(&self, state: State) -> State {
+        if self.is_uncounted { state.uncounted() } else { state }
     }
 
     /// Whether the cell cannot tell these two apart.

@@ -29,7 +29,7 @@ fn a_line_is_published_with_its_slot_and_nothing_is_swapped_for_an_old_state() {
     assert_eq!(zero, State::default(), "a new cell has no line, and the high-water mark 0");
     let first = line(zero, 1 << 20, -5_000, Slope::from_hz(1_000_000_000).unwrap());
     assert!(cell.publish(zero, &first, &bounds(1 << 20, 4), Some(7)));
-    let slot = cell.slot(first.state.slot());
+    let slot = cell.slot(first.state);
     assert_eq!((slot.bounds(-5_000), slot.unix_b()), (bounds(1 << 20, 4), -5_000 + 12));
     let proven = Point { ticks: 1 << 20, ns: 4 };
     assert_eq!(slot.evidence(), Evidence { proven, suspended_ns: Some(7) });
@@ -57,7 +57,7 @@ fn concurrent_readers_never_see_a_mixture() {
                         if !state.is_published() {
                             continue;
                         }
-                        let slot = cell.slot(state.slot());
+                        let slot = cell.slot(state);
                         let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds(state.b));
                         if !cell.is_still(state) {
                             continue;
@@ -97,7 +97,7 @@ fn bounds_count_from_the_start_of_the_line() {
         let bounds = Bounds { lower, upper, unix_offset_ns: 5, unix_bound_ns: 3, ..Bounds::default() };
         let in_use = line(State::default(), start_ticks, 990, slow);
         assert!(cell.publish(State::default(), &in_use, &bounds, None));
-        let read = cell.slot(in_use.state.slot()).bounds(990);
+        let read = cell.slot(in_use.state).bounds(990);
         assert_eq!((read.unix_offset_ns, read.unix_bound_ns), (5, 3));
         let step = if cfg!(miri) { 707 } else { 7 };
         for ticks in (start_ticks..start_ticks + 20_000).step_by(step) {

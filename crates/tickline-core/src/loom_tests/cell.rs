@@ -67,7 +67,7 @@ fn a_reader_of_a_cell(preemptions: Option<usize>, read: fn(&LineCell) -> Option<
 fn a_reading_is_never_a_mixture() {
     a_reader_of_a_cell(None, |cell| {
         let state = cell.load();
-        let slot = cell.slot(state.slot());
+        let slot = cell.slot(state);
         let (start_ticks, window_ticks, unix_b) = (slot.start_ticks(), slot.window_ticks(), slot.unix_b());
         cell.is_still(state).then(|| {
             let expected = line(State::default(), number_of(state));
@@ -87,7 +87,7 @@ fn a_reading_is_never_a_mixture() {
 fn bounds_are_never_a_mixture() {
     a_reader_of_a_cell(Some(3), |cell| {
         let state = cell.load();
-        let slot = cell.slot(state.slot());
+        let slot = cell.slot(state);
         let (bounds, evidence) = (slot.bounds(state.b), slot.evidence());
         cell.is_still(state).then(|| {
             let number = number_of(state);

@@ -66,9 +66,7 @@ impl Scene {
     /// The holder of the clock's lock. `None`: it is not admitted.
     fn serve(&self, control: &mut Control) -> Option<Iteration> {
         let line = self.line();
-        if !self.keeper.admit(true, || 0, &line, || Some(self.judge())) {
-            return None;
-        }
+        self.keeper.admit(true, || 0, &line, |_| Some(self.judge()))?;
         let iteration = control.maintain(&self.clock, &line.view, &line.view).iteration;
         if iteration == Iteration::GateClosed && self.keeper.notice_closed() { None } else { Some(iteration) }
     }
@@ -161,7 +159,7 @@ fn a_counter_is_switched_off_under_a_review() {
             scene.keeper.disable(&scene.line());
             scene.is_not_read(i64::MIN);
         });
-        seen.note(match scene.keeper.review(&scene.line(), || Some(scene.judge())) {
+        seen.note(match scene.keeper.review(&scene.line(), |_| Some(scene.judge())) {
             Some(true) => "reviewed",
             Some(false) => "overtaken",
             None => "not judged",
@@ -230,19 +228,19 @@ fn a_conclusion_is_published_after_its_reasons() {
             true,
             || 0,
             &NoLine,
-            || {
+            |_| {
                 // ORDERING: Relaxed, ordered by the conclusion.
                 noted.store(1, Ordering::Relaxed);
                 Some(Conclusion::Open)
             },
         );
-        assert!(admitted, "nobody has judged");
+        assert!(admitted.is_some(), "nobody has judged");
         asker.join().unwrap();
     });
 }
 
 /// A gate without a line.
-struct NoLine;
+pub(super) struct NoLine;
 
 impl Gated for NoLine {
     fn close(&self) {}

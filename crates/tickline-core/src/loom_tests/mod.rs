@@ -9,7 +9,7 @@
 //! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
 //! - `again`: states that come again, and high-water marks, with the real readers;
 //! - `gate`: threads that switch the counter off and on, ask for a judgement, and judge;
-//! - `mode`: the switch between a common line and one for each CPU.
+//! - `lines`: the switch between a common line and one for each CPU.
 //!
 //! In all but `state` an exact model of a 128-bit atomic holds a clock's state
 //! (`state/modelled.rs`).
@@ -20,7 +20,7 @@
 mod again;
 mod cell;
 mod gate;
-mod mode;
+mod lines;
 mod order;
 mod state;
 

@@ -133,7 +133,7 @@ impl<S: StateCell> Shared<S> {
 
     /// What the line rests on, and the slope of its lower bound.
     fn evidence(&self, line: &Snapshot) -> (Evidence, Slope) {
-        let slot = self.cell.slot(line.state.slot());
+        let slot = self.cell.slot(line.state);
         (slot.evidence(), slot.bounds(line.state.b).lower.slope)
     }
 
