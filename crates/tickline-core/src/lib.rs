@@ -91,7 +91,11 @@
 //!
 //! # Stability
 //!
-//! All that is public follows semantic versioning.
+//! [`counter`], [`sample`], [`control`], [`shared`], [`gate`] and, in [`cell`],
+//! [`LineCell`](cell::LineCell), [`Bounds`](cell::Bounds), [`Line`](cell::Line) and
+//! [`Slope`](cell::Slope) are the promise: they follow semantic versioning. [`gate::keeper`],
+//! [`per_cpu`], [`try_lock`], [`state`] and the rest of [`cell`] may change with every minor version:
+//! `tickline` drives its clocks by them, and its simulator takes the place of a cell.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

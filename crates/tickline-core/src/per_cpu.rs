@@ -38,7 +38,7 @@
 
 use core::cell::Cell;
 
-use crate::cell::{LineCell, Snapshot, StateCell};
+use crate::cell::{CellLine, LineCell, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, Shared, SlowReading};
@@ -89,7 +89,7 @@ pub fn read_slow<S: StateCell>(
         // anything about the line.
         let ticks_here =
             || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
-        let unfinished = |line: &Snapshot| {
+        let unfinished = |line: &CellLine| {
             // Rule 3: the writer is this CPU's, and does not run while this does.
             if ticks_here().is_some_and(|ticks| unit.help_at(line, ticks, None, reference)) {
                 unit.count(Event::Help);

@@ -1,6 +1,6 @@
 //! The actors: threads that read, drivers of the control loop, and threads that open and close
 //! the gate. They run the code of `tickline-core`, the decisions of the reader driver included;
-//! `maintain` and `watch` stand for those of `tickline`'s engine.
+//! `maintain` and `review` stand for those of `tickline`'s engine.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -80,7 +80,7 @@ impl Clock {
             interval_ns: setup.interval_ns,
             resolutions: Resolutions {
                 counter_ticks,
-                reference_ns: i64::try_from(machine.quantum_ns).expect("checked"),
+                reference_ns: i64::try_from(machine.resolution_ns).expect("checked"),
                 resolution_ticks,
             },
             renewal: if setup.per_cpu { Renewal::Pinned } else { Renewal::Ahead },
@@ -146,7 +146,7 @@ impl Cast {
                 None if closed => self.clock.config.interval_ns,
                 None => MIN_INTERVAL_NS,
             };
-            if self.watch() {
+            if self.review() {
                 continue;
             }
             self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
@@ -223,7 +223,7 @@ impl Cast {
     }
 
     /// Judges the gates again if the facts have changed. Returns whether it did.
-    fn watch(&self) -> bool {
+    fn review(&self) -> bool {
         if self.clock.verdict.get() == self.clock.judged.get() {
             return false;
         }
@@ -273,7 +273,7 @@ impl Cast {
         let wanted = !self.is_per_cpu() && keeper.wants_iteration(reading, config.interval_ns);
         let served = wanted && self.clock.readers_drive.get() && self.maintain(Renewal::AtExpiry).is_some();
         if served && keeper.count_iteration() {
-            self.watch();
+            self.review();
         }
         served
     }

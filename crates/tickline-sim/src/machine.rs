@@ -145,7 +145,7 @@ impl Clocks {
 
     /// What a call returns when the reference is at `ns`.
     pub(crate) fn returned(&self, ns: i64) -> i64 {
-        ns - ns.rem_euclid(i64::try_from(self.machine.quantum_ns).expect("checked"))
+        ns - ns.rem_euclid(i64::try_from(self.machine.resolution_ns).expect("checked"))
     }
 
     /// The reference before it is rounded down to its step, a little before or after the last

@@ -3,7 +3,7 @@
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use tickline_core::cell::Snapshot;
+use tickline_core::cell::CellLine;
 use tickline_core::state::{Phase, State};
 
 use crate::machine::{Clocks, skewed};
@@ -42,7 +42,7 @@ pub(crate) struct Unit {
     /// When the cell last lost its line or got one, ps: its next line counts from then on.
     closed_ps: Cell<u64>,
     /// Each line by its state, and since when it counts, ps; where each CPU has one.
-    pub(crate) by_state: Option<RefCell<HashMap<State, (Snapshot, u64)>>>,
+    pub(crate) by_state: Option<RefCell<HashMap<State, (CellLine, u64)>>>,
 }
 
 impl Unit {
@@ -90,7 +90,7 @@ impl Unit {
     }
 
     /// A line was published.
-    pub(crate) fn published(&self, line: &Snapshot) {
+    pub(crate) fn published(&self, line: &CellLine) {
         self.newest_start_ticks.set(line.start_ticks);
         if let Some(by_state) = &self.by_state {
             by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));

@@ -19,7 +19,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Bounds, LineCell, Slope, SlotView, Snapshot, StateCell};
+use tickline_core::cell::{Bounds, CellLine, LineCell, Slope, SlotView, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::state::{Phase, Serves, State};
@@ -380,15 +380,15 @@ impl SteppedCell {
     }
 
     /// Where states are to come again: `line` with the nearest of few slopes, nowhere below it.
-    fn coarse(&self, from: State, line: &Snapshot) -> Snapshot {
+    fn coarse(&self, from: State, line: &CellLine) -> CellLine {
         let unit = 1_u64 << COARSE_BITS;
         let slope = (line.slope().to_bits() + unit / 2) & !(unit - 1);
         let next = from.next_line(Slope::from_bits(slope), SHIFT, Serves::Both);
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
         // Both lines are rounded down.
-        let coarse = Snapshot { state: next, ..*line };
+        let coarse = CellLine { state: next, ..*line };
         let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
-        Snapshot { state: State { b: b_at(line.start_ticks).max(b_at(line.end_ticks())), ..next }, ..coarse }
+        CellLine { state: State { b: b_at(line.start_ticks).max(b_at(line.end_ticks())), ..next }, ..coarse }
     }
 
     fn swapped(&self, from: State, to: State) {
@@ -441,7 +441,7 @@ impl StateCell for SteppedCell {
         swapped
     }
 
-    fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         self.world.step(Step::Swap);
         let from = self.same(from);
         let line = &self.coarse(from, line);

@@ -326,7 +326,7 @@ impl Engine {
             && self.is_prepared()
             && self.maintain(Renewal::AtExpiry).is_some();
         if iterated && self.keeper.count_iteration() {
-            self.watch();
+            self.review();
         }
         iterated
     }
@@ -336,7 +336,7 @@ impl Engine {
     pub(crate) fn maintain_by_hand(&self) -> Option<Outcome> {
         let outcome = self.maintain(Renewal::Ahead);
         let is_driver = outcome.is_some() && self.driver() == Driver::Manual;
-        if is_driver && self.keeper.count_iteration() && self.watch() {
+        if is_driver && self.keeper.count_iteration() && self.review() {
             return self.maintain(Renewal::Ahead);
         }
         outcome

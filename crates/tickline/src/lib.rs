@@ -134,7 +134,7 @@ mod options;
 #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
 pub mod page;
 #[cfg(not(all(feature = "page", target_os = "linux", not(miri))))]
-#[path = "page/nowhere.rs"]
+#[path = "page/other.rs"]
 mod page;
 mod per_cpu;
 mod process_lock;

@@ -17,9 +17,9 @@ fn bounds(start_ticks: u64, seed: i64) -> Bounds {
 }
 
 /// A line that follows `from`.
-fn line(from: State, start_ticks: u64, b: i64, slope: Slope) -> Snapshot {
+fn line(from: State, start_ticks: u64, b: i64, slope: Slope) -> CellLine {
     let state = from.next_line(slope, SHIFT, Serves::Both).unwrap().with_b(b);
-    Snapshot { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
+    CellLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
 }
 
 #[test]

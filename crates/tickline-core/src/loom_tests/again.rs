@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::order::{READER_TICKS, WRITER_TICKS, with_line};
 use super::{Clock, Time, View, check, made, reading, spawn};
-use crate::cell::{Bounds, LineCell, Snapshot, StateCell};
+use crate::cell::{Bounds, CellLine, LineCell, StateCell};
 use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
@@ -79,16 +79,16 @@ impl Scene {
     }
 
     /// Swaps `old` for its replacement, and reads the counter. `None` if somebody else was first.
-    fn announce(&self, old: &Snapshot) -> Option<(Snapshot, u64)> {
-        let replacing = Snapshot { state: old.state.replacing(), ..*old };
+    fn announce(&self, old: &CellLine) -> Option<(CellLine, u64)> {
+        let replacing = CellLine { state: old.state.replacing(), ..*old };
         let swapped = self.clock.cell.swap(old.state, replacing.state);
         swapped.then(|| (replacing, self.time.view(WRITER_TICKS).now_ordered()))
     }
 
     /// Publishes `state` at `ticks`. `None` if somebody has retired the line before it.
-    fn publish(&self, from: State, state: State, at_ticks: u64) -> Option<Snapshot> {
+    fn publish(&self, from: State, state: State, at_ticks: u64) -> Option<CellLine> {
         let start_ticks = at_ticks - MEETING_MARGIN_NS;
-        let line = Snapshot { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT };
+        let line = CellLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT };
         self.clock.cell.publish(from, &line, &Bounds::default(), None).then(|| {
             self.life.set(self.life.get() + 1);
             line
@@ -96,7 +96,7 @@ impl Scene {
     }
 
     /// Replaces `old` by a line of half its slope, which meets it a margin from now.
-    fn publish_half(&self, old: &Snapshot, at_ticks: u64) -> Option<Snapshot> {
+    fn publish_half(&self, old: &CellLine, at_ticks: u64) -> Option<CellLine> {
         let half = Slope::from_bits(old.slope().to_bits() >> 1);
         let next = old.state.next_line(half, SHIFT, Serves::Both).unwrap();
         let next = next.with_b(next.b_not_below(old.state, SHIFT, at_ticks + MEETING_MARGIN_NS));
@@ -104,7 +104,7 @@ impl Scene {
     }
 
     /// A line of 1 GHz, published before any thread starts.
-    fn first_line(&self) -> Snapshot {
+    fn first_line(&self) -> CellLine {
         let ghz = Slope::from_hz(1_000_000_000).unwrap();
         let state = State::default().next_line(ghz, SHIFT, Serves::Both).unwrap();
         let b = state.b_through(SHIFT, START_TICKS, FixedNs::from_ns(7_000_000));

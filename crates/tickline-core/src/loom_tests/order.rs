@@ -9,7 +9,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::{Clock, Seen, Time, View, check, made, reading, run_until, spawn};
-use crate::cell::{LineCell, Snapshot, StateCell};
+use crate::cell::{CellLine, LineCell, StateCell};
 use crate::control::{Config, Control, Iteration};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
@@ -163,7 +163,7 @@ fn a_line_is_lowered_between_two_readers() {
 
 /// Lets time pass until shortly before the `end_ticks` of a line. A reader's first load may be
 /// before that, and its second is not. The writer's loads are, as long as nobody reads.
-fn shortly_before((clock, control, time): Scene, end_ticks: fn(&Snapshot) -> u64) -> Scene {
+fn shortly_before((clock, control, time): Scene, end_ticks: fn(&CellLine) -> u64) -> Scene {
     let now_ticks = time.view(0).now_ordered();
     time.pass(end_ticks(&clock.cell.snapshot()) - now_ticks - 12_000);
     (clock, control, time)
@@ -180,7 +180,7 @@ fn a_window_ends_under_a_writer() {
 /// Rules 2, 4 and 5: the window of a line that is ahead of the reference passes under the writer.
 #[test]
 fn a_window_passes_under_a_writer() {
-    let scene = || shortly_before(with_long_line(), Snapshot::end_ticks);
+    let scene = || shortly_before(with_long_line(), CellLine::end_ticks);
     a_writer_meets_a_reader(&["Published", "Learning", "help", "expiry"], scene, slow_reading);
 }
 

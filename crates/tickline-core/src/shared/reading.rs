@@ -13,7 +13,7 @@
 //! [`per_cpu`](crate::per_cpu)), and what else to take from the slot.
 
 use super::{Event, Shared};
-use crate::cell::{Bounds, SlotView, Snapshot, StateCell};
+use crate::cell::{Bounds, CellLine, SlotView, StateCell};
 use crate::counter::Counter;
 use crate::sample::Reference;
 use crate::state::{Phase, State};
@@ -160,7 +160,7 @@ impl<S: StateCell> Shared<S> {
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {
-            let unfinished = |line: &Snapshot| {
+            let unfinished = |line: &CellLine| {
                 if wait.is_over(line, counter) && self.help(line, counter, reference) {
                     self.count(Event::Help);
                 }
@@ -185,7 +185,7 @@ impl<S: StateCell> Shared<S> {
         ordered_ticks: impl FnOnce() -> Option<u64>,
         barrier: impl FnOnce(),
         reference: &impl Reference,
-        unfinished: impl FnOnce(&Snapshot),
+        unfinished: impl FnOnce(&CellLine),
     ) -> Option<SlowReading> {
         let line = self.cell.snapshot();
         let state = line.state;
@@ -225,7 +225,7 @@ struct Wait {
 
 impl Wait {
     /// Rule 3: whether the reader has waited long enough for the writer of `line`.
-    fn is_over(&mut self, line: &Snapshot, counter: &impl Counter) -> bool {
+    fn is_over(&mut self, line: &CellLine, counter: &impl Counter) -> bool {
         let first = line.state.phase() == Phase::FirstPublication;
         let Some((_, since_ticks, loads)) = self.current.filter(|(seen, ..)| *seen == line.state) else {
             // A line that is being replaced was published before, so the counter may be read.
@@ -248,7 +248,7 @@ impl Wait {
 }
 
 /// A reading of a line that is valid at `ticks`.
-fn line_reading(line: &Snapshot, ticks: u64) -> SlowReading {
+fn line_reading(line: &CellLine, ticks: u64) -> SlowReading {
     let ns = line.at(ticks);
     let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
     let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);

@@ -139,7 +139,7 @@ impl Engine {
     /// them again. If the present line can't go on then, it ends, and `true` says that the next
     /// iteration should be now. A driver calls this once in an interval. It takes some 10 us. With
     /// minimal probes it does nothing.
-    pub(crate) fn watch(&self) -> bool {
+    pub(crate) fn review(&self) -> bool {
         if self.probes() == Probes::Minimal || !self.is_judged() || self.is_disabled() {
             return false;
         }

@@ -1,6 +1,6 @@
 //! A clock on the real machine, with made-up costs.
 
-use tickline_core::cell::{Snapshot, StateCell as _};
+use tickline_core::cell::{CellLine, StateCell as _};
 use tickline_core::control::Renewal;
 use tickline_core::counter::Counter;
 use tickline_core::gate::Cost;
@@ -106,9 +106,9 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     bounds.upper.base_ns += ahead_ns;
     let Some(next) = old.state.next_line(old.slope(), old.shift, Serves::Both) else { return false };
     let ticks = counter.now_ordered();
-    let line = Snapshot { state: next, ..old };
+    let line = CellLine { state: next, ..old };
     let b = old.at(ticks).wrapping_sub(line.at(ticks));
-    let line = Snapshot { state: LineState { b: b + ahead_ns, ..next }, ..old };
+    let line = CellLine { state: LineState { b: b + ahead_ns, ..next }, ..old };
     cell.publish(old.state, &line, &bounds, None)
 }
 
