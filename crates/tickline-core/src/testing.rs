@@ -7,12 +7,12 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::cell::{Bounds, LineCell, SlotView, Snapshot, StateCell};
+use crate::cell::{Bounds, CellLine, LineCell, SlotView, StateCell};
 use crate::control::{Config, Control, Iteration, Outcome, Renewal};
 use crate::counter::Counter;
 use crate::sample::{Reference, Resolutions};
 use crate::shared::{Shared, SlowReading};
-use crate::state::{Phase, Slot, State};
+use crate::state::{Phase, State};
 
 /// A step of a reader or a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,7 +236,7 @@ pub(crate) struct HookedCell {
 
 impl HookedCell {
     pub(crate) fn new(machine: &'static Machine) -> Self {
-        Self { inner: LineCell::with_shift(), machine }
+        Self { inner: LineCell::default(), machine }
     }
 }
 
@@ -251,14 +251,14 @@ impl StateCell for HookedCell {
         self.machine.hooks.run(Step::SecondLoad);
         self.inner.is_still(state)
     }
-    fn slot(&self, slot: Slot) -> SlotView<'_> {
-        self.inner.slot(slot)
+    fn slot(&self, state: State) -> SlotView<'_> {
+        self.inner.slot(state)
     }
     fn swap(&self, from: State, to: State) -> bool {
         self.machine.hooks.run(Step::Swap(to));
         self.inner.swap(from, to)
     }
-    fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         self.machine.hooks.run(Step::Publish(line.state));
         let swapped = self.inner.publish(from, line, bounds, suspended_ns);
         self.machine.hooks.run(Step::Published);

@@ -17,9 +17,9 @@ fn bounds(start_ticks: u64, seed: i64) -> Bounds {
 }
 
 /// A line that follows `from`.
-fn line(from: State, start_ticks: u64, b: i64, slope: Slope) -> Snapshot {
+fn line(from: State, start_ticks: u64, b: i64, slope: Slope) -> CellLine {
     let state = from.next_line(slope, SHIFT, Serves::Both).unwrap().with_b(b);
-    Snapshot { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
+    CellLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn a_line_is_published_with_its_slot_and_nothing_is_swapped_for_an_old_state() {
     assert_eq!(zero, State::default(), "a new cell has no line, and the high-water mark 0");
     let first = line(zero, 1 << 20, -5_000, Slope::from_hz(1_000_000_000).unwrap());
     assert!(cell.publish(zero, &first, &bounds(1 << 20, 4), Some(7)));
-    let slot = cell.slot(first.state.slot());
+    let slot = cell.slot(first.state);
     assert_eq!((slot.bounds(-5_000), slot.unix_b()), (bounds(1 << 20, 4), -5_000 + 12));
     let proven = Point { ticks: 1 << 20, ns: 4 };
     assert_eq!(slot.evidence(), Evidence { proven, suspended_ns: Some(7) });
@@ -49,7 +49,7 @@ fn concurrent_readers_never_see_a_mixture() {
         while last < lines {
             let state = cell.load();
             let number = state.slope(SHIFT).to_bits().saturating_sub(1 << 47) >> 8;
-            let slot = cell.slot(state.slot());
+            let slot = cell.slot(state);
             let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds(state.b));
             if !state.is_published() || !cell.is_still(state) {
                 continue;

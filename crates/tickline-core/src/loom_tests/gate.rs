@@ -8,28 +8,35 @@ use std::sync::Arc;
 use super::{Scene, Seen, WRITER_TICKS, check, made, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
-use crate::gate::keeper::{Conclusion, Gated, Keeper, Stage};
+use crate::gate::keeper::{Conclusion, Gated, Keeper, Lines, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
 use crate::state::Phase;
+use crate::try_lock::TryLock;
 
 /// A clock behind a gate, which the threads of a model share.
 #[derive(Clone)]
-struct Judged {
-    scene: Scene,
-    keeper: Arc<Keeper>,
+pub(super) struct Judged {
+    pub(super) scene: Scene,
+    pub(super) keeper: Arc<Keeper>,
+    control: Arc<TryLock<Control>>,
     /// The facts' verdict: 0 if nothing speaks against the counter.
     against: Arc<AtomicU64>,
 }
 
 impl Judged {
-    /// A clock without a line, with enough samples for one. Its gate is closed and yet to be
-    /// judged.
-    fn new() -> (Self, Control) {
+    /// A clock without a line, with enough samples for one. Its gate is yet to be judged.
+    pub(super) fn new() -> Self {
         let (scene, control) = Scene::without_line();
-        let keeper = made(Keeper::new());
-        keeper.judge_again(&scene.line());
-        (Self { scene, keeper, against: made(AtomicU64::new(0)) }, control)
+        let (control, against) = (made(TryLock::new(control)), made(AtomicU64::new(0)));
+        Self { scene, keeper: made(Keeper::new()), control, against }
+    }
+
+    /// The same with a gate that is closed until then.
+    fn closed() -> Self {
+        let gated = Self::new();
+        gated.keeper.judge_again(&gated.scene.line());
+        gated
     }
 
     fn judge(&self) -> Conclusion {
@@ -40,18 +47,31 @@ impl Judged {
         }
     }
 
-    /// The holder of the clock's lock. `None`: it is not admitted.
-    fn serve(&self, control: &mut Control) -> Option<Iteration> {
-        let is_admitted = self.keeper.admit(true, || 0, &self.scene.line(), || Some(self.judge()));
-        if is_admitted { self.scene.serve(control, &self.keeper) } else { None }
+    /// The holder of the clock's lock, if it is admitted, runs `action` for the lines.
+    pub(super) fn admitted<T>(&self, action: impl FnOnce(&mut Control, Lines) -> Option<T>) -> Option<T> {
+        // SAFETY: one process, one token.
+        let mut control = unsafe { self.control.try_lock(7) }?;
+        let lines = self.keeper.admit(true, || 0, &self.scene.line(), |_| Some(self.judge()))?;
+        action(&mut control, lines)
+    }
+
+    /// Whoever drives the clock: an iteration of the line for all CPUs, if there is to be one.
+    pub(super) fn serve(&self) -> Option<Iteration> {
+        self.admitted(|control, lines| {
+            if lines == Lines::PerCpu {
+                return None;
+            }
+            let iteration = self.scene.maintain(control).iteration;
+            (iteration != Iteration::GateClosed || !self.keeper.notice_closed()).then_some(iteration)
+        })
     }
 
     /// Nobody makes changes any more: the result of the next two iterations, one of which may
     /// find a gate that was closed late.
-    fn settle(&self, control: &mut Control, seen: &Seen) {
+    fn settle(&self, seen: &Seen) {
         self.scene.time.pass(13_000);
-        let first = self.serve(control);
-        let second = self.serve(control);
+        let first = self.serve();
+        let second = self.serve();
         seen.note(format!("{:?}", second.or(first)));
         let (state, stage) = (self.scene.clock.cell.load(), self.keeper.stage());
         match stage {
@@ -78,7 +98,7 @@ impl Judged {
 #[test]
 fn a_counter_is_switched_off_under_a_judge() {
     check(Some(3), &["admitted", "not admitted", "a line before"], |seen| {
-        let (gated, mut control) = Judged::new();
+        let gated = Judged::closed();
         let noted = seen.clone();
         let switch = spawn(&gated, move |gated| {
             let view = gated.scene.time.view(WRITER_TICKS);
@@ -90,10 +110,10 @@ fn a_counter_is_switched_off_under_a_judge() {
             gated.is_not_read(last_ns);
             gated.is_not_read(last_ns);
         });
-        seen.note(if gated.serve(&mut control).is_some() { "admitted" } else { "not admitted" });
+        seen.note(if gated.serve().is_some() { "admitted" } else { "not admitted" });
         switch.join().unwrap();
         assert_eq!(gated.keeper.stage(), Stage::Disabled);
-        gated.settle(&mut control, seen);
+        gated.settle(seen);
     });
 }
 
@@ -101,7 +121,7 @@ fn a_counter_is_switched_off_under_a_judge() {
 #[test]
 fn a_counter_is_switched_off_and_on_under_a_judge() {
     check(Some(3), &["late"], |seen| {
-        let (gated, mut control) = Judged::new();
+        let gated = Judged::closed();
         let off = spawn(&gated, |gated| gated.keeper.disable(&gated.scene.line()));
         let noted = seen.clone();
         let on = spawn(&gated, move |gated| {
@@ -110,14 +130,14 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
                 noted.note("on");
             }
         });
-        gated.serve(&mut control);
-        gated.serve(&mut control);
+        gated.serve();
+        gated.serve();
         off.join().unwrap();
         on.join().unwrap();
         if gated.keeper.stage() == Stage::Open && gated.scene.clock.cell.load().is_gate_closed() {
             seen.note("late");
         }
-        gated.settle(&mut control, seen);
+        gated.settle(seen);
         let disabled = gated.keeper.stage() == Stage::Disabled;
         assert_eq!(gated.scene.clock.cell.load().is_published(), !disabled);
     });
@@ -128,16 +148,16 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
 #[test]
 fn a_policy_is_set_under_a_judge() {
     check(Some(3), &["None"], |seen| {
-        let (gated, mut control) = Judged::new();
+        let gated = Judged::closed();
         let setter = spawn(&gated, |gated| {
             // ORDERING: Relaxed, ordered by the request that follows.
             gated.against.store(1, Ordering::Relaxed);
             gated.keeper.judge_again(&gated.scene.line());
             gated.is_not_read(i64::MIN);
         });
-        gated.serve(&mut control);
+        gated.serve();
         setter.join().unwrap();
-        gated.settle(&mut control, seen);
+        gated.settle(seen);
         assert_eq!(gated.keeper.stage(), Stage::Closed);
     });
 }
@@ -156,18 +176,18 @@ fn a_conclusion_is_published_after_its_reasons() {
             // ORDERING: Relaxed, ordered by the conclusion.
             assert_eq!(noted.load(Ordering::Relaxed), 1);
         });
-        let judge = || {
+        let judge = |_| {
             // ORDERING: Relaxed, ordered by the conclusion.
             noted.store(1, Ordering::Relaxed);
             Some(Conclusion::Open)
         };
-        assert!(keeper.admit(true, || 0, &NoLine, judge), "nobody has judged");
+        assert!(keeper.admit(true, || 0, &NoLine, judge).is_some(), "nobody has judged");
         asker.join().unwrap();
     });
 }
 
 /// A gate without a line.
-struct NoLine;
+pub(super) struct NoLine;
 
 impl Gated for NoLine {
     fn close(&self) {}

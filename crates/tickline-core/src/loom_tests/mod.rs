@@ -9,7 +9,7 @@
 //! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
 //! - `again`: states that come again, with the real readers;
 //! - `gate`: threads that switch the counter off and on, ask for a judgement, and judge;
-//! - `mode`: the switch between a common line and one for each CPU.
+//! - `lines`: the switch between a common line and one for each CPU.
 //!
 //! In all but `state` an exact model of a 128-bit atomic holds a clock's state
 //! (`state/modelled.rs`).
@@ -35,8 +35,7 @@
 //!   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Of the two fences that
 //!   have it, the one in `counter/extended.rs` binds the compiler alone, and the one in
 //!   `lease/cell.rs` is for reads of the counter and the OS clock, see above;
-//! - whether a plain store can come between an exchange and what that has read: loom lets it, so
-//!   `per_cpu::mode` swaps;
+//! - that no plain store comes between an exchange and what that has read: loom lets one;
 //! - every place at which a thread could be stopped between a load of an atomic and a swap of the same
 //!   one. loom 0.7 compares a step only with the last step on its object, which is that load then. So
 //!   `gate::keeper` swaps without a load. `state/portable.rs` can't; there loom finds the places
@@ -47,7 +46,7 @@
 mod again;
 mod cell;
 mod gate;
-mod mode;
+mod lines;
 mod order;
 mod state;
 
@@ -59,7 +58,7 @@ use loom::thread;
 use crate::cell::LineCell;
 use crate::control::{Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::gate::keeper::{Gated, Keeper};
+use crate::gate::keeper::Gated;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::Reference;
 use crate::shared::Shared;
@@ -262,12 +261,6 @@ impl Scene {
     fn maintain(&self, control: &mut Control) -> Outcome {
         let view = self.time.view(WRITER_TICKS);
         control.maintain(&self.clock, &view, &view)
-    }
-
-    /// The same by whoever holds the clock's lock. `None` if the gate was closed late.
-    fn serve(&self, control: &mut Control, keeper: &Keeper) -> Option<Iteration> {
-        let iteration = self.maintain(control).iteration;
-        (iteration != Iteration::GateClosed || !keeper.notice_closed()).then_some(iteration)
     }
 
     fn line(&self) -> Line<'_> {

@@ -83,10 +83,16 @@ fn calibrate(board: &'static Board, units: &Units, controls: &mut [Control; 2], 
 
 /// The readings of the fast path, as ns of the reference.
 const READINGS: [fn(&Units, &Board) -> Option<i64>; 4] = [
-    |units, board| read(units, board),
-    |units, board| read_ordered(units, board),
-    |units, board| read_unix(units, board).map(|ns| ns - 1_000_000_000_000),
-    |units, board| read_bounds(units, board).map(|line| line.ns),
+    |units, board| unit(units, board.now()).and_then(|(unit, read)| unit.read(&read)),
+    |units, board| unit(units, board.now_ordered()).and_then(|(unit, read)| unit.read(&read)),
+    |units, board| {
+        let (unit, read) = unit(units, board.now())?;
+        unit.read_unix(&read).map(|ns| ns - 1_000_000_000_000)
+    },
+    |units, board| {
+        let (unit, read) = unit(units, board.now_ordered())?;
+        unit.read_bounds(&read).map(|line| line.ns)
+    },
 ];
 
 /// Runs `work` once for each of its steps, and moves the thread before that step. Returns how many
@@ -165,8 +171,8 @@ fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope, old.shift, Serves::Both).unwrap();
     let next = next.with_b(next.b_through(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));
-    let line = Snapshot { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
-    let bounds = unit.cell.slot(old.state.slot()).bounds(old.state.b);
+    let line = CellLine { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
+    let bounds = unit.cell.slot(old.state).bounds(old.state.b);
     assert!(unit.cell.publish(replacing, &line, &bounds, None));
 }
 

@@ -126,7 +126,8 @@ impl WriterStep {
     }
 }
 
-/// The writer of a page. See the head of `lease/writer.rs`.
+/// The writer of a page: publishes leases from the estimates that its caller brings. One at a time has
+/// a page.
 #[derive(Debug)]
 pub struct Writer {
     config: Config,
