@@ -12,7 +12,7 @@ pub(crate) const FRACTION_BITS: u32 = 48;
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
-/// Nanoseconds with 48 binary places. All arithmetic saturates, that of `+` and `-`, too.
+/// Nanoseconds with 48 binary places. All arithmetic saturates.
 ///
 /// BOUND: an `i64` of nanoseconds shifted left by 48 stays below 2^111, so sums of a few never
 /// overflow 128 bits.
@@ -72,13 +72,15 @@ impl FixedNs {
         saturate(self.0.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
     }
 
-    /// The sum; `+` in a `const`, and where a lint is against operators that may overflow.
-    pub(crate) const fn plus(self, other: Self) -> Self {
+    /// The sum.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
     /// The difference.
-    pub(crate) const fn minus(self, other: Self) -> Self {
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
@@ -95,22 +97,6 @@ impl FixedNs {
     /// Half of it, rounded down.
     pub(crate) const fn half(self) -> Self {
         Self(self.0 >> 1)
-    }
-}
-
-impl core::ops::Add for FixedNs {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        self.plus(other)
-    }
-}
-
-impl core::ops::Sub for FixedNs {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        self.minus(other)
     }
 }
 

@@ -56,13 +56,13 @@ struct Driven {
 #[repr(C)]
 pub(crate) struct Engine {
     pub(crate) shared: Shared,
-    /// The lines of the CPUs, where there is one for each.
+    /// How far the judgement of the gates has come, `disable()`, and the kind of lines.
+    keeper: Keeper,
+    /// The lines of the CPUs, where there is one for each. Beside the keeper, which their readers ask.
     cpu_lines: LazyTable,
     control: TryLock<Driven>,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
-    /// How far the judgement of the gates has come, `disable()`, and the kind of lines.
-    keeper: Keeper,
     /// A `Driver`, as a number.
     driver: AtomicU8,
     /// The token of the process in which the thread lives; 0 without one.
@@ -91,6 +91,7 @@ impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
             shared: Shared::new(LineCell::new()),
+            keeper: Keeper::new(),
             cpu_lines: LazyTable::new(),
             control: TryLock::new(Driven {
                 control: Control::new(UNSETTLED),
@@ -98,7 +99,6 @@ impl Engine {
                 seen: TrustSnapshot::NONE,
             }),
             collector: TryLock::new(Collector::new()),
-            keeper: Keeper::new(),
             driver: AtomicU8::new(driver as u8),
             thread_token: AtomicU64::new(0),
             thread_mark: sys::ThreadMark::new(),

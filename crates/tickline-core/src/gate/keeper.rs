@@ -43,7 +43,9 @@
 //! line for each CPU ([`lines`](Keeper::lines)). Whoever changes from one kind of lines to the other
 //! ([`set_lines`](Keeper::set_lines)) changes the word and closes the gate as by K1, for two reasons.
 //! The gate that compares the counters depends on the kind. And no common line may be left: a reader
-//! may be in the middle of an iteration, and the closed gate ends the line that it publishes.
+//! may be in the middle of an iteration, and the closed gate ends the line that it publishes. A
+//! counter that is switched on although it was on leaves a common line in use until the gates are
+//! judged; readers of the CPUs' lines take the OS clock until then.
 //!
 //! Rejected: opening the gate in `enable`. A thread that is late with an older change would open
 //! a gate that another thread has closed since, or close one that others then take for open.

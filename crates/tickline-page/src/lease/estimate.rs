@@ -45,7 +45,7 @@ impl Estimate {
         let edge_ns = |ticks: u64| self.upper.fixed_at(ticks).ceil_ns();
         let base_ns = least_ns.max(edge_ns(start_ticks));
         let ticks = i128::from(end_ticks.wrapping_sub(start_ticks).max(1));
-        let rise = (FixedNs::from_ns(edge_ns(end_ticks)) - FixedNs::from_ns(base_ns)).to_bits();
+        let rise = FixedNs::from_ns(edge_ns(end_ticks)).minus(FixedNs::from_ns(base_ns)).to_bits();
         // Rounded up: whole nanoseconds of the line are not below the edge either.
         let needed = rise.saturating_add(ticks).saturating_sub(1).checked_div_euclid(ticks).unwrap_or(0);
         let needed = Slope::from_bits(u64::try_from(needed.max(0)).unwrap_or(u64::MAX));
@@ -85,12 +85,12 @@ impl Estimate {
 
     /// How far `line` is above the upper edge at its end, ns; less than 0 if it is below.
     pub(super) fn above_edge_ns(&self, line: &LeaseLine) -> i64 {
-        (line.line.fixed_at(line.end_ticks) - self.upper.fixed_at(line.end_ticks)).floor_ns()
+        line.line.fixed_at(line.end_ticks).minus(self.upper.fixed_at(line.end_ticks)).floor_ns()
     }
 
     /// How far `line` may be above the OS clock at `ticks`, ns, rounded up.
     fn ahead_ns(&self, line: &Line, ticks: u64) -> i64 {
-        (line.fixed_at(ticks) - self.lower.fixed_at(ticks)).ceil_ns().max(0)
+        line.fixed_at(ticks).minus(self.lower.fixed_at(ticks)).ceil_ns().max(0)
     }
 
     /// The Unix offset of a line after one that had `before`: the upper edge again, so that Unix
@@ -123,7 +123,7 @@ impl Estimate {
     /// read as `os_ns`.
     pub(super) fn most_after(&self, os_ns: i64, ticks: u64) -> i64 {
         let ticks = i64::try_from(ticks).unwrap_or(i64::MAX);
-        (FixedNs::from_ns(os_ns) + self.upper.slope.over(ticks)).ceil_ns()
+        FixedNs::from_ns(os_ns).plus(self.upper.slope.over(ticks)).ceil_ns()
     }
 }
 

@@ -91,8 +91,7 @@ const TWO: u64 = 1 << 9;
 const BANK_SHIFT: u32 = 10;
 const GENERATION_SHIFT: u32 = 12;
 
-/// The state of a page, in one word. Its layout is the first table in
-/// `crates/tickline-page/src/lease/word.rs`.
+/// The state of a page. See the head of `lease/word.rs` for its layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeaseWord(u64);
 

@@ -126,8 +126,7 @@ impl WriterStep {
     }
 }
 
-/// The writer of a page: publishes leases from the estimates that its caller brings. One at a time has
-/// a page.
+/// The writer of a page. See the head of `lease/writer.rs`.
 #[derive(Debug)]
 pub struct Writer {
     config: Config,
