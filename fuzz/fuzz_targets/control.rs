@@ -13,7 +13,6 @@ use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
-use tickline_core::state::wrap_mask;
 
 /// Reads at the machine that one call may take, with all that comes in between: an iteration of
 /// four attempts takes some 300.
@@ -222,7 +221,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         assert!(
             !line.state.is_published()
                 || line.slope() > Slope::default()
-                    && (line.start_ticks ^ line.end_ticks()) & !wrap_mask(line.shift) == 0,
+                    && (line.start_ticks ^ line.end_ticks()) & !(u64::MAX >> line.shift) == 0,
             "a line that stands still, or wraps"
         );
     }
@@ -233,6 +232,6 @@ fuzz_target!(|data: &[u8]| {
     // The slower the counter, the larger the shift.
     match input.byte() {
         kind if kind & 8 == 0 => run(LineCell::new(), kind, &input),
-        kind => run(LineCell::<7>::with_shift(), kind, &input),
+        kind => run(LineCell::<7>::default(), kind, &input),
     }
 });

@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tickline_core::cpu_list::ids_in_list;
+use tickline::cpu_list::ids_in_list;
 use tickline_core::gate::Clocksource;
 
 /// Everything that means something, with what it means; each may have a line break behind it.

@@ -1,6 +1,6 @@
 //! Lists of CPUs as Linux writes them: `0-3,8`.
 
-use tickline_core::cpu_list;
+use tickline::cpu_list;
 
 /// CPUs in ascending order, each once.
 #[derive(Debug, Clone, PartialEq, Eq)]

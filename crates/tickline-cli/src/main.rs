@@ -27,11 +27,11 @@ mod output;
 mod progress;
 mod report;
 mod rights;
-#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), path = "run/nowhere.rs")]
+#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), path = "run/other.rs")]
 mod run;
 #[cfg(test)]
 mod schema;
-#[cfg_attr(not(target_os = "linux"), path = "serve/nowhere.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "serve/other.rs")]
 mod serve;
 mod setup;
 #[cfg(unix)]

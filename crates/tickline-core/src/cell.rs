@@ -32,12 +32,12 @@ use crate::units::ticks_between;
 pub use crate::line::{Line, Slope};
 pub use crate::units::FixedNs;
 
-/// A state, and for which ticks its line may be used.
+/// A line as a cell holds it: the state, and for which ticks its line may be used.
 ///
 /// What was read from a slot is only a claim until a second look has confirmed the state, or a swap
 /// that expects it has succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct CellLine {
     /// The line, and what the clock may do.
     pub state: State,
     /// The first tick at which the line may be used; without a line, that of the last one.
@@ -48,7 +48,7 @@ pub struct Snapshot {
     pub shift: u32,
 }
 
-impl Snapshot {
+impl CellLine {
     /// For how long the line is valid, ticks from its start: twice its window. Past the window
     /// readers take the slow path.
     pub(crate) const fn valid_ticks(&self) -> u64 {
@@ -145,8 +145,8 @@ pub(crate) struct Evidence {
     pub(crate) suspended_ns: Option<i64>,
 }
 
-/// The shared memory of one clock. See the head of `cell.rs` for the protocol. [`LineCell`] is its
-/// only implementation; tests wrap it in their own.
+/// The shared memory of one clock; its protocol is in [the section above](self#protocol).
+/// [`LineCell`] is its only implementation; tests wrap it in their own.
 pub trait StateCell {
     /// The shift of the counter whose lines these are.
     const SHIFT: u32;
@@ -157,14 +157,14 @@ pub trait StateCell {
     /// Whether the state is still `state`: the second look, after the slot and the counter were read.
     fn is_still(&self, state: State) -> bool;
 
-    /// What the slot holds.
-    fn slot(&self, slot: Slot) -> SlotView<'_>;
+    /// What the slot of this state holds.
+    fn slot(&self, state: State) -> SlotView<'_>;
 
     /// The state, and for which ticks its line may be used, whatever the phase.
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> CellLine {
         let state = self.load();
-        let slot = self.slot(state.slot());
-        Snapshot {
+        let slot = self.slot(state);
+        CellLine {
             state,
             start_ticks: slot.start_ticks(),
             window_ticks: slot.window_ticks(),
@@ -179,11 +179,10 @@ pub trait StateCell {
     /// Fills the slot named by `line`, which must not be the one named by `from`, then swaps `from`
     /// for the line's state. Only the holder of the clock's lock may call this. Returns whether it
     /// happened.
-    fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool;
+    fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool;
 }
 
-/// The cell. `SHIFT` is that of the counter whose lines it holds. See the head of `cell.rs` for the
-/// protocol.
+/// The cell. `SHIFT` is that of the counter whose lines it holds. [`StateCell`] has what it does.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct LineCell<const SHIFT: u32 = { crate::counter::SHIFT }> {
@@ -291,7 +290,7 @@ impl SlotView<'_> {
         }
     }
 
-    fn fill(&self, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) {
+    fn fill(&self, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) {
         let (lower_ns, upper_ns) = bounds.base_ns_at(line.start_ticks);
         let slot = self.slot as usize;
         let words = &self.bounds[slot];
@@ -337,10 +336,7 @@ impl LineCell {
 }
 
 impl<const SHIFT: u32> LineCell<SHIFT> {
-    /// As [`new`](LineCell::new), for a counter of more than 1 GHz / 2^`SHIFT`: from 62.5 MHz up
-    /// with 4, from 7.9 MHz up with 7.
-    #[must_use]
-    pub const fn with_shift() -> Self {
+    const fn with_shift() -> Self {
         const { assert!(SHIFT <= MAX_SHIFT, "the slope would lie in the tag") };
         Self {
             state: AtomicState::new(),
@@ -354,9 +350,11 @@ impl<const SHIFT: u32> LineCell<SHIFT> {
     }
 }
 
-impl Default for LineCell {
+impl<const SHIFT: u32> Default for LineCell<SHIFT> {
+    /// As [`new`](LineCell::new), for a counter of more than 1 GHz / 2^`SHIFT`: from 62.5 MHz up
+    /// with 4, from 7.9 MHz up with 7.
     fn default() -> Self {
-        Self::new()
+        Self::with_shift()
     }
 }
 
@@ -374,8 +372,8 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
     }
 
     #[inline(always)]
-    fn slot(&self, slot: Slot) -> SlotView<'_> {
-        SlotView { slots: &self.slots, bounds: &self.bounds, slot }
+    fn slot(&self, state: State) -> SlotView<'_> {
+        SlotView { slots: &self.slots, bounds: &self.bounds, slot: state.slot() }
     }
 
     fn swap(&self, from: State, to: State) -> bool {
@@ -383,9 +381,9 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
         self.state.swap(from, to)
     }
 
-    fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         debug_assert!(line.state.is_published(), "a state without a line is swapped in");
-        self.slot(line.state.slot()).fill(line, bounds, suspended_ns);
+        self.slot(line.state).fill(line, bounds, suspended_ns);
         self.state.swap(from, line.state)
     }
 }

@@ -153,12 +153,14 @@ mod tests {
         {
             let difference = measured(d, false);
             assert_eq!(difference.is_none(0), in_step, "{d}: {difference:?}");
-            assert_eq!(difference.size_ticks() == 0, in_step, "{d}: {difference:?}");
+            let most_ticks = if in_step { 0 } else { d.unsigned_abs() };
+            let size_ticks = difference.size_ticks();
+            assert!(
+                (most_ticks.saturating_sub(130)..=most_ticks).contains(&size_ticks),
+                "{d}: {difference:?}"
+            );
         }
         assert!(measured(100, false).is_none(60), "a counter's step may hide as much");
-        assert!(measured(0, false).size_ticks() == 0);
-        assert!((66_800..=66_930).contains(&measured(66_930, false).size_ticks()));
-        assert!((66_800..=66_930).contains(&measured(-66_930, false).size_ticks()));
         assert!(Difference::UNKNOWN.is_none(0), "nothing known is nothing found");
     }
 }

@@ -30,7 +30,7 @@
 //! of the configured one while the bound would otherwise grow wide, or the line is off its
 //! target.
 
-use crate::cell::{Snapshot, StateCell};
+use crate::cell::{CellLine, StateCell};
 use crate::counter::Counter;
 use crate::line::Slope;
 use crate::sample::{Effort, Reference, Resolutions, UnixTrack, burst};
@@ -382,12 +382,12 @@ impl Control {
 /// another line.
 #[inline(never)]
 fn end_line<S: StateCell>(
-    line: &Snapshot,
+    line: &CellLine,
     shared: &Shared<S>,
     counter: &impl Counter,
     reference: &impl Reference,
 ) {
-    let replacing = Snapshot { state: line.state.replacing(), ..*line };
+    let replacing = CellLine { state: line.state.replacing(), ..*line };
     if shared.cell.swap(line.state, replacing.state) {
         shared.help(&replacing, counter, reference);
     }
@@ -396,10 +396,6 @@ fn end_line<S: StateCell>(
 // These tests are long, single-threaded, and of safe code alone. Miri would take minutes and find
 // nothing that it does not find in the tests of `shared`, which run the same loop.
 #[cfg(all(test, not(miri)))]
-mod dither_tests;
-#[cfg(all(test, not(miri)))]
 mod following_tests;
-#[cfg(all(test, not(miri)))]
-mod slow_tests;
 #[cfg(all(test, not(miri)))]
 mod tests;

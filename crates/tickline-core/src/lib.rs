@@ -91,7 +91,11 @@
 //!
 //! # Stability
 //!
-//! All that is public follows semantic versioning.
+//! [`counter`], [`sample`], [`control`], [`shared`], [`gate`] and, in [`cell`],
+//! [`LineCell`](cell::LineCell), [`Bounds`](cell::Bounds), [`Line`](cell::Line) and
+//! [`Slope`](cell::Slope) are the promise: they follow semantic versioning. [`gate::keeper`],
+//! [`per_cpu`], [`try_lock`], [`state`] and the rest of [`cell`] may change with every minor version:
+//! `tickline` drives its clocks by them, and its simulator takes the place of a cell.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
@@ -99,12 +103,10 @@
     deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
 )]
 
-pub mod callers;
 pub mod cell;
 mod compare;
 pub mod control;
 pub mod counter;
-pub mod cpu_list;
 mod discipline;
 mod estimate;
 pub mod gate;

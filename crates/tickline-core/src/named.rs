@@ -1,7 +1,7 @@
 //! Enums whose values have stable names.
 
-/// Declares an enum from one list: `ALL` has its values in this order, and `$name` returns the name
-/// beside each.
+/// Declares an enum from one list: `$name` returns the name beside each value, and `ALL`, if it is
+/// asked for, has the values in this order.
 macro_rules! named {
     (
         $(#[$about:meta])*
@@ -12,6 +12,26 @@ macro_rules! named {
         ALL,
         pub fn $name:ident
     ) => {
+        named! {
+            $(#[$about])*
+            pub enum $Enum {
+                $($(#[$about_value])* $Value = $text,)*
+            }
+            pub fn $name
+        }
+
+        impl $Enum {
+            $(#[$about_all])*
+            pub const ALL: &'static [Self] = &[$(Self::$Value),*];
+        }
+    };
+    (
+        $(#[$about:meta])*
+        pub enum $Enum:ident {
+            $($(#[$about_value:meta])* $Value:ident = $text:literal,)*
+        }
+        pub fn $name:ident
+    ) => {
         $(#[$about])*
         #[non_exhaustive]
         pub enum $Enum {
@@ -19,9 +39,6 @@ macro_rules! named {
         }
 
         impl $Enum {
-            $(#[$about_all])*
-            pub const ALL: &'static [Self] = &[$(Self::$Value),*];
-
             /// A stable name, in snake case.
             #[must_use]
             pub const fn $name(self) -> &'static str {

@@ -23,67 +23,55 @@
 //! finds the line being replaced has therefore interrupted the writer: it does not wait, and
 //! helps at once.
 //!
-//! [`mode`] says whether readers may use the table. The driver chooses the mode, calibrates the
-//! CPUs, and gives up on one.
+//! [`Keeper::lines`](crate::gate::keeper::Keeper::lines) says whether readers may use these lines. The
+//! driver chooses the kind of lines, calibrates the CPUs, and gives up on one.
 //!
 //! | question | answer |
 //! |---|---|
 //! | Who has them? | Clocks whose thread finds the counters unsynchronised (`PerCpu::Auto`), and those that ask for them (`PerCpu::On`). The gate that compares counters then judges every CPU alone; all other gates hold. |
 //! | Can one CPU's line meet another's counter? | Not with `rdtscp`, which all ordered readings and all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the thread would have to move away and back between three instructions. |
-//! | How does the mode change? | As a policy does: whoever changes it asks for a judgement, which ends the common line (`per_cpu/mode.rs`). Nobody publishes a common line while the mode is in force. Loom shows that readers never have a common line and the units at once. |
+//! | How does the kind of lines change? | As a policy does: [`set_lines`](crate::gate::keeper::Keeper::set_lines) asks for a judgement, and ends the common line. A judgement is for one kind, and whoever it admits publishes no other. Loom shows that readers never have a common line and the units at once. |
 //! | What if the thread is moved in the middle of an iteration? | Its `PinnedCounter` then behaves like a counter that was reset and runs backwards. It yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead, and 0.6 ms more for each ms for which the thread was stopped meanwhile, or for which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
 //! | Which CPUs are calibrated? | Those on which the thread may run now, and those on which a reader missed its line. So a cpuset that grows, a CPU that returns, and threads with their own masks need no rule. |
 //! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If each line lasted for 50 us and each pass taught one, every line would end before the next pass (measured: readings cost 57 ns for 150 ms). |
 //! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. A dead driver is noticed later in return, after 8 intervals. |
 
-pub mod mode;
-
 use core::cell::Cell;
 
-use crate::cell::{LineCell, Snapshot, StateCell};
+use crate::cell::{CellLine, LineCell, StateCell};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
-use crate::shared::{Event, LineReading, Shared, SlowReading};
+use crate::shared::{Event, Shared, SlowReading};
 
 const _: () = assert!(
     size_of::<Shared<LineCell>>() <= 1_024 || cfg!(loom),
     "a table has one for each of up to 4,096 CPUs"
 );
 
-/// Reads the counter, and the id of the CPU that this runs on, and hands the ticks to a reading of
-/// that CPU's line. `None` if the slow path must be taken.
+/// The unit of the CPU whose counter was read just now, by [`CpuCounter::now`] or
+/// [`now_ordered`](CpuCounter::now_ordered), and a counter that returns that read. The inlined
+/// readings of the unit take it: `unit.read(&read)`. `None` if the slow path must be taken.
 #[inline(always)]
-fn by_cpu<S, T>(
-    units: &[Shared<S>],
-    counter: Option<(u64, usize)>,
-    read: impl FnOnce(&Shared<S>, u64) -> Option<T>,
-) -> Option<T> {
-    let (ticks, cpu) = counter?;
-    read(units.get(cpu)?, ticks)
+pub fn unit<S>(units: &[Shared<S>], read: Option<(u64, usize)>) -> Option<(&Shared<S>, impl Counter)> {
+    let (ticks, cpu) = read?;
+    Some((units.get(cpu)?, WasRead(ticks)))
 }
 
-/// The inlined path, as [`Shared::read`].
-#[inline(always)]
-pub fn read(units: &[Shared<impl StateCell>], counter: &impl CpuCounter) -> Option<i64> {
-    by_cpu(units, counter.now(), |unit, ticks| unit.read_at(|| Some(ticks)))
-}
+/// A counter that was read before.
+struct WasRead(u64);
 
-/// The inlined path, as [`Shared::read_ordered`].
-#[inline(always)]
-pub fn read_ordered(units: &[Shared<impl StateCell>], counter: &impl CpuCounter) -> Option<i64> {
-    by_cpu(units, counter.now_ordered(), |unit, ticks| unit.read_at(|| Some(ticks)))
-}
+impl Counter for WasRead {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.0
+    }
 
-/// The inlined path, as [`Shared::read_unix`].
-#[inline(always)]
-pub fn read_unix(units: &[Shared<impl StateCell>], counter: &impl CpuCounter) -> Option<i64> {
-    by_cpu(units, counter.now(), |unit, ticks| unit.read_unix_at(|| Some(ticks)))
-}
+    #[inline(always)]
+    fn now_ordered(&self) -> u64 {
+        self.0
+    }
 
-/// The inlined path, as [`Shared::read_bounds`].
-#[inline]
-pub fn read_bounds(units: &[Shared<impl StateCell>], counter: &impl CpuCounter) -> Option<LineReading> {
-    by_cpu(units, counter.now_ordered(), |unit, ticks| unit.read_bounds_at(|| Some(ticks)))
+    fn barrier(&self) {}
 }
 
 /// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None`
@@ -101,7 +89,7 @@ pub fn read_slow<S: StateCell>(
         // anything about the line.
         let ticks_here =
             || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
-        let unfinished = |line: &Snapshot| {
+        let unfinished = |line: &CellLine| {
             // Rule 3: the writer is this CPU's, and does not run while this does.
             if ticks_here().is_some_and(|ticks| unit.help_at(line, ticks, None, reference)) {
                 unit.count(Event::Help);

@@ -17,13 +17,13 @@ pub(crate) use core::hint::spin_loop;
 pub(crate) use core::sync::atomic::fence;
 
 #[cfg(all(target_has_atomic = "64", not(all(test, loom))))]
-pub(crate) use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
+pub(crate) use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 #[cfg(all(test, loom))]
-pub(crate) use modelled::{AtomicI64, AtomicPtr, AtomicU64, Ordering, fence, spin_loop};
+pub(crate) use modelled::{AtomicI64, AtomicU64, Ordering, fence, spin_loop};
 
 #[cfg(all(not(target_has_atomic = "64"), not(all(test, loom))))]
-pub(crate) use single::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
+pub(crate) use single::{AtomicI64, AtomicU64, Ordering};
 
 /// Loom's atomics, behind a `const` constructor.
 ///
@@ -88,42 +88,6 @@ mod modelled {
     }
     modelled!(AtomicU64, u64);
     modelled!(AtomicI64, i64);
-
-    pub(crate) struct AtomicPtr<T> {
-        initial: *mut T,
-        atomic: OnceLock<loom::sync::atomic::AtomicPtr<T>>,
-    }
-
-    impl<T> AtomicPtr<T> {
-        pub(crate) const fn new(initial: *mut T) -> Self {
-            Self { initial, atomic: OnceLock::new() }
-        }
-        fn atomic(&self) -> &loom::sync::atomic::AtomicPtr<T> {
-            self.atomic.get().expect("made before the threads start")
-        }
-        pub(crate) fn load(&self, order: Ordering) -> *mut T {
-            self.atomic().load(order)
-        }
-        pub(crate) fn swap(&self, value: *mut T, order: Ordering) -> *mut T {
-            self.atomic().swap(value, order)
-        }
-        pub(crate) fn compare_exchange(
-            &self,
-            current: *mut T,
-            new: *mut T,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<*mut T, *mut T> {
-            self.atomic().compare_exchange(current, new, success, failure)
-        }
-    }
-
-    impl<T> fmt::Debug for AtomicPtr<T> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.atomic.get_or_init(|| loom::sync::atomic::AtomicPtr::new(self.initial));
-            f.debug_struct("AtomicPtr").field("initial", &self.initial).finish_non_exhaustive()
-        }
-    }
 }
 
 #[cfg(all(not(target_has_atomic = "64"), not(all(test, loom))))]
@@ -133,7 +97,6 @@ mod single {
 
     pub(crate) type AtomicU64 = Plain<u64>;
     pub(crate) type AtomicI64 = Plain<i64>;
-    pub(crate) type AtomicPtr<T> = Plain<*mut T>;
 
     #[derive(Default)]
     pub(crate) struct Plain<T>(Cell<T>);

@@ -432,25 +432,6 @@ mod tests {
         assert_eq!(widths, [81, 81 - 36]);
     }
 
-    #[test]
-    fn a_reference_of_another_kind_costs_no_further_reads() {
-        let kernel = Kernel::new(1, [40, 40]);
-        kernel.sample(0, Effort::fixed(8));
-        assert_eq!(kernel.reads.get(), 16);
-    }
-
-    /// Reads that take 27 ticks are 26 apart at the least where the counter moves by 26. The
-    /// kernel's own read may be quicker, and see no move at all.
-    #[test]
-    fn what_the_counters_resolution_hides_is_not_taken_off() {
-        for phase in 0..26 {
-            let kernel = Kernel::new(26, [27, 13]);
-            kernel.ticks.set(kernel.ticks.get() + phase);
-            let sample = kernel.sample(26, Effort::fixed(32));
-            assert!(is_around_the_truth(&sample), "phase {phase}: {sample:?}");
-        }
-    }
-
     /// A counter that moves by 26 ticks shows the short side of a bracket only now and then. The
     /// burst goes on until it has seen both short sides, or for as long as it may.
     #[test]

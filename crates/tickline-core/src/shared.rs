@@ -12,9 +12,9 @@
 //! - a reading without a line is the reference or the high-water mark, whichever is larger, and
 //!   counts if the state is still the same after the reference was read (rule 6);
 //! - a gate is part of the state, so that no late writer can open it (rule 8);
-//! - past the window the reference must vouch for a reading (rule 13): `high_water.rs`.
+//! - past the window the reference must vouch for a reading (rule 12): `high_water.rs`.
 
-use crate::cell::{LineCell, Snapshot, StateCell};
+use crate::cell::{CellLine, LineCell, StateCell};
 use crate::counter::Counter;
 use crate::sample::{Point, Reference};
 use crate::state::{Phase, is_supported};
@@ -74,12 +74,12 @@ impl<S: StateCell> Shared<S> {
     /// CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn expire(
         &self,
-        line: &Snapshot,
+        line: &CellLine,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
     ) {
-        let replacing = Snapshot { state: line.state.replacing(), ..*line };
+        let replacing = CellLine { state: line.state.replacing(), ..*line };
         if !self.cell.swap(line.state, replacing.state) {
             return;
         }
@@ -93,7 +93,7 @@ impl<S: StateCell> Shared<S> {
     /// Rule 5: retires a line that is being replaced, with a tick that was read after the state
     /// was seen: no reading of the old line that counts is later than that. A first publication
     /// goes back to the state before it. Returns whether this call did it.
-    pub(crate) fn help(&self, line: &Snapshot, counter: &impl Counter, reference: &impl Reference) -> bool {
+    pub(crate) fn help(&self, line: &CellLine, counter: &impl Counter, reference: &impl Reference) -> bool {
         // During a first publication the counter is of no use here.
         let ticks = if line.state.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };
         self.help_at(line, ticks, None, reference)
@@ -103,7 +103,7 @@ impl<S: StateCell> Shared<S> {
     /// [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn help_at(
         &self,
-        line: &Snapshot,
+        line: &CellLine,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,

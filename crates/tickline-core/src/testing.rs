@@ -7,12 +7,12 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::cell::{Bounds, LineCell, SlotView, Snapshot, StateCell};
-use crate::control::{Config, Control, Iteration, Renewal};
+use crate::cell::{Bounds, CellLine, LineCell, SlotView, StateCell};
+use crate::control::{Config, Control, Iteration, Outcome, Renewal};
 use crate::counter::Counter;
 use crate::sample::{Reference, Resolutions};
-use crate::shared::Shared;
-use crate::state::{Phase, Slot, State};
+use crate::shared::{Shared, SlowReading};
+use crate::state::{Phase, State};
 
 /// A step of a reader or a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,7 +236,7 @@ pub(crate) struct HookedCell {
 
 impl HookedCell {
     pub(crate) fn new(machine: &'static Machine) -> Self {
-        Self { inner: LineCell::with_shift(), machine }
+        Self { inner: LineCell::default(), machine }
     }
 }
 
@@ -251,14 +251,14 @@ impl StateCell for HookedCell {
         self.machine.hooks.run(Step::SecondLoad);
         self.inner.is_still(state)
     }
-    fn slot(&self, slot: Slot) -> SlotView<'_> {
-        self.inner.slot(slot)
+    fn slot(&self, state: State) -> SlotView<'_> {
+        self.inner.slot(state)
     }
     fn swap(&self, from: State, to: State) -> bool {
         self.machine.hooks.run(Step::Swap(to));
         self.inner.swap(from, to)
     }
-    fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         self.machine.hooks.run(Step::Publish(line.state));
         let swapped = self.inner.publish(from, line, bounds, suspended_ns);
         self.machine.hooks.run(Step::Published);
@@ -292,32 +292,86 @@ pub(crate) const CONFIG: Config = Config {
     renewal: Renewal::Ahead,
 };
 
-/// Iterations, each when it is due, until the clock has been in its steady state for some
-/// intervals.
-pub(crate) fn settle<S: StateCell>(machine: &Machine, clock: &Shared<S>, control: &mut Control) {
-    let mut steady = 0;
-    for _ in 0..200 {
-        let outcome = control.maintain(clock, machine, machine);
-        if outcome.iteration == Iteration::Recovered {
-            continue;
-        }
-        if outcome.next_in_ns == INTERVAL_NS {
-            steady += 1;
-            if steady == STEADY_ITERATIONS {
-                machine.pass(INTERVAL_NS / 5);
-                return;
-            }
-        }
-        machine.pass(outcome.next_in_ns);
+/// What tests do with a clock, by its own machine.
+impl HookedClock {
+    /// An iteration.
+    pub(crate) fn maintain(&self, control: &mut Control) -> Outcome {
+        control.maintain(self, self.cell.machine, self.cell.machine)
     }
-    panic!("the clock did not settle");
-}
 
-/// Iterations, each when it is due.
-pub(crate) fn iterations(count: u32, machine: &Machine, clock: &HookedClock, control: &mut Control) {
-    for _ in 0..count {
-        let outcome = control.maintain(clock, machine, machine);
-        machine.pass(outcome.next_in_ns);
+    /// Iterations, each when it is due.
+    pub(crate) fn iterations(&self, count: u32, control: &mut Control) {
+        for _ in 0..count {
+            let outcome = self.maintain(control);
+            self.cell.machine.pass(outcome.next_in_ns);
+        }
+    }
+
+    /// Iterations, each when it is due, until the clock has been in its steady state for some
+    /// intervals.
+    pub(crate) fn settle(&self, control: &mut Control) {
+        let mut steady = 0;
+        for _ in 0..200 {
+            let outcome = self.maintain(control);
+            if outcome.iteration == Iteration::Recovered {
+                continue;
+            }
+            if outcome.next_in_ns == INTERVAL_NS {
+                steady += 1;
+                if steady == STEADY_ITERATIONS {
+                    return self.cell.machine.pass(INTERVAL_NS / 5);
+                }
+            }
+            self.cell.machine.pass(outcome.next_in_ns);
+        }
+        panic!("the clock did not settle");
+    }
+
+    /// An iteration, and before its first step that `is_there`, `act`. Returns what both returned.
+    #[track_caller]
+    pub(crate) fn interrupted<T: 'static>(
+        &self,
+        control: &mut Control,
+        is_there: impl Fn(Step) -> bool + 'static,
+        act: impl FnOnce() -> T + 'static,
+    ) -> (T, Outcome) {
+        interrupted(self.cell.machine, is_there, act, || self.maintain(control))
+    }
+
+    /// A reading by the slow path.
+    pub(crate) fn slow(&self) -> SlowReading {
+        self.read_slow(self.cell.machine, self.cell.machine)
+    }
+
+    /// The same: how far it is ahead of the truth, ns.
+    pub(crate) fn lead_ns(&self) -> i64 {
+        self.slow().ns - self.cell.machine.truth_ns()
+    }
+
+    /// A reading by the line, if there is one, ns.
+    pub(crate) fn by_line(&self) -> Option<i64> {
+        self.read_ordered(self.cell.machine)
+    }
+
+    /// Changes the state like another thread that never comes back.
+    pub(crate) fn swap_to(&self, next: impl FnOnce(State) -> State) {
+        let state = self.cell.load();
+        assert!(self.cell.swap(state, next(state)));
+    }
+
+    pub(crate) fn close(&self) -> bool {
+        self.close_gate(self.cell.machine, self.cell.machine)
+    }
+
+    pub(crate) fn open(&self) -> bool {
+        self.open_gate(self.cell.machine, self.cell.machine)
+    }
+
+    /// Retires the line without a break in the samples: closes and opens a gate, and lets the
+    /// high-water mark's margin pass.
+    pub(crate) fn end_line(&self) {
+        assert!(self.close() && self.open());
+        self.cell.machine.pass(13_000);
     }
 }
 
@@ -365,19 +419,11 @@ pub(crate) fn is_first_publication(step: Step) -> bool {
     matches!(step, Step::Swap(state) if state.phase() == Phase::FirstPublication)
 }
 
-/// Retires the line without a break in the samples: closes and opens a gate, and lets the
-/// high-water mark's margin pass.
-pub(crate) fn end_line<S: StateCell>(machine: &Machine, clock: &Shared<S>) {
-    assert!(clock.close_gate(machine, machine));
-    assert!(clock.open_gate(machine, machine));
-    machine.pass(13_000);
-}
-
 /// A machine whose clock is in its steady state.
 pub(crate) fn settled_clock() -> (&'static Machine, &'static HookedClock, Control) {
     let machine = Machine::new();
     let (clock, mut control) = new_clock(machine);
-    settle(machine, clock, &mut control);
+    clock.settle(&mut control);
     (machine, clock, control)
 }
 

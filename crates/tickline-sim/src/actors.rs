@@ -1,14 +1,13 @@
 //! The actors: threads that read, drivers of the control loop, and threads that open and close
 //! the gate. They run the code of `tickline-core`, the decisions of the reader driver included;
-//! `maintain` and `watch` stand for those of `tickline`'s engine.
+//! `maintain` and `review` stand for those of `tickline`'s engine.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use tickline_core::callers::Callers;
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
-use tickline_core::counter::Counter;
+use tickline_core::counter::{Counter, CpuCounter};
 use tickline_core::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
@@ -39,7 +38,6 @@ pub(crate) struct Clock {
     pub(crate) token: Cell<u64>,
     pub(crate) readers_drive: Cell<bool>,
     keeper: Keeper,
-    callers: Callers,
     /// The result of a judgement made now, and that of the last one.
     pub(crate) verdict: Cell<Verdict>,
     judged: Cell<Verdict>,
@@ -82,7 +80,7 @@ impl Clock {
             interval_ns: setup.interval_ns,
             resolutions: Resolutions {
                 counter_ticks,
-                reference_ns: i64::try_from(machine.quantum_ns).expect("checked"),
+                reference_ns: i64::try_from(machine.resolution_ns).expect("checked"),
                 resolution_ticks,
             },
             renewal: if setup.per_cpu { Renewal::Pinned } else { Renewal::Ahead },
@@ -95,7 +93,6 @@ impl Clock {
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Readers),
             keeper: Keeper::new(),
-            callers: Callers::new(),
             verdict: Cell::new(Verdict::Open),
             judged: Cell::new(Verdict::Open),
             forced: Cell::new(false),
@@ -149,7 +146,7 @@ impl Cast {
                 None if closed => self.clock.config.interval_ns,
                 None => MIN_INTERVAL_NS,
             };
-            if self.watch() {
+            if self.review() {
                 continue;
             }
             self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
@@ -169,7 +166,8 @@ impl Cast {
         }
         let known = guard.is_some();
         let now_ns = || self.hands().monotonic_ns();
-        if !self.clock.keeper.admit(known, now_ns, &self.line(), || Some(self.judge(&mut guard))) {
+        let judge = |_| Some(self.judge(&mut guard));
+        if self.clock.keeper.admit(known, now_ns, &self.line(), judge).is_none() {
             self.world.actors[me].serving.set(false);
             self.gate_after_iteration(true);
             return None;
@@ -225,7 +223,7 @@ impl Cast {
     }
 
     /// Judges the gates again if the facts have changed. Returns whether it did.
-    fn watch(&self) -> bool {
+    fn review(&self) -> bool {
         if self.clock.verdict.get() == self.clock.judged.get() {
             return false;
         }
@@ -234,7 +232,7 @@ impl Cast {
         let Some(mut guard) = guard else { return false };
         let me = self.world.running.get();
         self.world.actors[me].serving.set(true);
-        let reviewed = self.clock.keeper.review(&self.line(), || Some(self.judge(&mut guard)));
+        let reviewed = self.clock.keeper.review(&self.line(), |_| Some(self.judge(&mut guard)));
         self.world.actors[me].serving.set(false);
         reviewed.is_some()
     }
@@ -271,11 +269,11 @@ impl Cast {
     /// As `tickline`'s engine: readers that call often renew a line past its window, and start
     /// one when an iteration is due.
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
-        let Clock { callers, keeper, config, .. } = &*self.clock;
-        let wanted = !self.is_per_cpu() && callers.wants_iteration(reading, config.interval_ns, keeper);
+        let Clock { keeper, config, .. } = &*self.clock;
+        let wanted = !self.is_per_cpu() && keeper.wants_iteration(reading, config.interval_ns);
         let served = wanted && self.clock.readers_drive.get() && self.maintain(Renewal::AtExpiry).is_some();
-        if served && callers.count_iteration() {
-            self.watch();
+        if served && keeper.count_iteration() {
+            self.review();
         }
         served
     }
@@ -357,7 +355,11 @@ impl Cast {
         let complete = || self.world.step(Step::End);
         match kind {
             0 => {
-                let ns = if per_cpu { per_cpu::read(units, &hands) } else { shared.read(&hands) };
+                let ns = if per_cpu {
+                    per_cpu::unit(units, CpuCounter::now(&hands)).and_then(|(unit, read)| unit.read(&read))
+                } else {
+                    shared.read(&hands)
+                };
                 if let Some(ns) = ns {
                     complete();
                     return check.end(begin, unit(), ns, From::Inlined, false);
@@ -371,7 +373,12 @@ impl Cast {
                 }
             }
             2 => {
-                let ns = if per_cpu { per_cpu::read_unix(units, &hands) } else { shared.read_unix(&hands) };
+                let ns = if per_cpu {
+                    per_cpu::unit(units, CpuCounter::now(&hands))
+                        .and_then(|(unit, read)| unit.read_unix(&read))
+                } else {
+                    shared.read_unix(&hands)
+                };
                 if let Some(ns) = ns {
                     // Nothing has happened since the reading's second look at the state, so this
                     // belongs to its line.
@@ -383,8 +390,12 @@ impl Cast {
             }
             3 => {}
             _ => {
-                let ns =
-                    if per_cpu { per_cpu::read_ordered(units, &hands) } else { shared.read_ordered(&hands) };
+                let ns = if per_cpu {
+                    let read = CpuCounter::now_ordered(&hands);
+                    per_cpu::unit(units, read).and_then(|(unit, read)| unit.read(&read))
+                } else {
+                    shared.read_ordered(&hands)
+                };
                 if let Some(ns) = ns {
                     complete();
                     return check.end(begin, unit(), ns, From::Inlined, true);
@@ -427,7 +438,8 @@ impl Cast {
     fn read_bounds(&self) -> Option<LineReading> {
         let hands = self.hands();
         if self.is_per_cpu() {
-            return per_cpu::read_bounds(&self.clock.units, &hands);
+            let (unit, read) = per_cpu::unit(&self.clock.units, CpuCounter::now_ordered(&hands))?;
+            return unit.read_bounds(&read);
         }
         self.clock.shared().read_bounds(&hands)
     }

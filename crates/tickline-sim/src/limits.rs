@@ -75,7 +75,7 @@ impl Limits {
         let window_ns = interval_ns * valid_intervals(scenario);
         // The longest window. A suspend can put readings, and the high-water mark of a retired
         // line, so far ahead of the reference. Past the window the reference must vouch for them
-        // (rule 13).
+        // (rule 12).
         let longest_window_ns = window_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         let is_skewed = machine.skew_ticks != 0 && !scenario.clock.per_cpu;
@@ -87,7 +87,7 @@ impl Limits {
         let bracket_ns = longest_bracket_ns(scenario);
         let read_ns = 4 * bracket_ns
             + 12 * machine.stale_ns
-            + 2 * machine.quantum_ns
+            + 2 * machine.resolution_ns
             + 2 * ticks_ns(machine.counter_step);
         // A high-water mark is the old line 5 us later. A line that starts there does so 5 us before
         // its publication.
@@ -162,7 +162,7 @@ impl Limits {
             } else {
                 u64::MAX / 1_000_000
             },
-            unix_ns: 4 * (bracket_ns + machine.quantum_ns) + 20,
+            unix_ns: 4 * (bracket_ns + machine.resolution_ns) + 20,
         }
     }
 }

@@ -3,8 +3,6 @@
 //! The counter's rate is the truth; only the reference changes its rate. Between events both are
 //! straight, so each is one ramp that starts anew at an event.
 
-use tickline_core::state::wrap_mask;
-
 use crate::scenario::{Machine, Sleep};
 
 /// The shift of the simulated counters: from 7.9 MHz up.
@@ -147,7 +145,7 @@ impl Clocks {
 
     /// What a call returns when the reference is at `ns`.
     pub(crate) fn returned(&self, ns: i64) -> i64 {
-        ns - ns.rem_euclid(i64::try_from(self.machine.quantum_ns).expect("checked"))
+        ns - ns.rem_euclid(i64::try_from(self.machine.resolution_ns).expect("checked"))
     }
 
     /// The reference before it is rounded down to its step, a little before or after the last
@@ -199,7 +197,7 @@ impl Clocks {
         // The counter's rate may have been another one when the line was planned.
         let (now, reach) = (self.counter.at(now_ps), reach + reach / 4);
         self.rates.last().is_some_and(|(_, bits)| *bits >= too_slow)
-            || (now.wrapping_sub(reach / 4) ^ now.wrapping_add(reach)) & !wrap_mask(SHIFT) != 0
+            || (now.wrapping_sub(reach / 4) ^ now.wrapping_add(reach)) & !(u64::MAX >> SHIFT) != 0
     }
 
     /// The kernel's ticks, and the wander of each second, up to `at_ps`.

@@ -51,7 +51,7 @@ pub struct Machine {
     /// counter's steps. Not with skew.
     pub same_counter: bool,
     /// The resolution of the reference, ns: 1 to 1,000.
-    pub quantum_ns: u64,
+    pub resolution_ns: u64,
     /// Some callers of the reference get a value that is up to so old, ns, but never less than an
     /// earlier one, as with Linux' `read_hpet`: 0 to 10,000. Not with the same counter.
     pub stale_ns: u64,
@@ -306,7 +306,7 @@ impl Scenario {
                 counter_origin: pick(rng, &[0, 1 << 40, u64::MAX - counter_hz, anywhere]),
                 skew_ticks: if same_counter { 0 } else { pick(rng, &[0, 0, 0, 50, 2_000]) },
                 same_counter,
-                quantum_ns: if same_counter { 1 } else { pick(rng, &[1, 70, 100, 279]) },
+                resolution_ns: if same_counter { 1 } else { pick(rng, &[1, 70, 100, 279]) },
                 stale_ns: if same_counter { 0 } else { pick(rng, &[0, 0, 100, 1_000]) },
                 reference_origin_ns: pick(rng, &[0, 1_000, 1 << 40, 1 << 55]),
                 rate_ppb: rng.i64(-300_000..=300_000),
@@ -426,7 +426,7 @@ impl Scenario {
         let machine = &mut self.machine;
         (machine.counter_hz, machine.counter_step, machine.rate_ppb) = (SECOND, 1_000, 0);
         (machine.counter_origin, machine.reference_origin_ns, machine.bracket_ns) = (0, 0, 10);
-        (machine.same_counter, machine.quantum_ns) = (true, 1);
+        (machine.same_counter, machine.resolution_ns) = (true, 1);
         (machine.skew_ticks, machine.stale_ns, machine.dither_ppb, machine.wander_ppb) = (0, 0, 0, 0);
         (self.clock.interval_ns, self.clock.gate_ns) = (50_000, 300_000);
         (self.clock.driver, self.duration_ns) = (Driver::Thread, 60 * SECOND);

@@ -3,14 +3,10 @@
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use tickline_core::cell::Snapshot;
+use tickline_core::cell::CellLine;
 use tickline_core::state::{Phase, State};
 
-use crate::machine::SHIFT;
 use crate::machine::{Clocks, skewed};
-
-/// All of a state, or all but the count.
-type Identity = (u64, i64, u8, u8, bool, State);
 
 /// What is known about one cell and its lines.
 #[derive(Debug, Default)]
@@ -25,7 +21,7 @@ pub(crate) struct Unit {
     /// Whether states that differ in the count alone are the same.
     is_uncounted: bool,
     /// How often it has held each state.
-    lives: RefCell<HashMap<Identity, u64>>,
+    lives: RefCell<HashMap<State, u64>>,
     /// States, and published lines among them, that came again.
     pub(crate) again: Cell<u64>,
     pub(crate) lines_again: Cell<u64>,
@@ -46,7 +42,7 @@ pub(crate) struct Unit {
     /// When the cell last lost its line or got one, ps: its next line counts from then on.
     closed_ps: Cell<u64>,
     /// Each line by its state, and since when it counts, ps; where each CPU has one.
-    pub(crate) by_state: Option<RefCell<HashMap<State, (Snapshot, u64)>>>,
+    pub(crate) by_state: Option<RefCell<HashMap<State, (CellLine, u64)>>>,
 }
 
 impl Unit {
@@ -61,10 +57,9 @@ impl Unit {
         skew_ticks.iter().map(unit).collect()
     }
 
-    fn identity(&self, state: State) -> Identity {
-        let (m, b) = (state.slope(SHIFT).to_bits(), state.b);
-        let counted = if self.is_uncounted { State::default() } else { state };
-        (m, b, state.phase() as u8, state.slot() as u8, state.is_gate_closed(), counted)
+    /// All of a state, or all but the count.
+    fn identity(&self, state: State) -> State {
+        if self.is_uncounted { state.uncounted() } else { state }
     }
 
     /// Whether the cell cannot tell these two apart.
@@ -95,7 +90,7 @@ impl Unit {
     }
 
     /// A line was published.
-    pub(crate) fn published(&self, line: &Snapshot) {
+    pub(crate) fn published(&self, line: &CellLine) {
         self.newest_start_ticks.set(line.start_ticks);
         if let Some(by_state) = &self.by_state {
             by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));

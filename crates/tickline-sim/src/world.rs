@@ -19,10 +19,10 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Bounds, LineCell, Slope, SlotView, Snapshot, StateCell};
+use tickline_core::cell::{Bounds, CellLine, LineCell, Slope, SlotView, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
-use tickline_core::state::{Phase, Serves, Slot, State};
+use tickline_core::state::{Phase, Serves, State};
 
 use crate::machine::{self, Clocks, PS, SHIFT, SLOPE_BITS};
 use crate::scenario::{Scenario, What};
@@ -337,7 +337,7 @@ pub(crate) struct SteppedCell {
 
 impl SteppedCell {
     pub(crate) fn new(world: Rc<World>, unit: usize) -> Self {
-        Self { inner: LineCell::with_shift(), world, unit }
+        Self { inner: LineCell::default(), world, unit }
     }
 
     /// The state, without a step.
@@ -347,7 +347,7 @@ impl SteppedCell {
 
     /// How well the present line claims to know Unix time, without a step.
     pub(crate) fn peek_unix_bound_ns(&self) -> u64 {
-        self.inner.slot(self.peek().slot()).bounds(0).unix_bound_ns
+        self.inner.slot(self.peek()).bounds(0).unix_bound_ns
     }
 
     fn unit(&self) -> &Unit {
@@ -370,7 +370,7 @@ impl SteppedCell {
         }
         self.world.step(Step::Load);
         let second = self.inner.load();
-        if order == 0 { first.with_b(second.b) } else { second.with_b(first.b) }
+        if order == 0 { State { m: first.m, b: second.b } } else { State { m: second.m, b: first.b } }
     }
 
     /// What the cell holds, if that is the same as `state`; otherwise `state`.
@@ -380,15 +380,15 @@ impl SteppedCell {
     }
 
     /// Where states are to come again: `line` with the nearest of few slopes, nowhere below it.
-    fn coarse(&self, from: State, line: &Snapshot) -> Snapshot {
+    fn coarse(&self, from: State, line: &CellLine) -> CellLine {
         let unit = 1_u64 << COARSE_BITS;
         let slope = (line.slope().to_bits() + unit / 2) & !(unit - 1);
         let next = from.next_line(Slope::from_bits(slope), SHIFT, Serves::Both);
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
         // Both lines are rounded down.
-        let coarse = Snapshot { state: next, ..*line };
+        let coarse = CellLine { state: next, ..*line };
         let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
-        Snapshot { state: next.with_b(b_at(line.start_ticks).max(b_at(line.end_ticks()))), ..coarse }
+        CellLine { state: State { b: b_at(line.start_ticks).max(b_at(line.end_ticks())), ..next }, ..coarse }
     }
 
     fn swapped(&self, from: State, to: State) {
@@ -421,9 +421,9 @@ impl StateCell for SteppedCell {
         self.unit().is_same(state, seen)
     }
 
-    fn slot(&self, slot: Slot) -> SlotView<'_> {
+    fn slot(&self, state: State) -> SlotView<'_> {
         self.world.step(Step::Load);
-        let view = self.inner.slot(slot);
+        let view = self.inner.slot(state);
         let mut loaded = self.world.me().loaded.get();
         loaded.use_ticks.get_or_insert((view.start_ticks(), view.window_ticks()));
         self.world.me().loaded.set(loaded);
@@ -441,7 +441,7 @@ impl StateCell for SteppedCell {
         swapped
     }
 
-    fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         self.world.step(Step::Swap);
         let from = self.same(from);
         let line = &self.coarse(from, line);

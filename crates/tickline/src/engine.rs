@@ -7,18 +7,17 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
-use tickline_core::callers::Callers;
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Gate;
-use tickline_core::gate::keeper::{Keeper, Stage};
+use tickline_core::gate::keeper::{Keeper, Lines, Stage};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Policy, Probes};
-use crate::per_cpu::Mode;
+use crate::per_cpu::LazyTable;
 use crate::sys::reference::{self, Followed, OsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
@@ -57,13 +56,13 @@ struct Driven {
 #[repr(C)]
 pub(crate) struct Engine {
     pub(crate) shared: Shared,
-    /// The lines of the CPUs, where there is one for each.
-    per_cpu: Mode,
+    /// How far the judgement of the gates has come, `disable()`, and the kind of lines.
+    keeper: Keeper,
+    /// The lines of the CPUs, where there is one for each. Beside the keeper, which their readers ask.
+    cpu_lines: LazyTable,
     control: TryLock<Driven>,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
-    /// How far the judgement of the gates has come, and `disable()`.
-    keeper: Keeper,
     /// A `Driver`, as a number.
     driver: AtomicU8,
     /// The token of the process in which the thread lives; 0 without one.
@@ -79,8 +78,6 @@ pub(crate) struct Engine {
     policy: AtomicU8,
     /// Each gate's reason: its place in `Reason::ALL`, counted from 1; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
-    /// What the reader driver knows of its callers.
-    callers: Callers,
     /// A page that another process serves. This engine then has no line, and stays disabled.
     pub(crate) page: Option<crate::page::PageReader>,
 }
@@ -94,14 +91,14 @@ impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
             shared: Shared::new(LineCell::new()),
-            per_cpu: Mode::new(),
+            keeper: Keeper::new(),
+            cpu_lines: LazyTable::new(),
             control: TryLock::new(Driven {
                 control: Control::new(UNSETTLED),
                 is_begun: false,
                 seen: TrustSnapshot::NONE,
             }),
             collector: TryLock::new(Collector::new()),
-            keeper: Keeper::new(),
             driver: AtomicU8::new(driver as u8),
             thread_token: AtomicU64::new(0),
             thread_mark: sys::ThreadMark::new(),
@@ -110,7 +107,6 @@ impl Engine {
             interval_ns: AtomicU64::new(interval_ns),
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
-            callers: Callers::new(),
             page: None,
         }
     }
@@ -324,13 +320,13 @@ impl Engine {
 
     /// Runs an iteration if this reader should do so now. Returns whether it did.
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
-        let wanted = self.callers.wants_iteration(reading, self.interval_ns(), &self.keeper);
+        let wanted = self.keeper.wants_iteration(reading, self.interval_ns());
         let _errno = if wanted { sys::PreserveErrno::new() } else { return false };
         let iterated = self.driver() == Driver::Reader
             && self.is_prepared()
             && self.maintain(Renewal::AtExpiry).is_some();
-        if iterated && self.callers.count_iteration() {
-            self.watch();
+        if iterated && self.keeper.count_iteration() {
+            self.review();
         }
         iterated
     }
@@ -340,7 +336,7 @@ impl Engine {
     pub(crate) fn maintain_by_hand(&self) -> Option<Outcome> {
         let outcome = self.maintain(Renewal::Ahead);
         let is_driver = outcome.is_some() && self.driver() == Driver::Manual;
-        if is_driver && self.callers.count_iteration() && self.watch() {
+        if is_driver && self.keeper.count_iteration() && self.review() {
             return self.maintain(Renewal::Ahead);
         }
         outcome
@@ -351,19 +347,15 @@ impl Engine {
     /// Never waits, allocates or panics.
     pub(crate) fn maintain(&self, renewal: Renewal) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
-        let mut driven = self.lock_judged()?;
-        self.iterate(&mut driven, renewal)
+        let (mut driven, lines) = self.lock_judged()?;
+        // With a line for each CPU a common one would be wrong on some, and only the clock's thread
+        // calibrates them.
+        if lines == Lines::PerCpu { None } else { self.iterate(&mut driven, renewal) }
     }
 
     /// An iteration by the holder of the lock, and a second one after a recovery.
     #[inline(never)]
     fn iterate(&self, driven: &mut Driven, renewal: Renewal) -> Option<Outcome> {
-        if self.per_cpu.is_in_force() {
-            // A common line would be wrong on some CPUs, and only the clock's thread calibrates
-            // them.
-            self.keeper.set_due(OsClock.monotonic_ns().saturating_add(self.interval_ns().cast_signed()));
-            return None;
-        }
         let counter = COUNTER?;
         let control = &mut driven.control;
         control.config = Config { renewal, interval_ns: self.interval_ns(), ..control.config };

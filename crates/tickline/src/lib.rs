@@ -122,6 +122,9 @@ mod clock;
 #[doc = include_str!("../docs/coming_from.md")]
 pub mod coming_from {}
 mod convert;
+/// For the program `tickline`, and for the fuzzer. No part of the API.
+#[doc(hidden)]
+pub mod cpu_list;
 mod engine;
 mod error;
 mod instant;
@@ -131,7 +134,7 @@ mod options;
 #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
 pub mod page;
 #[cfg(not(all(feature = "page", target_os = "linux", not(miri))))]
-#[path = "page/nowhere.rs"]
+#[path = "page/other.rs"]
 mod page;
 mod per_cpu;
 mod process_lock;

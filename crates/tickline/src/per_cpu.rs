@@ -18,14 +18,13 @@
 
 pub(crate) mod pass;
 
-use core::ops::Deref;
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::{Comparison, Reason};
-use tickline_core::per_cpu::{self, mode};
+use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Event, LineReading, Shared, Source};
 
@@ -47,7 +46,7 @@ pub(crate) const fn wanted(choice: PerCpu, comparison: Comparison) -> bool {
     }
 }
 
-/// What the mode needs: the counter with its id, and how many ids there are. Or why there is none.
+/// What a line for each CPU needs: the counter with its id, and how many ids there are. Or why there is none.
 pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), &'static str> {
     const NO_INSTRUCTION: &str = "this processor has no instruction for its counter and its id (rdtscp)";
     let counter = HardwareCpuCounter::detect().ok_or(NO_INSTRUCTION)?;
@@ -124,22 +123,26 @@ impl Table {
 
     #[inline(never)]
     pub(crate) fn read(&self) -> Option<i64> {
-        per_cpu::read(&self.units, &self.counter)
+        let (unit, read) = per_cpu::unit(&self.units, self.counter.now())?;
+        unit.read(&read)
     }
 
     #[inline(never)]
     pub(crate) fn read_ordered(&self) -> Option<i64> {
-        per_cpu::read_ordered(&self.units, &self.counter)
+        let (unit, read) = per_cpu::unit(&self.units, self.counter.now_ordered())?;
+        unit.read(&read)
     }
 
     #[inline(never)]
     pub(crate) fn read_unix(&self) -> Option<i64> {
-        per_cpu::read_unix(&self.units, &self.counter)
+        let (unit, read) = per_cpu::unit(&self.units, self.counter.now())?;
+        unit.read_unix(&read)
     }
 
     #[inline(never)]
     pub(crate) fn read_bounds(&self) -> Option<LineReading> {
-        per_cpu::read_bounds(&self.units, &self.counter)
+        let (unit, read) = per_cpu::unit(&self.units, self.counter.now_ordered())?;
+        unit.read_bounds(&read)
     }
 
     /// A reading whatever the state, and whether a line has served it; `None` if the table has no
@@ -194,50 +197,54 @@ impl Table {
     }
 }
 
-/// A clock's table, if it has one, and who may use it.
+/// A clock's table: null until the first call of [`made`](Self::made), then the same for as long as
+/// the clock, because readers may be in it.
 #[derive(Debug)]
-pub(crate) struct Mode(mode::Mode<Table>);
+pub(crate) struct LazyTable(AtomicPtr<Table>);
 
-// The mode holds the table by a pointer, which the compiler does not check.
+// It hands out references by a pointer, which the compiler does not check.
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<Table>();
 };
 
-impl Mode {
+impl LazyTable {
     pub(crate) const fn new() -> Self {
-        Self(mode::Mode::new())
+        Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The table, made at the first call and kept as long as the clock; `None` if there cannot be
-    /// one.
+    /// The table, if it was made.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<&Table> {
+        // ORDERING: Acquire, pairs with the exchange in `made`: whoever sees the table sees its
+        // content. No test sees a weaker one: readers ask the keeper first, whose word orders them, too.
+        let table = self.0.load(Ordering::Acquire);
+        // SAFETY: null, or from the box in `made`, which `drop` alone frees; nobody has a `&mut` to it.
+        unsafe { table.as_ref() }
+    }
+
+    /// The table, made at the first call; `None` if there cannot be one. std's `OnceLock` does not
+    /// serve: a child that was forked while it is set would wait for a thread that it does not have.
     pub(crate) fn made(&self) -> Option<&Table> {
-        if self.0.table().is_none() {
-            let fresh = NonNull::from(Box::leak(Box::new(Table::new()?)));
-            // SAFETY: a box is valid, and this one is freed by `drop` only.
-            if let Err(fresh) = unsafe { self.0.lend(fresh) } {
+        if self.get().is_none() {
+            let fresh = Box::into_raw(Box::new(Table::new()?));
+            // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one, as there.
+            let set = self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
+            if set.is_err() {
                 // SAFETY: from the box above, and no other thread has its address.
-                drop(unsafe { Box::from_raw(fresh.as_ptr()) });
+                drop(unsafe { Box::from_raw(fresh) });
             }
         }
-        self.0.table()
+        self.get()
     }
 }
 
-impl Deref for Mode {
-    type Target = mode::Mode<Table>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl Drop for Mode {
+impl Drop for LazyTable {
     fn drop(&mut self) {
-        if let Some(table) = self.0.take_back() {
+        let table = *self.0.get_mut();
+        if !table.is_null() {
             // SAFETY: from the box in `made`; readers borrow `self`, so there are none.
-            drop(unsafe { Box::from_raw(table.as_ptr()) });
+            drop(unsafe { Box::from_raw(table) });
         }
     }
 }

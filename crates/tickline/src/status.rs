@@ -3,7 +3,7 @@
 use core::fmt;
 
 use tickline_core::gate::Comparison;
-use tickline_core::gate::{Gate, Hypervisor, Reason, Verdict, first_closed, unix_by_os};
+use tickline_core::gate::{Gate, Hypervisor, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
 use crate::options::{Driver, Environment};
@@ -190,7 +190,7 @@ impl Status {
     /// ```
     #[must_use]
     pub fn unix_reason(&self) -> Option<Reason> {
-        self.reason().or_else(|| unix_by_os(self.verdicts))
+        self.reason().or(self.verdict(Gate::UnixCost).closed)
     }
 }
 

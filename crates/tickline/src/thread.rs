@@ -151,7 +151,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
             if engine.wants_comparison() {
                 comparing.ensure();
             }
-            if engine.watch() {
+            if engine.review() {
                 continue;
             }
         }

@@ -93,7 +93,7 @@ extern "C" fn begun() {
     // ORDERING: Relaxed: one thread.
     IGNORED_SIGPIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
     for (file, is_closed) in (0..).zip(&CLOSED) {
-        // SAFETY: asks only.
+        // SAFETY: the call takes no pointer, and changes nothing; a number that is no open file is an error code.
         let flags = unsafe { libc::fcntl(file, libc::F_GETFD) };
         // ORDERING: Relaxed, as above.
         is_closed.store(flags == -1, Ordering::Relaxed);

@@ -99,7 +99,7 @@ pub(super) fn prepare(gift: Gift<'_>, report: Report<'_>) -> io::Result<Helper> 
 /// `@system-service` is without ptrace, and what a filter kills for cannot be asked. Container engines
 /// have filters, too, but allow it.
 fn is_in_filtered_unit() -> bool {
-    // SAFETY: asks only.
+    // SAFETY: the call takes no pointer, and changes nothing.
     let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP) };
     mode == 2 && std::env::var_os("INVOCATION_ID").is_some()
 }

@@ -10,7 +10,7 @@ use super::{
     Control, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Refusal, Renewal, UNKNOWN_SLOPE,
     WAIT_FOR_HIGH_WATER_NS,
 };
-use crate::cell::{Bounds, Snapshot, StateCell};
+use crate::cell::{Bounds, CellLine, StateCell};
 use crate::counter::Counter;
 use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, join, recover, steer};
 use crate::estimate::{Fit, Target};
@@ -80,11 +80,11 @@ impl Control {
     /// A line after `before`, with `b` = 0, and for which ticks it is used.
     fn line_from(
         &self,
-        before: &Snapshot,
+        before: &CellLine,
         slope: Slope,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<Snapshot, Refusal> {
+    ) -> Result<CellLine, Refusal> {
         let state = before.state.next_line(slope, before.shift, self.serves).ok_or(Refusal::OutOfRange)?;
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
         // A line and its margins do not reach across the wrap of `ticks << shift`. It is valid for two windows.
@@ -95,18 +95,18 @@ impl Control {
         if in_wrap < margin_ticks || window_ticks < margin_ticks {
             return Err(Refusal::Early);
         }
-        Ok(Snapshot { state, start_ticks, window_ticks, shift: before.shift })
+        Ok(CellLine { state, start_ticks, window_ticks, shift: before.shift })
     }
 
     /// The line that replaces `old` at `at_ticks`, where `steering` takes it.
     #[inline(never)]
     fn next_line(
         &self,
-        old: &Snapshot,
+        old: &CellLine,
         steering: &Steering,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<Snapshot, Refusal> {
+    ) -> Result<CellLine, Refusal> {
         let mut line = self.line_from(old, steering.slope, at_ticks, window_ticks)?;
         let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
         line.state = join(old, line.state, steering, at_ticks, margin_ticks);
@@ -114,7 +114,7 @@ impl Control {
     }
 
     #[inline(never)]
-    fn warm_up(&self, target: &Target, old: &Snapshot, at_ticks: u64, window: u64) -> Result<(), Refusal> {
+    fn warm_up(&self, target: &Target, old: &CellLine, at_ticks: u64, window: u64) -> Result<(), Refusal> {
         self.next_line(old, &steer(old, at_ticks, target, window), at_ticks, window).map(|_| ())
     }
 
@@ -127,7 +127,7 @@ impl Control {
     #[inline(never)]
     pub(super) fn replace<S: StateCell>(
         &mut self,
-        old: &Snapshot,
+        old: &CellLine,
         shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
@@ -182,13 +182,13 @@ impl Control {
     fn swap_lines<S: StateCell>(
         &self,
         plan: &Plan,
-        old: &Snapshot,
+        old: &CellLine,
         shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         window_ticks: u64,
     ) -> Result<Steering, Refusal> {
-        let replacing = Snapshot { state: old.state.replacing(), ..*old };
+        let replacing = CellLine { state: old.state.replacing(), ..*old };
         if !shared.cell.swap(old.state, replacing.state) {
             return Err(Refusal::Lost);
         }
@@ -232,10 +232,10 @@ impl Control {
     fn first_line(
         &self,
         slope: Slope,
-        before: &Snapshot,
+        before: &CellLine,
         at_ticks: u64,
         from: FixedNs,
-    ) -> Result<Snapshot, Refusal> {
+    ) -> Result<CellLine, Refusal> {
         // 75 us, and twice that for the validity: the second iteration follows at once.
         let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
         let window_ticks = least_ticks
@@ -261,7 +261,7 @@ impl Control {
     #[inline(never)]
     pub(super) fn recover_line<S: StateCell>(
         &mut self,
-        before: &Snapshot,
+        before: &CellLine,
         shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
@@ -289,12 +289,12 @@ impl Control {
     fn publish_first<S: StateCell>(
         &self,
         plan: &Plan,
-        before: &Snapshot,
+        before: &CellLine,
         shared: &Shared<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Result<FixedNs, Refusal> {
-        let first = Snapshot { state: before.state.first_publication(), ..*before };
+        let first = CellLine { state: before.state.first_publication(), ..*before };
         if !shared.cell.swap(before.state, first.state) {
             return Err(Refusal::Lost);
         }

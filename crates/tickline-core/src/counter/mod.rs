@@ -36,12 +36,12 @@
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(
     not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
-    path = "unsupported.rs"
+    path = "other.rs"
 )]
 mod arch;
-mod extended;
 #[cfg(not(target_arch = "x86_64"))]
-mod no_cpu_id;
+mod cpu_other;
+mod extended;
 mod resolution;
 
 pub use crate::units::ticks_between;
@@ -50,9 +50,9 @@ pub use arch::HardwareCpuCounter;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
 pub(crate) use arch::cpuid;
 pub use arch::{HardwareCounter, SHIFT};
-pub use extended::Extended;
 #[cfg(not(target_arch = "x86_64"))]
-pub use no_cpu_id::HardwareCpuCounter;
+pub use cpu_other::HardwareCpuCounter;
+pub use extended::Extended;
 pub use resolution::{Scratch, resolution_ticks};
 
 /// The number of ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,

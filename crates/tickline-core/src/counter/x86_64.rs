@@ -125,12 +125,6 @@ impl HardwareCpuCounter {
     pub fn detect() -> Option<Self> {
         Some(Self { rdtscp: Rdtscp::detect()?, rdpid: Rdpid::detect() })
     }
-
-    /// What a plain read is called.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        if self.rdpid.is_some() { "rdpid; rdtsc; rdpid" } else { "rdtscp" }
-    }
 }
 
 #[inline(always)]

@@ -179,8 +179,6 @@ named! {
         /// There is one, of another kind.
         Other = "other",
     }
-    /// Every hypervisor.
-    ALL,
     pub fn name
 }
 

@@ -1,5 +1,5 @@
-//! Keeps a clock's gate: the result of the last judgement, the program's switch, and who judges
-//! next.
+//! Keeps a clock's gate: the result of the last judgement, the program's switch, whether the clock
+//! has one line for all CPUs or one for each, and who judges next.
 //!
 //! It decides nothing about the counter: [`judge`](super::judge) does. It orders concurrent
 //! threads, which switch the counter off and on, ask for another judgement, and judge. The holder
@@ -7,8 +7,8 @@
 //! judges. Its conclusion closes or opens the gate. One word holds the state:
 //!
 //! ```text
-//! 63                        3    2    1   0
-//! [ count of changes | switched off | stage ]
+//! 63                 4         3             2         1   0
+//! [ count of changes | a line for each CPU | switched off | stage ]
 //! ```
 //!
 //! | [`Stage`] | the gate | who goes on from there |
@@ -39,12 +39,25 @@
 //! the counter, until somebody calls [`enable`](Keeper::enable); and that once nobody makes
 //! changes, the next judgement brings the gate in line with the switch and the facts.
 //!
+//! **The CPUs' lines have no gate but the word.** Readers use them while the word says `Open` and a
+//! line for each CPU ([`lines`](Keeper::lines)). Whoever changes from one kind of lines to the other
+//! ([`set_lines`](Keeper::set_lines)) changes the word and closes the gate as by K1, for two reasons.
+//! The gate that compares the counters depends on the kind. And no common line may be left: a reader
+//! may be in the middle of an iteration, and the closed gate ends the line that it publishes. A
+//! counter that is switched on although it was on leaves a common line in use until the gates are
+//! judged; readers of the CPUs' lines take the OS clock until then.
+//!
 //! Rejected: opening the gate in `enable`. A thread that is late with an older change would open
 //! a gate that another thread has closed since, or close one that others then take for open.
+//!
+//! Rejected: a word of its own for the kind of lines. Between the change of the one and of the other a
+//! gate may close, or a reader begin an iteration that was judged for the other kind.
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
-/// What a closed gate stops: everything that serves readings from the counter.
+mod callers;
+
+/// What a closed gate stops: the common line.
 pub trait Gated {
     /// Closes the gate. When this returns, no reading that begins later uses the counter, until
     /// [`open`](Self::open).
@@ -77,6 +90,15 @@ impl Stage {
     }
 }
 
+/// Which lines a clock has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lines {
+    /// One for all CPUs.
+    Common,
+    /// One for each CPU: see [`per_cpu`](crate::per_cpu).
+    PerCpu,
+}
+
 /// What a judgement comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conclusion {
@@ -90,7 +112,8 @@ pub enum Conclusion {
 
 const STAGE_MASK: u64 = 3;
 const DISABLED_BIT: u64 = 1 << 2;
-const CHANGE: u64 = 1 << 3;
+const PER_CPU_BIT: u64 = 1 << 3;
+const CHANGE: u64 = 1 << 4;
 
 /// The word after somebody has asked for a judgement.
 const fn asked(word: u64) -> u64 {
@@ -107,12 +130,22 @@ const fn stage_of(word: u64) -> Stage {
     }
 }
 
-/// The gate of one clock: the stage of its judgement, and the program's switch, in one word.
+const fn lines_of(word: u64) -> Lines {
+    if word & PER_CPU_BIT == 0 { Lines::Common } else { Lines::PerCpu }
+}
+
+/// The gate of one clock: the stage of its judgement, the program's switch and the kind of lines, in
+/// one word. Beside it, what decides when a reader runs an iteration.
 #[derive(Debug)]
 pub struct Keeper {
     word: AtomicU64,
     /// When the next iteration is due, or with a gate closed the next judgement, ns.
     due_ns: AtomicI64,
+    /// The last reading by the slow path, ns, and how many came in a row.
+    last_slow_ns: AtomicI64,
+    streak: AtomicU64,
+    /// Iterations that readers have run.
+    iterations: AtomicU64,
 }
 
 impl Default for Keeper {
@@ -122,10 +155,16 @@ impl Default for Keeper {
 }
 
 impl Keeper {
-    /// Nothing is judged yet.
+    /// Nothing is judged yet, one line for all CPUs, and nobody has called.
     #[must_use]
     pub const fn new() -> Self {
-        Self { word: AtomicU64::new(Stage::New as u64), due_ns: AtomicI64::new(i64::MIN) }
+        Self {
+            word: AtomicU64::new(Stage::New as u64),
+            due_ns: AtomicI64::new(i64::MIN),
+            last_slow_ns: AtomicI64::new(i64::MIN),
+            streak: AtomicU64::new(0),
+            iterations: AtomicU64::new(1),
+        }
     }
 
     /// How far the judgement has come.
@@ -136,9 +175,18 @@ impl Keeper {
         stage_of(self.word.load(Ordering::Acquire))
     }
 
+    /// The lines that a reading may use now; `None` while the gates are not all open. Whoever finds
+    /// lines for the CPUs sees what was stored before [`set_lines`](Self::set_lines).
+    #[inline(always)]
+    pub fn lines(&self) -> Option<Lines> {
+        // ORDERING: Acquire, pairs with the exchange in `conclude`, whose judge has seen the change.
+        let word = self.word.load(Ordering::Acquire);
+        (stage_of(word) == Stage::Open).then(|| lines_of(word))
+    }
+
     /// Whether the holder of the clock's lock would have something to do now: another iteration,
     /// or a judgement.
-    pub(crate) fn is_due(&self, now_ns: i64) -> bool {
+    fn is_due(&self, now_ns: i64) -> bool {
         self.is_due_at(self.stage(), now_ns)
     }
 
@@ -158,36 +206,43 @@ impl Keeper {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// For the holder of the clock's lock: whether it may run an iteration. If nobody has judged
-    /// since the last change, or the results of that are not `known` to the holder, `judge` judges
-    /// first, and its conclusion closes or opens the gate. It counts if nobody makes a change
-    /// meanwhile. A judge who can't judge now returns `None`, and the next holder of the lock judges.
+    /// For the holder of the clock's lock: the lines for which it may run an iteration, if it may. If
+    /// nobody has judged since the last change, or the results of that are not `known` to the holder,
+    /// `judge` judges those lines first, and its conclusion closes or opens the gate. It counts if
+    /// nobody makes a change meanwhile. A judge who can't judge now returns `None`, and the next holder
+    /// of the lock judges.
     pub fn admit(
         &self,
         known: bool,
         now_ns: impl FnOnce() -> i64,
         gated: &impl Gated,
-        judge: impl FnOnce() -> Option<Conclusion>,
-    ) -> bool {
+        judge: impl FnOnce(Lines) -> Option<Conclusion>,
+    ) -> Option<Lines> {
         let before = self.begin();
+        let lines = lines_of(before);
         match stage_of(before) {
-            Stage::Open if known => return true,
+            Stage::Open if known => return Some(lines),
             Stage::New | Stage::Open => {}
             Stage::Waiting if self.is_due_at(Stage::Waiting, now_ns()) => {}
-            Stage::Waiting | Stage::Closed | Stage::Disabled => return false,
+            Stage::Waiting | Stage::Closed | Stage::Disabled => return None,
         }
-        judge().is_some_and(|conclusion| self.conclude(before, false, conclusion, gated))
+        let conclusion = judge(lines)?;
+        self.conclude(before, false, conclusion, gated).then_some(lines)
     }
 
     /// For the holder of the clock's lock, if facts have changed since the last judgement: another
     /// one. Returns whether the holder may run an iteration; `None` if `judge` has found nothing
     /// new, nobody has judged since the last change, or the counter is switched off.
-    pub fn review(&self, gated: &impl Gated, judge: impl FnOnce() -> Option<Conclusion>) -> Option<bool> {
+    pub fn review(
+        &self,
+        gated: &impl Gated,
+        judge: impl FnOnce(Lines) -> Option<Conclusion>,
+    ) -> Option<bool> {
         let before = self.begin();
         if matches!(stage_of(before), Stage::New | Stage::Disabled) {
             return None;
         }
-        judge().map(|conclusion| self.conclude(before, true, conclusion, gated))
+        judge(lines_of(before)).map(|conclusion| self.conclude(before, true, conclusion, gated))
     }
 
     /// The word with which a judgement begins.
@@ -257,8 +312,21 @@ impl Keeper {
         self.change_word(|word| asked(word) & !DISABLED_BIT);
     }
 
-    /// Changes the word.
-    fn change_word(&self, change: impl Fn(u64) -> u64) {
+    /// Ends the lines of the other kind, and has the gates judged before the first of these. Changes
+    /// nothing if the clock has these already.
+    pub fn set_lines(&self, lines: Lines, gated: &impl Gated) {
+        let before = self.change_word(|word| match lines {
+            _ if lines_of(word) == lines => word,
+            Lines::Common => asked(word) & !PER_CPU_BIT,
+            Lines::PerCpu => asked(word) | PER_CPU_BIT,
+        });
+        if lines_of(before) != lines {
+            gated.close();
+        }
+    }
+
+    /// Changes the word, and returns what it was.
+    fn change_word(&self, change: impl Fn(u64) -> u64) -> u64 {
         // A guess: an exchange that fails returns the word. It is not preceded by a load, because
         // loom would then not see that this exchange and the load in `begin` may come in either
         // order.
@@ -271,6 +339,7 @@ impl Keeper {
         {
             word = found;
         }
+        word
     }
 }
 

@@ -36,8 +36,6 @@
 
 mod facts;
 pub mod keeper;
-#[cfg(all(test, not(miri)))]
-mod situations;
 #[cfg(test)]
 mod tests;
 
@@ -391,15 +389,8 @@ pub const fn judge_plausible(nominal_hz: Option<u64>, measured_hz: Option<u64>) 
 }
 
 /// The reason of the first closed gate; `None` if the counter may be used. Leaves out
-/// [`Gate::UnixCost`], which stops Unix time alone: see [`unix_by_os`].
+/// [`Gate::UnixCost`], which stops Unix time alone.
 #[must_use]
 pub fn first_closed(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Reason> {
     verdicts.into_iter().filter(|verdict| verdict.gate != Gate::UnixCost).find_map(|verdict| verdict.closed)
-}
-
-/// Why the OS serves Unix time although the counter may be used; `None` if the counter serves
-/// Unix time as well.
-#[must_use]
-pub fn unix_by_os(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Reason> {
-    verdicts.into_iter().find(|verdict| verdict.gate == Gate::UnixCost)?.closed
 }

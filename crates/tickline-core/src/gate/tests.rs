@@ -1,190 +1,116 @@
-//! Each gate by itself. Whole machines: `situations`.
+//! Machines, single faults and costs: `situations.toml`. Here what reads them, and what is judged
+//! of a line.
 
 use super::*;
 use crate::cell::LineCell;
 use crate::compare::{Difference, Pair};
 use crate::shared::Shared;
+use toml::{Table, Value};
 
-pub(super) fn healthy() -> Facts {
-    Facts {
-        switch: Switch::On,
-        trust: Trust::Auto,
-        assumed_invariant: false,
-        counter_present: true,
-        supported: true,
-        readable: true,
-        invariant: Some(true),
-        hypervisor: Hypervisor::None,
-        clocksource: Clocksource::Tsc,
-        counters_clocksource: Clocksource::Tsc,
-        available: Some(true),
-        comparison: Comparison::Pending,
-        line_per_cpu: false,
-        cost: Some(Cost { counter_ps: 9_000, os_ps: 25_000, os_unix_ps: 25_000 }),
-        was_slow: false,
-        unix_was_slow: false,
-        resolution_ticks: Some(26),
-    }
-}
+const IN_STEP: Comparison = Comparison::Synchronised { cpus: 8 };
 
-/// What every gate says.
-pub(super) fn judged(facts: &Facts) -> impl Iterator<Item = Verdict> + Clone {
-    Gate::ALL.iter().map(|gate| judge(*gate, facts))
-}
+/// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": from a kernel's log.
+const WARPED: Comparison = Comparison::Unsynchronised(Pair {
+    here: 0,
+    there: 1,
+    difference: Difference { least_ticks: 66_930, most_ticks: 67_400 },
+});
 
-fn reason(change: impl FnOnce(&mut Facts)) -> Option<Reason> {
-    let mut facts = healthy();
-    change(&mut facts);
-    first_closed(judged(&facts))
-}
-
-fn apart(facts: &mut Facts) {
-    facts.comparison = Comparison::Unsynchronised(Pair {
-        here: 0,
-        there: 3,
-        difference: Difference { least_ticks: 500, most_ticks: 600 },
-    });
-}
-
-#[test]
-fn a_healthy_machine_opens_every_gate() {
-    assert_eq!(reason(|_| {}), None);
-    assert_eq!(reason(|facts| facts.invariant = None), None);
-    let waived = |facts: &mut Facts| (facts.invariant, facts.assumed_invariant) = (Some(false), true);
-    assert_eq!(reason(waived), None);
-    assert_eq!(reason(|facts| facts.trust = Trust::Kernel), None);
-}
-
-#[test]
-fn each_fault_closes_its_gate_with_its_reason() {
-    type Fault = fn(&mut Facts);
-    let cases: [(Reason, Fault); 16] = [
-        (Reason::Disabled, |facts| facts.switch = Switch::Disabled),
-        (Reason::SwitchedOff, |facts| facts.switch = Switch::SwitchedOff),
-        (Reason::NoCounter, |facts| facts.counter_present = false),
-        (Reason::NoAtomics, |facts| facts.supported = false),
-        (Reason::Denied, |facts| facts.readable = false),
-        (Reason::NotInvariant, |facts| facts.invariant = Some(false)),
-        (Reason::KernelUndecided, |facts| facts.clocksource = Clocksource::TscEarly),
-        (Reason::KernelRejected, |facts| {
-            (facts.clocksource, facts.available) = (Clocksource::Hpet, Some(false));
-        }),
-        (Reason::KernelUsesOther, |facts| {
-            (facts.clocksource, facts.trust) = (Clocksource::Hpet, Trust::Kernel);
-        }),
-        (Reason::HypervisorPolicy, |facts| {
-            (facts.clocksource, facts.trust) = (Clocksource::HypervPage, Trust::Kernel);
-        }),
-        (Reason::KernelUnknown, |facts| {
-            (facts.clocksource, facts.trust) = (Clocksource::Unknown, Trust::Kernel);
-        }),
-        (Reason::Untested, |facts| facts.clocksource = Clocksource::Hpet),
-        (Reason::Untestable, |facts| {
-            (facts.clocksource, facts.comparison) = (Clocksource::Hpet, Comparison::Impossible);
-        }),
-        (Reason::Unsynchronised, apart),
-        (Reason::Slow, |facts| {
-            facts.cost = Some(Cost { counter_ps: 25_001, os_ps: 25_000, os_unix_ps: 25_000 });
-        }),
-        (Reason::Stuck, |facts| facts.resolution_ticks = Some(0)),
-    ];
-    for (index, (expected, fault)) in cases.into_iter().enumerate() {
-        assert_eq!(reason(fault), Some(expected));
-        assert_eq!(Reason::ALL[index], expected, "in the order of Reason::ALL");
-    }
-    assert_eq!(
-        Reason::ALL[cases.len()..],
-        [Reason::CounterTooSlow, Reason::SamplesStale, Reason::WindowPassed, Reason::Implausible]
-    );
-}
-
-#[test]
-fn a_kernel_speaks_for_the_counter_that_it_keeps_time_with_alone() {
-    let counters = [Clocksource::Tsc, Clocksource::ArchSysCounter, Clocksource::Riscv];
-    for kernels in counters {
-        for own in counters {
-            let found = reason(|facts| {
-                (facts.clocksource, facts.counters_clocksource) = (kernels, own);
-                facts.available = Some(kernels == own);
-            });
-            assert_eq!(found.is_none(), kernels == own, "{kernels:?}, {own:?}");
-            let resolutions = kernels.resolutions(own, 26);
-            assert_eq!(resolutions.counter_ticks == 0, kernels == own, "{kernels:?}, {own:?}");
-            assert_eq!(resolutions.reference_ns, 1);
-        }
-    }
-}
-
-#[test]
-fn unsynchronised_counters_are_used_only_with_a_line_per_cpu() {
-    for trust in [Trust::Kernel, Trust::Auto, Trust::Measured] {
-        for hypervisor in [Hypervisor::None, Hypervisor::Kvm] {
-            let fault = |line_per_cpu| {
-                reason(|facts| {
-                    apart(facts);
-                    (facts.trust, facts.hypervisor, facts.line_per_cpu) = (trust, hypervisor, line_per_cpu);
-                })
-            };
-            assert_eq!(fault(false), Some(Reason::Unsynchronised));
-            assert_eq!(fault(true), None);
-        }
-    }
-}
-
-/// The verdicts of the gates of cost: why each is closed, and whether monotonic time has a
-/// warning.
-fn costs(costs_ns: (u64, u64, u64), was_slow: (bool, bool)) -> (Option<Reason>, Option<Reason>, bool) {
-    let (counter_ps, os_ps, os_unix_ps) = (costs_ns.0 * 1_000, costs_ns.1 * 1_000, costs_ns.2 * 1_000);
-    let cost = Some(Cost { counter_ps, os_ps, os_unix_ps });
-    let facts = Facts { cost, was_slow: was_slow.0, unix_was_slow: was_slow.1, ..healthy() };
-    let verdicts = judged(&facts);
-    let warned = verdicts.clone().any(|verdict| verdict.gate == Gate::Cost && verdict.warning.is_some());
-    (first_closed(verdicts.clone()), unix_by_os(verdicts), warned)
-}
-
-/// Symptom: with monotonic time by a system call, the counter was used for Unix time as well,
-/// though the OS read that faster ("Time, but Faster": `gettimeofday` in 35.7 ns, `gethrtime` in
-/// 119.8, the counter in 40.4). Each of the two costs has a hysteresis of its own.
-#[test]
-fn unix_time_and_monotonic_time_are_judged_separately() {
-    const SLOW: Option<Reason> = Some(Reason::Slow);
-    let never = (false, false);
-    for (costs_ns, was_slow, expected, why) in [
-        ((10, 25, 25), never, (None, None, false), "a vDSO that works"),
-        ((10, 300, 300), never, (None, None, false), "system calls"),
-        ((40, 120, 36), never, (None, SLOW, false), "Unix time is the OS's, all else the counter's"),
-        ((40, 120, 300), never, (None, None, false), "system calls"),
-        ((40, 35, 36), never, (SLOW, SLOW, false), "a counter that traps"),
-        ((26, 25, 300), never, (None, None, true), "Unix time gains 274 ns, monotonic time loses 1"),
-        ((28, 25, 300), never, (SLOW, None, false), "monotonic time would lose more than a tenth"),
-        ((104, 100, 106), never, (SLOW, None, false), "Unix time would gain less than is lost"),
-        ((95, 100, 100), never, (None, None, false), "faster by less than a tenth"),
-        ((95, 100, 100), (false, true), (None, SLOW, false), "Unix time was slow"),
-        ((95, 100, 100), (true, false), (SLOW, None, false), "monotonic time was slow"),
-        ((95, 100, 100), (true, true), (SLOW, SLOW, false), "both were slow"),
-        ((90, 100, 100), (true, true), (None, None, false), "a tenth faster"),
-        ((108, 100, 300), never, (None, None, true), "worth it for Unix time"),
-        ((108, 100, 300), (true, false), (SLOW, None, false), "no opening and closing at the limit"),
-    ] {
-        assert_eq!(costs(costs_ns, was_slow), expected, "{costs_ns:?}, {was_slow:?}: {why}");
-    }
-}
-
-#[test]
-fn a_gate_for_unix_time_alone_closes_nothing_else() {
-    let closed = |gate| {
-        let verdict = Verdict::of(gate, Some(Reason::Slow));
-        (first_closed([verdict]).is_some(), unix_by_os([verdict]).is_some())
+/// What a row of the table says of a machine.
+fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
+    let text = |key, usual| machine.get(key).and_then(Value::as_str).unwrap_or(usual);
+    let is = |key, usual| machine.get(key).and_then(Value::as_bool).unwrap_or(usual);
+    let counter = Clocksource::from_name(text("counter", "tsc").as_bytes());
+    let costs_ps = machine.get("costs_ps").and_then(Value::as_array);
+    let costs_ps: Vec<_> =
+        costs_ps.into_iter().flatten().map(|ps| ps.as_integer().unwrap().cast_unsigned()).collect();
+    let [counter_ps, os_ps, os_unix_ps] = match costs_ps[..] {
+        [] => [9_000, 25_000, 25_000],
+        [counter, os] => [counter, os, os],
+        [counter, os, os_unix] => [counter, os, os_unix],
+        _ => panic!("{costs_ps:?}"),
     };
-    for gate in Gate::ALL.iter().copied() {
-        assert_eq!(closed(gate), (gate != Gate::UnixCost, gate == Gate::UnixCost), "{gate:?}");
-        assert_eq!(Gate::ALL.get(gate as usize), Some(&gate), "a gate's number is its place");
+    let signature = text("hypervisor", "").as_bytes().try_into();
+    Facts {
+        switch: match text("switch", "on") {
+            "disabled" => Switch::Disabled,
+            "switched_off" => Switch::SwitchedOff,
+            _ => Switch::On,
+        },
+        trust,
+        assumed_invariant: is("assumed_invariant", false),
+        counter_present: is("present", true),
+        supported: is("atomics", true),
+        readable: is("readable", true),
+        // Architectures but x86 demand it, so nobody asks there.
+        invariant: Some(is("invariant", true)).filter(|_| counter == Clocksource::Tsc),
+        hypervisor: signature.map_or(Hypervisor::None, Hypervisor::from_signature),
+        clocksource: Clocksource::from_name(format!("{}\n", text("current", "tsc")).as_bytes()),
+        counters_clocksource: counter,
+        available: counter.is_accepted(format!("{} \n", text("available", "tsc hpet acpi_pm")).as_bytes()),
+        comparison,
+        line_per_cpu: is("line_per_cpu", false),
+        cost: Some(Cost { counter_ps, os_ps, os_unix_ps }),
+        was_slow: is("was_slow", false),
+        unix_was_slow: is("unix_was_slow", false),
+        resolution_ticks: Some(if is("stuck", false) { 0 } else { 26 }),
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a minute, and no unsafe code")]
+fn every_situation_leads_to_its_verdicts() {
+    let table: Table = include_str!("situations.toml").parse().unwrap();
+    let (machines, mut codes) = (table["machine"].as_array().unwrap(), Vec::new());
+    for machine in machines.iter().map(|machine| machine.as_table().unwrap()) {
+        for (key, trust) in [("kernel", Trust::Kernel), ("auto", Trust::Auto), ("measured", Trust::Measured)]
+        {
+            let verdicts = |comparison| {
+                let facts = facts(machine, trust, comparison);
+                Vec::from_iter(Gate::ALL.iter().map(|gate| judge(*gate, &facts)))
+            };
+            let reason = |comparison| first_closed(verdicts(comparison));
+            let code = |reason: Option<Reason>| reason.map_or("open", |reason| reason.code());
+            let expected = machine.get(key).or(machine.get("all")).map(|words| words.as_array().unwrap());
+            let expected = expected.map_or(["open", "open"], |words| {
+                [0, words.len() - 1].map(|place| words[place].as_str().unwrap())
+            });
+            codes.extend(expected);
+            let after = match (machine.get("warped"), machine.get("comparable")) {
+                (None, None) => IN_STEP,
+                (Some(_), _) => WARPED,
+                (None, Some(_)) => Comparison::Impossible,
+            };
+            let story = format!("{:?}, {trust:?}", machine["name"]);
+            assert_eq!([Comparison::Pending, after].map(|at| code(reason(at))), expected, "{story}");
+            // A comparison that cannot be made opens nothing.
+            let (pending, impossible) = (reason(Comparison::Pending), reason(Comparison::Impossible));
+            assert_eq!(pending.is_some(), impossible.is_some(), "{story}");
+            // There is nothing from which a single CPU could differ.
+            assert_eq!(reason(Comparison::Single), reason(IN_STEP), "{story}");
+            let unix = machine.get("unix").map_or("open", |word| word.as_str().unwrap());
+            let unix_by_os = verdicts(after).into_iter().find(|verdict| verdict.gate == Gate::UnixCost);
+            assert_eq!(code(unix_by_os.and_then(|verdict| verdict.closed)), unix, "{story}");
+            let warns = verdicts(after).iter().any(|verdict| verdict.warning.is_some());
+            assert_eq!(warns, machine.contains_key("warns"), "{story}");
+        }
+    }
+    // The others are those of a line.
+    let missing = Reason::ALL.iter().filter(|reason| !codes.contains(&reason.code()));
+    let of_a_line = [Reason::CounterTooSlow, Reason::SamplesStale, Reason::WindowPassed, Reason::Implausible];
+    assert!(missing.eq(&of_a_line), "each reason that a machine gives is in the table");
 }
 
 #[test]
 fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
-    let needed = |clocksource, hypervisor| needed_comparison(&Facts { clocksource, hypervisor, ..healthy() });
+    let needed = |clocksource, hypervisor| {
+        needed_comparison(&Facts {
+            clocksource,
+            hypervisor,
+            counters_clocksource: Clocksource::Tsc,
+            ..Facts::UNKNOWN
+        })
+    };
     assert_eq!(needed(Clocksource::Tsc, Hypervisor::None), NeededComparison::Idle);
     assert_eq!(needed(Clocksource::Tsc, Hypervisor::Vmware), NeededComparison::Welcome);
     assert_eq!(needed(Clocksource::Hpet, Hypervisor::None), NeededComparison::Needed);
@@ -193,108 +119,54 @@ fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
 
 #[test]
 fn the_line_has_gates_of_its_own() {
-    let calibration = |has_line, change: fn(&mut Figures)| {
-        let mut figures = Shared::new(LineCell::new()).figures();
-        change(&mut figures);
+    let hz = Some(1);
+    for (has_line, is_out_of_range, samples_are_stale, frequency_hz, closed, warning) in [
+        (true, true, true, hz, None, None),
+        (false, false, false, None, None, None), // a new clock
+        (false, false, false, hz, None, Some(Reason::WindowPassed)),
+        (false, false, true, hz, Some(Reason::SamplesStale), None),
+        (false, true, true, None, Some(Reason::CounterTooSlow), None),
+    ] {
+        let figures = Shared::new(LineCell::new()).figures();
+        let figures = Figures { is_out_of_range, samples_are_stale, frequency_hz, ..figures };
         let verdict = judge_calibration(has_line, &figures);
-        (verdict.closed, verdict.warning)
-    };
-    let is_slow: fn(&mut Figures) = |figures| figures.is_out_of_range = true;
-    assert_eq!(calibration(true, is_slow), (None, None));
-    assert_eq!(calibration(false, |_| ()), (None, None), "a new clock");
-    assert_eq!(
-        calibration(false, |figures| figures.frequency_hz = Some(1)),
-        (None, Some(Reason::WindowPassed))
-    );
-    assert_eq!(
-        calibration(false, |figures| figures.samples_are_stale = true),
-        (Some(Reason::SamplesStale), None)
-    );
-    assert_eq!(calibration(false, is_slow), (Some(Reason::CounterTooSlow), None));
-    let stale_after_lines: fn(&mut Figures) =
-        |figures| (figures.samples_are_stale, figures.frequency_hz) = (true, Some(1));
-    assert_eq!(calibration(false, stale_after_lines), (Some(Reason::SamplesStale), None));
-    let slow_and_stale: fn(&mut Figures) =
-        |figures| (figures.is_out_of_range, figures.samples_are_stale) = (true, true);
-    assert_eq!(calibration(false, slow_and_stale), (Some(Reason::CounterTooSlow), None));
+        assert_eq!((verdict.closed, verdict.warning), (closed, warning), "{has_line}, {figures:?}");
+    }
     let plausible = |nominal, measured| judge_plausible(nominal, measured).warning;
     assert_eq!(plausible(Some(2_600_000_000), Some(2_596_120_000)), None, "1,500 ppm: rounded to 100 MHz");
     assert_eq!(plausible(Some(2_600_000_000), Some(2_400_000_000)), Some(Reason::Implausible));
-    assert_eq!(plausible(None, Some(1)), None);
-    assert_eq!(plausible(Some(1), None), None);
-    assert_eq!(judge_plausible(Some(5), Some(7)).closed, None);
+    assert_eq!((plausible(None, Some(1)), plausible(Some(1), None)), (None, None));
 }
 
+/// Whole names count: `hyperv_clocksource_tsc_page` is not `tsc`.
 #[test]
-fn clocksource_names_are_exact() {
+fn names_and_signatures_are_exact() {
     for (name, expected) in Clocksource::NAMED {
         assert_eq!(Clocksource::from_name(name.as_bytes()), expected);
-        assert_eq!(Clocksource::from_name(format!("{name}\n").as_bytes()), expected);
         for near in [format!("{name} "), format!(" {name}"), format!("{name}\n\n"), name.to_uppercase()] {
             assert_eq!(Clocksource::from_name(near.as_bytes()), Clocksource::Other, "{near:?}");
         }
     }
-    assert_eq!(Clocksource::from_name(b"hyperv_clocksource_msr\n"), Clocksource::Other);
-    assert_eq!(Clocksource::from_name(b"\n"), Clocksource::Unknown);
-    assert_eq!(Clocksource::from_name(b""), Clocksource::Unknown);
-}
-
-/// Whole names are searched for. A kernel whose tick is not in one-shot mode still lists the counter
-/// that it has marked unstable, but last. The gate took that for an offer.
-#[test]
-fn a_counter_is_accepted_where_it_is_listed_ahead_of_the_timers() {
-    for (list, is_accepted) in [
-        ("kvm-clock tsc hpet \n", Some(true)),
-        ("tsc hpet acpi_pm jiffies \n", Some(true)),
-        ("hyperv_clocksource_tsc_page xen kvm-clock tsc hpet", Some(true)),
-        ("hyperv_clocksource_tsc_page tsc-early acpi_pm \n", Some(false)),
-        ("hpet acpi_pm jiffies tsc \n", Some(false)),
-        ("acpi_pm tsc", Some(false)),
-        ("jiffies tsc", Some(false)),
-        ("refined-jiffies tsc", Some(false)),
-        (" \n", None),
-        ("", None),
-    ] {
-        assert_eq!(Clocksource::Tsc.is_accepted(list.as_bytes()), is_accepted, "{list:?}");
-    }
-    // Some boards have a timer that the kernel rates above the counter.
-    assert_eq!(Clocksource::ArchSysCounter.is_accepted(b"mct-frc arch_sys_counter \n"), Some(true));
-}
-
-#[test]
-fn hypervisors_are_known_by_their_whole_signature() {
     for (signature, expected) in Hypervisor::NAMED {
         assert_eq!(Hypervisor::from_signature(*signature), expected);
     }
     assert_eq!(Hypervisor::from_signature(*b"KVMKVMKVM   "), Hypervisor::Other);
-    assert_eq!(Hypervisor::from_signature([0; 12]), Hypervisor::Other);
 }
 
 #[test]
 fn a_reference_made_of_the_counter_has_no_step_of_its_own() {
-    let resolutions = |clocksource: Clocksource| clocksource.resolutions(Clocksource::Tsc, 26);
-    assert_eq!(
-        (resolutions(Clocksource::Tsc).counter_ticks, resolutions(Clocksource::Tsc).reference_ns),
-        (0, 1)
-    );
     for (_, clocksource) in Clocksource::NAMED {
-        if !matches!(clocksource, Clocksource::Tsc | Clocksource::TscEarly) {
-            assert_eq!(resolutions(clocksource).counter_ticks, 26, "{clocksource:?}");
+        for own in [Clocksource::Tsc, Clocksource::ArchSysCounter, Clocksource::Riscv] {
+            let resolutions = clocksource.resolutions(own, 26);
+            let is_own =
+                clocksource == own || (clocksource, own) == (Clocksource::TscEarly, Clocksource::Tsc);
+            assert_eq!(resolutions.counter_ticks, if is_own { 0 } else { 26 }, "{clocksource:?}, {own:?}");
+            // Only x86 has the kernel's own read of the counter take as long as one here.
+            let is_alike = is_own && clocksource == Clocksource::Tsc;
+            assert_eq!(resolutions.resolution_ticks, if is_alike { 26 } else { 0 }, "{clocksource:?}");
+            assert!(!is_own || resolutions.reference_ns == 1, "{clocksource:?}");
         }
     }
-    assert_eq!(resolutions(Clocksource::Tsc).resolution_ticks, 26);
-    for clocksource in [Clocksource::ArchSysCounter, Clocksource::Riscv] {
-        let resolutions = clocksource.resolutions(clocksource, 26);
-        assert_eq!((resolutions.counter_ticks, resolutions.resolution_ticks), (0, 0), "{clocksource:?}");
-    }
-    assert!(resolutions(Clocksource::AcpiPm).reference_ns >= 279);
-    assert!(resolutions(Clocksource::Unknown).reference_ns >= resolutions(Clocksource::AcpiPm).reference_ns);
-}
-
-#[test]
-fn codes_are_distinct() {
-    let codes = Vec::from_iter(Reason::ALL.iter().map(|reason| reason.code()));
-    for (index, code) in codes.iter().enumerate() {
-        assert!(!codes[..index].contains(code), "{code} twice");
-    }
+    let of = |clocksource: Clocksource| clocksource.resolutions(Clocksource::Tsc, 26).reference_ns;
+    assert!(of(Clocksource::AcpiPm) >= 279 && of(Clocksource::Unknown) >= of(Clocksource::AcpiPm));
 }

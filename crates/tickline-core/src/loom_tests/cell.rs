@@ -3,18 +3,18 @@
 use loom::cell::UnsafeCell;
 
 use super::{check, made, spawn};
-use crate::cell::{Bounds, Evidence, LineCell, Snapshot, StateCell};
+use crate::cell::{Bounds, CellLine, Evidence, LineCell, StateCell};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
 use crate::state::{Phase, Serves, State};
 use crate::try_lock::TryLock;
 
 /// Line `number`, which follows `from`. Each field tells the number.
-pub(super) fn line(from: State, number: i64) -> Snapshot {
+pub(super) fn line(from: State, number: i64) -> CellLine {
     let (shift, start_ticks) = (<LineCell as StateCell>::SHIFT, u64::try_from(number).unwrap() << 20);
     let slope = Slope::from_bits(start_ticks << 20);
     let state = from.next_line(slope, shift, Serves::Both).unwrap().with_b(number << 32);
-    Snapshot { state, start_ticks, window_ticks: start_ticks + 1, shift }
+    CellLine { state, start_ticks, window_ticks: start_ticks + 1, shift }
 }
 
 /// The number of a line, or of one that was retired.
@@ -23,7 +23,7 @@ fn number_of(state: State) -> i64 {
 }
 
 /// Bounds that tell the line with which they were published.
-fn bounds_of(line: &Snapshot) -> Bounds {
+fn bounds_of(line: &CellLine) -> Bounds {
     let lower = Line { start_ticks: line.start_ticks, base_ns: line.state.b, slope: line.slope() };
     Bounds {
         lower,
@@ -67,7 +67,7 @@ fn a_reader_of_a_cell(preemptions: Option<usize>, read: fn(&LineCell) -> Option<
 fn a_reading_is_never_a_mixture() {
     a_reader_of_a_cell(None, |cell| {
         let state = cell.load();
-        let slot = cell.slot(state.slot());
+        let slot = cell.slot(state);
         let (start_ticks, window_ticks, unix_b) = (slot.start_ticks(), slot.window_ticks(), slot.unix_b());
         cell.is_still(state).then(|| {
             let expected = line(State::default(), number_of(state));
@@ -87,11 +87,11 @@ fn a_reading_is_never_a_mixture() {
 fn bounds_are_never_a_mixture() {
     a_reader_of_a_cell(Some(3), |cell| {
         let state = cell.load();
-        let slot = cell.slot(state.slot());
+        let slot = cell.slot(state);
         let (bounds, evidence) = (slot.bounds(state.b), slot.evidence());
         cell.is_still(state).then(|| {
             let number = number_of(state);
-            let expected = bounds_of(&Snapshot { state, ..line(State::default(), number) });
+            let expected = bounds_of(&CellLine { state, ..line(State::default(), number) });
             assert_eq!(bounds, expected);
             let proven = Point { ticks: expected.lower.start_ticks, ns: expected.lower.base_ns };
             assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
@@ -117,7 +117,7 @@ fn a_high_water_mark_is_never_a_mixture() {
             let mark_ns = found.at(found.end_ticks());
             if cell.swap(found.state, found.state.without_line(mark_ns)) {
                 let expected =
-                    Snapshot { state: found.state, ..line(State::default(), number_of(found.state)) };
+                    CellLine { state: found.state, ..line(State::default(), number_of(found.state)) };
                 assert_eq!(mark_ns, expected.at(expected.end_ticks()));
                 noted.note(accepted(found.state));
             } else {

@@ -1,6 +1,6 @@
 //! Each test moves the thread, or lets the CPU be calibrated, at an exact step.
 
-// As `control::following_tests`: hundreds of clocks that settle, and no unsafe code.
+// As `control::tests`: hundreds of clocks that settle, and no unsafe code.
 #![cfg(not(miri))]
 
 use core::cell::Cell;
@@ -83,57 +83,37 @@ fn calibrate(board: &'static Board, units: &Units, controls: &mut [Control; 2], 
 
 /// The readings of the fast path, as ns of the reference.
 const READINGS: [fn(&Units, &Board) -> Option<i64>; 4] = [
-    |units, board| read(units, board),
-    |units, board| read_ordered(units, board),
-    |units, board| read_unix(units, board).map(|ns| ns - 1_000_000_000_000),
-    |units, board| read_bounds(units, board).map(|line| line.ns),
+    |units, board| unit(units, board.now()).and_then(|(unit, read)| unit.read(&read)),
+    |units, board| unit(units, board.now_ordered()).and_then(|(unit, read)| unit.read(&read)),
+    |units, board| {
+        let (unit, read) = unit(units, board.now())?;
+        unit.read_unix(&read).map(|ns| ns - 1_000_000_000_000)
+    },
+    |units, board| {
+        let (unit, read) = unit(units, board.now_ordered())?;
+        unit.read_bounds(&read).map(|line| line.ns)
+    },
 ];
 
-/// Runs `work` once for each of its steps, with `meddle` before that step. Returns how many there
-/// are.
-fn at_each_step<W: 'static>(
-    mut prepare: impl FnMut() -> (&'static Board, W),
-    mut work: impl FnMut(&'static Board, &mut W, u32),
-    meddle: fn(&Board),
-) -> u32 {
-    for wanted in 0.. {
-        let (board, mut things) = prepare();
+/// Runs `work` once for each of its steps, and moves the thread before that step. Returns how many
+/// there are.
+fn moved_at_each_step(board: &'static Board, mut work: impl FnMut()) -> u32 {
+    for wanted in 0..10_000 {
         let step = leak(Cell::new(0));
         board.machine.hooks.set(move |_| {
             if step.get() == wanted {
-                meddle(board);
+                board.machine.pass(20_000);
+                board.on.set(1 - board.on.get());
             }
             step.set(step.get() + 1);
         });
-        work(board, &mut things, wanted);
+        work();
         board.machine.hooks.clear();
         if step.get() <= wanted {
             return wanted;
         }
-        assert!(wanted < 10_000, "no end of steps");
     }
-    unreachable!()
-}
-
-fn migrate(board: &Board) {
-    board.machine.pass(20_000);
-    board.on.set(1 - board.on.get());
-}
-
-#[test]
-fn each_cpu_reads_its_own_line() {
-    for atomic in [false, true] {
-        let (board, units, _) = settled_board(atomic);
-        for cpu in [0, 1, 0] {
-            board.on.set(cpu);
-            for reading in READINGS {
-                let ns = reading(units, board).expect("a line");
-                assert!(ns.abs_diff(board.machine.truth_ns()) < 50, "CPU {cpu}");
-            }
-            let (on, slow) = read_slow(units, board, board.machine).expect("in the table");
-            assert!(matches!(slow.source, Source::Line { overdue_ns: 0 }) && on == cpu, "{slow:?}");
-        }
-    }
+    panic!("no end of steps");
 }
 
 /// The thread is moved before any step of a reading. The reading is refused, or is the right
@@ -145,21 +125,17 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
         for reading in READINGS {
             let (board, units, _) = settled_board(atomic);
             let mut served = 0;
-            let steps = at_each_step(
-                || (board, ()),
-                |board, (), _| {
-                    let before = board.machine.truth_ns();
-                    match reading(units, board) {
-                        Some(ns) => {
-                            let after = board.machine.truth_ns();
-                            assert!((before - 50..after + 50).contains(&ns), "off by {}", ns - after);
-                            served += 1;
-                        }
-                        None => refused += 1,
+            let steps = moved_at_each_step(board, || {
+                let before = board.machine.truth_ns();
+                match reading(units, board) {
+                    Some(ns) => {
+                        let after = board.machine.truth_ns();
+                        assert!((before - 50..after + 50).contains(&ns), "off by {}", ns - after);
+                        served += 1;
                     }
-                },
-                migrate,
-            );
+                    None => refused += 1,
+                }
+            });
             assert!(steps >= 3 && served > 0, "{steps} steps, {served} served");
         }
         // Where two instructions read counter and id, a move between them is noticed by the plain
@@ -174,17 +150,13 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
 fn a_migration_never_ends_the_line_of_a_unit() {
     for atomic in [false, true] {
         let (board, units, _) = settled_board(atomic);
-        let steps = at_each_step(
-            || (board, ()),
-            |board, (), _| {
-                let before = board.machine.truth_ns();
-                let (_, reading) = read_slow(units, board, board.machine).expect("in the table");
-                let after = board.machine.truth_ns();
-                assert!((before - 50..after + 50).contains(&reading.ns), "off by {}", reading.ns - after);
-                assert!(matches!(reading.source, Source::Line { .. }), "{reading:?}");
-            },
-            migrate,
-        );
+        let steps = moved_at_each_step(board, || {
+            let before = board.machine.truth_ns();
+            let (_, reading) = read_slow(units, board, board.machine).expect("in the table");
+            let after = board.machine.truth_ns();
+            assert!((before - 50..after + 50).contains(&reading.ns), "off by {}", reading.ns - after);
+            assert!(matches!(reading.source, Source::Line { .. }), "{reading:?}");
+        });
         assert!(steps >= 4, "{steps} steps");
         assert!(units.iter().all(|unit| unit.cell.load().is_published()));
     }
@@ -199,8 +171,8 @@ fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope, old.shift, Serves::Both).unwrap();
     let next = next.with_b(next.b_through(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));
-    let line = Snapshot { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
-    let bounds = unit.cell.slot(old.state.slot()).bounds(old.state.b);
+    let line = CellLine { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
+    let bounds = unit.cell.slot(old.state).bounds(old.state.b);
     assert!(unit.cell.publish(replacing, &line, &bounds, None));
 }
 
@@ -269,46 +241,6 @@ fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
     assert!(reading.ns >= line, "{} after {line}", reading.ns);
 }
 
-/// The control loop's thread is moved away before any step of its iteration. The iteration yields
-/// no sample and no line. Readings on that CPU go on in order, by the line or the reference, and
-/// the other CPU is not affected.
-#[test]
-fn a_lost_counter_publishes_nothing_wrong() {
-    let lost = leak(Cell::new(0));
-    let steps = at_each_step(
-        || {
-            let (board, units, controls) = settled_board(true);
-            board.machine.pass(INTERVAL_NS - 100_000_000);
-            let before = read_slow(units, board, board.machine).unwrap().1.ns;
-            let pinned = PinnedCounter::take(board, 0).expect("there");
-            (board, (units, controls, pinned, before))
-        },
-        |board, (units, controls, pinned, before), step| {
-            let (other, before) = (units[1].cell.snapshot(), *before);
-            controls[0].maintain(&units[0], pinned, board.machine);
-            board.machine.hooks.clear();
-            lost.set(lost.get() + u32::from(pinned.is_lost()));
-            board.on.set(0);
-            let (_, reading) = read_slow(units, board, board.machine).unwrap();
-            let ahead_ns = reading.ns - board.machine.truth_ns();
-            assert!(reading.ns >= before, "step {step}: {} after {before}", reading.ns);
-            match reading.source {
-                Source::Line { .. } => assert!(ahead_ns.abs() < 100, "step {step}: {ahead_ns} ns"),
-                // What the kernel's strongest slew can make of the 0.2 ms by which the end of a
-                // suspend may be returned late, and of the iteration.
-                Source::Reference { .. } => {
-                    assert!(ahead_ns < 2_000_000, "step {step}: frozen for {ahead_ns} ns");
-                }
-            }
-            assert_eq!(units[0].events(Event::Disruption), 0, "step {step}: a sample came of it");
-            assert_eq!(units[1].cell.snapshot(), other, "step {step}");
-        },
-        migrate,
-    );
-    assert!(steps > 100, "{steps} steps");
-    assert!(lost.get() > 50, "lost {} times", lost.get());
-}
-
 /// Rule 3: a reader that finds its CPU's line being replaced has interrupted the writer, and does
 /// not wait for it.
 #[test]
@@ -327,22 +259,6 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
     assert_eq!(units[0].events(Event::Publication), published, "the late line was published");
     assert!(matches!(seen.source, Source::Reference { .. }), "{seen:?}");
     assert!(read_slow(units, board, board.machine).unwrap().1.ns >= seen.ns);
-}
-
-#[test]
-fn a_bad_unit_falls_back_alone() {
-    let (board, units, mut controls) = settled_board(false);
-    // CPU 1 is not calibrated any more.
-    for _ in 0..10 {
-        board.machine.pass(INTERVAL_NS);
-        calibrate(board, units, &mut controls, 0);
-    }
-    assert!(READINGS.iter().all(|reading| reading(units, board).is_some()));
-    board.on.set(1);
-    assert!(READINGS.iter().all(|reading| reading(units, board).is_none()));
-    let (cpu, reading) = read_slow(units, board, board.machine).unwrap();
-    assert!(matches!(reading.source, Source::Reference { .. }) && cpu == 1, "{reading:?}");
-    assert_eq!([0, 1].map(|cpu| units[cpu].events(Event::Expiry)), [0, 1]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How far a line can have been read: rules 5 and 13.
+//! How far a line can have been read: rules 5 and 12.
 //!
 //! ```text
 //! sample    start           end of window        end of validity
@@ -44,7 +44,7 @@
 //! | Shorter windows | more iterations for the thread, or OS readings for readers. A window that readers extend by 50 ms at a time would shorten the lead after a suspend; nobody has built it |
 
 use super::Shared;
-use crate::cell::{Evidence, Snapshot, StateCell};
+use crate::cell::{CellLine, Evidence, StateCell};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_ERROR_NS};
@@ -74,25 +74,25 @@ fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u
 }
 
 /// Ticks by which a reader may have read the counter after its second look at the state.
-fn margin_ticks(line: &Snapshot) -> u64 {
+fn margin_ticks(line: &CellLine) -> u64 {
     line.slope().ticks_in(MEETING_MARGIN_NS)
 }
 
 /// Ticks from the line's start to `ticks`; 0 before the start.
-fn since_start(line: &Snapshot, ticks: u64) -> u64 {
+fn since_start(line: &CellLine, ticks: u64) -> u64 {
     ticks_between(line.start_ticks, ticks).max(0).cast_unsigned()
 }
 
 /// Ticks from the line's start up to which a reading can have used it, if `ticks` was read after
 /// the state that ended it.
-fn unlimited_delta(line: &Snapshot, ticks: u64) -> u64 {
+fn unlimited_delta(line: &CellLine, ticks: u64) -> u64 {
     let (delta, valid_ticks) = (ticks.wrapping_sub(line.start_ticks), line.valid_ticks());
     if delta < valid_ticks { delta.saturating_add(margin_ticks(line)).min(valid_ticks) } else { valid_ticks }
 }
 
 /// Ticks from the line's start that the counter can have reached by `reference_ns`, if no suspend
 /// has passed since the point `since`.
-fn reached_delta(line: &Snapshot, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
+fn reached_delta(line: &CellLine, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
     // A reference that returns an old value is late by microseconds.
     let late_ns = SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
@@ -115,8 +115,8 @@ fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
 impl<S: StateCell> Shared<S> {
     /// Whether `line` does not count for `ticks`, which were read after its state: its validity has
     /// passed, the counter is before its start, or its window has passed and the reference does not
-    /// vouch for it (rule 13). Asks the reference only past the window.
-    pub(crate) fn is_over(&self, line: &Snapshot, ticks: u64, reference: &impl Reference) -> bool {
+    /// vouch for it (rule 12). Asks the reference only past the window.
+    pub(crate) fn is_over(&self, line: &CellLine, ticks: u64, reference: &impl Reference) -> bool {
         let delta = ticks.wrapping_sub(line.start_ticks);
         if delta < line.window_ticks {
             return false;
@@ -132,8 +132,8 @@ impl<S: StateCell> Shared<S> {
     }
 
     /// What the line rests on, and the slope of its lower bound.
-    fn evidence(&self, line: &Snapshot) -> (Evidence, Slope) {
-        let slot = self.cell.slot(line.state.slot());
+    fn evidence(&self, line: &CellLine) -> (Evidence, Slope) {
+        let slot = self.cell.slot(line.state);
         (slot.evidence(), slot.bounds(line.state.b).lower.slope)
     }
 
@@ -143,7 +143,7 @@ impl<S: StateCell> Shared<S> {
     /// point below the reference that was proven before the line ended, if the caller has one.
     pub(super) fn high_water_ns(
         &self,
-        line: &Snapshot,
+        line: &CellLine,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,

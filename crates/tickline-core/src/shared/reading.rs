@@ -13,7 +13,7 @@
 //! [`per_cpu`](crate::per_cpu)), and what else to take from the slot.
 
 use super::{Event, Shared};
-use crate::cell::{Bounds, SlotView, Snapshot, StateCell};
+use crate::cell::{Bounds, CellLine, SlotView, StateCell};
 use crate::counter::Counter;
 use crate::sample::Reference;
 use crate::state::{Phase, State};
@@ -83,46 +83,32 @@ impl<S: StateCell> Shared<S> {
     /// must be taken. Does not read the counter unless there is a line.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_at(|| Some(counter.now()))
+        let (state, ticks, ()) = self.read_with(State::is_inlined, || counter.now(), |_, _| ())?;
+        Some(state.inlined_at(S::SHIFT, ticks))
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_at(|| Some(counter.now_ordered()))
+        let (state, ticks, ()) = self.read_with(State::is_inlined, || counter.now_ordered(), |_, _| ())?;
+        Some(state.inlined_at(S::SHIFT, ticks))
     }
 
     /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
-        self.read_unix_at(|| Some(counter.now()))
+        let take = |_: State, slot: SlotView<'_>| slot.unix_b();
+        let (state, ticks, unix_b) = self.read_with(State::is_inlined_for_unix, || counter.now(), take)?;
+        Some(state.with_b(unix_b).inlined_at(S::SHIFT, ticks))
     }
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
     #[inline]
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
-        self.read_bounds_at(|| Some(counter.now_ordered()))
-    }
-
-    #[inline(always)]
-    pub(crate) fn read_at(&self, ticks: impl FnOnce() -> Option<u64>) -> Option<i64> {
-        let (state, ticks, ()) = self.read_with(State::is_inlined, ticks, |_, _| ())?;
-        Some(state.inlined_at(S::SHIFT, ticks))
-    }
-
-    #[inline(always)]
-    pub(crate) fn read_unix_at(&self, ticks: impl FnOnce() -> Option<u64>) -> Option<i64> {
-        let unix_b = |_: State, slot: SlotView<'_>| slot.unix_b();
-        let (state, ticks, unix_b) = self.read_with(State::is_inlined_for_unix, ticks, unix_b)?;
-        Some(state.with_b(unix_b).inlined_at(S::SHIFT, ticks))
-    }
-
-    #[inline]
-    pub(crate) fn read_bounds_at(&self, ticks: impl FnOnce() -> Option<u64>) -> Option<LineReading> {
         // Not handed out with the state: each copy of them takes stack.
         let mut bounds = Bounds::default();
         let take = |state: State, slot: SlotView<'_>| bounds = slot.bounds(state.b);
-        let (state, ticks, ()) = self.read_with(State::is_inlined, ticks, take)?;
+        let (state, ticks, ()) = self.read_with(State::is_inlined, || counter.now_ordered(), take)?;
         Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
     }
 
@@ -132,7 +118,7 @@ impl<S: StateCell> Shared<S> {
     fn read_with<T>(
         &self,
         serves: impl FnOnce(State) -> bool,
-        ticks: impl FnOnce() -> Option<u64>,
+        ticks: impl FnOnce() -> u64,
         take: impl FnOnce(State, SlotView<'_>) -> T,
     ) -> Option<(State, u64, T)> {
         let cell = crate::state::in_register(&self.cell);
@@ -140,10 +126,10 @@ impl<S: StateCell> Shared<S> {
         if !serves(state) {
             return None;
         }
-        let slot = cell.slot(state.slot());
+        let slot = cell.slot(state);
         let (start_ticks, window_ticks) = (slot.start_ticks(), slot.window_ticks());
         let taken = take(state, slot);
-        let ticks = ticks()?;
+        let ticks = ticks();
         // Two-sided: a tick before the start wraps to a huge difference.
         if ticks.wrapping_sub(start_ticks) >= window_ticks || !cell.is_still(state) {
             return None;
@@ -162,7 +148,7 @@ impl<S: StateCell> Shared<S> {
         if !line.state.is_published() {
             return None;
         }
-        let bounds = self.cell.slot(line.state.slot()).bounds(line.state.b);
+        let bounds = self.cell.slot(line.state).bounds(line.state.b);
         let ticks = counter.now_ordered();
         let in_use = !self.is_over(&line, ticks, reference) && self.cell.is_still(line.state);
         in_use.then(|| LineReading { ticks, ns: line.at(ticks), bounds })
@@ -174,7 +160,7 @@ impl<S: StateCell> Shared<S> {
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {
-            let unfinished = |line: &Snapshot| {
+            let unfinished = |line: &CellLine| {
                 if wait.is_over(line, counter) && self.help(line, counter, reference) {
                     self.count(Event::Help);
                 }
@@ -199,7 +185,7 @@ impl<S: StateCell> Shared<S> {
         ordered_ticks: impl FnOnce() -> Option<u64>,
         barrier: impl FnOnce(),
         reference: &impl Reference,
-        unfinished: impl FnOnce(&Snapshot),
+        unfinished: impl FnOnce(&CellLine),
     ) -> Option<SlowReading> {
         let line = self.cell.snapshot();
         let state = line.state;
@@ -239,7 +225,7 @@ struct Wait {
 
 impl Wait {
     /// Rule 3: whether the reader has waited long enough for the writer of `line`.
-    fn is_over(&mut self, line: &Snapshot, counter: &impl Counter) -> bool {
+    fn is_over(&mut self, line: &CellLine, counter: &impl Counter) -> bool {
         let first = line.state.phase() == Phase::FirstPublication;
         let Some((_, since_ticks, loads)) = self.current.filter(|(seen, ..)| *seen == line.state) else {
             // A line that is being replaced was published before, so the counter may be read.
@@ -262,7 +248,7 @@ impl Wait {
 }
 
 /// A reading of a line that is valid at `ticks`.
-fn line_reading(line: &Snapshot, ticks: u64) -> SlowReading {
+fn line_reading(line: &CellLine, ticks: u64) -> SlowReading {
     let ns = line.at(ticks);
     let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
     let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);

@@ -180,112 +180,69 @@ impl Dither {
 mod tests {
     use super::*;
 
-    fn ghz() -> Slope {
-        Slope::from_hz(1_000_000_000).unwrap()
-    }
+    /// So many samples at this interval, ms, each at this distance and so wide, after ones that left
+    /// so much open, ns. They are clear if both are 20. Then the range, ns, if it is known.
+    type Fed = (u32, u64, i64, (i64, i64), Option<i64>);
 
-    fn range_ns(dither: &Dither) -> i64 {
-        dither.range().ceil_ns()
-    }
+    const CLEAR: (i64, i64) = (20, 20);
+    const WIDE: (i64, i64) = (40, 40);
 
-    /// So many samples at this interval, each at this distance and so wide, after ones that left so
-    /// much open.
-    fn feed_wide(
-        dither: &mut Dither,
-        now_ticks: &mut u64,
-        samples: u32,
-        gap_ns: u64,
-        distance_ns: i64,
-        widths_ns: (i64, i64),
-    ) {
-        for _ in 0..samples {
-            *now_ticks += gap_ns;
-            let rounding = FixedNs::from_ns(1).half();
-            dither.note(
-                &Departure {
-                    ticks: *now_ticks,
-                    distance: FixedNs::from_ns(distance_ns).plus(rounding),
-                    width: FixedNs::from_ns(widths_ns.0),
-                    open: FixedNs::from_ns(widths_ns.1),
-                    narrowest_before: FixedNs::from_ns(widths_ns.0),
-                },
-                ghz(),
-            );
+    const CASES: [(&str, &[Fed]); 8] = [
+        ("unknown before 32 samples", &[(31, 100, 1, CLEAR, None), (1, 100, 1, CLEAR, Some(4))]),
+        ("unknown before two seconds", &[(199, 10, 1, CLEAR, None), (2, 10, 1, CLEAR, Some(4))]),
+        ("2 ns at the least", &[(32, 100, 0, CLEAR, Some(2))]),
+        (
+            "four times the largest distance",
+            &[(31, 100, 0, CLEAR, None), (1, 100, 5, CLEAR, Some(20)), (1, 100, 12, CLEAR, Some(48))],
+        ),
+        ("48 ns at the most", &[(31, 100, 0, CLEAR, None), (1, 100, 13, CLEAR, Some(48))]),
+        (
+            "a larger distance counts at once, and until a whole block has not shown one like it",
+            &[
+                (32, 100, 1, CLEAR, Some(4)),
+                (1, 100, 6, CLEAR, Some(24)),
+                (62, 100, 1, CLEAR, Some(24)),
+                (1, 100, 1, CLEAR, Some(4)),
+            ],
+        ),
+        (
+            "noise is taken off, and is no evidence: of 256 none was clear",
+            &[
+                (32, 100, 1, CLEAR, Some(4)),
+                (60, 100, 10, (40, 20), Some(4)),
+                (60, 100, 10, (20, 40), Some(4)),
+                (60, 100, 20, WIDE, Some(4)),
+                (60, 100, 25, WIDE, Some(20)),
+                (15, 100, 0, WIDE, Some(20)),
+                (1, 100, 0, WIDE, None),
+            ],
+        ),
+        (
+            "wide ones look clear until a narrow one comes",
+            &[(32, 100, 10, WIDE, Some(40)), (31, 100, 1, CLEAR, None), (1, 100, 1, CLEAR, Some(4))],
+        ),
+    ];
+
+    #[test]
+    fn the_range_is_known_by_enough_clear_samples() {
+        for (what, steps) in CASES {
+            let (mut dither, mut ticks) = (Dither::new(), 1 << 40);
+            for (place, &(samples, gap_ms, distance_ns, (width_ns, open_ns), range_ns)) in
+                steps.iter().enumerate()
+            {
+                let (width, open) = (FixedNs::from_ns(width_ns), FixedNs::from_ns(open_ns));
+                let distance = FixedNs::from_ns(distance_ns).plus(FixedNs::from_ns(1).half());
+                for _ in 0..samples {
+                    ticks += gap_ms * 1_000_000;
+                    let departure = Departure { ticks, distance, width, open, narrowest_before: width };
+                    dither.note(&departure, Slope::from_hz(1_000_000_000).unwrap());
+                }
+                assert_eq!(dither.is_known(), range_ns.is_some(), "{what}, step {place}");
+                let expected_ns = range_ns.unwrap_or(MOST_NS.cast_signed());
+                assert_eq!(dither.range().ceil_ns(), expected_ns, "{what}, step {place}");
+            }
+            dither.forget();
+            assert!(!dither.is_known());
         }
-    }
-
-    /// Clear ones.
-    fn feed(dither: &mut Dither, now_ticks: &mut u64, samples: u32, gap_ns: u64, distance_ns: i64) {
-        feed_wide(dither, now_ticks, samples, gap_ns, distance_ns, (20, 20));
-    }
-
-    #[test]
-    fn the_range_is_the_largest_until_enough_samples_over_enough_time_were_seen() {
-        let most_ns = MOST_NS.cast_signed();
-        for (samples, gap_ns, is_known) in [
-            (32, 100_000_000, true),
-            (31, 100_000_000, false),
-            (199, 10_000_000, false),
-            (201, 10_000_000, true),
-        ] {
-            let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
-            feed(&mut dither, &mut now_ticks, samples, gap_ns, 1);
-            assert_eq!(dither.is_known(), is_known, "{samples} samples, one in {gap_ns} ns");
-            assert_eq!(range_ns(&dither) < most_ns, is_known);
-        }
-    }
-
-    #[test]
-    fn the_range_is_four_times_the_largest_distance_within_its_limits() {
-        for (distance_ns, expected_ns) in [(0, 2), (1, 4), (5, 20), (12, 48), (13, 48)] {
-            let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
-            feed(&mut dither, &mut now_ticks, 31, 100_000_000, 0);
-            feed(&mut dither, &mut now_ticks, 1, 100_000_000, distance_ns);
-            assert_eq!(range_ns(&dither), expected_ns, "{distance_ns} ns");
-        }
-    }
-
-    /// A larger distance counts at once, and until a whole block has not shown one like it.
-    #[test]
-    fn a_larger_distance_counts_at_once_and_for_a_block_more() {
-        let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
-        feed(&mut dither, &mut now_ticks, 32, 100_000_000, 1);
-        feed(&mut dither, &mut now_ticks, 1, 100_000_000, 6);
-        assert_eq!(range_ns(&dither), 24);
-        feed(&mut dither, &mut now_ticks, 31 + 31, 100_000_000, 1);
-        assert_eq!(range_ns(&dither), 24);
-        feed(&mut dither, &mut now_ticks, 1, 100_000_000, 1);
-        assert_eq!(range_ns(&dither), 4);
-        dither.forget();
-        assert!(!dither.is_known());
-    }
-
-    #[test]
-    fn noise_is_taken_off_and_is_no_evidence() {
-        let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
-        feed(&mut dither, &mut now_ticks, 32, 100_000_000, 1);
-        for (widths_ns, distance_ns, expected_ns) in
-            [((40, 20), 10, 4), ((20, 40), 10, 4), ((40, 40), 20, 4), ((40, 40), 25, 20)]
-        {
-            feed_wide(&mut dither, &mut now_ticks, 60, 100_000_000, distance_ns, widths_ns);
-            assert_eq!(range_ns(&dither), expected_ns, "{widths_ns:?}, {distance_ns} ns");
-        }
-        feed_wide(&mut dither, &mut now_ticks, 15, 100_000_000, 0, (40, 40));
-        assert!(dither.is_known());
-        // The 256th, and none was clear.
-        feed_wide(&mut dither, &mut now_ticks, 1, 100_000_000, 0, (40, 40));
-        assert!(!dither.is_known());
-    }
-
-    /// Wide ones look clear until a narrow one comes.
-    #[test]
-    fn a_narrower_sample_begins_the_evidence_anew() {
-        let (mut dither, mut now_ticks) = (Dither::new(), 1 << 40);
-        feed_wide(&mut dither, &mut now_ticks, 32, 100_000_000, 10, (40, 40));
-        assert!(dither.is_known());
-        feed(&mut dither, &mut now_ticks, 31, 100_000_000, 1);
-        assert!(!dither.is_known());
-        feed(&mut dither, &mut now_ticks, 1, 100_000_000, 1);
-        assert_eq!(range_ns(&dither), 4);
     }
 }

@@ -144,7 +144,7 @@ pub enum Phase {
 
 /// Which of the two slots holds what belongs to the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Slot {
+pub(crate) enum Slot {
     /// The first slot.
     A = 0,
     /// The second slot.
@@ -164,7 +164,8 @@ pub enum Serves {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C, align(16))]
 pub struct State {
-    pub(crate) m: u64,
+    /// The line's slope, and the tag.
+    pub m: u64,
     /// The line at tick 0, ns; without a line, the high-water mark.
     pub b: i64,
 }
@@ -264,8 +265,7 @@ impl State {
 
     /// The slot in use; without a line, the one that was.
     #[inline(always)]
-    #[must_use]
-    pub const fn slot(self) -> Slot {
+    pub(crate) const fn slot(self) -> Slot {
         if self.m & SLOT == 0 { Slot::A } else { Slot::B }
     }
 
@@ -295,8 +295,7 @@ impl State {
     }
 
     /// The line's slope, its tag rounded off.
-    #[must_use]
-    pub const fn slope(self, shift: u32) -> Slope {
+    pub(crate) const fn slope(self, shift: u32) -> Slope {
         Slope::from_bits((self.m & !TAG_MASK) >> 64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift))
     }
 
@@ -321,9 +320,14 @@ impl State {
         old.b.wrapping_add(sign.wrapping_mul(high(product).cast_signed())).wrapping_add(up)
     }
 
-    /// This state with another `b`.
+    /// This state as it is in every other life of the clock: without the count.
     #[must_use]
-    pub const fn with_b(self, b: i64) -> Self {
+    pub const fn uncounted(self) -> Self {
+        Self { m: self.m & !COUNT_MASK, b: self.b }
+    }
+
+    /// This state with another `b`.
+    pub(crate) const fn with_b(self, b: i64) -> Self {
         Self { m: self.m, b }
     }
 
@@ -336,8 +340,7 @@ impl State {
 /// The ticks in which `ticks << shift` wraps once, less one. That is every 2^60 ticks on
 /// x86_64, and every 2^57 elsewhere: after 7 years at 5 GHz, and after 4.5 at 1 GHz. No line is in
 /// use across that tick, so a clock has none for some 50 us then.
-#[must_use]
-pub const fn wrap_mask(shift: u32) -> u64 {
+pub(crate) const fn wrap_mask(shift: u32) -> u64 {
     match u64::MAX.checked_shr(shift) {
         Some(mask) => mask,
         None => 0,

@@ -2,6 +2,7 @@
 //! the inlined path of every reading comes here.
 
 use tickline_core::control::{Config, Renewal};
+use tickline_core::gate::keeper::Lines;
 use tickline_core::shared::{LineReading, Source};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
@@ -13,7 +14,7 @@ impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
     #[inline(always)]
     pub(crate) fn per_cpu_table(&self) -> Option<&Table> {
-        self.per_cpu.open_table()
+        if self.keeper.lines() == Some(Lines::PerCpu) { self.cpu_lines.get() } else { None }
     }
 
     #[cold]
@@ -63,7 +64,7 @@ impl Engine {
         if matches!(source, Source::Reference { .. }) && !self.thread_is_here() {
             // A forked child has no thread for its CPUs' lines, and may have lost the right to read
             // the counter.
-            self.per_cpu.close();
+            self.leave_per_cpu();
         }
         saturating_unsigned(ns)
     }
@@ -71,25 +72,21 @@ impl Engine {
     /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
     /// next CPU is due, ns; `None` as [`maintain`](Self::maintain).
     pub(crate) fn calibrate_cpus(&self, pass: &mut CpuPass, notifier: &ClockSetNotifier) -> Option<u64> {
-        let Some(table) = self.per_cpu.made() else {
+        let Some(table) = self.cpu_lines.made() else {
             return self.maintain(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };
-        if self.per_cpu.set_in_force(true) {
-            self.judge_again();
+        self.keeper.set_lines(Lines::PerCpu, &self.common_line());
+        let (driven, lines) = self.lock_judged()?;
+        if lines == Lines::Common {
+            return None; // somebody has left the CPUs' lines again
         }
-        let driven = self.lock_judged()?;
         let config = driven.control.config;
-        if !self.per_cpu.open() {
-            self.keeper.notice_closed();
-            return None;
-        }
         Some(pass.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
     }
 
-    /// No line for each CPU from now on. No thread may be in a pass.
+    /// No line for each CPU from now on. A pass holds the clock's lock, so the first common line comes
+    /// after it.
     pub(crate) fn leave_per_cpu(&self) {
-        if self.per_cpu.set_in_force(false) {
-            self.judge_again();
-        }
+        self.keeper.set_lines(Lines::Common, &self.common_line());
     }
 }

@@ -4,7 +4,7 @@
 //! A judgement goes one way, under the clock's lock:
 //!
 //! ```text
-//! keeper: judge? -> collector: facts -> core: verdicts -> keeper: conclusion -> gate of the lines
+//! keeper: judge? -> collector: facts -> core: verdicts -> keeper: conclusion -> gate of the line
 //! ```
 //!
 //! A reader judges in a signal handler, on what is left of a stack of 8 KiB. That has its price
@@ -18,9 +18,9 @@ use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Comparison;
-use tickline_core::gate::keeper::{Conclusion, Gated, Stage};
+use tickline_core::gate::keeper::{Conclusion, Gated, Lines, Stage};
 use tickline_core::gate::{
-    Facts, Gate, Reason, Switch, Verdict, first_closed, judge, judge_calibration, judge_plausible, unix_by_os,
+    Facts, Gate, Reason, Switch, Verdict, first_closed, judge, judge_calibration, judge_plausible,
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, Shared};
@@ -29,7 +29,7 @@ use tickline_core::try_lock::LockGuard;
 
 use super::{Driven, Engine, UNSETTLED};
 use crate::options::{Policy, Probes};
-use crate::per_cpu::{Mode, Table};
+use crate::per_cpu::Table;
 use crate::status::State;
 use crate::sys::reference::{Followed, HAS_CLOCK, OsClock, step_ns};
 use crate::sys::{self, COUNTER};
@@ -62,16 +62,16 @@ impl Engine {
 
     /// Ends the present line. The gates are judged again before the next one.
     pub(crate) fn judge_again(&self) {
-        self.keeper.judge_again(&self.lines());
+        self.keeper.judge_again(&self.common_line());
     }
 
-    fn lines(&self) -> Lines<'_> {
-        Lines { common: &self.shared, per_cpu: &self.per_cpu, reference: self.followed() }
+    pub(super) fn common_line(&self) -> CommonLine<'_> {
+        CommonLine { shared: &self.shared, reference: self.followed() }
     }
 
-    /// The clock's own facts. Returns how often the comparison in them has changed.
+    /// The clock's own facts, for these lines. Returns how often the comparison in them has changed.
     #[inline(never)]
-    fn add_own(&self, facts: &mut Facts) -> u32 {
+    fn add_own(&self, facts: &mut Facts, lines: Lines) -> u32 {
         // Read before the result, so that a result that comes meanwhile is read later. So is one
         // whose lock is taken now.
         let changes = compare::changes();
@@ -82,7 +82,7 @@ impl Engine {
         facts.switch = if self.is_disabled() { Switch::Disabled } else { Switch::On };
         (facts.trust, facts.assumed_invariant) = (policy.trust, policy.assumed_invariant);
         facts.comparison = comparison.unwrap_or(Comparison::Pending);
-        facts.line_per_cpu = self.per_cpu.is_in_force();
+        facts.line_per_cpu = lines == Lines::PerCpu;
         facts.was_slow = self.reason_of(Gate::Cost) == Some(Reason::Slow);
         facts.unix_was_slow = self.reason_of(Gate::UnixCost) == Some(Reason::Slow);
         comparisons
@@ -91,8 +91,8 @@ impl Engine {
     /// Fills in the facts. Returns `false` while another thread collects them, whose memory this
     /// takes.
     #[inline(never)]
-    fn collect(&self, facts: &mut Facts, seen: &mut TrustSnapshot) -> bool {
-        let comparisons = self.add_own(facts);
+    fn collect(&self, facts: &mut Facts, lines: Lines, seen: &mut TrustSnapshot) -> bool {
+        let comparisons = self.add_own(facts, lines);
         let Some(mut collector) = self.collector() else { return false };
         collector.finish(self.probes(), facts);
         *seen = TrustSnapshot::of(facts, comparisons);
@@ -114,20 +114,21 @@ impl Engine {
         self.probes() == Probes::Full && self.lock().is_some_and(|driven| driven.seen.wants_comparison())
     }
 
-    /// The clock's lock, with the gates judged and a control loop; `None` if another thread has
-    /// it, or a gate is closed.
-    pub(super) fn lock_judged(&self) -> Option<LockGuard<'_, Driven>> {
+    /// The clock's lock, with the gates judged and a control loop, and the lines for which they were
+    /// judged; `None` if another thread has it, or a gate is closed.
+    pub(super) fn lock_judged(&self) -> Option<(LockGuard<'_, Driven>, Lines)> {
         let mut driven = self.lock()?;
         let (known, now_ns) = (driven.is_begun, || OsClock.monotonic_ns());
-        let admitted = self.keeper.admit(known, now_ns, &self.lines(), || self.judge(&mut driven));
-        admitted.then_some(driven)
+        let judge = |lines| self.judge(lines, &mut driven);
+        let lines = self.keeper.admit(known, now_ns, &self.common_line(), judge)?;
+        Some((driven, lines))
     }
 
     /// Judges the gates. Without the facts nothing changes, and the next holder of the lock judges.
     #[inline(never)]
-    fn judge(&self, driven: &mut Driven) -> Option<Conclusion> {
+    fn judge(&self, lines: Lines, driven: &mut Driven) -> Option<Conclusion> {
         let mut facts = Facts::UNKNOWN;
-        self.collect(&mut facts, &mut driven.seen).then(|| {
+        self.collect(&mut facts, lines, &mut driven.seen).then(|| {
             let found = self.record_all(&facts);
             self.conclude(&facts, found, driven)
         })
@@ -138,23 +139,23 @@ impl Engine {
     /// them again. If the present line can't go on then, it ends, and `true` says that the next
     /// iteration should be now. A driver calls this once in an interval. It takes some 10 us. With
     /// minimal probes it does nothing.
-    pub(crate) fn watch(&self) -> bool {
+    pub(crate) fn review(&self) -> bool {
         if self.probes() == Probes::Minimal || !self.is_judged() || self.is_disabled() {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
         let Some(mut driven) = self.lock().filter(|driven| !driven.seen.is_current()) else { return false };
         let before = (self.keeper.stage(), self.reason_of(Gate::UnixCost), driven.seen.clocksource);
-        let judge = || {
+        let judge = |lines| {
             let mut facts = Facts::UNKNOWN;
-            if !self.collect(&mut facts, &mut driven.seen) {
+            if !self.collect(&mut facts, lines, &mut driven.seen) {
                 return None;
             }
             let found = self.record_all(&facts);
             let goes_on = found.0.is_none() && before == (Stage::Open, found.1, facts.clocksource);
             (!goes_on).then(|| self.conclude(&facts, found, &mut driven))
         };
-        self.keeper.review(&self.lines(), judge).is_some()
+        self.keeper.review(&self.common_line(), judge).is_some()
     }
 
     /// Judges the facts, and records the verdicts.
@@ -162,7 +163,7 @@ impl Engine {
     fn record_all(&self, facts: &Facts) -> Found {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts.iter().for_each(|verdict| self.record(*verdict));
-        (first_closed(verdicts), unix_by_os(verdicts))
+        (first_closed(verdicts), verdicts[Gate::UnixCost as usize].closed)
     }
 
     /// What follows from what was found. If all gates are open, the control loop begins anew.
@@ -275,7 +276,7 @@ impl Engine {
         if let Some(page) = &self.page {
             return page.disable();
         }
-        self.keeper.disable(&self.lines());
+        self.keeper.disable(&self.common_line());
     }
 
     pub(crate) fn enable(&self) {
@@ -300,8 +301,8 @@ impl Engine {
         if let Some(reason) = first_closed(self.verdicts()) {
             return State::Fallback(reason);
         }
-        let live = self.shared.cell.load().is_published()
-            || self.per_cpu.open_table().is_some_and(Table::is_published);
+        let live =
+            self.shared.cell.load().is_published() || self.per_cpu_table().is_some_and(Table::is_published);
         match COUNTER.is_some() && live {
             true if self.is_disrupted() => State::Disrupted,
             true => State::Fast,
@@ -325,25 +326,22 @@ impl Engine {
     }
 }
 
-/// What a clock's gate stops: the common line, and those of the CPUs.
-struct Lines<'a> {
-    common: &'a Shared,
-    per_cpu: &'a Mode,
+/// What a clock's gate stops.
+pub(super) struct CommonLine<'a> {
+    shared: &'a Shared,
     reference: Followed,
 }
 
-impl Gated for Lines<'_> {
+impl Gated for CommonLine<'_> {
     fn close(&self) {
-        self.per_cpu.gate();
         if let Some(counter) = COUNTER {
-            self.common.close_gate(&counter, &self.reference);
+            self.shared.close_gate(&counter, &self.reference);
         }
     }
 
     fn open(&self) {
-        self.per_cpu.ungate();
         if let Some(counter) = COUNTER {
-            self.common.open_gate(&counter, &self.reference);
+            self.shared.open_gate(&counter, &self.reference);
         }
     }
 }

@@ -12,14 +12,14 @@ impl Engine {
     /// The bounds of the OS clock, while one line is in use on all CPUs, and the OS clock is within
     /// its bounds.
     pub(crate) fn lease_estimate(&self) -> Option<Estimate> {
-        // By the window of readers: nobody recalibrates a clock whose thread has died.
-        let is_used = !self.per_cpu.is_in_force() && self.read_bounds().is_some();
-        if !is_used || self.is_disrupted() {
+        // By the window of readers: nobody recalibrates a clock whose thread has died. With a line for
+        // each CPU there is none that this would read.
+        if self.read_bounds().is_none() || self.is_disrupted() {
             return None;
         }
         let cell = &self.shared.cell;
         let state = cell.load();
-        let bounds = state.is_published().then(|| cell.slot(state.slot()).bounds(state.b))?;
+        let bounds = state.is_published().then(|| cell.slot(state).bounds(state.b))?;
         let unix = state.serves_unix().then(|| unix_interval_ns(&bounds));
         let estimate = Estimate { lower: bounds.lower, upper: bounds.upper, unix_ns: unix };
         cell.is_still(state).then_some(estimate)

@@ -33,7 +33,9 @@ impl Gated for Gate {
 
 impl Gate {
     fn admit(&self, now_ns: i64, judge: impl FnOnce() -> Conclusion) -> bool {
-        let admitted = self.keeper.admit(true, || now_ns, self, || Some(judge()));
+        let lines = self.keeper.admit(true, || now_ns, self, |_| Some(judge()));
+        let admitted = lines.is_some();
+        assert_eq!(lines, self.keeper.lines(), "for the lines that readers then use");
         assert_eq!(admitted, self.keeper.stage() == Stage::Open, "whoever is let in finds it said so");
         assert_eq!(admitted, self.open.get(), "the gate is as the stage says, in the end");
         admitted
@@ -47,10 +49,11 @@ impl Gate {
 
 type NamedAct = (&'static str, fn(&Keeper, &Gate));
 
-const ACTS: [NamedAct; 5] = [
+const ACTS: [NamedAct; 6] = [
     ("disable", |keeper, gate| keeper.disable(gate)),
     ("enable", |keeper, _| keeper.enable()),
     ("judge_again", |keeper, gate| keeper.judge_again(gate)),
+    ("set_lines", |keeper, gate| keeper.set_lines(Lines::PerCpu, gate)),
     ("disable, enable", |keeper, gate| {
         keeper.disable(gate);
         keeper.enable();
@@ -67,8 +70,12 @@ fn a_gate_is_judged_once_and_again_when_asked() {
     assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MIN)), (Stage::New, true));
     assert!(gate.opens());
     assert!(gate.admit(0, || panic!("judged already")));
-    assert!(!gate.keeper.admit(false, || 0, &gate, || None), "what the last judge left behind was lost");
-    assert!(gate.keeper.admit(false, || 0, &gate, || Some(Conclusion::Open)));
+    assert_eq!(
+        gate.keeper.admit(false, || 0, &gate, |_| None),
+        None,
+        "what the last judge left behind was lost"
+    );
+    assert!(gate.keeper.admit(false, || 0, &gate, |_| Some(Conclusion::Open)).is_some());
     gate.keeper.judge_again(&gate);
     assert!(!gate.open.get());
     assert!(gate.opens());
@@ -106,7 +113,7 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
 #[test]
 fn an_open_gate_is_judged_again_and_its_line_ends() {
     let gate = Gate::default();
-    let review = |conclusion| gate.keeper.review(&gate, || conclusion);
+    let review = |conclusion| gate.keeper.review(&gate, |_| conclusion);
     assert_eq!(review(Some(Conclusion::Open)), None, "there is a first judgement to come");
     assert!(gate.opens());
     assert!(review(None).is_none() && gate.open.get(), "nothing new");
@@ -153,7 +160,7 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         }),
         ("while an open gate is judged again", |gate, act| {
             assert!(gate.opens());
-            let reviewed = gate.keeper.review(gate, || {
+            let reviewed = gate.keeper.review(gate, |_| {
                 act(&gate.keeper, gate);
                 Some(Conclusion::Open)
             });

@@ -1,11 +1,11 @@
 //! A clock on the real machine, with made-up costs.
 
-use tickline_core::cell::{Snapshot, StateCell as _};
+use tickline_core::cell::{CellLine, StateCell as _};
 use tickline_core::control::Renewal;
 use tickline_core::counter::Counter;
 use tickline_core::gate::Cost;
 use tickline_core::shared::Event;
-use tickline_core::state::Serves;
+use tickline_core::state::{Serves, State as LineState};
 
 use super::*;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};
@@ -100,15 +100,15 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     if !old.state.is_published() {
         return false;
     }
-    let slot = cell.slot(old.state.slot());
+    let slot = cell.slot(old.state);
     let mut bounds = slot.bounds(old.state.b);
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
     let Some(next) = old.state.next_line(old.slope(), old.shift, Serves::Both) else { return false };
     let ticks = counter.now_ordered();
-    let line = Snapshot { state: next, ..old };
+    let line = CellLine { state: next, ..old };
     let b = old.at(ticks).wrapping_sub(line.at(ticks));
-    let line = Snapshot { state: next.with_b(b + ahead_ns), ..old };
+    let line = CellLine { state: LineState { b: b + ahead_ns, ..next }, ..old };
     cell.publish(old.state, &line, &bounds, None)
 }
 

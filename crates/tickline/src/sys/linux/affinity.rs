@@ -3,6 +3,7 @@
 use core::ffi::CStr;
 
 use super::file::read;
+use crate::cpu_list;
 
 /// `Documentation/ABI/testing/sysfs-devices-system-cpu`: isolated CPUs.
 const ISOLATED: &CStr = c"/sys/devices/system/cpu/isolated";
@@ -72,7 +73,7 @@ impl CpuMask {
 /// (`Documentation/admin-guide/cputopology.rst`), else how many are configured.
 pub(crate) fn cpu_ids() -> Option<usize> {
     let list = std::fs::read("/sys/devices/system/cpu/possible").ok();
-    list.and_then(|list| tickline_core::cpu_list::ids_in_list(&list)).or_else(|| {
+    list.and_then(|list| cpu_list::ids_in_list(&list)).or_else(|| {
         // SAFETY: no memory is passed.
         usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).ok().filter(|count| *count > 0)
     })
@@ -80,7 +81,7 @@ pub(crate) fn cpu_ids() -> Option<usize> {
 
 /// Whether `cpu` is isolated (`isolcpus`): its user wants no other threads there.
 pub(crate) fn is_isolated(cpu: usize) -> bool {
-    read(ISOLATED, &mut [0; LIST_BYTES], |list| tickline_core::cpu_list::names(list, cpu))
+    read(ISOLATED, &mut [0; LIST_BYTES], |list| cpu_list::names(list, cpu))
 }
 
 /// The CPUs on which a thread of this process may run now, without isolated ones, in ascending

@@ -10,8 +10,8 @@
 //!
 //! It does not count calls on the inlined path, which stores nothing.
 
-use crate::gate::keeper::Keeper;
-use crate::primitive::{AtomicI64, AtomicU64, Ordering};
+use super::Keeper;
+use crate::primitive::Ordering;
 use crate::shared::{SlowReading, Source};
 
 /// Readers renew a line only if at least so many calls come in an interval: an iteration of 2 us
@@ -26,35 +26,9 @@ const STREAK: u64 = 8;
 /// interval, because a check takes some 10 us. A thread checks at each interval.
 const ITERATIONS_PER_CHECK: u64 = 8;
 
-/// What is known of a clock's callers.
-#[derive(Debug)]
-pub struct Callers {
-    /// The last reading by the slow path, ns, and how many came in a row.
-    last_slow_ns: AtomicI64,
-    streak: AtomicU64,
-    /// Iterations that readers have run.
-    iterations: AtomicU64,
-}
-
-impl Default for Callers {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Callers {
-    /// Nobody has called yet.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            last_slow_ns: AtomicI64::new(i64::MIN),
-            streak: AtomicU64::new(0),
-            iterations: AtomicU64::new(1),
-        }
-    }
-
+impl Keeper {
     /// Whether the reader that has just got `reading` by the slow path should run an iteration.
-    pub fn wants_iteration(&self, reading: &SlowReading, interval_ns: u64, keeper: &Keeper) -> bool {
+    pub fn wants_iteration(&self, reading: &SlowReading, interval_ns: u64) -> bool {
         let frequent_ns = interval_ns / CALLS_PER_INTERVAL;
         match reading.source {
             // A caller that comes straight after the end of the window calls often; others must
@@ -63,7 +37,7 @@ impl Callers {
                 overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))
             }
             Source::Reference { reference_ns } => {
-                keeper.is_due(reference_ns) && self.are_frequent(reference_ns, frequent_ns)
+                self.is_due(reference_ns) && self.are_frequent(reference_ns, frequent_ns)
             }
         }
     }
@@ -92,84 +66,50 @@ impl Callers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::keeper::{Conclusion, Gated};
 
     const INTERVAL_NS: u64 = 256_000;
     const FREQUENT_NS: i64 = 1_000;
 
-    /// A gate that is open; the next iteration is due at `due_ns`.
-    fn due_at(due_ns: i64) -> Keeper {
-        struct Ungated;
-        impl Gated for Ungated {
-            fn close(&self) {}
-            fn open(&self) {}
-        }
-        let keeper = Keeper::new();
-        assert!(keeper.admit(true, || 0, &Ungated, || Some(Conclusion::Open)));
-        keeper.set_due(due_ns);
-        keeper
-    }
-
-    fn by_reference(callers: &Callers, ns: i64) -> bool {
+    fn by_reference(keeper: &Keeper, ns: i64) -> bool {
         let reading = SlowReading { ns: ns + 50, source: Source::Reference { reference_ns: ns } };
-        // A gate that is yet to be judged: that is due.
-        callers.wants_iteration(&reading, INTERVAL_NS, &Keeper::new())
+        keeper.wants_iteration(&reading, INTERVAL_NS)
     }
 
-    fn by_line(callers: &Callers, ns: i64, overdue_ns: u64) -> bool {
+    fn by_line(keeper: &Keeper, ns: i64, overdue_ns: u64) -> bool {
         let reading = SlowReading { ns, source: Source::Line { overdue_ns } };
-        // A line is renewed when it is over, whatever is due.
-        callers.wants_iteration(&reading, INTERVAL_NS, &due_at(i64::MAX))
+        keeper.wants_iteration(&reading, INTERVAL_NS)
     }
 
     #[test]
     fn readers_start_a_clock_after_a_streak_of_frequent_calls() {
-        let callers = Callers::new();
+        let keeper = Keeper::new(); // a gate that is yet to be judged: that is due
         let mut ns = 0;
         for call in 0..20 {
-            assert_eq!(by_reference(&callers, ns), call >= 8, "call {call}");
+            assert_eq!(by_reference(&keeper, ns), call >= 8, "call {call}");
             ns += FREQUENT_NS;
         }
         ns += 1;
-        assert!(!by_reference(&callers, ns), "a pause that is too long begins a new streak");
+        assert!(!by_reference(&keeper, ns), "a pause that is too long begins a new streak");
         for _ in 0..7 {
             ns += 1;
-            assert!(!by_reference(&callers, ns));
+            assert!(!by_reference(&keeper, ns));
         }
-        assert!(by_reference(&callers, ns + 1));
-        assert!(!by_reference(&callers, ns - 5), "a time before the last one proves nothing");
+        assert!(by_reference(&keeper, ns + 1));
+        assert!(!by_reference(&keeper, ns - 5), "a time before the last one proves nothing");
         for _ in 0..100 {
             ns += FREQUENT_NS + 1;
-            assert!(!by_reference(&callers, ns), "calls that are too rare never pay");
+            assert!(!by_reference(&keeper, ns), "calls that are too rare never pay");
         }
-    }
-
-    #[test]
-    fn an_iteration_that_is_not_due_is_not_wanted() {
-        let (callers, later) = (Callers::new(), due_at(101));
-        for ns in 0..20 {
-            let reading = SlowReading { ns, source: Source::Reference { reference_ns: ns } };
-            assert!(!callers.wants_iteration(&reading, INTERVAL_NS, &later));
-        }
-        assert!(!by_reference(&callers, 20), "calls that could not come to anything do not count");
     }
 
     #[test]
     fn a_line_is_renewed_at_once_by_a_frequent_caller_and_by_others_after_a_streak() {
-        let callers = Callers::new();
-        assert!(!by_line(&callers, 0, 0), "inside its window");
-        assert!(by_line(&callers, 1, 1) && by_line(&callers, 2, FREQUENT_NS.unsigned_abs()));
+        let keeper = Keeper::new();
+        assert!(!by_line(&keeper, 0, 0), "inside its window");
+        assert!(by_line(&keeper, 1, 1) && by_line(&keeper, 2, FREQUENT_NS.unsigned_abs()));
         let late_ns = FREQUENT_NS.unsigned_abs() + 1;
         for call in 0..9 {
-            assert_eq!(by_line(&callers, 10 + call, late_ns), call >= 8, "call {call}");
+            assert_eq!(by_line(&keeper, 10 + call, late_ns), call >= 8, "call {call}");
         }
-    }
-
-    #[test]
-    fn one_iteration_in_eight_checks_the_facts() {
-        let callers = Callers::new();
-        let checks: Vec<bool> = (0..16).map(|_| callers.count_iteration()).collect();
-        assert_eq!(checks.iter().filter(|check| **check).count(), 2);
-        assert!(checks[7] && checks[15], "not after the first iteration: the facts were just judged");
     }
 }
