@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::document::{CpuWatch, Ending, Figures, Watch};
+use crate::document::{CpuWatch, Figures, Watch};
 use crate::measure::migration::Change;
 use crate::measure::track::{Point, TrackSummary};
 use crate::measure::watch::{CpuSample, Sample, Slope, state_name};
@@ -98,17 +98,17 @@ impl Tally {
         }
     }
 
-    pub(crate) fn end(self, interval_s: f64, watched_s: f64, ended_by: Ending) -> Watch {
-        let cpus = self.cpus.into_iter().map(|(cpu, (state, figures))| CpuWatch { cpu, state, figures });
+    /// The summary so far, without the times and the reason for the end.
+    pub(crate) fn watch(&self) -> Watch {
+        let cpus =
+            self.cpus.iter().map(|(cpu, (state, figures))| CpuWatch { cpu: *cpu, state, figures: *figures });
         Watch {
-            interval_s,
-            watched_s,
-            ended_by,
             all: self.all,
             skew_ppb: self.slope.ppb(),
-            events: self.events.into_iter().collect(),
-            changes: self.changes,
+            events: self.events.iter().copied().collect(),
+            changes: self.changes.clone(),
             cpus: cpus.collect(),
+            ..Watch::default()
         }
     }
 }
@@ -138,7 +138,7 @@ mod tests {
         tally.add_cpu_samples(&[sample(0.0, tickline::State::Calibrating)]);
         tally.add_cpu_samples(&[sample(1.0, tickline::State::Fast)]);
         tally.add_cpu_samples(&[sample(1.0, tickline::State::Fast)]);
-        let watch = tally.end(1.0, 2.0, Ending::Time);
+        let watch = tally.watch();
         assert_eq!((watch.cpus[0].state, watch.cpus[0].figures.samples), ("fast", 2));
     }
 
