@@ -58,14 +58,14 @@ fn watch_clears_what_stands_below_its_lines() {
     for (columns, rows) in [(100, 30), (20, 4)] {
         let mut terminal = Terminal::open(columns, rows);
         let child = terminal.run(&["watch", "--interval", "0.1"], None);
-        let mut shown = terminal.until("events   ");
+        let mut shown = terminal.until("offset");
         signal(&child, "INT");
         shown += &terminal.until("Watched for");
         let (code, _) = ended(child);
         assert!(code == 0 || code == 1, "exit code {code}");
         let (before, _) = shown.split_once("Watched for").expect("the summary");
         let (_, left) = before.rsplit_once("\u{1b}[2K").expect("lines are cleared");
-        assert!(!left.contains("events"), "{shown:?}");
+        assert!(!left.contains("offset"), "{shown:?}");
     }
 }
 
