@@ -397,7 +397,7 @@ mod tests {
     /// What is read without clap is what clap reads; the rest is left to clap.
     #[test]
     fn a_plain_run_is_a_run() {
-        let lines = include_str!("plain_runs.txt").lines().filter(|line| !line.starts_with('#'));
+        let lines = include_str!("plain_run_cases.txt").lines().filter(|line| !line.starts_with('#'));
         for (kind, line) in lines.map(|line| line.split_at(1)) {
             let words = || line.split_whitespace().map(OsString::from);
             let found = Run::plain(words());

@@ -66,6 +66,8 @@ const MOST_CHANGES: usize = 1_000;
 /// Sums up the samples.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
+    /// For the JSON.
+    pub(crate) points: Option<Points>,
     all: Figures,
     slope: Slope,
     cpus: BTreeMap<u32, (&'static str, Figures)>,
@@ -76,8 +78,15 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    pub(crate) fn new(points: Option<Points>) -> Self {
+        Self { points, ..Self::default() }
+    }
+
     pub(crate) fn add(&mut self, sample: &Sample) {
         self.all.add(&sample.point, sample.state);
+        if let Some(points) = &mut self.points {
+            points.add(sample.point);
+        }
         if sample.state == tickline::State::Fast {
             self.slope.add(sample.point.at_s, sample.point.offset_ns);
         }

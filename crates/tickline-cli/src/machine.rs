@@ -5,7 +5,7 @@ mod cloud;
 mod cpuid;
 mod hypervisor;
 mod log;
-#[cfg_attr(not(target_os = "linux"), path = "nowhere.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "machine/nowhere.rs")]
 mod system;
 
 use std::fs;

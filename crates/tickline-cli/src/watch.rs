@@ -65,20 +65,18 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     }
     let mut view = View::open(args)?;
     let start = Instant::now();
-    let mut found = Found {
-        tally: Tally::default(),
-        points: args.json.target.as_ref().map(|_| Points::new(MOST_POINTS)),
-    };
-    let watched = watch(args, cpus, &stop, &mut view, rows.as_mut(), &mut found);
+    let points = args.json.target.as_ref().map(|_| Points::new(MOST_POINTS));
+    let mut tally = Tally::new(points);
+    let watched = watch(args, cpus, &stop, &mut view, rows.as_mut(), &mut tally);
     let watched_s = start.elapsed().as_secs_f64();
     drop(view);
     let ended_by = watched?;
     let mut document = Document::new("watch");
     document.clock.thread_error = guard.as_ref().err().cloned();
     drop(guard);
-    document.track = found.points.map(Points::track);
-    document.watch =
-        Some(Watch { interval_s: args.interval.as_secs_f64(), watched_s, ended_by, ..found.tally.watch() });
+    let interval_s = args.interval.as_secs_f64();
+    document.watch = Some(Watch { interval_s, watched_s, ended_by, ..tally.watch() });
+    document.track = tally.points.map(Points::track);
     let exit = document.exit();
     if args.csv == Some(Target::Stdout) {
         outputs.emit(&document, |_| Ok(()))?;
@@ -89,12 +87,6 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// The results of the samples; the points only for JSON.
-struct Found {
-    tally: Tally,
-    points: Option<Points>,
-}
-
 /// Takes samples until the time is up, or a signal or the reader ends it.
 fn watch(
     args: &args::Watch,
@@ -102,21 +94,16 @@ fn watch(
     stop: &AtomicBool,
     view: &mut View,
     mut rows: Option<&mut Table>,
-    found: &mut Found,
+    tally: &mut Tally,
 ) -> io::Result<Ending> {
     let mut watcher = Watcher::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;
     let ending = loop {
         let sample = watcher.sample();
-        found.tally.add(&sample);
-        if let Some(points) = &mut found.points {
-            points.add(sample.point);
-        }
-        let shown = rows
-            .as_mut()
-            .map_or(Ok(()), |rows| rows.add(&sample))
-            .and_then(|()| view.show(&sample, &found.tally));
+        tally.add(&sample);
+        let shown =
+            rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample, tally));
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
@@ -135,7 +122,7 @@ fn watch(
             break Ending::Time;
         }
     };
-    found.tally.add_cpu_samples(&watcher.cpu_samples());
+    tally.add_cpu_samples(&watcher.cpu_samples());
     Ok(ending)
 }
 
