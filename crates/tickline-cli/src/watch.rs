@@ -15,7 +15,7 @@ use signal_hook::consts;
 
 use crate::args::{self, Target};
 use crate::cpus;
-use crate::document::{Document, Ending, Watch};
+use crate::document::{Document, Ending, TrackSummary, Watch};
 use crate::exit::Exit;
 use crate::measure::watch::{Sample, Watcher};
 use crate::output::Outputs;
@@ -25,13 +25,10 @@ use crate::wrap::Look;
 
 use below::Below;
 use rows::Table;
-use tally::{Points, Tally};
+use tally::Tally;
 
 /// CPUs that are sampled by default: a sample takes some 0.1 ms.
 const MOST_CPUS: usize = 64;
-
-/// Points in the JSON, some 100 bytes each: a day with one sample a second.
-const MOST_POINTS: usize = 100_000;
 
 /// Longest delay until a signal is noticed.
 const NAP: Duration = Duration::from_millis(50);
@@ -65,8 +62,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     }
     let mut view = View::open(args)?;
     let start = Instant::now();
-    let points = args.json.target.as_ref().map(|_| Points::new(MOST_POINTS));
-    let mut tally = Tally::new(points);
+    let mut tally = Tally::new(args.json.target.as_ref().map(|_| Vec::new()));
     let watched = watch(args, cpus, &stop, &mut view, rows.as_mut(), &mut tally);
     let watched_s = start.elapsed().as_secs_f64();
     drop(view);
@@ -76,7 +72,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     drop(guard);
     let interval_s = args.interval.as_secs_f64();
     document.watch = Some(Watch { interval_s, watched_s, ended_by, ..tally.watch() });
-    document.track = tally.points.map(Points::track);
+    document.track = tally.points.map(TrackSummary::of);
     let exit = document.exit();
     if args.csv == Some(Target::Stdout) {
         outputs.emit(&document, |_| Ok(()))?;
