@@ -9,9 +9,9 @@ mod docs;
 mod examples;
 mod files;
 mod mutate;
-mod page;
 mod ports;
 mod record;
+mod report;
 mod sanitize;
 mod step;
 mod targets;
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         ["dist"] => dist::run(),
         ["examples"] => examples::run(),
         ["mutate", ref rest @ ..] => mutate::run(rest),
-        ["page", ref rest @ ..] => page::run(rest),
+        ["report", ref rest @ ..] => report::run(rest),
         ["ports"] => ports::run(),
         ["record", ref rest @ ..] => record::run(rest),
         ["sanitize", ref rest @ ..] => sanitize::run(rest),

@@ -236,8 +236,8 @@ pub(crate) struct Warp {
 
 /// Shows the clock live: offset, bound, skew, state, events, also CPU by CPU
 ///
-/// On a terminal it draws a screen with a plot, until q or Ctrl-C. Elsewhere it prints a line for
-/// each sample. At the end it prints a summary.
+/// It prints a line for each sample, until Ctrl-C. On a terminal, a plot of the newest offsets and
+/// the summary so far stand below the lines. At the end it prints a summary.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]
@@ -397,7 +397,7 @@ mod tests {
     /// What is read without clap is what clap reads; the rest is left to clap.
     #[test]
     fn a_plain_run_is_a_run() {
-        let lines = include_str!("plain_runs.txt").lines().filter(|line| !line.starts_with('#'));
+        let lines = include_str!("plain_run_cases.txt").lines().filter(|line| !line.starts_with('#'));
         for (kind, line) in lines.map(|line| line.split_at(1)) {
             let words = || line.split_whitespace().map(OsString::from);
             let found = Run::plain(words());

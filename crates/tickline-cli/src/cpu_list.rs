@@ -37,8 +37,7 @@ pub(crate) fn ranges(cpus: &[u32]) -> String {
 
 /// The number of CPUs in a list; `None` if the text is no list.
 pub(crate) fn count(list: &str) -> Option<u32> {
-    let ids = cpu_list::ids_in_list(list.as_bytes())?;
-    u32::try_from((0..ids).filter(|cpu| cpu_list::names(list.as_bytes(), *cpu)).count()).ok()
+    u32::try_from(parse(list).ok()?.0.len()).ok()
 }
 
 #[cfg(test)]

@@ -32,7 +32,10 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
         None => program,
         Some(name) => match program.find_subcommand(name) {
             Some(command) => command.clone(),
-            None => return Err(io::Error::other(unknown(name, &program))),
+            None => {
+                let known: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
+                return Err(io::Error::other(format!("{name} is no command: {}", known.join(", "))));
+            }
         },
     };
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -66,11 +69,6 @@ fn sections(help: &str) -> Roff {
         roff.control("fi", []);
     }
     roff
-}
-
-fn unknown(name: &str, program: &Command) -> String {
-    let known: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
-    format!("{name} is no command: {}", known.join(", "))
 }
 
 #[cfg(test)]

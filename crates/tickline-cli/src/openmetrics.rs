@@ -127,6 +127,6 @@ mod tests {
         let mut out = Vec::new();
         write(&document, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text, include_str!("openmetrics.txt"));
+        assert_eq!(text, include_str!("openmetrics_expected.txt"));
     }
 }

@@ -1,7 +1,9 @@
-//! What standard output can show: colours, width, screens.
+//! What standard output can show: colours, width, lines that are drawn anew.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
+
+use terminal_size::Width;
 
 /// Whether to use colour. Output without colour says the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,12 +37,11 @@ const COLUMNS: usize = 100;
 
 /// The width of the terminal, columns.
 pub(crate) fn columns() -> usize {
-    let size =
-        if io::stdout().is_terminal() { ratatui_crossterm::crossterm::terminal::size().ok() } else { None };
-    size.map_or(COLUMNS, |(columns, _)| usize::from(columns))
+    let size = if io::stdout().is_terminal() { terminal_size::terminal_size() } else { None };
+    size.map_or(COLUMNS, |(Width(columns), _)| usize::from(columns))
 }
 
-/// Whether standard output is a terminal that can draw whole screens.
+/// Whether standard output is a terminal that can draw lines anew.
 pub(crate) fn draws() -> bool {
     io::stdout().is_terminal()
         && std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty())

@@ -13,15 +13,6 @@ use crate::words::cell;
 /// The widest line, columns. Wider paragraphs are hard to read.
 const WIDEST: usize = 100;
 
-/// Breaks lines of so many columns at ASCII spaces alone.
-pub(crate) fn at_spaces(columns: usize) -> Options<'static> {
-    Options::new(columns)
-        .break_words(false)
-        .word_separator(WordSeparator::AsciiSpace)
-        .word_splitter(WordSplitter::NoHyphenation)
-        .wrap_algorithm(WrapAlgorithm::FirstFit)
-}
-
 /// How text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
@@ -48,7 +39,13 @@ impl Look {
         let indent = first.chars().count();
         let indent = if self.is_narrow() { indent.min(4) } else { indent };
         let indent = " ".repeat(indent);
-        let options = at_spaces(self.columns).initial_indent(first).subsequent_indent(&indent);
+        let options = Options::new(self.columns)
+            .break_words(false)
+            .word_separator(WordSeparator::AsciiSpace)
+            .word_splitter(WordSplitter::NoHyphenation)
+            .wrap_algorithm(WrapAlgorithm::FirstFit)
+            .initial_indent(first)
+            .subsequent_indent(&indent);
         let words: Vec<String> = text.split_whitespace().map(plain).collect();
         textwrap::fill(&words.join(" "), options)
     }

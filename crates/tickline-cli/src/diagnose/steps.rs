@@ -199,7 +199,7 @@ mod tests {
 
     /// A stand-in for VirtualBox, which keeps the settings of the machine `sbc` in files.
     #[cfg(unix)]
-    const VBOXMANAGE: &str = include_str!("vboxmanage.sh");
+    const VBOXMANAGE: &str = include_str!("vboxmanage_stand_in.sh");
 
     #[cfg(unix)]
     #[test]

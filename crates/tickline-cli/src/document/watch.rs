@@ -8,20 +8,21 @@ use crate::measure::migration::Change;
 use crate::measure::track::Point;
 
 /// Why `watch` ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
     /// The requested time has passed.
+    #[default]
     Time,
-    /// A signal, or a key.
+    /// A signal.
     Stopped,
     /// The reader of standard output has closed it.
     ReaderLeft,
 }
 
 /// The summary of all samples.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Watch {
     /// Time between two samples, s.

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 
 use super::system;
 
@@ -48,7 +49,8 @@ fn records() -> io::Result<Vec<String>> {
     /// The longest record, bytes (`PRINTK_MESSAGE_MAX` in `kernel/printk/internal.h` is 2,048;
     /// 8,192 in old ones).
     const RECORD_BYTES: usize = 8_192;
-    let mut file: File = system::open_without_waiting("/dev/kmsg")?;
+    // At its end it does not wait for more.
+    let mut file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg")?;
     let mut buffer = vec![0; RECORD_BYTES];
     let mut messages = Vec::new();
     loop {

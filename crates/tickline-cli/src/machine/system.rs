@@ -6,15 +6,27 @@
     reason = "adjtimex, prctl, klogctl, dladdr and clock_gettime, which no crate wraps that this program needs otherwise"
 )]
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 
 use tickline_page::host::namespace_offset_ns;
 
-use super::{Ntp, TimeNamespace};
+use super::{Machine, Ntp, TimeNamespace, log};
+
+/// The facts that this system tells by more than its files.
+pub(super) fn facts() -> Machine {
+    Machine {
+        kernel_log: log::read(),
+        clock_gettime_file: clock_gettime_file(),
+        clock_gettime_difference_ns: clock_gettime_difference_ns(),
+        time_namespace: time_namespace(),
+        ntp: ntp(),
+        ..Machine::default()
+    }
+}
 
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-pub(super) fn ntp() -> Option<Ntp> {
+fn ntp() -> Option<Ntp> {
     // SAFETY: `timex` is plain data; all zeros is a valid value, and means "only read".
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
@@ -52,7 +64,7 @@ pub(crate) fn allow_counter() {
 
 /// The file from which the dynamic linker has `clock_gettime`: libc, or what stands in front of it
 /// (`LD_PRELOAD`). `None` where that is the program itself, as in a static program.
-pub(super) fn clock_gettime_file() -> Option<String> {
+fn clock_gettime_file() -> Option<String> {
     use std::ffi::{CStr, OsStr};
     use std::os::unix::ffi::OsStrExt;
     let mut found = libc::Dl_info {
@@ -76,7 +88,7 @@ pub(super) fn clock_gettime_file() -> Option<String> {
 /// libc's Unix time minus that of the system call, ns. A large difference shows that libc's is
 /// faked.
 #[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
-pub(super) fn clock_gettime_difference_ns() -> Option<i64> {
+fn clock_gettime_difference_ns() -> Option<i64> {
     const ZERO: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let (mut by_libc, mut by_kernel) = (ZERO, ZERO);
     // SAFETY: `by_libc` is valid for a write.
@@ -88,12 +100,6 @@ pub(super) fn clock_gettime_difference_ns() -> Option<i64> {
         i64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?.checked_add(time.tv_nsec.into())
     };
     if libc_result != 0 || call_result != 0 { None } else { ns(by_libc)?.checked_sub(ns(by_kernel)?) }
-}
-
-/// Opens a file for reading without waiting for more content at its end.
-pub(super) fn open_without_waiting(path: &str) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
 /// The kernel's log by syslog(2), for sandboxes without `/dev/kmsg`.
@@ -110,7 +116,7 @@ pub(super) fn syslog() -> io::Result<String> {
 }
 
 /// See time_namespaces(7). `None` where the kernel has none (before Linux 5.6), or `/proc` is unreadable.
-pub(super) fn time_namespace() -> Option<TimeNamespace> {
+fn time_namespace() -> Option<TimeNamespace> {
     let link = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     let children_elsewhere = link("time")? != link("time_for_children")?;
     let offsets = fs::read("/proc/self/timens_offsets").ok()?;

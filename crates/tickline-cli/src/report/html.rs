@@ -195,11 +195,11 @@ mod tests {
     use super::super::sample;
     use super::*;
 
-    /// `TICKLINE_WRITE_PAGE=FILE` stores the report.
+    /// `TICKLINE_WRITE_REPORT=FILE` stores the report.
     #[test]
     fn hostile_facts_are_shown_and_not_run_and_nothing_is_loaded() {
         let report = html(&sample::document()).unwrap();
-        if let Some(path) = std::env::var_os("TICKLINE_WRITE_PAGE") {
+        if let Some(path) = std::env::var_os("TICKLINE_WRITE_REPORT") {
             std::fs::write(path, &report).unwrap();
         }
         let none = "No call for the time is slow";

@@ -1,4 +1,4 @@
-//! A made-up document with everything that a report can show, for tests, and for `cargo xtask page`,
+//! A made-up document with everything that a report can show, for tests, and for `cargo xtask report`,
 //! which opens the report in a browser.
 
 use crate::diagnose::{Finding, Place, Severity, Steps};

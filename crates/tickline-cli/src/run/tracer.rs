@@ -31,7 +31,7 @@ use super::outcome::Start;
 use super::tracee::Tracee;
 
 /// Says what came of the helper's work, before the program's first instruction.
-type Report<'a> = &'a dyn Fn(io::Result<Start>);
+type Tell<'a> = &'a dyn Fn(io::Result<Start>);
 
 /// The helper, which waits for this process's exec.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Helper {
 
 /// Forks a helper that serves the program which this process executes next. Returns when that may
 /// be executed; an error says why there is no helper.
-pub(super) fn prepare(gift: Gift<'_>, report: Report<'_>) -> io::Result<Helper> {
+pub(super) fn prepare(gift: Gift<'_>, report: Tell<'_>) -> io::Result<Helper> {
     let program = getpid();
     if !has_one_namespace() {
         let text = "process numbers in /proc, or those of its children, are of another namespace";
@@ -135,7 +135,7 @@ fn set_apart() {
 }
 
 /// The helper.
-fn attend(program: Pid, parent: &mut UnixStream, gift: Gift<'_>, report: Report<'_>) -> io::Result<()> {
+fn attend(program: Pid, parent: &mut UnixStream, gift: Gift<'_>, report: Tell<'_>) -> io::Result<()> {
     parent.read_exact(&mut [0])?;
     let seized = Tracee::seize(program);
     let error = seized.as_ref().map_or_else(|error| *error as i32, |_| 0);

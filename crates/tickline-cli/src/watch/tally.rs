@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::document::{CpuWatch, Ending, Figures, Watch};
+use crate::document::{CpuWatch, Figures, Watch};
 use crate::measure::migration::Change;
-use crate::measure::track::{Point, TrackSummary};
+use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, Sample, Slope, state_name};
 
 /// Filters the samples on CPUs for new ones.
@@ -25,39 +25,19 @@ impl Fresh {
     }
 }
 
-/// A limited number of points over time: at first all, later every second one, then every fourth,
-/// and so on.
-#[derive(Debug)]
-pub(crate) struct Points {
-    kept: Vec<Point>,
-    most: usize,
-    seen: usize,
-    every: usize,
-}
+/// Points in the JSON, some 100 bytes each: a day with one sample a second. Of a longer watch, the older
+/// ones are thinned out.
+const MOST_POINTS: usize = 100_000;
 
-impl Points {
-    pub(crate) const fn new(most: usize) -> Self {
-        Self { kept: Vec::new(), most, seen: 0, every: 1 }
+fn add_point(points: &mut Vec<Point>, point: Point, most: usize) {
+    if points.len() == most {
+        let mut place = 0;
+        points.retain(|_| {
+            place += 1;
+            place % 2 == 1
+        });
     }
-
-    pub(crate) fn add(&mut self, point: Point) {
-        if self.kept.len() == self.most {
-            let mut place = 0;
-            self.kept.retain(|_| {
-                place += 1;
-                place % 2 == 1
-            });
-            self.every *= 2;
-        }
-        if self.seen.is_multiple_of(self.every) {
-            self.kept.push(point);
-        }
-        self.seen += 1;
-    }
-
-    pub(crate) fn track(self) -> TrackSummary {
-        TrackSummary::of(self.kept)
-    }
+    points.push(point);
 }
 
 /// Changes of the machine's clocks that are kept.
@@ -66,6 +46,8 @@ const MOST_CHANGES: usize = 1_000;
 /// Sums up the samples.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
+    /// For the JSON.
+    pub(crate) points: Option<Vec<Point>>,
     all: Figures,
     slope: Slope,
     cpus: BTreeMap<u32, (&'static str, Figures)>,
@@ -76,8 +58,15 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    pub(crate) fn new(points: Option<Vec<Point>>) -> Self {
+        Self { points, ..Self::default() }
+    }
+
     pub(crate) fn add(&mut self, sample: &Sample) {
         self.all.add(&sample.point, sample.state);
+        if let Some(points) = &mut self.points {
+            add_point(points, sample.point, MOST_POINTS);
+        }
         if sample.state == tickline::State::Fast {
             self.slope.add(sample.point.at_s, sample.point.offset_ns);
         }
@@ -98,17 +87,17 @@ impl Tally {
         }
     }
 
-    pub(crate) fn end(self, interval_s: f64, watched_s: f64, ended_by: Ending) -> Watch {
-        let cpus = self.cpus.into_iter().map(|(cpu, (state, figures))| CpuWatch { cpu, state, figures });
+    /// The summary so far, without the times and the reason for the end.
+    pub(crate) fn watch(&self) -> Watch {
+        let cpus =
+            self.cpus.iter().map(|(cpu, (state, figures))| CpuWatch { cpu: *cpu, state, figures: *figures });
         Watch {
-            interval_s,
-            watched_s,
-            ended_by,
             all: self.all,
             skew_ppb: self.slope.ppb(),
-            events: self.events.into_iter().collect(),
-            changes: self.changes,
+            events: self.events.iter().copied().collect(),
+            changes: self.changes.clone(),
             cpus: cpus.collect(),
+            ..Watch::default()
         }
     }
 }
@@ -119,14 +108,11 @@ mod tests {
     use crate::report::sample::point;
 
     #[test]
-    fn of_many_points_evenly_spaced_ones_are_kept() {
-        let mut points = Points::new(8);
-        (0..100_u8).for_each(|at| points.add(point(f64::from(at), 0.0)));
-        let kept: Vec<f64> = points.track().points.iter().map(|point| point.at_s).collect();
-        assert_eq!(kept, [0.0, 16.0, 32.0, 48.0, 64.0, 80.0, 96.0]);
-        let mut few = Points::new(8);
-        (0..8_u8).for_each(|at| few.add(point(f64::from(at), 0.0)));
-        assert_eq!(few.track().points.len(), 8);
+    fn of_many_points_the_older_ones_are_thinned_out() {
+        let mut points = Vec::new();
+        (0..12_u8).for_each(|at| add_point(&mut points, point(f64::from(at), 0.0), 8));
+        let kept: Vec<f64> = points.iter().map(|point| point.at_s).collect();
+        assert_eq!(kept, [0.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0]);
     }
 
     /// `watch --secs 2` reported "calibrating" for every CPU at its end, although the counter
@@ -138,7 +124,7 @@ mod tests {
         tally.add_cpu_samples(&[sample(0.0, tickline::State::Calibrating)]);
         tally.add_cpu_samples(&[sample(1.0, tickline::State::Fast)]);
         tally.add_cpu_samples(&[sample(1.0, tickline::State::Fast)]);
-        let watch = tally.end(1.0, 2.0, Ending::Time);
+        let watch = tally.watch();
         assert_eq!((watch.cpus[0].state, watch.cpus[0].figures.samples), ("fast", 2));
     }
 

@@ -14,19 +14,6 @@ pub(super) enum Asked {
     Time,
 }
 
-/// What the vDSO can do for a clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Vdso {
-    /// Answers, where it can read the clocksource.
-    Precise,
-    /// The same, since Linux 5.3 (`lib/vdso/gettimeofday.c`).
-    PreciseSince5_3,
-    /// Answers, whatever the clocksource.
-    Coarse,
-    /// Never answers.
-    Never,
-}
-
 impl Asked {
     /// What a call asks for, if its tracepoint and its argument are known.
     pub(super) fn of(call: &str, clock: Option<i32>) -> Option<Self> {
@@ -46,25 +33,18 @@ impl Asked {
         }
     }
 
-    fn vdso(self) -> Vdso {
-        match self {
-            Self::GetTimeOfDay | Self::Clock(0 | 1) => Vdso::Precise,
-            Self::Clock(4 | 7 | 11) => Vdso::PreciseSince5_3,
-            Self::Time | Self::Clock(5 | 6) => Vdso::Coarse,
-            Self::Clock(_) => Vdso::Never,
-        }
-    }
-
     /// The cost of a call once the machine is fixed and the program uses the vDSO, ns. `now_ns` is
     /// the cost of the system call.
     pub(super) fn fixed_ns(self, now_ns: Option<f64>, facts: &Document) -> Option<f64> {
         let row = facts.row(&self.name());
         let by_vdso = row.filter(|row| row.served_by == Some(ServedBy::Vdso)).and_then(|row| row.cost_ns);
-        let possible = match self.vdso() {
-            Vdso::Never => return now_ns,
-            Vdso::Coarse => by_vdso,
-            Vdso::PreciseSince5_3 if facts.is_kernel_at_least(5, 3) != Some(true) => by_vdso,
-            Vdso::Precise | Vdso::PreciseSince5_3 => by_vdso.or_else(|| facts.attainable_ns()),
+        let possible = match self {
+            // The vDSO answers these whatever the clocksource.
+            Self::Time | Self::Clock(5 | 6) => by_vdso,
+            // And these since Linux 5.3 (`lib/vdso/gettimeofday.c`), where it can read the clocksource.
+            Self::Clock(4 | 7 | 11) if facts.is_kernel_at_least(5, 3) != Some(true) => by_vdso,
+            Self::GetTimeOfDay | Self::Clock(0 | 1 | 4 | 7 | 11) => by_vdso.or_else(|| facts.attainable_ns()),
+            Self::Clock(_) => return now_ns,
         };
         // A fix makes nothing slower: a smaller present cost is an error of the measurement.
         possible.map(|ns| now_ns.map_or(ns, |now_ns| ns.min(now_ns)))

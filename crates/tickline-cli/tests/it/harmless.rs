@@ -114,73 +114,45 @@ fn without_any_standard_stream_it_ends_well() {
 /// owners, mounts, or sends a signal.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod under_a_filter {
-    use seccompiler::{BpfProgram, SeccompAction, SeccompCmpOp};
+    use std::collections::BTreeMap;
+
+    use seccompiler::{BpfProgram, compile_from_json};
+    use serde::Deserialize;
+    use serde_json::json;
 
     use super::*;
-    use crate::common::filter::{argument, filter, put_under};
+    use crate::common::filter::put_under;
 
-    /// Calls that change something whatever their arguments.
-    const CHANGES: [libc::c_long; 24] = [
-        libc::SYS_settimeofday,
-        libc::SYS_clock_settime,
-        libc::SYS_unlinkat,
-        libc::SYS_renameat2,
-        libc::SYS_linkat,
-        libc::SYS_symlinkat,
-        libc::SYS_mkdirat,
-        libc::SYS_mknodat,
-        libc::SYS_fchmod,
-        libc::SYS_fchmodat,
-        libc::SYS_fchown,
-        libc::SYS_fchownat,
-        libc::SYS_truncate,
-        libc::SYS_ftruncate,
-        libc::SYS_utimensat,
-        libc::SYS_mount,
-        libc::SYS_umount2,
-        libc::SYS_sethostname,
-        libc::SYS_reboot,
-        libc::SYS_init_module,
-        libc::SYS_finit_module,
-        libc::SYS_delete_module,
-        libc::SYS_kill,
-        libc::SYS_bpf,
-    ];
-
-    /// The older forms of some of them, which musl uses.
-    #[cfg(target_arch = "x86_64")]
-    const OLD_CHANGES: &[libc::c_long] = &[
-        libc::SYS_creat,
-        libc::SYS_unlink,
-        libc::SYS_rename,
-        libc::SYS_renameat,
-        libc::SYS_link,
-        libc::SYS_symlink,
-        libc::SYS_mkdir,
-        libc::SYS_rmdir,
-        libc::SYS_mknod,
-        libc::SYS_chmod,
-        libc::SYS_chown,
-        libc::SYS_lchown,
-        libc::SYS_utime,
-        libc::SYS_utimes,
-    ];
-    #[cfg(not(target_arch = "x86_64"))]
-    const OLD_CHANGES: &[libc::c_long] = &[];
+    /// `changes.json`, by the names of system calls: those that change something whatever their arguments;
+    /// and those that open a file, with the number of the argument that says whether for writing.
+    #[derive(Deserialize)]
+    struct Changes {
+        always: Vec<String>,
+        open: BTreeMap<String, u8>,
+    }
 
     fn of_changes() -> BpfProgram {
-        let writing = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
-        let opens_at = |number| {
-            let flags = writing.map(|flags| u64::from(flags.unsigned_abs()));
-            flags.map(|flags| argument(number, SeccompCmpOp::MaskedEq(flags), flags)).to_vec()
+        let architecture = std::env::consts::ARCH.try_into().expect("see the cfg");
+        let compiled = |rules: &[Value]| {
+            let filter =
+                json!({ "mismatch_action": "allow", "match_action": "kill_process", "filter": rules });
+            let programs =
+                compile_from_json(json!({ "changes": filter }).to_string().as_bytes(), architecture);
+            programs.map(|mut programs| programs.remove("changes").expect("the filter of this name"))
         };
-        let opens = [
-            (libc::SYS_openat, opens_at(2)),
-            #[cfg(target_arch = "x86_64")]
-            (libc::SYS_open, opens_at(1)),
-        ];
-        let changes = CHANGES.iter().chain(OLD_CHANGES).map(|call| (*call, Vec::new()));
-        filter(changes.chain(opens), SeccompAction::KillProcess)
+        let Changes { always, open } = serde_json::from_str(include_str!("changes.json")).expect("names");
+        let writing = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
+        let opens = open.iter().flat_map(|(name, index)| {
+            writing.map(|flag| {
+                let op = json!({ "masked_eq": flag });
+                let argument = json!({ "index": index, "type": "dword", "op": op, "val": flag });
+                json!({ "syscall": name, "args": [argument] })
+            })
+        });
+        let mut rules: Vec<_> = always.iter().map(|name| json!({ "syscall": name })).chain(opens).collect();
+        // Newer architectures do without the older forms of some calls, which musl uses.
+        rules.retain(|rule| cfg!(target_arch = "x86_64") || compiled(std::slice::from_ref(rule)).is_ok());
+        compiled(&rules).expect("a filter")
     }
 
     fn run(arguments: &[&str], folder: &Path) -> Output {

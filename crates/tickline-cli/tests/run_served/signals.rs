@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{mem, ptr, thread};
 
+use rustix::process::{Resource, Rlimit, setrlimit};
+
 use crate::ROLE;
 use crate::common::text;
 use crate::served::{self, Served, output};
@@ -214,10 +216,8 @@ fn pending(signal: libc::c_int) -> Option<usize> {
 }
 
 fn no_core_file() -> io::Result<()> {
-    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel reads the limits, no more.
-    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
-    Ok(())
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    Ok(setrlimit(Resource::Core, none)?)
 }
 
 /// Lets another user be this process's real one.

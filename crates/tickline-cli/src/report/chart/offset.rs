@@ -8,24 +8,19 @@ use crate::document::TrackSummary;
 use crate::measure::as_f64;
 use crate::measure::track::Point;
 
-/// Points that share a column are drawn as one line from the lowest to the highest.
-const COLUMNS: usize = 250;
-
 /// The chart; empty without points.
 pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {
     let Some(last) = track.points.last() else { return Markup::default() };
     let limit = limit(&track.points);
     let x = Scale::linear(0.0, last.at_s, LEFT, WIDTH - 4.0);
     let y = Scale::linear(-limit, limit, BOTTOM, TOP);
-    let columns: Vec<Column> =
-        track.points.chunks(track.points.len().div_ceil(COLUMNS)).map(Column::of).collect();
     let beyond = track.points.iter().filter(|point| point.offset_ns.abs() > limit).count();
     let drawing = html! {
         (x.columns(5.0, &y, |s| format!("{s:.0$} s", usize::from(last.at_s < 5.0))))
         (y.rows(6.0, &x, time))
-        path.bound d=(band(&columns, &x, &y)) {}
+        path.bound d=(band(&track.points, &x, &y)) {}
         path.axis d=(format!("M{LEFT} {0}H{WIDTH}", y.at(0.0))) {}
-        path.offset d=(offsets(&columns, &x, &y)) {}
+        path.offset d=(offsets(&track.points, &x, &y)) {}
         @for point in track.points.iter().filter(|point| point.violated) {
             path.bad d=(format!("M{} {}m-4 -4l8 8m0 -8l-8 8", x.at(point.at_s), y.at(point.offset_ns))) {
                 title { "bound violated at " (format!("{:.2} s", point.at_s)) }
@@ -81,38 +76,17 @@ fn ends(point: &Point) -> [f64; 2] {
     [point.offset_ns - as_f64(point.before_ns), point.offset_ns + as_f64(point.after_ns)]
 }
 
-/// Points that share a place on the time axis: the extremes of their offsets and bounds, ns.
-#[derive(Debug, Clone, Copy)]
-struct Column {
-    at_s: f64,
-    offset: [f64; 2],
-    bound: [f64; 2],
-}
-
-impl Column {
-    fn of(points: &[Point]) -> Self {
-        let extremes = |values: fn(&Point) -> [f64; 2]| {
-            let all = || points.iter().flat_map(values);
-            [all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max)]
-        };
-        Self { at_s: points[0].at_s, offset: extremes(|point| [point.offset_ns; 2]), bound: extremes(ends) }
-    }
-}
-
 /// The area between the claimed bounds.
-fn band(columns: &[Column], x: &Scale, y: &Scale) -> String {
-    let there = columns.iter().map(|column| (column.at_s, column.bound[1]));
-    let back = columns.iter().rev().map(|column| (column.at_s, column.bound[0]));
+fn band(points: &[Point], x: &Scale, y: &Scale) -> String {
+    let there = points.iter().map(|point| (point.at_s, ends(point)[1]));
+    let back = points.iter().rev().map(|point| (point.at_s, ends(point)[0]));
     let places = there.chain(back).map(|(at_s, ns)| format!("{} {}", x.at(at_s), y.at(ns)));
     format!("M{}Z", places.collect::<Vec<_>>().join("L"))
 }
 
-/// A dot, or a line from the lowest to the highest, for each column.
-fn offsets(columns: &[Column], x: &Scale, y: &Scale) -> String {
-    let line = |Column { at_s, offset: [low, high], .. }: &Column| {
-        format!("M{} {}V{}", x.at(*at_s), y.at(*high), y.at(*low))
-    };
-    columns.iter().map(line).collect()
+/// A dot for each point.
+fn offsets(points: &[Point], x: &Scale, y: &Scale) -> String {
+    points.iter().map(|point| format!("M{} {}h0", x.at(point.at_s), y.at(point.offset_ns))).collect()
 }
 
 #[cfg(test)]
@@ -127,12 +101,6 @@ mod tests {
         assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
         points[0].offset_ns = 551.0;
         assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
-    }
-
-    #[test]
-    fn points_that_share_a_column_keep_their_extremes() {
-        let column = Column::of(&[point(1.0, 5.0), point(1.1, -7.0), point(1.2, 0.0)]);
-        assert_eq!((column.at_s, column.offset, column.bound), (1.0, [-7.0, 5.0], [-32.0, 30.0]));
     }
 
     #[test]

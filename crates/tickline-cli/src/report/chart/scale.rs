@@ -90,7 +90,7 @@ impl Scale {
 }
 
 /// 1, 2 or 5 times a power of ten, not below `value`.
-pub(crate) fn nice_above(value: f64) -> f64 {
+fn nice_above(value: f64) -> f64 {
     let value = value.max(1e-9);
     let power = 10_f64.powf(value.log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|step| *step >= value).unwrap_or(10.0 * power)

@@ -9,5 +9,4 @@ pub(super) mod offset;
 mod scale;
 pub(super) mod warp;
 
-pub(crate) use self::scale::nice_above;
 pub(super) use self::scale::time;

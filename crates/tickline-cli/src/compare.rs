@@ -117,11 +117,11 @@ mod tests {
 
     use super::*;
 
-    /// `cases.json` has a document, and cases: what a second document has in other words, and which facts
+    /// `compare_cases.json` has a document, and cases: what a second document has in other words, and which facts
     /// then differ, or are known on one side only, with a part of what is said of each.
     #[test]
     fn what_differs_is_what_the_table_says() {
-        let table: Value = serde_json::from_str(include_str!("cases.json")).unwrap();
+        let table: Value = serde_json::from_str(include_str!("compare/compare_cases.json")).unwrap();
         let read = |document: &Value| (Path::new("x.json"), input::parse(&document.to_string()).unwrap());
         for case in table["cases"].as_array().unwrap() {
             let mut second = table["first"].clone();

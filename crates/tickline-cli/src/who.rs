@@ -17,7 +17,7 @@ mod cost;
         target_os = "linux",
         any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
     )),
-    path = "other.rs"
+    path = "who/other.rs"
 )]
 mod count;
 mod obstacle;

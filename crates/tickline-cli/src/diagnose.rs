@@ -6,7 +6,7 @@
 //!
 //! # A new finding
 //!
-//! 1. The fact: add a field with its unit in its name to `Machine` (`machine/mod.rs`), and collect
+//! 1. The fact: add a field with its unit in its name to `Machine` (`machine.rs`), and collect
 //!    it there. Its comment is the schema's description, and says when the field is null. Rules
 //!    read it from the [`Document`].
 //! 2. The rule: add a function to `others.rs`, or, if it explains a slow clock, an arm to `slow`
@@ -17,7 +17,7 @@
 //!    in; `seen` and `fix` add what only the rule can say. What several fixes say is in `fix.rs`. A fix
 //!    must not recommend the TSC where the counters are unsynchronised or the TSC is not invariant.
 //! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. If a key
-//!    changes its meaning or goes away, raise the version (`document/mod.rs`).
+//!    changes its meaning or goes away, raise the version (`document.rs`).
 //! 5. The test: add a row to `rule_cases.json`, which starts from a machine without faults. The facts of a
 //!    real machine go into `tests/facts/`, with their source, and the expected finding into
 //!    `tests/it/recorded.json`. A guest goes into `tests/vm/guests.toml`; `cargo xtask vm NAME

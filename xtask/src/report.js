@@ -1,4 +1,4 @@
-// Appended to a page by `cargo xtask page`: lists its faults in an element that Chromium prints.
+// Appended to a report by `cargo xtask report`: lists its faults in an element that Chromium prints.
 addEventListener("load", () => setTimeout(() => {
   const faults = [];
   const fault = (name, list) => [...list].forEach((what) => faults.push(`${name}: ${what}`));
@@ -28,7 +28,7 @@ addEventListener("load", () => setTimeout(() => {
   const isDark = getComputedStyle(document.body).color.match(/\d+/g)[0] > 128;
   if (isDark !== matchMedia("(prefers-color-scheme: dark)").matches) faults.push("the colours are those of the other scheme");
   (window.download?.text() ?? Promise.resolve()).then((stored) => {
-    if (stored !== text) faults.push("what is downloaded is not the page's data");
+    if (stored !== text) faults.push("what is downloaded is not the report's data");
     const found = document.createElement("script");
     found.type = "application/json";
     found.id = "faults";

@@ -1,6 +1,6 @@
-//! `cargo xtask page`: opens a report in headless Chromium, at two widths, light and dark. A page fails
-//! if the browser reports an error, if the page requests anything, if it is wider than the window, if
-//! texts of a chart overlap or are cut off, or if its data is not what it should be (`page.js`).
+//! `cargo xtask report`: opens a report in headless Chromium, at two widths, light and dark. A report fails
+//! if the browser reports an error, if the report requests anything, if it is wider than the window, if
+//! texts of a chart overlap or are cut off, or if its data is not what it should be (`report.js`).
 //! `--screenshot FILE` makes the picture of the documentation.
 
 use std::path::Path;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::files::{self, read, store};
 use crate::step::{command, output, said, shown};
 
-/// Catches errors, requests that the page's policy forbids, and the data to be downloaded, before any
-/// script of the page runs.
+/// Catches errors, requests that the report's policy forbids, and the data to be downloaded, before any
+/// script of the report runs.
 const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => faults.push(e.message)); \
     addEventListener('securitypolicyviolation', e => faults.push('request for ' + e.blockedURI)); \
     for (const name of ['error', 'warn', 'log']) console[name] = (...what) => faults.push(name + ' ' + what); \
@@ -21,53 +21,53 @@ const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => 
 const WIDTHS: [u32; 2] = [1_280, 390];
 
 /// Without an argument, a report of this machine and one of an invented machine with everything that a
-/// page can show are checked; with a file's name, that page is.
+/// report can show are checked; with a file's name, that report is.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
-    let folder = files::target().join("page");
+    let folder = files::target().join("report");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let (report, sample) = (folder.join("report.html"), folder.join("sample.html"));
     match arguments {
         [] => {
             made(&report, "", 2)?;
             let mut test = command("cargo test -q -p tickline-cli --bins hostile_facts");
-            output(test.env("TICKLINE_WRITE_PAGE", &sample))?;
+            output(test.env("TICKLINE_WRITE_REPORT", &sample))?;
             Ok(check(&report)? | check(&sample)?)
         }
         ["--screenshot", picture] => {
             made(&report, "--release", 20)?;
             // The upper part, to the end of the charts.
-            let shot = "--screenshot=target/page/whole.png --window-size=1280,1100";
+            let shot = "--screenshot=target/report/whole.png --window-size=1280,1100";
             shown(&format!(
                 "chromium --headless --no-sandbox --disable-gpu {shot} file://{}",
                 report.display()
             ))?;
             // 256 colours are enough for charts, and make a third of the file.
-            shown(&format!("pngquant --force --output {picture} -- target/page/whole.png"))?;
+            shown(&format!("pngquant --force --output {picture} -- target/report/whole.png"))?;
             check(&report)
         }
-        [page] if !page.starts_with('-') => check(&files::root().join(page)),
+        [file] if !file.starts_with('-') => check(&files::root().join(file)),
         _ => Err("takes FILE or --screenshot FILE".into()),
     }
 }
 
 /// Makes a report of this machine. A release build is for figures; it also watches the clock for longer.
-fn made(page: &Path, build: &str, secs: u32) -> Result<(), String> {
+fn made(report: &Path, build: &str, secs: u32) -> Result<(), String> {
     let line =
-        format!("cargo run -q -p tickline-cli {build} -- report --secs {secs} --out {}", page.display());
+        format!("cargo run -q -p tickline-cli {build} -- report --secs {secs} --out {}", report.display());
     let status = command(&line).status().map_err(|error| error.to_string())?;
-    // 1 is a machine whose counter cannot be used: its report is a page, too.
+    // 1 is a machine whose counter cannot be used: its report is one, too.
     if matches!(status.code(), Some(0 | 1)) { Ok(()) } else { Err(format!("`{line}`: {status}")) }
 }
 
-/// Prints the faults of a page, at each width and in each scheme; 1 if there are some.
-fn check(page: &Path) -> Result<u8, String> {
-    let text = read(page)?;
-    let (head, body) = text.split_once("<head>").ok_or("the page has no head")?;
-    let (body, end) = body.rsplit_once("</body>").ok_or("the page has no body")?;
-    let judged = page.with_extension("judged.html");
+/// Prints the faults of a report, at each width and in each scheme; 1 if there are some.
+fn check(report: &Path) -> Result<u8, String> {
+    let text = read(report)?;
+    let (head, body) = text.split_once("<head>").ok_or("the report has no head")?;
+    let (body, end) = body.rsplit_once("</body>").ok_or("the report has no body")?;
+    let judged = report.with_extension("judged.html");
     store(
         &judged,
-        &format!("{head}<head>{FIRST}{body}<script>{}</script></body>{end}", include_str!("page.js")),
+        &format!("{head}<head>{FIRST}{body}<script>{}</script></body>{end}", include_str!("report.js")),
     )?;
     let mut code = 0;
     for (width, scheme) in WIDTHS.into_iter().flat_map(|width| [(width, 1), (width, 0)]) {
@@ -79,9 +79,9 @@ fn check(page: &Path) -> Result<u8, String> {
         ))?;
         let found = dom.split_once("id=\"faults\">").and_then(|(_, rest)| rest.split_once("</script>"));
         let found: Value =
-            found.and_then(|(json, _)| serde_json::from_str(json).ok()).ok_or("the page was not judged")?;
+            found.and_then(|(json, _)| serde_json::from_str(json).ok()).ok_or("the report was not judged")?;
         let faults = found["faults"].as_array().ok_or("no list of faults")?;
-        println!("{}, {width} pixels, dark: {}: {} faults", page.display(), found["isDark"], faults.len());
+        println!("{}, {width} pixels, dark: {}: {} faults", report.display(), found["isDark"], faults.len());
         faults.iter().for_each(|fault| println!("FAULT {fault}"));
         if found["isDark"] != (scheme == 0) {
             println!("FAULT the browser did not take the scheme");

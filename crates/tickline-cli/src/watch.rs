@@ -1,8 +1,8 @@
 //! `tickline watch`: the global clock, live.
 
+mod below;
 mod lines;
 mod rows;
-mod screen;
 mod tally;
 
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use signal_hook::consts;
 
 use crate::args::{self, Target};
 use crate::cpus;
-use crate::document::{Document, Ending};
+use crate::document::{Document, Ending, TrackSummary, Watch};
 use crate::exit::Exit;
 use crate::measure::watch::{Sample, Watcher};
 use crate::output::Outputs;
@@ -23,17 +23,14 @@ use crate::rights;
 use crate::terminal;
 use crate::wrap::Look;
 
+use below::Below;
 use rows::Table;
-use screen::Screen;
-use tally::{Points, Tally};
+use tally::Tally;
 
 /// CPUs that are sampled by default: a sample takes some 0.1 ms.
 const MOST_CPUS: usize = 64;
 
-/// Points in the JSON, some 100 bytes each: a day with one sample a second.
-const MOST_POINTS: usize = 100_000;
-
-/// Longest delay until a signal, a key or a new size is noticed.
+/// Longest delay until a signal is noticed.
 const NAP: Duration = Duration::from_millis(50);
 
 /// The signals that end `watch` with a summary. SIGHUP is one of them, unless the parent process
@@ -59,31 +56,23 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in stops() {
         // A second signal ends the program at once: a blocked pipe may keep it from noticing the
-        // first. Not so where it draws a screen, which it must restore.
-        if !terminal::draws() {
-            signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        }
+        // first.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let mut view = View::open(args)?;
-    #[cfg(unix)]
-    if let View::Screen(_, suspend) = &view {
-        signal_hook::flag::register(consts::SIGTSTP, Arc::clone(suspend))?;
-    }
     let start = Instant::now();
-    let mut found = Found {
-        tally: Tally::default(),
-        points: args.json.target.as_ref().map(|_| Points::new(MOST_POINTS)),
-    };
-    let watched = watch(args, cpus, &stop, &mut view, rows.as_mut(), &mut found);
+    let mut tally = Tally::new(args.json.target.as_ref().map(|_| Vec::new()));
+    let watched = watch(args, cpus, &stop, &mut view, rows.as_mut(), &mut tally);
     let watched_s = start.elapsed().as_secs_f64();
     drop(view);
     let ended_by = watched?;
     let mut document = Document::new("watch");
     document.clock.thread_error = guard.as_ref().err().cloned();
     drop(guard);
-    document.track = found.points.map(Points::track);
-    document.watch = Some(found.tally.end(args.interval.as_secs_f64(), watched_s, ended_by));
+    let interval_s = args.interval.as_secs_f64();
+    document.watch = Some(Watch { interval_s, watched_s, ended_by, ..tally.watch() });
+    document.track = tally.points.map(TrackSummary::of);
     let exit = document.exit();
     if args.csv == Some(Target::Stdout) {
         outputs.emit(&document, |_| Ok(()))?;
@@ -94,31 +83,23 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// The results of the samples; the points only for JSON.
-struct Found {
-    tally: Tally,
-    points: Option<Points>,
-}
-
-/// Takes samples until the time is up, or a key, a signal or the reader ends it.
+/// Takes samples until the time is up, or a signal or the reader ends it.
 fn watch(
     args: &args::Watch,
     cpus: Vec<u32>,
     stop: &AtomicBool,
     view: &mut View,
     mut rows: Option<&mut Table>,
-    found: &mut Found,
+    tally: &mut Tally,
 ) -> io::Result<Ending> {
     let mut watcher = Watcher::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;
     let ending = loop {
         let sample = watcher.sample();
-        found.tally.add(&sample);
-        if let Some(points) = &mut found.points {
-            points.add(sample.point);
-        }
-        let shown = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample));
+        tally.add(&sample);
+        let shown =
+            rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample, tally));
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
@@ -130,23 +111,36 @@ fn watch(
             due = now + args.interval;
         }
         let end = args.time.and_then(|time| start.checked_add(time));
-        if view.wait(end.map_or(due, |end| due.min(end)), stop)? {
+        if is_stopped_before(end.map_or(due, |end| due.min(end)), stop) {
             break Ending::Stopped;
         }
         if end.is_some_and(|end| Instant::now() >= end) {
             break Ending::Time;
         }
     };
-    found.tally.add_cpu_samples(&watcher.cpu_samples());
+    tally.add_cpu_samples(&watcher.cpu_samples());
     Ok(ending)
+}
+
+/// Waits until `due`. Returns whether a signal asks for the end.
+fn is_stopped_before(due: Instant, stop: &AtomicBool) -> bool {
+    // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
+    while !stop.load(Ordering::Relaxed) {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        thread::sleep(left.min(NAP));
+    }
+    true
 }
 
 /// Where the samples are shown.
 enum View {
-    /// A screen, and whether a signal asks to suspend it.
-    Screen(Box<Screen>, Arc<AtomicBool>),
     /// Lines, with the events that were printed.
     Lines(Vec<(&'static str, u64)>),
+    /// The same lines on a terminal, and what stands below them.
+    Terminal(Vec<(&'static str, u64)>, Below),
     /// Nowhere: standard output carries rows or JSON.
     Nothing,
 }
@@ -157,10 +151,7 @@ impl View {
             return Ok(Self::Nothing);
         }
         if terminal::draws() {
-            // A terminal that cannot draw a screen still shows lines.
-            if let Ok(screen) = Screen::open(args.interval) {
-                return Ok(Self::Screen(Box::new(screen), Arc::default()));
-            }
+            return Ok(Self::Terminal(Vec::new(), Below::new()));
         }
         match writeln!(io::stdout(), "{}", lines::HEAD) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
@@ -168,40 +159,13 @@ impl View {
         }
     }
 
-    fn show(&mut self, sample: &Sample) -> io::Result<()> {
+    fn show(&mut self, sample: &Sample, tally: &Tally) -> io::Result<()> {
+        let (Self::Lines(printed) | Self::Terminal(printed, _)) = self else { return Ok(()) };
+        let line = lines::line(sample, printed);
+        printed.clone_from(&sample.events);
         match self {
-            Self::Screen(screen, _) => screen.show(sample),
-            Self::Lines(printed) => {
-                let line = lines::line(sample, printed);
-                printed.clone_from(&sample.events);
-                writeln!(io::stdout(), "{line}")
-            }
-            Self::Nothing => Ok(()),
-        }
-    }
-
-    /// Waits until `due`. Returns whether a key or signal asks for the end.
-    fn wait(&mut self, due: Instant, stop: &AtomicBool) -> io::Result<bool> {
-        loop {
-            // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
-            if stop.load(Ordering::Relaxed) {
-                return Ok(true);
-            }
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(false);
-            }
-            let Self::Screen(screen, suspend) = self else {
-                thread::sleep(left.min(NAP));
-                continue;
-            };
-            // ORDERING: as above.
-            if suspend.swap(false, Ordering::Relaxed) {
-                screen.suspend()?;
-            }
-            if screen.wait(left.min(NAP))? {
-                return Ok(true);
-            }
+            Self::Terminal(_, below) => below.show(&line, sample, &tally.watch()),
+            _ => writeln!(io::stdout(), "{line}"),
         }
     }
 }

@@ -4,8 +4,9 @@
 mod cloud;
 mod cpuid;
 mod hypervisor;
+#[cfg(target_os = "linux")]
 mod log;
-#[cfg_attr(not(target_os = "linux"), path = "other.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "machine/other.rs")]
 mod system;
 
 use std::fs;
@@ -120,8 +121,7 @@ pub(crate) struct Ntp {
 impl Machine {
     /// Collects everything.
     pub(crate) fn read(status: &Status) -> Self {
-        let kernel_log = log::read();
-        let product = product();
+        let (product, system) = (product(), system::facts());
         Self {
             cpu: cpu(),
             architecture: Some(std::env::consts::ARCH.to_owned()),
@@ -133,7 +133,7 @@ impl Machine {
                 by_cpuid: Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None),
                 product: product.as_deref(),
                 kernel_version: line("/proc/version").as_deref(),
-                kernel_log: kernel_log.as_deref(),
+                kernel_log: system.kernel_log.as_deref(),
                 acpi_devices: &acpi_devices(),
             }),
             product,
@@ -142,15 +142,10 @@ impl Machine {
             counter_readable: counter_readable(),
             vdso_mapped: fs::read_to_string("/proc/self/maps").ok().map(|maps| maps.contains("[vdso]")),
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
-            clock_gettime_file: system::clock_gettime_file(),
-            clock_gettime_difference_ns: system::clock_gettime_difference_ns(),
             vsyscall64: line("/proc/sys/kernel/vsyscall64").and_then(|value| value.parse().ok()),
-            time_namespace: system::time_namespace(),
             allowed_cpus: status_line("Cpus_allowed_list:"),
             online_cpus: line("/sys/devices/system/cpu/online"),
             page_readers: crate::serve::page_readers(),
-            ntp: system::ntp(),
-            kernel_log,
             synchronised_cpus: match status.comparison {
                 Comparison::Synchronised { cpus } => Some(cpus),
                 _ => None,
@@ -160,6 +155,7 @@ impl Machine {
                 Comparison::Unsynchronised(pair) => Some(pair.difference.size_ticks()),
                 _ => None,
             },
+            ..system
         }
     }
 }
