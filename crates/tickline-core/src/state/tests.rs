@@ -59,6 +59,7 @@ fn successors(state: State) -> Vec<State> {
 /// exception, which takes a `b` that comes again and looks that are split in opposite orders (see
 /// "Where a load may be split"). So where one of the looks is whole, there is none.
 #[test]
+#[cfg_attr(miri, ignore = "it is arithmetic alone, for half a minute")]
 fn no_mixture_of_split_looks_is_used() {
     let (mut used, mut exceptions) = (0_u64, 0_u64);
     let mut histories = vec![vec![line(slope_of(1_000_000_000)).with_b(5)]];
