@@ -82,7 +82,7 @@ impl Clock {
             interval_ns: setup.interval_ns,
             resolutions: Resolutions {
                 counter_ticks,
-                reference_ns: i64::try_from(machine.quantum_ns).expect("checked"),
+                reference_ns: i64::try_from(machine.quantum_ns).expect("in its range"),
                 resolution_ticks,
             },
             renewal: if setup.per_cpu { Renewal::Pinned } else { Renewal::Ahead },
@@ -216,7 +216,7 @@ impl Cast {
         match verdict {
             Verdict::Open => *control = Some(Control::new(self.clock.config)),
             Verdict::Passing => {
-                let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("checked");
+                let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
                 return Conclusion::Waiting(self.world.returned_ns().saturating_add(interval_ns));
             }
             Verdict::Closed => return Conclusion::Closed,
@@ -257,7 +257,7 @@ impl Cast {
             self.check.disturbed(now_ps);
         }
         let outcome = control.maintain(&self.clock.units[unit], counter, &self.hands());
-        let mut counts = self.check.counts.borrow_mut();
+        let mut counts = self.world.counts.borrow_mut();
         counts.iterations += 1;
         if matches!(outcome.iteration, Iteration::Published | Iteration::Recovered) {
             counts.publications += 1;

@@ -143,7 +143,6 @@ struct Pending {
 pub(crate) struct Check {
     world: Rc<World>,
     limits: Limits,
-    pub(crate) counts: RefCell<Counts>,
     /// Readings that are complete, of all actors and of each.
     completed: Cell<u64>,
     own_completed: [Cell<u64>; MAX_ACTORS],
@@ -195,7 +194,6 @@ impl Check {
         Self {
             world,
             limits,
-            counts: RefCell::default(),
             completed: Cell::new(0),
             own_completed: Default::default(),
             own_last_ns: [const { [const { Cell::new(i64::MIN) }; MAX_CPUS] }; MAX_ACTORS],
@@ -263,7 +261,7 @@ impl Check {
             self.not_expired(&last_read, &loaded, from);
             self.not_behind_the_gate(begin);
         }
-        let mut counts = self.counts.borrow_mut();
+        let mut counts = self.world.counts.borrow_mut();
         match from {
             From::Reference => counts.slow += 1,
             From::Inlined | From::SlowPath => counts.fast += 1,
@@ -289,7 +287,7 @@ impl Check {
 
     /// Compares an offset with the limits.
     fn offset(&self, offset_ns: i64, read_ps: u64) {
-        let mut counts = self.counts.borrow_mut();
+        let mut counts = self.world.counts.borrow_mut();
         counts.offset_ns = counts.offset_ns.max(offset_ns.unsigned_abs());
         let limit_ns = self.limits.offset_ns;
         assert!(offset_ns.unsigned_abs() <= limit_ns, "offset {offset_ns} ns, limit {limit_ns}");
@@ -310,7 +308,7 @@ impl Check {
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         assert!((earliest_ns..=latest_ns).contains(&reading.ns), "{reading:?} is outside its own bounds");
         if self.is_calm(last_read.at_ps) && self.limits.step_back_ns == 0 {
-            let mut counts = self.counts.borrow_mut();
+            let mut counts = self.world.counts.borrow_mut();
             counts.calm_bound_ns = counts.calm_bound_ns.max((latest_ns - earliest_ns).unsigned_abs() / 2);
         }
         self.pending.borrow_mut().push(Pending {
@@ -337,7 +335,7 @@ impl Check {
 
     fn judge(&self, pending: &Pending, since_ps: u64) {
         let Pending { unit, reading, truth_ns, .. } = pending;
-        let mut counts = self.counts.borrow_mut();
+        let mut counts = self.world.counts.borrow_mut();
         let bounds = &reading.bounds;
         let (slowest, fastest) = (bounds.lower.slope.to_bits(), bounds.upper.slope.to_bits());
         let clocks = self.world.clocks.borrow();
@@ -349,7 +347,7 @@ impl Check {
         let straight = self.limits.step_back_ns == 0 && clocks.was_straight(fitted_ps);
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
         let machine = &self.world.scenario.machine;
-        let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("checked");
+        let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("in its range");
         let margin_ns = stale_ns + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let inside = earliest_ns - margin_ns <= *truth_ns && *truth_ns <= latest_ns + margin_ns;
@@ -463,7 +461,7 @@ impl Check {
     pub(crate) fn after_iteration(&self, unit: usize, state: State, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
-        let mut counts = self.counts.borrow_mut();
+        let mut counts = self.world.counts.borrow_mut();
         if state.is_published() {
             if !self.recovered[unit].replace(true) {
                 counts.recovery_ns = counts.recovery_ns.max(since_ps / PS);

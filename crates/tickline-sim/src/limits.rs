@@ -131,7 +131,7 @@ impl Limits {
             < MEETING_MARGIN_NS;
         let skewed_ns = if skew_ns == 0 { 0 } else { u64::from(u32::MAX) * 1_000_000_000 };
         Self {
-            step_back_ns: i64::try_from(skew_ns).expect("checked"),
+            step_back_ns: i64::try_from(skew_ns).expect("in its range"),
             offset_ns: 1_000
                 + read_ns
                 + skewed_ns

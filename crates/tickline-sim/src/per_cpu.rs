@@ -92,7 +92,7 @@ impl Cast {
         self.world.enter(hand);
         let mut calibrations: Vec<CpuCalibration> =
             self.clock.units.iter().map(|_| CpuCalibration::default()).collect();
-        let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("checked");
+        let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
         loop {
             if self.clock.forced.take() {
                 calibrations.iter_mut().for_each(|calibration| {
@@ -153,7 +153,7 @@ impl Cast {
         }
         me.serving.set(false);
         if pinned.is_lost() {
-            self.check.counts.borrow_mut().lost += 1;
+            self.world.counts.borrow_mut().lost += 1;
             return None;
         }
         self.check.after_iteration(cpu, self.clock.units[cpu].cell.peek(), false);
@@ -223,7 +223,7 @@ impl Check {
             _ => self.in_use(&last_read, &loaded),
         }
         self.not_expired(&last_read, &loaded, from);
-        self.counts.borrow_mut().by_cpu += 1;
+        self.world().counts.borrow_mut().by_cpu += 1;
     }
 
     /// The state that a reading loaded was in the cell when it read the counter, or came again
@@ -231,9 +231,9 @@ impl Check {
     pub(crate) fn in_use(&self, last_read: &ClockRead, loaded: &Loaded) {
         let unit = &self.world().units[last_read.unit];
         let spans = unit.lives(loaded.state) != loaded.life;
-        self.counts.borrow_mut().spanning_readings += u64::from(spans);
+        self.world().counts.borrow_mut().spanning_readings += u64::from(spans);
         assert!(
-            spans || unit.is_same(loaded.state, last_read.state),
+            spans || loaded.state == last_read.state,
             "a line that was not in use: {:?}, in use was {:?}",
             loaded.state,
             last_read.state

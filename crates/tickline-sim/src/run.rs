@@ -12,7 +12,6 @@ use crate::check::{Counts, Mark};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Fault, Scenario, What};
-use crate::unit::Unit;
 use crate::world::{FOREVER_PS, Hand, MAX_ACTORS, Step, World};
 
 /// The result of a run.
@@ -26,31 +25,12 @@ pub struct Outcome {
     pub track: Vec<Mark>,
 }
 
-/// An invariant that did not hold, or a panic.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// What was violated.
-    pub what: String,
-    /// After so many steps.
-    pub step: u64,
-    /// At this simulated time, ns.
-    pub at_ns: u64,
-}
-
-impl core::fmt::Display for Violation {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "step {}, {} ns: {}", self.step, self.at_ns, self.what)
-    }
-}
-
-impl core::error::Error for Violation {}
-
 /// Runs a scenario to its end, or to the first violation.
 ///
 /// # Errors
 ///
-/// The violation; also a value of the scenario that is out of its range.
-pub fn run(scenario: &Scenario) -> Result<Outcome, Violation> {
+/// The invariant that did not hold, or a panic, and when: after how many steps, and at which simulated time.
+pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
     run_tracked(scenario, 0)
 }
 
@@ -59,22 +39,15 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, Violation> {
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, Violation> {
-    scenario.check().map_err(|what| Violation { what, step: 0, at_ns: 0 })?;
+pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String> {
     let mut stage = Stage::new(scenario, every_ns);
     let end = catch_unwind(AssertUnwindSafe(|| stage.play()));
-    let (step, at_ns) = (stage.steps, stage.cast.world.now_ps.get() / PS);
-    match end {
-        Ok(()) => Ok(stage.outcome()),
-        Err(panic) => {
-            let what = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()))
-                .unwrap_or_else(|| "a panic without words".to_owned());
-            Err(Violation { what, step, at_ns })
-        }
-    }
+    end.map(|()| stage.outcome()).map_err(|panic| {
+        let text =
+            panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+        let at_ns = stage.cast.world.now_ps.get() / PS;
+        format!("step {}, {at_ns} ns: {}", stage.steps, text.unwrap_or("a panic without words"))
+    })
 }
 
 /// The most threads of the program that change the gate at the same time.
@@ -295,7 +268,7 @@ impl Stage {
     fn strike(&mut self, what: What) {
         let world = Rc::clone(&self.cast.world);
         let now_ps = world.now_ps.get();
-        self.cast.check.counts.borrow_mut().faults += 1;
+        world.counts.borrow_mut().faults += 1;
         let mut over_ps = now_ps;
         match what {
             What::Rate { ppb, announced } => world.clocks.borrow_mut().change_rate(now_ps, ppb, announced),
@@ -440,16 +413,11 @@ impl Stage {
 
     fn outcome(&self) -> Outcome {
         let events = |event| self.cast.clock.events(event);
-        let mut counts = *self.cast.check.counts.borrow();
+        let mut counts = *self.world().counts.borrow();
         counts.steps = self.steps;
         counts.simulated_ns = self.world().now_ps.get() / PS;
         counts.helps = events(Event::Help);
         counts.expiries = events(Event::Expiry);
-        let sum = |count: fn(&Unit) -> u64| self.world().units.iter().map(count).sum();
-        counts.again = sum(|unit| unit.again.get());
-        counts.lines_again = sum(|unit| unit.lines_again.get());
-        counts.low_marks = sum(|unit| unit.low_marks.get());
-        counts.spanning_swaps = sum(|unit| unit.spanning_swaps.get());
         Outcome {
             counts,
             events: Event::ALL.iter().map(|event| (event.name(), events(*event))).collect(),

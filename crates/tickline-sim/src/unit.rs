@@ -6,11 +6,8 @@ use std::collections::HashMap;
 use tickline_core::cell::Snapshot;
 use tickline_core::state::{Phase, State};
 
-use crate::machine::SHIFT;
+use crate::check::Counts;
 use crate::machine::{Clocks, skewed};
-
-/// All of a state, or all but the count.
-type Identity = (u64, i64, u8, u8, bool, State);
 
 /// What is known about one cell and its lines.
 #[derive(Debug, Default)]
@@ -22,17 +19,8 @@ pub(crate) struct Unit {
     pub(crate) returned_ns: Cell<i64>,
     /// What the cell holds.
     pub(crate) state: Cell<State>,
-    /// Whether states that differ in the count alone are the same.
-    is_uncounted: bool,
     /// How often it has held each state.
-    lives: RefCell<HashMap<Identity, u64>>,
-    /// States, and published lines among them, that came again.
-    pub(crate) again: Cell<u64>,
-    pub(crate) lines_again: Cell<u64>,
-    /// Swaps by an actor that had loaded the state in an earlier life.
-    pub(crate) spanning_swaps: Cell<u64>,
-    /// High-water marks that were too low because of such a swap.
-    pub(crate) low_marks: Cell<u64>,
+    lives: RefCell<HashMap<State, u64>>,
     /// The state when the counter last started again, and when that was, ps.
     pub(crate) reset: Cell<Option<(State, u64)>>,
     /// When the iteration began that published the line, ps.
@@ -50,42 +38,25 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// One for all CPUs.
-    pub(crate) fn for_all(is_uncounted: bool) -> Vec<Self> {
-        vec![Self { is_uncounted, ..Self::default() }]
-    }
-
     /// One for each CPU.
     pub(crate) fn for_each(skew_ticks: &[i64]) -> Vec<Self> {
         let unit = |&skew_ticks| Self { skew_ticks, by_state: Some(RefCell::default()), ..Self::default() };
         skew_ticks.iter().map(unit).collect()
     }
 
-    fn identity(&self, state: State) -> Identity {
-        let (m, b) = (state.slope(SHIFT).to_bits(), state.b);
-        let counted = if self.is_uncounted { State::default() } else { state };
-        (m, b, state.phase() as u8, state.slot() as u8, state.is_gate_closed(), counted)
-    }
-
-    /// Whether the cell cannot tell these two apart.
-    pub(crate) fn is_same(&self, one: State, other: State) -> bool {
-        self.identity(one) == self.identity(other)
-    }
-
     /// How often the cell has been in this state.
     pub(crate) fn lives(&self, state: State) -> u64 {
-        self.lives.borrow().get(&self.identity(state)).copied().unwrap_or(0)
+        self.lives.borrow().get(&state).copied().unwrap_or(0)
     }
 
     /// The cell's state became `to`. `spans`: whoever swapped had loaded it in an earlier life.
-    pub(crate) fn swapped(&self, to: State, spans: bool, now_ps: u64) {
-        let add = |count: &Cell<u64>, is_one| count.set(count.get() + u64::from(is_one));
+    pub(crate) fn swapped(&self, to: State, spans: bool, now_ps: u64, counts: &mut Counts) {
         self.state.set(to);
         let mut lives = self.lives.borrow_mut();
-        let lives = lives.entry(self.identity(to)).or_default();
-        add(&self.again, *lives > 0);
-        add(&self.lines_again, *lives > 0 && to.is_published());
-        add(&self.spanning_swaps, spans);
+        let lives = lives.entry(to).or_default();
+        counts.again += u64::from(*lives > 0);
+        counts.lines_again += u64::from(*lives > 0 && to.is_published());
+        counts.spanning_swaps += u64::from(spans);
         *lives += 1;
         match to.phase() {
             Phase::Published => self.born_ps.set(self.iteration_began_ps.get()),

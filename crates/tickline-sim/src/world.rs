@@ -24,6 +24,7 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::state::{Phase, Serves, Slot, State};
 
+use crate::check::Counts;
 use crate::machine::{self, Clocks, PS, SHIFT, SLOPE_BITS};
 use crate::scenario::{Scenario, What};
 use crate::unit::Unit;
@@ -143,12 +144,13 @@ pub(crate) struct World {
     /// The largest that the reference has returned, ns.
     returned_ns: Cell<i64>,
     skew_ticks: Vec<i64>,
+    pub(crate) counts: RefCell<Counts>,
 }
 
 impl World {
     pub(crate) fn new(scenario: &Scenario) -> Rc<Self> {
         let mut chance = fastrand::Rng::with_seed(scenario.seed);
-        let most = i64::try_from(scenario.machine.skew_ticks / 2).expect("checked");
+        let most = i64::try_from(scenario.machine.skew_ticks / 2).expect("in its range");
         let skew_ticks: Vec<i64> = (0..scenario.machine.cpus).map(|_| chance.i64(-most..=most)).collect();
         Rc::new(Self {
             scenario: scenario.clone(),
@@ -161,16 +163,13 @@ impl World {
             running: Cell::new(0),
             hand: Cell::new(core::ptr::null()),
             chance: RefCell::new(chance),
-            units: if scenario.clock.per_cpu {
-                Unit::for_each(&skew_ticks)
-            } else {
-                Unit::for_all(scenario.clock.uncounted)
-            },
+            units: if scenario.clock.per_cpu { Unit::for_each(&skew_ticks) } else { vec![Unit::default()] },
             is_over: Cell::new(false),
             online: RefCell::new(vec![true; skew_ticks.len()]),
             paused_ps: skew_ticks.iter().map(|_| Cell::new(0)).collect(),
             returned_ns: Cell::new(i64::MIN),
             skew_ticks,
+            counts: RefCell::default(),
         })
     }
 
@@ -209,7 +208,7 @@ impl World {
         let mut chance = self.chance.borrow_mut();
         let age_ns =
             if stale_ns == 0 || chance.u32(..STALE_ONE_IN) != 0 { 0 } else { chance.u64(..=stale_ns) };
-        let returned_ns = returned_ns - i64::try_from(age_ns).expect("checked");
+        let returned_ns = returned_ns - i64::try_from(age_ns).expect("in its range");
         self.returned_ns.set(self.returned_ns.get().max(returned_ns));
         self.returned_ns.get()
     }
@@ -373,12 +372,6 @@ impl SteppedCell {
         if order == 0 { first.with_b(second.b) } else { second.with_b(first.b) }
     }
 
-    /// What the cell holds, if that is the same as `state`; otherwise `state`.
-    fn same(&self, state: State) -> State {
-        let held = self.peek();
-        if self.unit().is_same(state, held) { held } else { state }
-    }
-
     /// Where states are to come again: `line` with the nearest of few slopes, nowhere below it.
     fn coarse(&self, from: State, line: &Snapshot) -> Snapshot {
         let unit = 1_u64 << COARSE_BITS;
@@ -394,7 +387,7 @@ impl SteppedCell {
     fn swapped(&self, from: State, to: State) {
         let (world, unit, me) = (&self.world, self.unit(), self.world.me());
         let mut loaded = me.loaded.get();
-        loaded.is_old |= unit.is_same(loaded.state, from) && loaded.life != unit.lives(from);
+        loaded.is_old |= loaded.state == from && loaded.life != unit.lives(from);
         me.loaded.set(loaded);
         let retires = from.phase() == Phase::Replacing && to.phase() == Phase::NoLine;
         let is_ordered = world.scenario.machine.skew_ticks == 0 || world.scenario.clock.per_cpu;
@@ -402,10 +395,10 @@ impl SteppedCell {
         if retires && is_ordered && below_ns > 0 {
             assert!(loaded.is_old, "a high-water mark that is {below_ns} ns below what was returned");
             // The count in the tag came around while this thread was stopped.
-            unit.low_marks.set(unit.low_marks.get() + 1);
+            world.counts.borrow_mut().low_marks += 1;
             world.is_over.set(true);
         }
-        unit.swapped(to, loaded.is_old, world.now_ps.get());
+        unit.swapped(to, loaded.is_old, world.now_ps.get(), &mut world.counts.borrow_mut());
     }
 }
 
@@ -417,8 +410,7 @@ impl StateCell for SteppedCell {
     }
 
     fn is_still(&self, state: State) -> bool {
-        let seen = self.look();
-        self.unit().is_same(state, seen)
+        self.look() == state
     }
 
     fn slot(&self, slot: Slot) -> SlotView<'_> {
@@ -432,7 +424,6 @@ impl StateCell for SteppedCell {
 
     fn swap(&self, from: State, to: State) -> bool {
         self.world.step(Step::Swap);
-        let from = self.same(from);
         let swapped = self.inner.swap(from, to);
         if swapped {
             self.swapped(from, to);
@@ -443,7 +434,6 @@ impl StateCell for SteppedCell {
 
     fn publish(&self, from: State, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         self.world.step(Step::Swap);
-        let from = self.same(from);
         let line = &self.coarse(from, line);
         let published = self.inner.publish(from, line, bounds, suspended_ns);
         if published {
