@@ -19,7 +19,7 @@ use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Driver, Verdict, What};
-use crate::world::{Actor, ClockRead, Hand, Hands, Step, SteppedCell, World};
+use crate::world::{Actor, ClockRead, Hands, Step, SteppedCell, World};
 
 /// How long before a stopped actor goes on readers begin to read, ps.
 const HASTE_PS: u64 = 3_000_000;
@@ -138,8 +138,7 @@ impl Cast {
     // ---- drivers ------------------------------------------------------------------------------
 
     /// The thread.
-    pub(crate) fn drive(&self, hand: &Hand) {
-        self.world.enter(hand);
+    pub(crate) fn drive(&self) {
         loop {
             let outcome = self.maintain(Renewal::Ahead);
             let closed = self.clock.keeper.stage().is_closed();
@@ -283,8 +282,7 @@ impl Cast {
     // ---- readers ------------------------------------------------------------------------------
 
     /// A thread that reads, in bursts and now and then.
-    pub(crate) fn read(&self, hand: &Hand) {
-        self.world.enter(hand);
+    pub(crate) fn read(&self) {
         let mut aimed = false;
         loop {
             if self.world.scenario.even {
@@ -442,8 +440,7 @@ impl Cast {
     }
 
     /// A reader that only records offsets and bounds at even times, on any CPU, for a plot.
-    pub(crate) fn record(&self, hand: &Hand, every_ps: u64) {
-        self.world.enter(hand);
+    pub(crate) fn record(&self, every_ps: u64) {
         loop {
             let at_ns = self.world.now_ps.get() / PS;
             if self.is_per_cpu() {
@@ -486,52 +483,47 @@ impl Cast {
     // ---- gatekeepers --------------------------------------------------------------------------
 
     /// A thread that turns the gate of the cell again and again, behind the keeper's back.
-    pub(crate) fn turn_gate(&self, hand: &Hand) {
-        self.world.enter(hand);
+    pub(crate) fn turn_gate(&self) {
         let most_ps = self.world.scenario.clock.gate_ns * PS;
         let line = self.line();
         loop {
             self.world.step(Step::Sleep(self.below(most_ps)));
-            self.check.act_begins();
-            line.close();
-            self.world.step(Step::Sleep(self.some_ps(most_ps)));
-            line.open();
-            self.check.act_returned();
+            self.check.acts(|| {
+                line.close();
+                self.world.step(Step::Sleep(self.some_ps(most_ps)));
+                line.open();
+            });
             self.check.disturbed(self.world.now_ps.get());
         }
     }
 
     /// A thread of the program that switches the counter off and on, and sets policies, by order;
     /// the scheduler wakes it.
-    pub(crate) fn keep_gate(&self, hand: &Hand) {
-        self.world.enter(hand);
+    pub(crate) fn keep_gate(&self) {
         let (keeper, line) = (&self.clock.keeper, self.line());
         loop {
             let Some(order) = self.clock.orders.borrow_mut().pop_front() else {
                 self.world.step(Step::Sleep(crate::world::FOREVER_PS));
                 continue;
             };
-            self.check.act_begins();
-            match order {
-                What::GateCloses => {
-                    let began = self.check.disable_begins();
-                    keeper.disable(&line);
-                    self.world.step(Step::End);
-                    self.check.disable_returned(began);
+            self.check.acts(|| {
+                match order {
+                    What::GateCloses => {
+                        return self.check.disables(|| {
+                            keeper.disable(&line);
+                            self.world.step(Step::End);
+                        });
+                    }
+                    What::GateOpens => self.check.enables(|| {
+                        keeper.enable();
+                        self.world.step(Step::End);
+                    }),
+                    _ => {
+                        keeper.judge_again(&line);
+                    }
                 }
-                What::GateOpens => {
-                    self.check.enable_begins();
-                    keeper.enable();
-                    self.world.step(Step::End);
-                    self.check.enable_returned();
-                    self.check.disturbed(self.world.now_ps.get());
-                }
-                _ => {
-                    keeper.judge_again(&line);
-                    self.check.disturbed(self.world.now_ps.get());
-                }
-            }
-            self.check.act_returned();
+                self.check.disturbed(self.world.now_ps.get());
+            });
         }
     }
 }

@@ -129,7 +129,8 @@ pub(crate) enum From {
 pub(crate) struct Begin {
     high_water_ns: [i64; MAX_CPUS],
     completed: u64,
-    gate_turns: u64,
+    /// The calls of `enable()` that had begun, if the counter was switched off.
+    off_since: Option<u64>,
 }
 
 /// Bounds whose evidence is not known yet.
@@ -147,9 +148,9 @@ pub(crate) struct Check {
     completed: Cell<u64>,
     own_completed: [Cell<u64>; MAX_ACTORS],
     own_last_ns: [[Cell<i64>; MAX_CPUS]; MAX_ACTORS],
-    /// Odd while the counter is switched off: a `disable()` that no `enable()` overlapped has
+    /// Whether the counter is switched off: a `disable()` that no `enable()` overlapped has
     /// returned, and no `enable()` has begun since.
-    gate_turns: Cell<u64>,
+    is_off: Cell<bool>,
     /// Calls of `enable()` that have begun, and that have not returned.
     enables_begun: Cell<u64>,
     enables_under_way: Cell<u64>,
@@ -197,7 +198,7 @@ impl Check {
             completed: Cell::new(0),
             own_completed: Default::default(),
             own_last_ns: [const { [const { Cell::new(i64::MIN) }; MAX_CPUS] }; MAX_ACTORS],
-            gate_turns: Cell::new(0),
+            is_off: Cell::new(false),
             enables_begun: Cell::new(0),
             enables_under_way: Cell::new(0),
             acts_under_way: Cell::new(0),
@@ -217,7 +218,7 @@ impl Check {
                 self.world.units.get(unit).map_or(i64::MIN, |unit| unit.returned_ns.get())
             }),
             completed: self.completed.get(),
-            gate_turns: self.gate_turns.get(),
+            off_since: self.is_off.get().then(|| self.enables_begun.get()),
         }
     }
 
@@ -387,43 +388,31 @@ impl Check {
 
     /// A reading that used the counter is complete.
     pub(crate) fn not_behind_the_gate(&self, begin: Begin) {
-        let stayed_closed = begin.gate_turns % 2 == 1 && begin.gate_turns == self.gate_turns.get();
-        assert!(!stayed_closed, "the counter was used behind a closed gate");
+        let stayed_off = begin.off_since == Some(self.enables_begun.get());
+        assert!(!stayed_off, "the counter was used behind a closed gate");
     }
 
-    /// A call of `disable()` begins. What it returns is for
-    /// [`disable_returned`](Self::disable_returned).
-    pub(crate) fn disable_begins(&self) -> u64 {
-        self.enables_begun.get()
+    /// The program calls `disable()`.
+    pub(crate) fn disables(&self, call: impl FnOnce()) {
+        let begun = self.enables_begun.get();
+        call();
+        let overlapped = self.enables_under_way.get() != 0 || self.enables_begun.get() != begun;
+        self.is_off.set(self.is_off.get() || !overlapped);
     }
 
-    /// A call of `disable()` has returned.
-    pub(crate) fn disable_returned(&self, began: u64) {
-        let overlapped = self.enables_under_way.get() != 0 || self.enables_begun.get() != began;
-        if !overlapped && self.gate_turns.get() % 2 != 1 {
-            self.gate_turns.set(self.gate_turns.get() + 1);
-        }
-    }
-
-    /// A call of `enable()` begins.
-    pub(crate) fn enable_begins(&self) {
+    /// The program calls `enable()`.
+    pub(crate) fn enables(&self, call: impl FnOnce()) {
+        self.is_off.set(false);
         self.enables_begun.set(self.enables_begun.get() + 1);
         self.enables_under_way.set(self.enables_under_way.get() + 1);
-        self.gate_turns.set(self.gate_turns.get().next_multiple_of(2));
-    }
-
-    /// A call of `enable()` has returned.
-    pub(crate) fn enable_returned(&self) {
+        call();
         self.enables_under_way.set(self.enables_under_way.get() - 1);
     }
 
-    /// The program begins to act on the gate, or the facts change.
-    pub(crate) fn act_begins(&self) {
+    /// The program acts on the gate, or the facts change.
+    pub(crate) fn acts(&self, act: impl FnOnce()) {
         self.acts_under_way.set(self.acts_under_way.get() + 1);
-    }
-
-    /// An act has returned.
-    pub(crate) fn act_returned(&self) {
+        act();
         self.acts_under_way.set(self.acts_under_way.get() - 1);
         self.barred.set(0);
     }

@@ -30,7 +30,7 @@ mod search;
 mod slew;
 
 pub use attack::{Attack, Faults, WIDTH_NS, attack};
-pub use search::{Begin, Found, Small, search};
+pub use search::{Found, Small, search};
 pub use slew::{Slew, slewed};
 
 counts! {

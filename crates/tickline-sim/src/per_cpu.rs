@@ -19,7 +19,7 @@ use tickline_core::per_cpu::PinnedCounter;
 use crate::actors::Cast;
 use crate::check::{Check, From};
 use crate::machine::{PS, PS_PER_S};
-use crate::world::{Actor, ClockRead, Hand, Hands, Loaded, Step, World};
+use crate::world::{Actor, ClockRead, Hands, Loaded, Step, World};
 
 /// As in `tickline`'s `per_cpu.rs`.
 const STAY_NS: u64 = 2_000_000;
@@ -88,8 +88,7 @@ struct CpuCalibration {
 
 impl Cast {
     /// The thread, which calibrates the CPUs in turn.
-    pub(crate) fn drive_cpus(&self, hand: &Hand) {
-        self.world.enter(hand);
+    pub(crate) fn drive_cpus(&self) {
         let mut calibrations: Vec<CpuCalibration> =
             self.clock.units.iter().map(|_| CpuCalibration::default()).collect();
         let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");

@@ -94,7 +94,7 @@ impl Stage {
             stage.gatekeepers.push(place);
         }
         if every_ns != 0 {
-            stage.employ(move |cast, hand| cast.record(hand, every_ns * PS));
+            stage.employ(move |cast| cast.record(every_ns * PS));
         }
         stage
     }
@@ -104,10 +104,13 @@ impl Stage {
     }
 
     /// Adds an actor. Returns its place.
-    fn employ(&mut self, script: impl FnOnce(&Cast, &Hand) + 'static) -> usize {
+    fn employ(&mut self, script: impl FnOnce(&Cast) + 'static) -> usize {
         let place = self.scripts.iter().position(Option::is_none).expect("a place is free");
         let cast = self.cast.clone();
-        self.scripts[place] = Some(Coroutine::new(move |hand: &Hand, ()| script(&cast, hand)));
+        self.scripts[place] = Some(Coroutine::new(move |hand: &Hand, ()| {
+            cast.world.enter(hand);
+            script(&cast);
+        }));
         let cpu = self.world().some_cpu();
         let actor = &self.cast.world.actors[place];
         actor.alive.set(true);
@@ -265,6 +268,10 @@ impl Stage {
         }
     }
 
+    fn stop_those(&self, until_ps: u64, who: impl Fn(usize) -> bool) {
+        (0..MAX_ACTORS).filter(|place| who(*place)).for_each(|place| self.stop(place, until_ps));
+    }
+
     fn strike(&mut self, what: What) {
         let world = Rc::clone(&self.cast.world);
         let now_ps = world.now_ps.get();
@@ -317,11 +324,9 @@ impl Stage {
             }
             What::Pause { cpu, for_ns } => {
                 world.paused_ps[cpu as usize].set(now_ps + for_ns * PS);
-                for place in (0..MAX_ACTORS).filter(|&place| world.actors[place].cpu.get() == cpu) {
-                    self.stop(place, now_ps + for_ns * PS);
-                }
+                self.stop_those(now_ps + for_ns * PS, |place| world.actors[place].cpu.get() == cpu);
             }
-            What::Smi { for_ns } => (0..MAX_ACTORS).for_each(|place| self.stop(place, now_ps + for_ns * PS)),
+            What::Smi { for_ns } => self.stop_those(now_ps + for_ns * PS, |_| true),
             What::Offline { cpu } => {
                 world.set_offline(cpu);
                 for place in (0..MAX_ACTORS).filter(|&place| world.actors[place].cpu.get() == cpu) {
@@ -332,11 +337,8 @@ impl Stage {
             What::Online { cpu } => world.online.borrow_mut()[cpu as usize] = true,
             What::Starve { for_ns } => {
                 over_ps = now_ps + for_ns * PS;
-                for place in 0..MAX_ACTORS {
-                    if self.driver == Some(place) || world.actors[place].serving.get() {
-                        self.stop(place, over_ps);
-                    }
-                }
+                let drives = |place| self.driver == Some(place) || world.actors[place].serving.get();
+                self.stop_those(over_ps, drives);
             }
             What::DriverDies => {
                 if let Some(driver) = self.driver {
@@ -353,8 +355,7 @@ impl Stage {
             What::GateCloses | What::GateOpens | What::JudgeAgain => self.order(what),
             What::Verdict { verdict } => {
                 self.cast.clock.verdict.set(verdict);
-                self.cast.check.act_begins();
-                self.cast.check.act_returned();
+                self.cast.check.acts(|| {});
             }
         }
         let disturbs = match what {

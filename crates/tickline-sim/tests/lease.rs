@@ -8,12 +8,12 @@
 #![expect(clippy::print_stdout, reason = "what was searched, and the schedules that were found")]
 
 use tickline_sim::lease::{
-    Attack, Begin, Faults, Found, Seen, Slew, Small, Stops, WIDTH_NS, attack, search, slewed,
+    Attack, Faults, Found, Seen, Slew, Small, Stops, WIDTH_NS, attack, search, slewed,
 };
 
 /// An off page and one opening.
 const OPENING: Small = Small {
-    begin: Begin::Off,
+    is_live: false,
     horizon_ticks: 4,
     writer_steps: 1,
     kills: 0,
@@ -24,7 +24,7 @@ const OPENING: Small = Small {
 
 /// A live page and one successor.
 const SUCCESSOR: Small =
-    Small { begin: Begin::Live, horizon_ticks: 8, writer_steps: 2, most_preemptions: 3, ..OPENING };
+    Small { is_live: true, horizon_ticks: 8, writer_steps: 2, most_preemptions: 3, ..OPENING };
 
 /// A live page, its end, and an opening.
 const END: Small = Small { writer_steps: 4, most_preemptions: 2, ..SUCCESSOR };

@@ -17,6 +17,7 @@
 //! [CHESS]: M. Musuvathi and S. Qadeer, "Iterative context bounding for systematic testing of
 //! multithreaded programs", PLDI 2007.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use corosensei::CoroutineResult;
@@ -24,20 +25,11 @@ use tickline_page::lease::{Config, LeaseMemory};
 
 use super::{Pending, Script, Seen, Stops, WRITER, World, kill};
 
-/// What the page is when the search begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begin {
-    /// Off.
-    Off,
-    /// Live: a writer has opened, and nothing came between.
-    Live,
-}
-
 /// A machine small enough to be searched.
 #[derive(Debug, Clone, Copy)]
 pub struct Small {
-    /// What the page is at first.
-    pub begin: Begin,
+    /// Whether the page is live at first: a writer has opened, and nothing came between. Otherwise it is off.
+    pub is_live: bool,
     /// The last tick, from the start.
     pub horizon_ticks: u64,
     /// Steps of a writer, and how often it may be killed and started again.
@@ -105,7 +97,7 @@ impl Run {
         let scripts = [Some(world.writer(CONFIG, small.writer_steps)), Some(world.reader(READER, 2, None))];
         let begin_ticks = world.ticks.get();
         let mut run = Self { world, small: *small, scripts, current: WRITER, kills: 0, begin_ticks };
-        if small.begin == Begin::Live {
+        if small.is_live {
             while world.seen.get().opened == 0 {
                 run.apply(Move::Resume { actor: WRITER, ticks: 0, rises: false });
             }
@@ -182,21 +174,6 @@ impl Run {
         let ends = [self.scripts[WRITER].is_none(), self.scripts[READER].is_none()];
         self.world.hash((self.kills, self.current, ends))
     }
-
-    /// What a move does, for people.
-    fn tell(&self, chosen: Move) -> String {
-        match chosen {
-            Move::Kill => "the writer is killed".to_owned(),
-            Move::Resume { actor, ticks, rises } => format!(
-                "{}{}{} {:?} {:?}",
-                if ticks > 0 { format!("{ticks} ticks; ") } else { String::new() },
-                if rises { "the OS clock rises; " } else { "" },
-                if actor == WRITER { "writer" } else { "reader" },
-                self.world.pending[actor].get(),
-                self.world.memory.word().phase(),
-            ),
-        }
-    }
 }
 
 impl Drop for Run {
@@ -259,13 +236,14 @@ pub fn search(small: &Small) -> Found {
     Found { seen: total, preemptions: small.most_preemptions, violation: None }
 }
 
-/// A path, a move a line.
+/// A path: a move a line, `*` before a preemption, what the writer and the reader would do, and the page's phase.
 fn schedule(world: &'static World, small: &Small, path: &[u8]) -> String {
     let mut run = Run::begin(world, small);
     let mut told = String::new();
     for &choice in path {
         let (chosen, cost) = run.moves()[usize::from(choice)];
-        told += &format!("{} {}\n", if cost > 0 { "*" } else { " " }, run.tell(chosen));
+        let (pending, phase) = (world.pending.each_ref().map(Cell::get), world.memory.word().phase());
+        told += &format!("{} {chosen:?} {:?} {phase:?}\n", if cost > 0 { "*" } else { " " }, &pending[..2]);
         run.apply(chosen);
     }
     world.violation.borrow_mut().take();
