@@ -3,7 +3,7 @@
 //!
 //! Each actor is a coroutine that gives way before every step. [`search`] takes every order of the
 //! steps of a writer and two readers that has few preemptions. [`attack`] lets chance choose, with
-//! leases of the real length and faults of the machine.
+//! leases of the real length and faults of the machine. In [`slewed`] the kernel slews its clock.
 //!
 //! In both, [`Stops`] says whether the writer can be stopped between its last look at the counter
 //! and its swap. If it can, the lines must be at or above the OS clock; if it can't, the order holds
@@ -27,11 +27,9 @@ use crate::check::counts;
 
 mod attack;
 mod search;
-mod slew;
 
-pub use attack::{Attack, Faults, WIDTH_NS, attack};
+pub use attack::{Attack, Faults, Slew, WIDTH_NS, attack, slewed};
 pub use search::{Found, Small, search};
-pub use slew::{Slew, slewed};
 
 counts! {
     /// What happened in a run.
@@ -164,12 +162,14 @@ impl World {
         self.ticks.get().cast_signed() + self.base_ns.get() + self.off_ns.get()
     }
 
-    /// Time passes for the counter and the OS clock.
+    /// Time passes for the counter and the OS clock, which wanders within its bounds and never goes back.
     fn pass(&self, ns: u64) {
         self.ticks.set(self.ticks.get() + ns);
         let rest = ns.cast_signed() * self.rate_ppb.get() + self.rest.get();
         self.base_ns.set(self.base_ns.get() + rest.div_euclid(1_000_000_000));
         self.rest.set(rest.rem_euclid(1_000_000_000));
+        let least = (-self.width_ns).max(self.off_ns.get().saturating_sub_unsigned(ns));
+        self.off_ns.set(self.chance.borrow_mut().i64(least..=self.width_ns));
     }
 
     fn estimate(&self) -> Estimate {

@@ -66,9 +66,9 @@ pub struct Found {
     pub seen: Seen,
     /// Preemptions of the schedule that broke the order, or of all that were taken.
     pub preemptions: usize,
-    /// The first step back, and the schedule that leads to it; without one, every schedule within the
+    /// The first step back, with the schedule that leads to it; without one, every schedule within the
     /// bounds was taken.
-    pub violation: Option<(String, String)>,
+    pub violation: Option<String>,
 }
 
 const READER: usize = 1;
@@ -223,13 +223,9 @@ pub fn search(small: &Small) -> Found {
             total.add(&world.seen.get());
             total.states = visited.len() as u64;
             drop(run);
-            let violation = world.violation.borrow_mut().take();
-            if let Some(violation) = violation {
-                return Found {
-                    seen: total,
-                    preemptions,
-                    violation: Some((violation, schedule(world, small, &path))),
-                };
+            if let Some(violation) = world.violation.take() {
+                let violation = Some(format!("{violation}\n{}", schedule(world, small, &path)));
+                return Found { seen: total, preemptions, violation };
             }
         }
     }
@@ -246,6 +242,6 @@ fn schedule(world: &'static World, small: &Small, path: &[u8]) -> String {
         told += &format!("{} {chosen:?} {:?} {phase:?}\n", if cost > 0 { "*" } else { " " }, &pending[..2]);
         run.apply(chosen);
     }
-    world.violation.borrow_mut().take();
+    world.violation.take();
     told
 }
