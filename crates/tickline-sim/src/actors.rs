@@ -142,7 +142,7 @@ impl Cast {
         loop {
             let outcome = self.maintain(Renewal::Ahead);
             let closed = self.clock.keeper.stage().is_closed();
-            self.check.after_iteration(ONE_LINE, self.clock.shared().cell.peek(), self.may_lack_line());
+            self.check.after_iteration(self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match outcome {
                 Some(outcome) => outcome.next_in_ns,
                 None if closed => self.clock.config.interval_ns,

@@ -63,45 +63,23 @@ counts! {
     fast: u64, saturating_add;
     /// Readings from the reference.
     slow: u64, saturating_add;
-    /// Readings that began after a reading of another thread was complete, which the thread had
-    /// not seen yet.
-    exchanges: u64, saturating_add;
     /// Iterations of the control loop.
     iterations: u64, saturating_add;
     /// Published lines, first lines included.
     publications: u64, saturating_add;
-    /// Times that a reader helped a preempted writer.
-    helps: u64, saturating_add;
-    /// Lines that were retired because they were over.
-    expiries: u64, saturating_add;
     /// States that came again, with others in between.
     again: u64, saturating_add;
-    /// Published lines among them.
-    lines_again: u64, saturating_add;
-    /// Readings whose two looks at the state saw different lives of it.
-    spanning_readings: u64, saturating_add;
-    /// Swaps of a state that the thread had loaded in an earlier life of it.
-    spanning_swaps: u64, saturating_add;
-    /// High-water marks below what was returned, by such a swap.
+    /// High-water marks below what was returned, by a swap of a state that the thread had loaded in an
+    /// earlier life of it.
     low_marks: u64, saturating_add;
-    /// Readings by the line of a CPU.
-    by_cpu: u64, saturating_add;
     /// Calibrations whose thread was moved away.
     lost: u64, saturating_add;
     /// Bounds that held, and whose assumption held.
     bounds_checked: u64, saturating_add;
-    /// Bounds that held although their assumption did not.
-    bounds_void: u64, saturating_add;
-    /// Bounds that did not hold, and whose assumption did not hold either.
-    bounds_void_outside: u64, saturating_add;
     /// The largest offset while nothing had happened for a while, ns.
     calm_offset_ns: u64, max;
-    /// The largest half-width of a bound meanwhile, ns.
-    calm_bound_ns: u64, max;
     /// The largest offset of all, ns.
     offset_ns: u64, max;
-    /// The longest time from a fault's end to a line, ns.
-    recovery_ns: u64, max;
 }
 
 /// The smallest difference of rates that bounds ever allow for, ppb: 5 to either side, less the
@@ -128,7 +106,6 @@ pub(crate) enum From {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begin {
     high_water_ns: [i64; MAX_CPUS],
-    completed: u64,
     /// The calls of `enable()` that had begun, if the counter was switched off.
     off_since: Option<u64>,
 }
@@ -144,9 +121,6 @@ struct Pending {
 pub(crate) struct Check {
     world: Rc<World>,
     limits: Limits,
-    /// Readings that are complete, of all actors and of each.
-    completed: Cell<u64>,
-    own_completed: [Cell<u64>; MAX_ACTORS],
     own_last_ns: [[Cell<i64>; MAX_CPUS]; MAX_ACTORS],
     /// Whether the counter is switched off: a `disable()` that no `enable()` overlapped has
     /// returned, and no `enable()` has begun since.
@@ -161,8 +135,6 @@ pub(crate) struct Check {
     barred: Cell<u64>,
     /// When the last fault was over, ps.
     pub(crate) disturbed_ps: Cell<u64>,
-    /// Whether each cell has had a line since then.
-    recovered: [Cell<bool>; MAX_CPUS],
     /// When the last step of Unix time was, ps.
     pub(crate) unix_step_ps: Cell<u64>,
     pending: RefCell<Vec<Pending>>,
@@ -195,8 +167,6 @@ impl Check {
         Self {
             world,
             limits,
-            completed: Cell::new(0),
-            own_completed: Default::default(),
             own_last_ns: [const { [const { Cell::new(i64::MIN) }; MAX_CPUS] }; MAX_ACTORS],
             is_off: Cell::new(false),
             enables_begun: Cell::new(0),
@@ -204,7 +174,6 @@ impl Check {
             acts_under_way: Cell::new(0),
             barred: Cell::new(0),
             disturbed_ps: Cell::new(0),
-            recovered: [const { Cell::new(false) }; MAX_CPUS],
             unix_step_ps: Cell::new(0),
             pending: RefCell::default(),
             track: RefCell::default(),
@@ -217,7 +186,6 @@ impl Check {
             high_water_ns: core::array::from_fn(|unit| {
                 self.world.units.get(unit).map_or(i64::MIN, |unit| unit.returned_ns.get())
             }),
-            completed: self.completed.get(),
             off_since: self.is_off.get().then(|| self.enables_begun.get()),
         }
     }
@@ -267,11 +235,6 @@ impl Check {
             From::Reference => counts.slow += 1,
             From::Inlined | From::SlowPath => counts.fast += 1,
         }
-        if begin.completed > self.own_completed[me].get() {
-            counts.exchanges += 1;
-        }
-        self.completed.set(self.completed.get() + 1);
-        self.own_completed[me].set(self.completed.get());
         if ordered {
             let returned_ns = &world.units[unit].returned_ns;
             returned_ns.set(returned_ns.get().max(ns));
@@ -308,10 +271,6 @@ impl Check {
         let truth_ns = last_read.true_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         assert!((earliest_ns..=latest_ns).contains(&reading.ns), "{reading:?} is outside its own bounds");
-        if self.is_calm(last_read.at_ps) && self.limits.step_back_ns == 0 {
-            let mut counts = self.world.counts.borrow_mut();
-            counts.calm_bound_ns = counts.calm_bound_ns.max((latest_ns - earliest_ns).unsigned_abs() / 2);
-        }
         self.pending.borrow_mut().push(Pending {
             from_ps: self.world.now_ps.get(),
             unit: last_read.unit,
@@ -336,7 +295,6 @@ impl Check {
 
     fn judge(&self, pending: &Pending, since_ps: u64) {
         let Pending { unit, reading, truth_ns, .. } = pending;
-        let mut counts = self.world.counts.borrow_mut();
         let bounds = &reading.bounds;
         let (slowest, fastest) = (bounds.lower.slope.to_bits(), bounds.upper.slope.to_bits());
         let clocks = self.world.clocks.borrow();
@@ -352,11 +310,7 @@ impl Check {
         let margin_ns = stale_ns + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let inside = earliest_ns - margin_ns <= *truth_ns && *truth_ns <= latest_ns + margin_ns;
-        match (holds, inside) {
-            (true, _) => counts.bounds_checked += 1,
-            (false, true) => counts.bounds_void += 1,
-            (false, false) => counts.bounds_void_outside += 1,
-        }
+        self.world.counts.borrow_mut().bounds_checked += u64::from(holds);
         assert!(
             inside || !holds,
             "bound: the reference is at {truth_ns} ns, stated were {earliest_ns} to {latest_ns} ({} ns past the edge), \
@@ -441,25 +395,17 @@ impl Check {
     pub(crate) fn disturbed(&self, until_ps: u64) {
         if until_ps > self.disturbed_ps.get() {
             self.disturbed_ps.set(until_ps);
-            self.recovered.iter().for_each(|recovered| recovered.set(false));
         }
     }
 
     /// The driver has run an iteration for a cell, or was kept from it. `excused`: a line is not
     /// needed.
-    pub(crate) fn after_iteration(&self, unit: usize, state: State, excused: bool) {
+    pub(crate) fn after_iteration(&self, state: State, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
-        let mut counts = self.world.counts.borrow_mut();
-        if state.is_published() {
-            if !self.recovered[unit].replace(true) {
-                counts.recovery_ns = counts.recovery_ns.max(since_ps / PS);
-            }
-            return;
-        }
         let limit_ns = self.limits.recovery_ns;
         assert!(
-            since_ps <= limit_ns * PS || excused,
+            state.is_published() || since_ps <= limit_ns * PS || excused,
             "{:?}{} for {} ns after the last fault, limit {limit_ns}",
             state.phase(),
             if state.is_gate_closed() { ", gated" } else { "" },

@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::Instant;
 
 use clap::Parser;
@@ -84,56 +83,27 @@ fn replay(file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What all threads take their scenarios from, and add to.
-#[derive(Debug)]
-struct Runs {
-    next_seed: u64,
-    counts: Counts,
-    violation: Option<String>,
-}
-
 fn run_many(first_seed: u64, steps: u64) -> Result<(), String> {
-    let start = Instant::now();
-    let runs = Mutex::new(Runs { next_seed: first_seed, counts: Counts::default(), violation: None });
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| work(&runs, steps));
-        }
-    });
-    let seconds = start.elapsed().as_secs_f64();
-    let Runs { next_seed, counts, violation } = runs.into_inner().expect("no worker panics");
-    println!("random scenarios from seed {first_seed} to {}, {threads} threads", next_seed - 1);
-    print_counts(&counts);
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
-    let rate = counts.steps as f64 / seconds * 60.0 / 1e6;
-    println!("{:>24}  {seconds:.1} s, {rate:.0} million a minute", "took");
-    violation.map_or(Ok(()), Err)
-}
-
-/// Runs scenarios until all threads together have taken enough steps, or met a violation; at least one.
-fn work(runs: &Mutex<Runs>, steps: u64) {
-    let lock = || runs.lock().expect("no worker panics");
+    let (start, mut counts, mut seed) = (Instant::now(), Counts::default(), first_seed);
     loop {
-        let mut all = lock();
-        if all.counts.steps >= steps.max(1) || all.violation.is_some() {
-            return;
+        let scenario = Scenario::random(seed);
+        let outcome = run(&scenario).map_err(|violation| {
+            let json = serde_json::to_string(&scenario).expect("a scenario has no maps and no floats");
+            format!(
+                "VIOLATION with seed {seed}: {violation}\nscenario: {json}\n\
+                 replay:   cargo xtask sim --seed {seed} --steps 1"
+            )
+        })?;
+        counts.add(&outcome.counts);
+        if counts.steps >= steps {
+            break;
         }
-        let scenario = Scenario::random(all.next_seed);
-        all.next_seed += 1;
-        drop(all);
-        match run(&scenario) {
-            Ok(outcome) => lock().counts.add(&outcome.counts),
-            Err(violation) => {
-                let json = serde_json::to_string(&scenario).expect("a scenario has no maps and no floats");
-                let seed = scenario.seed;
-                lock().violation = Some(format!(
-                    "VIOLATION with seed {seed}: {violation}\nscenario: {json}\n\
-                     replay:   cargo xtask sim --seed {seed} --steps 1"
-                ));
-            }
-        }
+        seed += 1;
     }
+    println!("random scenarios from seed {first_seed} to {seed}");
+    print_counts(&counts);
+    println!("no violation in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
 }
 
 fn print_counts(counts: &Counts) {

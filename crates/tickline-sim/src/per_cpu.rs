@@ -155,7 +155,7 @@ impl Cast {
             self.world.counts.borrow_mut().lost += 1;
             return None;
         }
-        self.check.after_iteration(cpu, self.clock.units[cpu].cell.peek(), false);
+        self.check.after_iteration(self.clock.units[cpu].cell.peek(), false);
         Some(outcome)
     }
 
@@ -222,7 +222,6 @@ impl Check {
             _ => self.in_use(&last_read, &loaded),
         }
         self.not_expired(&last_read, &loaded, from);
-        self.world().counts.borrow_mut().by_cpu += 1;
     }
 
     /// The state that a reading loaded was in the cell when it read the counter, or came again
@@ -230,7 +229,6 @@ impl Check {
     pub(crate) fn in_use(&self, last_read: &ClockRead, loaded: &Loaded) {
         let unit = &self.world().units[last_read.unit];
         let spans = unit.lives(loaded.state) != loaded.life;
-        self.world().counts.borrow_mut().spanning_readings += u64::from(spans);
         assert!(
             spans || loaded.state == last_read.state,
             "a line that was not in use: {:?}, in use was {:?}",

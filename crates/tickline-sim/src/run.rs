@@ -417,8 +417,6 @@ impl Stage {
         let mut counts = *self.world().counts.borrow();
         counts.steps = self.steps;
         counts.simulated_ns = self.world().now_ps.get() / PS;
-        counts.helps = events(Event::Help);
-        counts.expiries = events(Event::Expiry);
         Outcome {
             counts,
             events: Event::ALL.iter().map(|event| (event.name(), events(*event))).collect(),

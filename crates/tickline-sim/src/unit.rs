@@ -49,14 +49,12 @@ impl Unit {
         self.lives.borrow().get(&state).copied().unwrap_or(0)
     }
 
-    /// The cell's state became `to`. `spans`: whoever swapped had loaded it in an earlier life.
-    pub(crate) fn swapped(&self, to: State, spans: bool, now_ps: u64, counts: &mut Counts) {
+    /// The cell's state became `to`.
+    pub(crate) fn swapped(&self, to: State, now_ps: u64, counts: &mut Counts) {
         self.state.set(to);
         let mut lives = self.lives.borrow_mut();
         let lives = lives.entry(to).or_default();
         counts.again += u64::from(*lives > 0);
-        counts.lines_again += u64::from(*lives > 0 && to.is_published());
-        counts.spanning_swaps += u64::from(spans);
         *lives += 1;
         match to.phase() {
             Phase::Published => self.born_ps.set(self.iteration_began_ps.get()),

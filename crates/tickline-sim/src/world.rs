@@ -213,9 +213,15 @@ impl World {
         self.returned_ns.get()
     }
 
-    fn ticks_at(&self, at_ps: u64) -> u64 {
-        let skew = self.skew_ticks[self.me().cpu.get() as usize];
-        machine::skewed(self.clocks.borrow().counter.at(at_ps), skew)
+    /// The running actor's read of the counter of its CPU, which is executed at `at_ps`, ticks.
+    fn read_counter(&self, at_ps: u64) -> u64 {
+        let me = self.me();
+        me.fence_ps.set(at_ps);
+        let skew_ticks = self.skew_ticks[me.cpu.get() as usize];
+        let ticks = machine::skewed(self.clocks.borrow().counter.at(at_ps), skew_ticks);
+        self.note_read(ticks, at_ps);
+        me.counter_read.set(me.last_read.get());
+        ticks
     }
 
     fn note_read(&self, ticks: u64, at_ps: u64) {
@@ -264,12 +270,7 @@ impl Counter for Hands {
         world.step(Step::Counter);
         let now_ps = world.now_ps.get();
         let earliest_ps = world.me().fence_ps.get().max(world.clocks.borrow().counter_since_ps());
-        let at_ps = now_ps.saturating_sub(world.out_of_order_ps()).max(earliest_ps.min(now_ps));
-        world.me().fence_ps.set(at_ps);
-        let ticks = world.ticks_at(at_ps);
-        world.note_read(ticks, at_ps);
-        world.me().counter_read.set(world.me().last_read.get());
-        ticks
+        world.read_counter(now_ps.saturating_sub(world.out_of_order_ps()).max(earliest_ps.min(now_ps)))
     }
 
     fn now_ordered(&self) -> u64 {
@@ -280,12 +281,8 @@ impl Counter for Hands {
         if !world.is_quiet_until(at_ps) {
             at_ps = now_ps;
         }
-        world.me().fence_ps.set(at_ps);
         world.me().late_ps.set(at_ps);
-        let ticks = world.ticks_at(at_ps);
-        world.note_read(ticks, at_ps);
-        world.me().counter_read.set(world.me().last_read.get());
-        ticks
+        world.read_counter(at_ps)
     }
 
     fn barrier(&self) {
@@ -398,7 +395,7 @@ impl SteppedCell {
             world.counts.borrow_mut().low_marks += 1;
             world.is_over.set(true);
         }
-        unit.swapped(to, loaded.is_old, world.now_ps.get(), &mut world.counts.borrow_mut());
+        unit.swapped(to, world.now_ps.get(), &mut world.counts.borrow_mut());
     }
 }
 
