@@ -354,13 +354,6 @@ impl Cast {
         let unit = || self.world.me().last_read.get().unit;
         let complete = || self.world.step(Step::End);
         match kind {
-            0 => {
-                let ns = if per_cpu { per_cpu::read(units, &hands) } else { shared.read(&hands) };
-                if let Some(ns) = ns {
-                    complete();
-                    return check.end(begin, unit(), ns, From::Inlined, false);
-                }
-            }
             1 => {
                 if let Some(reading) = self.read_bounds() {
                     complete();
@@ -381,11 +374,16 @@ impl Cast {
             }
             3 => {}
             _ => {
-                let ns =
-                    if per_cpu { per_cpu::read_ordered(units, &hands) } else { shared.read_ordered(&hands) };
+                let is_ordered = kind != 0;
+                let ns = match (per_cpu, is_ordered) {
+                    (false, false) => shared.read(&hands),
+                    (false, true) => shared.read_ordered(&hands),
+                    (true, false) => per_cpu::read(units, &hands),
+                    (true, true) => per_cpu::read_ordered(units, &hands),
+                };
                 if let Some(ns) = ns {
                     complete();
-                    return check.end(begin, unit(), ns, From::Inlined, true);
+                    return check.end(begin, unit(), ns, From::Inlined, is_ordered);
                 }
             }
         }

@@ -6,10 +6,10 @@
 //! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
 //! | a retired line leaves a high-water mark that is not below what was returned | [`SteppedCell`](crate::world::SteppedCell) |
 //! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
-//! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
+//! | a line was in use when the counter was read, and its window had not passed | [`Check::by_line`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
 //! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_iteration`] |
-//! | where each CPU has a line, readings on one CPU are in order, and use its line | [`Check::by_own_line`] |
+//! | a reading is what its line says; where each CPU has one, it is the line of the CPU | [`Check::by_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
 //! | the bound holds whenever its assumption does | [`Check::bounds`] |
 //! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_iteration`] |
@@ -21,7 +21,7 @@ use tickline_core::shared::LineReading;
 use tickline_core::state::State;
 
 use crate::limits::Limits;
-use crate::machine::PS;
+use crate::machine::{PS, PS_PER_S};
 use crate::scenario::MAX_CPUS;
 use crate::world::{MAX_ACTORS, World};
 
@@ -190,10 +190,6 @@ impl Check {
         }
     }
 
-    pub(crate) fn world(&self) -> &World {
-        &self.world
-    }
-
     /// A reading of `ns` by a cell is complete.
     pub(crate) fn end(&self, begin: Begin, unit: usize, ns: i64, from: From, ordered: bool) {
         let world = &self.world;
@@ -223,11 +219,8 @@ impl Check {
             "order within a thread: {ns} ns after {last_ns} ns: {} ns back",
             last_ns - ns
         );
-        if from != From::Reference && world.scenario.clock.per_cpu {
-            self.by_own_line(unit, ns, from);
-        } else if from != From::Reference {
-            self.in_use(&last_read, &loaded);
-            self.not_expired(&last_read, &loaded, from);
+        if from != From::Reference {
+            self.by_line(unit, ns, from);
             self.not_behind_the_gate(begin);
         }
         let mut counts = self.world.counts.borrow_mut();
@@ -241,6 +234,40 @@ impl Check {
         }
         drop(counts);
         self.offset(ns - last_read.returned_ns, last_read.at_ps);
+    }
+
+    /// A reading of `ns` used a line: one of the cell whose counter it read, at a tick for which the
+    /// line counts.
+    fn by_line(&self, unit: usize, ns: i64, from: From) {
+        let world = &self.world;
+        let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
+        let (state, own) = (loaded.state, &world.units[unit]);
+        assert!(last_read.unit == unit, "the line of CPU {unit} at the counter of CPU {}", last_read.unit);
+        let by_state = own.by_state.borrow();
+        let Some(&(line, since_ps)) = by_state.get(&state) else {
+            panic!("a line that cell {unit} never had: {state:?}");
+        };
+        let by_line_ns = line.at(last_read.ticks);
+        assert!(ns == by_line_ns, "{ns} ns by cell {unit}, by its line it is {by_line_ns} ns");
+        if from == From::Inlined && world.scenario.clock.per_cpu {
+            // The reader reads the counter before the state: a line that was published in between counts
+            // from its predecessor's end, give or take how long the counter shows the same value.
+            let machine = &world.scenario.machine;
+            let moves_ps = 2 * (machine.counter_step + 1) * PS_PER_S / machine.counter_hz;
+            let at_ps = last_read.at_ps;
+            assert!(at_ps + moves_ps >= since_ps, "a line of {since_ps} ps, read at {at_ps} ps: {state:?}");
+        } else {
+            // Or it came again before the reading's second look.
+            let is_in_use = last_read.state == state || own.lives(state) != loaded.life;
+            assert!(is_in_use, "a line that was not in use: {state:?}, in use was {:?}", last_read.state);
+        }
+        let (start_ticks, window_ticks) = loaded.use_ticks.expect("a reading looks into the slot");
+        let most_ticks = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
+        let delta = last_read.ticks.wrapping_sub(start_ticks);
+        assert!(
+            state.is_published() && delta < most_ticks,
+            "an expired line: {delta} ticks of {most_ticks}, {state:?}"
+        );
     }
 
     /// Whether nothing had disturbed the clock for a while when this thread last read a clock.
@@ -286,7 +313,7 @@ impl Check {
         self.pending.borrow_mut().retain(|pending| {
             let evidence = self.world.units[pending.unit].evidence.borrow();
             let Some(since_ps) = evidence.get(&pending.reading.bounds.lower.start_ticks) else {
-                return self.world.now_ps.get() - pending.from_ps < 100 * crate::machine::PS_PER_S;
+                return self.world.now_ps.get() - pending.from_ps < 100 * PS_PER_S;
             };
             self.judge(pending, *since_ps);
             false

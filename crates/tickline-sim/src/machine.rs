@@ -34,7 +34,8 @@ const LONGEST_TICK_PS: u64 = 100_000_000_000;
 /// The counter of every CPU, without its skew.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
-    since_ps: u64,
+    /// Before this moment the counter was another one, ps.
+    pub(crate) since_ps: u64,
     base_ticks: u64,
     rate: u128,
     step_ticks: u64,
@@ -305,11 +306,6 @@ impl Clocks {
             Counter { since_ps: at_ps, base_ticks: ticks, rate: unsigned_rate(changed), ..self.counter };
         self.note_rate(at_ps);
         self.jumped_ps = at_ps;
-    }
-
-    /// Before this moment the counter was another one, ps.
-    pub(crate) fn counter_since_ps(&self) -> u64 {
-        self.counter.since_ps
     }
 }
 

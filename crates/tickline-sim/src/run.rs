@@ -108,7 +108,7 @@ impl Stage {
         let place = self.scripts.iter().position(Option::is_none).expect("a place is free");
         let cast = self.cast.clone();
         self.scripts[place] = Some(Coroutine::new(move |hand: &Hand, ()| {
-            cast.world.enter(hand);
+            cast.world.hand.set(hand);
             script(&cast);
         }));
         let cpu = self.world().some_cpu();

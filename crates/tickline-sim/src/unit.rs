@@ -33,15 +33,14 @@ pub(crate) struct Unit {
     pub(crate) newest_start_ticks: Cell<u64>,
     /// When the cell last lost its line or got one, ps: its next line counts from then on.
     closed_ps: Cell<u64>,
-    /// Each line by its state, and since when it counts, ps; where each CPU has one.
-    pub(crate) by_state: Option<RefCell<HashMap<State, (Snapshot, u64)>>>,
+    /// Each line by its state, and since when it counts, ps.
+    pub(crate) by_state: RefCell<HashMap<State, (Snapshot, u64)>>,
 }
 
 impl Unit {
     /// One for each CPU.
     pub(crate) fn for_each(skew_ticks: &[i64]) -> Vec<Self> {
-        let unit = |&skew_ticks| Self { skew_ticks, by_state: Some(RefCell::default()), ..Self::default() };
-        skew_ticks.iter().map(unit).collect()
+        skew_ticks.iter().map(|&skew_ticks| Self { skew_ticks, ..Self::default() }).collect()
     }
 
     /// How often the cell has been in this state.
@@ -66,9 +65,7 @@ impl Unit {
     /// A line was published.
     pub(crate) fn published(&self, line: &Snapshot) {
         self.newest_start_ticks.set(line.start_ticks);
-        if let Some(by_state) = &self.by_state {
-            by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));
-        }
+        self.by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));
     }
 
     /// When this counter was at `ticks`, ps.

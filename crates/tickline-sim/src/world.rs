@@ -26,7 +26,7 @@ use tickline_core::state::{Phase, Serves, Slot, State};
 
 use crate::check::Counts;
 use crate::machine::{self, Clocks, PS, SHIFT, SLOPE_BITS};
-use crate::scenario::{Scenario, What};
+use crate::scenario::{Fault, Scenario, What};
 use crate::unit::Unit;
 
 /// Later than the end of every run, ps.
@@ -130,7 +130,7 @@ pub(crate) struct World {
     pub(crate) driver: Cell<Option<usize>>,
     /// The actor that is running, and the hand with which it gives way.
     pub(crate) running: Cell<usize>,
-    hand: Cell<*const Hand>,
+    pub(crate) hand: Cell<*const Hand>,
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
     pub(crate) units: Vec<Unit>,
@@ -176,11 +176,6 @@ impl World {
     /// The actor that is running.
     pub(crate) fn me(&self) -> &Actor {
         &self.actors[self.running.get()]
-    }
-
-    /// To be called first by each actor.
-    pub(crate) fn enter(&self, hand: &Hand) {
-        self.hand.set(hand);
     }
 
     /// Gives way until `step` takes place.
@@ -250,14 +245,6 @@ impl World {
         let shift = chance.u32(..6);
         chance.u64(..=most >> shift)
     }
-
-    /// Whether nothing happens to the clocks until `ps`; the scheduler says so.
-    pub(crate) fn is_quiet_until(&self, ps: u64) -> bool {
-        self.scenario.faults.iter().all(|fault| {
-            let at_ps = fault.at_ns.saturating_mul(PS);
-            at_ps < self.now_ps.get() || at_ps > ps
-        })
-    }
 }
 
 /// What an actor reads the clocks with.
@@ -269,7 +256,7 @@ impl Counter for Hands {
         let world = &self.0;
         world.step(Step::Counter);
         let now_ps = world.now_ps.get();
-        let earliest_ps = world.me().fence_ps.get().max(world.clocks.borrow().counter_since_ps());
+        let earliest_ps = world.me().fence_ps.get().max(world.clocks.borrow().counter.since_ps);
         world.read_counter(now_ps.saturating_sub(world.out_of_order_ps()).max(earliest_ps.min(now_ps)))
     }
 
@@ -277,10 +264,9 @@ impl Counter for Hands {
         let world = &self.0;
         world.step(Step::Counter);
         let now_ps = world.now_ps.get();
-        let mut at_ps = now_ps + world.out_of_order_ps();
-        if !world.is_quiet_until(at_ps) {
-            at_ps = now_ps;
-        }
+        let late_ps = now_ps + world.out_of_order_ps();
+        let strikes = |fault: &Fault| (now_ps..=late_ps).contains(&fault.at_ns.saturating_mul(PS));
+        let at_ps = if world.scenario.faults.iter().any(strikes) { now_ps } else { late_ps };
         world.me().late_ps.set(at_ps);
         world.read_counter(at_ps)
     }
