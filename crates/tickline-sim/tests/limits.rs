@@ -1,8 +1,7 @@
 //! The limits that named scenarios must keep, whatever the seed.
 
 use tickline_sim::named::{Limit, all, named};
-use tickline_sim::scenario::{Fault, Verdict, What};
-use tickline_sim::{Counts, Mark, Scenario, run, run_tracked};
+use tickline_sim::{Counts, Mark, run, run_tracked};
 
 /// Seeds that a test tries; fewer where core is not optimised, for it takes several times as long.
 const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
@@ -102,34 +101,4 @@ fn states_that_come_again_keep_the_order() {
     assert!(counts.again > 0 && counts.low_marks == 0, "{counts:?}");
     // Without a count they come again more than 500 times in three seeds.
     assert!(counts.again < 100 * SEEDS, "the count is of use: {counts:?}");
-}
-
-/// The kernel decides about the counter after 0.2 s. Meanwhile three threads of the program,
-/// which are preempted all the time, switch the counter off and on and set policies; the last act
-/// switches it on. The driver judges every 1 ms.
-fn gates(seed: u64) -> Scenario {
-    const ACTS: u64 = 300;
-    let decided_ns = 200 * MS;
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut faults = vec![(0, What::Verdict { verdict: Verdict::Passing })];
-    for _ in 0..ACTS {
-        let what = [What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain][rng.usize(..4)];
-        faults.push((rng.u64(1..decided_ns), what));
-    }
-    faults.extend([(decided_ns, What::GateOpens), (decided_ns, What::Verdict { verdict: Verdict::Open })]);
-    let faults = faults.into_iter().map(|(at_ns, what)| Fault { at_ns, what }).collect();
-    let mut scenario = Scenario { faults, ..named("steady", seed) };
-    scenario.clock.interval_ns = MS;
-    (scenario.duration_ns, scenario.think_ns) = (500 * MS, 100_000);
-    (scenario.chance.preempt_one_in, scenario.chance.preempt_ns) = (20, MS);
-    scenario
-}
-
-/// Whatever threads do to the gate at the same time, and while it is judged, a clock that is
-/// switched on, and against which nothing speaks, has a line in the end.
-#[test]
-fn a_gate_that_nothing_keeps_closed_opens() {
-    for seed in 0..10 * SEEDS {
-        run(&gates(seed)).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
-    }
 }
