@@ -444,8 +444,7 @@ impl Cast {
             if self.is_per_cpu() {
                 self.go_elsewhere();
             }
-            let reading = self.read_bounds();
-            let mark = reading.map_or_else(|| self.mark_slow(self.read_slow().1), |it| self.mark(&it));
+            let mark = self.read_bounds().map_or_else(|| self.mark_slow(), |reading| self.mark(&reading));
             self.check.track.borrow_mut().push(Mark { at_ns, ..mark });
             self.world.step(Step::Sleep(every_ps));
         }
@@ -469,12 +468,11 @@ impl Cast {
     }
 
     /// The same by the slow path.
-    fn mark_slow(&self, SlowReading { ns, source }: SlowReading) -> Mark {
-        if matches!(source, Source::Line { .. }) {
-            self.world.me().last_read.set(self.world.me().counter_read.get());
-        }
-        let ClockRead { returned_ns, unit, .. } = self.world.me().last_read.get();
-        let offset_ns = ns - returned_ns;
+    fn mark_slow(&self) -> Mark {
+        let (unit, SlowReading { ns, source }) = self.read_slow();
+        let me = self.world.me();
+        let read = if matches!(source, Source::Line { .. }) { &me.counter_read } else { &me.last_read };
+        let offset_ns = ns - read.get().returned_ns;
         Mark { offset_ns, unix_offset_ns: offset_ns, cpu: unit, ..Mark::default() }
     }
 

@@ -270,25 +270,18 @@ impl Check {
         );
     }
 
-    /// Whether nothing had disturbed the clock for a while when this thread last read a clock.
-    /// Its reading may be complete much later.
-    fn is_calm(&self, read_ps: u64) -> bool {
-        read_ps.saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
-    }
-
-    /// Compares an offset with the limits.
+    /// Compares an offset with the limits: closer ones if nothing had disturbed the clock for a while when
+    /// this thread last read a clock. Its reading may be complete much later.
     fn offset(&self, offset_ns: i64, read_ps: u64) {
         let mut counts = self.world.counts.borrow_mut();
-        counts.offset_ns = counts.offset_ns.max(offset_ns.unsigned_abs());
-        let limit_ns = self.limits.offset_ns;
-        assert!(offset_ns.unsigned_abs() <= limit_ns, "offset {offset_ns} ns, limit {limit_ns}");
-        if self.is_calm(read_ps) && self.limits.step_back_ns == 0 {
-            counts.calm_offset_ns = counts.calm_offset_ns.max(offset_ns.unsigned_abs());
-            let limit_ns = self.limits.calm_offset_ns;
-            assert!(
-                offset_ns.unsigned_abs() <= limit_ns,
-                "offset {offset_ns} ns long after the last fault, limit {limit_ns}"
-            );
+        let (off_ns, limits) = (offset_ns.unsigned_abs(), &self.limits);
+        counts.offset_ns = counts.offset_ns.max(off_ns);
+        assert!(off_ns <= limits.offset_ns, "offset {offset_ns} ns, limit {}", limits.offset_ns);
+        let is_calm = read_ps.saturating_sub(self.disturbed_ps.get()) >= limits.calm_after_ns * PS;
+        if is_calm && limits.step_back_ns == 0 {
+            counts.calm_offset_ns = counts.calm_offset_ns.max(off_ns);
+            let limit_ns = limits.calm_offset_ns;
+            assert!(off_ns <= limit_ns, "offset {offset_ns} ns long after the last fault, limit {limit_ns}");
         }
     }
 

@@ -49,9 +49,9 @@ pub struct Limit {
     /// By how much bounds may be wrong, ns; 0 if all must hold.
     pub outside_ns: Option<i64>,
     /// The largest share of bounds that are wrong, permille.
-    pub wrong_permille: Option<usize>,
+    pub wrong_permille: Option<i64>,
     /// The least and the largest share of readings without a line, permille.
-    pub slow_permille: Option<[usize; 2]>,
+    pub slow_permille: Option<[i64; 2]>,
 }
 
 /// All of them.

@@ -8,56 +8,33 @@ const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
 
 const MS: u64 = 1_000_000;
 
-/// What the points of a part of a track show.
-#[derive(Debug, Default)]
-struct Seen {
-    points: usize,
-    /// Points without a line.
-    slow: usize,
-    /// Bounds that do not hold, and by how much, ns.
-    wrong: usize,
-    outside_ns: i64,
-    error_ns: i64,
-    line_error_ns: i64,
-    unix_error_ns: i64,
-    /// The largest half-width of a bound.
-    bound_ns: i64,
+/// By how much the bounds of a point are wrong, ns.
+fn outside_ns(mark: &Mark) -> i64 {
+    if mark.fast { mark.earliest_ns.max(-mark.latest_ns).max(0) } else { 0 }
 }
 
-/// What the points of a CPU show in a limit's part.
-fn seen(track: &[Mark], cpu: usize, limit: &Limit) -> Seen {
-    let times_ns = limit.from_ms * MS..limit.to_ms.map_or(u64::MAX, |to_ms| to_ms * MS);
-    let mut seen = Seen::default();
-    for mark in track.iter().filter(|mark| mark.cpu == cpu && times_ns.contains(&mark.at_ns)) {
-        seen.points += 1;
-        if mark.fast {
-            let outside_ns = mark.earliest_ns.max(-mark.latest_ns).max(0);
-            seen.wrong += usize::from(outside_ns > 0);
-            seen.outside_ns = seen.outside_ns.max(outside_ns);
-            seen.line_error_ns = seen.line_error_ns.max(mark.offset_ns.abs());
-        } else {
-            seen.slow += 1;
-        }
-        seen.error_ns = seen.error_ns.max(mark.offset_ns.abs());
-        seen.unix_error_ns = seen.unix_error_ns.max(mark.unix_offset_ns.abs());
-        seen.bound_ns = seen.bound_ns.max((mark.latest_ns - mark.earliest_ns) / 2);
-    }
-    seen
-}
-
-fn holds(limit: &Limit, part: &Seen) -> bool {
-    let is_most = |limit: Option<i64>, ns| limit.is_none_or(|most| ns <= most);
-    part.points > 100
-        && is_most(limit.error_ns, part.error_ns)
-        && limit.least_error_ns.is_none_or(|least| part.error_ns >= least)
-        && is_most(limit.line_error_ns, part.line_error_ns)
-        && is_most(limit.unix_error_ns, part.unix_error_ns)
-        && is_most(limit.bound_ns, part.bound_ns)
-        && is_most(limit.outside_ns, part.outside_ns)
-        && limit.wrong_permille.is_none_or(|most| 1_000 * part.wrong <= most * (part.points - part.slow))
-        && limit.slow_permille.is_none_or(|[least, most]| {
-            (least * part.points..=most * part.points).contains(&(1_000 * part.slow))
-        })
+/// What the points of a part show, each between the least and the most that the limit allows.
+fn figures(limit: &Limit, marks: &[&Mark]) -> [(&'static str, Option<i64>, i64, Option<i64>); 8] {
+    let most = |figure: fn(&Mark) -> i64| marks.iter().map(|mark| figure(mark)).max().unwrap_or_default();
+    let sum = |figure: fn(&Mark) -> i64| marks.iter().map(|mark| figure(mark)).sum::<i64>();
+    let (points, fast) = (sum(|_| 1), sum(|mark| mark.fast.into()));
+    let [least_slow, most_slow] = limit.slow_permille.unwrap_or([0, 1_000]);
+    let most_wrong = limit.wrong_permille.map(|most| most * fast);
+    [
+        ("points", Some(101), points, None),
+        ("error_ns", limit.least_error_ns, most(|mark| mark.offset_ns.abs()), limit.error_ns),
+        (
+            "line_error_ns",
+            None,
+            most(|mark| mark.offset_ns.abs() * i64::from(mark.fast)),
+            limit.line_error_ns,
+        ),
+        ("unix_error_ns", None, most(|mark| mark.unix_offset_ns.abs()), limit.unix_error_ns),
+        ("bound_ns", None, most(|mark| (mark.latest_ns - mark.earliest_ns) / 2), limit.bound_ns),
+        ("outside_ns", None, most(outside_ns), limit.outside_ns),
+        ("1,000 times wrong", None, 1_000 * sum(|mark| (outside_ns(mark) > 0).into()), most_wrong),
+        ("1,000 times slow", Some(least_slow * points), 1_000 * (points - fast), Some(most_slow * points)),
+    ]
 }
 
 /// What `scenarios.json` says of each.
@@ -70,8 +47,14 @@ fn named_scenarios_keep_their_limits() {
                 .unwrap_or_else(|violation| panic!("{}, seed {seed}: {violation}", it.name));
             let cpus = if scenario.clock.per_cpu { scenario.machine.cpus as usize } else { 1 };
             for (limit, cpu) in it.limits.iter().flat_map(|limit| (0..cpus).map(move |cpu| (limit, cpu))) {
-                let part = seen(&outcome.track, cpu, limit);
-                assert!(holds(limit, &part), "{}, seed {seed}, CPU {cpu}: {part:?}, {limit:?}", it.name);
+                let times_ns = limit.from_ms * MS..limit.to_ms.map_or(u64::MAX, |to_ms| to_ms * MS);
+                let is_part = |mark: &&Mark| mark.cpu == cpu && times_ns.contains(&mark.at_ns);
+                let part: Vec<&Mark> = outcome.track.iter().filter(is_part).collect();
+                for (what, least, found, most) in figures(limit, &part) {
+                    let holds =
+                        least.is_none_or(|least| found >= least) && most.is_none_or(|most| found <= most);
+                    assert!(holds, "{}, seed {seed}, CPU {cpu}: {what} is {found}, {limit:?}", it.name);
+                }
             }
             let events = outcome.events.iter().map(|&(name, count)| (name, count.into()));
             let counts: Vec<(&str, i128)> = outcome.counts.list().into_iter().chain(events).collect();
