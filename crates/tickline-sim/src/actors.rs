@@ -334,8 +334,8 @@ impl Cast {
         let kind = self.below(9);
         let begin = self.check.begin();
         self.world.me().patience.set(READING_STEPS);
-        if self.is_per_cpu() {
-            self.wander();
+        if self.is_per_cpu() && self.below(4) == 0 {
+            self.go_elsewhere();
         }
         self.read_the_clock(kind, begin);
         self.world.me().patience.set(u64::MAX);

@@ -175,12 +175,6 @@ impl Cast {
     // ---- readers ------------------------------------------------------------------------------
 
     /// Between two readings a thread goes to another CPU now and then.
-    pub(crate) fn wander(&self) {
-        if self.below(4) == 0 {
-            self.go_elsewhere();
-        }
-    }
-
     pub(crate) fn go_elsewhere(&self) {
         let actor = self.world.me();
         actor.cpu.set(self.world.some_cpu());

@@ -1,9 +1,8 @@
 //! Leases of the real length: attacked by chance, or while the kernel slews its clock and nobody is late.
 
-use corosensei::CoroutineResult;
 use tickline_page::lease::{Closing, Config, PrivateFloor};
 
-use super::{ACTORS, Pending, Script, Seen, Stops, WRITER, World, kill};
+use super::{ACTORS, Pending, Script, Seen, Stops, WRITER, World};
 
 /// A machine that chance attacks.
 #[derive(Debug, Clone, Copy)]
@@ -87,21 +86,12 @@ impl Run {
         let pass_ns = self.ready_ns[next].saturating_sub(self.now_ns);
         self.world.pass(pass_ns);
         self.now_ns += pass_ns;
-        match &mut self.scripts[next] {
-            Some(script) => {
-                if let CoroutineResult::Return(()) = script.resume(()) {
-                    kill(&mut self.scripts[next]);
-                }
-            }
+        match self.scripts[next].as_mut().map(Script::resume) {
+            Some(true) => {}
+            Some(false) => self.scripts[next] = None,
             None => self.scripts[next] = Some(self.world.writer(Config::DEFAULT, u32::MAX)),
         }
         self.world.violation.take().map_or(Ok(next), Err)
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.scripts.iter_mut().for_each(kill);
     }
 }
 
@@ -116,11 +106,10 @@ impl Drop for Run {
 /// Without memory for a stack.
 pub fn attack(attack: &Attack) -> Result<Seen, String> {
     let world = World::new(WIDTH_NS, attack.edge_ns, attack.stops, !attack.seed);
-    if attack.faults == Faults::Stale {
-        world.stale_ns.set(2_000);
-    }
-    if attack.faults == Faults::Slews {
-        world.sample_every_ns.set(SAMPLE_EVERY_NS);
+    match attack.faults {
+        Faults::Stale => world.stale_ns.set(2_000),
+        Faults::Slews => world.sample_every_ns.set(SAMPLE_EVERY_NS),
+        _ => {}
     }
     let mut chance = fastrand::Rng::with_seed(attack.seed);
     let mut run = Run::new(world, ACTORS);
@@ -130,7 +119,7 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
         match chance.u32(..20_000) {
             0..=3 => {
                 world.count(|seen| seen.killed += 1);
-                kill(&mut run.scripts[WRITER]);
+                run.scripts[WRITER] = None;
             }
             4..=6 => world.closing.set(Some(Closing::AfterLeases)),
             7..=8 => world.closing.set(Some(Closing::InDoubt)),

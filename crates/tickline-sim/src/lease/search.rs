@@ -20,10 +20,9 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use corosensei::CoroutineResult;
 use tickline_page::lease::{Config, LeaseMemory};
 
-use super::{Pending, Script, Seen, Stops, WRITER, World, kill};
+use super::{Pending, Script, Seen, Stops, WRITER, World};
 
 /// A machine small enough to be searched.
 #[derive(Debug, Clone, Copy)]
@@ -154,15 +153,15 @@ impl Run {
                     self.world.off_ns.set(WIDTH_NS);
                 }
                 let script = self.scripts[actor].as_mut().expect("it is ready");
-                if let CoroutineResult::Return(()) = script.resume(()) {
-                    kill(&mut self.scripts[actor]);
+                if !script.resume() {
+                    self.scripts[actor] = None;
                     self.world.observed[actor].set(0);
                 }
             }
             Move::Kill => {
                 self.kills += 1;
                 self.world.count(|seen| seen.killed += 1);
-                kill(&mut self.scripts[WRITER]);
+                self.scripts[WRITER] = None;
                 self.scripts[WRITER] = Some(self.world.writer(CONFIG, self.small.writer_steps));
                 self.world.observed[WRITER].set(self.kills);
                 self.world.pending[WRITER].set(Pending::Memory);
@@ -173,12 +172,6 @@ impl Run {
     fn hash(&self) -> u64 {
         let ends = [self.scripts[WRITER].is_none(), self.scripts[READER].is_none()];
         self.world.hash((self.kills, self.current, ends))
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.scripts.iter_mut().for_each(kill);
     }
 }
 
