@@ -148,10 +148,9 @@ impl Cast {
                 None if closed => self.clock.config.interval_ns,
                 None => MIN_INTERVAL_NS,
             };
-            if self.watch() {
-                continue;
+            if !self.watch() {
+                self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
             }
-            self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
         }
     }
 

@@ -54,7 +54,7 @@ counts! {
     ahead_ns: i64, max;
     /// The most that one was below it, ns.
     behind_ns: i64, max;
-    /// States of the search, or steps of the attack.
+    /// States of a search.
     states: u64, saturating_add;
 }
 

@@ -29,7 +29,7 @@ const RATE_BITS: u32 = 64;
 const RESET_TICKS: u64 = 5_000;
 
 /// The longest time between two of the kernel's ticks, ps: 100 ms when idle.
-const LONGEST_TICK_PS: u64 = 100_000_000_000;
+pub(crate) const LONGEST_TICK_PS: u64 = 100_000_000_000;
 
 /// The counter of every CPU, without its skew.
 #[derive(Debug, Clone, Copy)]
@@ -159,12 +159,6 @@ impl Clocks {
         let since = i128::from(at_ps) - i128::from(reference.since_ps);
         let ns = (reference.base + since * reference.rate) >> NS_BITS;
         i64::try_from(ns).expect("a run is too short to overflow")
-    }
-
-    /// How far dithering leads the reference from a straight line, ns.
-    pub(crate) fn dither_ns(machine: &Machine) -> i64 {
-        let longest_ns = i64::try_from(LONGEST_TICK_PS / PS).expect("a constant");
-        2 * machine.dither_ppb * longest_ns / 1_000_000_000
     }
 
     /// Whether the reference's rate has been within these slopes (2^-48 ns per tick) since

@@ -53,6 +53,7 @@ pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String
 /// The most threads of the program that change the gate at the same time.
 const MAX_GATEKEEPERS: usize = 3;
 
+/// An actor, which goes on forever.
 type Script = Coroutine<(), Step, ()>;
 
 struct Stage {
@@ -99,10 +100,6 @@ impl Stage {
         stage
     }
 
-    fn world(&self) -> &World {
-        &self.cast.world
-    }
-
     /// Adds an actor. Returns its place.
     fn employ(&mut self, script: impl FnOnce(&Cast) + 'static) -> usize {
         let place = self.scripts.iter().position(Option::is_none).expect("a place is free");
@@ -111,7 +108,7 @@ impl Stage {
             cast.world.hand.set(hand);
             script(&cast);
         }));
-        let cpu = self.world().some_cpu();
+        let cpu = self.cast.world.some_cpu();
         let actor = &self.cast.world.actors[place];
         actor.alive.set(true);
         actor.serving.set(false);
@@ -126,18 +123,10 @@ impl Stage {
     }
 
     fn start_driver(&mut self) {
-        let per_cpu = self.world().scenario.clock.per_cpu;
+        let per_cpu = self.cast.world.scenario.clock.per_cpu;
         let driver = self.employ(if per_cpu { Cast::drive_cpus } else { Cast::drive });
         self.driver = Some(driver);
-        self.world().driver.set(self.driver);
-    }
-
-    fn dismiss(&mut self, place: usize) {
-        self.world().actors[place].alive.set(false);
-        self.scripts[place] = None;
-        if self.driver == Some(place) {
-            self.driver = None;
-        }
+        self.cast.world.driver.set(self.driver);
     }
 
     fn play(&mut self) {
@@ -163,16 +152,15 @@ impl Stage {
             self.steps += 1;
             world.running.set(next);
             let Some(script) = &mut self.scripts[next] else { continue };
-            match script.resume(()) {
-                CoroutineResult::Yield(step) => self.schedule(next, step),
-                CoroutineResult::Return(()) => self.dismiss(next),
+            if let CoroutineResult::Yield(step) = script.resume(()) {
+                self.schedule(next, step);
             }
         }
     }
 
     /// When the step takes place.
     fn schedule(&self, place: usize, step: Step) {
-        let world = self.world();
+        let world = &self.cast.world;
         let actor = &world.actors[place];
         let now_ps = world.now_ps.get();
         actor.asleep.set(matches!(step, Step::Sleep(_)));
@@ -236,7 +224,7 @@ impl Stage {
     /// An actor was stopped at a critical step: half of the sleeping actors read meanwhile, or
     /// when it goes on.
     fn rouse(&self, from_ps: u64, until_ps: u64) {
-        let world = self.world();
+        let world = &self.cast.world;
         let mut chance = world.chance.borrow_mut();
         for (place, actor) in world.actors.iter().enumerate() {
             let sleeps = actor.alive.get() && actor.asleep.get() && actor.ready_ps.get() > until_ps;
@@ -250,7 +238,7 @@ impl Stage {
 
     /// An actor was stopped until `until_ps`.
     fn interrupted(&self, place: usize, until_ps: u64) {
-        let actor = &self.world().actors[place];
+        let actor = &self.cast.world.actors[place];
         actor.fence_ps.set(until_ps);
         if actor.serving.get() || self.driver == Some(place) {
             self.cast.check.disturbed(until_ps);
@@ -261,9 +249,9 @@ impl Stage {
 
     /// Stops an actor until `until_ps`.
     fn stop(&self, place: usize, until_ps: u64) {
-        let actor = &self.world().actors[place];
+        let actor = &self.cast.world.actors[place];
         if actor.alive.get() && actor.ready_ps.get() < until_ps {
-            actor.ready_ps.set(until_ps + self.world().chance.borrow_mut().u64(..1_000_000));
+            actor.ready_ps.set(until_ps + self.cast.world.chance.borrow_mut().u64(..1_000_000));
             self.interrupted(place, actor.ready_ps.get());
         }
     }
@@ -341,8 +329,9 @@ impl Stage {
                 self.stop_those(over_ps, drives);
             }
             What::DriverDies => {
-                if let Some(driver) = self.driver {
-                    self.dismiss(driver);
+                if let Some(driver) = self.driver.take() {
+                    world.actors[driver].alive.set(false);
+                    self.scripts[driver] = None;
                 }
             }
             What::DriverStarts => {
@@ -400,7 +389,7 @@ impl Stage {
         for place in (0..MAX_ACTORS).filter(|&place| place != survivor) {
             // Kept, and not unwound yet, because unwinding would release locks.
             self.left_behind.extend(self.scripts[place].take());
-            self.world().actors[place].alive.set(false);
+            self.cast.world.actors[place].alive.set(false);
         }
         self.driver = None;
         self.cast.clock.token.set(self.cast.clock.token.get() + 1);
@@ -414,9 +403,9 @@ impl Stage {
 
     fn outcome(&self) -> Outcome {
         let events = |event| self.cast.clock.events(event);
-        let mut counts = *self.world().counts.borrow();
+        let mut counts = *self.cast.world.counts.borrow();
         counts.steps = self.steps;
-        counts.simulated_ns = self.world().now_ps.get() / PS;
+        counts.simulated_ns = self.cast.world.now_ps.get() / PS;
         Outcome {
             counts,
             events: Event::ALL.iter().map(|event| (event.name(), events(*event))).collect(),

@@ -119,8 +119,6 @@ pub(crate) struct Actor {
 /// See the [module](self).
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
-    /// Whether the machine is ever suspended.
-    sleeps: bool,
     pub(crate) now_ps: Cell<u64>,
     pub(crate) clocks: RefCell<Clocks>,
     /// The mean time of a read of the reference, ns.
@@ -154,7 +152,6 @@ impl World {
         let skew_ticks: Vec<i64> = (0..scenario.machine.cpus).map(|_| chance.i64(-most..=most)).collect();
         Rc::new(Self {
             scenario: scenario.clone(),
-            sleeps: scenario.faults.iter().any(|fault| matches!(fault.what, What::Suspend { .. })),
             now_ps: Cell::new(0),
             clocks: RefCell::new(Clocks::new(&scenario.machine, chance.u64(..))),
             bracket_ns: Cell::new(scenario.machine.bracket_ns),
@@ -297,7 +294,7 @@ impl Reference for Hands {
 
     fn suspended_ns(&self) -> Option<i64> {
         let world = &self.0;
-        if world.sleeps {
+        if world.scenario.faults.iter().any(|fault| matches!(fault.what, What::Suspend { .. })) {
             world.step(Step::Reference);
             world.me().fence_ps.set(world.now_ps.get());
         }

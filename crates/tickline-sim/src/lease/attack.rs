@@ -155,7 +155,6 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
             run.ready_ns[next] = run.ready_ns[WRITER].saturating_sub(early_ns).max(run.now_ns + 1);
         }
     }
-    world.count(|seen| seen.states = attack.steps);
     Ok(world.seen.get())
 }
 
