@@ -63,7 +63,7 @@ fn lines_at_the_upper_edge_keep_the_order_under_any_delay() {
     all_keep_the_order(1, Stops::Anywhere, 0);
 }
 
-/// Both halves with one more preemption: 49 million states.
+/// Both halves with one more preemption: 58 million states.
 #[test]
 #[ignore = "takes two minutes in a release build: a step of `cargo xtask ci nightly`"]
 fn one_more_preemption_keeps_the_order() {
