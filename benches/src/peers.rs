@@ -7,11 +7,6 @@ use tickline_observe::monotonic_ns;
 
 use crate::subject::{Subject, epoch, same, subject, whole_ns};
 
-/// What fastant needs for ns: its instants hold ticks.
-fn fastant_anchor() -> &'static fastant::Anchor {
-    epoch!(fastant::Anchor, fastant::Anchor::new())
-}
-
 fn quanta_ns() -> impl Fn(quanta::Instant) -> u64 + Sync {
     let epoch = epoch!(quanta::Instant, quanta::Instant::now());
     move |now| whole_ns(now.duration_since(*epoch))
@@ -37,7 +32,8 @@ pub(crate) fn subjects() -> Vec<Subject> {
             Time,
             "fastant now, in ns",
             {
-                let anchor = fastant_anchor();
+                // For ns: its instants hold ticks.
+                let anchor = epoch!(fastant::Anchor, fastant::Anchor::new());
                 move || fastant::Instant::now().as_unix_nanos(anchor)
             },
             ns same

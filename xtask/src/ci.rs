@@ -73,7 +73,7 @@ pub(crate) fn bare() -> Result<u8, String> {
 /// `cargo xtask sim`: the simulator's program, with optimisation and overflow checks; random scenarios
 /// unless the arguments name another command.
 pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
-    let is_named = arguments.first().is_some_and(|first| ["replay", "show", "track", "help"].contains(first));
+    let is_named = arguments.first().is_some_and(|first| ["replay", "track", "help"].contains(first));
     let run = if is_named { "" } else { "run" };
     let line = format!("cargo run -q --profile sim -p tickline-sim -- {run} {}", arguments.join(" "));
     let status = step::command(&line).status().map_err(|error| format!("cargo: {error}"))?;

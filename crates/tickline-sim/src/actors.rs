@@ -18,7 +18,7 @@ use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Driver, Verdict, What};
-use crate::world::{Actor, ClockRead, Hand, Hands, Step, SteppedCell, World};
+use crate::world::{Actor, ClockRead, Hands, Step, SteppedCell, World};
 
 /// How long before a stopped actor goes on readers begin to read, ps.
 const HASTE_PS: u64 = 3_000_000;
@@ -80,7 +80,7 @@ impl Clock {
             interval_ns: setup.interval_ns,
             resolutions: Resolutions {
                 counter_ticks,
-                reference_ns: i64::try_from(machine.resolution_ns).expect("checked"),
+                reference_ns: i64::try_from(machine.resolution_ns).expect("in its range"),
                 resolution_ticks,
             },
             renewal: if setup.per_cpu { Renewal::Pinned } else { Renewal::Ahead },
@@ -135,21 +135,19 @@ impl Cast {
     // ---- drivers ------------------------------------------------------------------------------
 
     /// The thread.
-    pub(crate) fn drive(&self, hand: &Hand) {
-        self.world.enter(hand);
+    pub(crate) fn drive(&self) {
         loop {
             let outcome = self.maintain(Renewal::Ahead);
             let closed = self.clock.keeper.stage().is_closed();
-            self.check.after_iteration(ONE_LINE, self.clock.shared().cell.peek(), self.may_lack_line());
+            self.check.after_iteration(self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match outcome {
                 Some(outcome) => outcome.next_in_ns,
                 None if closed => self.clock.config.interval_ns,
                 None => MIN_INTERVAL_NS,
             };
-            if self.review() {
-                continue;
+            if !self.review() {
+                self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
             }
-            self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
         }
     }
 
@@ -214,7 +212,7 @@ impl Cast {
         match verdict {
             Verdict::Open => *control = Some(Control::new(self.clock.config)),
             Verdict::Passing => {
-                let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("checked");
+                let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
                 return Conclusion::Waiting(self.world.returned_ns().saturating_add(interval_ns));
             }
             Verdict::Closed => return Conclusion::Closed,
@@ -255,7 +253,7 @@ impl Cast {
             self.check.disturbed(now_ps);
         }
         let outcome = control.maintain(&self.clock.units[unit], counter, &self.hands());
-        let mut counts = self.check.counts.borrow_mut();
+        let mut counts = self.world.counts.borrow_mut();
         counts.iterations += 1;
         if matches!(outcome.iteration, Iteration::Published | Iteration::Recovered) {
             counts.publications += 1;
@@ -281,8 +279,7 @@ impl Cast {
     // ---- readers ------------------------------------------------------------------------------
 
     /// A thread that reads, in bursts and now and then.
-    pub(crate) fn read(&self, hand: &Hand) {
-        self.world.enter(hand);
+    pub(crate) fn read(&self) {
         let mut aimed = false;
         loop {
             if self.world.scenario.even {
@@ -334,8 +331,8 @@ impl Cast {
         let kind = self.below(9);
         let begin = self.check.begin();
         self.world.me().patience.set(READING_STEPS);
-        if self.is_per_cpu() {
-            self.wander();
+        if self.is_per_cpu() && self.below(4) == 0 {
+            self.go_elsewhere();
         }
         self.read_the_clock(kind, begin);
         self.world.me().patience.set(u64::MAX);
@@ -354,17 +351,6 @@ impl Cast {
         let unit = || self.world.me().last_read.get().unit;
         let complete = || self.world.step(Step::End);
         match kind {
-            0 => {
-                let ns = if per_cpu {
-                    per_cpu::unit(units, CpuCounter::now(&hands)).and_then(|(unit, read)| unit.read(&read))
-                } else {
-                    shared.read(&hands)
-                };
-                if let Some(ns) = ns {
-                    complete();
-                    return check.end(begin, unit(), ns, From::Inlined, false);
-                }
-            }
             1 => {
                 if let Some(reading) = self.read_bounds() {
                     complete();
@@ -390,15 +376,17 @@ impl Cast {
             }
             3 => {}
             _ => {
-                let ns = if per_cpu {
-                    let read = CpuCounter::now_ordered(&hands);
-                    per_cpu::unit(units, read).and_then(|(unit, read)| unit.read(&read))
-                } else {
-                    shared.read_ordered(&hands)
+                let is_ordered = kind != 0;
+                let by_cpu = |read| per_cpu::unit(units, read).and_then(|(unit, read)| unit.read(&read));
+                let ns = match (per_cpu, is_ordered) {
+                    (false, false) => shared.read(&hands),
+                    (false, true) => shared.read_ordered(&hands),
+                    (true, false) => by_cpu(CpuCounter::now(&hands)),
+                    (true, true) => by_cpu(CpuCounter::now_ordered(&hands)),
                 };
                 if let Some(ns) = ns {
                     complete();
-                    return check.end(begin, unit(), ns, From::Inlined, true);
+                    return check.end(begin, unit(), ns, From::Inlined, is_ordered);
                 }
             }
         }
@@ -454,15 +442,13 @@ impl Cast {
     }
 
     /// A reader that only records offsets and bounds at even times, on any CPU, for a plot.
-    pub(crate) fn record(&self, hand: &Hand, every_ps: u64) {
-        self.world.enter(hand);
+    pub(crate) fn record(&self, every_ps: u64) {
         loop {
             let at_ns = self.world.now_ps.get() / PS;
             if self.is_per_cpu() {
                 self.go_elsewhere();
             }
-            let reading = self.read_bounds();
-            let mark = reading.map_or_else(|| self.mark_slow(self.read_slow().1), |it| self.mark(&it));
+            let mark = self.read_bounds().map_or_else(|| self.mark_slow(), |reading| self.mark(&reading));
             self.check.track.borrow_mut().push(Mark { at_ns, ..mark });
             self.world.step(Step::Sleep(every_ps));
         }
@@ -486,64 +472,58 @@ impl Cast {
     }
 
     /// The same by the slow path.
-    fn mark_slow(&self, SlowReading { ns, source }: SlowReading) -> Mark {
-        if matches!(source, Source::Line { .. }) {
-            self.world.me().last_read.set(self.world.me().counter_read.get());
-        }
-        let ClockRead { returned_ns, unit, .. } = self.world.me().last_read.get();
-        let offset_ns = ns - returned_ns;
+    fn mark_slow(&self) -> Mark {
+        let (unit, SlowReading { ns, source }) = self.read_slow();
+        let me = self.world.me();
+        let read = if matches!(source, Source::Line { .. }) { &me.counter_read } else { &me.last_read };
+        let offset_ns = ns - read.get().returned_ns;
         Mark { offset_ns, unix_offset_ns: offset_ns, cpu: unit, ..Mark::default() }
     }
 
     // ---- gatekeepers --------------------------------------------------------------------------
 
     /// A thread that turns the gate of the cell again and again, behind the keeper's back.
-    pub(crate) fn turn_gate(&self, hand: &Hand) {
-        self.world.enter(hand);
+    pub(crate) fn turn_gate(&self) {
         let most_ps = self.world.scenario.clock.gate_ns * PS;
         let line = self.line();
         loop {
             self.world.step(Step::Sleep(self.below(most_ps)));
-            self.check.act_begins();
-            line.close();
-            self.world.step(Step::Sleep(self.some_ps(most_ps)));
-            line.open();
-            self.check.act_returned();
+            self.check.acts(|| {
+                line.close();
+                self.world.step(Step::Sleep(self.some_ps(most_ps)));
+                line.open();
+            });
             self.check.disturbed(self.world.now_ps.get());
         }
     }
 
     /// A thread of the program that switches the counter off and on, and sets policies, by order;
     /// the scheduler wakes it.
-    pub(crate) fn keep_gate(&self, hand: &Hand) {
-        self.world.enter(hand);
+    pub(crate) fn keep_gate(&self) {
         let (keeper, line) = (&self.clock.keeper, self.line());
         loop {
             let Some(order) = self.clock.orders.borrow_mut().pop_front() else {
                 self.world.step(Step::Sleep(crate::world::FOREVER_PS));
                 continue;
             };
-            self.check.act_begins();
-            match order {
-                What::GateCloses => {
-                    let began = self.check.disable_begins();
-                    keeper.disable(&line);
-                    self.world.step(Step::End);
-                    self.check.disable_returned(began);
+            self.check.acts(|| {
+                match order {
+                    What::GateCloses => {
+                        return self.check.disables(|| {
+                            keeper.disable(&line);
+                            self.world.step(Step::End);
+                        });
+                    }
+                    What::GateOpens => self.check.enables(|| {
+                        keeper.enable();
+                        self.world.step(Step::End);
+                    }),
+                    _ => {
+                        keeper.judge_again(&line);
+                    }
                 }
-                What::GateOpens => {
-                    self.check.enable_begins();
-                    keeper.enable();
-                    self.world.step(Step::End);
-                    self.check.enable_returned();
-                    self.check.disturbed(self.world.now_ps.get());
-                }
-                _ => {
-                    keeper.judge_again(&line);
-                    self.check.disturbed(self.world.now_ps.get());
-                }
-            }
-            self.check.act_returned();
+                self.check.disturbed(self.world.now_ps.get());
+            });
         }
     }
 }

@@ -6,10 +6,10 @@
 //! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
 //! | a retired line leaves a high-water mark that is not below what was returned | [`SteppedCell`](crate::world::SteppedCell) |
 //! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
-//! | a line was in use when the counter was read, and its window had not passed | [`Check::end`] |
+//! | a line was in use when the counter was read, and its window had not passed | [`Check::by_line`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
 //! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_iteration`] |
-//! | where each CPU has a line, readings on one CPU are in order, and use its line | [`Check::by_own_line`] |
+//! | a reading is what its line says; where each CPU has one, it is the line of the CPU | [`Check::by_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
 //! | the bound holds whenever its assumption does | [`Check::bounds`] |
 //! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_iteration`] |
@@ -21,7 +21,7 @@ use tickline_core::shared::LineReading;
 use tickline_core::state::State;
 
 use crate::limits::Limits;
-use crate::machine::PS;
+use crate::machine::{PS, PS_PER_S};
 use crate::scenario::MAX_CPUS;
 use crate::world::{MAX_ACTORS, World};
 
@@ -63,45 +63,23 @@ counts! {
     fast: u64, saturating_add;
     /// Readings from the reference.
     slow: u64, saturating_add;
-    /// Readings that began after a reading of another thread was complete, which the thread had
-    /// not seen yet.
-    exchanges: u64, saturating_add;
     /// Iterations of the control loop.
     iterations: u64, saturating_add;
     /// Published lines, first lines included.
     publications: u64, saturating_add;
-    /// Times that a reader helped a preempted writer.
-    helps: u64, saturating_add;
-    /// Lines that were retired because they were over.
-    expiries: u64, saturating_add;
     /// States that came again, with others in between.
     again: u64, saturating_add;
-    /// Published lines among them.
-    lines_again: u64, saturating_add;
-    /// Readings whose two looks at the state saw different lives of it.
-    spanning_readings: u64, saturating_add;
-    /// Swaps of a state that the thread had loaded in an earlier life of it.
-    spanning_swaps: u64, saturating_add;
-    /// High-water marks below what was returned, by such a swap.
+    /// High-water marks below what was returned, by a swap of a state that the thread had loaded in an
+    /// earlier life of it.
     low_marks: u64, saturating_add;
-    /// Readings by the line of a CPU.
-    by_cpu: u64, saturating_add;
     /// Calibrations whose thread was moved away.
     lost: u64, saturating_add;
     /// Bounds that held, and whose assumption held.
     bounds_checked: u64, saturating_add;
-    /// Bounds that held although their assumption did not.
-    bounds_void: u64, saturating_add;
-    /// Bounds that did not hold, and whose assumption did not hold either.
-    bounds_void_outside: u64, saturating_add;
     /// The largest offset while nothing had happened for a while, ns.
     calm_offset_ns: u64, max;
-    /// The largest half-width of a bound meanwhile, ns.
-    calm_bound_ns: u64, max;
     /// The largest offset of all, ns.
     offset_ns: u64, max;
-    /// The longest time from a fault's end to a line, ns.
-    recovery_ns: u64, max;
 }
 
 /// The smallest difference of rates that bounds ever allow for, ppb: 5 to either side, less the
@@ -128,8 +106,8 @@ pub(crate) enum From {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begin {
     high_water_ns: [i64; MAX_CPUS],
-    completed: u64,
-    gate_turns: u64,
+    /// The calls of `enable()` that had begun, if the counter was switched off.
+    off_since: Option<u64>,
 }
 
 /// Bounds whose evidence is not known yet.
@@ -143,14 +121,10 @@ struct Pending {
 pub(crate) struct Check {
     world: Rc<World>,
     limits: Limits,
-    pub(crate) counts: RefCell<Counts>,
-    /// Readings that are complete, of all actors and of each.
-    completed: Cell<u64>,
-    own_completed: [Cell<u64>; MAX_ACTORS],
     own_last_ns: [[Cell<i64>; MAX_CPUS]; MAX_ACTORS],
-    /// Odd while the counter is switched off: a `disable()` that no `enable()` overlapped has
+    /// Whether the counter is switched off: a `disable()` that no `enable()` overlapped has
     /// returned, and no `enable()` has begun since.
-    gate_turns: Cell<u64>,
+    is_off: Cell<bool>,
     /// Calls of `enable()` that have begun, and that have not returned.
     enables_begun: Cell<u64>,
     enables_under_way: Cell<u64>,
@@ -161,8 +135,6 @@ pub(crate) struct Check {
     barred: Cell<u64>,
     /// When the last fault was over, ps.
     pub(crate) disturbed_ps: Cell<u64>,
-    /// Whether each cell has had a line since then.
-    recovered: [Cell<bool>; MAX_CPUS],
     /// When the last step of Unix time was, ps.
     pub(crate) unix_step_ps: Cell<u64>,
     pending: RefCell<Vec<Pending>>,
@@ -195,17 +167,13 @@ impl Check {
         Self {
             world,
             limits,
-            counts: RefCell::default(),
-            completed: Cell::new(0),
-            own_completed: Default::default(),
             own_last_ns: [const { [const { Cell::new(i64::MIN) }; MAX_CPUS] }; MAX_ACTORS],
-            gate_turns: Cell::new(0),
+            is_off: Cell::new(false),
             enables_begun: Cell::new(0),
             enables_under_way: Cell::new(0),
             acts_under_way: Cell::new(0),
             barred: Cell::new(0),
             disturbed_ps: Cell::new(0),
-            recovered: [const { Cell::new(false) }; MAX_CPUS],
             unix_step_ps: Cell::new(0),
             pending: RefCell::default(),
             track: RefCell::default(),
@@ -218,13 +186,8 @@ impl Check {
             high_water_ns: core::array::from_fn(|unit| {
                 self.world.units.get(unit).map_or(i64::MIN, |unit| unit.returned_ns.get())
             }),
-            completed: self.completed.get(),
-            gate_turns: self.gate_turns.get(),
+            off_since: self.is_off.get().then(|| self.enables_begun.get()),
         }
-    }
-
-    pub(crate) fn world(&self) -> &World {
-        &self.world
     }
 
     /// A reading of `ns` by a cell is complete.
@@ -256,23 +219,15 @@ impl Check {
             "order within a thread: {ns} ns after {last_ns} ns: {} ns back",
             last_ns - ns
         );
-        if from != From::Reference && world.scenario.clock.per_cpu {
-            self.by_own_line(unit, ns, from);
-        } else if from != From::Reference {
-            self.in_use(&last_read, &loaded);
-            self.not_expired(&last_read, &loaded, from);
+        if from != From::Reference {
+            self.by_line(unit, ns, from);
             self.not_behind_the_gate(begin);
         }
-        let mut counts = self.counts.borrow_mut();
+        let mut counts = self.world.counts.borrow_mut();
         match from {
             From::Reference => counts.slow += 1,
             From::Inlined | From::SlowPath => counts.fast += 1,
         }
-        if begin.completed > self.own_completed[me].get() {
-            counts.exchanges += 1;
-        }
-        self.completed.set(self.completed.get() + 1);
-        self.own_completed[me].set(self.completed.get());
         if ordered {
             let returned_ns = &world.units[unit].returned_ns;
             returned_ns.set(returned_ns.get().max(ns));
@@ -281,25 +236,52 @@ impl Check {
         self.offset(ns - last_read.returned_ns, last_read.at_ps);
     }
 
-    /// Whether nothing had disturbed the clock for a while when this thread last read a clock.
-    /// Its reading may be complete much later.
-    fn is_calm(&self, read_ps: u64) -> bool {
-        read_ps.saturating_sub(self.disturbed_ps.get()) >= self.limits.calm_after_ns * PS
+    /// A reading of `ns` used a line: one of the cell whose counter it read, at a tick for which the
+    /// line counts.
+    fn by_line(&self, unit: usize, ns: i64, from: From) {
+        let world = &self.world;
+        let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
+        let (state, own) = (loaded.state, &world.units[unit]);
+        assert!(last_read.unit == unit, "the line of CPU {unit} at the counter of CPU {}", last_read.unit);
+        let by_state = own.by_state.borrow();
+        let Some(&(line, since_ps)) = by_state.get(&state) else {
+            panic!("a line that cell {unit} never had: {state:?}");
+        };
+        let by_line_ns = line.at(last_read.ticks);
+        assert!(ns == by_line_ns, "{ns} ns by cell {unit}, by its line it is {by_line_ns} ns");
+        if from == From::Inlined && world.scenario.clock.per_cpu {
+            // The reader reads the counter before the state: a line that was published in between counts
+            // from its predecessor's end, give or take how long the counter shows the same value.
+            let machine = &world.scenario.machine;
+            let moves_ps = 2 * (machine.counter_step + 1) * PS_PER_S / machine.counter_hz;
+            let at_ps = last_read.at_ps;
+            assert!(at_ps + moves_ps >= since_ps, "a line of {since_ps} ps, read at {at_ps} ps: {state:?}");
+        } else {
+            // Or it came again before the reading's second look.
+            let is_in_use = last_read.state == state || own.lives(state) != loaded.life;
+            assert!(is_in_use, "a line that was not in use: {state:?}, in use was {:?}", last_read.state);
+        }
+        let (start_ticks, window_ticks) = loaded.use_ticks.expect("a reading looks into the slot");
+        let most_ticks = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
+        let delta = last_read.ticks.wrapping_sub(start_ticks);
+        assert!(
+            state.is_published() && delta < most_ticks,
+            "an expired line: {delta} ticks of {most_ticks}, {state:?}"
+        );
     }
 
-    /// Compares an offset with the limits.
+    /// Compares an offset with the limits: closer ones if nothing had disturbed the clock for a while when
+    /// this thread last read a clock. Its reading may be complete much later.
     fn offset(&self, offset_ns: i64, read_ps: u64) {
-        let mut counts = self.counts.borrow_mut();
-        counts.offset_ns = counts.offset_ns.max(offset_ns.unsigned_abs());
-        let limit_ns = self.limits.offset_ns;
-        assert!(offset_ns.unsigned_abs() <= limit_ns, "offset {offset_ns} ns, limit {limit_ns}");
-        if self.is_calm(read_ps) && self.limits.step_back_ns == 0 {
-            counts.calm_offset_ns = counts.calm_offset_ns.max(offset_ns.unsigned_abs());
-            let limit_ns = self.limits.calm_offset_ns;
-            assert!(
-                offset_ns.unsigned_abs() <= limit_ns,
-                "offset {offset_ns} ns long after the last fault, limit {limit_ns}"
-            );
+        let mut counts = self.world.counts.borrow_mut();
+        let (off_ns, limits) = (offset_ns.unsigned_abs(), &self.limits);
+        counts.offset_ns = counts.offset_ns.max(off_ns);
+        assert!(off_ns <= limits.offset_ns, "offset {offset_ns} ns, limit {}", limits.offset_ns);
+        let is_calm = read_ps.saturating_sub(self.disturbed_ps.get()) >= limits.calm_after_ns * PS;
+        if is_calm && limits.step_back_ns == 0 {
+            counts.calm_offset_ns = counts.calm_offset_ns.max(off_ns);
+            let limit_ns = limits.calm_offset_ns;
+            assert!(off_ns <= limit_ns, "offset {offset_ns} ns long after the last fault, limit {limit_ns}");
         }
     }
 
@@ -309,10 +291,6 @@ impl Check {
         let truth_ns = last_read.true_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         assert!((earliest_ns..=latest_ns).contains(&reading.ns), "{reading:?} is outside its own bounds");
-        if self.is_calm(last_read.at_ps) && self.limits.step_back_ns == 0 {
-            let mut counts = self.counts.borrow_mut();
-            counts.calm_bound_ns = counts.calm_bound_ns.max((latest_ns - earliest_ns).unsigned_abs() / 2);
-        }
         self.pending.borrow_mut().push(Pending {
             from_ps: self.world.now_ps.get(),
             unit: last_read.unit,
@@ -328,7 +306,7 @@ impl Check {
         self.pending.borrow_mut().retain(|pending| {
             let evidence = self.world.units[pending.unit].evidence.borrow();
             let Some(since_ps) = evidence.get(&pending.reading.bounds.lower.start_ticks) else {
-                return self.world.now_ps.get() - pending.from_ps < 100 * crate::machine::PS_PER_S;
+                return self.world.now_ps.get() - pending.from_ps < 100 * PS_PER_S;
             };
             self.judge(pending, *since_ps);
             false
@@ -337,7 +315,6 @@ impl Check {
 
     fn judge(&self, pending: &Pending, since_ps: u64) {
         let Pending { unit, reading, truth_ns, .. } = pending;
-        let mut counts = self.counts.borrow_mut();
         let bounds = &reading.bounds;
         let (slowest, fastest) = (bounds.lower.slope.to_bits(), bounds.upper.slope.to_bits());
         let clocks = self.world.clocks.borrow();
@@ -349,15 +326,11 @@ impl Check {
         let straight = self.limits.step_back_ns == 0 && clocks.was_straight(fitted_ps);
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);
         let machine = &self.world.scenario.machine;
-        let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("checked");
+        let stale_ns = 2 * i64::try_from(machine.stale_ns).expect("in its range");
         let margin_ns = stale_ns + self.limits.step_back_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let inside = earliest_ns - margin_ns <= *truth_ns && *truth_ns <= latest_ns + margin_ns;
-        match (holds, inside) {
-            (true, _) => counts.bounds_checked += 1,
-            (false, true) => counts.bounds_void += 1,
-            (false, false) => counts.bounds_void_outside += 1,
-        }
+        self.world.counts.borrow_mut().bounds_checked += u64::from(holds);
         assert!(
             inside || !holds,
             "bound: the reference is at {truth_ns} ns, stated were {earliest_ns} to {latest_ns} ({} ns past the edge), \
@@ -389,43 +362,31 @@ impl Check {
 
     /// A reading that used the counter is complete.
     pub(crate) fn not_behind_the_gate(&self, begin: Begin) {
-        let stayed_closed = begin.gate_turns % 2 == 1 && begin.gate_turns == self.gate_turns.get();
-        assert!(!stayed_closed, "the counter was used behind a closed gate");
+        let stayed_off = begin.off_since == Some(self.enables_begun.get());
+        assert!(!stayed_off, "the counter was used behind a closed gate");
     }
 
-    /// A call of `disable()` begins. What it returns is for
-    /// [`disable_returned`](Self::disable_returned).
-    pub(crate) fn disable_begins(&self) -> u64 {
-        self.enables_begun.get()
+    /// The program calls `disable()`.
+    pub(crate) fn disables(&self, call: impl FnOnce()) {
+        let begun = self.enables_begun.get();
+        call();
+        let overlapped = self.enables_under_way.get() != 0 || self.enables_begun.get() != begun;
+        self.is_off.set(self.is_off.get() || !overlapped);
     }
 
-    /// A call of `disable()` has returned.
-    pub(crate) fn disable_returned(&self, began: u64) {
-        let overlapped = self.enables_under_way.get() != 0 || self.enables_begun.get() != began;
-        if !overlapped && self.gate_turns.get() % 2 != 1 {
-            self.gate_turns.set(self.gate_turns.get() + 1);
-        }
-    }
-
-    /// A call of `enable()` begins.
-    pub(crate) fn enable_begins(&self) {
+    /// The program calls `enable()`.
+    pub(crate) fn enables(&self, call: impl FnOnce()) {
+        self.is_off.set(false);
         self.enables_begun.set(self.enables_begun.get() + 1);
         self.enables_under_way.set(self.enables_under_way.get() + 1);
-        self.gate_turns.set(self.gate_turns.get().next_multiple_of(2));
-    }
-
-    /// A call of `enable()` has returned.
-    pub(crate) fn enable_returned(&self) {
+        call();
         self.enables_under_way.set(self.enables_under_way.get() - 1);
     }
 
-    /// The program begins to act on the gate, or the facts change.
-    pub(crate) fn act_begins(&self) {
+    /// The program acts on the gate, or the facts change.
+    pub(crate) fn acts(&self, act: impl FnOnce()) {
         self.acts_under_way.set(self.acts_under_way.get() + 1);
-    }
-
-    /// An act has returned.
-    pub(crate) fn act_returned(&self) {
+        act();
         self.acts_under_way.set(self.acts_under_way.get() - 1);
         self.barred.set(0);
     }
@@ -454,25 +415,17 @@ impl Check {
     pub(crate) fn disturbed(&self, until_ps: u64) {
         if until_ps > self.disturbed_ps.get() {
             self.disturbed_ps.set(until_ps);
-            self.recovered.iter().for_each(|recovered| recovered.set(false));
         }
     }
 
     /// The driver has run an iteration for a cell, or was kept from it. `excused`: a line is not
     /// needed.
-    pub(crate) fn after_iteration(&self, unit: usize, state: State, excused: bool) {
+    pub(crate) fn after_iteration(&self, state: State, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
-        let mut counts = self.counts.borrow_mut();
-        if state.is_published() {
-            if !self.recovered[unit].replace(true) {
-                counts.recovery_ns = counts.recovery_ns.max(since_ps / PS);
-            }
-            return;
-        }
         let limit_ns = self.limits.recovery_ns;
         assert!(
-            since_ps <= limit_ns * PS || excused,
+            state.is_published() || since_ps <= limit_ns * PS || excused,
             "{:?}{} for {} ns after the last fault, limit {limit_ns}",
             state.phase(),
             if state.is_gate_closed() { ", gated" } else { "" },

@@ -3,7 +3,7 @@
 //!
 //! Each actor is a coroutine that gives way before every step. [`search`] takes every order of the
 //! steps of a writer and two readers that has few preemptions. [`attack`] lets chance choose, with
-//! leases of the real length and faults of the machine.
+//! leases of the real length and faults of the machine. In [`slewed`] the kernel slews its clock.
 //!
 //! In both, [`Stops`] says whether the writer can be stopped between its last look at the counter
 //! and its swap. If it can, the lines must be at or above the OS clock; if it can't, the order holds
@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, Yielder};
+use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
 use tickline_page::lease::{
     Closing, Config, Did, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
@@ -27,11 +27,9 @@ use crate::check::counts;
 
 mod attack;
 mod search;
-mod slew;
 
-pub use attack::{Attack, Faults, WIDTH_NS, attack};
-pub use search::{Begin, Found, Small, search};
-pub use slew::{Slew, slewed};
+pub use attack::{Attack, Faults, Slew, WIDTH_NS, attack, slewed};
+pub use search::{Found, Small, search};
 
 counts! {
     /// What happened in a run.
@@ -56,7 +54,7 @@ counts! {
     ahead_ns: i64, max;
     /// The most that one was below it, ns.
     behind_ns: i64, max;
-    /// States of the search, or steps of the attack.
+    /// States of a search.
     states: u64, saturating_add;
 }
 
@@ -164,12 +162,14 @@ impl World {
         self.ticks.get().cast_signed() + self.base_ns.get() + self.off_ns.get()
     }
 
-    /// Time passes for the counter and the OS clock.
+    /// Time passes for the counter and the OS clock, which wanders within its bounds and never goes back.
     fn pass(&self, ns: u64) {
         self.ticks.set(self.ticks.get() + ns);
         let rest = ns.cast_signed() * self.rate_ppb.get() + self.rest.get();
         self.base_ns.set(self.base_ns.get() + rest.div_euclid(1_000_000_000));
         self.rest.set(rest.rem_euclid(1_000_000_000));
+        let least = (-self.width_ns).max(self.off_ns.get().saturating_sub_unsigned(ns));
+        self.off_ns.set(self.chance.borrow_mut().i64(least..=self.width_ns));
     }
 
     fn estimate(&self) -> Estimate {
@@ -218,7 +218,7 @@ impl World {
     /// own, which knows nothing of those before.
     fn reader(&'static self, actor: usize, readings: u32, process: Option<&'static PrivateFloor>) -> Script {
         let world = self;
-        Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
+        Script::new(move |hand| {
             let hands = Hands::new(world, hand, actor);
             for _ in 0..readings {
                 let before = (world.line_ns.get(), world.os_ns.get());
@@ -269,7 +269,7 @@ impl World {
     /// A writer that takes the page over and does so many steps.
     fn writer(&'static self, config: Config, steps: u32) -> Script {
         let world = self;
-        Coroutine::with_stack(stack(), move |hand: &Yielder<(), ()>, ()| {
+        Script::new(move |hand| {
             let hands = Hands::new(world, hand, WRITER);
             let Ok(mut writer) = Writer::start(&hands, config) else { return };
             for _ in 0..steps {
@@ -297,8 +297,6 @@ impl World {
         })
     }
 }
-
-type Script = Coroutine<(), (), ()>;
 
 /// An actor's access to the world.
 struct Hands<'a> {
@@ -431,18 +429,30 @@ thread_local! {
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-fn stack() -> DefaultStack {
-    let used = STACKS.with_borrow_mut(Vec::pop);
-    used.unwrap_or_else(|| DefaultStack::new(64 << 10).expect("memory for a stack"))
+/// An actor. Dropping one kills it wherever it is: a process that is killed does nothing any more, so its
+/// stack is not unwound, which would run its code.
+struct Script(Option<Coroutine<(), (), ()>>);
+
+impl Script {
+    fn new(actor: impl FnOnce(&Yielder<(), ()>) + 'static) -> Self {
+        let used = STACKS.with_borrow_mut(Vec::pop);
+        let stack = used.unwrap_or_else(|| DefaultStack::new(64 << 10).expect("memory for a stack"));
+        Self(Some(Coroutine::with_stack(stack, |hand, ()| actor(hand))))
+    }
+
+    /// Lets it do a step. Whether it goes on.
+    fn resume(&mut self) -> bool {
+        matches!(self.0.as_mut().expect("only a drop takes it").resume(()), CoroutineResult::Yield(()))
+    }
 }
 
-/// Ends an actor wherever it is. A process that is killed does nothing any more, so its stack is not
-/// unwound: that would run its code.
-fn kill(script: &mut Option<Script>) {
-    let Some(mut script) = script.take() else { return };
-    if !script.done() {
-        // SAFETY: nothing on the coroutine's stack has a destructor, and nobody refers to it.
-        unsafe { script.force_reset() };
+impl Drop for Script {
+    fn drop(&mut self) {
+        let Some(mut script) = self.0.take() else { return };
+        if !script.done() {
+            // SAFETY: nothing on the coroutine's stack has a destructor, and nobody refers to it.
+            unsafe { script.force_reset() };
+        }
+        STACKS.with_borrow_mut(|stacks| stacks.push(script.into_stack()));
     }
-    STACKS.with_borrow_mut(|stacks| stacks.push(script.into_stack()));
 }

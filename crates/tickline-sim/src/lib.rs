@@ -38,5 +38,5 @@ mod unit;
 mod world;
 
 pub use check::{Counts, Mark};
-pub use run::{Outcome, Violation, run, run_tracked};
+pub use run::{Outcome, run, run_tracked};
 pub use scenario::Scenario;

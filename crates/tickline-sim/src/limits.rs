@@ -2,7 +2,7 @@
 
 use tickline_core::control::MEETING_MARGIN_NS;
 
-use crate::machine::Clocks;
+use crate::machine::{LONGEST_TICK_PS, PS};
 use crate::scenario::{Driver, Scenario, Sleep, What};
 
 /// What a run may not exceed.
@@ -123,7 +123,8 @@ impl Limits {
         let seconds = scenario.duration_ns / 1_000_000_000 + 1;
         let wander_ppb = machine.wander_ppb.unsigned_abs();
         let rates_ppb = fastest.abs_diff(slowest) + counter_ppb + wander_ppb * seconds.min(300);
-        let dither_ns = u64::try_from(Clocks::dither_ns(machine)).expect("not negative");
+        // How far dithering leads the reference from a straight line.
+        let dither_ns = share_ns(LONGEST_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
         // Brackets that begin on one CPU and end on another may make any slope, so only order is
         // promised, up to the skew.
         let is_led_in = ticks_ns(if is_skewed { machine.skew_ticks } else { 0 })
@@ -131,7 +132,7 @@ impl Limits {
             < MEETING_MARGIN_NS;
         let skewed_ns = if skew_ns == 0 { 0 } else { u64::from(u32::MAX) * 1_000_000_000 };
         Self {
-            step_back_ns: i64::try_from(skew_ns).expect("checked"),
+            step_back_ns: i64::try_from(skew_ns).expect("in its range"),
             offset_ns: 1_000
                 + read_ns
                 + skewed_ns

@@ -27,12 +27,13 @@ const RATE_BITS: u32 = 64;
 const RESET_TICKS: u64 = 5_000;
 
 /// The longest time between two of the kernel's ticks, ps: 100 ms when idle.
-const LONGEST_TICK_PS: u64 = 100_000_000_000;
+pub(crate) const LONGEST_TICK_PS: u64 = 100_000_000_000;
 
 /// The counter of every CPU, without its skew.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
-    since_ps: u64,
+    /// Before this moment the counter was another one, ps.
+    pub(crate) since_ps: u64,
     base_ticks: u64,
     rate: u128,
     step_ticks: u64,
@@ -145,7 +146,7 @@ impl Clocks {
 
     /// What a call returns when the reference is at `ns`.
     pub(crate) fn returned(&self, ns: i64) -> i64 {
-        ns - ns.rem_euclid(i64::try_from(self.machine.resolution_ns).expect("checked"))
+        ns - ns.rem_euclid(i64::try_from(self.machine.resolution_ns).expect("in its range"))
     }
 
     /// The reference before it is rounded down to its step, a little before or after the last
@@ -158,27 +159,12 @@ impl Clocks {
         i64::try_from(ns).expect("a run is too short to overflow")
     }
 
-    /// How far dithering leads the reference from a straight line, ns.
-    pub(crate) fn dither_ns(machine: &Machine) -> i64 {
-        let longest_ns = i64::try_from(LONGEST_TICK_PS / PS).expect("a constant");
-        2 * machine.dither_ppb * longest_ns / 1_000_000_000
-    }
-
     /// Whether the reference's rate has been within these slopes (2^-48 ns per tick) since
     /// `from_ps`, without a jump.
     pub(crate) fn rate_was_within(&self, from_ps: u64, slowest: u64, fastest: u64) -> bool {
         let within = |rate: u128| (u128::from(slowest)..=u128::from(fastest)).contains(&rate);
-        let mut newest_first = self.rates.iter().rev();
-        self.jumped_ps < from_ps
-            && newest_first
-                .by_ref()
-                .take_while(|(since_ps, _)| *since_ps > from_ps)
-                .all(|(_, rate)| within(*rate))
-            && self
-                .rates
-                .iter()
-                .rfind(|(since_ps, _)| *since_ps <= from_ps)
-                .is_none_or(|(_, rate)| within(*rate))
+        let first = self.rates.partition_point(|(since_ps, _)| *since_ps <= from_ps).saturating_sub(1);
+        self.jumped_ps < from_ps && self.rates[first..].iter().all(|(_, rate)| within(*rate))
     }
 
     /// Whether neither clock changed its rate or jumped since `from_ps`, but for the kernel's
@@ -288,23 +274,19 @@ impl Clocks {
         let ticks = self.counter.unstepped(at_ps);
         let window_ticks = (u128::from(window_ps) * self.counter.rate) >> RATE_BITS;
         let within_window = u128::from(ticks.wrapping_sub(RESET_TICKS)) < window_ticks;
-        match counter {
-            Sleep::Runs => {}
-            Sleep::Resets if !within_window => {
-                (self.counter.since_ps, self.counter.base_ticks) = (end_ps, RESET_TICKS);
-            }
-            Sleep::Stops | Sleep::Resets => {
-                (self.counter.since_ps, self.counter.base_ticks) = (end_ps, ticks);
-            }
+        let starts_again = counter == Sleep::Resets && !within_window;
+        if counter != Sleep::Runs {
+            self.counter.since_ps = end_ps;
+            self.counter.base_ticks = if starts_again { RESET_TICKS } else { ticks };
         }
         if !reference_runs {
             self.reference.since_ps = end_ps;
-            self.suspended_ns += i64::try_from((end_ps - at_ps) / PS).expect("checked");
+            self.suspended_ns += i64::try_from((end_ps - at_ps) / PS).expect("in its range");
         }
         // The kernel's ticks stop too.
         self.reference.next_tick_ps = self.reference.next_tick_ps.max(end_ps);
         self.jumped_ps = end_ps;
-        counter == Sleep::Resets && !within_window
+        starts_again
     }
 
     pub(crate) fn change_counter(&mut self, at_ps: u64, ppb: i64) {
@@ -316,11 +298,6 @@ impl Clocks {
             Counter { since_ps: at_ps, base_ticks: ticks, rate: unsigned_rate(changed), ..self.counter };
         self.note_rate(at_ps);
         self.jumped_ps = at_ps;
-    }
-
-    /// Before this moment the counter was another one, ps.
-    pub(crate) fn counter_since_ps(&self) -> u64 {
-        self.counter.since_ps
     }
 }
 

@@ -1,10 +1,12 @@
 //! Scenarios with names: what the documentation's plots show, and what tests state limits for. They
 //! are in `scenarios.json`, each as what differs from the first.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::scenario::{Fault, Scenario, What};
+use crate::scenario::Scenario;
 
 /// A scenario of `scenarios.json`.
 #[derive(Debug, Deserialize)]
@@ -21,9 +23,12 @@ pub struct Named {
     /// What its track must keep, whatever the seed.
     #[serde(default)]
     pub limits: Vec<Limit>,
+    /// Counts, and events of the clock, by their names: the least and the most of each, whatever the seed.
+    #[serde(default)]
+    pub counts: BTreeMap<String, [i128; 2]>,
 }
 
-/// What a part of a track must keep.
+/// What a part of a track must keep, or that of each CPU where each has a line of its own.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
@@ -31,12 +36,22 @@ pub struct Limit {
     pub from_ms: u64,
     /// Where it ends, if not with the run, ms.
     pub to_ms: Option<u64>,
-    /// The largest error, ns.
+    /// The most that the largest error may be, ns.
     pub error_ns: Option<i64>,
+    /// The least that it must be, ns: what the scenario is about has happened.
+    pub least_error_ns: Option<i64>,
+    /// The largest error of a reading by a line, ns.
+    pub line_error_ns: Option<i64>,
+    /// The largest error of Unix time, ns.
+    pub unix_error_ns: Option<i64>,
     /// The largest half-width of a bound, ns.
     pub bound_ns: Option<i64>,
+    /// By how much bounds may be wrong, ns; 0 if all must hold.
+    pub outside_ns: Option<i64>,
+    /// The largest share of bounds that are wrong, permille.
+    pub wrong_permille: Option<i64>,
     /// The least and the largest share of readings without a line, permille.
-    pub slow_permille: Option<[usize; 2]>,
+    pub slow_permille: Option<[i64; 2]>,
 }
 
 /// All of them.
@@ -71,11 +86,4 @@ fn change_to(value: &mut Value, change: Value) {
         }
         (value, change) => *value = change,
     }
-}
-
-/// The steady scenario, with faults at these times, ns.
-#[must_use]
-pub fn with(seed: u64, faults: &[(u64, What)]) -> Scenario {
-    let faults = faults.iter().map(|&(at_ns, what)| Fault { at_ns, what }).collect();
-    Scenario { faults, ..named("steady", seed) }
 }

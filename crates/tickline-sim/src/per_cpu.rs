@@ -1,14 +1,9 @@
-//! A line for each CPU: the state of each CPU's cell, the thread that calibrates the CPUs, the
-//! readers, and the checks.
+//! A line for each CPU: the CPU on which an actor is, and the thread that calibrates the CPUs.
 //!
 //! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and
 //! `iterate_on` stand for `CpuPass` of `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
 //! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
 //! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
-//!
-//! A reader reads the counter before the state, so its line may be younger than its read of the
-//! counter. The check therefore keeps every line that was published, by its state
-//! ([`Check::by_own_line`]).
 //!
 //! Not simulated here: the gate (faults of the gate do nothing), and the choice of the mode.
 
@@ -17,9 +12,8 @@ use tickline_core::counter::{Counter, CpuCounter};
 use tickline_core::per_cpu::PinnedCounter;
 
 use crate::actors::Cast;
-use crate::check::{Check, From};
-use crate::machine::{PS, PS_PER_S};
-use crate::world::{Actor, ClockRead, Hand, Hands, Loaded, Step, World};
+use crate::machine::PS;
+use crate::world::{Actor, Hands, Step, World};
 
 /// As in `tickline`'s `per_cpu.rs`.
 const STAY_NS: u64 = 2_000_000;
@@ -88,11 +82,10 @@ struct CpuCalibration {
 
 impl Cast {
     /// The thread, which calibrates the CPUs in turn.
-    pub(crate) fn drive_cpus(&self, hand: &Hand) {
-        self.world.enter(hand);
+    pub(crate) fn drive_cpus(&self) {
         let mut calibrations: Vec<CpuCalibration> =
             self.clock.units.iter().map(|_| CpuCalibration::default()).collect();
-        let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("checked");
+        let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
         loop {
             if self.clock.forced.take() {
                 calibrations.iter_mut().for_each(|calibration| {
@@ -153,10 +146,10 @@ impl Cast {
         }
         me.serving.set(false);
         if pinned.is_lost() {
-            self.check.counts.borrow_mut().lost += 1;
+            self.world.counts.borrow_mut().lost += 1;
             return None;
         }
-        self.check.after_iteration(cpu, self.clock.units[cpu].cell.peek(), false);
+        self.check.after_iteration(self.clock.units[cpu].cell.peek(), false);
         Some(outcome)
     }
 
@@ -182,79 +175,9 @@ impl Cast {
     // ---- readers ------------------------------------------------------------------------------
 
     /// Between two readings a thread goes to another CPU now and then.
-    pub(crate) fn wander(&self) {
-        if self.below(4) == 0 {
-            self.go_elsewhere();
-        }
-    }
-
     pub(crate) fn go_elsewhere(&self) {
         let actor = self.world.me();
         actor.cpu.set(self.world.some_cpu());
         actor.fence_ps.set(self.world.now_ps.get());
-    }
-}
-
-// ---- what is checked --------------------------------------------------------------------------
-
-impl Check {
-    /// A reading of `ns` used a line: that of the CPU whose counter it read, at a tick for which
-    /// the line counts.
-    pub(crate) fn by_own_line(&self, unit: usize, ns: i64, from: From) {
-        let world = self.world();
-        let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
-        let state = loaded.state;
-        assert!(last_read.unit == unit, "the line of CPU {unit} at the counter of CPU {}", last_read.unit);
-        let by_state = world.units[unit].by_state.as_ref().expect("a line for each CPU").borrow();
-        let Some(&(line, since_ps)) = by_state.get(&state) else {
-            panic!("a line that CPU {unit} never had: {state:?}");
-        };
-        let by_line_ns = line.at(last_read.ticks);
-        assert!(ns == by_line_ns, "{ns} ns on CPU {unit}, by its line it is {by_line_ns} ns");
-        match from {
-            // The line was published after this read, so it counts from its predecessor's end.
-            From::Inlined => {
-                let (at_ps, moves_ps) = (last_read.at_ps, self.tick_ps());
-                assert!(
-                    at_ps + moves_ps >= since_ps,
-                    "a line of {since_ps} ps, read at {at_ps} ps: {state:?}"
-                );
-            }
-            _ => self.in_use(&last_read, &loaded),
-        }
-        self.not_expired(&last_read, &loaded, from);
-        self.counts.borrow_mut().by_cpu += 1;
-    }
-
-    /// The state that a reading loaded was in the cell when it read the counter, or came again
-    /// before its second look.
-    pub(crate) fn in_use(&self, last_read: &ClockRead, loaded: &Loaded) {
-        let unit = &self.world().units[last_read.unit];
-        let spans = unit.lives(loaded.state) != loaded.life;
-        self.counts.borrow_mut().spanning_readings += u64::from(spans);
-        assert!(
-            spans || unit.is_same(loaded.state, last_read.state),
-            "a line that was not in use: {:?}, in use was {:?}",
-            loaded.state,
-            last_read.state
-        );
-    }
-
-    /// The reading's tick is one for which its line may be used.
-    pub(crate) fn not_expired(&self, last_read: &ClockRead, loaded: &Loaded, from: From) {
-        let (start_ticks, window_ticks) = loaded.use_ticks.expect("a reading looks into the slot");
-        let most_ticks = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
-        let delta = last_read.ticks.wrapping_sub(start_ticks);
-        assert!(
-            loaded.state.is_published() && delta < most_ticks,
-            "an expired line: {delta} ticks of {most_ticks}, {:?}",
-            loaded.state
-        );
-    }
-
-    /// How long the counter shows the same value, ps; also enough for one of another rate.
-    fn tick_ps(&self) -> u64 {
-        let machine = &self.world().scenario.machine;
-        2 * (machine.counter_step + 1) * PS_PER_S / machine.counter_hz
     }
 }

@@ -12,7 +12,6 @@ use crate::check::{Counts, Mark};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Fault, Scenario, What};
-use crate::unit::Unit;
 use crate::world::{FOREVER_PS, Hand, MAX_ACTORS, Step, World};
 
 /// The result of a run.
@@ -26,31 +25,12 @@ pub struct Outcome {
     pub track: Vec<Mark>,
 }
 
-/// An invariant that did not hold, or a panic.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// What was violated.
-    pub what: String,
-    /// After so many steps.
-    pub step: u64,
-    /// At this simulated time, ns.
-    pub at_ns: u64,
-}
-
-impl core::fmt::Display for Violation {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "step {}, {} ns: {}", self.step, self.at_ns, self.what)
-    }
-}
-
-impl core::error::Error for Violation {}
-
 /// Runs a scenario to its end, or to the first violation.
 ///
 /// # Errors
 ///
-/// The violation; also a value of the scenario that is out of its range.
-pub fn run(scenario: &Scenario) -> Result<Outcome, Violation> {
+/// The invariant that did not hold, or a panic, and when: after how many steps, and at which simulated time.
+pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
     run_tracked(scenario, 0)
 }
 
@@ -59,27 +39,21 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, Violation> {
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, Violation> {
-    scenario.check().map_err(|what| Violation { what, step: 0, at_ns: 0 })?;
+pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String> {
     let mut stage = Stage::new(scenario, every_ns);
     let end = catch_unwind(AssertUnwindSafe(|| stage.play()));
-    let (step, at_ns) = (stage.steps, stage.cast.world.now_ps.get() / PS);
-    match end {
-        Ok(()) => Ok(stage.outcome()),
-        Err(panic) => {
-            let what = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()))
-                .unwrap_or_else(|| "a panic without words".to_owned());
-            Err(Violation { what, step, at_ns })
-        }
-    }
+    end.map(|()| stage.outcome()).map_err(|panic| {
+        let text =
+            panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+        let at_ns = stage.cast.world.now_ps.get() / PS;
+        format!("step {}, {at_ns} ns: {}", stage.steps, text.unwrap_or("a panic without words"))
+    })
 }
 
 /// The most threads of the program that change the gate at the same time.
 const MAX_GATEKEEPERS: usize = 3;
 
+/// An actor, which goes on forever.
 type Script = Coroutine<(), Step, ()>;
 
 struct Stage {
@@ -121,21 +95,20 @@ impl Stage {
             stage.gatekeepers.push(place);
         }
         if every_ns != 0 {
-            stage.employ(move |cast, hand| cast.record(hand, every_ns * PS));
+            stage.employ(move |cast| cast.record(every_ns * PS));
         }
         stage
     }
 
-    fn world(&self) -> &World {
-        &self.cast.world
-    }
-
     /// Adds an actor. Returns its place.
-    fn employ(&mut self, script: impl FnOnce(&Cast, &Hand) + 'static) -> usize {
+    fn employ(&mut self, script: impl FnOnce(&Cast) + 'static) -> usize {
         let place = self.scripts.iter().position(Option::is_none).expect("a place is free");
         let cast = self.cast.clone();
-        self.scripts[place] = Some(Coroutine::new(move |hand: &Hand, ()| script(&cast, hand)));
-        let cpu = self.world().some_cpu();
+        self.scripts[place] = Some(Coroutine::new(move |hand: &Hand, ()| {
+            cast.world.hand.set(hand);
+            script(&cast);
+        }));
+        let cpu = self.cast.world.some_cpu();
         let actor = &self.cast.world.actors[place];
         actor.alive.set(true);
         actor.serving.set(false);
@@ -150,18 +123,10 @@ impl Stage {
     }
 
     fn start_driver(&mut self) {
-        let per_cpu = self.world().scenario.clock.per_cpu;
+        let per_cpu = self.cast.world.scenario.clock.per_cpu;
         let driver = self.employ(if per_cpu { Cast::drive_cpus } else { Cast::drive });
         self.driver = Some(driver);
-        self.world().driver.set(self.driver);
-    }
-
-    fn dismiss(&mut self, place: usize) {
-        self.world().actors[place].alive.set(false);
-        self.scripts[place] = None;
-        if self.driver == Some(place) {
-            self.driver = None;
-        }
+        self.cast.world.driver.set(self.driver);
     }
 
     fn play(&mut self) {
@@ -187,16 +152,15 @@ impl Stage {
             self.steps += 1;
             world.running.set(next);
             let Some(script) = &mut self.scripts[next] else { continue };
-            match script.resume(()) {
-                CoroutineResult::Yield(step) => self.schedule(next, step),
-                CoroutineResult::Return(()) => self.dismiss(next),
+            if let CoroutineResult::Yield(step) = script.resume(()) {
+                self.schedule(next, step);
             }
         }
     }
 
     /// When the step takes place.
     fn schedule(&self, place: usize, step: Step) {
-        let world = self.world();
+        let world = &self.cast.world;
         let actor = &world.actors[place];
         let now_ps = world.now_ps.get();
         actor.asleep.set(matches!(step, Step::Sleep(_)));
@@ -260,7 +224,7 @@ impl Stage {
     /// An actor was stopped at a critical step: half of the sleeping actors read meanwhile, or
     /// when it goes on.
     fn rouse(&self, from_ps: u64, until_ps: u64) {
-        let world = self.world();
+        let world = &self.cast.world;
         let mut chance = world.chance.borrow_mut();
         for (place, actor) in world.actors.iter().enumerate() {
             let sleeps = actor.alive.get() && actor.asleep.get() && actor.ready_ps.get() > until_ps;
@@ -274,7 +238,7 @@ impl Stage {
 
     /// An actor was stopped until `until_ps`.
     fn interrupted(&self, place: usize, until_ps: u64) {
-        let actor = &self.world().actors[place];
+        let actor = &self.cast.world.actors[place];
         actor.fence_ps.set(until_ps);
         if actor.serving.get() || self.driver == Some(place) {
             self.cast.check.disturbed(until_ps);
@@ -285,17 +249,21 @@ impl Stage {
 
     /// Stops an actor until `until_ps`.
     fn stop(&self, place: usize, until_ps: u64) {
-        let actor = &self.world().actors[place];
+        let actor = &self.cast.world.actors[place];
         if actor.alive.get() && actor.ready_ps.get() < until_ps {
-            actor.ready_ps.set(until_ps + self.world().chance.borrow_mut().u64(..1_000_000));
+            actor.ready_ps.set(until_ps + self.cast.world.chance.borrow_mut().u64(..1_000_000));
             self.interrupted(place, actor.ready_ps.get());
         }
+    }
+
+    fn stop_those(&self, until_ps: u64, who: impl Fn(usize) -> bool) {
+        (0..MAX_ACTORS).filter(|place| who(*place)).for_each(|place| self.stop(place, until_ps));
     }
 
     fn strike(&mut self, what: What) {
         let world = Rc::clone(&self.cast.world);
         let now_ps = world.now_ps.get();
-        self.cast.check.counts.borrow_mut().faults += 1;
+        world.counts.borrow_mut().faults += 1;
         let mut over_ps = now_ps;
         match what {
             What::Rate { ppb, announced } => world.clocks.borrow_mut().change_rate(now_ps, ppb, announced),
@@ -344,11 +312,9 @@ impl Stage {
             }
             What::Pause { cpu, for_ns } => {
                 world.paused_ps[cpu as usize].set(now_ps + for_ns * PS);
-                for place in (0..MAX_ACTORS).filter(|&place| world.actors[place].cpu.get() == cpu) {
-                    self.stop(place, now_ps + for_ns * PS);
-                }
+                self.stop_those(now_ps + for_ns * PS, |place| world.actors[place].cpu.get() == cpu);
             }
-            What::Smi { for_ns } => (0..MAX_ACTORS).for_each(|place| self.stop(place, now_ps + for_ns * PS)),
+            What::Smi { for_ns } => self.stop_those(now_ps + for_ns * PS, |_| true),
             What::Offline { cpu } => {
                 world.set_offline(cpu);
                 for place in (0..MAX_ACTORS).filter(|&place| world.actors[place].cpu.get() == cpu) {
@@ -359,15 +325,13 @@ impl Stage {
             What::Online { cpu } => world.online.borrow_mut()[cpu as usize] = true,
             What::Starve { for_ns } => {
                 over_ps = now_ps + for_ns * PS;
-                for place in 0..MAX_ACTORS {
-                    if self.driver == Some(place) || world.actors[place].serving.get() {
-                        self.stop(place, over_ps);
-                    }
-                }
+                let drives = |place| self.driver == Some(place) || world.actors[place].serving.get();
+                self.stop_those(over_ps, drives);
             }
             What::DriverDies => {
-                if let Some(driver) = self.driver {
-                    self.dismiss(driver);
+                if let Some(driver) = self.driver.take() {
+                    world.actors[driver].alive.set(false);
+                    self.scripts[driver] = None;
                 }
             }
             What::DriverStarts => {
@@ -380,8 +344,7 @@ impl Stage {
             What::GateCloses | What::GateOpens | What::JudgeAgain => self.order(what),
             What::Verdict { verdict } => {
                 self.cast.clock.verdict.set(verdict);
-                self.cast.check.act_begins();
-                self.cast.check.act_returned();
+                self.cast.check.acts(|| {});
             }
         }
         let disturbs = match what {
@@ -426,7 +389,7 @@ impl Stage {
         for place in (0..MAX_ACTORS).filter(|&place| place != survivor) {
             // Kept, and not unwound yet, because unwinding would release locks.
             self.left_behind.extend(self.scripts[place].take());
-            self.world().actors[place].alive.set(false);
+            self.cast.world.actors[place].alive.set(false);
         }
         self.driver = None;
         self.cast.clock.token.set(self.cast.clock.token.get() + 1);
@@ -440,16 +403,9 @@ impl Stage {
 
     fn outcome(&self) -> Outcome {
         let events = |event| self.cast.clock.events(event);
-        let mut counts = *self.cast.check.counts.borrow();
+        let mut counts = *self.cast.world.counts.borrow();
         counts.steps = self.steps;
-        counts.simulated_ns = self.world().now_ps.get() / PS;
-        counts.helps = events(Event::Help);
-        counts.expiries = events(Event::Expiry);
-        let sum = |count: fn(&Unit) -> u64| self.world().units.iter().map(count).sum();
-        counts.again = sum(|unit| unit.again.get());
-        counts.lines_again = sum(|unit| unit.lines_again.get());
-        counts.low_marks = sum(|unit| unit.low_marks.get());
-        counts.spanning_swaps = sum(|unit| unit.spanning_swaps.get());
+        counts.simulated_ns = self.cast.world.now_ps.get() / PS;
         Outcome {
             counts,
             events: Event::ALL.iter().map(|event| (event.name(), events(*event))).collect(),

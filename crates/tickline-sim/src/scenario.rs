@@ -1,10 +1,9 @@
 //! Scenarios: values that determine a run. The same scenario gives the same run, step by step.
 //!
-//! A scenario is written down as one line of JSON. Ranges are in the types' documentation;
-//! [`Scenario::check`] names the first value that is outside.
+//! A scenario is written down as one line of JSON. The fields say which values the machine was made
+//! for; nothing checks them.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// Everything about one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,8 +86,6 @@ pub struct Clock {
     /// long, ns; 0 for never, 10 ms at most. The driver then leaves first lines in use. On a
     /// machine whose clocks agree, the same states come again and again. Not with `per_cpu`.
     pub gate_ns: u64,
-    /// What if the tag had no count: compares and swaps ignore it. Such a clock may step back.
-    pub uncounted: bool,
 }
 
 /// Who runs the iterations.
@@ -252,37 +249,6 @@ const SECOND: u64 = 1_000_000_000;
 pub(crate) const MAX_CPUS: usize = 8;
 
 impl Scenario {
-    /// The first value that is out of its range (`ranges.json`), with the range.
-    ///
-    /// # Errors
-    ///
-    /// A sentence with the value and the limit.
-    ///
-    /// # Panics
-    ///
-    /// If the file has a mistake.
-    pub fn check(&self) -> Result<(), String> {
-        let ranges = serde_json::from_str(include_str!("../ranges.json")).expect("the ranges");
-        in_ranges("scenario", &serde_json::to_value(self).expect("no maps"), &ranges)?;
-        let (machine, clock) = (&self.machine, &self.clock);
-        let no_cpu = |fault: &Fault| match fault.what {
-            What::Pause { cpu, .. } | What::Offline { cpu } | What::Online { cpu } => cpu >= machine.cpus,
-            _ => false,
-        };
-        for (is_wrong, why) in [
-            (machine.same_counter && machine.skew_ticks != 0, "skew_ticks is not for the same counter"),
-            (machine.same_counter && machine.stale_ns != 0, "stale_ns is not for the same counter"),
-            (clock.per_cpu && clock.gate_ns != 0, "gate_ns is for clocks with one line"),
-            (clock.per_cpu && clock.driver != Driver::Thread, "per_cpu is for clocks that a thread drives"),
-            (self.faults.iter().any(no_cpu), "a fault is for a CPU that the machine does not have"),
-        ] {
-            if is_wrong {
-                return Err(why.to_owned());
-            }
-        }
-        Ok(())
-    }
-
     /// A scenario that `seed` decides, with everything in it.
     #[must_use]
     pub fn random(seed: u64) -> Self {
@@ -320,7 +286,6 @@ impl Scenario {
                 driver: pick(rng, &[Driver::Thread, Driver::Thread, Driver::Readers]),
                 per_cpu: false,
                 gate_ns: 0,
-                uncounted: false,
             },
             readers: rng.u32(1..=4),
             think_ns: interval_ns * pick(rng, &[1, 1, 2, 8]) / pick(rng, &[1, 4, 100]),
@@ -433,27 +398,6 @@ impl Scenario {
         (self.think_ns, self.even) = (100_000, false);
         let stops = Chance { preempt_one_in: 1_000, preempt_ns: 2_000_000, stall_one_in: 0, ..self.chance };
         (self.chance, self.faults) = (stops, Vec::new());
-    }
-}
-
-/// Whether `value`, or what it consists of, is in its ranges. A fault has those of its kind.
-fn in_ranges(name: &str, value: &Value, ranges: &Value) -> Result<(), String> {
-    match (value, ranges) {
-        (Value::Array(faults), ranges) => {
-            faults.iter().try_for_each(|fault| in_ranges(name, &fault["what"], ranges))
-        }
-        (value, Value::Object(ranges)) => ranges.iter().try_for_each(|(name, ranges)| {
-            value.get(name).map_or(Ok(()), |value| in_ranges(name, value, ranges))
-        }),
-        (value, range) => {
-            let number =
-                |value: &Value| value.as_number().and_then(serde_json::Number::as_i128).expect("an integer");
-            let (from, to) = (number(&range[0]), number(&range[1]));
-            if (from..=to).contains(&number(value)) {
-                return Ok(());
-            }
-            Err(format!("{name} is {value}, which is not between {from} and {to}"))
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use tickline_core::cell::CellLine;
 use tickline_core::state::{Phase, State};
 
+use crate::check::Counts;
 use crate::machine::{Clocks, skewed};
 
 /// What is known about one cell and its lines.
@@ -18,17 +19,8 @@ pub(crate) struct Unit {
     pub(crate) returned_ns: Cell<i64>,
     /// What the cell holds.
     pub(crate) state: Cell<State>,
-    /// Whether states that differ in the count alone are the same.
-    is_uncounted: bool,
     /// How often it has held each state.
     lives: RefCell<HashMap<State, u64>>,
-    /// States, and published lines among them, that came again.
-    pub(crate) again: Cell<u64>,
-    pub(crate) lines_again: Cell<u64>,
-    /// Swaps by an actor that had loaded the state in an earlier life.
-    pub(crate) spanning_swaps: Cell<u64>,
-    /// High-water marks that were too low because of such a swap.
-    pub(crate) low_marks: Cell<u64>,
     /// The state when the counter last started again, and when that was, ps.
     pub(crate) reset: Cell<Option<(State, u64)>>,
     /// When the iteration began that published the line, ps.
@@ -41,46 +33,27 @@ pub(crate) struct Unit {
     pub(crate) newest_start_ticks: Cell<u64>,
     /// When the cell last lost its line or got one, ps: its next line counts from then on.
     closed_ps: Cell<u64>,
-    /// Each line by its state, and since when it counts, ps; where each CPU has one.
-    pub(crate) by_state: Option<RefCell<HashMap<State, (CellLine, u64)>>>,
+    /// Each line by its state, and since when it counts, ps.
+    pub(crate) by_state: RefCell<HashMap<State, (CellLine, u64)>>,
 }
 
 impl Unit {
-    /// One for all CPUs.
-    pub(crate) fn for_all(is_uncounted: bool) -> Vec<Self> {
-        vec![Self { is_uncounted, ..Self::default() }]
-    }
-
     /// One for each CPU.
     pub(crate) fn for_each(skew_ticks: &[i64]) -> Vec<Self> {
-        let unit = |&skew_ticks| Self { skew_ticks, by_state: Some(RefCell::default()), ..Self::default() };
-        skew_ticks.iter().map(unit).collect()
-    }
-
-    /// All of a state, or all but the count.
-    fn identity(&self, state: State) -> State {
-        if self.is_uncounted { state.uncounted() } else { state }
-    }
-
-    /// Whether the cell cannot tell these two apart.
-    pub(crate) fn is_same(&self, one: State, other: State) -> bool {
-        self.identity(one) == self.identity(other)
+        skew_ticks.iter().map(|&skew_ticks| Self { skew_ticks, ..Self::default() }).collect()
     }
 
     /// How often the cell has been in this state.
     pub(crate) fn lives(&self, state: State) -> u64 {
-        self.lives.borrow().get(&self.identity(state)).copied().unwrap_or(0)
+        self.lives.borrow().get(&state).copied().unwrap_or(0)
     }
 
-    /// The cell's state became `to`. `spans`: whoever swapped had loaded it in an earlier life.
-    pub(crate) fn swapped(&self, to: State, spans: bool, now_ps: u64) {
-        let add = |count: &Cell<u64>, is_one| count.set(count.get() + u64::from(is_one));
+    /// The cell's state became `to`.
+    pub(crate) fn swapped(&self, to: State, now_ps: u64, counts: &mut Counts) {
         self.state.set(to);
         let mut lives = self.lives.borrow_mut();
-        let lives = lives.entry(self.identity(to)).or_default();
-        add(&self.again, *lives > 0);
-        add(&self.lines_again, *lives > 0 && to.is_published());
-        add(&self.spanning_swaps, spans);
+        let lives = lives.entry(to).or_default();
+        counts.again += u64::from(*lives > 0);
         *lives += 1;
         match to.phase() {
             Phase::Published => self.born_ps.set(self.iteration_began_ps.get()),
@@ -92,9 +65,7 @@ impl Unit {
     /// A line was published.
     pub(crate) fn published(&self, line: &CellLine) {
         self.newest_start_ticks.set(line.start_ticks);
-        if let Some(by_state) = &self.by_state {
-            by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));
-        }
+        self.by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));
     }
 
     /// When this counter was at `ticks`, ps.

@@ -24,8 +24,9 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::state::{Phase, Serves, State};
 
+use crate::check::Counts;
 use crate::machine::{self, Clocks, PS, SHIFT, SLOPE_BITS};
-use crate::scenario::{Scenario, What};
+use crate::scenario::{Fault, Scenario, What};
 use crate::unit::Unit;
 
 /// Later than the end of every run, ps.
@@ -118,8 +119,6 @@ pub(crate) struct Actor {
 /// See the [module](self).
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
-    /// Whether the machine is ever suspended.
-    sleeps: bool,
     pub(crate) now_ps: Cell<u64>,
     pub(crate) clocks: RefCell<Clocks>,
     /// The mean time of a read of the reference, ns.
@@ -129,7 +128,7 @@ pub(crate) struct World {
     pub(crate) driver: Cell<Option<usize>>,
     /// The actor that is running, and the hand with which it gives way.
     pub(crate) running: Cell<usize>,
-    hand: Cell<*const Hand>,
+    pub(crate) hand: Cell<*const Hand>,
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
     pub(crate) units: Vec<Unit>,
@@ -143,16 +142,16 @@ pub(crate) struct World {
     /// The largest that the reference has returned, ns.
     returned_ns: Cell<i64>,
     skew_ticks: Vec<i64>,
+    pub(crate) counts: RefCell<Counts>,
 }
 
 impl World {
     pub(crate) fn new(scenario: &Scenario) -> Rc<Self> {
         let mut chance = fastrand::Rng::with_seed(scenario.seed);
-        let most = i64::try_from(scenario.machine.skew_ticks / 2).expect("checked");
+        let most = i64::try_from(scenario.machine.skew_ticks / 2).expect("in its range");
         let skew_ticks: Vec<i64> = (0..scenario.machine.cpus).map(|_| chance.i64(-most..=most)).collect();
         Rc::new(Self {
             scenario: scenario.clone(),
-            sleeps: scenario.faults.iter().any(|fault| matches!(fault.what, What::Suspend { .. })),
             now_ps: Cell::new(0),
             clocks: RefCell::new(Clocks::new(&scenario.machine, chance.u64(..))),
             bracket_ns: Cell::new(scenario.machine.bracket_ns),
@@ -161,27 +160,19 @@ impl World {
             running: Cell::new(0),
             hand: Cell::new(core::ptr::null()),
             chance: RefCell::new(chance),
-            units: if scenario.clock.per_cpu {
-                Unit::for_each(&skew_ticks)
-            } else {
-                Unit::for_all(scenario.clock.uncounted)
-            },
+            units: if scenario.clock.per_cpu { Unit::for_each(&skew_ticks) } else { vec![Unit::default()] },
             is_over: Cell::new(false),
             online: RefCell::new(vec![true; skew_ticks.len()]),
             paused_ps: skew_ticks.iter().map(|_| Cell::new(0)).collect(),
             returned_ns: Cell::new(i64::MIN),
             skew_ticks,
+            counts: RefCell::default(),
         })
     }
 
     /// The actor that is running.
     pub(crate) fn me(&self) -> &Actor {
         &self.actors[self.running.get()]
-    }
-
-    /// To be called first by each actor.
-    pub(crate) fn enter(&self, hand: &Hand) {
-        self.hand.set(hand);
     }
 
     /// Gives way until `step` takes place.
@@ -209,14 +200,20 @@ impl World {
         let mut chance = self.chance.borrow_mut();
         let age_ns =
             if stale_ns == 0 || chance.u32(..STALE_ONE_IN) != 0 { 0 } else { chance.u64(..=stale_ns) };
-        let returned_ns = returned_ns - i64::try_from(age_ns).expect("checked");
+        let returned_ns = returned_ns - i64::try_from(age_ns).expect("in its range");
         self.returned_ns.set(self.returned_ns.get().max(returned_ns));
         self.returned_ns.get()
     }
 
-    fn ticks_at(&self, at_ps: u64) -> u64 {
-        let skew = self.skew_ticks[self.me().cpu.get() as usize];
-        machine::skewed(self.clocks.borrow().counter.at(at_ps), skew)
+    /// The running actor's read of the counter of its CPU, which is executed at `at_ps`, ticks.
+    fn read_counter(&self, at_ps: u64) -> u64 {
+        let me = self.me();
+        me.fence_ps.set(at_ps);
+        let skew_ticks = self.skew_ticks[me.cpu.get() as usize];
+        let ticks = machine::skewed(self.clocks.borrow().counter.at(at_ps), skew_ticks);
+        self.note_read(ticks, at_ps);
+        me.counter_read.set(me.last_read.get());
+        ticks
     }
 
     fn note_read(&self, ticks: u64, at_ps: u64) {
@@ -245,14 +242,6 @@ impl World {
         let shift = chance.u32(..6);
         chance.u64(..=most >> shift)
     }
-
-    /// Whether nothing happens to the clocks until `ps`; the scheduler says so.
-    pub(crate) fn is_quiet_until(&self, ps: u64) -> bool {
-        self.scenario.faults.iter().all(|fault| {
-            let at_ps = fault.at_ns.saturating_mul(PS);
-            at_ps < self.now_ps.get() || at_ps > ps
-        })
-    }
 }
 
 /// What an actor reads the clocks with.
@@ -264,29 +253,19 @@ impl Counter for Hands {
         let world = &self.0;
         world.step(Step::Counter);
         let now_ps = world.now_ps.get();
-        let earliest_ps = world.me().fence_ps.get().max(world.clocks.borrow().counter_since_ps());
-        let at_ps = now_ps.saturating_sub(world.out_of_order_ps()).max(earliest_ps.min(now_ps));
-        world.me().fence_ps.set(at_ps);
-        let ticks = world.ticks_at(at_ps);
-        world.note_read(ticks, at_ps);
-        world.me().counter_read.set(world.me().last_read.get());
-        ticks
+        let earliest_ps = world.me().fence_ps.get().max(world.clocks.borrow().counter.since_ps);
+        world.read_counter(now_ps.saturating_sub(world.out_of_order_ps()).max(earliest_ps.min(now_ps)))
     }
 
     fn now_ordered(&self) -> u64 {
         let world = &self.0;
         world.step(Step::Counter);
         let now_ps = world.now_ps.get();
-        let mut at_ps = now_ps + world.out_of_order_ps();
-        if !world.is_quiet_until(at_ps) {
-            at_ps = now_ps;
-        }
-        world.me().fence_ps.set(at_ps);
+        let late_ps = now_ps + world.out_of_order_ps();
+        let strikes = |fault: &Fault| (now_ps..=late_ps).contains(&fault.at_ns.saturating_mul(PS));
+        let at_ps = if world.scenario.faults.iter().any(strikes) { now_ps } else { late_ps };
         world.me().late_ps.set(at_ps);
-        let ticks = world.ticks_at(at_ps);
-        world.note_read(ticks, at_ps);
-        world.me().counter_read.set(world.me().last_read.get());
-        ticks
+        world.read_counter(at_ps)
     }
 
     fn barrier(&self) {
@@ -315,7 +294,7 @@ impl Reference for Hands {
 
     fn suspended_ns(&self) -> Option<i64> {
         let world = &self.0;
-        if world.sleeps {
+        if world.scenario.faults.iter().any(|fault| matches!(fault.what, What::Suspend { .. })) {
             world.step(Step::Reference);
             world.me().fence_ps.set(world.now_ps.get());
         }
@@ -373,12 +352,6 @@ impl SteppedCell {
         if order == 0 { State { m: first.m, b: second.b } } else { State { m: second.m, b: first.b } }
     }
 
-    /// What the cell holds, if that is the same as `state`; otherwise `state`.
-    fn same(&self, state: State) -> State {
-        let held = self.peek();
-        if self.unit().is_same(state, held) { held } else { state }
-    }
-
     /// Where states are to come again: `line` with the nearest of few slopes, nowhere below it.
     fn coarse(&self, from: State, line: &CellLine) -> CellLine {
         let unit = 1_u64 << COARSE_BITS;
@@ -394,7 +367,7 @@ impl SteppedCell {
     fn swapped(&self, from: State, to: State) {
         let (world, unit, me) = (&self.world, self.unit(), self.world.me());
         let mut loaded = me.loaded.get();
-        loaded.is_old |= unit.is_same(loaded.state, from) && loaded.life != unit.lives(from);
+        loaded.is_old |= loaded.state == from && loaded.life != unit.lives(from);
         me.loaded.set(loaded);
         let retires = from.phase() == Phase::Replacing && to.phase() == Phase::NoLine;
         let is_ordered = world.scenario.machine.skew_ticks == 0 || world.scenario.clock.per_cpu;
@@ -402,10 +375,10 @@ impl SteppedCell {
         if retires && is_ordered && below_ns > 0 {
             assert!(loaded.is_old, "a high-water mark that is {below_ns} ns below what was returned");
             // The count in the tag came around while this thread was stopped.
-            unit.low_marks.set(unit.low_marks.get() + 1);
+            world.counts.borrow_mut().low_marks += 1;
             world.is_over.set(true);
         }
-        unit.swapped(to, loaded.is_old, world.now_ps.get());
+        unit.swapped(to, world.now_ps.get(), &mut world.counts.borrow_mut());
     }
 }
 
@@ -417,8 +390,7 @@ impl StateCell for SteppedCell {
     }
 
     fn is_still(&self, state: State) -> bool {
-        let seen = self.look();
-        self.unit().is_same(state, seen)
+        self.look() == state
     }
 
     fn slot(&self, state: State) -> SlotView<'_> {
@@ -432,7 +404,6 @@ impl StateCell for SteppedCell {
 
     fn swap(&self, from: State, to: State) -> bool {
         self.world.step(Step::Swap);
-        let from = self.same(from);
         let swapped = self.inner.swap(from, to);
         if swapped {
             self.swapped(from, to);
@@ -443,7 +414,6 @@ impl StateCell for SteppedCell {
 
     fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         self.world.step(Step::Swap);
-        let from = self.same(from);
         let line = &self.coarse(from, line);
         let published = self.inner.publish(from, line, bounds, suspended_ns);
         if published {

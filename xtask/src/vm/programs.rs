@@ -238,3 +238,63 @@ fn spawn(guest: &Guest) -> io::Result<Child> {
         .stderr(errors)
         .spawn()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// What a guest reports by its act if everything is right, and changes: what is then said to be wrong,
+    /// where the report changes, and to what.
+    #[derive(Deserialize)]
+    struct Reports {
+        good: Value,
+        faults: Vec<(String, String, Value)>,
+    }
+
+    fn reports() -> BTreeMap<String, Reports> {
+        serde_json::from_str(include_str!("programs/judged.json")).unwrap()
+    }
+
+    fn judged(act: &str, lines: Value) -> Vec<Row> {
+        let (list, run) =
+            (List::load().unwrap(), Run { lines: serde_json::from_value(lines).unwrap(), broken: None });
+        match act {
+            "systemd" => results::steps(&run),
+            "suites" => results::rows(&list.suite[..1], &run),
+            _ => judge::rows(&list.guest[0], &list.program[..1], &run),
+        }
+    }
+
+    #[test]
+    fn whatever_is_wrong_is_a_fault() {
+        for (act, Reports { good, faults }) in reports() {
+            assert!(judged(&act, good.clone()).iter().all(|row| row.faults.is_empty()), "{act}");
+            for (expected, place, value) in faults {
+                let mut lines = good.clone();
+                *lines.pointer_mut(&place).unwrap() = value;
+                let found: Vec<String> = judged(&act, lines).into_iter().flat_map(|row| row.faults).collect();
+                assert!(found.iter().any(|fault| fault.contains(&expected)), "{expected}: {found:?}");
+            }
+        }
+    }
+
+    /// Nor is it one if a test fails natively, too, or passes alone: it is named.
+    #[test]
+    fn only_a_failure_that_native_does_not_have_is_a_fault() {
+        let mut lines = reports().remove("suites").unwrap().good;
+        let rows = judged("suites", lines.clone());
+        let cells: Vec<String> = rows.iter().map(|row| row.cells[1..].join(" ")).collect();
+        assert_eq!(cells, ["native 2 1 1", "run 2 1 1", "preload 2 1 1"]);
+        assert!(rows.iter().all(|row| row.notes == ["two failed"]), "it has never passed");
+        lines[1]["results"]["two"] = "passed".into();
+        for line in [4, 5, 6] {
+            lines[line]["outcomes"][1] = "passed".into();
+        }
+        let rows = judged("suites", lines);
+        assert!(rows.iter().all(|row| row.faults.is_empty() && row.cells[3] == "0"));
+        assert!(rows[0].notes.is_empty());
+        assert_eq!(rows[1].notes, ["two: failed; alone: failed, passed, failed"]);
+    }
+}

@@ -1,9 +1,8 @@
-//! A machine with leases of the real length, attacked by chance.
+//! Leases of the real length: attacked by chance, or while the kernel slews its clock and nobody is late.
 
-use corosensei::CoroutineResult;
 use tickline_page::lease::{Closing, Config, PrivateFloor};
 
-use super::{ACTORS, Pending, Script, Seen, Stops, WRITER, World, kill};
+use super::{ACTORS, Pending, Script, Seen, Stops, WRITER, World};
 
 /// A machine that chance attacks.
 #[derive(Debug, Clone, Copy)]
@@ -38,14 +37,63 @@ pub enum Faults {
     Pauses,
 }
 
+/// A rate of the OS clock, and for how long it has that.
+#[derive(Debug, Clone, Copy)]
+pub struct Slew {
+    /// The kernel's correction, ppb.
+    pub rate_ppb: i64,
+    /// For how long, ns.
+    pub for_ns: u64,
+}
+
 /// A delay of a reader that may become one until the writer goes on, ns.
 const LONG_NS: u64 = 10_000;
 
 /// How often the clock of `tickline serve` takes a sample, ns.
-pub(super) const SAMPLE_EVERY_NS: u64 = 500_000_000;
+const SAMPLE_EVERY_NS: u64 = 500_000_000;
 
-/// Half the width of an estimate in an [`Attack`], ns.
+/// Half the width of an estimate, ns.
 pub const WIDTH_NS: i64 = 50;
+
+/// Time between two readings while nobody is late, and for a step, ns.
+const READ_EVERY_NS: u64 = 100_000;
+const STEP_NS: u64 = 10;
+
+/// The first slew begins this long after a step of the writer, ns: it is noticed as late as can be.
+const LATE_NS: u64 = 1_000_000;
+
+/// A writer and readers in two processes.
+struct Run {
+    world: &'static World,
+    scripts: Vec<Option<Script>>,
+    /// Time, and when each actor goes on, ns since the start, whatever the counter does.
+    now_ns: u64,
+    ready_ns: [u64; ACTORS],
+}
+
+impl Run {
+    fn new(world: &'static World, actors: usize) -> Self {
+        let floors: &'static [PrivateFloor; 2] = Box::leak(Box::default());
+        let mut scripts = vec![Some(world.writer(Config::DEFAULT, u32::MAX))];
+        scripts
+            .extend((1..actors).map(|actor| Some(world.reader(actor, u32::MAX, Some(&floors[actor & 1])))));
+        Self { world, scripts, now_ns: 0, ready_ns: [0; ACTORS] }
+    }
+
+    /// A step of the actor whose turn it is; says which. A writer that has ended is started again.
+    fn step(&mut self) -> Result<usize, String> {
+        let next = (0..self.scripts.len()).min_by_key(|&actor| self.ready_ns[actor]).expect("actors");
+        let pass_ns = self.ready_ns[next].saturating_sub(self.now_ns);
+        self.world.pass(pass_ns);
+        self.now_ns += pass_ns;
+        match self.scripts[next].as_mut().map(Script::resume) {
+            Some(true) => {}
+            Some(false) => self.scripts[next] = None,
+            None => self.scripts[next] = Some(self.world.writer(Config::DEFAULT, u32::MAX)),
+        }
+        self.world.violation.take().map_or(Ok(next), Err)
+    }
+}
 
 /// Runs an attack.
 ///
@@ -57,39 +105,21 @@ pub const WIDTH_NS: i64 = 50;
 ///
 /// Without memory for a stack.
 pub fn attack(attack: &Attack) -> Result<Seen, String> {
-    let world = World::new(WIDTH_NS, attack.edge_ns, attack.stops, attack.seed);
-    if attack.faults == Faults::Stale {
-        world.stale_ns.set(2_000);
-    }
-    if attack.faults == Faults::Slews {
-        world.sample_every_ns.set(SAMPLE_EVERY_NS);
+    let world = World::new(WIDTH_NS, attack.edge_ns, attack.stops, !attack.seed);
+    match attack.faults {
+        Faults::Stale => world.stale_ns.set(2_000),
+        Faults::Slews => world.sample_every_ns.set(SAMPLE_EVERY_NS),
+        _ => {}
     }
     let mut chance = fastrand::Rng::with_seed(attack.seed);
-    let floors: &'static [PrivateFloor; 2] = Box::leak(Box::default());
-    let mut scripts: Vec<Option<Script>> = vec![Some(world.writer(Config::DEFAULT, u32::MAX))];
-    scripts.extend((1..ACTORS).map(|actor| Some(world.reader(actor, u32::MAX, Some(&floors[actor & 1])))));
-    // When each actor goes on, ticks since the start, whatever the counter does.
-    let (mut now_ns, mut ready_ns) = (0_u64, [0_u64; ACTORS]);
+    let mut run = Run::new(world, ACTORS);
     let mut resets = 0;
     for _ in 0..attack.steps {
-        let next = (0..ACTORS).min_by_key(|&actor| ready_ns[actor]).expect("actors");
-        let pass_ns = ready_ns[next].saturating_sub(now_ns);
-        pass(world, &mut chance, pass_ns);
-        now_ns += pass_ns;
-        match &mut scripts[next] {
-            Some(script) => {
-                if let CoroutineResult::Return(()) = script.resume(()) {
-                    kill(&mut scripts[next]);
-                }
-            }
-            // A writer that has ended is started again.
-            None => scripts[next] = Some(world.writer(Config::DEFAULT, u32::MAX)),
-        }
-        let fault = chance.u32(..20_000);
-        match fault {
+        let next = run.step()?;
+        match chance.u32(..20_000) {
             0..=3 => {
                 world.count(|seen| seen.killed += 1);
-                kill(&mut scripts[WRITER]);
+                run.scripts[WRITER] = None;
             }
             4..=6 => world.closing.set(Some(Closing::AfterLeases)),
             7..=8 => world.closing.set(Some(Closing::InDoubt)),
@@ -118,18 +148,13 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
         }
         let is_swap = next == WRITER && world.pending[WRITER].get() == Pending::Swap;
         let delay_ns = delay(&mut chance, next == WRITER, is_swap);
-        ready_ns[next] = now_ns + delay_ns;
+        run.ready_ns[next] = run.now_ns + delay_ns;
         if next != WRITER && delay_ns > LONG_NS && chance.bool() {
             // Just before the writer goes on: then the two are most likely to harm each other.
             let early_ns = chance.u64(..2_000);
-            ready_ns[next] = ready_ns[WRITER].saturating_sub(early_ns).max(now_ns + 1);
-        }
-        if let Some(violation) = world.violation.borrow_mut().take() {
-            return Err(violation);
+            run.ready_ns[next] = run.ready_ns[WRITER].saturating_sub(early_ns).max(run.now_ns + 1);
         }
     }
-    scripts.iter_mut().for_each(kill);
-    world.count(|seen| seen.states = attack.steps);
     Ok(world.seen.get())
 }
 
@@ -147,9 +172,38 @@ fn delay(chance: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
     }
 }
 
-/// Time passes; the OS clock wanders within its bounds, and never goes back.
-fn pass(world: &World, chance: &mut fastrand::Rng, ns: u64) {
-    world.pass(ns);
-    let least = (-WIDTH_NS).max(world.off_ns.get().saturating_sub_unsigned(ns));
-    world.off_ns.set(chance.i64(least..=WIDTH_NS));
+/// What becomes of a page that was served for five leases, and then meets `slews`, one after the other,
+/// while nobody is late. What was seen is that from their beginning on.
+///
+/// # Errors
+///
+/// The first step back.
+///
+/// # Panics
+///
+/// Without memory for a stack.
+pub fn slewed(slews: &[Slew]) -> Result<Seen, String> {
+    let world = World::new(WIDTH_NS, WIDTH_NS, Stops::BeforeTheLook, 0);
+    world.sample_every_ns.set(SAMPLE_EVERY_NS);
+    let mut run = Run::new(world, 2);
+    let before = [Slew { rate_ppb: 0, for_ns: 5 * Config::DEFAULT.lease_ns + LATE_NS }];
+    for (number, slew) in before.iter().chain(slews).enumerate() {
+        if number == before.len() {
+            world.seen.set(Seen::default());
+        }
+        world.rate_ppb.set(slew.rate_ppb);
+        let end_ns = run.now_ns + slew.for_ns;
+        while run.now_ns < end_ns {
+            let readings = |seen: Seen| seen.by_line + seen.by_os;
+            let before = readings(world.seen.get());
+            let next = run.step()?;
+            let wait_ns = match world.pending[next].get() {
+                Pending::Sleep(ticks) => ticks.saturating_sub(world.ticks.get()),
+                _ if readings(world.seen.get()) != before => READ_EVERY_NS,
+                _ => 0,
+            };
+            run.ready_ns[next] = run.now_ns + wait_ns.max(STEP_NS);
+        }
+    }
+    Ok(world.seen.get())
 }

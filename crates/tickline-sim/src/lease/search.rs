@@ -17,27 +17,18 @@
 //! [CHESS]: M. Musuvathi and S. Qadeer, "Iterative context bounding for systematic testing of
 //! multithreaded programs", PLDI 2007.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
-use corosensei::CoroutineResult;
 use tickline_page::lease::{Config, LeaseMemory};
 
-use super::{Pending, Script, Seen, Stops, WRITER, World, kill};
-
-/// What the page is when the search begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begin {
-    /// Off.
-    Off,
-    /// Live: a writer has opened, and nothing came between.
-    Live,
-}
+use super::{Pending, Script, Seen, Stops, WRITER, World};
 
 /// A machine small enough to be searched.
 #[derive(Debug, Clone, Copy)]
 pub struct Small {
-    /// What the page is at first.
-    pub begin: Begin,
+    /// Whether the page is live at first: a writer has opened, and nothing came between. Otherwise it is off.
+    pub is_live: bool,
     /// The last tick, from the start.
     pub horizon_ticks: u64,
     /// Steps of a writer, and how often it may be killed and started again.
@@ -74,9 +65,9 @@ pub struct Found {
     pub seen: Seen,
     /// Preemptions of the schedule that broke the order, or of all that were taken.
     pub preemptions: usize,
-    /// The first step back, and the schedule that leads to it; without one, every schedule within the
+    /// The first step back, with the schedule that leads to it; without one, every schedule within the
     /// bounds was taken.
-    pub violation: Option<(String, String)>,
+    pub violation: Option<String>,
 }
 
 const READER: usize = 1;
@@ -105,7 +96,7 @@ impl Run {
         let scripts = [Some(world.writer(CONFIG, small.writer_steps)), Some(world.reader(READER, 2, None))];
         let begin_ticks = world.ticks.get();
         let mut run = Self { world, small: *small, scripts, current: WRITER, kills: 0, begin_ticks };
-        if small.begin == Begin::Live {
+        if small.is_live {
             while world.seen.get().opened == 0 {
                 run.apply(Move::Resume { actor: WRITER, ticks: 0, rises: false });
             }
@@ -162,15 +153,15 @@ impl Run {
                     self.world.off_ns.set(WIDTH_NS);
                 }
                 let script = self.scripts[actor].as_mut().expect("it is ready");
-                if let CoroutineResult::Return(()) = script.resume(()) {
-                    kill(&mut self.scripts[actor]);
+                if !script.resume() {
+                    self.scripts[actor] = None;
                     self.world.observed[actor].set(0);
                 }
             }
             Move::Kill => {
                 self.kills += 1;
                 self.world.count(|seen| seen.killed += 1);
-                kill(&mut self.scripts[WRITER]);
+                self.scripts[WRITER] = None;
                 self.scripts[WRITER] = Some(self.world.writer(CONFIG, self.small.writer_steps));
                 self.world.observed[WRITER].set(self.kills);
                 self.world.pending[WRITER].set(Pending::Memory);
@@ -181,27 +172,6 @@ impl Run {
     fn hash(&self) -> u64 {
         let ends = [self.scripts[WRITER].is_none(), self.scripts[READER].is_none()];
         self.world.hash((self.kills, self.current, ends))
-    }
-
-    /// What a move does, for people.
-    fn tell(&self, chosen: Move) -> String {
-        match chosen {
-            Move::Kill => "the writer is killed".to_owned(),
-            Move::Resume { actor, ticks, rises } => format!(
-                "{}{}{} {:?} {:?}",
-                if ticks > 0 { format!("{ticks} ticks; ") } else { String::new() },
-                if rises { "the OS clock rises; " } else { "" },
-                if actor == WRITER { "writer" } else { "reader" },
-                self.world.pending[actor].get(),
-                self.world.memory.word().phase(),
-            ),
-        }
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.scripts.iter_mut().for_each(kill);
     }
 }
 
@@ -246,28 +216,25 @@ pub fn search(small: &Small) -> Found {
             total.add(&world.seen.get());
             total.states = visited.len() as u64;
             drop(run);
-            let violation = world.violation.borrow_mut().take();
-            if let Some(violation) = violation {
-                return Found {
-                    seen: total,
-                    preemptions,
-                    violation: Some((violation, schedule(world, small, &path))),
-                };
+            if let Some(violation) = world.violation.take() {
+                let violation = Some(format!("{violation}\n{}", schedule(world, small, &path)));
+                return Found { seen: total, preemptions, violation };
             }
         }
     }
     Found { seen: total, preemptions: small.most_preemptions, violation: None }
 }
 
-/// A path, a move a line.
+/// A path: a move a line, `*` before a preemption, what the writer and the reader would do, and the page's phase.
 fn schedule(world: &'static World, small: &Small, path: &[u8]) -> String {
     let mut run = Run::begin(world, small);
     let mut told = String::new();
     for &choice in path {
         let (chosen, cost) = run.moves()[usize::from(choice)];
-        told += &format!("{} {}\n", if cost > 0 { "*" } else { " " }, run.tell(chosen));
+        let (pending, phase) = (world.pending.each_ref().map(Cell::get), world.memory.word().phase());
+        told += &format!("{} {chosen:?} {:?} {phase:?}\n", if cost > 0 { "*" } else { " " }, &pending[..2]);
         run.apply(chosen);
     }
-    world.violation.borrow_mut().take();
+    world.violation.take();
     told
 }
