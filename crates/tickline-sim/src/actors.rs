@@ -359,11 +359,10 @@ impl Cast {
                 }
             }
             2 => {
-                let ns = if per_cpu {
-                    per_cpu::unit(units, CpuCounter::now(&hands))
-                        .and_then(|(unit, read)| unit.read_unix(&read))
-                } else {
-                    shared.read_unix(&hands)
+                let by_cpu = || per_cpu::unit(units, CpuCounter::now(&hands));
+                let ns = match per_cpu {
+                    true => by_cpu().and_then(|(unit, read)| unit.read_unix(&read)),
+                    false => shared.read_unix(&hands),
                 };
                 if let Some(ns) = ns {
                     // Nothing has happened since the reading's second look at the state, so this

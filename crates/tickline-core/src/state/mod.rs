@@ -320,12 +320,6 @@ impl State {
         old.b.wrapping_add(sign.wrapping_mul(high(product).cast_signed())).wrapping_add(up)
     }
 
-    /// This state as it is in every other life of the clock: without the count.
-    #[must_use]
-    pub const fn uncounted(self) -> Self {
-        Self { m: self.m & !COUNT_MASK, b: self.b }
-    }
-
     /// This state with another `b`.
     pub(crate) const fn with_b(self, b: i64) -> Self {
         Self { m: self.m, b }
