@@ -35,6 +35,12 @@
 //!
 //! # What is in the file
 //!
+//! The events are in order of time. [`Summary::complete_since_ns`] says how far back the file reaches
+//! without a gap. A mark on the track of each thread whose ring lost records says where that thread's
+//! records begin, and how many are missing before. A request counts as open if its span is open
+//! when the file is written. If a request has ended, but the ring that had its end is gone or
+//! overwritten, it is left out.
+//!
 //! The records of each thread reach back as far as its ring does: those of an idle thread reach
 //! back further. The outermost 64 spans that the thread was in at that time are there from their
 //! beginning. A ring is overwritten in pieces of 32 KiB. The rings of the eight threads that ended
@@ -90,6 +96,14 @@ impl Builder {
     #[must_use]
     pub fn with_fields(mut self) -> Self {
         self.0.has_fields = true;
+        self
+    }
+
+    /// Adds the place in the source, as `"source": "src/main.rs:7"`, to the arguments of spans and
+    /// events.
+    #[must_use]
+    pub fn with_source_locations(mut self) -> Self {
+        self.0.has_locations = true;
         self
     }
 
@@ -189,8 +203,12 @@ impl FlightRecorder {
             if !thread.name.is_empty() {
                 thread.text.write_name(&thread.name, &mut text);
             }
+            if thread.overwritten > 0 {
+                thread.text.write_missing(thread.first_ns, thread.overwritten, &mut text);
+            }
         }
         let mut summary = Summary::default();
+        summary.complete_since_ns = kept.complete_since_ns();
         for item in kept.items.iter().filter(|item| item.is_wanted) {
             summary.count(item.kind);
             if let Some(thread) = kept.threads.get_mut(item.thread) {
@@ -210,18 +228,19 @@ impl FlightRecorder {
 
     fn collect(&self) -> Kept {
         let recorder = &self.recorder;
-        let mut kept = Kept { threads: Vec::new(), items: Vec::new(), overwritten: recorder.dropped() };
+        let mut kept =
+            Kept { threads: Vec::new(), items: Vec::new(), overwritten: recorder.dropped(), open: None };
         for track in recorder.tracks() {
             let words = track.ring.snapshot();
             let thread = kept.threads.len();
             let mut records = Records::new(&words, 0);
-            let mut blocks = 0;
+            let (mut blocks, mut overwritten, mut first_ns) = (0, 0, u64::MAX);
             while let Some(record) = records.next() {
                 match record.kind {
                     Kind::Rest => {}
                     Kind::Block => {
                         if blocks == 0 {
-                            kept.overwritten += record.ns;
+                            overwritten = record.ns;
                         }
                         blocks += 1;
                     }
@@ -229,12 +248,21 @@ impl FlightRecorder {
                     // written; later blocks repeat beginnings that are there.
                     Kind::Inside if blocks > 1 => {}
                     Kind::Inside => kept.items.push(Item::new(&record, Kind::Begin, thread)),
-                    kind => kept.items.push(Item::new(&record, kind, thread)),
+                    kind => {
+                        first_ns = first_ns.min(record.ns);
+                        kept.items.push(Item::new(&record, kind, thread));
+                    }
                 }
             }
-            let text = ThreadText::new(process::id(), track.thread.number);
-            kept.threads.push(Thread { name: track.thread.name, text });
+            kept.overwritten += overwritten;
+            let text = ThreadText::new(process::id(), track.thread.number, recorder.has_locations());
+            kept.threads.push(Thread { name: track.thread.name, text, overwritten, first_ns });
         }
+        // A request may run on several threads: all records are put in order of time. The sort is
+        // stable, so those of a thread stay in order.
+        kept.items.sort_by_key(|item| (item.ns, item.kind == Kind::Close));
+        // Later than the records: a request that ends meanwhile is left out, not shown as open.
+        kept.open = recorder.open_spans();
         kept
     }
 }
@@ -247,6 +275,10 @@ fn since(last: Duration) -> u64 {
 struct Thread {
     name: String,
     text: ThreadText,
+    /// Records that its ring lost.
+    overwritten: u64,
+    /// The time of the first record that its ring still has.
+    first_ns: u64,
 }
 
 /// A record of one of the threads.
@@ -274,22 +306,28 @@ impl Item {
 /// What the rings had.
 struct Kept {
     threads: Vec<Thread>,
-    /// The records of each thread are in order.
+    /// In order of time.
     items: Vec<Item>,
     overwritten: u64,
+    /// See [`Recorder::open_spans`].
+    open: Option<HashMap<(u64, usize), u64>>,
 }
 
 impl Kept {
-    /// Drops what had ended before `since_ns`, and ends whose beginnings are gone.
+    /// Since when nothing was overwritten; `None` if nothing was at all.
+    fn complete_since_ns(&self) -> Option<u64> {
+        let lossy = self.threads.iter().filter(|thread| thread.overwritten > 0);
+        lossy.map(|thread| thread.first_ns).max()
+    }
+
+    /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings of
+    /// requests whose ends are gone.
     fn drop_before(&mut self, since_ns: u64) {
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
         let mut inside: Vec<Vec<usize>> = self.threads.iter().map(|_| Vec::new()).collect();
         let mut open: HashMap<(u64, usize), Vec<usize>> = HashMap::new();
-        // A request may run on several threads, so all records are put in order.
-        let mut order: Vec<usize> = (0..self.items.len()).collect();
-        order.sort_by_key(|place| self.items[*place].ns);
-        for place in order {
+        for place in 0..self.items.len() {
             let Item { thread, kind, ns, callsite, id, .. } = self.items[place];
             let begins = match kind {
                 Kind::Begin | Kind::End => &mut inside[thread],
@@ -310,6 +348,14 @@ impl Kept {
                     self.items[place].is_wanted = false;
                 }
                 None => self.items[place].is_wanted = false,
+            }
+        }
+        let Some(still_open) = &mut self.open else { return };
+        for begin in open.into_values().flatten() {
+            let Item { ns, callsite, .. } = self.items[begin];
+            match still_open.get_mut(&(ns, callsite)) {
+                Some(count) if *count > 0 => *count -= 1,
+                _ => self.items[begin].is_wanted = false,
             }
         }
     }

@@ -101,6 +101,7 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     #[must_use]
     pub fn with_sink(mut self, sink: impl Sink) -> Self {
         let sink = sink.hooks();
+        sink.timed_in(&self.open_spans);
         self.wants_enters |= sink.wants_enters();
         self.wants_events |= sink.wants_events();
         self.sinks.push(sink);
@@ -158,6 +159,7 @@ where
         }
         let Some(found) = ctx.span(id) else { return };
         if !is_kept {
+            self.open_spans.is_missing_one();
             insert_in_extensions(&found, self.number, running);
         }
         let span = Span { id, metadata, found: Find { by: &|take| take(&found) } };

@@ -7,8 +7,10 @@
 //! slots and so on, as in the registry. A thread writes to another's chunk only for a span that has moved.
 //! If the slot is taken when a span is created, the span goes to the extensions, and stays there.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::OnceLock;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
@@ -31,6 +33,9 @@ const FIRST_CHUNK: usize = 32;
 
 /// Chunks of a thread, which have 2,097,120 slots in all. Spans beyond are in their extensions.
 const CHUNKS: usize = 16;
+
+/// How often a reader of all spans looks at a slot that another thread has locked.
+const LOOKS: u32 = 100;
 
 /// The number of no span: the registry's are not 0.
 const FREE: u64 = 0;
@@ -96,9 +101,13 @@ impl Shard {
 
 /// The open spans of one layer. The table takes 16 KB, and 2 KB for each thread that creates spans.
 /// A thread with more than 32 open spans adds chunks of 4 KB, 8 KB and so on.
-#[derive(Debug)]
-pub(crate) struct OpenSpans {
-    shards: Box<[OnceLock<Box<Shard>>]>,
+///
+/// Clones are the same table.
+#[derive(Debug, Clone)]
+pub struct OpenSpans {
+    shards: Arc<[OnceLock<Box<Shard>>]>,
+    /// Whether a span found no slot.
+    is_incomplete: Arc<AtomicBool>,
 }
 
 /// The extension of a span that found no slot.
@@ -110,7 +119,43 @@ struct InExtensions {
 
 impl OpenSpans {
     pub(crate) fn new() -> Self {
-        Self { shards: (0..THREADS).map(|_| OnceLock::new()).collect() }
+        Self { shards: (0..THREADS).map(|_| OnceLock::new()).collect(), is_incomplete: Arc::default() }
+    }
+
+    /// Whether a layer still uses this table.
+    pub(crate) fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.shards) > 1
+    }
+
+    /// Remembers that a span found no slot.
+    #[cold]
+    pub(crate) fn is_missing_one(&self) {
+        // ORDERING: Relaxed, a flag on its own: a reader may be as late as one of the table.
+        self.is_incomplete.store(true, Ordering::Relaxed);
+    }
+
+    /// Calls `call` for each open span. Returns whether these are all: not if a span found no slot, or
+    /// if a slot stays locked, as it may in a forked child.
+    pub(crate) fn for_each(&self, mut call: impl FnMut(&Running)) -> bool {
+        let slots = self.shards.iter().filter_map(OnceLock::get).flat_map(|shard| {
+            let more = shard.more.iter().filter_map(OnceLock::get).flatten();
+            shard.first.iter().chain(more)
+        });
+        for slot in slots.filter(|slot| slot.span() != FREE) {
+            let mut looks = 0..LOOKS;
+            let kept = loop {
+                match slot.running.try_lock() {
+                    Some(kept) => break kept,
+                    None if looks.next().is_none() => return false,
+                    None => thread::sleep(Duration::from_micros(50)),
+                }
+            };
+            if slot.span() != FREE {
+                kept.iter().for_each(&mut call);
+            }
+        }
+        // ORDERING: Relaxed, see `is_missing_one`.
+        !self.is_incomplete.load(Ordering::Relaxed)
     }
 
     /// The shard of a span, and its place there.

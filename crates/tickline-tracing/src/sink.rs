@@ -7,6 +7,7 @@ use tracing_core::{Dispatch, Event, Metadata};
 use tracing_subscriber::registry::{ExtensionsMut, LookupSpan, SpanRef};
 
 use crate::kept_fields::{self, KeptFields};
+use crate::open_spans::OpenSpans;
 use crate::timing::SpanTiming;
 
 /// What a [`SpanTimingLayer`](crate::SpanTimingLayer) can pass its spans to. This crate implements it:
@@ -47,6 +48,9 @@ pub trait Hooks: fmt::Debug + Send + Sync + 'static {
     fn wants_fields(&self, _: &'static Metadata<'static>) -> bool {
         false
     }
+
+    /// The layer keeps its open spans in this table.
+    fn timed_in(&self, _open_spans: &OpenSpans) {}
 
     /// The layer became part of a subscriber.
     fn attached(&self, _dispatch: &Dispatch) {}

@@ -29,6 +29,11 @@ impl Running {
         Self { metadata, created_ns, entered_ns: 0, exited_ns: 0, busy_ns: 0, depth: 0, enters: 0 }
     }
 
+    /// `CLOCK_MONOTONIC`, ns.
+    pub(crate) const fn created_ns(&self) -> u64 {
+        self.created_ns
+    }
+
     pub(crate) const fn metadata(&self) -> &'static Metadata<'static> {
         self.metadata
     }

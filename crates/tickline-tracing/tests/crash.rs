@@ -1,5 +1,5 @@
 //! Programs that abort, segfault, exit, panic and leak their guard: the span in which that
-//! happened, those around it and the last event are in the file.
+//! happened, those around it and the last event are in the file. One that forks: the child's are not.
 //!
 //! This is a program without a test harness, because a harness runs tests beside `main`, and these
 //! programs must end in theirs. It runs itself once for each way to end.
@@ -51,13 +51,14 @@ mod unix {
 
     fn the_last_moment_is_in_the_file() {
         type IsExpected = fn(ExitStatus) -> bool;
-        let ways: [(&str, IsExpected); 6] = [
+        let ways: [(&str, IsExpected); 7] = [
             ("abort", |status| signal(status) == Some(libc::SIGABRT)),
             ("segfault", |status| signal(status) == Some(libc::SIGSEGV)),
             ("exit", |status| status.code() == Some(7)),
             ("leak", |status| status.success()),
             ("panic", |status| status.code() == Some(101)),
             ("flight", |status| status.code() == Some(101)),
+            ("fork", |status| status.success()),
         ];
         for (way, is_expected) in ways {
             // Without a signal and a hook, the file depends on the destructors of threads, which
@@ -83,6 +84,13 @@ mod unix {
     }
 
     fn check(way: &str, path: &Path) {
+        if way == "fork" {
+            let events: Vec<Value> = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+            let spans: Vec<_> = events.iter().filter(|event| event["ph"] == "B").collect();
+            assert_eq!(spans.len(), 1, "the child's spans are in no file");
+            assert_eq!(spans[0]["name"], "parent");
+            return;
+        }
         let mut bytes = fs::read(path).unwrap();
         let is_whole = serde_json::from_slice::<Value>(&bytes).is_ok();
         if !is_whole {
@@ -98,8 +106,36 @@ mod unix {
         assert_eq!(of("i").last().unwrap()["name"], "the last words", "{way}");
     }
 
+    /// Symptom: a forked child waited for ever once its ring was full, and panicked when it dropped the
+    /// guard.
+    fn fork(path: &Path) {
+        let builder = Chrome::builder().wait_when_full().bytes_per_thread(1);
+        let (chrome, guard) = builder.create(path).unwrap();
+        let layer = SpanTimingLayer::new().with_sink(chrome);
+        tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
+        // SAFETY: the other thread, the writer, holds no lock that the child needs: nothing was
+        // recorded yet.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: no precondition. The signal ends a child that waits for ever.
+            unsafe { libc::alarm(60) };
+            (0..50_000).for_each(|_| info_span!("child").in_scope(|| ()));
+            assert!(guard.finish().is_err(), "the file is the parent's");
+            process::exit(7);
+        }
+        info_span!("parent").in_scope(|| ());
+        let mut status = 0;
+        // SAFETY: the pointer is to a live integer.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "status {status:#x}");
+        assert_eq!(guard.finish().unwrap().written, 1);
+    }
+
     /// Ends the program in this way, in three spans.
     fn end(way: &str, path: &Path) {
+        if way == "fork" {
+            return fork(path);
+        }
         if way == "flight" {
             let recorder = FlightRecorder::builder().with_fields().build();
             recorder.write_on_panic(path);

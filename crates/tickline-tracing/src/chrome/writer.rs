@@ -150,7 +150,8 @@ impl<W: Write> Writer<W> {
             is_much |= self.words.len() as u64 > track.ring.capacity() / 4;
             let address = Arc::as_ptr(&track.ring).addr();
             if !self.words.is_empty() && !self.threads.contains_key(&address) {
-                let thread = ThreadText::new(self.process, track.thread.number);
+                let thread =
+                    ThreadText::new(self.process, track.thread.number, self.recorder.has_locations());
                 self.text.clear();
                 thread.write_name(&track.thread.name, &mut self.text);
                 self.blocks.push(&self.text)?;

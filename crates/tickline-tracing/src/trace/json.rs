@@ -16,12 +16,14 @@ pub(crate) struct ThreadText {
     end: String,
     /// The beginning of the other events, up to the time, by phase and address of the callsite.
     begins: FxHashMap<(u8, usize), String>,
+    has_locations: bool,
 }
 
 impl ThreadText {
-    pub(crate) fn new(process: u32, thread: u64) -> Self {
+    pub(crate) fn new(process: u32, thread: u64, has_locations: bool) -> Self {
         let ids = format!("\"pid\":{process},\"tid\":{thread}");
-        Self { end: format!(",\n{{\"ph\":\"E\",{ids},\"ts\":"), ids, begins: FxHashMap::default() }
+        let end = format!(",\n{{\"ph\":\"E\",{ids},\"ts\":");
+        Self { end, ids, begins: FxHashMap::default(), has_locations }
     }
 
     /// The text of `record`, with a comma before it; nothing for records that viewers do not need.
@@ -44,11 +46,39 @@ impl ThreadText {
             text.push_str(",\"id\":");
             text.push_str(itoa::Buffer::new().format(record.id));
         }
-        if !record.text.is_empty() {
+        let location = match record.kind {
+            Kind::Begin | Kind::Inside | Kind::Instant | Kind::Open if self.has_locations => {
+                location(record.callsite)
+            }
+            _ => None,
+        };
+        if let Some(location) = location {
+            // A quotation mark within a string has a backslash before it, so this is the key.
+            const ARGS: &str = "\"args\":{";
+            let (before, args) = record.text.split_once(ARGS).unwrap_or((record.text, "}"));
+            for part in [",", before, if before.is_empty() || before.ends_with(',') { "" } else { "," }] {
+                text.push_str(part);
+            }
+            text.push_str(ARGS);
+            text.push_str("\"source\":");
+            push_string(text, &location);
+            text.push_str(if args == "}" { "" } else { "," });
+            text.push_str(args);
+        } else if !record.text.is_empty() {
             text.push(',');
             text.push_str(record.text);
         }
         text.push('}');
+    }
+
+    /// A mark that says how many of the thread's records are missing before it.
+    pub(crate) fn write_missing(&self, ns: u64, missing: u64, text: &mut String) {
+        text.push_str(&format!(
+            ",\n{{\"name\":\"{missing} older records overwritten\",\"ph\":\"i\",\"s\":\"t\",{},\"ts\":",
+            self.ids
+        ));
+        push_microseconds(text, ns);
+        text.push_str(&format!(",\"args\":{{\"overwritten\":{missing}}}}}"));
     }
 
     /// The event that names the thread.
@@ -59,6 +89,12 @@ impl ThreadText {
         push_string(text, name);
         text.push_str("}}");
     }
+}
+
+/// File and line of a callsite.
+fn location(callsite: usize) -> Option<String> {
+    let metadata = callsites::find(callsite)?;
+    Some(format!("{}:{}", metadata.file()?, metadata.line()?))
 }
 
 const fn phase(kind: Kind, id: u64) -> char {

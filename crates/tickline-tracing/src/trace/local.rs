@@ -260,7 +260,7 @@ impl Local {
             if fits(self.taken) {
                 return true;
             }
-            if recorder.when_full() != WhenFull::Wait || recorder.has_ended() {
+            if recorder.when_full() != WhenFull::Wait || recorder.has_ended() || recorder.is_in_child() {
                 return false;
             }
             recorder.wake_reader();

@@ -1,6 +1,8 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 
@@ -11,6 +13,7 @@ use super::fields::{SpanFields, event_text};
 use super::local;
 use super::ring::{Kind, Record, Ring};
 use super::thread::ThreadName;
+use crate::open_spans::OpenSpans;
 use crate::sink::{Find, Found, Hooks, Span};
 use crate::timing::SpanTiming;
 
@@ -62,12 +65,19 @@ pub(crate) struct Settings {
     pub(crate) when_full: WhenFull,
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
+    pub(crate) has_locations: bool,
 }
 
 impl Settings {
     /// What both sinks begin with.
     pub(crate) const fn new(when_full: WhenFull) -> Self {
-        Self { bytes_per_thread: DEFAULT_BYTES, when_full, tracks: Tracks::Threads, has_fields: false }
+        Self {
+            bytes_per_thread: DEFAULT_BYTES,
+            when_full,
+            tracks: Tracks::Threads,
+            has_fields: false,
+            has_locations: false,
+        }
     }
 }
 
@@ -85,6 +95,10 @@ pub struct Summary {
     /// events, and ends of spans of requests that found no room. In a flight recorder's rings new
     /// records overwrote the oldest: two for a span, one for an event.
     pub dropped: u64,
+    /// In the file of a flight recorder: since when no thread's records are missing, ns of
+    /// `CLOCK_MONOTONIC`; `None` if nothing was overwritten. Threads that ended, and whose rings are
+    /// gone, do not count here.
+    pub complete_since_ns: Option<u64>,
     ended: u64,
 }
 
@@ -122,6 +136,10 @@ pub(crate) struct Recorder {
     has_ended: AtomicBool,
     /// The thread that takes the records.
     reader: OnceLock<Thread>,
+    /// The open spans of the layers that this is a sink of.
+    open_spans: Mutex<Vec<OpenSpans>>,
+    /// The process that made this. A forked child has no reader.
+    process: u32,
 }
 
 /// The extension of a span that belongs to a request, for all recorders.
@@ -143,11 +161,17 @@ impl Recorder {
             gone: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             reader: OnceLock::new(),
+            open_spans: Mutex::default(),
+            process: process::id(),
         })
     }
 
     pub(crate) const fn when_full(&self) -> WhenFull {
         self.settings.when_full
+    }
+
+    pub(crate) const fn has_locations(&self) -> bool {
+        self.settings.has_locations
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Track>> {
@@ -223,6 +247,25 @@ impl Recorder {
         self.has_ended.store(true, Ordering::Relaxed);
     }
 
+    /// Whether this is a child of the process that made the recorder.
+    pub(crate) fn is_in_child(&self) -> bool {
+        process::id() != self.process
+    }
+
+    /// How many spans are open that were created at that time, by time and address of the callsite;
+    /// `None` if not all are known.
+    pub(crate) fn open_spans(&self) -> Option<HashMap<(u64, usize), u64>> {
+        let mut open = HashMap::new();
+        let tables = self.open_spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let are_all = tables.iter().all(|table| {
+            table.for_each(|running| {
+                let callsite = core::ptr::from_ref(running.metadata()).addr();
+                *open.entry((running.created_ns(), callsite)).or_default() += 1;
+            })
+        });
+        are_all.then_some(open)
+    }
+
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         // ORDERING: Relaxed, see `end`.
@@ -248,6 +291,12 @@ impl Recorder {
 }
 
 impl Hooks for Arc<Recorder> {
+    fn timed_in(&self, open_spans: &OpenSpans) {
+        let mut tables = self.open_spans.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.retain(OpenSpans::is_in_use);
+        tables.push(open_spans.clone());
+    }
+
     fn wants_enters(&self) -> bool {
         self.settings.tracks.has_threads()
     }

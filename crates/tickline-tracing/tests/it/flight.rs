@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{env, fs, process, thread};
 
 use crate::common::Hand;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Summary, Tracks};
 use tickline_tracing::flight::{Builder, FlightRecorder};
@@ -74,6 +74,78 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
         let server = events.iter().find(|event| event["name"] == "server").unwrap();
         assert_eq!((server["ts"].as_f64(), &server["args"]["port"]), (Some(5.0), &Value::from(80)));
     });
+}
+
+/// Symptom: requests that had ended on another thread, whose ring then overwrote their ends, were
+/// shown as open, beside the one that hung.
+#[test]
+fn a_request_whose_end_was_overwritten_is_not_shown_as_open() {
+    let (recorder, dispatch) =
+        recording(FlightRecorder::builder().bytes_per_thread(1).tracks(Tracks::Requests));
+    let (requests, hangs) = dispatcher::with_default(&dispatch, || {
+        let requests: Vec<_> = (0..10).map(|_| info_span!(parent: None, "request")).collect();
+        (requests, info_span!(parent: None, "hangs"))
+    });
+    let other = dispatch.clone();
+    let flood = thread::spawn(move || {
+        dispatcher::with_default(&other, || {
+            drop(requests);
+            for _ in 0..20_000 {
+                drop(info_span!(parent: None, "flood"));
+            }
+        });
+    });
+    flood.join().unwrap();
+    let (summary, events) = written(&recorder);
+    assert!(summary.dropped > 0, "the ends are overwritten: {summary:?}");
+    let begun = names(&events, "b");
+    assert_eq!(begun.iter().filter(|name| **name != "flood").collect::<Vec<_>>(), [&"hangs"]);
+    assert_eq!((summary.open, begun.len()), (1, names(&events, "e").len() + 1), "{summary:?}");
+    drop(hangs);
+    assert_eq!(written(&recorder).0.open, 0);
+}
+
+/// The file says since when it is complete, and where each thread's records begin; its events are in
+/// order of time.
+#[test]
+fn a_file_says_how_far_back_it_reaches() {
+    let hand = Hand::default();
+    let recorder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .tracks(Tracks::Requests)
+        .with_source_locations()
+        .build();
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(recorder.clone());
+    let dispatch = Dispatch::new(registry().with(layer));
+    dispatcher::with_default(&dispatch, || drop(info_span!("early", user = 7)));
+    assert_eq!(written(&recorder).0.complete_since_ns, None);
+    let other = dispatch.clone();
+    let flood = hand.clone();
+    let flood = move || {
+        for _ in 0..20_000 {
+            flood.advance_ns(1_000);
+            drop(info_span!(parent: None, "flood"));
+        }
+    };
+    thread::spawn(move || dispatcher::with_default(&other, flood)).join().unwrap();
+    hand.advance_ns(1);
+    dispatcher::with_default(&dispatch, || drop(info_span!("late")));
+    let (summary, events) = written(&recorder);
+    let since_ns = summary.complete_since_ns.unwrap();
+    let marks: Vec<_> = events
+        .iter()
+        .filter(|event| event["args"]["overwritten"].is_u64())
+        .map(|event| &event["ts"])
+        .collect();
+    assert_eq!(marks, [&json!(Duration::from_nanos(since_ns).as_secs_f64() * 1e6)]);
+    let spans: Vec<_> = events.iter().filter(|event| event["cat"] == "request").collect();
+    assert!(spans.is_sorted_by_key(|event| event["ts"].as_f64().unwrap()));
+    assert_eq!(
+        (spans[0]["name"].as_str(), spans.last().unwrap()["name"].as_str()),
+        (Some("early"), Some("late"))
+    );
+    let source = spans[0]["args"]["source"].as_str().unwrap();
+    assert!(source.contains("flight.rs:"), "{source}");
 }
 
 /// Writes the last part alone: what had ended earlier is left out.
