@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(count(&found, Counting::Undisturbed) + found.causes.total(), 100_002);
         assert_eq!(count(&found, Counting::All), 100_001, "a pair that ran backwards has no length");
         assert_eq!(found.kept.pairs(Counting::All).max_ticks(), 7_003, "the end of the histogram's interval");
-        assert_eq!(found.sample_mean_ticks(Counting::Undisturbed), Some(100.0));
+        assert_eq!(found.sample_ticks(Counting::Undisturbed, 1), Some(100.0));
     }
 
     /// Symptom: criterion's mean of a routine of 43 ns was 83 to 250 ns, because of one preemption.
@@ -233,18 +233,21 @@ mod tests {
             slice.block(&mut vec![[pair(0, 100)]], Preempted::No);
             slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
             let mut found = found(&mut slice, None);
-            assert_eq!(found.sample_mean_ticks(counting), Some(expected));
+            assert_eq!(found.sample_ticks(counting, 1), Some(expected));
             assert_eq!(found.samples_disturbed, 0);
-            assert_eq!(found.sample_mean_ticks(counting), None, "the next sample is empty");
+            assert_eq!(found.sample_ticks(counting, 1), None, "the next sample is empty");
         }
     }
 
+    /// Symptom: under load criterion's line said 5.61 us above a p50 of 1.41 us.
     #[test]
-    fn a_sample_without_an_undisturbed_pair_has_a_mean_and_is_counted() {
+    fn a_sample_without_an_undisturbed_pair_has_a_median_and_is_counted() {
         let mut slice = Slice::new();
-        slice.block(&mut vec![[pair(0, 300)]], Preempted::Yes);
+        slice.block(&mut vec![[pair(0, 300)]; 9], Preempted::Yes);
+        slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
         let mut found = found(&mut slice, None);
-        assert_eq!(found.sample_mean_ticks(Counting::Undisturbed), Some(300.0));
+        let ticks = found.sample_ticks(Counting::Undisturbed, 1).expect("pairs");
+        assert!((ticks - 300.0).abs() < 1.0, "{ticks}");
         assert_eq!(found.samples_disturbed, 1);
     }
 

@@ -1,5 +1,6 @@
 //! The printed messages, of a child process that runs one test of this file.
 
+use std::hint::black_box;
 use std::process::Command;
 use std::time::Duration;
 
@@ -166,6 +167,22 @@ fn nothing_is_calibrated_to_list_benchmarks() {
     }
     let none: [String; 0] = [];
     assert_eq!(lines_with("nothing_is_calibrated_to_list_benchmarks", "on", &["--list"]), none);
+}
+
+/// Symptom: with `--noplot` there was a folder with a plot.
+#[test]
+fn nothing_is_drawn_where_criterion_draws_nothing() {
+    const TEST: &str = "nothing_is_drawn_where_criterion_draws_nothing";
+    if is_child() {
+        let directory = Directory::new("noplot");
+        let time = CounterTime::builder().quiet().output_directory(&directory.0).start_or_wall_time();
+        directory.criterion(time).bench_pairs("work", |bencher| bencher.iter(|| black_box(3)));
+        let is_there = |path: &str| directory.0.join("work").join(path).exists();
+        eprintln!("tickline: {} {}", is_there("new/pairs.json"), is_there("report/pairs.svg"));
+        return;
+    }
+    assert_eq!(lines_with(TEST, "on", &["--noplot"]), ["tickline: true false"]);
+    assert_eq!(lines_with(TEST, "on", &[]), ["tickline: true true"]);
 }
 
 /// criterion refuses the argument, so the program that gets it starts itself without it.
