@@ -57,6 +57,19 @@ struct Inner {
     tokio_start: Option<tokio::time::Instant>,
 }
 
+impl Inner {
+    fn new() -> Self {
+        const START_NS: u64 = 1_000_000_000;
+        const UNIX_START_S: i64 = 1_767_225_600;
+        Self {
+            monotonic_ns: AtomicU64::new(START_NS),
+            unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
+            #[cfg(feature = "tokio")]
+            tokio_start: None,
+        }
+    }
+}
+
 impl Default for MockClock {
     fn default() -> Self {
         Self::new()
@@ -67,14 +80,7 @@ impl MockClock {
     /// A clock at 1 s of monotonic time and 2026-01-01 00:00:00 UTC.
     #[must_use]
     pub fn new() -> Self {
-        const START_NS: u64 = 1_000_000_000;
-        const UNIX_START_S: i64 = 1_767_225_600;
-        Self(Arc::new(Inner {
-            monotonic_ns: AtomicU64::new(START_NS),
-            unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
-            #[cfg(feature = "tokio")]
-            tokio_start: None,
-        }))
+        Self(Arc::new(Inner::new()))
     }
 
     /// The same clock, but it also moves as tokio's does: `tokio::time::pause` stops it, and
@@ -99,9 +105,7 @@ impl MockClock {
     #[cfg(feature = "tokio")]
     #[must_use]
     pub fn of_tokio() -> Self {
-        let Self(inner) = Self::new();
-        let inner = Arc::into_inner(inner).expect("nobody else has it yet");
-        Self(Arc::new(Inner { tokio_start: Some(tokio::time::Instant::now()), ..inner }))
+        Self(Arc::new(Inner { tokio_start: Some(tokio::time::Instant::now()), ..Inner::new() }))
     }
 
     /// Moves both clocks forward. Saturates at the end of 64-bit nanoseconds.
