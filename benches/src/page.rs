@@ -29,20 +29,20 @@ impl OsClock for Os {
 const MACHINE: Machine = Machine { boot_id: [1; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
 
 fn attached() -> Attached<'static> {
-    static PAGE: WritablePage = WritablePage::new();
-    static MADE: OnceLock<()> = OnceLock::new();
-    MADE.get_or_init(|| {
-        PAGE.claim(&Header::of(&MACHINE)).expect("nobody else has it");
+    static PAGE: OnceLock<WritablePage> = OnceLock::new();
+    let page = PAGE.get_or_init(|| {
+        let page = WritablePage::new(&Header::of(&MACHINE));
         let start_ticks = counter().now_ordered();
         let slope = Slope::from_hz(2_600_000_000).expect("a frequency");
         let line = Line { start_ticks, base_ns: tickline_observe::monotonic_ns().cast_signed(), slope };
         let end_ticks = start_ticks + WINDOW_TICKS;
         let line = LeaseLine { line, end_ticks, lead_ns: 0, unix: UnixShift::NONE };
-        let (slot, word) = (SlotNumber::from_low_bits(0), PAGE.words().word());
-        PAGE.words().fill(slot, &line.to_words());
-        assert!(PAGE.words().swap(word, word.next(LeasePhase::Live, slot, None)), "nobody else has it");
+        let (slot, word) = (SlotNumber::from_low_bits(0), page.words().word());
+        page.words().fill(slot, &line.to_words());
+        assert!(page.words().swap(word, word.next(LeasePhase::Live, slot, None)), "nobody else has it");
+        page
     });
-    PAGE.attach(&MACHINE).expect("the page of this machine")
+    page.attach(&MACHINE).expect("the page of this machine")
 }
 
 /// Readings of a page.

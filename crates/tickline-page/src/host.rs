@@ -3,7 +3,7 @@
 //!
 //! | file | who opens it | why |
 //! |---|---|---|
-//! | `PATH` | readers, read-only; its owner | the page: one inode for as long as the machine runs, never renamed over |
+//! | `PATH` | readers, read-only; its owner | the page: one inode for as long as the machine runs |
 //! | `PATH.lock` | its owner alone (mode 600) | the lock of the one writer; a reader that could open it could lock all writers out |
 //! | `PATH.new` | the writer that holds the lock | a page that is being made; it gets its name when it is complete |
 //!

@@ -1,10 +1,10 @@
 //! The page's memory: layout version 1. The README has it byte by byte.
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::Machine;
-use crate::lease::{LeaseMemory, LeasePhase, LeaseStore, LeaseWords};
+use crate::lease::LeaseWords;
 
 /// The size of a page, bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -90,31 +90,6 @@ impl Header {
     }
 }
 
-/// Why a page is not claimed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ClaimError {
-    /// Somebody else writes to it.
-    Lost,
-    /// It is a page of this boot, with this header, whether or not it has a server. Readers that are
-    /// attached keep to what it says.
-    InUse(Header),
-}
-
-impl core::fmt::Display for ClaimError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Lost => f.write_str("another writer has changed the page"),
-            Self::InUse(Header { version, counter, time_namespace, monotonic_offset_ns, .. }) => write!(
-                f,
-                "the page was made in this boot by a server in time namespace {time_namespace}, offset {monotonic_offset_ns} ns, for layout {version} and counter {counter}, and programs may read it: start such a server there (readlink /proc/PID/ns/time), or name another page"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for ClaimError {}
-
 impl Page {
     /// The page that is mapped at `start`, for a reader.
     ///
@@ -135,53 +110,37 @@ impl Page {
         &self.words
     }
 
-    /// Whether a file of `file_bytes` that begins so is a page of any version, or one of this version
-    /// whose claim was interrupted: that has no magic, but still version and size. Many files begin with
-    /// zeros. A text that begins with `tickline` has letters at the size's place.
+    /// Whether a file of `file_bytes` that begins so is a page of any version. A text that begins with
+    /// `tickline` has letters at the size's place.
     #[cfg(all(feature = "file", target_os = "linux"))]
     pub(crate) fn is_of_file(&self, file_bytes: u64) -> bool {
-        // ORDERING: Relaxed: what is no page has no writer, and a page keeps its size.
+        // ORDERING: Relaxed, as in `header`.
         let order = Ordering::Relaxed;
-        let (version, size) = (self.version.load(order), u64::from(self.size.load(order)));
-        match self.magic.load(order) {
-            MAGIC => (PAGE_BYTES as u64..=file_bytes).contains(&size),
-            0 => (version, size) == (LAYOUT_VERSION, PAGE_BYTES as u64),
-            _ => false,
-        }
+        let sizes = PAGE_BYTES as u64..=file_bytes;
+        self.magic.load(order) == MAGIC && sizes.contains(&self.size.load(order).into())
     }
 
-    /// The header; `None` if this is no page, or one that is just being claimed.
+    /// The header; `None` if this is no page.
     #[must_use]
     pub fn header(&self) -> Option<Header> {
-        // Twice: a claim that begins and ends between two looks at the magic leaves that as it was.
-        // Whoever has a value of such a claim in the first copy takes the second behind its end.
-        let header = self.copy()?;
-        (self.copy()? == header).then_some(header)
-    }
-
-    fn copy(&self) -> Option<Header> {
-        // ORDERING: Relaxed for all, the only one that read-only memory allows.
+        // ORDERING: Relaxed for all, the only one that read-only memory allows: a page gets its file's
+        // name when its header is complete, and keeps that header.
         let order = Ordering::Relaxed;
         if self.magic.load(order) != MAGIC {
             return None;
         }
-        // ORDERING: Acquire, pairs with the Release store of the magic in `claim`: the fields below
-        // are those of that header, or of a later one.
-        fence(Ordering::Acquire);
-        let [first, second] = &self.boot_id;
-        let header = Header {
+        let mut boot_id = [0; 16];
+        for (bytes, half) in boot_id.chunks_exact_mut(8).zip(&self.boot_id) {
+            bytes.copy_from_slice(&half.load(order).to_ne_bytes());
+        }
+        Some(Header {
             version: self.version.load(order),
             size: self.size.load(order),
-            boot_id: joined(first.load(order), second.load(order)),
+            boot_id,
             time_namespace: self.time_namespace.load(order),
             counter: self.counter.load(order),
-            monotonic_offset_ns: i64::from_ne_bytes(self.monotonic_offset_ns.load(order).to_ne_bytes()),
-        };
-        // ORDERING: Acquire, pairs with the Release fence in `claim`: whoever has seen a field of a
-        // later header sees that the magic was taken away. No test sees a weaker one: `header` takes a
-        // second copy, so it takes a claim that ends between the copy's last two loads.
-        fence(Ordering::Acquire);
-        (self.magic.load(order) == MAGIC).then_some(header)
+            monotonic_offset_ns: self.monotonic_offset_ns.load(order).cast_signed(),
+        })
     }
 }
 
@@ -190,12 +149,6 @@ impl Page {
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct WritablePage(Page);
-
-impl Default for WritablePage {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 impl core::ops::Deref for WritablePage {
     type Target = Page;
@@ -206,21 +159,30 @@ impl core::ops::Deref for WritablePage {
 }
 
 impl WritablePage {
-    /// A page of zeros, in the program's own memory: nobody's, and off.
+    /// A page that is off, in the program's own memory.
     #[must_use]
-    pub const fn new() -> Self {
+    pub fn new(header: &Header) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = header.boot_id;
+        let half = |bytes| AtomicU64::new(u64::from_ne_bytes(bytes));
         Self(Page {
-            magic: AtomicU64::new(0),
-            version: AtomicU32::new(0),
-            size: AtomicU32::new(0),
-            boot_id: [AtomicU64::new(0), AtomicU64::new(0)],
-            time_namespace: AtomicU64::new(0),
-            counter: AtomicU64::new(0),
-            monotonic_offset_ns: AtomicU64::new(0),
+            magic: AtomicU64::new(MAGIC),
+            version: AtomicU32::new(header.version),
+            size: AtomicU32::new(header.size),
+            boot_id: [half([a, b, c, d, e, f, g, h]), half([i, j, k, l, m, n, o, p])],
+            time_namespace: AtomicU64::new(header.time_namespace),
+            counter: AtomicU64::new(header.counter),
+            monotonic_offset_ns: AtomicU64::new(header.monotonic_offset_ns.cast_unsigned()),
             _reserved: AtomicU64::new(0),
             words: LeaseWords::new(),
             _tail: [const { AtomicU64::new(0) }; TAIL_WORDS],
         })
+    }
+
+    /// What a new file has of this page.
+    #[cfg(all(feature = "file", target_os = "linux"))]
+    pub(crate) const fn into_bytes(self) -> [u8; PAGE_BYTES] {
+        // SAFETY: a page is of integers of these bytes altogether (asserted above), so without padding.
+        unsafe { core::mem::transmute::<Self, [u8; PAGE_BYTES]>(self) }
     }
 
     /// The page that is mapped at `start`, for its writer.
@@ -238,93 +200,5 @@ impl WritablePage {
     #[must_use]
     pub const fn words(&self) -> &LeaseWords {
         &self.0.words
-    }
-
-    /// Makes the page one of this boot, for a writer that holds the file's lock. If it is already,
-    /// nothing changes. A page of another boot is switched off before its header changes, so that no
-    /// reader finds an old line under a new header.
-    ///
-    /// # Errors
-    ///
-    /// [`ClaimError::InUse`] if it is a page of this boot with another header, say, by a writer in
-    /// another time namespace; [`ClaimError::Lost`] if somebody else writes to the page.
-    pub fn claim(&self, header: &Header) -> Result<(), ClaimError> {
-        match self.header() {
-            Some(found) if found == *header => return Ok(()),
-            Some(found) if found.boot_id == header.boot_id => return Err(ClaimError::InUse(found)),
-            _ => {}
-        }
-        let page = &self.0;
-        let word = page.words.word();
-        if !page.words.swap(word, word.next(LeasePhase::Off, word.first(), None)) {
-            return Err(ClaimError::Lost);
-        }
-        let [first, second] = &page.boot_id;
-        let (first_half, second_half) = halves(header.boot_id);
-        let offset = u64::from_ne_bytes(header.monotonic_offset_ns.to_ne_bytes());
-        // ORDERING: Relaxed, before the fence.
-        page.magic.store(0, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the second Acquire fence in `header`, and with the fence of
-        // a reader's first look: one that has seen a value of this header sees that the magic was
-        // taken away, and the word that was swapped in before.
-        fence(Ordering::Release);
-        // ORDERING: Relaxed, between the fence and the store of the magic.
-        let order = Ordering::Relaxed;
-        page.version.store(header.version, order);
-        page.size.store(header.size, order);
-        first.store(first_half, order);
-        second.store(second_half, order);
-        page.time_namespace.store(header.time_namespace, order);
-        page.counter.store(header.counter, order);
-        page.monotonic_offset_ns.store(offset, order);
-        // ORDERING: Release, pairs with the first Acquire fence in `header`.
-        page.magic.store(MAGIC, Ordering::Release);
-        Ok(())
-    }
-}
-
-/// Sixteen bytes as the two words that hold them in memory.
-const fn halves(bytes: [u8; 16]) -> (u64, u64) {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
-    (u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes([i, j, k, l, m, n, o, p]))
-}
-
-/// The reverse of [`halves`].
-const fn joined(first: u64, second: u64) -> [u8; 16] {
-    let ([a, b, c, d, e, f, g, h], [i, j, k, l, m, n, o, p]) = (first.to_ne_bytes(), second.to_ne_bytes());
-    [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The header of a writer of this boot.
-    fn header(boot: u8) -> Header {
-        let number = u64::from(boot);
-        Header {
-            version: u32::from(boot),
-            size: u32::from(boot),
-            boot_id: [boot; 16],
-            time_namespace: number,
-            counter: number,
-            monotonic_offset_ns: i64::from(boot),
-        }
-    }
-
-    #[test]
-    fn ordering_a_header_is_that_of_one_claim() {
-        const BOOTS: u8 = if cfg!(miri) { 40 } else { 200 };
-        let page = WritablePage::new();
-        std::thread::scope(|scope| {
-            scope.spawn(|| (1..=BOOTS).for_each(|boot| page.claim(&header(boot)).unwrap()));
-            scope.spawn(|| {
-                for _ in 0..if cfg!(miri) { 150 } else { 100_000 } {
-                    let found = page.header();
-                    assert!(found.is_none_or(|found| found == header(found.boot_id[0])), "{found:?}");
-                }
-            });
-        });
-        assert_eq!(page.header(), Some(header(BOOTS)));
     }
 }

@@ -4,8 +4,23 @@
 //! The writer of a page calibrates; every other process maps the page read-only. Such readers
 //! leave no trace: they can neither retire a line nor help a writer that was stopped. So a line
 //! carries its own end, the writer publishes the next one a lease ahead, and each line is at or
-//! above the upper edge of the bound of the OS clock. `docs/lease.md` has the rules, R1 to R10 for
+//! above the upper bound of the OS clock. `docs/lease.md` has the rules, R1 to R10 for
 //! readers and W1 to W10 for the writer, with the reasons.
+//!
+//! | word | meaning | in DESIGN.md |
+//! |---|---|---|
+//! | lease | the window of a line, to its end E | validity |
+//! | live | readers take the time from a line | published |
+//! | unsure, in doubt | readers take the larger of line and OS clock (R5) | none: such a line is retired (rule 4) |
+//! | cold | there is no line: readers take the larger of OS clock and floor (R6) | no line (rule 6) |
+//! | opening | the first line is being published: readers wait (R7, W5) | first publication (rule 7) |
+//! | off | readers take the OS clock alone | gate closed (rule 8) |
+//! | floor | the least that a reading without a line returns: the line's value at E, so that it is known before the line ends | high-water mark (rule 5), which is taken when the line is retired |
+//! | private floor | the most that one process has had from the OS clock (R8) | none: a first line begins above what was returned (rule 7) |
+//! | lead | the most by which a line may be above the OS clock | none: a line is between its bounds |
+//! | bounds | the two lines between which the OS clock must be ([`Estimate`]) | bounds |
+//! | look | a load of the word; a reading has two (R1) | second look (rule 1) |
+//! | doubt, end | to store unsure; to store cold (W3, W4) | retire |
 //!
 //! ```text
 //!             open                     successor, again and again

@@ -21,9 +21,7 @@
 //! }
 //!
 //! let machine = Machine { boot_id: [7; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
-//! let page = WritablePage::new();
-//! assert!(page.attach(&machine).is_err(), "nobody has claimed it");
-//! page.claim(&Header::of(&machine)).unwrap();
+//! let page = WritablePage::new(&Header::of(&machine));
 //! let reading = page.attach(&machine).unwrap().monotonic(&Ticks, &Os, &PrivateFloor::new());
 //! assert_eq!((reading.ns, reading.source), (1_000, Source::Os));
 //! ```
@@ -50,7 +48,7 @@ mod primitive;
 pub mod program;
 
 pub use attach::{Attached, Machine, Refusal};
-pub use layout::{COUNTER, ClaimError, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
+pub use layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 // What a reading takes, and what it is.
 pub use lease::{OsClock, PrivateFloor, Reading, Source};
 pub use tickline_core::counter::{Counter, HardwareCounter};

@@ -172,7 +172,7 @@ core::arch::global_asm!(
 
 /// What the kernel tells of this process (getauxval(3)); `None` where libc does not pass it on.
 fn auxiliary(kind: usize) -> Option<usize> {
-    // SAFETY: takes no argument.
+    // SAFETY: the code above, which loads an address, and changes no register but its result's.
     let getauxval = unsafe { tickline_getauxval() };
     if getauxval.is_null() {
         return None;

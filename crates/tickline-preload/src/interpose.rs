@@ -107,7 +107,7 @@ pub(crate) fn find_own() {
 
 /// Libc's function of this name; `None` where that is not found.
 fn next(name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: takes no argument.
+    // SAFETY: the code above, which loads an address, and changes no register but its result's.
     let dlsym = NonNull::new(unsafe { tickline_dlsym() })?;
     // SAFETY: libc's function of this name, whose type this is.
     let dlsym: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void =

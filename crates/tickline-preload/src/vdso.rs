@@ -10,21 +10,16 @@ use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use elf::ElfBytes;
-use elf::abi::SHT_DYNSYM;
+use elf::abi::{EI_NIDENT, SHT_DYNSYM};
 use elf::endian::NativeEndian;
+use elf::file::{FileHeader, parse_ident};
 use rustix::mm::{MprotectFlags, mprotect};
 
 use crate::abi;
 use crate::state::state;
 
-/// The size of `Elf64_Ehdr`, bytes, and in it the places of `e_shoff`, `e_shentsize` and `e_shnum`
-/// (elf(5)).
+/// The size of `Elf64_Ehdr`, bytes, and of `Elf64_Sym`, with the place of `st_value` (elf(5)).
 const HEADER_BYTES: usize = 64;
-const SECTIONS_AT: usize = 40;
-const SECTION_BYTES_AT: usize = 58;
-const SECTION_COUNT_AT: usize = 60;
-
-/// The size of `Elf64_Sym`, bytes, and in it the place of `st_value`.
 const SYMBOL_BYTES: usize = 24;
 const VALUE_AT: usize = 8;
 
@@ -76,15 +71,12 @@ impl Vdso {
         let base = NonNull::new(base.cast::<u8>())?;
         // SAFETY: an ELF file in memory begins with its header, by the caller's promise.
         let header = unsafe { slice::from_raw_parts(base.as_ptr(), HEADER_BYTES) };
-        let sections = usize::try_from(u64::from_ne_bytes(bytes(header, SECTIONS_AT)?)).ok()?;
-        let section = usize::from(u16::from_ne_bytes(bytes(header, SECTION_BYTES_AT)?));
-        let count = usize::from(u16::from_ne_bytes(bytes(header, SECTION_COUNT_AT)?));
+        let (ident, header) = header.split_at(EI_NIDENT);
+        let header = FileHeader::parse_tail(parse_ident::<NativeEndian>(ident).ok()?, header).ok()?;
         // The kernel maps the whole file, at whose end the table of sections is.
-        let length = sections.checked_add(section.checked_mul(count)?)?;
-        if !header.starts_with(b"\x7fELF") || !(HEADER_BYTES..=MOST_BYTES).contains(&length) {
-            return None;
-        }
-        Some(Self { base, length })
+        let sections = usize::from(header.e_shentsize) * usize::from(header.e_shnum);
+        let length = usize::try_from(header.e_shoff).ok()?.checked_add(sections)?;
+        (HEADER_BYTES..=MOST_BYTES).contains(&length).then_some(Self { base, length })
     }
 
     /// The image, to read its symbols. `lead_here` changes it while there is no such slice.
@@ -191,8 +183,4 @@ impl Vdso {
         }
         Ok(())
     }
-}
-
-fn bytes<const N: usize>(header: &[u8], at: usize) -> Option<[u8; N]> {
-    header.get(at..at + N)?.try_into().ok()
 }

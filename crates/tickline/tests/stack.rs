@@ -70,20 +70,9 @@ const WORDS: usize = STACK_BYTES / 8;
 
 impl Painted {
     fn new() -> Self {
-        // SAFETY: a new mapping; no existing memory is touched.
-        let bottom = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                STACK_BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(bottom, libc::MAP_FAILED);
-        let stack = libc::stack_t { ss_sp: bottom, ss_flags: 0, ss_size: STACK_BYTES };
-        // SAFETY: the stack stays mapped until the process ends.
+        let words = vec![0_u64; WORDS].leak().as_mut_ptr();
+        let stack = libc::stack_t { ss_sp: words.cast(), ss_flags: 0, ss_size: STACK_BYTES };
+        // SAFETY: the stack is there until the process ends, and nothing else uses it.
         assert_eq!(unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) }, 0);
         // SAFETY: plain data; zeros mean no flags and an empty mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -91,12 +80,12 @@ impl Painted {
         action.sa_flags = libc::SA_ONSTACK;
         // SAFETY: the handler does what is safe in a handler: that is what is tested.
         assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) }, 0);
-        Self { words: bottom.cast() }
+        Self { words }
     }
 
     /// The stack that `call` uses below its caller's frame, bytes.
     fn bytes_of(&self, call: fn()) -> usize {
-        // SAFETY: the mapping has this length, and nothing runs on it now.
+        // SAFETY: the stack has this length, and nothing runs on it now.
         let words = unsafe { std::slice::from_raw_parts_mut(self.words, WORDS) };
         words.fill(PAINT);
         CALL.store(call as usize, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, linkat, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, openat, renameat, statat, unlinkat};
 use rustix::io::{Errno, write};
 use rustix::mm::{ProtFlags, mlock};
 
@@ -68,14 +68,15 @@ pub struct PageWriter {
 }
 
 impl PageWriter {
-    /// Locks the page, makes its file if there is none, and claims it for this boot
-    /// ([`WritablePage::claim`]). The folder must exist. The page's word stays as it was found, and as
-    /// `Off` in a new file.
+    /// Locks the page, and makes its file if there is none, or one of another boot, which no process of
+    /// this boot reads. The folder must exist. The page's word stays as it was found, and as `Off` in a
+    /// new file.
     ///
     /// # Errors
     ///
     /// If a process, perhaps this one, has the lock; if the file is not this user's own, not trusted,
-    /// no page, or cannot be made; or if the offset of this process's time namespace is not known.
+    /// no page, or cannot be made; if it was made in this boot for another time namespace; or if the
+    /// offset of this process's one is not known.
     /// Then there is no new file, or a whole one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         Self::try_create(path).map_err(|why| PageError::new(path, why))
@@ -85,22 +86,14 @@ impl PageWriter {
         let header = header(&Machine::find().map_err(refused(UNKNOWN_MACHINE))?)?;
         let place = Place::of(path.as_os_str().as_bytes())?;
         judge_folder(&place)?;
-        let is_missing =
-            || matches!(statat(&place.folder, place.name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT));
-        if !is_missing() {
-            // No lock is made beside a file that is no page.
-            map(&place)?;
-        }
+        // No lock is made beside a file that is no page.
+        find(&place, &header)?;
         let lock = Lock::take(&place)?;
-        if is_missing() {
-            make(&place, &header)?;
+        if find(&place, &header)?.is_none() {
+            make(&place, header)?;
         }
-        let (mapping, facts, file) = map(&place)?;
-        if facts.owner != facts.reader {
-            return Err(foreign(facts.owner, facts.reader));
-        }
+        let (mapping, file) = find(&place, &header)?.ok_or(Lost)?;
         let in_memory = mapping.lock().is_ok();
-        mapping.page().claim(&header)?;
         Ok(Self { mapping, file, path: path.into(), in_memory, _lock: lock })
     }
 
@@ -225,8 +218,30 @@ fn map(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), Why> 
     Ok((mapping, facts, file))
 }
 
+/// The page's file, if there is one of this boot.
+fn find(place: &Place<'_>, header: &Header) -> Result<Option<(WritableMapping, OwnedFd)>, Why> {
+    if let Err(Errno::NOENT) = statat(&place.folder, place.name, AtFlags::SYMLINK_NOFOLLOW) {
+        return Ok(None);
+    }
+    let (mapping, facts, file) = map(place)?;
+    if facts.owner != facts.reader {
+        return Err(foreign(facts.owner, facts.reader));
+    }
+    match mapping.page().header() {
+        Some(found) if found == *header => Ok(Some((mapping, file))),
+        Some(found) if found.boot_id == header.boot_id => {
+            let Header { version, counter, time_namespace, monotonic_offset_ns, .. } = found;
+            Err(format!(
+                "the page was made in this boot by a server in time namespace {time_namespace}, offset {monotonic_offset_ns} ns, for layout {version} and counter {counter}, and programs may read it: start such a server there (readlink /proc/PID/ns/time), or name another page"
+            )
+            .into())
+        }
+        _ => Ok(None),
+    }
+}
+
 /// Makes the page's file, by the holder of the lock: under another name, until it is complete.
-fn make(place: &Place<'_>, header: &Header) -> Result<(), Why> {
+fn make(place: &Place<'_>, header: Header) -> Result<(), Why> {
     let failed = || refused("it cannot be made");
     let fresh = [place.name, b".new"].concat();
     let remove = || unlinkat(&place.folder, &fresh, AtFlags::empty());
@@ -239,20 +254,20 @@ fn make(place: &Place<'_>, header: &Header) -> Result<(), Why> {
     let made = (|| {
         // Not `ftruncate`: the file has its memory or is refused, rather than that a later store
         // finds a full disk.
-        let mut left: &[u8] = &[0; PAGE_BYTES];
+        let page = WritablePage::new(&header).into_bytes();
+        let mut left = &page[..];
         while !left.is_empty() {
-            let written = write(&file, left).map_err(failed())?;
+            let written = write(&file, left)?;
             left = left.get(written..).unwrap_or_default();
         }
         // Whatever the umask.
-        fchmod(&file, PAGE_MODE).map_err(failed())?;
-        // Nobody else has this file.
-        WritableMapping::of(&file)?.page().claim(header)?;
-        let linked = linkat(&place.folder, &fresh, &place.folder, place.name, AtFlags::empty());
-        Ok(linked.map_err(failed())?)
+        fchmod(&file, PAGE_MODE)?;
+        renameat(&place.folder, &fresh, &place.folder, place.name)
     })();
-    remove().ok();
-    made
+    made.map_err(|error| {
+        remove().ok();
+        failed()(error).into()
+    })
 }
 
 /// Switches a page off at once, for all readers, also if its writer is dead or stopped. Readings

@@ -1,6 +1,6 @@
 //! What the writer's process knows of the OS clock, and the lines that follow from it.
 //!
-//! A lease is at or above the *upper* edge of the bound for as long as it counts. Readers that had
+//! A lease is at or above the *upper* bound of the OS clock for as long as it counts. Readers that had
 //! asked the OS clock before, and were delayed for any time, are then not above it.
 
 use tickline_core::cell::FixedNs;
@@ -39,14 +39,14 @@ impl Estimate {
     }
 
     /// The line of a lease from `start_ticks` to `end_ticks`: at its start not below `least_ns`,
-    /// and nowhere below the upper edge. It reaches the upper edge at its end, unless it would have
+    /// and nowhere below the upper bound. It reaches the upper bound at its end, unless it would have
     /// to run at less than half the rate.
     pub(super) fn line(&self, start_ticks: u64, least_ns: i64, end_ticks: u64, unix: UnixShift) -> LeaseLine {
-        let edge_ns = |ticks: u64| self.upper.fixed_at(ticks).ceil_ns();
-        let base_ns = least_ns.max(edge_ns(start_ticks));
+        let upper_ns = |ticks: u64| self.upper.fixed_at(ticks).ceil_ns();
+        let base_ns = least_ns.max(upper_ns(start_ticks));
         let ticks = i128::from(end_ticks.wrapping_sub(start_ticks).max(1));
-        let rise = FixedNs::from_ns(edge_ns(end_ticks)).minus(FixedNs::from_ns(base_ns)).to_bits();
-        // Rounded up: whole nanoseconds of the line are not below the edge either.
+        let rise = FixedNs::from_ns(upper_ns(end_ticks)).minus(FixedNs::from_ns(base_ns)).to_bits();
+        // Rounded up: whole nanoseconds of the line are not below the bound either.
         let needed = rise.saturating_add(ticks).saturating_sub(1).checked_div_euclid(ticks).unwrap_or(0);
         let needed = Slope::from_bits(u64::try_from(needed.max(0)).unwrap_or(u64::MAX));
         let slope = needed.max(Slope::from_bits(self.upper.slope.to_bits() >> 1));
@@ -68,8 +68,8 @@ impl Estimate {
         let start_ticks = at_ticks.wrapping_sub(skew_ticks);
         // Rounded so that no later value of the line is below what it was.
         let rise_ns = lease.line.slope.over(i64::try_from(skew_ticks).unwrap_or(i64::MAX)).floor_ns();
-        let edge_ns = self.upper.fixed_at(start_ticks).ceil_ns();
-        let base_ns = lease.line.base_ns.saturating_sub(rise_ns).max(edge_ns);
+        let upper_ns = self.upper.fixed_at(start_ticks).ceil_ns();
+        let base_ns = lease.line.base_ns.saturating_sub(rise_ns).max(upper_ns);
         let line = Line { start_ticks, base_ns, ..lease.line };
         let lead_ns =
             lease.lead_ns.max(self.ahead_ns(&line, start_ticks)).max(self.ahead_ns(&line, end_ticks));
@@ -83,8 +83,8 @@ impl Estimate {
         u64::try_from(open.checked_div(2 * u128::from(lower)).unwrap_or(u128::MAX)).unwrap_or(u64::MAX)
     }
 
-    /// How far `line` is above the upper edge at its end, ns; less than 0 if it is below.
-    pub(super) fn above_edge_ns(&self, line: &LeaseLine) -> i64 {
+    /// How far `line` is above the upper bound at its end, ns; less than 0 if it is below.
+    pub(super) fn above_upper_ns(&self, line: &LeaseLine) -> i64 {
         line.line.fixed_at(line.end_ticks).minus(self.upper.fixed_at(line.end_ticks)).floor_ns()
     }
 
@@ -93,7 +93,7 @@ impl Estimate {
         line.fixed_at(ticks).minus(self.lower.fixed_at(ticks)).ceil_ns().max(0)
     }
 
-    /// The Unix offset of a line after one that had `before`: the upper edge again, so that Unix
+    /// The Unix offset of a line after one that had `before`: the upper bound again, so that Unix
     /// readings are ordered as others are, save for a set clock. It does not fall while samples only
     /// narrow what it may be. Its lead is that of no line yet.
     pub(super) fn unix_after(&self, before: UnixShift) -> UnixShift {
@@ -136,9 +136,9 @@ mod tests {
     }
 
     /// Rule W2, and rounding: whole nanoseconds of a lease are not below whole nanoseconds of an OS
-    /// clock that is at its upper edge, at any tick, nor below the line before.
+    /// clock that is at its upper bound, at any tick, nor below the line before.
     #[test]
-    fn rule_w2_no_rounded_value_is_below_the_upper_edge() {
+    fn rule_w2_no_rounded_value_is_below_the_upper_bound() {
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..if cfg!(miri) { 20 } else { 4_000 } {
             let hz = random.u64(24_000_000..5_024_000_000);

@@ -9,7 +9,7 @@ use super::{
     Line, Lost, OsClock, PrivateFloor, Reading, SLOT_WORDS, Slope, SlotNumber, Source, Timescale, Writer,
     WriterStep, read,
 };
-use crate::WritablePage;
+use crate::{Header, Machine, WritablePage};
 
 /// A step of a reader or a writer. The hook runs before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub(crate) enum At {
     /// After a swap that took place.
     Swapped(LeaseWord),
 }
+
+/// Where the scene's page is made.
+pub(crate) const MACHINE: Machine =
+    Machine { boot_id: [9; 16], time_namespace: 4_026_531_834, monotonic_offset_ns: Some(0) };
 
 /// A value that lives as long as the program.
 pub(super) fn leak<T>(value: T) -> &'static T {
@@ -60,7 +64,7 @@ impl Scene {
     /// A page that is off, without a writer.
     pub(crate) fn off() -> &'static Self {
         leak(Self {
-            page: WritablePage::new(),
+            page: WritablePage::new(&Header::of(&MACHINE)),
             ticks: Cell::new(1 << 40),
             os_ns: Cell::new(-(1 << 39)),
             unix_ns: Cell::new(UNIX_NS),

@@ -91,7 +91,7 @@ const TWO: u64 = 1 << 9;
 const BANK_SHIFT: u32 = 10;
 const GENERATION_SHIFT: u32 = 12;
 
-/// The state of a page. See the head of `lease/word.rs` for its layout.
+/// The state of a page. The table at the head of `lease/word.rs` has its bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeaseWord(u64);
 

@@ -61,7 +61,7 @@ pub const FAST_SLEW_PPB: u64 = 1_000_000;
 /// the lead of one line would be added to that of the last, suspend after suspend.
 const AHEAD_NS: i64 = 10_000;
 
-/// A line that is further above the upper edge than this at its end has no successor, ns: the
+/// A line that is further above the upper bound than this at its end has no successor, ns: the
 /// counter ran on in a suspend, and the OS clock did not. A successor gains at most half a lease on
 /// the line before, so a sleep in each lease would add up.
 const FAR_AHEAD_NS: i64 = 10_000_000;
@@ -126,7 +126,8 @@ impl WriterStep {
     }
 }
 
-/// The writer of a page. See the head of `lease/writer.rs`.
+/// The writer of a page: `docs/lease.md`, "Rules of the writer". One writer has a page at a time, by a lock
+/// that the caller holds.
 #[derive(Debug)]
 pub struct Writer {
     config: Config,
@@ -314,7 +315,7 @@ impl Writer {
             return self.doubt(memory);
         }
         let Some(estimate) = estimate else { return Ok(self.waited(in_ns(last.end_ticks))) };
-        if estimate.above_edge_ns(&last) > FAR_AHEAD_NS {
+        if estimate.above_upper_ns(&last) > FAR_AHEAD_NS {
             // Also before Unix time gets another offset, which contains the sleep.
             return self.doubt(memory);
         }

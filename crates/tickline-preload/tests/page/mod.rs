@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
 use tickline_page::host::PageWriter;
 use tickline_page::lease::{
     LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixShift,
@@ -62,8 +63,5 @@ pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, Pat
 }
 
 pub(crate) fn counter_is_readable() -> bool {
-    let mut mode = 0;
-    // SAFETY: there is room for the answer.
-    let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
-    result == 0 && mode == libc::PR_TSC_ENABLE
+    time_stamp_counter_readability() == Ok(TimeStampCounterReadability::Readable)
 }

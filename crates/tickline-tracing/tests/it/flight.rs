@@ -1,7 +1,7 @@
 //! The flight recorder: what it keeps, what it overwrites, and what a file has.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
@@ -204,56 +204,38 @@ fn it_writes_while_threads_record() {
     });
 }
 
-/// Symptom: after a hundred threads that ended together, their rings stayed, 1 MiB each, as long as
-/// no thread joined; and each that joined removed only one.
+/// The rings that are kept are those of the threads that ended last, not of those that began last. Symptom:
+/// after a hundred threads that ended together, their rings stayed, 1 MiB each, as long as no thread
+/// joined; and each that joined removed only one.
 #[test]
-fn threads_that_end_together_leave_eight_rings() {
-    const THREADS: usize = 100;
+fn the_eight_threads_that_ended_last_are_kept() {
+    const BRIEF: u64 = 100;
     let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1));
-    let all_recorded = Arc::new(Barrier::new(THREADS + 1));
-    let may_end = Arc::new(Barrier::new(THREADS + 1));
-    let threads: Vec<_> = (0..THREADS)
-        .map(|_| {
-            let (dispatch, all, end) = (dispatch.clone(), all_recorded.clone(), may_end.clone());
-            thread::spawn(move || {
-                dispatcher::with_default(&dispatch, || info_span!("work").in_scope(|| ()));
-                all.wait();
-                end.wait();
-            })
-        })
-        .collect();
-    all_recorded.wait();
-    assert_eq!(written(&recorder).0.written, THREADS as u64, "rings of threads that run");
-    may_end.wait();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-    let (summary, _) = written(&recorder);
-    assert_eq!((summary.written, summary.dropped), (8, 2 * (THREADS as u64 - 8)));
-}
-
-/// The rings that are kept are those of the threads that ended last, not of those that began last.
-#[test]
-fn the_threads_that_ended_last_are_kept() {
-    let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1));
-    let works = |dispatch: &Dispatch| {
-        dispatcher::with_default(dispatch, || info_span!("brief").in_scope(|| ()));
+    let [brief_may_end, long_may_end, recorded] = [101, 2, 102].map(Barrier::new);
+    let works = |record: fn(), may_end: &Barrier| {
+        dispatcher::with_default(&dispatch, record);
+        recorded.wait();
+        may_end.wait();
     };
-    let (began, has_begun) = mpsc::channel();
-    let (end, may_end) = mpsc::channel::<()>();
-    let first = dispatch.clone();
-    let first = thread::spawn(move || {
-        dispatcher::with_default(&first, || info_span!("long").in_scope(|| ()));
-        began.send(()).unwrap();
-        may_end.recv().unwrap();
+    let spans = || written(&recorder).0.written;
+    let of_running = thread::scope(|scope| {
+        let long = scope.spawn(|| works(|| info_span!("long").in_scope(|| ()), &long_may_end));
+        while spans() == 0 {
+            thread::yield_now();
+        }
+        let brief = || works(|| info_span!("brief").in_scope(|| ()), &brief_may_end);
+        let all: Vec<_> = (0..BRIEF).map(|_| scope.spawn(brief)).collect();
+        recorded.wait();
+        let of_running = spans();
+        brief_may_end.wait();
+        all.into_iter().for_each(|thread| thread.join().unwrap());
+        long_may_end.wait();
+        long.join().unwrap();
+        of_running
     });
-    has_begun.recv().unwrap();
-    for _ in 0..20 {
-        let dispatch = dispatch.clone();
-        thread::spawn(move || works(&dispatch)).join().unwrap();
-    }
-    end.send(()).unwrap();
-    first.join().unwrap();
+    assert_eq!(of_running, BRIEF + 1, "rings of threads that run");
     let (summary, events) = written(&recorder);
-    assert_eq!((summary.written, summary.dropped), (8, 2 * (21 - 8)));
+    assert_eq!((summary.written, summary.dropped), (8, 2 * (BRIEF + 1 - 8)));
     let mut names = names(&events, "B");
     names.sort_unstable();
     assert_eq!(names, [["brief"; 7].as_slice(), &["long"]].concat());

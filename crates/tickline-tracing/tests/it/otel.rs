@@ -5,10 +5,9 @@
 #![expect(clippy::duplicate_mod, reason = "the same checks for each version")]
 
 macro_rules! version {
-    ($version:ident, $otel:ident, $sdk:ident, $layer:ident, $sampling:ident) => {
+    ($version:ident, $otel:ident, $sdk:ident, $layer:ident) => {
         #[path = "otel"]
         mod $version {
-            use $sampling::trace::SamplingResult;
             use {$layer as otel_layer, $otel as otel, $sdk as sdk};
 
             #[path = "checks.rs"]
@@ -17,11 +16,5 @@ macro_rules! version {
     };
 }
 
-version!(
-    with_0_32,
-    opentelemetry_0_32,
-    opentelemetry_sdk_0_32,
-    tracing_opentelemetry_0_33,
-    opentelemetry_sdk_0_32
-);
-version!(with_0_33, opentelemetry, opentelemetry_sdk, tracing_opentelemetry, opentelemetry_sdk);
+version!(with_0_32, opentelemetry_0_32, opentelemetry_sdk_0_32, tracing_opentelemetry_0_33);
+version!(with_0_33, opentelemetry, opentelemetry_sdk, tracing_opentelemetry);

@@ -46,17 +46,6 @@ fn a_program_that_asks_for_unix_time_only_gets_the_counter_again() {
 }
 
 #[test]
-fn a_clock_that_was_disabled_before_it_started_stays_so() {
-    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
-    clock.disable();
-    for _ in 0..5 {
-        clock.maintain();
-    }
-    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
-    assert_eq!(clock.status().events.get(Event::Recovery), 0);
-}
-
-#[test]
 fn the_manual_driver_works_alone() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
     for _ in 0..10_000 {

@@ -70,6 +70,7 @@ fn a_mock_converts_by_its_own_present() {
         UnixTime::from(Instant::now() + Duration::from_secs(5)),
         UnixTime::now() + Duration::from_secs(5)
     );
+    assert_eq!(Instant::from(UnixTime::now()), Instant::now());
     let anchor = Anchor::std();
     assert_eq!(
         anchor.to_std(Instant::now() + Duration::from_secs(5)),

@@ -136,33 +136,19 @@ fn the_global_clock_can_have_them_too() {
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
     use super::*;
 
-    fn mask(cpus: &[usize]) -> libc::cpu_set_t {
-        // SAFETY: a CPU set is plain data; all zeros is the empty one.
-        let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-        for cpu in cpus {
-            // SAFETY: the set is valid, and the id below its length (`own_cpus` has seen it in such
-            // a set).
-            unsafe { libc::CPU_SET(*cpu, &mut mask) };
-        }
-        mask
-    }
-
     fn own_cpus() -> Vec<usize> {
-        let mut set = mask(&[]);
-        // SAFETY: the set is valid for writes of its length.
-        let result = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
-        assert_eq!(result, 0, "more CPUs than this test has room for");
-        // SAFETY: every id is below the set's length.
-        (0..1_024).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
+        let set = sched_getaffinity(None).expect("the CPUs of this thread");
+        (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
     }
 
-    fn run_on(cpus: &[usize]) {
-        let set = mask(cpus);
-        // SAFETY: the set is valid for reads of its length.
-        let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
-        assert_eq!(result, 0, "{cpus:?}");
+    fn run_on(cpu: usize) {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        sched_setaffinity(None, &set).expect("a CPU of this process");
     }
 
     /// What procfs says of the clock's thread.
@@ -183,7 +169,7 @@ mod linux {
             for cpu in own_cpus().into_iter().take(2) {
                 let (clock, stop) = (&clock, &stop);
                 scope.spawn(move || {
-                    run_on(&[cpu]);
+                    run_on(cpu);
                     let mut last = 0;
                     // ORDERING: Relaxed, a flag on its own.
                     while !stop.load(Ordering::Relaxed) {
@@ -208,7 +194,7 @@ mod linux {
         common::in_child(&[], || {
             let cpus = own_cpus();
             let (first, rest) = cpus.split_first().unwrap();
-            run_on(&[*first]); // as in a container with a small cpuset
+            run_on(*first); // as in a container with a small cpuset
             let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
             let table = || clock.status().per_cpu;
             assert_eq!(table().iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), [*first]);
@@ -221,7 +207,7 @@ mod linux {
             let Some(second) = rest.first() else {
                 return common::skip("one CPU: no reader can run on another");
             };
-            run_on(&[*second]);
+            run_on(*second);
             common::until(&clock, || {
                 core::hint::black_box(clock.now_ns());
                 table().iter().any(|cpu| cpu.cpu == *second && cpu.state == State::Fast)

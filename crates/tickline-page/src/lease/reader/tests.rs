@@ -5,14 +5,6 @@ use super::super::testing::{AHEAD_NS, At, Scene, UNIX_NS};
 use super::super::{Closing, Did, Estimate};
 use super::*;
 
-#[test]
-fn a_line_is_read_without_the_os() {
-    let scene = Scene::live();
-    scene.on_step(|at| assert_ne!(at, At::Os));
-    assert_eq!(scene.source(), Source::Line);
-    assert!(AHEAD_NS.contains(&scene.ahead_ns()) && AHEAD_NS.contains(&scene.unix_ahead_ns()));
-}
-
 /// Lines count until the word has changed 64 times, and a later try keeps the rules of the first.
 #[test]
 fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
@@ -54,9 +46,14 @@ fn rule_r1_a_reading_of_the_os_counts_only_if_the_word_is_the_same() {
     assert!(scene.now() >= before_ns);
 }
 
+/// What a reader has of the first line alone; nothing where that is not enough.
+fn at_once(scene: &'static Scene, private: &PrivateFloor) -> Option<i64> {
+    read_first_line(scene.words(), &scene, private)
+}
+
 #[test]
 fn rule_r2_each_line_counts_in_its_window() {
-    let scene = Scene::live_twice();
+    let (scene, private) = (Scene::live_twice(), PrivateFloor::new());
     scene.raise_second(1_000);
     let [first, second] = *scene.lines() else { panic!("two lines") };
     assert_eq!(first.end_ticks, second.line.start_ticks);
@@ -67,8 +64,13 @@ fn rule_r2_each_line_counts_in_its_window() {
         (second.end_ticks - 1, second),
     ] {
         scene.counter_finds(ticks);
-        let expected = Reading { ns: line.line.at(ticks), source: Source::Line };
-        assert_eq!(scene.read(&PrivateFloor::new()), expected, "at {ticks}");
+        let ns = line.line.at(ticks);
+        assert_eq!(scene.read(&private), Reading { ns, source: Source::Line }, "at {ticks}");
+        assert_eq!(at_once(scene, &private), Some(ns).filter(|_| line == first), "at {ticks}");
+    }
+    for before in [1, 1 << 63] {
+        scene.counter_finds(first.line.start_ticks.wrapping_sub(before));
+        assert_eq!(at_once(scene, &private), None, "{before} before");
     }
 }
 
@@ -106,6 +108,7 @@ fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
     // W6: a doubt stays.
     scene.writer().close(Closing::AfterLeases);
     scene.does(Did::Doubted);
+    assert_eq!(at_once(scene, &PrivateFloor::new()), None);
     assert!(scene.ahead_ns() >= 0, "the line is above the OS clock");
     scene.os_jumps(1_000_000);
     assert_eq!(scene.source(), Source::Os);
@@ -117,6 +120,7 @@ fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
     assert!(scene.ahead_ns().abs() < 100);
 }
 
+/// W4, too: leases that have run out leave their end as a floor.
 #[test]
 fn rule_r6_without_a_line_the_counter_is_not_touched() {
     let scene = Scene::live();
@@ -126,9 +130,11 @@ fn rule_r6_without_a_line_the_counter_is_not_touched() {
     assert_eq!(scene.word().phase(), LeasePhase::Cold);
     scene.os_jumps(-5_000);
     scene.on_step(|at| assert_ne!(at, At::Counter));
+    assert_eq!(Floor::load(scene.words(), scene.word().first()), last.floor());
     assert_eq!(scene.now(), last.end_ns());
     scene.switch_off();
     assert!(scene.ahead_ns().abs() < 100);
+    assert_eq!(at_once(scene, &PrivateFloor::new()), None);
 }
 
 /// Lets a page open, and never ends that.
@@ -206,6 +212,7 @@ fn rule_r8_a_process_is_never_below_what_it_had_from_the_os() {
     assert_eq!(fallback.source, Source::Os);
     scene.ticks.set(last.end_ticks - 1_000);
     assert_eq!(scene.read(&private), Reading { ns: fallback.ns, source: Source::Line });
+    assert_eq!(at_once(scene, &private), Some(fallback.ns));
     private.raise(0);
     assert_eq!(private.ns(), fallback.ns, "it never falls");
 }
@@ -217,35 +224,6 @@ fn rule_r9_unix_time_is_never_below_the_kernels_last_tick() {
     scene.unix_jumps(20_000_000);
     let ns = (&scene).coarse_realtime_ns().unwrap();
     assert_eq!(scene.read_unix(), Reading { ns, source: Source::Line }, "a maximum, not a condition");
-}
-
-/// What a reader at once has of the first line is what a reader with all means has of it; the rest is
-/// left to that.
-#[test]
-fn the_first_line_alone_is_enough_in_its_window() {
-    let (scene, private) = (Scene::live_twice(), PrivateFloor::new());
-    let at_once = || read_first_line(scene.words(), &scene, &private);
-    let first = scene.lines()[0];
-    for (ticks, is_enough) in [
-        (first.line.start_ticks - 1, false),
-        (first.line.start_ticks, true),
-        (first.end_ticks - 1, true),
-        (first.end_ticks, false),
-        (first.line.start_ticks.wrapping_sub(1 << 63), false),
-    ] {
-        scene.ticks.set(ticks.wrapping_sub(10));
-        assert_eq!(at_once(), is_enough.then(|| first.line.at(ticks)), "at {ticks}");
-    }
-    scene.ticks.set(first.line.start_ticks);
-    private.raise(first.end_ns());
-    assert_eq!(at_once(), Some(first.end_ns()), "R8");
-    // R5, and R6 for a page that is off.
-    scene.writer().close(Closing::InDoubt);
-    scene.does(Did::Doubted);
-    assert_eq!(at_once(), None);
-    scene.switch_off();
-    scene.on_step(|at| assert_ne!(at, At::Counter));
-    assert_eq!(at_once(), None);
 }
 
 #[test]
@@ -262,17 +240,6 @@ fn rule_r10_unix_time_that_was_set_is_seen_before_the_writer_knows() {
     scene.has_coarse.set(false);
     scene.does(Did::SetUnix);
     assert!(AHEAD_NS.contains(&scene.unix_ahead_ns()));
-}
-
-/// Past the leases, Unix time has a floor too, unless the clock was set back.
-#[test]
-fn unix_time_is_ordered_at_the_end_of_a_lease() {
-    let scene = Scene::live();
-    scene.ticks.set(scene.last().end_ticks - 11);
-    let before_ns = scene.read_unix().ns;
-    assert!(scene.read_unix().ns >= before_ns);
-    scene.unix_jumps(-1_000_000);
-    assert!(scene.unix_ahead_ns().abs() < 100, "set back by 1 ms");
 }
 
 /// A line may leave Unix time to the OS.

@@ -1,6 +1,5 @@
 //! What must hold with each version.
 
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,11 +9,10 @@ use tracing::{Dispatch, dispatcher, info, info_span, subscriber};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
 
-use super::otel::trace::{Link, SpanKind, TraceContextExt, TraceId, Tracer, TracerProvider};
-use super::otel::{Context, KeyValue, Value};
-use super::SamplingResult;
+use super::otel::trace::{TraceContextExt, Tracer, TracerProvider};
+use super::otel::{Context, Value};
 use super::otel_layer::{self, OpenTelemetrySpanExt};
-use super::sdk::trace::{InMemorySpanExporter, SdkTracerProvider, ShouldSample, SpanData};
+use super::sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use crate::common::{Closed, Hand, UNIX_OFFSET_NS};
 
 fn at(monotonic_ns: u64) -> SystemTime {
@@ -48,7 +46,8 @@ fn number(span: &SpanData, key: &str) -> i64 {
     }
 }
 
-/// Start, end and events; and `busy_ns` and `idle_ns`, whose sum is the time from creation to end.
+/// Start, end and events; and `busy_ns` and `idle_ns`, whose sum is the time from creation to end. By which
+/// attributes the times come to the tracer is not exported.
 #[test]
 fn times_are_ours() {
     let (hand, closed) = (Hand::default(), Closed::default());
@@ -85,6 +84,7 @@ fn times_are_ours() {
         assert_eq!(exported.start_time, SystemTime::from(own.created()));
         assert_eq!(u128::try_from(number(exported, "busy_ns")).unwrap(), own.busy().as_nanos());
         assert_eq!(u128::try_from(number(exported, "idle_ns")).unwrap(), own.idle().as_nanos());
+        assert!(exported.attributes.iter().all(|it| !it.key.as_str().starts_with("tickline")), "{exported:?}");
     }
     assert_eq!((number(&outer, "busy_ns"), number(&outer, "idle_ns")), (700, 3_300));
     assert_eq!(number(&outer, "user"), 7);
@@ -128,46 +128,6 @@ fn events_that_come_early_have_our_times() {
         let child = times(&span(&exporter, "child"));
         assert_eq!(child, (at(40), named(&[("in the child", 50)]), at(50)));
     }
-}
-
-/// Keeps the attributes of the spans that it is asked about.
-#[derive(Debug, Clone, Default)]
-struct Seen(Arc<Mutex<Vec<String>>>);
-
-impl ShouldSample for Seen {
-    fn should_sample(
-        &self,
-        parent: Option<&Context>,
-        trace: TraceId,
-        name: &str,
-        kind: &SpanKind,
-        attributes: &[KeyValue],
-        links: &[Link],
-    ) -> SamplingResult {
-        self.0.lock().unwrap().extend(attributes.iter().map(|attribute| attribute.key.to_string()));
-        super::sdk::trace::Sampler::AlwaysOn.should_sample(parent, trace, name, kind, attributes, links)
-    }
-}
-
-/// Neither samplers nor exporters see how the times come to the tracer.
-#[test]
-fn attributes_are_those_of_the_span() {
-    let seen = Seen::default();
-    let exporter = InMemorySpanExporter::default();
-    let provider = SdkTracerProvider::builder()
-        .with_simple_exporter(exporter.clone())
-        .with_sampler(seen.clone())
-        .build();
-    let times_of = OtelTimes::new();
-    let otel = otel_layer::layer().with_tracer(times_of.tracer(provider.tracer("test")));
-    let otel = otel.with_location(false).with_threads(false).with_tracked_inactivity(false);
-    let otel = otel.with_target(false).with_level(false);
-    subscriber::with_default(registry().with(times_of.layer(otel)), || {
-        info_span!("work", user = 7).in_scope(|| ());
-    });
-    let exported = span(&exporter, "work");
-    let keys: Vec<_> = exported.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
-    assert_eq!((keys, seen.0.lock().unwrap().clone()), (vec!["user"], vec!["user".to_owned()]));
 }
 
 /// What users do besides still works: contexts, parents, spans of the tracer itself, filters.

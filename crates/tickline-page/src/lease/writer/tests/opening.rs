@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// Until it is ahead of the OS clock by 10 us at most; the line begins there.
 #[test]
 fn rule_w5_a_first_line_waits_for_the_floor() {
     let scene = Scene::live();
@@ -18,8 +19,9 @@ fn rule_w5_a_first_line_waits_for_the_floor() {
         "{step:?}"
     );
     assert_eq!(scene.now(), last.end_ns());
-    scene.pass(step.next_in_ns);
+    scene.pass(step.next_in_ns - 5_000);
     scene.does(Did::Opened);
+    assert!(scene.now() >= last.end_ns());
     assert!(scene.last().lead_ns < super::super::AHEAD_NS + AHEAD_NS.end);
 }
 
@@ -85,20 +87,6 @@ fn rule_w5_a_first_line_is_above_whatever_was_returned_before_it() {
     assert_eq!(scene.step_by(&estimate).did, Did::Opened);
     assert!(returned_ns.get() > 0);
     assert!(scene.now() >= returned_ns.get(), "as old as the reading of the OS was, by the largest rate");
-}
-
-#[test]
-fn rule_w5_a_first_line_is_not_below_the_floor() {
-    let scene = Scene::live();
-    let last = scene.last();
-    scene.ticks.set(last.end_ticks);
-    scene.does(Did::Ended);
-    scene.pass(NS_PER_S);
-    scene.os_jumps(-1_000_005_000);
-    scene.restart();
-    assert_eq!(scene.now(), last.end_ns(), "still ahead, by 5 us");
-    scene.does(Did::Opened);
-    assert!(scene.now() >= last.end_ns());
 }
 
 /// Symptom: readers on a CPU whose counter is a microsecond behind took a first line for a reset, and
