@@ -59,6 +59,7 @@ mod unix {
             ("leak", Ok(0)),
             ("panic", Ok(101)),
             ("flight", Ok(101)),
+            ("fork", Ok(0)),
         ] {
             // Without a signal and a hook, the file depends on the destructors of threads, which
             // glibc and macOS run.
