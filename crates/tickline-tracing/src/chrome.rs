@@ -45,7 +45,7 @@
 //!
 //! The file is the parent's. The child's spans go nowhere, it waits for nobody, and its copy of the
 //! guard does nothing. A child that wants a trace makes one of its own, in another file. (It may wait
-//! for ever at its first span if another thread of the parent was just recording its first or last.)
+//! for ever in a span that it was in at the fork, if another thread was just entering or exiting that.)
 //!
 //! # Order in the file
 //!

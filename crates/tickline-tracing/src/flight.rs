@@ -46,8 +46,15 @@
 //! beginning. A ring is overwritten in pieces of 32 KiB. The rings of the eight threads that ended
 //! last are kept, too. A recorder's memory is therefore that of eight rings, and one for each thread
 //! that runs and has recorded something.
+//!
+//! # In a forked child
+//!
+//! The child has a copy of the rings, records to it, and may write files of its own. It does not wait
+//! for threads of its parent: if one had just locked the list of rings, `write` returns an error after
+//! a second. (The child may wait for ever in a span that it was in at the fork, if another thread was
+//! just entering or exiting that, or reading whether it is open.)
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -68,7 +75,9 @@ use crate::trace::ring::{Kind, Record, Records};
 #[derive(Debug, Clone)]
 pub struct FlightRecorder {
     recorder: Arc<Recorder>,
-    is_writing: Arc<AtomicBool>,
+    /// The process that writes in the background, or 0. It is the parent's in a child that was forked
+    /// meanwhile, which has no such thread.
+    writing: Arc<AtomicU32>,
 }
 
 impl Sink for FlightRecorder {
@@ -117,7 +126,7 @@ impl Builder {
     /// The recorder.
     #[must_use]
     pub fn build(self) -> FlightRecorder {
-        FlightRecorder { recorder: Recorder::new(self.0), is_writing: Arc::default() }
+        FlightRecorder { recorder: Recorder::new(self.0), writing: Arc::default() }
     }
 }
 
@@ -151,19 +160,19 @@ impl FlightRecorder {
     /// earlier call is still writing, or no thread could be started. Errors of writing are lost.
     pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> bool {
         // ORDERING: Relaxed, a flag on its own: the file system orders what is done to files.
-        if self.is_writing.swap(true, Ordering::Relaxed) {
+        if self.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
             return false;
         }
         let (recorder, path, since_ns) = (self.clone(), path.into(), since(last));
         let write = move || {
             let _ = recorder.write_file(&path, since_ns);
             // ORDERING: Relaxed, a flag on its own.
-            recorder.is_writing.store(false, Ordering::Relaxed);
+            recorder.writing.store(0, Ordering::Relaxed);
         };
         let thread = thread::Builder::new().name("tickline-flight".to_owned()).spawn(write);
         if thread.is_err() {
             // ORDERING: Relaxed, nothing was written.
-            self.is_writing.store(false, Ordering::Relaxed);
+            self.writing.store(0, Ordering::Relaxed);
         }
         thread.is_ok()
     }
@@ -196,14 +205,15 @@ impl FlightRecorder {
     }
 
     fn write_since(&self, mut output: impl Write, since_ns: u64) -> io::Result<Summary> {
-        let mut kept = self.collect();
-        kept.drop_before(since_ns);
-        let mut text = json::head(process::id());
+        let mut kept = self.collect()?;
+        // Later than the records: a request that ends meanwhile is left out, not shown as open.
+        kept.drop_before(since_ns, self.recorder.open_spans());
+        let mut text = json::head();
         for thread in &kept.threads {
             if !thread.name.is_empty() {
                 thread.text.write_name(&thread.name, &mut text);
             }
-            if thread.overwritten > 0 {
+            if thread.overwritten > 0 && thread.first_ns >= since_ns {
                 thread.text.write_missing(thread.first_ns, thread.overwritten, &mut text);
             }
         }
@@ -226,44 +236,22 @@ impl FlightRecorder {
         Ok(summary)
     }
 
-    fn collect(&self) -> Kept {
+    fn collect(&self) -> io::Result<Kept> {
         let recorder = &self.recorder;
-        let mut kept =
-            Kept { threads: Vec::new(), items: Vec::new(), overwritten: recorder.dropped(), open: None };
-        for track in recorder.tracks() {
+        let mut kept = Kept { threads: Vec::new(), items: Vec::new(), overwritten: recorder.dropped() };
+        let tracks = recorder.tracks();
+        for track in
+            tracks.ok_or_else(|| io::Error::other("a thread of the parent process has the records locked"))?
+        {
+            let written = track.ring.records();
             let words = track.ring.snapshot();
-            let thread = kept.threads.len();
-            let mut records = Records::new(&words, 0);
-            let (mut blocks, mut overwritten, mut first_ns) = (0, 0, u64::MAX);
-            while let Some(record) = records.next() {
-                match record.kind {
-                    Kind::Rest => {}
-                    Kind::Block => {
-                        if blocks == 0 {
-                            overwritten = record.ns;
-                        }
-                        blocks += 1;
-                    }
-                    // In the first block these spans began earlier, so their beginnings are
-                    // written; later blocks repeat beginnings that are there.
-                    Kind::Inside if blocks > 1 => {}
-                    Kind::Inside => kept.items.push(Item::new(&record, Kind::Begin, thread)),
-                    kind => {
-                        first_ns = first_ns.min(record.ns);
-                        kept.items.push(Item::new(&record, kind, thread));
-                    }
-                }
-            }
-            kept.overwritten += overwritten;
-            let text = ThreadText::new(process::id(), track.thread.number, recorder.has_locations());
-            kept.threads.push(Thread { name: track.thread.name, text, overwritten, first_ns });
+            let text = ThreadText::new(recorder, track.thread.number);
+            kept.add(track.thread.name, text, written, &words);
         }
         // A request may run on several threads: all records are put in order of time. The sort is
         // stable, so those of a thread stay in order.
         kept.items.sort_by_key(|item| (item.ns, item.kind == Kind::Close));
-        // Later than the records: a request that ends meanwhile is left out, not shown as open.
-        kept.open = recorder.open_spans();
-        kept
+        Ok(kept)
     }
 }
 
@@ -277,7 +265,7 @@ struct Thread {
     text: ThreadText,
     /// Records that its ring lost.
     overwritten: u64,
-    /// The time of the first record that its ring still has.
+    /// The time of the first record that its ring still has; without one, that of the copy.
     first_ns: u64,
 }
 
@@ -309,11 +297,40 @@ struct Kept {
     /// In order of time.
     items: Vec<Item>,
     overwritten: u64,
-    /// See [`Recorder::open_spans`].
-    open: Option<HashMap<(u64, usize), u64>>,
 }
 
 impl Kept {
+    /// Adds what a thread's ring had. `written` records were written before it was copied.
+    fn add(&mut self, name: String, text: ThreadText, written: u64, words: &[u64]) {
+        let thread = self.threads.len();
+        let mut records = Records::new(words, 0);
+        // The thread may have overwritten all words while they were copied.
+        let mut overwritten = if words.is_empty() { written } else { 0 };
+        let (mut blocks, mut first_ns) = (0, None);
+        while let Some(record) = records.next() {
+            match record.kind {
+                Kind::Rest => {}
+                Kind::Block => {
+                    if blocks == 0 {
+                        overwritten = record.ns;
+                    }
+                    blocks += 1;
+                }
+                // In the first block these spans began earlier, so their beginnings are
+                // written; later blocks repeat beginnings that are there.
+                Kind::Inside if blocks > 1 => {}
+                Kind::Inside => self.items.push(Item::new(&record, Kind::Begin, thread)),
+                kind => {
+                    first_ns = Some(first_ns.unwrap_or(record.ns).min(record.ns));
+                    self.items.push(Item::new(&record, kind, thread));
+                }
+            }
+        }
+        self.overwritten += overwritten;
+        let first_ns = first_ns.unwrap_or_else(tickline::now_ns);
+        self.threads.push(Thread { name, text, overwritten, first_ns });
+    }
+
     /// Since when nothing was overwritten; `None` if nothing was at all.
     fn complete_since_ns(&self) -> Option<u64> {
         let lossy = self.threads.iter().filter(|thread| thread.overwritten > 0);
@@ -321,8 +338,8 @@ impl Kept {
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings of
-    /// requests whose ends are gone.
-    fn drop_before(&mut self, since_ns: u64) {
+    /// requests whose ends are gone. `still_open` is [`Recorder::open_spans`].
+    fn drop_before(&mut self, since_ns: u64, mut still_open: Option<HashMap<(u64, usize), u64>>) {
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
         let mut inside: Vec<Vec<usize>> = self.threads.iter().map(|_| Vec::new()).collect();
@@ -338,7 +355,12 @@ impl Kept {
                 }
             };
             if matches!(kind, Kind::Begin | Kind::Open) {
-                begins.push(place);
+                // No end is that of a request's span that is open.
+                let open = still_open.as_mut().filter(|_| kind == Kind::Open);
+                match open.and_then(|open| open.get_mut(&(ns, callsite))) {
+                    Some(count) if *count > 0 => *count -= 1,
+                    _ => begins.push(place),
+                }
                 continue;
             }
             match begins.pop() {
@@ -350,13 +372,46 @@ impl Kept {
                 None => self.items[place].is_wanted = false,
             }
         }
-        let Some(still_open) = &mut self.open else { return };
-        for begin in open.into_values().flatten() {
-            let Item { ns, callsite, .. } = self.items[begin];
-            match still_open.get_mut(&(ns, callsite)) {
-                Some(count) if *count > 0 => *count -= 1,
-                _ => self.items[begin].is_wanted = false,
+        if still_open.is_some() {
+            for begin in open.into_values().flatten() {
+                self.items[begin].is_wanted = false;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::ring::Ring;
+
+    /// Symptom: the thread had overwritten its ring while it was copied, but for the beginnings of blocks,
+    /// or for nothing. Then the file said that it is complete, or since the end of time.
+    #[test]
+    fn a_thread_of_which_nothing_is_left_is_incomplete_before_now() {
+        let recorder = FlightRecorder::builder().build();
+        let ring = Ring::new(1);
+        ring.push(&Record::new(Kind::End, 7));
+        (0..8).for_each(|_| ring.begin_block());
+        for words in [ring.snapshot(), Vec::new()] {
+            let mut kept = recorder.collect().unwrap();
+            let before_ns = tickline::now_ns();
+            kept.add(String::new(), ThreadText::new(&recorder.recorder, 1), ring.records(), &words);
+            assert_eq!((kept.overwritten, kept.items.len()), (1, 0));
+            assert!((before_ns..=tickline::now_ns()).contains(&kept.complete_since_ns().unwrap()));
+        }
+    }
+
+    /// A child has no thread of its parent's that writes.
+    #[test]
+    fn a_child_may_write_while_its_parent_does() {
+        let recorder = FlightRecorder::builder().build();
+        let path = std::env::temp_dir().join(format!("tickline-tracing-child-{}", process::id()));
+        let writes = |writing| {
+            // ORDERING: Relaxed, one thread.
+            recorder.writing.store(writing, Ordering::Relaxed);
+            recorder.write_in_background(path.join("none"), Duration::MAX)
+        };
+        assert!(!writes(process::id()) && writes(process::id() ^ 1));
     }
 }

@@ -1,6 +1,7 @@
 //! Sinks for the spans' times: what the layer calls, and callbacks.
 
 use core::fmt;
+use std::sync::Arc;
 
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Dispatch, Event, Metadata};
@@ -50,7 +51,7 @@ pub trait Hooks: fmt::Debug + Send + Sync + 'static {
     }
 
     /// The layer keeps its open spans in this table.
-    fn timed_in(&self, _open_spans: &OpenSpans) {}
+    fn timed_in(&self, _open_spans: &Arc<OpenSpans>) {}
 
     /// The layer became part of a subscriber.
     fn attached(&self, _dispatch: &Dispatch) {}

@@ -1,10 +1,13 @@
 //! Records as "Trace Event Format" (Google, 2016).
 
+use std::process;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use tracing_core::Metadata;
 
-use super::callsites;
 use super::fields::push_string;
+use super::recorder::Recorder;
 use super::ring::{Kind, Record};
 
 /// What the text of one thread's events has in common.
@@ -16,14 +19,14 @@ pub(crate) struct ThreadText {
     end: String,
     /// The beginning of the other events, up to the time, by phase and address of the callsite.
     begins: FxHashMap<(u8, usize), String>,
-    has_locations: bool,
+    recorder: Arc<Recorder>,
 }
 
 impl ThreadText {
-    pub(crate) fn new(process: u32, thread: u64, has_locations: bool) -> Self {
-        let ids = format!("\"pid\":{process},\"tid\":{thread}");
+    pub(crate) fn new(recorder: &Arc<Recorder>, thread: u64) -> Self {
+        let ids = format!("\"pid\":{},\"tid\":{thread}", process::id());
         let end = format!(",\n{{\"ph\":\"E\",{ids},\"ts\":");
-        Self { end, ids, begins: FxHashMap::default(), has_locations }
+        Self { end, ids, begins: FxHashMap::default(), recorder: Arc::clone(recorder) }
     }
 
     /// The text of `record`, with a comma before it; nothing for records that viewers do not need.
@@ -37,7 +40,7 @@ impl ThreadText {
                 let begin = self
                     .begins
                     .entry((phase as u8, record.callsite))
-                    .or_insert_with(|| begin(phase, callsites::find(record.callsite), &self.ids));
+                    .or_insert_with(|| begin(phase, self.recorder.callsite(record.callsite), &self.ids));
                 text.push_str(begin);
             }
         }
@@ -47,11 +50,13 @@ impl ThreadText {
             text.push_str(itoa::Buffer::new().format(record.id));
         }
         let location = match record.kind {
-            Kind::Begin | Kind::Inside | Kind::Instant | Kind::Open if self.has_locations => {
-                location(record.callsite)
+            Kind::Begin | Kind::Instant | Kind::Open if self.recorder.has_locations() => {
+                self.recorder.callsite(record.callsite)
             }
             _ => None,
         };
+        let location =
+            location.and_then(|metadata| Some(format!("{}:{}", metadata.file()?, metadata.line()?)));
         if let Some(location) = location {
             // A quotation mark within a string has a backslash before it, so this is the key.
             const ARGS: &str = "\"args\":{";
@@ -73,12 +78,8 @@ impl ThreadText {
 
     /// A mark that says how many of the thread's records are missing before it.
     pub(crate) fn write_missing(&self, ns: u64, missing: u64, text: &mut String) {
-        text.push_str(&format!(
-            ",\n{{\"name\":\"{missing} older records overwritten\",\"ph\":\"i\",\"s\":\"t\",{},\"ts\":",
-            self.ids
-        ));
-        push_microseconds(text, ns);
-        text.push_str(&format!(",\"args\":{{\"overwritten\":{missing}}}}}"));
+        let name = format!("{missing} older records overwritten");
+        push_mark(text, &name, 't', &self.ids, ns, &format!("\"overwritten\":{missing}"));
     }
 
     /// The event that names the thread.
@@ -89,12 +90,6 @@ impl ThreadText {
         push_string(text, name);
         text.push_str("}}");
     }
-}
-
-/// File and line of a callsite.
-fn location(callsite: usize) -> Option<String> {
-    let metadata = callsites::find(callsite)?;
-    Some(format!("{}:{}", metadata.file()?, metadata.line()?))
 }
 
 const fn phase(kind: Kind, id: u64) -> char {
@@ -130,7 +125,8 @@ fn begin(phase: char, metadata: Option<&Metadata<'_>>, ids: &str) -> String {
 }
 
 /// The array's first event, the only one without a comma before it.
-pub(crate) fn head(process: u32) -> String {
+pub(crate) fn head() -> String {
+    let process = process::id();
     let name = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_string_lossy();
     let mut text =
@@ -141,12 +137,16 @@ pub(crate) fn head(process: u32) -> String {
 }
 
 /// A mark that says how many events are missing before it.
-pub(crate) fn push_missing(text: &mut String, process: u32, ns: u64, missing: u64) {
-    text.push_str(&format!(
-        ",\n{{\"name\":\"{missing} events missing\",\"ph\":\"i\",\"s\":\"p\",\"pid\":{process},\"tid\":0,\"ts\":"
-    ));
+pub(crate) fn push_missing(text: &mut String, ns: u64, missing: u64) {
+    let ids = format!("\"pid\":{},\"tid\":0", process::id());
+    push_mark(text, &format!("{missing} events missing"), 'p', &ids, ns, &format!("\"dropped\":{missing}"));
+}
+
+/// An instant of a thread (`scope` is `t`) or of the process (`p`).
+fn push_mark(text: &mut String, name: &str, scope: char, ids: &str, ns: u64, args: &str) {
+    text.push_str(&format!(",\n{{\"name\":\"{name}\",\"ph\":\"i\",\"s\":\"{scope}\",{ids},\"ts\":"));
     push_microseconds(text, ns);
-    text.push_str(&format!(",\"args\":{{\"dropped\":{missing}}}}}"));
+    text.push_str(&format!(",\"args\":{{{args}}}}}"));
 }
 
 /// Appends `ns` as microseconds with three decimals, which is the format's unit.

@@ -1,11 +1,13 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
 use std::collections::HashMap;
 use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::Thread;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::thread::{self, Thread};
 
+use rustc_hash::FxHashMap;
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
 
@@ -136,8 +138,10 @@ pub(crate) struct Recorder {
     has_ended: AtomicBool,
     /// The thread that takes the records.
     reader: OnceLock<Thread>,
+    /// Metadata of callsites by its address, which is what records store.
+    callsites: Mutex<FxHashMap<usize, &'static Metadata<'static>>>,
     /// The open spans of the layers that this is a sink of.
-    open_spans: Mutex<Vec<OpenSpans>>,
+    open_spans: Mutex<Vec<Weak<OpenSpans>>>,
     /// The process that made this. A forked child has no reader.
     process: u32,
 }
@@ -153,6 +157,9 @@ struct Request {
 /// last.
 const KEPT: usize = 8;
 
+/// How long a forked child waits for a lock, which is held for microseconds, or for ever.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
         Arc::new(Self {
@@ -161,6 +168,7 @@ impl Recorder {
             gone: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             reader: OnceLock::new(),
+            callsites: Mutex::default(),
             open_spans: Mutex::default(),
             process: process::id(),
         })
@@ -174,22 +182,46 @@ impl Recorder {
         self.settings.has_locations
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Track>> {
-        self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks one of the lists. In a forked child a thread of the parent may hold the lock for ever:
+    /// `None` after [`PATIENCE`].
+    fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
+        for _ in 0..PATIENCE.as_millis() {
+            match list.try_lock() {
+                Ok(guard) => return Some(guard),
+                Err(TryLockError::WouldBlock) if self.is_in_child() => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                Err(_) => return Some(list.lock().unwrap_or_else(PoisonError::into_inner)),
+            }
+        }
+        None
+    }
+
+    /// Makes sure that [`callsite`](Self::callsite) knows it.
+    #[cold]
+    pub(crate) fn add_callsite(&self, address: usize, metadata: &'static Metadata<'static>) {
+        if let Some(mut callsites) = self.lock(&self.callsites) {
+            callsites.insert(address, metadata);
+        }
+    }
+
+    /// The callsite whose metadata is at this address.
+    pub(crate) fn callsite(&self, address: usize) -> Option<&'static Metadata<'static>> {
+        self.lock(&self.callsites)?.get(&address).copied()
     }
 
     /// Makes a ring for the present thread.
-    pub(crate) fn join(&self) -> Arc<Ring> {
+    pub(crate) fn join(&self) -> Option<Arc<Ring>> {
         let ring = Arc::new(Ring::new(self.settings.bytes_per_thread));
         let track = Track { ring: Arc::clone(&ring), thread: ThreadName::present() };
-        self.lock().push(track);
-        ring
+        self.lock(&self.tracks)?.push(track);
+        Some(ring)
     }
 
     /// The thread of `ring` ends. If nobody takes records, more than [`KEPT`] rings of such threads
     /// would only take memory.
     pub(crate) fn leave(&self, ring: &Arc<Ring>) {
-        let mut tracks = self.lock();
+        let Some(mut tracks) = self.lock(&self.tracks) else { return };
         // Under the lock, so that rings are in the order in which their threads end.
         ring.end_thread();
         let Some(place) = tracks.iter().position(|track| Arc::ptr_eq(&track.ring, ring)) else { return };
@@ -212,22 +244,27 @@ impl Recorder {
         self.gone.fetch_add(records, Ordering::Relaxed);
     }
 
-    /// The rings of all threads.
-    pub(crate) fn tracks(&self) -> Vec<Track> {
-        self.lock().clone()
+    /// The rings of all threads; `None` only in a forked child, if a thread of the parent has them
+    /// locked.
+    pub(crate) fn tracks(&self) -> Option<Vec<Track>> {
+        self.lock(&self.tracks).map(|tracks| tracks.clone())
     }
 
     /// Forgets a ring whose thread has ended, and whose records were taken.
     pub(crate) fn forget(&self, ring: &Arc<Ring>) {
         self.count_gone(ring.dropped());
-        self.lock().retain(|track| !Arc::ptr_eq(&track.ring, ring));
+        if let Some(mut tracks) = self.lock(&self.tracks) {
+            tracks.retain(|track| !Arc::ptr_eq(&track.ring, ring));
+        }
     }
 
     /// Records that found no room, or were in a ring that was removed.
     pub(crate) fn dropped(&self) -> u64 {
-        let tracks = self.lock();
+        let tracks = self.lock(&self.tracks);
+        let of_rings: u64 =
+            tracks.iter().flat_map(|tracks| tracks.iter()).map(|track| track.ring.dropped()).sum();
         // ORDERING: Relaxed, see `count_gone`; under the lock, so that no ring counts twice.
-        tracks.iter().map(|track| track.ring.dropped()).sum::<u64>() + self.gone.load(Ordering::Relaxed)
+        of_rings + self.gone.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_reader(&self, reader: Thread) {
@@ -252,18 +289,22 @@ impl Recorder {
         process::id() != self.process
     }
 
-    /// How many spans are open that were created at that time, by time and address of the callsite;
-    /// `None` if not all are known.
+    /// How many spans of requests are open that were created at that time, by time and address of the
+    /// callsite; `None` if there are no requests, or not all are known. The spans of a layer that is
+    /// gone end unseen, so they do not count.
     pub(crate) fn open_spans(&self) -> Option<HashMap<(u64, usize), u64>> {
+        if !self.settings.tracks.has_requests() {
+            return None;
+        }
+        let tables: Vec<_> = self.lock(&self.open_spans)?.iter().filter_map(Weak::upgrade).collect();
         let mut open = HashMap::new();
-        let tables = self.open_spans.lock().unwrap_or_else(PoisonError::into_inner);
-        let are_all = tables.iter().all(|table| {
-            table.for_each(|running| {
+        for table in tables {
+            for running in table.all()? {
                 let callsite = core::ptr::from_ref(running.metadata()).addr();
                 *open.entry((running.created_ns(), callsite)).or_default() += 1;
-            })
-        });
-        are_all.then_some(open)
+            }
+        }
+        Some(open)
     }
 
     #[inline]
@@ -291,10 +332,11 @@ impl Recorder {
 }
 
 impl Hooks for Arc<Recorder> {
-    fn timed_in(&self, open_spans: &OpenSpans) {
-        let mut tables = self.open_spans.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.retain(OpenSpans::is_in_use);
-        tables.push(open_spans.clone());
+    fn timed_in(&self, open_spans: &Arc<OpenSpans>) {
+        if let Some(mut tables) = self.lock(&self.open_spans) {
+            tables.retain(|table| table.strong_count() > 0);
+            tables.push(Arc::downgrade(open_spans));
+        }
     }
 
     fn wants_enters(&self) -> bool {
@@ -388,5 +430,22 @@ impl Hooks for Arc<Recorder> {
         record.id = id;
         record.text = &text;
         local::record(self, span.metadata, record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: a forked child hung when it recorded its first span, or wrote a flight recorder's file,
+    /// because another thread of its parent had a lock.
+    #[test]
+    fn a_child_waits_for_no_thread_of_its_parent() {
+        let settings = Settings { tracks: Tracks::Requests, ..Settings::new(WhenFull::Overwrite) };
+        let mut recorder = Recorder::new(settings);
+        Arc::get_mut(&mut recorder).unwrap().process = 0;
+        core::mem::forget((recorder.tracks.lock(), recorder.callsites.lock(), recorder.open_spans.lock()));
+        assert!(recorder.join().is_none() && recorder.tracks().is_none());
+        assert!(recorder.callsite(7).is_none() && recorder.open_spans().is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! Trace files are whole, in order and balanced, also if the queue is too small or the program is
 //! killed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -143,34 +143,6 @@ fn busy_intervals_are_exact() {
     );
 }
 
-#[test]
-fn each_thread_has_its_name_and_its_busy_intervals() {
-    let (summary, events) = traced(Chrome::builder(), |_, dispatch| {
-        let shared = &info_span!("shared");
-        let work = || {
-            dispatcher::with_default(dispatch, || {
-                (0..500).for_each(|_| shared.in_scope(|| info_span!("child").in_scope(|| ())));
-            });
-        };
-        std::thread::scope(|scope| {
-            for name in ["one", "two"] {
-                std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work).unwrap();
-            }
-        });
-    });
-    assert_eq!(summary.written, 2_000);
-    let named = events.iter().filter(|event| event["name"] == "thread_name");
-    let mut named: Vec<_> = named
-        .map(|event| (event["args"]["name"].as_str().unwrap(), event["tid"].as_u64().unwrap()))
-        .collect();
-    named.sort_unstable();
-    assert_eq!(named.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["one", "two"]);
-    let trace = Trace::of(&events);
-    for (name, thread) in named {
-        assert_eq!(trace.slices.iter().filter(|slice| slice.thread == thread).count(), 1_000, "{name}");
-    }
-}
-
 /// Nobody waits for the writer. Missing events are counted, also in the file. A span whose
 /// beginning is in the file also has its end there.
 #[test]
@@ -209,8 +181,8 @@ fn an_error_of_writing_is_told() {
     assert_eq!(guard.finish().unwrap_err().kind(), io::ErrorKind::WriteZero);
 }
 
-/// 200,000 spans from 8 threads through a real file; 10 million of them with
-/// `TICKLINE_TEST_SPANS=10000000`.
+/// 200,000 busy intervals of 8 threads, half of them in a span that all share, through a real file; 10
+/// million of them with `TICKLINE_TEST_SPANS=10000000`. Each thread has its name.
 #[test]
 fn a_file_from_eight_threads_is_balanced() {
     const THREADS: u64 = 8;
@@ -219,15 +191,16 @@ fn a_file_from_eight_threads_is_balanced() {
     // None may be missing.
     let (chrome, guard) = Chrome::builder().wait_when_full().create(&path).unwrap();
     let dispatch = Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome)));
+    let shared = &dispatcher::with_default(&dispatch, || info_span!("outer"));
+    let each = spans / THREADS / 2 * 2;
+    let work = || {
+        dispatcher::with_default(&dispatch, || {
+            (0..each / 2).for_each(|_| shared.in_scope(|| info_span!("inner").in_scope(|| ())));
+        });
+    };
     std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                dispatcher::with_default(&dispatch, || {
-                    for _ in 0..spans / THREADS / 2 {
-                        info_span!("outer").in_scope(|| info_span!("inner").in_scope(|| ()));
-                    }
-                });
-            });
+        for number in 0..THREADS {
+            std::thread::Builder::new().name(number.to_string()).spawn_scoped(scope, work).unwrap();
         }
     });
     let summary = guard.finish().unwrap();
@@ -235,24 +208,28 @@ fn a_file_from_eight_threads_is_balanced() {
     // gigabytes.
     let file = BufReader::new(fs::File::open(&path).unwrap());
     serde_json::from_reader::<_, serde::de::IgnoredAny>(file).unwrap();
-    let (mut trace, mut ended, mut names) = (Trace::default(), 0, 0);
+    let (mut trace, mut ended, mut names) = (Trace::default(), HashMap::new(), BTreeMap::new());
     for line in BufReader::new(fs::File::open(&path).unwrap()).lines() {
         let line = line.unwrap();
         let Some(event) = line.trim().trim_matches([',', '[', ']', ' ']).strip_prefix('{') else { continue };
         let event: Value = serde_json::from_str(&format!("{{{event}")).unwrap();
-        names += u64::from(event["name"] == "thread_name");
+        if event["name"] == "thread_name" {
+            let name: u64 = event["args"]["name"].as_str().unwrap().parse().unwrap();
+            names.insert(name, event["tid"].as_u64().unwrap());
+        }
         trace.add(&event);
         for inside in trace.inside.values() {
             assert!(
                 inside.iter().map(|slice| &*slice.name).eq(["outer", "inner"].into_iter().take(inside.len()))
             );
         }
-        ended += trace.slices.drain(..).count() as u64;
+        trace.slices.drain(..).for_each(|slice| *ended.entry(slice.thread).or_default() += 1);
     }
     fs::remove_file(&path).unwrap();
-    let expected = spans / THREADS / 2 * 2 * THREADS;
-    assert_eq!((ended, names, trace.open().len()), (expected, THREADS, 0));
-    assert_eq!((summary.written, summary.open, summary.dropped), (expected, 0, 0));
+    assert!(names.keys().copied().eq(0..THREADS), "{names:?}");
+    assert_eq!(ended, names.into_values().map(|thread| (thread, each)).collect());
+    assert_eq!(trace.open().len(), 0);
+    assert_eq!((summary.written, summary.open, summary.dropped), (each * THREADS, 0, 0));
 }
 
 /// What is open when the trace ends is in the file, and counted; what comes later is not. `flush` puts what

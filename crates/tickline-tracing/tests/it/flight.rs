@@ -12,7 +12,7 @@ use tickline_tracing::chrome::{Summary, Tracks};
 use tickline_tracing::flight::{Builder, FlightRecorder};
 use tracing::{Dispatch, dispatcher, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::registry;
+use tracing_subscriber::{registry, reload};
 
 /// A recorder, and a subscriber that records with it.
 fn recording(builder: Builder) -> (FlightRecorder, Dispatch) {
@@ -103,6 +103,43 @@ fn a_request_whose_end_was_overwritten_is_not_shown_as_open() {
     assert_eq!((summary.open, begun.len()), (1, names(&events, "e").len() + 1), "{summary:?}");
     drop(hangs);
     assert_eq!(written(&recorder).0.open, 0);
+}
+
+/// Symptom: of two spans of one callsite in a request, the first had ended, the second hung; the file
+/// showed neither as open.
+#[test]
+fn a_span_that_hangs_is_shown_beside_its_sibling_that_ended() {
+    let hand = Hand::default();
+    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let layer = SpanTimingLayer::over(hand.clone()).with_sink(recorder.clone());
+    tracing::subscriber::with_default(registry().with(layer), || {
+        let _request = info_span!("request").entered();
+        let queries = [1_000, 2_000].map(|ns| {
+            hand.set_ns(ns);
+            info_span!("query")
+        });
+        let [ended, _hangs] = queries;
+        hand.set_ns(3_000);
+        drop(ended);
+        let (summary, events) = written(&recorder);
+        assert_eq!((summary.written, summary.open), (3, 2));
+        let begun = events.iter().filter(|event| event["ph"] == "b" && event["name"] == "query");
+        assert!(begun.map(|event| &event["ts"]).eq([&json!(1.0), &json!(2.0)]), "{events:?}");
+    });
+}
+
+/// Symptom: after a reload, spans of the layer before counted as open for ever.
+#[test]
+fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
+    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let (slot, handle) = reload::Layer::new(Some(SpanTimingLayer::new().with_sink(recorder.clone())));
+    tracing::subscriber::with_default(registry().with(slot), || {
+        let across = info_span!("across");
+        assert_eq!(written(&recorder).0.open, 1);
+        handle.reload(None).unwrap();
+        drop(across);
+        assert_eq!(written(&recorder).0.open, 0);
+    });
 }
 
 /// The file says since when it is complete, and where each thread's records begin; its events are in

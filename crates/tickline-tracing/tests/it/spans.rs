@@ -47,16 +47,11 @@ fn busy_and_idle_are_exact() {
     assert_eq!((times.created_monotonic_ns(), times.closed_monotonic_ns()), (1_000_000, 1_000_699));
     assert_eq!(times.created().as_nanos(), UNIX_OFFSET_NS + 1_000_000);
     assert_eq!(times.closed().as_nanos(), UNIX_OFFSET_NS + 1_000_699);
-}
-
-#[test]
-fn a_span_that_was_never_entered_was_idle() {
-    let times = lived(|hand| {
-        let span = info_span!("work");
+    let never_entered = |hand: &Hand| {
+        let _span = info_span!("work");
         hand.advance_ns(40);
-        drop(span);
-    });
-    assert_eq!(times, (0, 40, 0));
+    };
+    assert_eq!(lived(never_entered), (0, 40, 0));
 }
 
 /// tracing-subscriber's pull request 2944: an inner re-entry ended the outer one.
@@ -353,7 +348,6 @@ fn a_gate_may_close_in_a_span() {
 struct Sums {
     spans: AtomicU64,
     enters: AtomicU64,
-    total_ns: AtomicU64,
     /// The first step back: by how much, ns, from when, and how old the span was.
     backwards: OnceLock<(u64, u64, Duration)>,
 }
@@ -369,11 +363,9 @@ impl Sums {
         if back_ns > 0 {
             let _ = self.backwards.set((back_ns, last_ns, times.total()));
         }
-        let total_ns = u64::try_from(times.total().as_nanos()).unwrap();
         // ORDERING: Relaxed for all: counts, read when the threads are joined.
         self.spans.fetch_add(1, Ordering::Relaxed);
         self.enters.fetch_add(times.enters(), Ordering::Relaxed);
-        self.total_ns.fetch_add(total_ns, Ordering::Relaxed);
     }
 }
 
@@ -389,7 +381,6 @@ fn none_is_lost() {
     let added = Arc::clone(&sums);
     let layer = SpanTimingLayer::new().with_callback(move |span| added.add(span.times()));
     let dispatch = tracing::Dispatch::new(registry().with(layer));
-    let start = std::time::Instant::now();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let dispatch = dispatch.clone();
@@ -405,15 +396,10 @@ fn none_is_lost() {
             });
         }
     });
-    let elapsed_ns = u64::try_from(start.elapsed().as_nanos()).unwrap();
     let enters: u64 =
         (0..THREADS).map(|thread| (0..SPANS).map(|round| 1 + (round + thread) % 3).sum::<u64>()).sum();
     // ORDERING: Relaxed, the threads are joined.
     let sum = |count: &AtomicU64| count.load(Ordering::Relaxed);
     assert_eq!((sum(&sums.spans), sum(&sums.enters)), (THREADS * SPANS, enters));
     assert_eq!(sums.backwards.get(), None);
-    // A thread's spans do not overlap. The allowance for a slew is a half, and that for a first
-    // line a millisecond.
-    let most_ns = THREADS * (elapsed_ns * 3 / 2 + 1_000_000);
-    assert!(sum(&sums.total_ns) <= most_ns, "{} ns of {most_ns}", sum(&sums.total_ns));
 }
