@@ -161,7 +161,7 @@ where
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
         let entered = self
             .open_spans
-            .change(id.into_u64(), |running| (running.metadata(), running.enter(&self.source)));
+            .change(id.into_u64(), |running| (running.metadata(), running.enter(|| self.source.now_ns())));
         if self.wants_enters {
             let Some((metadata, ns)) = entered else { return };
             let ns = ns.unwrap_or_else(|| self.source.now_ns());

@@ -1,5 +1,6 @@
 //! Programs that abort, segfault, exit, panic and leak their guard: the span in which that
 //! happened, those around it and the last event are in the file. One that forks: the child's are not.
+//! One that is killed: the file is valid.
 //!
 //! This is a program without a test harness, because a harness runs tests beside `main`, and these
 //! programs must end in theirs. It runs itself once for each way to end.
@@ -23,7 +24,7 @@ mod unix {
     use std::process::Command;
     use std::sync::OnceLock;
     use std::time::Duration;
-    use std::{env, fs, mem, process};
+    use std::{env, fs, mem, process, thread};
 
     use serde_json::Value;
     use tickline_tracing::SpanTimingLayer;
@@ -48,6 +49,9 @@ mod unix {
             return println!("SKIPPED: left out by --skip");
         }
         the_last_moment_is_in_the_file();
+        if cfg!(target_os = "linux") {
+            a_killed_program_leaves_a_valid_file();
+        }
     }
 
     fn the_last_moment_is_in_the_file() {
@@ -103,6 +107,35 @@ mod unix {
         assert_eq!(of("i").last().unwrap()["name"], "the last words", "{way}");
     }
 
+    /// After a SIGKILL at any moment, only the last bracket is missing in the file, which the format
+    /// allows. Each event is whole.
+    fn a_killed_program_leaves_a_valid_file() {
+        let path = env::temp_dir().join(format!("tickline-tracing-kill-{}.json", process::id()));
+        for round in 0..6 {
+            let program = env::current_exe().unwrap();
+            let mut victim = Command::new(program).arg(&path).env(VICTIM, "kill").spawn().unwrap();
+            while !fs::metadata(&path).is_ok_and(|file| file.len() > 20_000 + round * 7_919) {
+                assert!(victim.try_wait().unwrap().is_none(), "it writes until it is killed");
+                thread::sleep(Duration::from_millis(1));
+            }
+            victim.kill().unwrap();
+            victim.wait().unwrap();
+            let bytes = [&fs::read(&path).unwrap()[..], b"]"].concat();
+            fs::remove_file(&path).unwrap();
+            let events: Vec<Value> = serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+                let tail = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(300)..]).into_owned();
+                panic!("{error} in {} bytes that end with {tail}", bytes.len())
+            });
+            let args = events.iter().filter(|event| event["name"] == "work").map(|event| &event["args"]);
+            let has_all = |args: &Value| {
+                let text = args["text"].as_str().unwrap();
+                text.len() as u64 == args["number"].as_u64().unwrap() % 300
+            };
+            assert!(args.clone().count() > 10 && args.into_iter().all(has_all));
+        }
+        println!("kill: the file is valid");
+    }
+
     /// Symptom: a forked child waited for ever once its ring was full, and panicked when it dropped the
     /// guard.
     fn fork(path: &Path) {
@@ -139,6 +172,16 @@ mod unix {
             let layer = SpanTimingLayer::new().with_sink(recorder);
             tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
             in_spans(|| panic!("for the test"));
+        }
+        if way == "kill" {
+            let builder = Chrome::builder().flush_every(Duration::from_millis(1)).with_fields();
+            let (chrome, _guard) = builder.create(path).unwrap();
+            let layer = SpanTimingLayer::new().with_sink(chrome);
+            tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
+            for number in 0_u64.. {
+                let text = "x".repeat(usize::try_from(number % 300).unwrap());
+                info_span!("work", number, text).in_scope(|| info_span!("more").in_scope(|| ()));
+            }
         }
         // A signal's handler wakes nobody. The writer must find the request by itself.
         let by_signal = matches!(way, "abort" | "segfault");

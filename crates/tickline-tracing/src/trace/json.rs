@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use tracing_core::Metadata;
 
-use super::fields::push_string;
+use super::fields::{BEHIND_NAME, push_string};
 use super::recorder::Recorder;
 use super::ring::{Kind, Record};
 
@@ -37,17 +37,22 @@ impl ThreadText {
             kind => {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
-                let begin = self
-                    .begins
-                    .entry((phase as u8, record.callsite))
-                    .or_insert_with(|| begin(phase, self.recorder.callsite(record.callsite), &self.ids));
-                text.push_str(begin);
+                let new = || begin(phase, self.recorder.callsite(record.callsite), &self.ids);
+                text.push_str(self.begins.entry((phase as u8, record.callsite)).or_insert_with(new));
             }
         }
         push_microseconds(text, record.ns);
         if record.id != 0 {
             text.push_str(",\"id\":");
             text.push_str(itoa::Buffer::new().format(record.id));
+        }
+        let (name, members) = match record.kind {
+            Kind::Instant => record.text.split_once(BEHIND_NAME).unwrap_or((record.text, "")),
+            _ => ("", record.text),
+        };
+        if !name.is_empty() {
+            text.push_str(",\"name\":");
+            text.push_str(name);
         }
         let location = match record.kind {
             Kind::Begin | Kind::Instant | Kind::Open if self.recorder.has_locations() => {
@@ -57,21 +62,15 @@ impl ThreadText {
         };
         let location =
             location.and_then(|metadata| Some(format!("{}:{}", metadata.file()?, metadata.line()?)));
-        if let Some(location) = location {
-            // A quotation mark within a string has a backslash before it, so this is the key.
-            const ARGS: &str = "\"args\":{";
-            let (before, args) = record.text.split_once(ARGS).unwrap_or((record.text, "}"));
-            for part in [",", before, if before.is_empty() || before.ends_with(',') { "" } else { "," }] {
-                text.push_str(part);
+        if location.is_some() || !members.is_empty() {
+            text.push_str(",\"args\":{");
+            if let Some(location) = location {
+                text.push_str("\"source\":");
+                push_string(text, &location);
+                text.push_str(if members.is_empty() { "" } else { "," });
             }
-            text.push_str(ARGS);
-            text.push_str("\"source\":");
-            push_string(text, &location);
-            text.push_str(if args == "}" { "" } else { "," });
-            text.push_str(args);
-        } else if !record.text.is_empty() {
-            text.push(',');
-            text.push_str(record.text);
+            text.push_str(members);
+            text.push('}');
         }
         text.push('}');
     }
@@ -156,19 +155,4 @@ pub(crate) fn push_microseconds(text: &mut String, ns: u64) {
     let part = 1_000 + ns % 1_000;
     text.push('.');
     text.push_str(itoa::Buffer::new().format(part).get(1..).unwrap_or_default());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn microseconds_have_three_decimals() {
-        let mut text = String::new();
-        for ns in [0, 7, 1_050, 123_456_789, u64::MAX] {
-            push_microseconds(&mut text, ns);
-            text.push(' ');
-        }
-        assert_eq!(text, "0.000 0.007 1.050 123456.789 18446744073709551.615 ");
-    }
 }

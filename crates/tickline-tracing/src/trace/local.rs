@@ -8,6 +8,7 @@ use std::thread;
 use tracing_core::Metadata;
 use tracing_core::span::Id;
 
+use super::fields::BEHIND_NAME;
 use super::recorder::{Recorder, WhenFull};
 use super::ring::{BLOCK, Kind, MAX_TEXT, Record, Ring};
 
@@ -229,9 +230,9 @@ impl Local {
 
     #[cold]
     fn write_shortened(&mut self, recorder: &Recorder, record: Record<'_>) -> bool {
-        // An event needs a `name`, and nothing else.
-        let name = if record.kind == Kind::Instant { "\"name\":\"long event\"," } else { "" };
-        let text = format!("{name}\"args\":{{\"bytes left out\":{}}}", record.text.len());
+        let name =
+            if record.kind == Kind::Instant { format!("\"long event\"{BEHIND_NAME}") } else { String::new() };
+        let text = format!("{name}\"bytes left out\":{}", record.text.len());
         self.write(recorder, &Record { text: &text, ..record })
     }
 

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
 
-use super::fields::{SpanFields, event_text};
+use super::fields::{SpanFields, event_text, members};
 use super::local;
 use super::ring::{Kind, Record, Ring};
 use super::thread::ThreadName;
@@ -355,11 +355,10 @@ impl Hooks for Arc<Recorder> {
         span.found.with(|found| {
             let mut text = None;
             if self.has_fields(span.metadata) {
-                let mut extensions = found.extensions();
-                if extensions.get_mut::<SpanFields>().is_none() {
-                    extensions.insert(SpanFields::new(attributes));
-                }
-                text = extensions.get_mut::<SpanFields>().and_then(|fields| fields.text());
+                let mut fields = SpanFields::default();
+                fields.add(members(false, |visit| attributes.record(visit)));
+                text = fields.text();
+                found.extensions().replace(fields);
             }
             if self.settings.tracks.has_requests() {
                 let mut id = request(found);
@@ -380,9 +379,10 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn recorded(&self, span: &Span<'_>, values: &Values<'_>) {
+        let values = members(true, |visit| values.record(visit));
         span.found.with(|found| {
             if let Some(fields) = found.extensions().get_mut::<SpanFields>() {
-                fields.record(values);
+                fields.add(values);
             }
         });
         let _ = local::with(self, |local, _| local.change(span.id));

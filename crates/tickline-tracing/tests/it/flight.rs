@@ -32,21 +32,6 @@ fn names<'a>(events: &'a [Value], phase: &str) -> Vec<&'a str> {
     of_phase.map(|event| event["name"].as_str().unwrap_or_default()).collect()
 }
 
-#[test]
-fn spans_and_events_are_kept() {
-    let (recorder, dispatch) = recording(FlightRecorder::builder().with_fields());
-    dispatcher::with_default(&dispatch, || {
-        let _outer = info_span!("outer", user = 7).entered();
-        info_span!("inner").in_scope(|| info!(rows = 3, "read"));
-        let (summary, events) = written(&recorder);
-        assert_eq!((summary.written, summary.open, summary.events, summary.dropped), (2, 1, 1, 0));
-        assert_eq!((names(&events, "B"), names(&events, "i")), (vec!["outer", "inner"], vec!["read"]));
-        assert_eq!(events.iter().find(|event| event["name"] == "outer").unwrap()["args"]["user"], 7);
-    });
-    let (summary, events) = written(&recorder);
-    assert_eq!((summary.written, summary.open, names(&events, "E").len()), (2, 0, 2));
-}
-
 /// The oldest records are gone, and counted; the spans that were entered before them are there
 /// from their beginning.
 #[test]
@@ -54,8 +39,7 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
     const SPANS: u64 = 100_000;
     let hand = Hand::default();
     let recorder = FlightRecorder::builder().bytes_per_thread(1 << 17).with_fields().build();
-    let layer = SpanTimingLayer::over(hand.clone()).with_sink(recorder.clone());
-    tracing::subscriber::with_default(registry().with(layer), || {
+    hand.timed(recorder.clone(), || {
         hand.set_ns(5_000);
         let _server = info_span!("server", port = 80).entered();
         for _ in 0..SPANS {
@@ -111,8 +95,7 @@ fn a_request_whose_end_was_overwritten_is_not_shown_as_open() {
 fn a_span_that_hangs_is_shown_beside_its_sibling_that_ended() {
     let hand = Hand::default();
     let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
-    let layer = SpanTimingLayer::over(hand.clone()).with_sink(recorder.clone());
-    tracing::subscriber::with_default(registry().with(layer), || {
+    hand.timed(recorder.clone(), || {
         let _request = info_span!("request").entered();
         let queries = [1_000, 2_000].map(|ns| {
             hand.set_ns(ns);

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tickline::UnixTime;
-use tickline_tracing::format::{Rfc3339, Uptime};
+use tickline_tracing::format::Rfc3339;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
@@ -38,18 +38,6 @@ fn the_present_is_between_two_looks_at_the_clock() {
             assert!(i128::from(before) / unit * unit <= parsed && parsed <= i128::from(after), "{text}");
         }
     }
-}
-
-#[test]
-fn uptime_is_as_fmt_writes_it() {
-    let (ours, theirs) =
-        (written(&Uptime::new()), written(&tracing_subscriber::fmt::time::Uptime::default()));
-    let shape = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "0");
-    assert_eq!(shape(&ours), shape(&theirs), "{ours} {theirs}");
-    let start = tickline::Instant::now();
-    let read = |text: &str| text.trim().trim_end_matches('s').parse::<f64>().unwrap();
-    let (first, second) = (written(&Uptime::since(start)), written(&Uptime::since(start)));
-    assert!(read(&first) <= read(&second));
 }
 
 #[cfg(feature = "local-time")]
