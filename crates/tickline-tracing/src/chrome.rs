@@ -73,7 +73,7 @@ use std::time::Instant;
 
 use crate::sink::{Hooks, Sink};
 use crate::trace;
-use crate::trace::recorder::{Recorder, Settings, WhenFull};
+use crate::trace::recorder::{Recorder, Settings, WhenFull, settings};
 
 mod blocks;
 mod writer;
@@ -127,42 +127,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Memory for the records of a thread that the writer has not taken yet: 1 MiB by default, at
-    /// least 128 KiB, rounded up to a power of two. An entered span takes 40 bytes, a span of a
-    /// request 64, an event 32. The text of fields and messages comes on top of that.
-    #[must_use]
-    pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
-        self.settings.bytes_per_thread = bytes;
-        self
-    }
+    settings!();
 
     /// How long an event may wait in the program before it is written, 100 ms by default.
     #[must_use]
     pub fn flush_every(self, flush_every: Duration) -> Self {
         Self { flush_every, ..self }
-    }
-
-    /// Writes the fields of a span as the arguments of its events, including values recorded later.
-    /// The program's threads format them.
-    #[must_use]
-    pub fn with_fields(mut self) -> Self {
-        self.settings.has_fields = true;
-        self
-    }
-
-    /// Adds the place in the source, as `"source": "src/main.rs:7"`, to the arguments of spans and
-    /// events.
-    #[must_use]
-    pub fn with_source_locations(mut self) -> Self {
-        self.settings.has_locations = true;
-        self
-    }
-
-    /// Where viewers draw the spans; [`Tracks::Threads`] by default.
-    #[must_use]
-    pub fn tracks(mut self, tracks: Tracks) -> Self {
-        self.settings.tracks = tracks;
-        self
     }
 
     /// A thread that records faster than the writer writes waits for it, so that nothing is

@@ -67,7 +67,7 @@ use std::thread;
 use crate::sink::{Hooks, Sink};
 use crate::trace;
 use crate::trace::json::{self, ThreadText};
-use crate::trace::recorder::{Recorder, Settings, Summary, Tracks, WhenFull};
+use crate::trace::recorder::{Recorder, Settings, Summary, Tracks, WhenFull, settings};
 use crate::trace::ring::{Kind, Record, Records};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
@@ -88,45 +88,17 @@ impl Sink for FlightRecorder {
 
 /// Settings for a flight recorder.
 #[derive(Debug, Clone, Copy)]
-pub struct Builder(Settings);
+pub struct Builder {
+    settings: Settings,
+}
 
 impl Builder {
-    /// Memory for each thread: 1 MiB by default, at least 128 KiB, rounded up to a power of two. An
-    /// entered span takes 40 bytes, a span of a request 64, an event 32. The text of fields and
-    /// messages comes on top of that.
-    #[must_use]
-    pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
-        self.0.bytes_per_thread = bytes;
-        self
-    }
-
-    /// Keeps the fields of spans, including values recorded later. They are formatted when they are
-    /// recorded.
-    #[must_use]
-    pub fn with_fields(mut self) -> Self {
-        self.0.has_fields = true;
-        self
-    }
-
-    /// Adds the place in the source, as `"source": "src/main.rs:7"`, to the arguments of spans and
-    /// events.
-    #[must_use]
-    pub fn with_source_locations(mut self) -> Self {
-        self.0.has_locations = true;
-        self
-    }
-
-    /// Where viewers draw the spans; [`Tracks::Threads`] by default.
-    #[must_use]
-    pub fn tracks(mut self, tracks: Tracks) -> Self {
-        self.0.tracks = tracks;
-        self
-    }
+    settings!();
 
     /// The recorder.
     #[must_use]
     pub fn build(self) -> FlightRecorder {
-        FlightRecorder { recorder: Recorder::new(self.0), writing: Arc::default() }
+        FlightRecorder { recorder: Recorder::new(self.settings), writing: Arc::default() }
     }
 }
 
@@ -134,7 +106,7 @@ impl FlightRecorder {
     /// Settings for a recorder.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder(Settings::new(WhenFull::Overwrite))
+        Builder { settings: Settings::new(WhenFull::Overwrite) }
     }
 
     /// Writes all that is kept to a file, in place of an older one. The program goes on
@@ -245,8 +217,8 @@ impl FlightRecorder {
         {
             let written = track.ring.records();
             let words = track.ring.snapshot();
-            let text = ThreadText::new(recorder, track.thread.number);
-            kept.add(track.thread.name, text, written, &words);
+            let text = ThreadText::new(recorder, track.number);
+            kept.add(track.name, text, written, &words);
         }
         // A request may run on several threads: all records are put in order of time. The sort is
         // stable, so those of a thread stay in order.

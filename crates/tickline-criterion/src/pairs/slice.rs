@@ -187,23 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn a_preemption_names_its_block_and_no_other() {
-        let mut slice = Slice::new();
-        for preempted in [Preempted::No, Preempted::Yes, Preempted::No] {
-            slice.block(&mut vec![[pair(0, 100)]; 10], preempted);
-        }
-        assert_eq!((slice.good(), slice.all()), (20, 30));
-        let found = found(&mut slice, None);
-        assert_eq!(found.causes.to_string(), "preempted 10");
-        assert_eq!(count(&found, Counting::Undisturbed), 20);
-    }
-
-    #[test]
     fn a_disturbed_slice_is_named_and_what_had_a_name_keeps_it() {
         for cause in [Cause::Stolen, Cause::Frequency, Cause::Clock] {
             let mut slice = Slice::new();
             slice.block(&mut vec![[pair(0, 100)]; 10], Preempted::Yes);
             slice.block(&mut vec![[pair(0, 100)]; 5], Preempted::No);
+            assert_eq!((slice.good(), slice.all()), (5, 15));
             let found = found(&mut slice, Some(cause));
             assert_eq!((found.causes.get(Cause::Preempted), found.causes.get(cause)), (10, 5));
             assert_eq!(count(&found, Counting::Undisturbed), 0);

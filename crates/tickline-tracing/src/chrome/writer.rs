@@ -147,9 +147,9 @@ impl<W: Write> Writer<W> {
             is_much |= self.words.len() as u64 > track.ring.capacity() / 4;
             let address = Arc::as_ptr(&track.ring).addr();
             if !self.words.is_empty() && !self.threads.contains_key(&address) {
-                let thread = ThreadText::new(&self.recorder, track.thread.number);
+                let thread = ThreadText::new(&self.recorder, track.number);
                 self.text.clear();
-                thread.write_name(&track.thread.name, &mut self.text);
+                thread.write_name(&track.name, &mut self.text);
                 self.blocks.push(&self.text)?;
                 self.threads.insert(address, thread);
             }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
-use std::thread::{self, Thread};
+use std::thread::{Thread, sleep};
 
 use rustc_hash::FxHashMap;
 use tracing_core::span::{Attributes, Record as Values};
@@ -14,7 +14,7 @@ use tracing_core::{Event, Metadata};
 use super::fields::{SpanFields, event_text, members};
 use super::local;
 use super::ring::{Kind, Record, Ring};
-use super::thread::ThreadName;
+use super::thread;
 use crate::open_spans::OpenSpans;
 use crate::sink::{Find, Found, Hooks, Span};
 use crate::timing::SpanTiming;
@@ -70,6 +70,45 @@ pub(crate) struct Settings {
     pub(crate) has_locations: bool,
 }
 
+/// The settings that both sinks have, as methods of a builder with the field `settings`.
+macro_rules! settings {
+    () => {
+        /// Memory for the records of each thread: 1 MiB by default, at least 128 KiB, rounded up to a
+        /// power of two. An entered span takes 40 bytes, a span of a request 64, an event 32. The text of
+        /// fields and messages comes on top of that.
+        #[must_use]
+        pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
+            self.settings.bytes_per_thread = bytes;
+            self
+        }
+
+        /// Writes the fields of a span as the arguments of its events, including values recorded later.
+        /// The program's threads format them when they are recorded.
+        #[must_use]
+        pub fn with_fields(mut self) -> Self {
+            self.settings.has_fields = true;
+            self
+        }
+
+        /// Adds the place in the source, as `"source": "src/main.rs:7"`, to the arguments of spans and
+        /// events.
+        #[must_use]
+        pub fn with_source_locations(mut self) -> Self {
+            self.settings.has_locations = true;
+            self
+        }
+
+        /// Where viewers draw the spans; [`Tracks::Threads`] by default.
+        #[must_use]
+        pub fn tracks(mut self, tracks: Tracks) -> Self {
+            self.settings.tracks = tracks;
+            self
+        }
+    };
+}
+
+pub(crate) use settings;
+
 impl Settings {
     /// What both sinks begin with.
     pub(crate) const fn new(when_full: WhenFull) -> Self {
@@ -124,7 +163,9 @@ impl Summary {
 #[derive(Debug, Clone)]
 pub(crate) struct Track {
     pub(crate) ring: Arc<Ring>,
-    pub(crate) thread: ThreadName,
+    /// The thread's number and name.
+    pub(crate) number: u64,
+    pub(crate) name: String,
 }
 
 #[derive(Debug)]
@@ -182,6 +223,10 @@ impl Recorder {
         self.settings.has_locations
     }
 
+    fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
+        self.settings.has_fields && !metadata.fields().is_empty()
+    }
+
     /// Locks one of the lists. In a forked child a thread of the parent may hold the lock for ever:
     /// `None` after [`PATIENCE`].
     fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
@@ -189,7 +234,7 @@ impl Recorder {
             match list.try_lock() {
                 Ok(guard) => return Some(guard),
                 Err(TryLockError::WouldBlock) if self.is_in_child() => {
-                    thread::sleep(Duration::from_millis(1));
+                    sleep(Duration::from_millis(1));
                 }
                 Err(_) => return Some(list.lock().unwrap_or_else(PoisonError::into_inner)),
             }
@@ -213,8 +258,8 @@ impl Recorder {
     /// Makes a ring for the present thread.
     pub(crate) fn join(&self) -> Option<Arc<Ring>> {
         let ring = Arc::new(Ring::new(self.settings.bytes_per_thread));
-        let track = Track { ring: Arc::clone(&ring), thread: ThreadName::present() };
-        self.lock(&self.tracks)?.push(track);
+        let (number, name) = thread::present();
+        self.lock(&self.tracks)?.push(Track { ring: Arc::clone(&ring), number, name });
         Some(ring)
     }
 
@@ -235,13 +280,9 @@ impl Recorder {
             && let Some(first) = tracks.iter().position(|track| track.ring.has_ended())
         {
             let track = tracks.remove(first);
-            self.count_gone(track.ring.records());
+            // ORDERING: Relaxed, a count of its own.
+            self.gone.fetch_add(track.ring.records(), Ordering::Relaxed);
         }
-    }
-
-    fn count_gone(&self, records: u64) {
-        // ORDERING: Relaxed, a count of its own.
-        self.gone.fetch_add(records, Ordering::Relaxed);
     }
 
     /// The rings of all threads; `None` only in a forked child, if a thread of the parent has them
@@ -252,7 +293,8 @@ impl Recorder {
 
     /// Forgets a ring whose thread has ended, and whose records were taken.
     pub(crate) fn forget(&self, ring: &Arc<Ring>) {
-        self.count_gone(ring.dropped());
+        // ORDERING: Relaxed, a count of its own.
+        self.gone.fetch_add(ring.dropped(), Ordering::Relaxed);
         if let Some(mut tracks) = self.lock(&self.tracks) {
             tracks.retain(|track| !Arc::ptr_eq(&track.ring, ring));
         }
@@ -263,7 +305,7 @@ impl Recorder {
         let tracks = self.lock(&self.tracks);
         let of_rings: u64 =
             tracks.iter().flat_map(|tracks| tracks.iter()).map(|track| track.ring.dropped()).sum();
-        // ORDERING: Relaxed, see `count_gone`; under the lock, so that no ring counts twice.
+        // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
         of_rings + self.gone.load(Ordering::Relaxed)
     }
 
@@ -323,12 +365,6 @@ fn request(span: &dyn Found) -> Option<u64> {
 fn later(span: &Span<'_>) -> String {
     let later = |found: &dyn Found| found.extensions().get_mut::<SpanFields>().map(|fields| fields.later());
     span.found.with(later).flatten().unwrap_or_default()
-}
-
-impl Recorder {
-    fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
-        self.settings.has_fields && !metadata.fields().is_empty()
-    }
 }
 
 impl Hooks for Arc<Recorder> {
