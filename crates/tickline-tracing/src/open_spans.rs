@@ -130,6 +130,7 @@ impl OpenSpans {
     }
 
     /// All open spans; `None` if one of them stays locked, as it may in a forked child.
+    #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
     pub(crate) fn all(&self) -> Option<Vec<Running>> {
         let slots = self.shards.iter().filter_map(OnceLock::get).flat_map(|shard| {
             let more = shard.more.iter().filter_map(OnceLock::get).flatten();

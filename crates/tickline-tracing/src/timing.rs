@@ -28,6 +28,7 @@ impl Running {
     }
 
     /// `CLOCK_MONOTONIC`, ns.
+    #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
     pub(crate) const fn created_ns(&self) -> u64 {
         self.created_ns
     }
