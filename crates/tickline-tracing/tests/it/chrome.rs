@@ -344,11 +344,8 @@ fn a_request_is_one_track() {
         );
     }
     assert!(events.iter().all(|event| event["ph"] != "B"), "no busy intervals were asked for");
-    let mut with_source = 0;
-    for event in &events {
-        with_source +=
-            u64::from(event["args"]["source"].as_str().is_some_and(|it| it.contains("chrome.rs:")));
-    }
+    let with_source = events.iter().filter_map(|event| event["args"]["source"].as_str());
+    let with_source = with_source.filter(|source| source.contains("chrome.rs:")).count() as u64;
     assert_eq!(with_source, summary.written + summary.events);
 }
 

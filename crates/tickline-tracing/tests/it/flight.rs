@@ -125,6 +125,11 @@ fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
         let marks = events.iter().filter(|event| event["args"]["overwritten"].is_u64());
         let since = json!(Duration::from_nanos(since_ns).as_secs_f64() * 1e6);
         assert!(marks.map(|event| &event["ts"]).eq([&since]), "{since} {events:?}");
+        // What is missing from before the last moments is not missing in them.
+        let path = env::temp_dir().join(format!("tickline-tracing-mark-{}.json", process::id()));
+        recorder.write_last(&path, Duration::ZERO).unwrap();
+        assert!(!fs::read_to_string(&path).unwrap().contains("overwritten"));
+        fs::remove_file(&path).unwrap();
         let spans: Vec<_> = events.iter().filter(|event| event["cat"] == "request").collect();
         assert!(spans.is_sorted_by_key(|event| event["ts"].as_f64().unwrap()));
         let source = spans[0]["args"]["source"].as_str().unwrap();
