@@ -1,7 +1,7 @@
 //! `cargo xtask ports`: published programs over this project's clock, judged by their own tests.
 //!
 //! Those that depend on quanta are built as they are published, with one dependency patched
-//! (`crates/tickline-quanta/patch/`). Of the other, lines are replaced. Cargo fetches all sources; none
+//! (`crates/tickline-quanta/patch/`). Of the others, lines are replaced. Cargo fetches all sources; none
 //! is part of this repository. Libraries, integration tests and documentation tests run.
 
 use std::path::Path;
@@ -11,15 +11,34 @@ use serde_json::Value;
 use crate::files::{self, read, root, store};
 use crate::step::{self, SOME_SKIPPED, command, said};
 
-/// A published crate, its version, and the line that is replaced in its sources: none where its dependency
-/// `quanta` is patched.
-type Port = (&'static str, &'static str, Option<(&'static str, &'static str)>);
+/// A published crate, its version, the features that it is tested with, and what is replaced in its
+/// sources: nothing where its dependency `quanta` is patched.
+type Port = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// The newest versions when they were chosen.
-const PORTS: [Port; 3] = [
-    ("governor", "0.10.4", None),
-    ("metrics-util", "0.20.4", None),
-    ("indicatif", "0.18.6", Some(("use std::time::Instant;", "use tickline::Instant;"))),
+/// The newest versions when they were chosen. moka compares times of threads, so it takes
+/// `now_ordered`.
+const PORTS: [Port; 6] = [
+    ("governor", "0.10.4", "", &[]),
+    ("metrics-util", "0.20.4", "", &[]),
+    ("indicatif", "0.18.6", "", &[("use std::time::Instant;", "use tickline::Instant;")]),
+    ("timed-map", "1.7.0", "", &[("use std::time::Instant;", "use tickline::Instant;")]),
+    (
+        "prometheus",
+        "0.14.0",
+        "",
+        &[("use std::time::{Duration, Instant", "use std::time::Duration;\nuse tickline::{Instant")],
+    ),
+    (
+        "moka",
+        "0.12.16",
+        "sync",
+        &[
+            ("Standard { origin: StdInstant }", "Standard { origin: tickline::Instant }"),
+            (" origin: StdInstant::now()", " origin: tickline::Instant::now_ordered()"),
+            ("start(origin.elapsed())", "start(tickline::Instant::now_ordered() - *origin)"),
+            (" *origin + duration", " (*origin + duration).into()"),
+        ],
+    ),
 ];
 
 /// The version that the patched programs ask for, as their lock file then has it.
@@ -33,8 +52,8 @@ const TRIES: usize = 3;
 pub(crate) fn run() -> Result<u8, String> {
     let sources = files::target().join("ports/sources");
     let mut manifest = "[package]\nname = \"sources\"\nedition = \"2024\"\n\n[dependencies]\n".to_owned();
-    for (name, version, _) in PORTS {
-        manifest += &format!("{name} = \"={version}\"\n");
+    for (name, version, ..) in PORTS {
+        manifest += &format!("{name} = {{ version = \"={version}\", default-features = false }}\n");
     }
     store(sources.join("Cargo.toml"), &manifest)?;
     store(sources.join("src/lib.rs"), "")?;
@@ -63,33 +82,38 @@ pub(crate) fn run() -> Result<u8, String> {
 }
 
 /// Lays a crate out, gives it this project's clock, and runs its tests. Returns how many passed.
-fn test((name, version, edit): &Port, source: &Path) -> Result<u64, String> {
+fn test((name, version, features, edits): &Port, source: &Path) -> Result<u64, String> {
     let folder = files::target().join("ports").join(format!("{name}-{version}"));
     let (from, to) = (source.display(), folder.display());
     // What cargo unpacks may be read-only.
     said(&format!("rm -rf {to}"))?;
     said(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
-    let (config, of_clock, is_it) = if let Some((line, instead)) = edit {
-        // It fails if no file has the line.
-        let files = step::output(command("grep -rlF").args([*line, &format!("{to}/src")]))?;
-        step::output(command("sed -i").arg(format!("s/{line}/{instead}/")).args(files.lines()))?;
+    for (text, instead) in *edits {
+        // It fails if no file has the text.
+        let files = step::output(command("grep -rlF").args([*text, &format!("{to}/src")]))?;
+        for file in files.lines() {
+            store(file, &read(file)?.replace(text, instead))?;
+        }
+    }
+    let (config, is_it) = if edits.is_empty() {
+        let patch = root().join("crates/tickline-quanta/patch/0.12");
+        (vec!["--config".to_owned(), format!("patch.crates-io.quanta.path={patch:?}")], PATCHED)
+    } else {
         let dependency = format!("\n[dependencies.tickline]\npath = {:?}\n", root().join("crates/tickline"));
         let manifest = folder.join("Cargo.toml");
         store(&manifest, &(read(&manifest)? + &dependency))?;
-        (Vec::new(), "tickline", "name = \"tickline\"")
-    } else {
-        let patch = root().join("crates/tickline-quanta/patch/0.12");
-        (vec!["--config".to_owned(), format!("patch.crates-io.quanta.path={patch:?}")], "quanta", PATCHED)
+        (Vec::new(), "name = \"tickline\"")
     };
     let cargo = |line: &str| {
         let mut cargo = command(&format!("timeout 600 cargo {line}"));
         cargo.current_dir(&folder).args(&config).env("CARGO_PROFILE_DEV_DEBUG", "0");
+        cargo.env("CARGO_TARGET_DIR", files::target().join("ports/build"));
         cargo
     };
-    step::output(&mut cargo(&format!("update --package {of_clock}")))?;
-    let target = files::target().join("ports/build");
-    let mut tests = cargo("test --no-fail-fast --target-dir");
-    tests.arg(target);
+    if edits.is_empty() {
+        step::output(&mut cargo("update --package quanta"))?;
+    }
+    let mut tests = cargo(&format!("test --no-fail-fast --features={features}"));
     let mut last = String::new();
     for _ in 0..TRIES {
         let (status, output) = step::logged(&mut tests, name).map_err(|error| error.to_string())?;

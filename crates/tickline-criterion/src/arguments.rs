@@ -28,6 +28,11 @@ pub(crate) fn lets_criterion_store() -> bool {
     !std::env::args_os().any(forbids) && std::env::var_os("CARGO_CRITERION_PORT").is_none()
 }
 
+/// Whether criterion draws no plots.
+pub(crate) fn forbids_plots() -> bool {
+    std::env::args_os().any(|argument| argument == "--noplot" || argument == "-n")
+}
+
 /// Whether the environment asks for all pairs to count.
 pub(crate) fn includes_disturbed() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| value == INCLUDE_VALUE)

@@ -22,7 +22,7 @@ use crate::pair::{Ends, Source};
 use crate::pairs::bencher;
 use crate::pairs::collector::{Collector, Flow};
 use crate::pairs::files;
-use crate::pairs::outcome::Ns;
+use crate::pairs::outcome::{Ns, unit};
 use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId};
 use crate::plot::{self, Series};
@@ -76,6 +76,7 @@ pub struct Comparison {
     pub disturbed: u64,
     /// Iterations of each routine in a couple.
     pub iterations: u64,
+    rounds: usize,
     causes: String,
     counting: Counting,
 }
@@ -85,6 +86,18 @@ impl Comparison {
     #[must_use]
     pub fn percent(&self) -> f64 {
         self.difference_ns / self.a_ns * 100.0
+    }
+
+    /// The estimate, in the unit of the medians. It may differ from the difference of the medians,
+    /// which are those of all rounds together.
+    fn estimate(&self) -> String {
+        let (unit_ns, unit) = unit(self.a_ns.max(self.b_ns));
+        let [estimate, low, high] = [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
+        format!(
+            "estimate over {} rounds: {estimate:+.3} {unit} ({:+.2} %), 95 % in [{low:+.3}, {high:+.3}] {unit}",
+            self.rounds,
+            self.percent()
+        )
     }
 
     /// Whether the interval excludes 0.
@@ -103,7 +116,7 @@ impl Comparison {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { a_ns, b_ns, difference_ns, low_ns, high_ns, couples, disturbed, iterations, .. } = self;
+        let Self { a_ns, b_ns, difference_ns, couples, disturbed, iterations, .. } = self;
         let verdict = match (self.is_different(), *difference_ns < 0.0) {
             (true, true) => "the second is faster",
             (true, false) => "the second is slower",
@@ -112,20 +125,20 @@ impl fmt::Display for Comparison {
         let how = self.counting.name();
         write!(
             f,
-            "{INDENT}medians: {} and {}; difference {difference_ns:+.3} ns ({:+.2} %), 95 % in \
-             [{low_ns:+.3}, {high_ns:+.3}] ns: {verdict}\n{INDENT}{couples} couples of {iterations} \
+            "{INDENT}medians: {} and {}; {}: {verdict}\n{INDENT}{couples} couples of {iterations} \
              iterations each, {disturbed} more disturbed and {how}",
             Ns(*a_ns),
             Ns(*b_ns),
-            self.percent(),
+            self.estimate(),
         )?;
         if self.causes.is_empty() { Ok(()) } else { write!(f, ": {}", self.causes) }
     }
 }
 
 /// Compares two routines. They run in turns within one process, so that a disturbance affects both.
-/// For each couple a random number decides which routine comes first. The result is the difference
-/// of medians, with a confidence interval of 95 % by Wilcoxon's signed rank test over rounds.
+/// For each couple a random number decides which routine comes first. The result is an estimate
+/// of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval of 95 % by Wilcoxon's signed
+/// rank test. A drift of the machine moves both medians, but not the estimate: it may differ from their difference.
 ///
 /// criterion runs this as one benchmark, and gets the mean of the second routine's pairs that
 /// count. Filters, warm-up and measurement time are criterion's. The result is printed below
@@ -158,7 +171,7 @@ impl fmt::Display for Comparison {
 ///
 /// ```text
 /// parse                   time:   [10.687 ns 10.738 ns 10.796 ns]
-///                         medians: 4.1 ns and 10.6 ns; difference +6.513 ns (+159.73 %), 95 % in [+6.508, +6.517] ns: the second is slower
+///                         medians: 4.1 ns and 10.6 ns; estimate over 60 rounds: +6.513 ns (+159.73 %), 95 % in [+6.508, +6.517] ns: the second is slower
 ///                         800021 couples of 256 iterations each, 10526 more disturbed and excluded: preempted 9271, interrupted 1255
 /// ```
 pub fn compare<C: BenchPairs, A, B>(
@@ -266,6 +279,7 @@ impl Comparer {
             couples: count(counted.len()),
             disturbed: found.causes.total(),
             iterations: self.collector.each(),
+            rounds: shown.rounds,
             causes: found.causes.to_string(),
             counting: time.counting(),
         })
@@ -305,13 +319,6 @@ impl Comparer {
             Series { name: "first", histogram: &a, marks: &marks[0], width_ns },
             Series { name: "second", histogram: &b, marks: &marks[1], width_ns },
         ];
-        let text = format!(
-            "difference {:+.3} ns ({:+.2} %), 95 % in [{:+.3}, {:+.3}] ns",
-            comparison.difference_ns,
-            comparison.percent(),
-            comparison.low_ns,
-            comparison.high_ns
-        );
-        plot::draw(name, &text, &series)
+        plot::draw(name, &comparison.estimate(), &series)
     }
 }

@@ -87,8 +87,8 @@
 //!
 //! # A against B
 //!
-//! [`compare`] runs two routines in turns, in random order, in one process. It gives the difference
-//! of their medians, with an interval of 95 % confidence (Wilcoxon's signed rank test over 60
+//! [`compare`] runs two routines in turns, in random order, in one process. It gives an estimate of the
+//! difference, with an interval of 95 % confidence (Wilcoxon's signed rank test over 60
 //! rounds; Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
 //! The table compares a routine of 50 ns (A) with itself, and with one that takes 4 cycles longer

@@ -17,7 +17,8 @@
 //! | memory while the writer is behind | bounded; drops and counts, or waits | grows |
 //! | after `SIGKILL` | valid, but for the last 100 ms | up to 8 KiB missing, the last event cut |
 //! | after a panic, abort, segfault, `exit` | up to the last moment, see below | up to 8 KiB missing |
-//! | source location, custom names, a new file while it runs | no | yes |
+//! | source location | on request | yes |
+//! | custom names, a new file while it runs | no | yes |
 //!
 //! # When the program ends without dropping the guard
 //!
@@ -40,6 +41,18 @@
 //! than a block can be cut: one with fields or a message of such a length. A loss of power may
 //! damage the file.
 //!
+//! # In a forked child
+//!
+//! The file is the parent's. The child's spans go nowhere, it waits for nobody, and its copy of the
+//! guard does nothing. A child that wants a trace makes one of its own, in another file. (It may wait
+//! for ever in a span that it was in at the fork, if another thread was just entering or exiting that.)
+//!
+//! # Order in the file
+//!
+//! The events of a thread are in order of time, and each `E` belongs to the last `B` of its thread. The
+//! writer takes the threads in turn, so an `e` may come before its `b`, which another thread has
+//! recorded. Viewers sort; a script sorts by `ts` before it pairs them.
+//!
 //! # What it costs the program
 //!
 //! A thread puts three words into a ring of its own when it enters a span, and two when it exits.
@@ -51,14 +64,16 @@ use core::time::Duration;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
+use std::mem;
 use std::path::Path;
+use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
 use crate::sink::{Hooks, Sink};
 use crate::trace;
-use crate::trace::recorder::{Recorder, Settings, WhenFull};
+use crate::trace::recorder::{Recorder, Settings, WhenFull, settings};
 
 mod blocks;
 mod writer;
@@ -112,34 +127,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Memory for the records of a thread that the writer has not taken yet: 1 MiB by default, at
-    /// least 128 KiB, rounded up to a power of two. An entered span takes 40 bytes, a span of a
-    /// request 64, an event 32. The text of fields and messages comes on top of that.
-    #[must_use]
-    pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
-        self.settings.bytes_per_thread = bytes;
-        self
-    }
+    settings!();
 
     /// How long an event may wait in the program before it is written, 100 ms by default.
     #[must_use]
     pub fn flush_every(self, flush_every: Duration) -> Self {
         Self { flush_every, ..self }
-    }
-
-    /// Writes the fields of a span as the arguments of its events, including values recorded later.
-    /// The program's threads format them.
-    #[must_use]
-    pub fn with_fields(mut self) -> Self {
-        self.settings.has_fields = true;
-        self
-    }
-
-    /// Where viewers draw the spans; [`Tracks::Threads`] by default.
-    #[must_use]
-    pub fn tracks(mut self, tracks: Tracks) -> Self {
-        self.settings.tracks = tracks;
-        self
     }
 
     /// A thread that records faster than the writer writes waits for it, so that nothing is
@@ -178,7 +171,7 @@ impl Builder {
         let writer = Writer::new(output, Arc::clone(&recorder), Arc::clone(&requests), self.flush_every);
         let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(move || writer.run())?;
         recorder.set_reader(thread.thread().clone());
-        let flusher = Flusher { requests, writer: thread.thread().clone() };
+        let flusher = Flusher { requests, writer: thread.thread().clone(), process: process::id() };
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {
             let flusher = flusher.clone();
@@ -211,6 +204,8 @@ impl Chrome {
 pub struct Flusher {
     requests: Arc<Requests>,
     writer: Thread,
+    /// The process in which the writer runs.
+    process: u32,
 }
 
 impl Flusher {
@@ -232,6 +227,9 @@ impl Flusher {
     }
 
     fn wait(&self, number: u64, patience: Duration) -> bool {
+        if process::id() != self.process {
+            return false;
+        }
         let start = Instant::now();
         while !self.requests.is_done(number) {
             if start.elapsed() >= patience {
@@ -297,6 +295,11 @@ impl Guard {
 
     fn stop(&mut self) -> Option<io::Result<Summary>> {
         let thread = self.thread.take()?;
+        if process::id() != self.flusher.process {
+            // To join or to detach it is an error: a child has only the thread that forked.
+            mem::forget(thread);
+            return Some(Err(io::Error::other("the trace is written by the parent of this process")));
+        }
         self.flusher.requests.ask_to_finish();
         self.flusher.writer.unpark();
         Some(

@@ -35,13 +35,26 @@
 //!
 //! # What is in the file
 //!
+//! The events are in order of time. [`Summary::complete_since_ns`] says how far back the file reaches
+//! without a gap. A mark on the track of each thread whose ring lost records says where that thread's
+//! records begin, and how many are missing before. A request counts as open if its span is open
+//! when the file is written. If a request has ended, but the ring that had its end is gone or
+//! overwritten, it is left out.
+//!
 //! The records of each thread reach back as far as its ring does: those of an idle thread reach
 //! back further. The outermost 64 spans that the thread was in at that time are there from their
 //! beginning. A ring is overwritten in pieces of 32 KiB. The rings of the eight threads that ended
 //! last are kept, too. A recorder's memory is therefore that of eight rings, and one for each thread
 //! that runs and has recorded something.
+//!
+//! # In a forked child
+//!
+//! The child has a copy of the rings, records to it, and may write files of its own. It does not wait
+//! for threads of its parent: if one had just locked the list of rings, `write` returns an error after
+//! a second. (The child may wait for ever in a span that it was in at the fork, if another thread was
+//! just entering or exiting that, or reading whether it is open.)
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -54,7 +67,7 @@ use std::thread;
 use crate::sink::{Hooks, Sink};
 use crate::trace;
 use crate::trace::json::{self, ThreadText};
-use crate::trace::recorder::{Recorder, Settings, Summary, Tracks, WhenFull};
+use crate::trace::recorder::{Recorder, Settings, Summary, Tracks, WhenFull, settings};
 use crate::trace::ring::{Kind, Record, Records};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
@@ -62,7 +75,9 @@ use crate::trace::ring::{Kind, Record, Records};
 #[derive(Debug, Clone)]
 pub struct FlightRecorder {
     recorder: Arc<Recorder>,
-    is_writing: Arc<AtomicBool>,
+    /// The process that writes in the background, or 0. It is the parent's in a child that was forked
+    /// meanwhile, which has no such thread.
+    writing: Arc<AtomicU32>,
 }
 
 impl Sink for FlightRecorder {
@@ -73,37 +88,17 @@ impl Sink for FlightRecorder {
 
 /// Settings for a flight recorder.
 #[derive(Debug, Clone, Copy)]
-pub struct Builder(Settings);
+pub struct Builder {
+    settings: Settings,
+}
 
 impl Builder {
-    /// Memory for each thread: 1 MiB by default, at least 128 KiB, rounded up to a power of two. An
-    /// entered span takes 40 bytes, a span of a request 64, an event 32. The text of fields and
-    /// messages comes on top of that.
-    #[must_use]
-    pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
-        self.0.bytes_per_thread = bytes;
-        self
-    }
-
-    /// Keeps the fields of spans, including values recorded later. They are formatted when they are
-    /// recorded.
-    #[must_use]
-    pub fn with_fields(mut self) -> Self {
-        self.0.has_fields = true;
-        self
-    }
-
-    /// Where viewers draw the spans; [`Tracks::Threads`] by default.
-    #[must_use]
-    pub fn tracks(mut self, tracks: Tracks) -> Self {
-        self.0.tracks = tracks;
-        self
-    }
+    settings!();
 
     /// The recorder.
     #[must_use]
     pub fn build(self) -> FlightRecorder {
-        FlightRecorder { recorder: Recorder::new(self.0), is_writing: Arc::default() }
+        FlightRecorder { recorder: Recorder::new(self.settings), writing: Arc::default() }
     }
 }
 
@@ -111,7 +106,7 @@ impl FlightRecorder {
     /// Settings for a recorder.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder(Settings::new(WhenFull::Overwrite))
+        Builder { settings: Settings::new(WhenFull::Overwrite) }
     }
 
     /// Writes all that is kept to a file, in place of an older one. The program goes on
@@ -137,19 +132,19 @@ impl FlightRecorder {
     /// earlier call is still writing, or no thread could be started. Errors of writing are lost.
     pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> bool {
         // ORDERING: Relaxed, a flag on its own: the file system orders what is done to files.
-        if self.is_writing.swap(true, Ordering::Relaxed) {
+        if self.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
             return false;
         }
         let (recorder, path, since_ns) = (self.clone(), path.into(), since(last));
         let write = move || {
             let _ = recorder.write_file(&path, since_ns);
             // ORDERING: Relaxed, a flag on its own.
-            recorder.is_writing.store(false, Ordering::Relaxed);
+            recorder.writing.store(0, Ordering::Relaxed);
         };
         let thread = thread::Builder::new().name("tickline-flight".to_owned()).spawn(write);
         if thread.is_err() {
             // ORDERING: Relaxed, nothing was written.
-            self.is_writing.store(false, Ordering::Relaxed);
+            self.writing.store(0, Ordering::Relaxed);
         }
         thread.is_ok()
     }
@@ -182,15 +177,20 @@ impl FlightRecorder {
     }
 
     fn write_since(&self, mut output: impl Write, since_ns: u64) -> io::Result<Summary> {
-        let mut kept = self.collect();
-        kept.drop_before(since_ns);
-        let mut text = json::head(process::id());
+        let mut kept = self.collect()?;
+        // Later than the records: a request that ends meanwhile is left out, not shown as open.
+        kept.drop_before(since_ns, self.recorder.open_spans());
+        let mut text = json::head();
         for thread in &kept.threads {
             if !thread.name.is_empty() {
                 thread.text.write_name(&thread.name, &mut text);
             }
+            if thread.overwritten > 0 && thread.first_ns >= since_ns {
+                thread.text.write_missing(thread.first_ns, thread.overwritten, &mut text);
+            }
         }
         let mut summary = Summary::default();
+        summary.complete_since_ns = kept.complete_since_ns();
         for item in kept.items.iter().filter(|item| item.is_wanted) {
             summary.count(item.kind);
             if let Some(thread) = kept.threads.get_mut(item.thread) {
@@ -208,34 +208,22 @@ impl FlightRecorder {
         Ok(summary)
     }
 
-    fn collect(&self) -> Kept {
+    fn collect(&self) -> io::Result<Kept> {
         let recorder = &self.recorder;
         let mut kept = Kept { threads: Vec::new(), items: Vec::new(), overwritten: recorder.dropped() };
-        for track in recorder.tracks() {
+        let tracks = recorder.tracks();
+        for track in
+            tracks.ok_or_else(|| io::Error::other("a thread of the parent process has the records locked"))?
+        {
+            let written = track.ring.records();
             let words = track.ring.snapshot();
-            let thread = kept.threads.len();
-            let mut records = Records::new(&words, 0);
-            let mut blocks = 0;
-            while let Some(record) = records.next() {
-                match record.kind {
-                    Kind::Rest => {}
-                    Kind::Block => {
-                        if blocks == 0 {
-                            kept.overwritten += record.ns;
-                        }
-                        blocks += 1;
-                    }
-                    // In the first block these spans began earlier, so their beginnings are
-                    // written; later blocks repeat beginnings that are there.
-                    Kind::Inside if blocks > 1 => {}
-                    Kind::Inside => kept.items.push(Item::new(&record, Kind::Begin, thread)),
-                    kind => kept.items.push(Item::new(&record, kind, thread)),
-                }
-            }
-            let text = ThreadText::new(process::id(), track.thread.number);
-            kept.threads.push(Thread { name: track.thread.name, text });
+            let text = ThreadText::new(recorder, track.number);
+            kept.add(track.name, text, written, &words);
         }
-        kept
+        // A request may run on several threads: all records are put in order of time. The sort is
+        // stable, so those of a thread stay in order.
+        kept.items.sort_by_key(|item| (item.ns, item.kind == Kind::Close));
+        Ok(kept)
     }
 }
 
@@ -247,6 +235,10 @@ fn since(last: Duration) -> u64 {
 struct Thread {
     name: String,
     text: ThreadText,
+    /// Records that its ring lost.
+    overwritten: u64,
+    /// The time of the first record that its ring still has; without one, that of the copy.
+    first_ns: u64,
 }
 
 /// A record of one of the threads.
@@ -274,22 +266,57 @@ impl Item {
 /// What the rings had.
 struct Kept {
     threads: Vec<Thread>,
-    /// The records of each thread are in order.
+    /// In order of time.
     items: Vec<Item>,
     overwritten: u64,
 }
 
 impl Kept {
-    /// Drops what had ended before `since_ns`, and ends whose beginnings are gone.
-    fn drop_before(&mut self, since_ns: u64) {
+    /// Adds what a thread's ring had. `written` records were written before it was copied.
+    fn add(&mut self, name: String, text: ThreadText, written: u64, words: &[u64]) {
+        let thread = self.threads.len();
+        let mut records = Records::new(words, 0);
+        // The thread may have overwritten all words while they were copied.
+        let mut overwritten = if words.is_empty() { written } else { 0 };
+        let (mut blocks, mut first_ns) = (0, None);
+        while let Some(record) = records.next() {
+            match record.kind {
+                Kind::Rest => {}
+                Kind::Block => {
+                    if blocks == 0 {
+                        overwritten = record.ns;
+                    }
+                    blocks += 1;
+                }
+                // In the first block these spans began earlier, so their beginnings are
+                // written; later blocks repeat beginnings that are there.
+                Kind::Inside if blocks > 1 => {}
+                Kind::Inside => self.items.push(Item::new(&record, Kind::Begin, thread)),
+                kind => {
+                    first_ns = Some(first_ns.unwrap_or(record.ns).min(record.ns));
+                    self.items.push(Item::new(&record, kind, thread));
+                }
+            }
+        }
+        self.overwritten += overwritten;
+        let first_ns = first_ns.unwrap_or_else(tickline::now_ns);
+        self.threads.push(Thread { name, text, overwritten, first_ns });
+    }
+
+    /// Since when nothing was overwritten; `None` if nothing was at all.
+    fn complete_since_ns(&self) -> Option<u64> {
+        let lossy = self.threads.iter().filter(|thread| thread.overwritten > 0);
+        lossy.map(|thread| thread.first_ns).max()
+    }
+
+    /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings of
+    /// requests whose ends are gone. `still_open` is [`Recorder::open_spans`].
+    fn drop_before(&mut self, since_ns: u64, mut still_open: Option<HashMap<(u64, usize), u64>>) {
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
         let mut inside: Vec<Vec<usize>> = self.threads.iter().map(|_| Vec::new()).collect();
         let mut open: HashMap<(u64, usize), Vec<usize>> = HashMap::new();
-        // A request may run on several threads, so all records are put in order.
-        let mut order: Vec<usize> = (0..self.items.len()).collect();
-        order.sort_by_key(|place| self.items[*place].ns);
-        for place in order {
+        for place in 0..self.items.len() {
             let Item { thread, kind, ns, callsite, id, .. } = self.items[place];
             let begins = match kind {
                 Kind::Begin | Kind::End => &mut inside[thread],
@@ -300,7 +327,12 @@ impl Kept {
                 }
             };
             if matches!(kind, Kind::Begin | Kind::Open) {
-                begins.push(place);
+                // No end is that of a request's span that is open.
+                let open = still_open.as_mut().filter(|_| kind == Kind::Open);
+                match open.and_then(|open| open.get_mut(&(ns, callsite))) {
+                    Some(count) if *count > 0 => *count -= 1,
+                    _ => begins.push(place),
+                }
                 continue;
             }
             match begins.pop() {
@@ -312,5 +344,46 @@ impl Kept {
                 None => self.items[place].is_wanted = false,
             }
         }
+        if still_open.is_some() {
+            for begin in open.into_values().flatten() {
+                self.items[begin].is_wanted = false;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::ring::Ring;
+
+    /// Symptom: the thread had overwritten its ring while it was copied, but for the beginnings of blocks,
+    /// or for nothing. Then the file said that it is complete, or since the end of time.
+    #[test]
+    fn a_thread_of_which_nothing_is_left_is_incomplete_before_now() {
+        let recorder = FlightRecorder::builder().build();
+        let ring = Ring::new(1);
+        ring.push(&Record::new(Kind::End, 7));
+        (0..8).for_each(|_| ring.begin_block());
+        for words in [ring.snapshot(), Vec::new()] {
+            let mut kept = recorder.collect().unwrap();
+            let before_ns = tickline::now_ns();
+            kept.add(String::new(), ThreadText::new(&recorder.recorder, 1), ring.records(), &words);
+            assert_eq!((kept.overwritten, kept.items.len()), (1, 0));
+            assert!((before_ns..=tickline::now_ns()).contains(&kept.complete_since_ns().unwrap()));
+        }
+    }
+
+    /// A child has no thread of its parent's that writes.
+    #[test]
+    fn a_child_may_write_while_its_parent_does() {
+        let recorder = FlightRecorder::builder().build();
+        let path = std::env::temp_dir().join(format!("tickline-tracing-child-{}", process::id()));
+        let writes = |writing| {
+            // ORDERING: Relaxed, one thread.
+            recorder.writing.store(writing, Ordering::Relaxed);
+            recorder.write_in_background(path.join("none"), Duration::MAX)
+        };
+        assert!(!writes(process::id()) && writes(process::id() ^ 1));
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use tickline::{Instant, UnixTime};
+use tickline::UnixTime;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
@@ -59,47 +59,5 @@ impl Default for Rfc3339 {
 impl FormatTime for Rfc3339 {
     fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
         write!(w, "{:.*}", usize::from(self.digits), UnixTime::now())
-    }
-}
-
-/// Seconds and nanoseconds since a start, `   1.234567890s`, as
-/// `tracing_subscriber::fmt::time::Uptime` writes them.
-///
-/// ```
-/// use tickline_tracing::format::Uptime;
-///
-/// let layer = tracing_subscriber::fmt::layer().with_timer(Uptime::new());
-/// # use tracing_subscriber::layer::SubscriberExt;
-/// # let _ = tracing_subscriber::registry().with(layer);
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Uptime {
-    start: Instant,
-}
-
-impl Uptime {
-    /// Since now.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::since(Instant::now())
-    }
-
-    /// Since `start`.
-    #[must_use]
-    pub const fn since(start: Instant) -> Self {
-        Self { start }
-    }
-}
-
-impl Default for Uptime {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl FormatTime for Uptime {
-    fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
-        let since = self.start.elapsed();
-        write!(w, "{:4}.{:09}s", since.as_secs(), since.subsec_nanos())
     }
 }

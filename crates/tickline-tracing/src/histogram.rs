@@ -15,15 +15,14 @@
 //! two up to the longest time.
 
 use core::fmt;
+use core::slice;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hdrhistogram::Histogram;
-use tracing_core::Metadata;
-use tracing_core::span::{Attributes, Record};
 
-use crate::kept_fields::{self, KeptFields};
+use crate::kept_fields::KeptFields;
 use crate::sink::{Hooks, Span};
 use crate::timing::SpanTiming;
 
@@ -88,7 +87,7 @@ pub enum Key {
 /// assert_eq!((summary[0].name.as_str(), summary[0].count), ("work", 100));
 /// println!("{histograms}");
 /// ```
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Histograms {
     measure: Measure,
     key: Key,
@@ -207,27 +206,11 @@ impl fmt::Display for Histograms {
     }
 }
 
-impl fmt::Debug for Histograms {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { measure, key, .. } = self;
-        f.debug_struct("Histograms").field("measure", measure).field("key", key).finish_non_exhaustive()
-    }
-}
-
 impl Hooks for Histograms {
-    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
-        matches!(self.key, Key::Field(field) if kept_fields::has_any(metadata, &[field]))
-    }
-
-    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
-        if let Key::Field(field) = self.key {
-            kept_fields::keep(span, &[field], |visit| attributes.record(visit));
-        }
-    }
-
-    fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
-        if let Key::Field(field) = self.key {
-            kept_fields::keep(span, &[field], |visit| values.record(visit));
+    fn fields(&self) -> &[&'static str] {
+        match &self.key {
+            Key::Field(field) => slice::from_ref(field),
+            _ => &[],
         }
     }
 

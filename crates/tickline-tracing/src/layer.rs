@@ -3,7 +3,7 @@
 //! Spans are in a table of the layer's own while they are open. Only their times go into the
 //! registry's extensions, at the end: three accesses to the registry cost 100 ns a span, half of the
 //! whole. The span's number encodes its thread and its place there, and so gives the slot. One
-//! atomic exchange locks it. A span whose slot is taken is kept in its extensions.
+//! atomic exchange locks it. A span whose slot is taken is kept in a map.
 //!
 //! # Rejected
 //!
@@ -12,21 +12,18 @@
 //! | A table of spans for each thread | no exchange, but can't tell how spans on several threads overlap |
 //! | Two slots a span | the same cost within 0.5 readings, and an earlier span's times may stay in the other slot |
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Dispatch, Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::open_spans::{OpenSpans, change_in_extensions, insert_in_extensions};
+use crate::open_spans::OpenSpans;
 use crate::sink::{Callback, ClosedSpan, Find, Hooks, Sink, Span};
 use crate::source::{GlobalClock, TimeSource};
 use crate::timing::{Running, SpanTiming};
 use crate::unix_offset::UnixOffset;
-
-/// Numbers the layers, so that each knows its own spans. No layer has 0.
-static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 
 /// Times every span. The layer puts the times into the span's extensions
 /// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sinks.
@@ -47,14 +44,13 @@ static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 /// ```
 #[derive(Debug)]
 pub struct SpanTimingLayer<T = GlobalClock> {
-    number: u64,
     source: T,
     sinks: Vec<Box<dyn Hooks>>,
     /// Whether any of the sinks wants these.
     wants_enters: bool,
     wants_events: bool,
     unix_offset: UnixOffset,
-    open_spans: OpenSpans,
+    open_spans: Arc<OpenSpans>,
 }
 
 impl SpanTimingLayer {
@@ -86,14 +82,12 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     #[must_use]
     pub fn over(source: T) -> Self {
         Self {
-            // ORDERING: Relaxed, the number alone counts.
-            number: NEXT_LAYER.fetch_add(1, Ordering::Relaxed),
             source,
             sinks: Vec::new(),
             wants_enters: false,
             wants_events: false,
             unix_offset: UnixOffset::new(),
-            open_spans: OpenSpans::new(),
+            open_spans: Arc::new(OpenSpans::new()),
         }
     }
 
@@ -101,6 +95,7 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     #[must_use]
     pub fn with_sink(mut self, sink: impl Sink) -> Self {
         let sink = sink.hooks();
+        sink.timed_in(&self.open_spans);
         self.wants_enters |= sink.wants_enters();
         self.wants_events |= sink.wants_events();
         self.sinks.push(sink);
@@ -117,22 +112,6 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     /// The sinks that want the fields of the spans of this callsite.
     fn wanting_fields(&self, metadata: &'static Metadata<'static>) -> impl Iterator<Item = &dyn Hooks> {
         self.sinks.iter().map(|sink| &**sink).filter(move |sink| sink.wants_fields(metadata))
-    }
-
-    /// Changes what is known of an open span; `None` if the layer was not there when it was
-    /// created.
-    #[inline]
-    fn change<S, R>(
-        &self,
-        id: &Id,
-        ctx: &Context<'_, S>,
-        change: impl Fn(&mut Running) -> R + Copy,
-    ) -> Option<R>
-    where
-        S: Subscriber + for<'a> LookupSpan<'a>,
-    {
-        let changed = self.open_spans.change(id.into_u64(), change);
-        changed.or_else(|| change_in_extensions(&ctx.span(id)?, self.number, change))
     }
 }
 
@@ -151,21 +130,19 @@ where
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
         let metadata = attributes.metadata();
-        let running = Running::new(metadata, now_ns);
-        let is_kept = self.open_spans.insert(id.into_u64(), &running);
-        if is_kept && self.wanting_fields(metadata).next().is_none() {
+        self.open_spans.insert(id.into_u64(), Running::new(metadata, now_ns));
+        if self.wanting_fields(metadata).next().is_none() {
             return;
         }
         let Some(found) = ctx.span(id) else { return };
-        if !is_kept {
-            insert_in_extensions(&found, self.number, running);
-        }
         let span = Span { id, metadata, found: Find { by: &|take| take(&found) } };
         self.wanting_fields(metadata).for_each(|sink| sink.created(&span, attributes, now_ns));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
-        let Some(metadata) = self.change(id, &ctx, |running| running.metadata()) else { return };
+        let Some(metadata) = self.open_spans.change(id.into_u64(), |running| running.metadata()) else {
+            return;
+        };
         let span =
             Span { id, metadata, found: Find { by: &|take| _ = ctx.span(id).map(|found| take(&found)) } };
         self.wanting_fields(metadata).for_each(|sink| sink.recorded(&span, values));
@@ -182,7 +159,9 @@ where
 
     #[inline]
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
-        let entered = self.change(id, &ctx, |running| (running.metadata(), running.enter(&self.source)));
+        let entered = self
+            .open_spans
+            .change(id.into_u64(), |running| (running.metadata(), running.enter(|| self.source.now_ns())));
         if self.wants_enters {
             let Some((metadata, ns)) = entered else { return };
             let ns = ns.unwrap_or_else(|| self.source.now_ns());
@@ -199,7 +178,7 @@ where
             running.exit(now_ns);
             running.metadata()
         };
-        let exited = self.change(id, &ctx, exit);
+        let exited = self.open_spans.change(id.into_u64(), exit);
         if self.wants_enters {
             let Some(metadata) = exited else { return };
             let span =
@@ -215,9 +194,6 @@ where
             |running: &Running| running.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source));
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
-        let kept = kept.or_else(|| {
-            change_in_extensions(&found, self.number, |running| running.clone()).as_ref().map(close)
-        });
         // The lock is released before the sink is called, because the sink may use the extensions,
         // or never return.
         let times = {

@@ -5,13 +5,15 @@
 //! slot of a span is computed from its number. The registry's numbers tell which thread created the
 //! span, and its place among the open spans of that thread. A thread has chunks of 32, 64, 128
 //! slots and so on, as in the registry. A thread writes to another's chunk only for a span that has moved.
-//! If the slot is taken when a span is created, the span goes to the extensions, and stays there.
+//! If the slot is taken when a span is created, the span goes to a map, behind a lock, and stays there.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::OnceLock;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
-use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::brief_lock::lock_briefly;
 use crate::timing::Running;
@@ -29,8 +31,11 @@ const THREADS: usize = 1_024;
 /// Slots of a thread's first chunk, as in the registry.
 const FIRST_CHUNK: usize = 32;
 
-/// Chunks of a thread, which have 2,097,120 slots in all. Spans beyond are in their extensions.
+/// Chunks of a thread, which have 2,097,120 slots in all.
 const CHUNKS: usize = 16;
+
+/// How often a reader of all spans tries a lock that another thread has.
+const LOOKS: u32 = 1_000;
 
 /// The number of no span: the registry's are not 0.
 const FREE: u64 = 0;
@@ -94,23 +99,52 @@ impl Shard {
     }
 }
 
+/// What `lock` locks; `None` if another thread has it for too long, as it may in a forked child.
+fn patiently<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
+    (0..LOOKS).find_map(|_| {
+        let guard = lock();
+        if guard.is_none() {
+            thread::sleep(Duration::from_micros(50));
+        }
+        guard
+    })
+}
+
 /// The open spans of one layer. The table takes 16 KB, and 2 KB for each thread that creates spans.
 /// A thread with more than 32 open spans adds chunks of 4 KB, 8 KB and so on.
 #[derive(Debug)]
-pub(crate) struct OpenSpans {
-    shards: Box<[OnceLock<Box<Shard>>]>,
-}
-
-/// The extension of a span that found no slot.
-struct InExtensions {
-    /// The number of the layer that keeps it: a subscriber may have two layers.
-    layer: u64,
-    running: Running,
+pub struct OpenSpans {
+    shards: [OnceLock<Box<Shard>>; THREADS],
+    /// Open spans that found no slot.
+    others: Mutex<HashMap<u64, Running>>,
 }
 
 impl OpenSpans {
     pub(crate) fn new() -> Self {
-        Self { shards: (0..THREADS).map(|_| OnceLock::new()).collect() }
+        Self { shards: [const { OnceLock::new() }; THREADS], others: Mutex::default() }
+    }
+
+    #[cold]
+    fn others(&self) -> MutexGuard<'_, HashMap<u64, Running>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All open spans; `None` if one of them stays locked, as it may in a forked child.
+    #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
+    pub(crate) fn all(&self) -> Option<Vec<Running>> {
+        let slots = self.shards.iter().filter_map(OnceLock::get).flat_map(|shard| {
+            let more = shard.more.iter().filter_map(OnceLock::get).flatten();
+            shard.first.iter().chain(more)
+        });
+        let mut all: Vec<_> = patiently(|| self.others.try_lock().ok())?.values().cloned().collect();
+        for slot in slots.filter(|slot| slot.span() != FREE) {
+            let kept = patiently(|| slot.running.try_lock())?;
+            let running = kept.clone().filter(|_| slot.span() != FREE);
+            // Nothing allocates under the lock: an allocator may close the span.
+            drop(kept);
+            all.extend(running);
+        }
+        Some(all)
     }
 
     /// The shard of a span, and its place there.
@@ -147,64 +181,47 @@ impl OpenSpans {
         self.slot(span)
     }
 
-    /// Keeps `running` for `span`, if its slot is free. A slot also counts as free if it has an
+    /// Keeps `running` for `span`: in its slot, if that is free. A slot also counts as free if it has an
     /// earlier span of the same number, whose end the layer missed. The registry uses a number
     /// again when its count of uses wraps. A free slot that another thread has locked counts as
     /// taken.
     #[inline]
-    pub(crate) fn insert(&self, span: u64, running: &Running) -> bool {
-        let Some(slot) = self.slot(span).or_else(|| self.make_slot(span)) else { return false };
-        let kept = match slot.span() {
+    pub(crate) fn insert(&self, span: u64, running: Running) {
+        let slot = self.slot(span).or_else(|| self.make_slot(span));
+        let kept = slot.and_then(|slot| match slot.span() {
             FREE => slot.running.try_lock().filter(|_| slot.span() == FREE),
             _ => slot.get(span),
+        });
+        let Some((slot, mut kept)) = slot.zip(kept) else {
+            self.others().insert(span, running);
+            return;
         };
-        let Some(mut kept) = kept else { return false };
-        *kept = Some(running.clone());
+        *kept = Some(running);
         // ORDERING: Relaxed, under the lock; see `Slot::span`.
         slot.span.store(span, Ordering::Relaxed);
-        true
     }
 
-    /// Changes what is kept for `span`, if it is in its slot.
+    /// Changes what is kept for `span`, if it is open.
     #[inline]
     pub(crate) fn change<R>(&self, span: u64, change: impl FnOnce(&mut Running) -> R) -> Option<R> {
-        self.slot(span)?.get(span)?.as_mut().map(change)
+        match self.slot(span).and_then(|slot| slot.get(span)) {
+            Some(mut kept) => kept.as_mut().map(change),
+            None => self.others().get_mut(&span).map(change),
+        }
     }
 
-    /// Frees the slot of `span`, if it has one, and returns what `end` makes of its content.
+    /// Ends `span`. Returns what `end` makes of what was kept for it, if it was open.
     #[inline]
     pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&Running) -> R) -> Option<R> {
-        let slot = self.slot(span)?;
-        let kept = slot.get(span)?;
+        let slot = self.slot(span);
+        let Some((slot, kept)) = slot.zip(slot.and_then(|slot| slot.get(span))) else {
+            let other = self.others().remove(&span);
+            return other.as_ref().map(end);
+        };
         // ORDERING: Relaxed, under the lock; see `Slot::span`.
         slot.span.store(FREE, Ordering::Relaxed);
         kept.as_ref().map(end)
     }
-}
-
-/// Keeps `running` for a span that found no slot.
-#[cold]
-pub(crate) fn insert_in_extensions<'a, S: LookupSpan<'a>>(
-    span: &SpanRef<'a, S>,
-    layer: u64,
-    running: Running,
-) {
-    let mut extensions = span.extensions_mut();
-    if extensions.get_mut::<InExtensions>().is_none() {
-        extensions.insert(InExtensions { layer, running });
-    }
-}
-
-/// Changes what is kept for a span that found no slot.
-#[cold]
-pub(crate) fn change_in_extensions<'a, S: LookupSpan<'a>, R>(
-    span: &SpanRef<'a, S>,
-    layer: u64,
-    change: impl FnOnce(&mut Running) -> R,
-) -> Option<R> {
-    let mut extensions = span.extensions_mut();
-    let kept = extensions.get_mut::<InExtensions>().filter(|kept| kept.layer == layer)?;
-    Some(change(&mut kept.running))
 }
 
 #[cfg(test)]
@@ -214,22 +231,31 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
-    use crate::source::GlobalClock;
 
     /// Two spans that have the same slot: a number of the same place, used once more.
     const SAME_SLOT: [u64; 2] = [1, 1 + (1 << (PLACE_BITS + THREADS.ilog2()))];
+
+    fn created(spans: &OpenSpans, span: u64) -> Option<u64> {
+        spans.remove(span, |running| running.created_ns())
+    }
+
+    fn is_elsewhere(spans: &OpenSpans, span: u64) -> bool {
+        spans.others().contains_key(&span)
+    }
 
     #[test]
     fn a_slot_is_taken_until_its_span_ends() {
         let spans = OpenSpans::new();
         let [first, second] = SAME_SLOT;
-        assert!(spans.insert(first, &Running::of_a_callsite(10)));
-        assert!(!spans.insert(second, &Running::of_a_callsite(20)), "both have the same slot");
-        assert!(spans.change(second, |_| unreachable!()).is_none());
-        assert!(spans.change(first, |running| running.exit(0)).is_some());
-        assert!(spans.remove(second, |_| ()).is_none() && spans.remove(first, |_| ()).is_some());
-        assert!(spans.remove(first, |_| ()).is_none(), "once");
-        assert!(spans.insert(second, &Running::of_a_callsite(20)));
+        spans.insert(first, Running::of_a_callsite(10));
+        spans.insert(second, Running::of_a_callsite(20));
+        assert!(!is_elsewhere(&spans, first) && is_elsewhere(&spans, second), "both have the same slot");
+        assert_eq!(spans.all().map(|all| all.len()), Some(2));
+        assert!(spans.change(second, |running| running.exit(0)).is_some());
+        assert_eq!(SAME_SLOT.map(|span| created(&spans, span)), [Some(10), Some(20)]);
+        assert_eq!(SAME_SLOT.map(|span| created(&spans, span)), [None; 2], "once");
+        spans.insert(second, Running::of_a_callsite(20));
+        assert!(!is_elsewhere(&spans, second));
     }
 
     /// Symptom: a thread that created one span after the other used all slots in turn, and took
@@ -266,30 +292,23 @@ mod tests {
     fn every_open_span_has_a_slot() {
         let spans = OpenSpans::new();
         let number = |place: u64, thread: u64| 1 + place + (thread << PLACE_BITS);
-        for thread in [0, 1, 1_023] {
-            assert!(
-                (0..5_000).all(|place| spans.insert(number(place, thread), &Running::of_a_callsite(place)))
-            );
-        }
-        let created =
-            |span| spans.remove(span, |running| running.close(u64::MAX, |_| 0).created_monotonic_ns());
-        for thread in [0, 1, 1_023] {
-            assert!((0..5_000).all(|place| created(number(place, thread)) == Some(place)));
-        }
+        let all =
+            || [0, 1, 1_023].into_iter().flat_map(|thread| (0..5_000).map(move |place| (place, thread)));
+        all().for_each(|(place, thread)| spans.insert(number(place, thread), Running::of_a_callsite(place)));
+        assert!(spans.others().is_empty());
+        assert!(all().all(|(place, thread)| created(&spans, number(place, thread)) == Some(place)));
         let beyond = number(FIRST_CHUNK as u64 * ((1 << CHUNKS) - 1), 0);
-        assert!(!spans.insert(beyond, &Running::of_a_callsite(0)) && spans.change(beyond, |_| ()).is_none());
+        spans.insert(beyond, Running::of_a_callsite(7));
+        assert!(is_elsewhere(&spans, beyond) && created(&spans, beyond) == Some(7));
     }
 
     /// The layer was not there when the first span ended; its number is used again.
     #[test]
     fn what_was_left_behind_is_not_found_by_a_later_span() {
         let spans = OpenSpans::new();
-        let source = GlobalClock;
-        assert!(
-            spans.insert(7, &Running::of_a_callsite(10))
-                && spans.change(7, |running| running.enter(&source)).is_some()
-        );
-        assert!(spans.insert(7, &Running::of_a_callsite(20)));
+        spans.insert(7, Running::of_a_callsite(10));
+        assert!(spans.change(7, |running| running.enter(|| 0)).is_some());
+        spans.insert(7, Running::of_a_callsite(20));
         let times = spans.remove(7, |running| running.close(30, |_| 0)).unwrap();
         assert_eq!((times.enters(), times.total().as_nanos()), (0, 10));
     }
@@ -300,28 +319,27 @@ mod tests {
     fn nobody_waits_for_a_thread_that_works_on_another_span() {
         let spans = OpenSpans::new();
         let [first, second] = SAME_SLOT;
-        let lock_for_good = || core::mem::forget(spans.slot(first).unwrap().running.lock());
-        assert!(spans.insert(first, &Running::of_a_callsite(10)));
-        lock_for_good();
-        let is_without = |span| spans.change(span, |_| ()).is_none() && spans.remove(span, |_| ()).is_none();
-        assert!(
-            !spans.insert(second, &Running::of_a_callsite(20)) && is_without(second),
-            "taken, and locked"
-        );
+        spans.insert(first, Running::of_a_callsite(10));
+        core::mem::forget(spans.slot(first).unwrap().running.lock());
+        let goes_elsewhere = || {
+            spans.insert(second, Running::of_a_callsite(20));
+            is_elsewhere(&spans, second) && created(&spans, second) == Some(20)
+        };
+        assert!(goes_elsewhere() && spans.all().is_none(), "taken, and locked");
         // ORDERING: Relaxed, one thread.
         spans.slot(first).unwrap().span.store(FREE, Ordering::Relaxed);
-        assert!(!spans.insert(second, &Running::of_a_callsite(20)) && is_without(second), "free, and locked");
+        assert!(goes_elsewhere(), "free, and locked");
     }
 
     #[test]
     fn one_waits_for_another() {
         let spans = OpenSpans::new();
-        assert!(spans.insert(7, &Running::of_a_callsite(0)));
+        spans.insert(7, Running::of_a_callsite(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        assert!(spans.change(7, |running| running.enter(&GlobalClock)).is_some());
+                        assert!(spans.change(7, |running| running.enter(|| 0)).is_some());
                     }
                 });
             }

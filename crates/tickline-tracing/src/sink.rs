@@ -1,12 +1,14 @@
 //! Sinks for the spans' times: what the layer calls, and callbacks.
 
 use core::fmt;
+use std::sync::Arc;
 
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Dispatch, Event, Metadata};
 use tracing_subscriber::registry::{ExtensionsMut, LookupSpan, SpanRef};
 
 use crate::kept_fields::{self, KeptFields};
+use crate::open_spans::OpenSpans;
 use crate::timing::SpanTiming;
 
 /// What a [`SpanTimingLayer`](crate::SpanTimingLayer) can pass its spans to. This crate implements it:
@@ -42,21 +44,33 @@ pub trait Hooks: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// The fields whose values are kept until a span is closed, as text.
+    fn fields(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// Whether [`created`](Self::created) and [`recorded`](Self::recorded) are wanted for the spans
     /// of this callsite. Each call costs a lookup in the registry.
-    fn wants_fields(&self, _: &'static Metadata<'static>) -> bool {
-        false
+    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
+        kept_fields::has_any(metadata, self.fields())
     }
+
+    /// The layer keeps its open spans in this table.
+    fn timed_in(&self, _open_spans: &Arc<OpenSpans>) {}
 
     /// The layer became part of a subscriber.
     fn attached(&self, _dispatch: &Dispatch) {}
 
     /// A span was created; called if [`wants_fields`](Self::wants_fields).
-    fn created(&self, _span: &Span<'_>, _attributes: &Attributes<'_>, _ns: u64) {}
+    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _ns: u64) {
+        kept_fields::keep(span, self.fields(), |visit| attributes.record(visit));
+    }
 
     /// Values of a span's fields were recorded after its creation; called if
     /// [`wants_fields`](Self::wants_fields).
-    fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
+    fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
+        kept_fields::keep(span, self.fields(), |visit| values.record(visit));
+    }
 
     /// A span was entered on this thread, re-entries included.
     fn entered(&self, _span: &Span<'_>, _ns: u64) {}
@@ -127,20 +141,11 @@ pub struct Span<'a> {
 }
 
 /// A closed span, as a callback gets it.
+#[derive(Debug)]
 pub struct ClosedSpan<'a> {
     span: &'a Span<'a>,
     times: &'a SpanTiming,
     fields: Option<&'a KeptFields>,
-}
-
-impl fmt::Debug for ClosedSpan<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClosedSpan")
-            .field("id", self.span.id)
-            .field("name", &self.name())
-            .field("times", self.times)
-            .finish_non_exhaustive()
-    }
 }
 
 impl ClosedSpan<'_> {
@@ -228,16 +233,8 @@ impl fmt::Debug for Callback {
 }
 
 impl Hooks for Callback {
-    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
-        kept_fields::has_any(metadata, self.fields)
-    }
-
-    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
-        kept_fields::keep(span, self.fields, |visit| attributes.record(visit));
-    }
-
-    fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
-        kept_fields::keep(span, self.fields, |visit| values.record(visit));
+    fn fields(&self) -> &[&'static str] {
+        self.fields
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTiming) {

@@ -5,7 +5,6 @@
 //! [`crate::chrome`] takes records out while the program runs; [`crate::flight`] copies them on
 //! request.
 
-mod callsites;
 mod fields;
 pub(crate) mod json;
 pub(crate) mod local;

@@ -1,5 +1,6 @@
 //! Programs that abort, segfault, exit, panic and leak their guard: the span in which that
-//! happened, those around it and the last event are in the file.
+//! happened, those around it and the last event are in the file. One that forks: the child's are not.
+//! One that is killed: the file is valid.
 //!
 //! This is a program without a test harness, because a harness runs tests beside `main`, and these
 //! programs must end in theirs. It runs itself once for each way to end.
@@ -23,7 +24,7 @@ mod unix {
     use std::process::Command;
     use std::sync::OnceLock;
     use std::time::Duration;
-    use std::{env, fs, mem, process};
+    use std::{env, fs, mem, process, thread};
 
     use serde_json::Value;
     use tickline_tracing::SpanTimingLayer;
@@ -48,6 +49,9 @@ mod unix {
             return println!("SKIPPED: left out by --skip");
         }
         the_last_moment_is_in_the_file();
+        if cfg!(target_os = "linux") {
+            a_killed_program_leaves_a_valid_file();
+        }
     }
 
     fn the_last_moment_is_in_the_file() {
@@ -59,6 +63,7 @@ mod unix {
             ("leak", Ok(0)),
             ("panic", Ok(101)),
             ("flight", Ok(101)),
+            ("fork", Ok(0)),
         ] {
             // Without a signal and a hook, the file depends on the destructors of threads, which
             // glibc and macOS run.
@@ -80,6 +85,13 @@ mod unix {
     }
 
     fn check(way: &str, path: &Path) {
+        if way == "fork" {
+            let events: Vec<Value> = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+            let spans: Vec<_> = events.iter().filter(|event| event["ph"] == "B").collect();
+            assert_eq!(spans.len(), 1, "the child's spans are in no file");
+            assert_eq!(spans[0]["name"], "parent");
+            return;
+        }
         let mut bytes = fs::read(path).unwrap();
         let is_whole = serde_json::from_slice::<Value>(&bytes).is_ok();
         if !is_whole {
@@ -95,14 +107,81 @@ mod unix {
         assert_eq!(of("i").last().unwrap()["name"], "the last words", "{way}");
     }
 
+    /// After a SIGKILL at any moment, only the last bracket is missing in the file, which the format
+    /// allows. Each event is whole.
+    fn a_killed_program_leaves_a_valid_file() {
+        let path = env::temp_dir().join(format!("tickline-tracing-kill-{}.json", process::id()));
+        for round in 0..6 {
+            let program = env::current_exe().unwrap();
+            let mut victim = Command::new(program).arg(&path).env(VICTIM, "kill").spawn().unwrap();
+            while !fs::metadata(&path).is_ok_and(|file| file.len() > 20_000 + round * 7_919) {
+                assert!(victim.try_wait().unwrap().is_none(), "it writes until it is killed");
+                thread::sleep(Duration::from_millis(1));
+            }
+            victim.kill().unwrap();
+            victim.wait().unwrap();
+            let bytes = [&fs::read(&path).unwrap()[..], b"]"].concat();
+            fs::remove_file(&path).unwrap();
+            let events: Vec<Value> = serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+                let tail = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(300)..]).into_owned();
+                panic!("{error} in {} bytes that end with {tail}", bytes.len())
+            });
+            let args = events.iter().filter(|event| event["name"] == "work").map(|event| &event["args"]);
+            let has_all = |args: &Value| {
+                let text = args["text"].as_str().unwrap();
+                text.len() as u64 == args["number"].as_u64().unwrap() % 300
+            };
+            assert!(args.clone().count() > 10 && args.into_iter().all(has_all));
+        }
+        println!("kill: the file is valid");
+    }
+
+    /// Symptom: a forked child waited for ever once its ring was full, and panicked when it dropped the
+    /// guard.
+    fn fork(path: &Path) {
+        let builder = Chrome::builder().wait_when_full().bytes_per_thread(1);
+        let (chrome, guard) = builder.create(path).unwrap();
+        let layer = SpanTimingLayer::new().with_sink(chrome);
+        tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
+        // SAFETY: the other thread, the writer, holds no lock that the child needs: nothing was
+        // recorded yet.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: no precondition. The signal ends a child that waits for ever.
+            unsafe { libc::alarm(60) };
+            (0..50_000).for_each(|_| info_span!("child").in_scope(|| ()));
+            assert!(guard.finish().is_err(), "the file is the parent's");
+            process::exit(7);
+        }
+        info_span!("parent").in_scope(|| ());
+        let mut status = 0;
+        // SAFETY: the pointer is to a live integer.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "status {status:#x}");
+        assert_eq!(guard.finish().unwrap().written, 1);
+    }
+
     /// Ends the program in this way, in three spans.
     fn end(way: &str, path: &Path) {
+        if way == "fork" {
+            return fork(path);
+        }
         if way == "flight" {
             let recorder = FlightRecorder::builder().with_fields().build();
             recorder.write_on_panic(path);
             let layer = SpanTimingLayer::new().with_sink(recorder);
             tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
             in_spans(|| panic!("for the test"));
+        }
+        if way == "kill" {
+            let builder = Chrome::builder().flush_every(Duration::from_millis(1)).with_fields();
+            let (chrome, _guard) = builder.create(path).unwrap();
+            let layer = SpanTimingLayer::new().with_sink(chrome);
+            tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
+            for number in 0_u64.. {
+                let text = "x".repeat(usize::try_from(number % 300).unwrap());
+                info_span!("work", number, text).in_scope(|| info_span!("more").in_scope(|| ()));
+            }
         }
         // A signal's handler wakes nobody. The writer must find the request by itself.
         let by_signal = matches!(way, "abort" | "segfault");

@@ -114,6 +114,7 @@
 //! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
+//! | `tokio` | such a clock that follows tokio's, which its tests pause |
 //! | `page` | on Linux, one clock for all processes of a machine: `Clock::of_page` reads the page that `tickline serve` serves; `page::Publisher` serves one |
 
 mod arithmetic;

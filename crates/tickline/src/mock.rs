@@ -52,6 +52,22 @@ struct Inner {
     monotonic_ns: AtomicU64,
     /// Unix minus monotonic, ns.
     unix_offset_ns: AtomicI64,
+    /// When the mock was made, if it follows tokio's clock.
+    #[cfg(feature = "tokio")]
+    tokio_start: Option<tokio::time::Instant>,
+}
+
+impl Inner {
+    fn new() -> Self {
+        const START_NS: u64 = 1_000_000_000;
+        const UNIX_START_S: i64 = 1_767_225_600;
+        Self {
+            monotonic_ns: AtomicU64::new(START_NS),
+            unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
+            #[cfg(feature = "tokio")]
+            tokio_start: None,
+        }
+    }
 }
 
 impl Default for MockClock {
@@ -64,12 +80,32 @@ impl MockClock {
     /// A clock at 1 s of monotonic time and 2026-01-01 00:00:00 UTC.
     #[must_use]
     pub fn new() -> Self {
-        const START_NS: u64 = 1_000_000_000;
-        const UNIX_START_S: i64 = 1_767_225_600;
-        Self(Arc::new(Inner {
-            monotonic_ns: AtomicU64::new(START_NS),
-            unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
-        }))
+        Self(Arc::new(Inner::new()))
+    }
+
+    /// The same clock, but it also moves as tokio's does: `tokio::time::pause` stops it, and
+    /// `tokio::time::advance`, or a sleep while tokio's clock is paused, moves it. Needs the feature
+    /// `tokio`.
+    ///
+    /// Outside of a runtime tokio's clock is std's, even while a runtime has paused its own. Read the
+    /// mock on the runtime's threads.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::mock::MockClock;
+    ///
+    /// let paused = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    /// paused.expect("a runtime").block_on(async {
+    ///     let clock = MockClock::of_tokio().clock(); // for code that is given its clock
+    ///     let start_ns = clock.now_ns();
+    ///     tokio::time::sleep(Duration::from_secs(60)).await;
+    ///     assert_eq!(clock.now_ns() - start_ns, 60_000_000_000);
+    /// });
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn of_tokio() -> Self {
+        Self(Arc::new(Inner { tokio_start: Some(tokio::time::Instant::now()), ..Inner::new() }))
     }
 
     /// Moves both clocks forward. Saturates at the end of 64-bit nanoseconds.
@@ -92,7 +128,13 @@ impl MockClock {
     /// Monotonic time, ns.
     pub(crate) fn now_ns(&self) -> u64 {
         // ORDERING: Relaxed, as in `advance`.
-        self.0.monotonic_ns.load(Ordering::Relaxed)
+        let by_hand_ns = self.0.monotonic_ns.load(Ordering::Relaxed);
+        #[cfg(feature = "tokio")]
+        if let Some(start) = self.0.tokio_start {
+            let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            return by_hand_ns.saturating_add(ns);
+        }
+        by_hand_ns
     }
 
     /// Unix time, ns; 0 before 1970, and 2^64 - 1 after the year 2554.

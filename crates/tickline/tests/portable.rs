@@ -144,10 +144,7 @@ fn unix_time_converts_to_system_time_and_back() {
     let back = if cfg!(windows) { UnixTime::from_nanos(1_767_225_600_123_456_700) } else { time };
     assert_eq!(UnixTime::try_from(system), Ok(back));
     assert_eq!((time.as_secs(), time.subsec_nanos()), (1_767_225_600, 123_456_789));
-    assert_eq!((time + SECOND) - SECOND, time);
-    assert_eq!(time.checked_add(SECOND).unwrap() - time, SECOND);
-    assert_eq!(time - time.checked_add(SECOND).unwrap(), Duration::ZERO, "differences saturate");
-    assert_eq!(UnixTime::UNIX_EPOCH.checked_sub(SECOND), None);
+    assert_eq!(time - (time + SECOND), Duration::ZERO, "differences saturate");
     assert_eq!(format!("{time:?}"), "UnixTime(1767225600.123456789)");
     assert_eq!(size_of::<UnixTime>(), 8);
 }
@@ -164,9 +161,6 @@ fn system_times_out_of_range_are_named_with_their_limit() {
 const _: () = {
     const fn is_safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
     is_safe::<tickline::Clock>();
-    is_safe::<&tickline::Clock>();
-    is_safe::<&&'static tickline::Clock>();
-    is_safe::<Option<tickline::Clock>>();
     is_safe::<tickline::ClockGuard>();
     is_safe::<tickline::ClockBuilder>();
     is_safe::<tickline::Status>();

@@ -1,10 +1,13 @@
 //! Takes the pairs of a benchmark, or the couples of a comparison, sample by sample.
 
+use std::mem;
+
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count};
 use crate::pair::{Ends, Source};
 use crate::pairs::cause::{Cause, Causes};
+use crate::pairs::quantile::median;
 use crate::pairs::slice::{Counting, Judged, Slice};
 use crate::pairs::watch::{BLOCK_PAIRS, Watch};
 use crate::session::Scale;
@@ -40,13 +43,14 @@ pub(crate) struct Found<K> {
     /// Pairs as long as an interrupt makes them. They count, because there were too many for
     /// interrupts.
     pub(crate) long_kept: u64,
-    /// Samples without an undisturbed group. criterion got the mean of all groups of such a sample.
+    /// Samples without an undisturbed group. criterion got the median of all groups of such a sample.
     pub(crate) samples_disturbed: u64,
     /// What criterion got for each sample, ns.
     pub(crate) told_ns: Vec<f64>,
-    /// Number of the present sample's groups, and the sum of their last pairs, ticks: of the
-    /// undisturbed ones, and of all.
-    sample: [(u64, f64); 2],
+    /// The last pairs of the present sample's groups, ticks: of the undisturbed ones, and of the
+    /// others that have a length.
+    undisturbed: Vec<u64>,
+    disturbed: Vec<u64>,
     /// The costs that were taken off in each slice, weighted by its groups.
     taken_off_ticks: f64,
     weight: f64,
@@ -62,32 +66,33 @@ impl<K> Found<K> {
         let named = judged.named.into_iter().map(|(cause, group)| (group, Some(cause)));
         for (group, disturbed) in judged.good.into_iter().map(|group| (group, None)).chain(named) {
             self.kept.add(group, disturbed);
-            let last_ticks = group.last().map_or(0.0, |ticks| as_f64(*ticks));
-            let [undisturbed, all] = &mut self.sample;
+            let last_ticks = group[N - 1];
             match disturbed {
-                None => *undisturbed = (undisturbed.0 + 1, undisturbed.1 + last_ticks),
-                Some(cause) => self.causes.add(cause, 1),
-            }
-            // A pair that ran backwards has no length.
-            if disturbed != Some(Cause::Backwards) {
-                *all = (all.0 + 1, all.1 + last_ticks);
+                None => self.undisturbed.push(last_ticks),
+                Some(cause) => {
+                    self.causes.add(cause, 1);
+                    // A pair that ran backwards has no length.
+                    self.disturbed.extend((cause != Cause::Backwards).then_some(last_ticks));
+                }
             }
         }
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all were disturbed, it is
-    /// the mean of all; `None` if there are none.
-    pub(crate) fn sample_mean_ticks(&mut self, counting: Counting) -> Option<f64> {
-        let [undisturbed, all] = std::mem::take(&mut self.sample);
-        let (count, sum) = match counting {
-            Counting::Undisturbed if undisturbed.0 > 0 => undisturbed,
-            Counting::Undisturbed => {
-                self.samples_disturbed += u64::from(all.0 > 0);
-                all
+    /// their median: a mean would be that of what disturbed them. `None` if there are none.
+    pub(crate) fn sample_ticks(&mut self, counting: Counting, resolution_ticks: u64) -> Option<f64> {
+        let (mut counted, disturbed) = (mem::take(&mut self.undisturbed), mem::take(&mut self.disturbed));
+        match counting {
+            Counting::Undisturbed if counted.is_empty() => {
+                self.samples_disturbed += u64::from(!disturbed.is_empty());
+                let ticks: Vec<f64> = disturbed.into_iter().map(as_f64).collect();
+                return median(&ticks, as_f64(resolution_ticks));
             }
-            Counting::All => all,
-        };
-        (count > 0).then(|| sum / as_f64(count))
+            Counting::Undisturbed => {}
+            Counting::All => counted.extend(disturbed),
+        }
+        let sum: f64 = counted.iter().copied().map(as_f64).sum();
+        (!counted.is_empty()).then(|| sum / as_f64(count(counted.len())))
     }
 }
 
@@ -229,7 +234,7 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     }
 
     fn counted(&self) -> u64 {
-        self.collector.found.sample[0].0
+        count(self.collector.found.undisturbed.len())
     }
 
     /// Ends a block. Returns whether another one is needed.
@@ -268,8 +273,9 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     /// iterations.
     pub(crate) fn finish(self) -> Elapsed {
         let Self { collector, iterations, .. } = self;
-        let mean_ticks = collector.found.sample_mean_ticks(collector.time.counting()).unwrap_or(0.0);
-        let each_ns = collector.time.scale().net_ns(mean_ticks) / as_f64(collector.each());
+        let scale = collector.time.scale();
+        let ticks = collector.found.sample_ticks(collector.time.counting(), scale.resolution_ticks);
+        let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(collector.each());
         let told = Elapsed::of_ns(each_ns * as_f64(iterations));
         collector.found.told_ns.push(least_ns(told.to_ns(0.0, 0.0)));
         told

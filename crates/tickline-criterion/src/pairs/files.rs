@@ -100,13 +100,17 @@ fn is_of(path: &Path, told_ns: &[f64]) -> bool {
     !times.is_empty() && !told_ns.is_empty() && same.all(|is_same| is_same)
 }
 
-/// Writes JSON and plot, and shows the plot on criterion's page, if there is one.
+/// Writes the JSON; the plot, unless the program was called with `--noplot`; and shows the plot on
+/// criterion's page, if there is one.
 fn write(folder: &Path, files: &Files<'_>) -> Result<(), String> {
     let benchmark = fs::read(folder.join("new/benchmark.json")).ok();
     let benchmark: Value = benchmark.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();
     let json = serde_json::to_string(&(files.json)(name)).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
+    if arguments::forbids_plots() {
+        return Ok(());
+    }
     let report = folder.join("report");
     fs::create_dir_all(&report).map_err(|error| format!("{}: {error}", report.display()))?;
     let svg = format!("{}.svg", files.stem);

@@ -142,18 +142,28 @@ impl fmt::Display for Outcome {
         if self.long_kept > 0 {
             write!(
                 f,
-                "\n{INDENT}{} are as long as interrupts, but too many for them, so they count",
+                "\n{INDENT}{} took as long as an interrupt does; there were fewer interrupts, so these count",
                 self.long_kept
             )?;
         }
         if self.samples_disturbed > 0 {
             write!(
                 f,
-                "\n{INDENT}{} samples have no undisturbed pair: criterion got the mean of all of theirs",
+                "\n{INDENT}{} samples have no undisturbed pair: criterion got the median of theirs",
                 self.samples_disturbed
             )?;
         }
         Ok(())
+    }
+}
+
+/// The largest unit in which a time is at least 1: its length, ns, and its name.
+pub(crate) fn unit(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
+        ns if ns < 1e3 => (1.0, "ns"),
+        ns if ns < 1e6 => (1e3, "us"),
+        ns if ns < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
     }
 }
 
@@ -165,9 +175,10 @@ impl fmt::Display for Ns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             ns if ns.abs() < 1e3 => write!(f, "{ns:.1} ns"),
-            ns if ns.abs() < 1e6 => write!(f, "{:.2} us", ns / 1e3),
-            ns if ns.abs() < 1e9 => write!(f, "{:.2} ms", ns / 1e6),
-            ns => write!(f, "{:.2} s", ns / 1e9),
+            ns => {
+                let (unit_ns, unit) = unit(ns);
+                write!(f, "{:.2} {unit}", ns / unit_ns)
+            }
         }
     }
 }

@@ -187,23 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn a_preemption_names_its_block_and_no_other() {
-        let mut slice = Slice::new();
-        for preempted in [Preempted::No, Preempted::Yes, Preempted::No] {
-            slice.block(&mut vec![[pair(0, 100)]; 10], preempted);
-        }
-        assert_eq!((slice.good(), slice.all()), (20, 30));
-        let found = found(&mut slice, None);
-        assert_eq!(found.causes.to_string(), "preempted 10");
-        assert_eq!(count(&found, Counting::Undisturbed), 20);
-    }
-
-    #[test]
     fn a_disturbed_slice_is_named_and_what_had_a_name_keeps_it() {
         for cause in [Cause::Stolen, Cause::Frequency, Cause::Clock] {
             let mut slice = Slice::new();
             slice.block(&mut vec![[pair(0, 100)]; 10], Preempted::Yes);
             slice.block(&mut vec![[pair(0, 100)]; 5], Preempted::No);
+            assert_eq!((slice.good(), slice.all()), (5, 15));
             let found = found(&mut slice, Some(cause));
             assert_eq!((found.causes.get(Cause::Preempted), found.causes.get(cause)), (10, 5));
             assert_eq!(count(&found, Counting::Undisturbed), 0);
@@ -222,7 +211,7 @@ mod tests {
         assert_eq!(count(&found, Counting::Undisturbed) + found.causes.total(), 100_002);
         assert_eq!(count(&found, Counting::All), 100_001, "a pair that ran backwards has no length");
         assert_eq!(found.kept.pairs(Counting::All).max_ticks(), 7_003, "the end of the histogram's interval");
-        assert_eq!(found.sample_mean_ticks(Counting::Undisturbed), Some(100.0));
+        assert_eq!(found.sample_ticks(Counting::Undisturbed, 1), Some(100.0));
     }
 
     /// Symptom: criterion's mean of a routine of 43 ns was 83 to 250 ns, because of one preemption.
@@ -233,18 +222,21 @@ mod tests {
             slice.block(&mut vec![[pair(0, 100)]], Preempted::No);
             slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
             let mut found = found(&mut slice, None);
-            assert_eq!(found.sample_mean_ticks(counting), Some(expected));
+            assert_eq!(found.sample_ticks(counting, 1), Some(expected));
             assert_eq!(found.samples_disturbed, 0);
-            assert_eq!(found.sample_mean_ticks(counting), None, "the next sample is empty");
+            assert_eq!(found.sample_ticks(counting, 1), None, "the next sample is empty");
         }
     }
 
+    /// Symptom: under load criterion's line said 5.61 us above a p50 of 1.41 us.
     #[test]
-    fn a_sample_without_an_undisturbed_pair_has_a_mean_and_is_counted() {
+    fn a_sample_without_an_undisturbed_pair_has_a_median_and_is_counted() {
         let mut slice = Slice::new();
-        slice.block(&mut vec![[pair(0, 300)]], Preempted::Yes);
+        slice.block(&mut vec![[pair(0, 300)]; 9], Preempted::Yes);
+        slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
         let mut found = found(&mut slice, None);
-        assert_eq!(found.sample_mean_ticks(Counting::Undisturbed), Some(300.0));
+        let ticks = found.sample_ticks(Counting::Undisturbed, 1).expect("pairs");
+        assert!((ticks - 300.0).abs() < 1.0, "{ticks}");
         assert_eq!(found.samples_disturbed, 1);
     }
 

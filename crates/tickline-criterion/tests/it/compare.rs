@@ -46,6 +46,7 @@ fn check(comparison: &Comparison, sign: f64) {
     // Half as much again, or a third less; a loaded machine moves medians.
     assert!((20.0..90.0).contains(&comparison.percent().abs()), "{comparison:?}");
     let text = comparison.to_string();
+    assert!(text.contains("; estimate over ") && text.contains(" rounds: "), "{text}");
     assert!(
         text.contains(if sign > 0.0 { "the second is slower" } else { "the second is faster" }),
         "{text}"

@@ -1,5 +1,6 @@
 //! The printed messages, of a child process that runs one test of this file.
 
+use std::hint::black_box;
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,13 +15,9 @@ const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
 const BY_COUNTER: &str = "tickline: counter at ";
 const BY_WALL_TIME: &str = "tickline: measuring with WallTime: ";
 
-/// The lines that tickline prints on the child's standard error stream.
-fn lines(test: &str, tickline: &str) -> Vec<String> {
-    lines_with(test, tickline, &[])
-}
-
-/// The same, with arguments that the test harness takes for names of other tests.
-fn lines_with(test: &str, tickline: &str, arguments: &[&str]) -> Vec<String> {
+/// The lines that tickline prints on the child's standard error stream. The test harness takes the
+/// arguments for names of other tests.
+fn lines(test: &str, tickline: &str, arguments: &[&str]) -> Vec<String> {
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", &format!("messages::{test}"), "--nocapture", "--"])
         .args(arguments)
@@ -37,21 +34,6 @@ fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-#[test]
-fn one_line_at_the_start_however_many_groups() {
-    if is_child() {
-        drop(CounterTime::or_wall_time());
-        drop(CounterTime::or_wall_time());
-        return;
-    }
-    let lines = lines("one_line_at_the_start_however_many_groups", "on");
-    if lines.iter().any(|line| line.starts_with(BY_WALL_TIME)) {
-        return crate::skip("no usable counter");
-    }
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].starts_with(BY_COUNTER) && lines[0].contains(" ppb, resolution "), "{lines:?}");
-}
-
 /// Symptom: with a directory of criterion's that only criterion knows, nothing was stored, and
 /// nothing said so.
 #[test]
@@ -66,27 +48,33 @@ fn a_directory_that_is_not_found_is_told_once() {
         }
         return;
     }
-    let lines = lines("a_directory_that_is_not_found_is_told_once", "on");
+    let lines = lines("a_directory_that_is_not_found_is_told_once", "on", &[]);
     let told: Vec<_> = lines.iter().filter(|line| line.starts_with("tickline: not stored: ")).collect();
     assert_eq!(told.len(), 1, "{lines:?}");
     assert!(told[0].contains("CounterTime::builder().output_directory"), "{lines:?}");
 }
 
-/// Symptom: the second group found no rate, and measured with WallTime without saying so, because
-/// only the first group printed.
+/// The counter is told of once, however many groups. Symptom: the second group found no rate, and measured
+/// with WallTime without saying so, because only the first group printed.
 #[test]
 fn wall_time_is_told_of_each_time() {
     if is_child() {
+        drop(CounterTime::or_wall_time());
         drop(CounterTime::or_wall_time());
         let refused = || CounterTime::builder().settle(Duration::from_secs(90)).start_or_wall_time();
         drop(refused());
         drop(refused());
         return;
     }
-    let lines = lines("wall_time_is_told_of_each_time", "on");
-    assert_eq!(lines.len(), 3, "{lines:?}");
-    assert!(lines[0].starts_with(BY_COUNTER) || lines[0].starts_with(BY_WALL_TIME), "{lines:?}");
-    for line in &lines[1..] {
+    let lines = lines("wall_time_is_told_of_each_time", "on", &[]);
+    let (usual, refused) = lines.split_at(lines.len() - 2);
+    match usual {
+        [line] => assert!(line.starts_with(BY_COUNTER) && line.contains(" ppb, resolution "), "{line}"),
+        _ => {
+            assert!(usual.len() == 2 && usual.iter().all(|line| line.starts_with(BY_WALL_TIME)), "{lines:?}")
+        }
+    }
+    for line in refused {
         assert_eq!(*line, format!("{BY_WALL_TIME}settle of 90s is outside 50ms to 60s"), "{lines:?}");
     }
 }
@@ -106,7 +94,7 @@ fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
         assert_eq!(time.incidents().to_string(), "");
         return;
     }
-    let lines = lines("a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on", "off");
+    let lines = lines("a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on", "off", &[]);
     assert_eq!(lines.len(), 1, "{lines:?}");
     let expected = format!("{BY_WALL_TIME}the counter can't be used: ");
     assert!(lines[0].starts_with(&expected), "{lines:?}");
@@ -118,9 +106,8 @@ fn quiet_prints_nothing() {
         drop(CounterTime::builder().quiet().start_or_wall_time());
         return;
     }
-    let none: [String; 0] = [];
-    assert_eq!(lines("quiet_prints_nothing", "on"), none);
-    assert_eq!(lines("quiet_prints_nothing", "off"), none);
+    let all = ["on", "off"].map(|tickline| lines("quiet_prints_nothing", tickline, &[]));
+    assert_eq!(all, [const { Vec::<String>::new() }; 2]);
 }
 
 #[test]
@@ -141,7 +128,7 @@ fn a_move_is_told_at_the_end_once() {
         drop(last);
         return;
     }
-    let lines = lines("a_move_is_told_at_the_end_once", "on");
+    let lines = lines("a_move_is_told_at_the_end_once", "on", &[]);
     let at =
         lines.iter().position(|line| line.starts_with("tickline: expected")).expect("the child's own line");
     assert_eq!(at, 1, "{lines:?}");
@@ -164,8 +151,24 @@ fn nothing_is_calibrated_to_list_benchmarks() {
         drop(CounterTime::or_wall_time());
         return;
     }
-    let none: [String; 0] = [];
-    assert_eq!(lines_with("nothing_is_calibrated_to_list_benchmarks", "on", &["--list"]), none);
+    let lines = lines("nothing_is_calibrated_to_list_benchmarks", "on", &["--list"]);
+    assert!(lines.is_empty(), "{lines:?}");
+}
+
+/// Symptom: with `--noplot` there was a folder with a plot.
+#[test]
+fn nothing_is_drawn_where_criterion_draws_nothing() {
+    const TEST: &str = "nothing_is_drawn_where_criterion_draws_nothing";
+    if is_child() {
+        let directory = Directory::new("noplot");
+        let time = CounterTime::builder().quiet().output_directory(&directory.0).start_or_wall_time();
+        directory.criterion(time).bench_pairs("work", |bencher| bencher.iter(|| black_box(3)));
+        let is_there = |path: &str| directory.0.join("work").join(path).exists();
+        eprintln!("tickline: {} {}", is_there("new/pairs.json"), is_there("report/pairs.svg"));
+        return;
+    }
+    assert_eq!(lines(TEST, "on", &["--noplot"]), ["tickline: true false"]);
+    assert_eq!(lines(TEST, "on", &[]), ["tickline: true true"]);
 }
 
 /// criterion refuses the argument, so the program that gets it starts itself without it.
@@ -180,6 +183,6 @@ fn the_argument_that_includes_all_becomes_a_variable() {
         return;
     }
     let test = "the_argument_that_includes_all_becomes_a_variable";
-    let lines = lines_with(test, "on", &["--include-disturbed"]);
+    let lines = lines(test, "on", &["--include-disturbed"]);
     assert_eq!(lines, ["tickline: [] Ok(\"include-disturbed\")"]);
 }

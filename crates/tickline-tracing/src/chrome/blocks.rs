@@ -104,17 +104,4 @@ mod tests {
         }
         assert_eq!(events, 2_000);
     }
-
-    #[test]
-    fn an_event_may_be_longer_than_a_block() {
-        let writes = Writes::default();
-        let mut blocks = Blocks::new(writes.clone());
-        blocks.push("[1").unwrap();
-        blocks.push(&format!(",\"{}\"", "x".repeat(3 * BLOCK))).unwrap();
-        blocks.push(",2").unwrap();
-        blocks.end().unwrap();
-        let writes = writes.0.lock().unwrap();
-        let parsed: serde_json::Value = serde_json::from_slice(&writes.concat()).unwrap();
-        assert_eq!(parsed.as_array().unwrap().len(), 3);
-    }
 }

@@ -4,7 +4,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::process;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -70,7 +69,6 @@ pub(super) struct Writer<W> {
     recorder: Arc<Recorder>,
     requests: Arc<Requests>,
     flush_every: Duration,
-    process: u32,
     /// Of threads that have recorded something, by the address of the thread's ring, which the
     /// recorder keeps until [`Recorder::forget`].
     threads: HashMap<usize, ThreadText>,
@@ -93,7 +91,6 @@ impl<W: Write> Writer<W> {
             recorder,
             requests,
             flush_every,
-            process: process::id(),
             threads: HashMap::new(),
             words: Vec::new(),
             text: String::new(),
@@ -112,7 +109,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_all(&mut self) -> io::Result<()> {
-        self.blocks.push(&json::head(self.process))?;
+        self.blocks.push(&json::head())?;
         self.blocks.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
@@ -143,16 +140,16 @@ impl<W: Write> Writer<W> {
     /// already.
     fn take(&mut self) -> io::Result<bool> {
         let mut is_much = false;
-        for track in self.recorder.tracks() {
+        for track in self.recorder.tracks().unwrap_or_default() {
             // Loaded before the end of the records is, so that no record can come after that end.
             let has_ended = track.ring.has_ended();
             let from = track.ring.take(&mut self.words);
             is_much |= self.words.len() as u64 > track.ring.capacity() / 4;
             let address = Arc::as_ptr(&track.ring).addr();
             if !self.words.is_empty() && !self.threads.contains_key(&address) {
-                let thread = ThreadText::new(self.process, track.thread.number);
+                let thread = ThreadText::new(&self.recorder, track.number);
                 self.text.clear();
-                thread.write_name(&track.thread.name, &mut self.text);
+                thread.write_name(&track.name, &mut self.text);
                 self.blocks.push(&self.text)?;
                 self.threads.insert(address, thread);
             }
@@ -183,7 +180,7 @@ impl<W: Write> Writer<W> {
         }
         self.summary.dropped += missing;
         self.text.clear();
-        json::push_missing(&mut self.text, self.process, self.last_ns, missing);
+        json::push_missing(&mut self.text, self.last_ns, missing);
         self.blocks.push(&self.text)
     }
 }

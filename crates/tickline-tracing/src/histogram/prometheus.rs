@@ -1,6 +1,5 @@
 //! Prometheus' text format, 0.0.4 ("Exposition formats" in its documentation).
 
-use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
 use super::{Key, Times};
@@ -20,20 +19,13 @@ pub(super) fn text(metric: &str, key: Key, all: &BTreeMap<String, Times>) -> Str
     for (value, times) in all {
         let value = escaped(value);
         for (quantile_text, quantile) in QUANTILES {
-            let ns = times.histogram.value_at_quantile(quantile);
-            let line = format!("{metric}{{{label}=\"{value}\",quantile=\"{quantile_text}\"}}");
-            push(&mut text, &line, &seconds(ns));
+            let seconds = seconds(times.histogram.value_at_quantile(quantile));
+            text += &format!("{metric}{{{label}=\"{value}\",quantile=\"{quantile_text}\"}} {seconds}\n");
         }
-        push(&mut text, &format!("{metric}_sum{{{label}=\"{value}\"}}"), &seconds(times.sum_ns));
-        let count = times.histogram.len().to_string();
-        push(&mut text, &format!("{metric}_count{{{label}=\"{value}\"}}"), &count);
+        text += &format!("{metric}_sum{{{label}=\"{value}\"}} {}\n", seconds(times.sum_ns));
+        text += &format!("{metric}_count{{{label}=\"{value}\"}} {}\n", times.histogram.len());
     }
     text
-}
-
-fn push(text: &mut String, sample: &str, value: &str) {
-    // Writing to a string does not fail.
-    let _ = writeln!(text, "{sample} {value}");
 }
 
 /// Seconds with nine decimals. An `f64` does not have enough digits for all values.

@@ -1,4 +1,4 @@
-//! Fields as members of a JSON object.
+//! Fields as members of a JSON object, with commas between them.
 
 use core::fmt;
 use core::fmt::Write as _;
@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use tracing_core::Event;
 use tracing_core::field::{Field, Visit};
-use tracing_core::span::{Attributes, Record};
 
 /// The extension that keeps a span's fields until it is closed, for all recorders.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SpanFields {
     members: Vec<Member>,
     /// All members in one text, as records store them.
     text: Arc<str>,
 }
 
+/// A field of a span.
 #[derive(Debug)]
-struct Member {
+pub(crate) struct Member {
     name: &'static str,
     /// As JSON.
     value: String,
@@ -25,42 +25,35 @@ struct Member {
     is_later: bool,
 }
 
+/// The fields that `record` passes on. They are formatted while no extensions are locked: a value's
+/// `Debug` may use them.
+pub(crate) fn members(is_later: bool, record: impl FnOnce(&mut dyn Visit)) -> Vec<Member> {
+    let mut members = Vec::new();
+    record(&mut EachField(|name, push: Push<'_>| {
+        let mut value = String::new();
+        push(&mut value);
+        members.push(Member { name, value, is_later });
+    }));
+    members
+}
+
 impl SpanFields {
-    pub(crate) fn new(attributes: &Attributes<'_>) -> Self {
-        let mut fields = Self { members: Vec::new(), text: Arc::from("") };
-        fields.add(false, |visit| attributes.record(visit));
-        fields
-    }
-
     /// Adds values, or replaces those of the same fields.
-    pub(crate) fn record(&mut self, values: &Record<'_>) {
-        self.add(true, |visit| values.record(visit));
-    }
-
-    fn add(&mut self, is_later: bool, record: impl FnOnce(&mut dyn Visit)) {
-        record(&mut EachField(|name, push: Push<'_>| {
-            let mut value = String::new();
-            push(&mut value);
-            let member = Member { name, value, is_later };
-            match self.members.iter_mut().find(|known| known.name == name) {
+    pub(crate) fn add(&mut self, members: Vec<Member>) {
+        for member in members {
+            match self.members.iter_mut().find(|known| known.name == member.name) {
                 Some(known) => *known = member,
                 None => self.members.push(member),
             }
-        }));
+        }
         self.text = self.join(|_| true).into();
     }
 
     fn join(&self, is_wanted: impl Fn(&Member) -> bool) -> String {
         let mut text = String::new();
         for member in self.members.iter().filter(|member| is_wanted(member)) {
-            if text.is_empty() {
-                text.push_str("\"args\":{");
-            }
             push_name(&mut text, member.name);
             text.push_str(&member.value);
-        }
-        if !text.is_empty() {
-            text.push('}');
         }
         text
     }
@@ -77,7 +70,10 @@ impl SpanFields {
     }
 }
 
-/// An event as `"name":...,"args":{...}`. The message becomes the name; without a message, the name is
+/// Between the name of an event and its members. In JSON strings a new line is escaped.
+pub(crate) const BEHIND_NAME: char = '\n';
+
+/// An event: its name, and its members. The message becomes the name; without a message, the name is
 /// the event's place in the source.
 pub(crate) fn event_text(event: &Event<'_>) -> String {
     let (mut name, mut args) = (String::new(), String::new());
@@ -92,13 +88,8 @@ pub(crate) fn event_text(event: &Event<'_>) -> String {
     if name.is_empty() {
         push_string(&mut name, event.metadata().name());
     }
-    let mut text = "\"name\":".to_owned() + &name;
-    if !args.is_empty() {
-        text.push_str(",\"args\":{");
-        text.push_str(&args);
-        text.push('}');
-    }
-    text
+    name.push(BEHIND_NAME);
+    name + &args
 }
 
 /// Appends a value as JSON.
@@ -139,7 +130,7 @@ impl<F: FnMut(&'static str, Push<'_>)> Visit for EachField<F> {
 }
 
 fn push_name(text: &mut String, name: &str) {
-    if !text.is_empty() && !text.ends_with('{') {
+    if !text.is_empty() {
         text.push(',');
     }
     push_string(text, name);
@@ -166,18 +157,4 @@ pub(crate) fn push_string(text: &mut String, value: &str) {
     }
     text.push_str(rest);
     text.push('"');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strings_are_json() {
-        for value in ["", "plain", "a\"b\\c\n\r\t\0\u{1f}\u{7f}\u{b5}\u{1F600}", "\\", "end\n"] {
-            let mut text = String::new();
-            push_string(&mut text, value);
-            assert_eq!(serde_json::from_str::<String>(&text).expect("a string"), value);
-        }
-    }
 }

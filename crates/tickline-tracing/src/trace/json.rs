@@ -1,10 +1,13 @@
 //! Records as "Trace Event Format" (Google, 2016).
 
+use std::process;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use tracing_core::Metadata;
 
-use super::callsites;
-use super::fields::push_string;
+use super::fields::{BEHIND_NAME, push_string};
+use super::recorder::Recorder;
 use super::ring::{Kind, Record};
 
 /// What the text of one thread's events has in common.
@@ -16,12 +19,14 @@ pub(crate) struct ThreadText {
     end: String,
     /// The beginning of the other events, up to the time, by phase and address of the callsite.
     begins: FxHashMap<(u8, usize), String>,
+    recorder: Arc<Recorder>,
 }
 
 impl ThreadText {
-    pub(crate) fn new(process: u32, thread: u64) -> Self {
-        let ids = format!("\"pid\":{process},\"tid\":{thread}");
-        Self { end: format!(",\n{{\"ph\":\"E\",{ids},\"ts\":"), ids, begins: FxHashMap::default() }
+    pub(crate) fn new(recorder: &Arc<Recorder>, thread: u64) -> Self {
+        let ids = format!("\"pid\":{},\"tid\":{thread}", process::id());
+        let end = format!(",\n{{\"ph\":\"E\",{ids},\"ts\":");
+        Self { end, ids, begins: FxHashMap::default(), recorder: Arc::clone(recorder) }
     }
 
     /// The text of `record`, with a comma before it; nothing for records that viewers do not need.
@@ -32,11 +37,8 @@ impl ThreadText {
             kind => {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
-                let begin = self
-                    .begins
-                    .entry((phase as u8, record.callsite))
-                    .or_insert_with(|| begin(phase, callsites::find(record.callsite), &self.ids));
-                text.push_str(begin);
+                let new = || begin(phase, self.recorder.callsite(record.callsite), &self.ids);
+                text.push_str(self.begins.entry((phase as u8, record.callsite)).or_insert_with(new));
             }
         }
         push_microseconds(text, record.ns);
@@ -44,11 +46,39 @@ impl ThreadText {
             text.push_str(",\"id\":");
             text.push_str(itoa::Buffer::new().format(record.id));
         }
-        if !record.text.is_empty() {
-            text.push(',');
-            text.push_str(record.text);
+        let (name, members) = match record.kind {
+            Kind::Instant => record.text.split_once(BEHIND_NAME).unwrap_or((record.text, "")),
+            _ => ("", record.text),
+        };
+        if !name.is_empty() {
+            text.push_str(",\"name\":");
+            text.push_str(name);
+        }
+        let location = match record.kind {
+            Kind::Begin | Kind::Instant | Kind::Open if self.recorder.has_locations() => {
+                self.recorder.callsite(record.callsite)
+            }
+            _ => None,
+        };
+        let location =
+            location.and_then(|metadata| Some(format!("{}:{}", metadata.file()?, metadata.line()?)));
+        if location.is_some() || !members.is_empty() {
+            text.push_str(",\"args\":{");
+            if let Some(location) = location {
+                text.push_str("\"source\":");
+                push_string(text, &location);
+                text.push_str(if members.is_empty() { "" } else { "," });
+            }
+            text.push_str(members);
+            text.push('}');
         }
         text.push('}');
+    }
+
+    /// A mark that says how many of the thread's records are missing before it.
+    pub(crate) fn write_missing(&self, ns: u64, missing: u64, text: &mut String) {
+        let name = format!("{missing} older records overwritten");
+        push_mark(text, &name, 't', &self.ids, ns, &format!("\"overwritten\":{missing}"));
     }
 
     /// The event that names the thread.
@@ -94,7 +124,8 @@ fn begin(phase: char, metadata: Option<&Metadata<'_>>, ids: &str) -> String {
 }
 
 /// The array's first event, the only one without a comma before it.
-pub(crate) fn head(process: u32) -> String {
+pub(crate) fn head() -> String {
+    let process = process::id();
     let name = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_string_lossy();
     let mut text =
@@ -105,12 +136,16 @@ pub(crate) fn head(process: u32) -> String {
 }
 
 /// A mark that says how many events are missing before it.
-pub(crate) fn push_missing(text: &mut String, process: u32, ns: u64, missing: u64) {
-    text.push_str(&format!(
-        ",\n{{\"name\":\"{missing} events missing\",\"ph\":\"i\",\"s\":\"p\",\"pid\":{process},\"tid\":0,\"ts\":"
-    ));
+pub(crate) fn push_missing(text: &mut String, ns: u64, missing: u64) {
+    let ids = format!("\"pid\":{},\"tid\":0", process::id());
+    push_mark(text, &format!("{missing} events missing"), 'p', &ids, ns, &format!("\"dropped\":{missing}"));
+}
+
+/// An instant of a thread (`scope` is `t`) or of the process (`p`).
+fn push_mark(text: &mut String, name: &str, scope: char, ids: &str, ns: u64, args: &str) {
+    text.push_str(&format!(",\n{{\"name\":\"{name}\",\"ph\":\"i\",\"s\":\"{scope}\",{ids},\"ts\":"));
     push_microseconds(text, ns);
-    text.push_str(&format!(",\"args\":{{\"dropped\":{missing}}}}}"));
+    text.push_str(&format!(",\"args\":{{{args}}}}}"));
 }
 
 /// Appends `ns` as microseconds with three decimals, which is the format's unit.
@@ -120,19 +155,4 @@ pub(crate) fn push_microseconds(text: &mut String, ns: u64) {
     let part = 1_000 + ns % 1_000;
     text.push('.');
     text.push_str(itoa::Buffer::new().format(part).get(1..).unwrap_or_default());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn microseconds_have_three_decimals() {
-        let mut text = String::new();
-        for ns in [0, 7, 1_050, 123_456_789, u64::MAX] {
-            push_microseconds(&mut text, ns);
-            text.push(' ');
-        }
-        assert_eq!(text, "0.000 0.007 1.050 123456.789 18446744073709551.615 ");
-    }
 }

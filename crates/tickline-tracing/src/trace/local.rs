@@ -8,7 +8,7 @@ use std::thread;
 use tracing_core::Metadata;
 use tracing_core::span::Id;
 
-use super::callsites::Known;
+use super::fields::BEHIND_NAME;
 use super::recorder::{Recorder, WhenFull};
 use super::ring::{BLOCK, Kind, MAX_TEXT, Record, Ring};
 
@@ -43,7 +43,8 @@ pub(crate) struct Local {
     ring: Arc<Ring>,
     /// The end of the records that the reader had taken when this thread last asked.
     taken: u64,
-    known: Known,
+    /// The callsites that this thread has recorded lately, so that it rarely takes the lock.
+    known: [usize; 64],
     entered: Vec<Entered>,
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn record(
     mut record: Record<'_>,
 ) -> bool {
     let recorded = with(recorder, |local, recorder| {
-        record.callsite = local.known.address(metadata);
+        record.callsite = local.callsite(recorder, metadata);
         local.write(recorder, &record)
     });
     recorded.unwrap_or(false)
@@ -110,15 +111,28 @@ fn join(locals: &mut Locals, recorder: &Arc<Recorder>) -> Option<usize> {
     locals.0.retain(|local| local.recorder.strong_count() > 0);
     locals.0.push(Local {
         recorder: Arc::downgrade(recorder),
-        ring: recorder.join(),
+        ring: recorder.join()?,
         taken: 0,
-        known: Known::new(),
+        known: [0; 64],
         entered: Vec::new(),
     });
     Some(locals.0.len() - 1)
 }
 
 impl Local {
+    /// Returns the address that a record stores, and makes sure that the recorder knows the callsite.
+    #[inline]
+    fn callsite(&mut self, recorder: &Recorder, metadata: &'static Metadata<'static>) -> usize {
+        let address = core::ptr::from_ref(metadata).addr();
+        // The program has its callsites' metadata in one section, some 100 bytes each.
+        let known = &mut self.known[address / 32 % 64];
+        if *known != address {
+            *known = address;
+            recorder.add_callsite(address, metadata);
+        }
+        address
+    }
+
     pub(crate) fn enter(
         &mut self,
         recorder: &Recorder,
@@ -132,7 +146,7 @@ impl Local {
             return;
         }
         let mut record = Record::new(Kind::Begin, ns);
-        record.callsite = self.known.address(metadata);
+        record.callsite = self.callsite(recorder, metadata);
         record.text = text.as_deref().unwrap_or_default();
         let is_begun = self.write(recorder, &record);
         let span = span.clone();
@@ -157,7 +171,7 @@ impl Local {
         for later in place..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
             let mut record = Record::new(Kind::Begin, ns);
-            record.callsite = self.known.address(self.entered[later].metadata);
+            record.callsite = core::ptr::from_ref(self.entered[later].metadata).addr();
             self.entered[later].is_begun = self.write(recorder, &record);
         }
         self.entered.pop();
@@ -216,9 +230,9 @@ impl Local {
 
     #[cold]
     fn write_shortened(&mut self, recorder: &Recorder, record: Record<'_>) -> bool {
-        // An event needs a `name`, and nothing else.
-        let name = if record.kind == Kind::Instant { "\"name\":\"long event\"," } else { "" };
-        let text = format!("{name}\"args\":{{\"bytes left out\":{}}}", record.text.len());
+        let name =
+            if record.kind == Kind::Instant { format!("\"long event\"{BEHIND_NAME}") } else { String::new() };
+        let text = format!("{name}\"bytes left out\":{}", record.text.len());
         self.write(recorder, &Record { text: &text, ..record })
     }
 
@@ -236,7 +250,7 @@ impl Local {
         let mut words = 0;
         for entered in self.entered.iter().take(REPEATED).filter(|entered| entered.is_begun) {
             let mut record = Record::new(Kind::Inside, entered.ns);
-            record.callsite = self.known.address(entered.metadata);
+            record.callsite = core::ptr::from_ref(entered.metadata).addr();
             record.text = entered.text.as_deref().unwrap_or_default();
             if words + record.words() > BLOCK / 4 {
                 record.text = "";
@@ -260,7 +274,7 @@ impl Local {
             if fits(self.taken) {
                 return true;
             }
-            if recorder.when_full() != WhenFull::Wait || recorder.has_ended() {
+            if recorder.when_full() != WhenFull::Wait || recorder.has_ended() || recorder.is_in_child() {
                 return false;
             }
             recorder.wake_reader();

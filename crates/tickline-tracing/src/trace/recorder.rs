@@ -1,16 +1,21 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::Thread;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::thread::{Thread, sleep};
 
+use rustc_hash::FxHashMap;
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
 
-use super::fields::{SpanFields, event_text};
+use super::fields::{SpanFields, event_text, members};
 use super::local;
 use super::ring::{Kind, Record, Ring};
-use super::thread::ThreadName;
+use super::thread;
+use crate::open_spans::OpenSpans;
 use crate::sink::{Find, Found, Hooks, Span};
 use crate::timing::SpanTiming;
 
@@ -62,12 +67,58 @@ pub(crate) struct Settings {
     pub(crate) when_full: WhenFull,
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
+    pub(crate) has_locations: bool,
 }
+
+/// The settings that both sinks have, as methods of a builder with the field `settings`.
+macro_rules! settings {
+    () => {
+        /// Memory for the records of each thread: 1 MiB by default, at least 128 KiB, rounded up to a
+        /// power of two. An entered span takes 40 bytes, a span of a request 64, an event 32. The text of
+        /// fields and messages comes on top of that.
+        #[must_use]
+        pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
+            self.settings.bytes_per_thread = bytes;
+            self
+        }
+
+        /// Writes the fields of a span as the arguments of its events, including values recorded later.
+        /// The program's threads format them when they are recorded.
+        #[must_use]
+        pub fn with_fields(mut self) -> Self {
+            self.settings.has_fields = true;
+            self
+        }
+
+        /// Adds the place in the source, as `"source": "src/main.rs:7"`, to the arguments of spans and
+        /// events.
+        #[must_use]
+        pub fn with_source_locations(mut self) -> Self {
+            self.settings.has_locations = true;
+            self
+        }
+
+        /// Where viewers draw the spans; [`Tracks::Threads`] by default.
+        #[must_use]
+        pub fn tracks(mut self, tracks: Tracks) -> Self {
+            self.settings.tracks = tracks;
+            self
+        }
+    };
+}
+
+pub(crate) use settings;
 
 impl Settings {
     /// What both sinks begin with.
     pub(crate) const fn new(when_full: WhenFull) -> Self {
-        Self { bytes_per_thread: DEFAULT_BYTES, when_full, tracks: Tracks::Threads, has_fields: false }
+        Self {
+            bytes_per_thread: DEFAULT_BYTES,
+            when_full,
+            tracks: Tracks::Threads,
+            has_fields: false,
+            has_locations: false,
+        }
     }
 }
 
@@ -85,6 +136,10 @@ pub struct Summary {
     /// events, and ends of spans of requests that found no room. In a flight recorder's rings new
     /// records overwrote the oldest: two for a span, one for an event.
     pub dropped: u64,
+    /// In the file of a flight recorder: since when no thread's records are missing, ns of
+    /// `CLOCK_MONOTONIC`; `None` if nothing was overwritten. Threads that ended, and whose rings are
+    /// gone, do not count here.
+    pub complete_since_ns: Option<u64>,
     ended: u64,
 }
 
@@ -108,7 +163,9 @@ impl Summary {
 #[derive(Debug, Clone)]
 pub(crate) struct Track {
     pub(crate) ring: Arc<Ring>,
-    pub(crate) thread: ThreadName,
+    /// The thread's number and name.
+    pub(crate) number: u64,
+    pub(crate) name: String,
 }
 
 #[derive(Debug)]
@@ -122,6 +179,12 @@ pub(crate) struct Recorder {
     has_ended: AtomicBool,
     /// The thread that takes the records.
     reader: OnceLock<Thread>,
+    /// Metadata of callsites by its address, which is what records store.
+    callsites: Mutex<FxHashMap<usize, &'static Metadata<'static>>>,
+    /// The open spans of the layers that this is a sink of.
+    open_spans: Mutex<Vec<Weak<OpenSpans>>>,
+    /// The process that made this. A forked child has no reader.
+    process: u32,
 }
 
 /// The extension of a span that belongs to a request, for all recorders.
@@ -135,6 +198,9 @@ struct Request {
 /// last.
 const KEPT: usize = 8;
 
+/// How long a forked child waits for a lock, which is held for microseconds, or for ever.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
         Arc::new(Self {
@@ -143,6 +209,9 @@ impl Recorder {
             gone: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             reader: OnceLock::new(),
+            callsites: Mutex::default(),
+            open_spans: Mutex::default(),
+            process: process::id(),
         })
     }
 
@@ -150,22 +219,54 @@ impl Recorder {
         self.settings.when_full
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Track>> {
-        self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) const fn has_locations(&self) -> bool {
+        self.settings.has_locations
+    }
+
+    fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
+        self.settings.has_fields && !metadata.fields().is_empty()
+    }
+
+    /// Locks one of the lists. In a forked child a thread of the parent may hold the lock for ever:
+    /// `None` after [`PATIENCE`].
+    fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
+        for _ in 0..PATIENCE.as_millis() {
+            match list.try_lock() {
+                Ok(guard) => return Some(guard),
+                Err(TryLockError::WouldBlock) if self.is_in_child() => {
+                    sleep(Duration::from_millis(1));
+                }
+                Err(_) => return Some(list.lock().unwrap_or_else(PoisonError::into_inner)),
+            }
+        }
+        None
+    }
+
+    /// Makes sure that [`callsite`](Self::callsite) knows it.
+    #[cold]
+    pub(crate) fn add_callsite(&self, address: usize, metadata: &'static Metadata<'static>) {
+        if let Some(mut callsites) = self.lock(&self.callsites) {
+            callsites.insert(address, metadata);
+        }
+    }
+
+    /// The callsite whose metadata is at this address.
+    pub(crate) fn callsite(&self, address: usize) -> Option<&'static Metadata<'static>> {
+        self.lock(&self.callsites)?.get(&address).copied()
     }
 
     /// Makes a ring for the present thread.
-    pub(crate) fn join(&self) -> Arc<Ring> {
+    pub(crate) fn join(&self) -> Option<Arc<Ring>> {
         let ring = Arc::new(Ring::new(self.settings.bytes_per_thread));
-        let track = Track { ring: Arc::clone(&ring), thread: ThreadName::present() };
-        self.lock().push(track);
-        ring
+        let (number, name) = thread::present();
+        self.lock(&self.tracks)?.push(Track { ring: Arc::clone(&ring), number, name });
+        Some(ring)
     }
 
     /// The thread of `ring` ends. If nobody takes records, more than [`KEPT`] rings of such threads
     /// would only take memory.
     pub(crate) fn leave(&self, ring: &Arc<Ring>) {
-        let mut tracks = self.lock();
+        let Some(mut tracks) = self.lock(&self.tracks) else { return };
         // Under the lock, so that rings are in the order in which their threads end.
         ring.end_thread();
         let Some(place) = tracks.iter().position(|track| Arc::ptr_eq(&track.ring, ring)) else { return };
@@ -179,31 +280,33 @@ impl Recorder {
             && let Some(first) = tracks.iter().position(|track| track.ring.has_ended())
         {
             let track = tracks.remove(first);
-            self.count_gone(track.ring.records());
+            // ORDERING: Relaxed, a count of its own.
+            self.gone.fetch_add(track.ring.records(), Ordering::Relaxed);
         }
     }
 
-    fn count_gone(&self, records: u64) {
-        // ORDERING: Relaxed, a count of its own.
-        self.gone.fetch_add(records, Ordering::Relaxed);
-    }
-
-    /// The rings of all threads.
-    pub(crate) fn tracks(&self) -> Vec<Track> {
-        self.lock().clone()
+    /// The rings of all threads; `None` only in a forked child, if a thread of the parent has them
+    /// locked.
+    pub(crate) fn tracks(&self) -> Option<Vec<Track>> {
+        self.lock(&self.tracks).map(|tracks| tracks.clone())
     }
 
     /// Forgets a ring whose thread has ended, and whose records were taken.
     pub(crate) fn forget(&self, ring: &Arc<Ring>) {
-        self.count_gone(ring.dropped());
-        self.lock().retain(|track| !Arc::ptr_eq(&track.ring, ring));
+        // ORDERING: Relaxed, a count of its own.
+        self.gone.fetch_add(ring.dropped(), Ordering::Relaxed);
+        if let Some(mut tracks) = self.lock(&self.tracks) {
+            tracks.retain(|track| !Arc::ptr_eq(&track.ring, ring));
+        }
     }
 
     /// Records that found no room, or were in a ring that was removed.
     pub(crate) fn dropped(&self) -> u64 {
-        let tracks = self.lock();
-        // ORDERING: Relaxed, see `count_gone`; under the lock, so that no ring counts twice.
-        tracks.iter().map(|track| track.ring.dropped()).sum::<u64>() + self.gone.load(Ordering::Relaxed)
+        let tracks = self.lock(&self.tracks);
+        let of_rings: u64 =
+            tracks.iter().flat_map(|tracks| tracks.iter()).map(|track| track.ring.dropped()).sum();
+        // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
+        of_rings + self.gone.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_reader(&self, reader: Thread) {
@@ -221,6 +324,29 @@ impl Recorder {
     pub(crate) fn end(&self) {
         // ORDERING: Relaxed: a hint; what is recorded meanwhile counts as dropped or is lost.
         self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this is a child of the process that made the recorder.
+    pub(crate) fn is_in_child(&self) -> bool {
+        process::id() != self.process
+    }
+
+    /// How many spans of requests are open that were created at that time, by time and address of the
+    /// callsite; `None` if there are no requests, or not all are known. The spans of a layer that is
+    /// gone end unseen, so they do not count.
+    pub(crate) fn open_spans(&self) -> Option<HashMap<(u64, usize), u64>> {
+        if !self.settings.tracks.has_requests() {
+            return None;
+        }
+        let tables: Vec<_> = self.lock(&self.open_spans)?.iter().filter_map(Weak::upgrade).collect();
+        let mut open = HashMap::new();
+        for table in tables {
+            for running in table.all()? {
+                let callsite = core::ptr::from_ref(running.metadata()).addr();
+                *open.entry((running.created_ns(), callsite)).or_default() += 1;
+            }
+        }
+        Some(open)
     }
 
     #[inline]
@@ -241,13 +367,14 @@ fn later(span: &Span<'_>) -> String {
     span.found.with(later).flatten().unwrap_or_default()
 }
 
-impl Recorder {
-    fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
-        self.settings.has_fields && !metadata.fields().is_empty()
-    }
-}
-
 impl Hooks for Arc<Recorder> {
+    fn timed_in(&self, open_spans: &Arc<OpenSpans>) {
+        if let Some(mut tables) = self.lock(&self.open_spans) {
+            tables.retain(|table| table.strong_count() > 0);
+            tables.push(Arc::downgrade(open_spans));
+        }
+    }
+
     fn wants_enters(&self) -> bool {
         self.settings.tracks.has_threads()
     }
@@ -264,11 +391,10 @@ impl Hooks for Arc<Recorder> {
         span.found.with(|found| {
             let mut text = None;
             if self.has_fields(span.metadata) {
-                let mut extensions = found.extensions();
-                if extensions.get_mut::<SpanFields>().is_none() {
-                    extensions.insert(SpanFields::new(attributes));
-                }
-                text = extensions.get_mut::<SpanFields>().and_then(|fields| fields.text());
+                let mut fields = SpanFields::default();
+                fields.add(members(false, |visit| attributes.record(visit)));
+                text = fields.text();
+                found.extensions().replace(fields);
             }
             if self.settings.tracks.has_requests() {
                 let mut id = request(found);
@@ -289,9 +415,10 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn recorded(&self, span: &Span<'_>, values: &Values<'_>) {
+        let values = members(true, |visit| values.record(visit));
         span.found.with(|found| {
             if let Some(fields) = found.extensions().get_mut::<SpanFields>() {
-                fields.record(values);
+                fields.add(values);
             }
         });
         let _ = local::with(self, |local, _| local.change(span.id));
@@ -339,5 +466,22 @@ impl Hooks for Arc<Recorder> {
         record.id = id;
         record.text = &text;
         local::record(self, span.metadata, record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: a forked child hung when it recorded its first span, or wrote a flight recorder's file,
+    /// because another thread of its parent had a lock.
+    #[test]
+    fn a_child_waits_for_no_thread_of_its_parent() {
+        let settings = Settings { tracks: Tracks::Requests, ..Settings::new(WhenFull::Overwrite) };
+        let mut recorder = Recorder::new(settings);
+        Arc::get_mut(&mut recorder).unwrap().process = 0;
+        core::mem::forget((recorder.tracks.lock(), recorder.callsites.lock(), recorder.open_spans.lock()));
+        assert!(recorder.join().is_none() && recorder.tracks().is_none());
+        assert!(recorder.callsite(7).is_none() && recorder.open_spans().is_none());
     }
 }

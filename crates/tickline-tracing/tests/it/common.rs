@@ -4,47 +4,48 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tickline_tracing::over::TimeSource;
-use tickline_tracing::{Callback, SpanTiming};
+use tickline_tracing::{Callback, Sink, SpanTiming, SpanTimingLayer};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
 
 /// The offset of the hand clock's Unix time from its monotonic time, ns.
 pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
 
-/// Stands still until it is moved.
+/// Stands still until it is moved: its monotonic time, and by how much Unix time was set back, ns.
 #[derive(Clone, Default)]
-pub struct Hand(Arc<Mutex<Hands>>);
-
-#[derive(Default)]
-struct Hands {
-    monotonic_ns: u64,
-    /// By how much Unix time was set back.
-    back_ns: u64,
-}
+pub struct Hand(Arc<Mutex<[u64; 2]>>);
 
 impl Hand {
-    fn hands(&self) -> MutexGuard<'_, Hands> {
+    fn hands(&self) -> MutexGuard<'_, [u64; 2]> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn advance_ns(&self, ns: u64) {
-        self.hands().monotonic_ns += ns;
+        self.hands()[0] += ns;
     }
 
     pub fn set_ns(&self, ns: u64) {
-        self.hands().monotonic_ns = ns;
+        self.hands()[0] = ns;
     }
 
     pub fn set_unix_back_ns(&self, ns: u64) {
-        self.hands().back_ns = ns;
+        self.hands()[1] = ns;
+    }
+
+    /// Runs `run` with a layer of this clock, and one sink.
+    pub fn timed(&self, sink: impl Sink, run: impl FnOnce()) {
+        let layer = SpanTimingLayer::over(self.clone()).with_sink(sink);
+        tracing::subscriber::with_default(registry().with(layer), run);
     }
 }
 
 impl TimeSource for Hand {
     fn now_ns(&self) -> u64 {
-        self.hands().monotonic_ns
+        self.hands()[0]
     }
 
     fn unix_ns(&self) -> u64 {
-        let Hands { monotonic_ns, back_ns } = *self.hands();
+        let [monotonic_ns, back_ns] = *self.hands();
         UNIX_OFFSET_NS + monotonic_ns - back_ns
     }
 }

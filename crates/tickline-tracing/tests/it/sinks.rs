@@ -158,8 +158,7 @@ mod histograms {
     #[test]
     fn the_table_has_a_line_for_each_name() {
         let (hand, histograms) = (Hand::default(), Histograms::new(Measure::Busy));
-        let layer = SpanTimingLayer::over(hand.clone()).with_sink(histograms.clone());
-        tracing::subscriber::with_default(registry().with(layer), || {
+        hand.timed(histograms.clone(), || {
             info_span!("a long name").in_scope(|| hand.advance_ns(100));
         });
         assert_eq!(

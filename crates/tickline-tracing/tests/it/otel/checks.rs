@@ -3,28 +3,32 @@
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tickline_tracing::otel::OtelTimes;
+use tickline_tracing::otel::{OtelTimes, TimedTracer};
 use tickline_tracing::{SpanTiming, SpanTimingLayer};
-use tracing::{Dispatch, dispatcher, info, info_span, subscriber};
+use tracing::{Dispatch, Subscriber, dispatcher, info, info_span, subscriber};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
+use tracing_subscriber::registry::LookupSpan;
 
 use super::otel::trace::{TraceContextExt, Tracer, TracerProvider};
 use super::otel::{Context, Value};
-use super::otel_layer::{self, OpenTelemetrySpanExt};
-use super::sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+use super::otel_layer::{self, OpenTelemetryLayer, OpenTelemetrySpanExt};
+use super::sdk::trace::{InMemorySpanExporter, SdkTracer, SdkTracerProvider, SpanData};
 use crate::common::{Closed, Hand, UNIX_OFFSET_NS};
 
 fn at(monotonic_ns: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(UNIX_OFFSET_NS + monotonic_ns)
 }
 
-/// Where spans go, and the provider of tracers that send them there. The exporter forgets them when
-/// the provider is dropped.
-fn exported() -> (InMemorySpanExporter, SdkTracerProvider) {
+/// OpenTelemetry's layer with these times, where its spans go, and the provider. The exporter forgets
+/// them when the provider is dropped.
+fn exported<S>(times: &OtelTimes) -> (OpenTelemetryLayer<S, TimedTracer<SdkTracer>>, InMemorySpanExporter, SdkTracerProvider)
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
-    (exporter, provider)
+    (otel_layer::layer().with_tracer(times.tracer(provider.tracer("test"))), exporter, provider)
 }
 
 fn span(exporter: &InMemorySpanExporter, name: &str) -> SpanData {
@@ -51,9 +55,8 @@ fn number(span: &SpanData, key: &str) -> i64 {
 #[test]
 fn times_are_ours() {
     let (hand, closed) = (Hand::default(), Closed::default());
-    let (exporter, provider) = exported();
     let times_of = OtelTimes::over(hand.clone());
-    let otel = otel_layer::layer().with_tracer(times_of.tracer(provider.tracer("test")));
+    let (otel, exporter, _provider) = exported(&times_of);
     let timing = SpanTimingLayer::over(hand.clone()).with_sink(closed.clone().into_sink());
     subscriber::with_default(registry().with(timing).with(times_of.layer(otel)), || {
         hand.set_ns(1_000);
@@ -95,9 +98,8 @@ fn times_are_ours() {
 fn events_that_come_early_have_our_times() {
     for is_activated in [true, false] {
         let hand = Hand::default();
-        let (exporter, provider) = exported();
         let times_of = OtelTimes::over(hand.clone());
-        let otel = otel_layer::layer().with_tracer(times_of.tracer(provider.tracer("test")));
+        let (otel, exporter, _provider) = exported(&times_of);
         let otel = otel.with_context_activation(is_activated);
         subscriber::with_default(registry().with(times_of.layer(otel)), || {
             hand.set_ns(10);
@@ -134,10 +136,9 @@ fn events_that_come_early_have_our_times() {
 #[test]
 fn the_rest_of_the_layer_is_as_before() {
     let hand = Hand::default();
-    let (exporter, provider) = exported();
     let times_of = OtelTimes::over(hand.clone());
+    let (otel, exporter, provider) = exported(&times_of);
     let tracer = times_of.tracer(provider.tracer("test"));
-    let otel = otel_layer::layer().with_tracer(tracer.clone());
     let filter = tracing_subscriber::filter::LevelFilter::INFO;
     let before = SystemTime::now();
     subscriber::with_default(registry().with(times_of.layer(otel).with_filter(filter)), || {
@@ -163,9 +164,8 @@ fn the_rest_of_the_layer_is_as_before() {
 fn a_clock_that_is_set_changes_no_duration() {
     const HOUR_NS: u64 = 3_600_000_000_000;
     let hand = Hand::default();
-    let (exporter, provider) = exported();
     let times_of = OtelTimes::over(hand.clone());
-    let otel = otel_layer::layer().with_tracer(times_of.tracer(provider.tracer("test")));
+    let (otel, exporter, _provider) = exported(&times_of);
     subscriber::with_default(registry().with(times_of.layer(otel)), || {
         info_span!("first").in_scope(|| {
             hand.set_unix_back_ns(HOUR_NS);
@@ -185,9 +185,8 @@ fn a_clock_that_is_set_changes_no_duration() {
 fn threads_keep_their_times_apart() {
     const SPANS: usize = 500;
     let closed = Closed::default();
-    let (exporter, provider) = exported();
     let times_of = OtelTimes::new();
-    let otel = otel_layer::layer().with_tracer(times_of.tracer(provider.tracer("test")));
+    let (otel, exporter, _provider) = exported(&times_of);
     let timing = SpanTimingLayer::new().with_sink(closed.into_sink());
     let dispatch = Dispatch::new(registry().with(timing).with(times_of.layer(otel)));
     thread::scope(|scope| {
