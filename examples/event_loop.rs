@@ -1,5 +1,5 @@
-//! The manual driver: an event loop that calibrates its own clock, beside its socket and its timers,
-//! without a thread.
+//! The manual driver: an event loop that calibrates its own clock, beside its socket and its
+//! timers, without a thread.
 //!
 //! `cargo run --release --example event_loop`
 //!

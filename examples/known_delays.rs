@@ -1,16 +1,16 @@
 //! Does criterion with the counter measure what is known? A chain of multiplications, whose time a
-//! long run tells; two long routines, on which both clocks must agree; and `compare`, with a routine
-//! and itself, and with one that takes 4 cycles longer.
+//! long run tells; two long routines, on which both clocks must agree; and `compare`, with a
+//! routine and itself, and with one that takes 4 cycles longer.
 //!
 //! `cargo run --release --example known_delays [-- --short]`
 //!
-//! Nothing else should run meanwhile, and the process should be bound to one CPU (`taskset -c 1`). It
-//! takes a minute. It ends with 1 if one of these is not kept:
+//! Nothing else should run meanwhile, and the process should be bound to one CPU (`taskset -c 1`).
+//! It takes a minute. It ends with 1 if one of these is not kept:
 //!
 //! 1. The median of `bench_pairs` is off by at most 2 ns or the counter's resolution, whichever is
 //!    larger. Two things are no fault of the clock, and are allowed for: the error of an empty
-//!    function, because a call between two readings begins in an empty pipeline, and by how much the
-//!    truth changed meanwhile, because the core may change its frequency. The empty closure has
+//!    function, because a call between two readings begins in an empty pipeline, and by how much
+//!    the truth changed meanwhile, because the core may change its frequency. The empty closure has
 //!    neither.
 //! 2. Both clocks agree within 0.1 % on long routines, in the very same runs.
 //! 3. `compare` calls a routine and itself the same, and the longer one different.
@@ -175,8 +175,8 @@ impl Run {
             [("empty function", 0.0), ("20 ns", 20.0), ("50 ns", 50.0), ("100 ns", 100.0), ("500 ns", 500.0)]
         {
             let count = self.count(delay_ns);
-            // The result goes to a black box inside of the routine, or the compiler could put the chain
-            // behind the second reading.
+            // The result goes to a black box inside of the routine, or the compiler could put the
+            // chain behind the second reading.
             let routine = |input| _ = black_box(chain(input, count));
             let truth = || truth_ns(self.truth, |value| chain(value, black_box(count)));
             rows.push((name, self.row(name, routine, truth)?));

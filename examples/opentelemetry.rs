@@ -1,5 +1,5 @@
-//! Spans for OpenTelemetry with tickline's times: those that `tracing-opentelemetry` exports are the
-//! ones that tickline's other layers show.
+//! Spans for OpenTelemetry with tickline's times: those that `tracing-opentelemetry` exports are
+//! the ones that tickline's other layers show.
 //!
 //! `cargo run --release --example opentelemetry --features opentelemetry-0-33`
 //!

@@ -78,7 +78,8 @@ pub fn subjects() -> Vec<Subject> {
     subjects
 }
 
-/// What `startup` tries: each clock by its name in the other tables, the program that tries it, and its argument.
+/// What `startup` tries: each clock by its name in the other tables, the program that tries it, and
+/// its argument.
 pub const PROBES: [(&str, &str, &str); 6] = [
     ("std Instant::now", "startup_probe", "std"),
     ("tickline now_ns", "startup_probe", "tickline"),

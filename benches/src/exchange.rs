@@ -33,9 +33,9 @@ use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, Shared};
 use tickline_observe::{Count, monotonic_ns};
 
-/// The largest rate by which the reference is bent to either side, ppm. It may be 250: the high-water
-/// mark after a reset of the counter allows for a change of rate by 500 (`shared.rs` in core), which
-/// two bends make together.
+/// The largest rate by which the reference is bent to either side, ppm. It may be 250: the
+/// high-water mark after a reset of the counter allows for a change of rate by 500 (`shared.rs` in
+/// core), which two bends make together.
 pub const BENT_PPM: i64 = 100;
 
 /// Time between two lines, ns.

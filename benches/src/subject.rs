@@ -31,7 +31,8 @@ pub struct Subject {
     pub tight: fn(u32),
     /// So many calls, each complete before the next begins.
     pub awaited: fn(u32),
-    /// A reading in that unit, since a zero of the clock's own. The first call may set the clock up.
+    /// A reading in that unit, since a zero of the clock's own. The first call may set the clock
+    /// up.
     pub read: fn() -> u64,
     /// Exchanges readings between threads for so long.
     pub exchange: fn(Duration) -> Count,

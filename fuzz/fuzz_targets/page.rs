@@ -1,5 +1,5 @@
-//! Any bytes as a page, and as the clocks' answers: a reading ends, waits no longer than it may, is not
-//! below the OS clock that it asked, and a page that does not count is not read at all.
+//! Any bytes as a page, and as the clocks' answers: a reading ends, waits no longer than it may, is
+//! not below the OS clock that it asked, and a page that does not count is not read at all.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

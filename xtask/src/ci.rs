@@ -55,8 +55,8 @@ pub(crate) fn dependencies() -> Result<u8, String> {
 /// `cargo xtask bare`: builds `examples/bare-x86_64`, and boots it under QEMU's emulation. What the
 /// machine prints on its serial line is shown; the exit code says whether it passed.
 pub(crate) fn bare() -> Result<u8, String> {
-    /// QEMU's exit code when the program has passed: `End::Passed` in the example's `port.rs`, by the
-    /// rule named there.
+    /// QEMU's exit code when the program has passed: `End::Passed` in the example's `port.rs`, by
+    /// the rule named there.
     const PASSED: i32 = 33;
     step::shown(
         "cargo build --release --target x86_64-unknown-none --manifest-path examples/bare-x86_64/Cargo.toml \
@@ -70,8 +70,8 @@ pub(crate) fn bare() -> Result<u8, String> {
     Ok(u8::from(status.code() != Some(PASSED)))
 }
 
-/// `cargo xtask sim`: the simulator's program, with optimisation and overflow checks; random scenarios
-/// unless the arguments name another command.
+/// `cargo xtask sim`: the simulator's program, with optimisation and overflow checks; random
+/// scenarios unless the arguments name another command.
 pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
     let is_named = arguments.first().is_some_and(|first| ["replay", "track", "help"].contains(first));
     let run = if is_named { "" } else { "run" };
@@ -80,8 +80,8 @@ pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2))
 }
 
-/// `cargo xtask soak`: everything at once on this machine, and counts that must be 0; 1 minute, or as
-/// many as are asked for. `--write` stores the table.
+/// `cargo xtask soak`: everything at once on this machine, and counts that must be 0; 1 minute, or
+/// as many as are asked for. `--write` stores the table.
 pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
     let (minutes, is_write) = match *arguments {
         [] => ("1", false),

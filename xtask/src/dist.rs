@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: the program as one file that needs nothing, for any Linux on x86_64, and a Debian
-//! package and a tarball of it, with the library that `tickline run` maps into others.
+//! `cargo xtask dist`: the program as one file that needs nothing, for any Linux on x86_64, and a
+//! Debian package and a tarball of it, with the library that `tickline run` maps into others.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,8 +8,8 @@ use crate::step::said;
 /// Lines, at most.
 const LIMITS: [(&str, usize); 3] = [("README.md", 140), ("CONTRIBUTING.md", 150), ("DESIGN.md", 330)];
 
-/// What a name in backticks ends with that is a file of this repository, or else of none: of the kernel's
-/// sources and of JSON that programs write there are others.
+/// What a name in backticks ends with that is a file of this repository, or else of none: of the
+/// kernel's sources and of JSON that programs write there are others.
 const ENDS: [&str; 8] = [".rs", ".md", ".toml", ".sh", ".yaml", ".svg", ".png", ".py"];
 
 /// Files of other projects, and files that programs write.

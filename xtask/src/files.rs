@@ -33,8 +33,8 @@ pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
     })
 }
 
-/// The text between the markers `<!-- NAME -->` and `<!-- /NAME -->` of a page, what is before it, and what
-/// follows. Each marker is there once.
+/// The text between the markers `<!-- NAME -->` and `<!-- /NAME -->` of a page, what is before it,
+/// and what follows. Each marker is there once.
 fn parts<'a>(text: &'a str, name: &str) -> Result<[&'a str; 3], String> {
     let (first, last) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     if text.matches(&first).count() != 1 || text.matches(&last).count() != 1 {

@@ -2,16 +2,17 @@
 //! fails for it.
 //!
 //! The workspace is copied to `target/mutate/tree`; each mutant of `xtask/mutants.toml` is applied
-//! there, tests are built and run, and the file is put back. A rule's mutant is *caught* if a unit test
-//! of its crate fails, or if the tests do not end: some rules make sure that nobody waits. Tests in
-//! which threads race do not count.
+//! there, tests are built and run, and the file is put back. A rule's mutant is *caught* if a unit
+//! test of its crate fails, or if the tests do not end: some rules make sure that nobody waits.
+//! Tests in which threads race do not count.
 //!
-//! For a weaker ordering a model by loom must fail, or elsewhere than in core and in leases a test under
-//! Miri: the processor that runs the tests keeps most orderings, whether the code asks for them or not.
-//! A model that does not end has not caught it: models grow with the executions that the orderings allow.
+//! For a weaker ordering a model by loom must fail, or elsewhere than in core and in leases a test
+//! under Miri: the processor that runs the tests keeps most orderings, whether the code asks for
+//! them or not. A model that does not end has not caught it: models grow with the executions that
+//! the orderings allow.
 //!
-//! A mutant that does not compile proves nothing and is an error. So is a table that does not match the
-//! sources.
+//! A mutant that does not compile proves nothing and is an error. So is a table that does not match
+//! the sources.
 
 mod table;
 mod tree;
@@ -24,8 +25,8 @@ use tree::Tree;
 
 use crate::files;
 
-/// How long tests may take, as a multiple of their time without a mutation, and at least. They take a
-/// second, or a few on a busy machine; a model takes seconds.
+/// How long tests may take, as a multiple of their time without a mutation, and at least. They take
+/// a second, or a few on a busy machine; a model takes seconds.
 const PATIENCE: (u32, Duration) = (20, Duration::from_secs(10));
 
 /// The same for a model, and for tests without a mutation.
@@ -40,12 +41,12 @@ const STORED: &str = "docs/mutants.md";
 /// Failed tests that the table names; the others are counted.
 const NAMED: usize = 2;
 
-/// CI takes one in so many, so that it has an answer within two minutes, and no weaker orderings, whose
-/// models take minutes to build.
+/// CI takes one in so many, so that it has an answer within two minutes, and no weaker orderings,
+/// whose models take minutes to build.
 const SAMPLE: usize = 8;
 
-/// Runs the mutants that the arguments ask for: all, a sample, or those with this for a rule or as a
-/// part of their description or of their file's name. `--write` stores their rows.
+/// Runs the mutants that the arguments ask for: all, a sample, or those with this for a rule or as
+/// a part of their description or of their file's name. `--write` stores their rows.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let (store, arguments) = match arguments {
         [rest @ .., "--write"] => (true, rest),
@@ -88,7 +89,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     Ok(u8::from(survivors > 0))
 }
 
-/// Applies each of a crate's mutants in its turn, and runs the tests. Their rows, and how many survived.
+/// Applies each of a crate's mutants in its turn, and runs the tests. Their rows, and how many
+/// survived.
 fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Result<(String, usize), String> {
     let (mut rows, mut survivors, mut patience) = (String::new(), 0, MODEL_PATIENCE);
     let mut green = Vec::new();

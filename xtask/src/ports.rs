@@ -1,8 +1,8 @@
 //! `cargo xtask ports`: published programs over this project's clock, judged by their own tests.
 //!
 //! Those that depend on quanta are built as they are published, with one dependency patched
-//! (`crates/tickline-quanta/patch/`). Of the others, lines are replaced. Cargo fetches all sources; none
-//! is part of this repository. Libraries, integration tests and documentation tests run.
+//! (`crates/tickline-quanta/patch/`). Of the others, lines are replaced. Cargo fetches all sources;
+//! none is part of this repository. Libraries, integration tests and documentation tests run.
 
 use std::path::Path;
 
@@ -44,9 +44,9 @@ const PORTS: [Port; 6] = [
 /// The version that the patched programs ask for, as their lock file then has it.
 const PATCHED: &str = "\"0.12.6+tickline\"";
 
-/// Tests run so often until they pass. governor's `tests/future.rs` asserts that a call takes at most
-/// 200 us, and that a wait which began before a reading takes 100 ms after it: a thread that is
-/// preempted there fails by any clock.
+/// Tests run so often until they pass. governor's `tests/future.rs` asserts that a call takes at
+/// most 200 us, and that a wait which began before a reading takes 100 ms after it: a thread that
+/// is preempted there fails by any clock.
 const TRIES: usize = 3;
 
 pub(crate) fn run() -> Result<u8, String> {

@@ -36,9 +36,9 @@ const PAGES: [(&str, &[(&str, Write)]); 2] = [
     ),
 ];
 
-/// The programs of `benches/`, by the key under which their output is stored. `LONG` is the length of
-/// each long measurement, s; `SETTLE` what goes before a clock is watched. Behind a slash is what a smoke run
-/// takes, which only shows that everything runs.
+/// The programs of `benches/`, by the key under which their output is stored. `LONG` is the length
+/// of each long measurement, s; `SETTLE` what goes before a clock is watched. Behind a slash is
+/// what a smoke run takes, which only shows that everything runs.
 const SUITE: [(&str, &str); 8] = [
     ("cost", "ratios --rounds 200/5"),
     ("startup", "startup --runs 101/3"),
@@ -54,7 +54,8 @@ const SUITE: [(&str, &str); 8] = [
 const DRIFT_PROCESSES: u32 = 8;
 
 /// Measures, stores and writes the tables; `--secs N`: long measurements take so many seconds;
-/// `--smoke`: as short as can be, and nothing is written; `--readme`: the tables from stored records.
+/// `--smoke`: as short as can be, and nothing is written; `--readme`: the tables from stored
+/// records.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let (secs, is_smoke): (u64, bool) = match arguments {
         ["--readme"] => return write_pages(&stored()?).map(|()| 0),
@@ -130,8 +131,8 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
     Ok(record)
 }
 
-/// The JSON that a command prints. The program `tickline` ends with 1 where a gate is closed; that is
-/// recorded as well.
+/// The JSON that a command prints. The program `tickline` ends with 1 where a gate is closed; that
+/// is recorded as well.
 fn said_json(line: &str) -> Result<Value, String> {
     let output = command(line).output().map_err(|error| format!("`{line}`: {error}"))?;
     if !matches!(output.status.code(), Some(0 | 1)) {
@@ -182,8 +183,8 @@ fn write_pages(records: &[Record]) -> Result<(), String> {
     rewritten(records)?.into_iter().try_for_each(|(path, text)| store(path, &text))
 }
 
-/// The processor by which a record is kept: its name without trade marks and the clock rate, and on x86
-/// its family and model, because guests see names that many processors share.
+/// The processor by which a record is kept: its name without trade marks and the clock rate, and on
+/// x86 its family and model, because guests see names that many processors share.
 fn processor(name: &str, cpuinfo: &str) -> String {
     let value = |key: &str| {
         let line =

@@ -1,7 +1,7 @@
-//! `cargo xtask report`: opens a report in headless Chromium, at two widths, light and dark. A report fails
-//! if the browser reports an error, if the report requests anything, if it is wider than the window, if
-//! texts of a chart overlap or are cut off, or if its data is not what it should be (`report.js`).
-//! `--screenshot FILE` makes the picture of the documentation.
+//! `cargo xtask report`: opens a report in headless Chromium, at two widths, light and dark. A
+//! report fails if the browser reports an error, if the report requests anything, if it is wider
+//! than the window, if texts of a chart overlap or are cut off, or if its data is not what it
+//! should be (`report.js`). `--screenshot FILE` makes the picture of the documentation.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::files::{self, read, store};
 use crate::step::{command, output, said, shown};
 
-/// Catches errors, requests that the report's policy forbids, and the data to be downloaded, before any
-/// script of the report runs.
+/// Catches errors, requests that the report's policy forbids, and the data to be downloaded, before
+/// any script of the report runs.
 const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => faults.push(e.message)); \
     addEventListener('securitypolicyviolation', e => faults.push('request for ' + e.blockedURI)); \
     for (const name of ['error', 'warn', 'log']) console[name] = (...what) => faults.push(name + ' ' + what); \
@@ -20,8 +20,8 @@ const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => 
 /// Pixels: a desktop's window and a telephone's.
 const WIDTHS: [u32; 2] = [1_280, 390];
 
-/// Without an argument, a report of this machine and one of an invented machine with everything that a
-/// report can show are checked; with a file's name, that report is.
+/// Without an argument, a report of this machine and one of an invented machine with everything
+/// that a report can show are checked; with a file's name, that report is.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let folder = files::target().join("report");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -50,7 +50,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     }
 }
 
-/// Makes a report of this machine. A release build is for figures; it also watches the clock for longer.
+/// Makes a report of this machine. A release build is for figures; it also watches the clock for
+/// longer.
 fn made(report: &Path, build: &str, secs: u32) -> Result<(), String> {
     let line =
         format!("cargo run -q -p tickline-cli {build} -- report --secs {secs} --out {}", report.display());

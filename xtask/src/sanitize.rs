@@ -78,7 +78,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
             }
             println!("\n{line}");
             let mut command = step::command(&line);
-            // A little optimisation: the tests take a fifth of the time, and what they do to memory stays.
+            // A little optimisation: the tests take a fifth of the time, and what they do to memory
+            // stays.
             command
                 .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
                 .env(variable, options)

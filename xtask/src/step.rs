@@ -44,9 +44,9 @@ enum End {
 type Done<'a> = (&'a str, End, f64);
 
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
-/// passed. The output of each step follows at its end, and is kept in `target/ci`. Steps that may run
-/// beside others begin at the place of the first of them. The summary repeats why a step has failed, for
-/// whoever sees the end alone.
+/// passed. The output of each step follows at its end, and is kept in `target/ci`. Steps that may
+/// run beside others begin at the place of the first of them. The summary repeats why a step has
+/// failed, for whoever sees the end alone.
 pub(crate) fn run_all(steps: &[Step]) -> Result<u8, String> {
     let ends = thread::scope(|scope| {
         let (mut ends, mut beside) = (Vec::new(), None);
@@ -112,8 +112,8 @@ fn run(step: &Step) -> End {
     }
 }
 
-/// Runs a command to its end. Returns both of its output streams, which it writes to a file: a process
-/// that it leaves behind may keep that open.
+/// Runs a command to its end. Returns both of its output streams, which it writes to a file: a
+/// process that it leaves behind may keep that open.
 pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatus, String)> {
     let folder = files::target().join("ci");
     fs::create_dir_all(&folder)?;

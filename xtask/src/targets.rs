@@ -55,9 +55,9 @@ impl Outcome {
 enum Extent {
     /// Unit tests, integration tests, doc tests.
     Full,
-    /// For other targets the libraries alone, since the program takes longest to compile; unit tests
-    /// only, by emulators, and none for RISC-V; no optimised tests. What is left out the table calls
-    /// "nightly".
+    /// For other targets the libraries alone, since the program takes longest to compile; unit
+    /// tests only, by emulators, and none for RISC-V; no optimised tests. What is left out the
+    /// table calls "nightly".
     Short,
 }
 

@@ -25,9 +25,10 @@ fn folder() -> PathBuf {
     files::target().join("vm")
 }
 
-/// Runs the scenarios of these names, or all; judges them and prints tables. Fails if one of
-/// them does, and says so if one was skipped. `--write` stores the rows, unless one has failed. `--prepare` only
-/// fetches what guests need, so that CI can distinguish a skipped step from one that has passed.
+/// Runs the scenarios of these names, or all; judges them and prints tables. Fails if one of them
+/// does, and says so if one was skipped. `--write` stores the rows, unless one has failed.
+/// `--prepare` only fetches what guests need, so that CI can distinguish a skipped step from one
+/// that has passed.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let (names, is_write) = match arguments {
         ["--programs", rest @ ..] => return programs::run(rest),

@@ -28,8 +28,8 @@ const ROUNDS: u32 = 4;
 
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    /// Why nothing could be shown; if tickline would not use the counter, there still is the list of
-    /// clocks.
+    /// Why nothing could be shown; if tickline would not use the counter, there still is the list
+    /// of clocks.
     skipped: Option<String>,
     /// Ordered readings while the line changes.
     ordered: Option<exchange::Report>,

@@ -43,9 +43,9 @@ const BENT: u32 = 10;
 const SOME_SKIPPED: u8 = 77;
 
 /// How much more memory may be resident at the end than after any round of the first half, KiB. A
-/// stack or a heap keeps the pages that it once needed, and in the first three minutes that grows by
-/// 700 KiB. That has an end, a leak has none. Ten minutes have some 4,500 starts and drops in each
-/// half, so 120 bytes lost in each of them show.
+/// stack or a heap keeps the pages that it once needed, and in the first three minutes that grows
+/// by 700 KiB. That has an end, a leak has none. Ten minutes have some 4,500 starts and drops in
+/// each half, so 120 bytes lost in each of them show.
 const SETTLING_KIB: u64 = 512;
 
 /// Threads that hand readings over. Every second one is pinned to a CPU, the others go where the
@@ -146,8 +146,8 @@ struct Tally {
     plain_backward: u64,
     /// Readings whose bounds were compared with the OS clock.
     compared: u64,
-    /// Those whose bounds contained no moment between the two times of the OS clock, and by how much
-    /// at most.
+    /// Those whose bounds contained no moment between the two times of the OS clock, and by how
+    /// much at most.
     outside: u64,
     outside_ns: u64,
     /// Readings with bounds that the counter served.
@@ -366,8 +366,8 @@ fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
     tally.made += 1;
 }
 
-/// Forks children one after the other: each goes on where its parent's clocks were, with no thread of
-/// theirs.
+/// Forks children one after the other: each goes on where its parent's clocks were, with no thread
+/// of theirs.
 fn fork_children(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
     while runs() {
         nap(&mut random, LONG_NAP_US);

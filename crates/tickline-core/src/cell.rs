@@ -2,12 +2,13 @@
 //!
 //! The [`State`] is the line itself: 128 bits that are loaded and swapped as one. Beside it are two
 //! slots, of which the state names one. A slot holds what belongs to a line and does not fit into
-//! the state: from which tick on and for how many ticks the line may be used, its base in Unix time,
-//! and its bounds. Only the writer stores to a slot, and never to the one that the state names.
+//! the state: from which tick on and for how many ticks the line may be used, its base in Unix
+//! time, and its bounds. Only the writer stores to a slot, and never to the one that the state
+//! names.
 //!
 //! A reader loads the state, takes what it needs from the slot, reads the counter, and looks at the
-//! state again. The second look proves that the line was current when the counter was read (rule 1),
-//! which order needs.
+//! state again. The second look proves that the line was current when the counter was read (rule
+//! 1), which order needs.
 //!
 //! # Protocol
 //!
@@ -154,7 +155,8 @@ pub trait StateCell {
     /// The state: the first load, before the slot is read.
     fn load(&self) -> State;
 
-    /// Whether the state is still `state`: the second look, after the slot and the counter were read.
+    /// Whether the state is still `state`: the second look, after the slot and the counter were
+    /// read.
     fn is_still(&self, state: State) -> bool;
 
     /// What the slot of this state holds.
@@ -294,9 +296,9 @@ impl SlotView<'_> {
         let (lower_ns, upper_ns) = bounds.base_ns_at(line.start_ticks);
         let slot = self.slot as usize;
         let words = &self.bounds[slot];
-        // ORDERING: Release for all, pairs with the fence of the second look: a reader of the slot's
-        // earlier line that has seen one of these values also sees the swap that had taken that line
-        // out of use, and its second look differs.
+        // ORDERING: Release for all, pairs with the fence of the second look: a reader of the
+        // slot's earlier line that has seen one of these values also sees the swap that had taken
+        // that line out of use, and its second look differs.
         let order = Ordering::Release;
         self.slots.start_ticks[slot].store(line.start_ticks, order);
         self.slots.window_ticks[slot].store(line.window_ticks, order);

@@ -23,11 +23,11 @@
 //!   drop the one that contradicts it.
 //! - **The bounds are the lines of slope `target +- maximum drift` around all samples**, widened by
 //!   the dither and by what the slopes leave open.
-//! - **A half-width is half a bracket, dither, drift, and the reading's distance from the middle.** On
-//!   Zen 5 half a bracket can't become less than 11 ns, because the counter moves by 10. Drift is the
-//!   maximum drift times the age of the sample.
-//! - **A first line needs three samples that agree.** Two always agree: with a suspend or a reference
-//!   that stands still between them, slopes were off by orders of magnitude.
+//! - **A half-width is half a bracket, dither, drift, and the reading's distance from the middle.**
+//!   On Zen 5 half a bracket can't become less than 11 ns, because the counter moves by 10. Drift
+//!   is the maximum drift times the age of the sample.
+//! - **A first line needs three samples that agree.** Two always agree: with a suspend or a
+//!   reference that stands still between them, slopes were off by orders of magnitude.
 
 use crate::cell::Bounds;
 use crate::line::Slope;

@@ -9,8 +9,8 @@
 //! ns = ((ticks << s) * m >> 64) + b
 //! ```
 //!
-//! One 16-byte load gives a reading `m` and `b`. Every change, by the writer, a helper or a gate, is
-//! one 128-bit compare-and-swap. There is no sequence lock, and nobody waits for a writer: see
+//! One 16-byte load gives a reading `m` and `b`. Every change, by the writer, a helper or a gate,
+//! is one 128-bit compare-and-swap. There is no sequence lock, and nobody waits for a writer: see
 //! [`state`].
 //!
 //! # A clock on bare metal
@@ -94,8 +94,8 @@
 //! [`counter`], [`sample`], [`control`], [`shared`], [`gate`] and, in [`cell`],
 //! [`LineCell`](cell::LineCell), [`Bounds`](cell::Bounds), [`Line`](cell::Line) and
 //! [`Slope`](cell::Slope) are the promise: they follow semantic versioning. [`gate::keeper`],
-//! [`per_cpu`], [`try_lock`], [`state`] and the rest of [`cell`] may change with every minor version:
-//! `tickline` drives its clocks by them, and its simulator takes the place of a cell.
+//! [`per_cpu`], [`try_lock`], [`state`] and the rest of [`cell`] may change with every minor
+//! version: `tickline` drives its clocks by them, and its simulator takes the place of a cell.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

@@ -12,19 +12,19 @@
 //! otherwise                                                              ((t << s) * m >> 64) + b
 //! ```
 //!
-//! **The counter is read first**, because on processors without `rdpid` one instruction reads
-//! both counter and id, and a second one would double the cost. So the line may be younger than
-//! the reading, if the thread was stopped in between and the CPU was calibrated meanwhile. A line
-//! starts here at the tick that was read when its predecessor ended (elsewhere 5 us earlier), so the
-//! window check refuses such a reading. Every other one was made when the line was current. The
+//! **The counter is read first**, because on processors without `rdpid` one instruction reads both
+//! counter and id, and a second one would double the cost. So the line may be younger than the
+//! reading, if the thread was stopped in between and the CPU was calibrated meanwhile. A line
+//! starts here at the tick that was read when its predecessor ended (elsewhere 5 us earlier), so
+//! the window check refuses such a reading. Every other one was made when the line was current. The
 //! second look at the state only proves that start and window belong to it.
 //!
 //! A unit's control loop runs on its CPU, through a [`PinnedCounter`]. A reader on that CPU that
 //! finds the line being replaced has therefore interrupted the writer: it does not wait, and
 //! helps at once.
 //!
-//! [`Keeper::lines`](crate::gate::keeper::Keeper::lines) says whether readers may use these lines. The
-//! driver chooses the kind of lines, calibrates the CPUs, and gives up on one.
+//! [`Keeper::lines`](crate::gate::keeper::Keeper::lines) says whether readers may use these lines.
+//! The driver chooses the kind of lines, calibrates the CPUs, and gives up on one.
 //!
 //! | question | answer |
 //! |---|---|

@@ -11,13 +11,13 @@
 //!
 //! # Bursts
 //!
-//! - **A burst takes 32 brackets at least**, and folds them: with a known slope, it keeps the lowest
-//!   upper point and the highest lower point. A counter that moves by 10 ns at a time makes a single
-//!   bracket uncertain by that much; many phases remove it.
-//! - **A burst goes on until its sample is as narrow as the narrowest one kept**, up to 128 brackets
-//!   or 10 us. On Zen 5 the short side shows in 1 bracket of 6 before the kernel's read and in 1 of
-//!   16 after it. So 32 brackets miss it in every seventh burst, whose sample's middle is off by 5
-//!   ns.
+//! - **A burst takes 32 brackets at least**, and folds them: with a known slope, it keeps the
+//!   lowest upper point and the highest lower point. A counter that moves by 10 ns at a time makes
+//!   a single bracket uncertain by that much; many phases remove it.
+//! - **A burst goes on until its sample is as narrow as the narrowest one kept**, up to 128
+//!   brackets or 10 us. On Zen 5 the short side shows in 1 bracket of 6 before the kernel's read
+//!   and in 1 of 16 after it. So 32 brackets miss it in every seventh burst, whose sample's middle
+//!   is off by 5 ns.
 //! - **Each eighth burst goes on to its end**, because all samples kept may have missed the short
 //!   side. With busy neighbours on the host that takes the bound from 45 ns to between 18 and 23.
 //! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps time
@@ -26,8 +26,8 @@
 //!   resolution is subtracted from it, because so much of it may be rounding. Half of the rest is
 //!   subtracted from either side of the bracket. The other half allows for the moment within a read
 //!   at which the value is taken, and for a changing frequency. By the costs in the record of an
-//!   Intel Xeon, family 6, model 207, that narrows 38 ns by some 15 (computed, not measured); on Zen
-//!   5 it narrows nothing.
+//!   Intel Xeon, family 6, model 207, that narrows 38 ns by some 15 (computed, not measured); on
+//!   Zen 5 it narrows nothing.
 //! - **The counter's resolution does not widen a bracket where the kernel keeps time with the same
 //!   counter.** The kernel's value `r` lies between the two values read, so `L(before) < r + 1` and
 //!   `L(after) >= r` hold without it. With it, bounds were 28 ns instead of 18 to 22, and the mean
@@ -35,9 +35,9 @@
 //! - **With any other reference the resolution counts.** A reading shows the tick at which the
 //!   counter last moved; the reference has moved on since. The upper bound is raised by as much.
 //! - **The resolution is the largest step of which nearly all differences of successive reads are
-//!   multiples** (`counter/resolution.rs`). The smallest difference would not do: it is 1 tick on Zen
-//!   5 under KVM, whose counter moves by 26 ticks, or by 25 and 1. The median would not do: on the
-//!   Intel Xeon it is the cost of a read, 24 ticks, and the counter moves by 2.
+//!   multiples** (`counter/resolution.rs`). The smallest difference would not do: it is 1 tick on
+//!   Zen 5 under KVM, whose counter moves by 26 ticks, or by 25 and 1. The median would not do: on
+//!   the Intel Xeon it is the cost of a read, 24 ticks, and the counter moves by 2.
 //!
 //! # Rejected
 //!
@@ -132,8 +132,8 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// What is proven by a bracket: `reference_ns`, read between two reads of the counter. `None` if
-    /// the counter ran backwards in it.
+    /// What is proven by a bracket: `reference_ns`, read between two reads of the counter. `None`
+    /// if the counter ran backwards in it.
     pub(crate) fn of(
         before_ticks: u64,
         reference_ns: i64,

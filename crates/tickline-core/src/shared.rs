@@ -69,9 +69,9 @@ impl<S> Shared<S> {
 impl<S: StateCell> Shared<S> {
     /// Rules 4 and 5: retires `line`, which does not count for `ticks` that were read after it
     /// ([`is_over`](Self::is_over)). It changes the state first, so that nobody reads the line any
-    /// more when the high-water mark is taken. `ticks` alone do not show that the line is over where
-    /// the reference does not vouch for them yet, or where a writer's thread was moved to another
-    /// CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
+    /// more when the high-water mark is taken. `ticks` alone do not show that the line is over
+    /// where the reference does not vouch for them yet, or where a writer's thread was moved to
+    /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn expire(
         &self,
         line: &CellLine,

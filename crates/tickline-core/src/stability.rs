@@ -374,8 +374,8 @@ impl StabilityMonitor {
         self.dither.is_known()
     }
 
-    /// The assumed change of rate, and half of the range of slopes that the samples leave open, ppb.
-    /// Without a fit every slope is open; otherwise the next sample would look like a jump.
+    /// The assumed change of rate, and half of the range of slopes that the samples leave open,
+    /// ppb. Without a fit every slope is open; otherwise the next sample would look like a jump.
     fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
         self.rate_change_ppb.saturating_add(if fit.is_some() { self.open_ppb } else { MOST_RATE_CHANGE_PPB })
     }

@@ -80,8 +80,8 @@ impl<T> TryLock<T> {
     /// included (`CLONE_VM`). It is unlike that of any ancestor of which this memory is a copy, or
     /// else a lock that was held at the fork stays held in the child. A thread that holds this lock
     /// when it calls `fork` does not use its guard in the child, which may get a second one; if it
-    /// calls `fork` in a handler that has interrupted it there, it does not return from that handler
-    /// in the child.
+    /// calls `fork` in a handler that has interrupted it there, it does not return from that
+    /// handler in the child.
     pub unsafe fn try_lock(&self, token: u64) -> Option<LockGuard<'_, T>> {
         // ORDERING: Relaxed, only decides what the exchange below expects.
         let owner = self.owner.load(Ordering::Relaxed);

@@ -37,9 +37,9 @@
 //! criterion reads the clock once for thousands of iterations, and both clocks give the same
 //! result.
 //!
-//! The [table of known delays](#known-delays) has both clocks. Where a single run is long, they agree
-//! within 40 ppm if both measure the very same runs. By criterion one clock measures seconds after the
-//! other, and the core's frequency makes a difference of up to 0.8 % between them.
+//! The [table of known delays](#known-delays) has both clocks. Where a single run is long, they
+//! agree within 40 ppm if both measure the very same runs. By criterion one clock measures seconds
+//! after the other, and the core's frequency makes a difference of up to 0.8 % between them.
 //!
 //! # Distributions
 //!
@@ -79,17 +79,17 @@
 //! # Known delays
 //!
 //! Errors in ns, on a machine without other load and with a busy thread on each CPU. The rows from
-//! 20 ns on are chains of multiplications in a function, whose time a long run tells. "less call" is
-//! the error of p50 less that of the empty function ([caveats](#caveats)). `WallTime` takes one
+//! 20 ns on are chains of multiplications in a function, whose time a long run tells. "less call"
+//! is the error of p50 less that of the empty function ([caveats](#caveats)). `WallTime` takes one
 //! iteration a sample here, and leaves the cost of two readings in the result.
 //!
 #![doc = include_str!("../docs/known_delays.md")]
 //!
 //! # A against B
 //!
-//! [`compare`] runs two routines in turns, in random order, in one process. It gives an estimate of the
-//! difference, with an interval of 95 % confidence (Wilcoxon's signed rank test over 60
-//! rounds; Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
+//! [`compare`] runs two routines in turns, in random order, in one process. It gives an estimate of
+//! the difference, with an interval of 95 % confidence (Wilcoxon's signed rank test over 60 rounds;
+//! Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
 //! The table compares a routine of 50 ns (A) with itself, and with one that takes 4 cycles longer
 //! (B), while a busy thread runs on each CPU. "found different" needs an interval without 0 and a
@@ -97,8 +97,8 @@
 //!
 #![doc = include_str!("../docs/compare.md")]
 //!
-//! `examples/known_delays.rs` measures what both tables have, and fails if `CounterTime` is further off
-//! than its head says.
+//! `examples/known_delays.rs` measures what both tables have, and fails if `CounterTime` is further
+//! off than its head says.
 //!
 //! # What is guaranteed, and what is not
 //!
@@ -116,10 +116,10 @@
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and 2 s
 //! at most ([`Builder::settle`]). With `--list` it measures nothing. Measuring the cost of a pair
 //! takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock exists, a thread
-//! of tickline's wakes up twice a second and takes 0.03 % of a core (Intel Xeon, family 6, model 207,
-//! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). Converting a sample
-//! after it was taken needs the clock's status, and takes some 10 us. Twice a second the cost of a
-//! pair is measured between samples, which takes 1 ms.
+//! of tickline's wakes up twice a second and takes 0.03 % of a core (Intel Xeon, family 6, model
+//! 207, [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). Converting a
+//! sample after it was taken needs the clock's status, and takes some 10 us. Twice a second the
+//! cost of a pair is measured between samples, which takes 1 ms.
 //!
 //! # Fences
 //!
@@ -150,8 +150,8 @@
 //!
 //! # Versions of criterion
 //!
-//! Two versions have a feature, `criterion-0-8` (the default) and `criterion-0-7`, and both may be on.
-//! For criterion 0.7 alone:
+//! Two versions have a feature, `criterion-0-8` (the default) and `criterion-0-7`, and both may be
+//! on. For criterion 0.7 alone:
 //!
 //! ```toml
 //! tickline-criterion = { version = "0.1", default-features = false, features = ["criterion-0-7"] }
@@ -169,8 +169,8 @@
 //! # Examples
 //!
 //! `benches/side_by_side.rs` (`cargo bench -p tickline-criterion`) measures a hash, an allocation,
-//! a channel and an empty closure by both clocks. `benches/distributions.rs` has distributions and a
-//! comparison.
+//! a channel and an empty closure by both clocks. `benches/distributions.rs` has distributions and
+//! a comparison.
 #![forbid(unsafe_code)]
 
 #[cfg(not(any(feature = "criterion-0-8", feature = "criterion-0-7")))]

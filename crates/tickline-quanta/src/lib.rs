@@ -37,9 +37,9 @@
 //! | feature `flaky_tests` | runs more of its own tests | has no effect |
 //!
 //! `raw` is in nanoseconds because programs keep one value, and compare with it for as long as they
-//! run. Governor does so with the value 0. Such differences of ticks step back when the clock learns
-//! a better rate, unless it keeps the first one for ever, as quanta does, and drifts. A conversion is
-//! one multiplication.
+//! run. Governor does so with the value 0. Such differences of ticks step back when the clock
+//! learns a better rate, unless it keeps the first one for ever, as quanta does, and drifts. A
+//! conversion is one multiplication.
 //!
 //! # Order
 //!

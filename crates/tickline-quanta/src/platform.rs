@@ -28,8 +28,8 @@ mod word {
         /// Stores what `change` makes of the value, unless that is `None`; returns the value.
         #[cfg(feature = "mock")]
         pub(crate) fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-            // ORDERING: Release, pairs with the Acquire of `load`, which sees the pasts of all movers
-            // up to the last one. Relaxed to load: a mover is not told when the others were.
+            // ORDERING: Release, pairs with the Acquire of `load`, which sees the pasts of all
+            // movers up to the last one. Relaxed to load: a mover is not told when the others were.
             self.0.fetch_update(Ordering::Release, Ordering::Relaxed, change)
         }
     }

@@ -1,4 +1,5 @@
-//! Locks that are held for nanoseconds. To unlock one is a plain store, where std's takes an exchange.
+//! Locks that are held for nanoseconds. To unlock one is a plain store, where std's takes an
+//! exchange.
 
 use core::hint::spin_loop;
 use core::time::Duration;
@@ -11,8 +12,8 @@ pub(crate) fn lock_briefly<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
     mutex.try_lock().unwrap_or_else(|| wait(mutex))
 }
 
-/// Another thread has the lock for some ns. If that thread was preempted, this one sleeps, so that the
-/// other gets the CPU, whatever their priorities are.
+/// Another thread has the lock for some ns. If that thread was preempted, this one sleeps, so that
+/// the other gets the CPU, whatever their priorities are.
 #[cold]
 fn wait<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
     loop {

@@ -35,8 +35,8 @@
 //!
 //! Viewers open the file as it is: "the `]` at the end of the JSON Array Format is optional"
 //! (ibid.). The file begins with `[` and an event, and each further event has its comma before it.
-//! No event crosses a block of 4 KiB of the file; blanks fill the rest of a block if the next event does
-//! not fit. Linux checks for a `SIGKILL` after each such block (`generic_perform_write` in its
+//! No event crosses a block of 4 KiB of the file; blanks fill the rest of a block if the next event
+//! does not fit. Linux checks for a `SIGKILL` after each such block (`generic_perform_write` in its
 //! `mm/filemap.c`), so it writes the part in one block whole or not at all. Only an event longer
 //! than a block can be cut: one with fields or a message of such a length. A loss of power may
 //! damage the file.
@@ -44,14 +44,15 @@
 //! # In a forked child
 //!
 //! The file is the parent's. The child's spans go nowhere, it waits for nobody, and its copy of the
-//! guard does nothing. A child that wants a trace makes one of its own, in another file. (It may wait
-//! for ever in a span that it was in at the fork, if another thread was just entering or exiting that.)
+//! guard does nothing. A child that wants a trace makes one of its own, in another file. (It may
+//! wait for ever in a span that it was in at the fork, if another thread was just entering or
+//! exiting that.)
 //!
 //! # Order in the file
 //!
-//! The events of a thread are in order of time, and each `E` belongs to the last `B` of its thread. The
-//! writer takes the threads in turn, so an `e` may come before its `b`, which another thread has
-//! recorded. Viewers sort; a script sorts by `ts` before it pairs them.
+//! The events of a thread are in order of time, and each `E` belongs to the last `B` of its thread.
+//! The writer takes the threads in turn, so an `e` may come before its `b`, which another thread
+//! has recorded. Viewers sort; a script sorts by `ts` before it pairs them.
 //!
 //! # What it costs the program
 //!

@@ -16,8 +16,8 @@ use crate::timing::SpanTiming;
 /// target. It goes to all layers of the subscriber, so it appears in whatever they write.
 ///
 /// Don't [reload](tracing_subscriber::reload) the layer while other threads close spans: its events
-/// may wait for the reload, and the reload for them, for ever ([`Sink`](crate::Sink)). Reloading a filter around
-/// the layer is fine.
+/// may wait for the reload, and the reload for them, for ever ([`Sink`](crate::Sink)). Reloading a
+/// filter around the layer is fine.
 ///
 /// ```
 /// use tickline_tracing::{CloseEvents, SpanTimingLayer};

@@ -35,24 +35,24 @@
 //!
 //! # What is in the file
 //!
-//! The events are in order of time. [`Summary::complete_since_ns`] says how far back the file reaches
-//! without a gap. A mark on the track of each thread whose ring lost records says where that thread's
-//! records begin, and how many are missing before. A request counts as open if its span is open
-//! when the file is written. If a request has ended, but the ring that had its end is gone or
-//! overwritten, it is left out.
+//! The events are in order of time. [`Summary::complete_since_ns`] says how far back the file
+//! reaches without a gap. A mark on the track of each thread whose ring lost records says where
+//! that thread's records begin, and how many are missing before. A request counts as open if its
+//! span is open when the file is written. If a request has ended, but the ring that had its end is
+//! gone or overwritten, it is left out.
 //!
 //! The records of each thread reach back as far as its ring does: those of an idle thread reach
 //! back further. The outermost 64 spans that the thread was in at that time are there from their
 //! beginning. A ring is overwritten in pieces of 32 KiB. The rings of the eight threads that ended
-//! last are kept, too. A recorder's memory is therefore that of eight rings, and one for each thread
-//! that runs and has recorded something.
+//! last are kept, too. A recorder's memory is therefore that of eight rings, and one for each
+//! thread that runs and has recorded something.
 //!
 //! # In a forked child
 //!
-//! The child has a copy of the rings, records to it, and may write files of its own. It does not wait
-//! for threads of its parent: if one had just locked the list of rings, `write` returns an error after
-//! a second. (The child may wait for ever in a span that it was in at the fork, if another thread was
-//! just entering or exiting that, or reading whether it is open.)
+//! The child has a copy of the rings, records to it, and may write files of its own. It does not
+//! wait for threads of its parent: if one had just locked the list of rings, `write` returns an
+//! error after a second. (The child may wait for ever in a span that it was in at the fork, if
+//! another thread was just entering or exiting that, or reading whether it is open.)
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -75,8 +75,8 @@ use crate::trace::ring::{Kind, Record, Records};
 #[derive(Debug, Clone)]
 pub struct FlightRecorder {
     recorder: Arc<Recorder>,
-    /// The process that writes in the background, or 0. It is the parent's in a child that was forked
-    /// meanwhile, which has no such thread.
+    /// The process that writes in the background, or 0. It is the parent's in a child that was
+    /// forked meanwhile, which has no such thread.
     writing: Arc<AtomicU32>,
 }
 
@@ -309,8 +309,8 @@ impl Kept {
         lossy.map(|thread| thread.first_ns).max()
     }
 
-    /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings of
-    /// requests whose ends are gone. `still_open` is [`Recorder::open_spans`].
+    /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
+    /// of requests whose ends are gone. `still_open` is [`Recorder::open_spans`].
     fn drop_before(&mut self, since_ns: u64, mut still_open: Option<HashMap<(u64, usize), u64>>) {
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
@@ -357,8 +357,8 @@ mod tests {
     use super::*;
     use crate::trace::ring::Ring;
 
-    /// Symptom: the thread had overwritten its ring while it was copied, but for the beginnings of blocks,
-    /// or for nothing. Then the file said that it is complete, or since the end of time.
+    /// Symptom: the thread had overwritten its ring while it was copied, but for the beginnings of
+    /// blocks, or for nothing. Then the file said that it is complete, or since the end of time.
     #[test]
     fn a_thread_of_which_nothing_is_left_is_incomplete_before_now() {
         let recorder = FlightRecorder::builder().build();

@@ -1,18 +1,18 @@
 //! Quantiles of the spans' times, by span name, target, or the value of a field.
 //!
-//! Each thread counts in histograms of its own, behind a lock. It waits for it only while a reader adds
-//! these histograms up, which takes microseconds. A reader finds every span whose end happened before.
-//! Not counted are spans that the program's allocator closes while it is called from here, and those
-//! that a thread closes when it has lost its thread-local memory. When a thread has ended, the next new
-//! thread goes on with its counts.
+//! Each thread counts in histograms of its own, behind a lock. It waits for it only while a reader
+//! adds these histograms up, which takes microseconds. A reader finds every span whose end happened
+//! before. Not counted are spans that the program's allocator closes while it is called from here,
+//! and those that a thread closes when it has lost its thread-local memory. When a thread has
+//! ended, the next new thread goes on with its counts.
 //!
-//! A signal handler must not close spans that are counted here: it may wait for ever. A child of a fork
-//! has its parent's counts, and may wait for ever if another thread of the parent was just reading, or
-//! counting its first span. When histograms are dropped, a thread keeps its part of their memory until
-//! it ends, or counts in other histograms for the first time.
+//! A signal handler must not close spans that are counted here: it may wait for ever. A child of a
+//! fork has its parent's counts, and may wait for ever if another thread of the parent was just
+//! reading, or counting its first span. When histograms are dropped, a thread keeps its part of
+//! their memory until it ends, or counts in other histograms for the first time.
 //!
-//! Buckets are 1 % wide (two digits). For each callsite and thread they take 1 KiB for each power of
-//! two up to the longest time.
+//! Buckets are 1 % wide (two digits). For each callsite and thread they take 1 KiB for each power
+//! of two up to the longest time.
 
 use core::fmt;
 use core::slice;

@@ -1,8 +1,8 @@
 //! The layer.
 //!
 //! Spans are in a table of the layer's own while they are open. Only their times go into the
-//! registry's extensions, at the end: three accesses to the registry cost 100 ns a span, half of the
-//! whole. The span's number encodes its thread and its place there, and so gives the slot. One
+//! registry's extensions, at the end: three accesses to the registry cost 100 ns a span, half of
+//! the whole. The span's number encodes its thread and its place there, and so gives the slot. One
 //! atomic exchange locks it. A span whose slot is taken is kept in a map.
 //!
 //! # Rejected
@@ -28,9 +28,10 @@ use crate::unix_offset::UnixOffset;
 /// Times every span. The layer puts the times into the span's extensions
 /// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sinks.
 ///
-/// A layer is for one subscriber. If a subscriber has two such layers, the sinks of both get the times
-/// of the layer that is called first when the span is closed. A span is not timed if it was created
-/// before the layer was there, or if the layer was [reloaded](tracing_subscriber::reload) since.
+/// A layer is for one subscriber. If a subscriber has two such layers, the sinks of both get the
+/// times of the layer that is called first when the span is closed. A span is not timed if it was
+/// created before the layer was there, or if the layer was [reloaded](tracing_subscriber::reload)
+/// since.
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;

@@ -1,11 +1,12 @@
 //! Where the layer keeps what it knows about open spans.
 //!
 //! The registry's extensions are made for this. But to find a span there at each enter, exit and
-//! close costs more than the whole layer (the bench `spans` has both as rows). Open spans are therefore in a table of the layer's own. The
-//! slot of a span is computed from its number. The registry's numbers tell which thread created the
-//! span, and its place among the open spans of that thread. A thread has chunks of 32, 64, 128
-//! slots and so on, as in the registry. A thread writes to another's chunk only for a span that has moved.
-//! If the slot is taken when a span is created, the span goes to a map, behind a lock, and stays there.
+//! close costs more than the whole layer (the bench `spans` has both as rows). Open spans are
+//! therefore in a table of the layer's own. The slot of a span is computed from its number. The
+//! registry's numbers tell which thread created the span, and its place among the open spans of
+//! that thread. A thread has chunks of 32, 64, 128 slots and so on, as in the registry. A thread
+//! writes to another's chunk only for a span that has moved. If the slot is taken when a span is
+//! created, the span goes to a map, behind a lock, and stays there.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -19,9 +20,9 @@ use crate::brief_lock::lock_briefly;
 use crate::timing::Running;
 
 /// The lowest bits of the registry's number less 1: the span's place among the open spans of its
-/// thread (sharded-slab 0.1.7, `cfg.rs`: half a word of the registry's chunks, the first of which has 32 places).
-/// Above are the number of the thread, and a count of the uses of the place. If a registry numbers
-/// its spans in another way, the table is slower, but no time is wrong.
+/// thread (sharded-slab 0.1.7, `cfg.rs`: half a word of the registry's chunks, the first of which
+/// has 32 places). Above are the number of the thread, and a count of the uses of the place. If a
+/// registry numbers its spans in another way, the table is slower, but no time is wrong.
 const PLACE_BITS: u32 = usize::BITS / 2 + 6;
 
 /// The most threads with chunks of their own, a power of two. Further threads share the chunks of
@@ -181,10 +182,10 @@ impl OpenSpans {
         self.slot(span)
     }
 
-    /// Keeps `running` for `span`: in its slot, if that is free. A slot also counts as free if it has an
-    /// earlier span of the same number, whose end the layer missed. The registry uses a number
-    /// again when its count of uses wraps. A free slot that another thread has locked counts as
-    /// taken.
+    /// Keeps `running` for `span`: in its slot, if that is free. A slot also counts as free if it
+    /// has an earlier span of the same number, whose end the layer missed. The registry uses a
+    /// number again when its count of uses wraps. A free slot that another thread has locked counts
+    /// as taken.
     #[inline]
     pub(crate) fn insert(&self, span: u64, running: Running) {
         let slot = self.slot(span).or_else(|| self.make_slot(span));

@@ -158,8 +158,8 @@ impl Shared {
 
     /// The times of a span's events that were kept, ns.
     fn take_waiting(&self, span: u64) -> Vec<u64> {
-        // ORDERING: Relaxed, pairs with the store in `wait`. No time is lost: a thread that sees the
-        // event in its span has taken OpenTelemetry's lock after it.
+        // ORDERING: Relaxed, pairs with the store in `wait`. No time is lost: a thread that sees
+        // the event in its span has taken OpenTelemetry's lock after it.
         if self.waiting_spans.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }

@@ -37,8 +37,8 @@ static NEXT_SINK: AtomicU64 = AtomicU64::new(1);
 /// and [`RunningTime::of`].
 ///
 /// If several threads are in a span at once, the CPU time of all counts, so it may be longer than
-/// [`SpanTiming::busy`](crate::SpanTiming::busy). The system calls are in the busy time, but not in the CPU time of their
-/// own span.
+/// [`SpanTiming::busy`](crate::SpanTiming::busy). The system calls are in the busy time, but not in
+/// the CPU time of their own span.
 #[derive(Debug)]
 pub struct RunningTime {
     number: u64,

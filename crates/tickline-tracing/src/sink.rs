@@ -11,15 +11,15 @@ use crate::kept_fields::{self, KeptFields};
 use crate::open_spans::OpenSpans;
 use crate::timing::SpanTiming;
 
-/// What a [`SpanTimingLayer`](crate::SpanTimingLayer) can pass its spans to. This crate implements it:
-/// for [`Callback`], [`CloseEvents`](crate::CloseEvents), and what is in the modules `chrome`,
+/// What a [`SpanTimingLayer`](crate::SpanTimingLayer) can pass its spans to. This crate implements
+/// it: for [`Callback`], [`CloseEvents`](crate::CloseEvents), and what is in the modules `chrome`,
 /// `flight`, `histogram` and `running`. The layer holds no lock of its own while it calls a sink.
 ///
 /// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a read-write lock.
 /// Each call of the sink holds its read side. If the sink makes an event or a span, that takes the
 /// read side again. If another thread has begun to reload in between, both wait for each other for
-/// ever. To avoid that, reload a filter around the layer, which holds no lock, or use callbacks that
-/// make neither events nor spans.
+/// ever. To avoid that, reload a filter around the layer, which holds no lock, or use callbacks
+/// that make neither events nor spans.
 pub trait Sink {
     /// What the layer calls.
     #[doc(hidden)]

@@ -1,6 +1,6 @@
 //! Programs that abort, segfault, exit, panic and leak their guard: the span in which that
-//! happened, those around it and the last event are in the file. One that forks: the child's are not.
-//! One that is killed: the file is valid.
+//! happened, those around it and the last event are in the file. One that forks: the child's are
+//! not. One that is killed: the file is valid.
 //!
 //! This is a program without a test harness, because a harness runs tests beside `main`, and these
 //! programs must end in theirs. It runs itself once for each way to end.
@@ -107,8 +107,8 @@ mod unix {
         assert_eq!(of("i").last().unwrap()["name"], "the last words", "{way}");
     }
 
-    /// After a SIGKILL at any moment, only the last bracket is missing in the file, which the format
-    /// allows. Each event is whole.
+    /// After a SIGKILL at any moment, only the last bracket is missing in the file, which the
+    /// format allows. Each event is whole.
     fn a_killed_program_leaves_a_valid_file() {
         let path = env::temp_dir().join(format!("tickline-tracing-kill-{}.json", process::id()));
         for round in 0..6 {
@@ -136,8 +136,8 @@ mod unix {
         println!("kill: the file is valid");
     }
 
-    /// Symptom: a forked child waited for ever once its ring was full, and panicked when it dropped the
-    /// guard.
+    /// Symptom: a forked child waited for ever once its ring was full, and panicked when it dropped
+    /// the guard.
     fn fork(path: &Path) {
         let builder = Chrome::builder().wait_when_full().bytes_per_thread(1);
         let (chrome, guard) = builder.create(path).unwrap();

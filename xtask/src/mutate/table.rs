@@ -1,4 +1,5 @@
-//! `xtask/mutants.toml`: what each mutant takes out, and where; and whether the table has every ordering.
+//! `xtask/mutants.toml`: what each mutant takes out, and where; and whether the table has every
+//! ordering.
 
 use std::collections::BTreeSet;
 
@@ -102,8 +103,8 @@ impl Table {
         self.ordering.iter().chain(&self.untold)
     }
 
-    /// Whether the table has every ordering of a file that could be weaker, each with its next weaker
-    /// ones, and the file every ordering of the table.
+    /// Whether the table has every ordering of a file that could be weaker, each with its next
+    /// weaker ones, and the file every ordering of the table.
     fn is_covered(&self, source: &str, file: &str) -> Result<(), String> {
         let of_file = self.orderings().filter(|it| it.file == file);
         let mut missing = of_file
@@ -162,7 +163,8 @@ fn weaker(text: &str, from: &str, to: &str) -> Result<String, String> {
     })
 }
 
-/// Whether the comment on an ordering says why it has no mutant. `before` is the source up to there.
+/// Whether the comment on an ordering says why it has no mutant. `before` is the source up to
+/// there.
 fn has_reason(before: &str) -> bool {
     let comment = before.rsplit("// ORDERING:").next().unwrap_or_default();
     let words: Vec<&str> = comment.split_whitespace().filter(|word| *word != "//").collect();
@@ -174,7 +176,8 @@ mod tests {
     use super::*;
     use crate::files::{read, root};
 
-    /// The files of core and of leases with orderings that can be weaker; all files of the other crates.
+    /// The files of core and of leases with orderings that can be weaker; all files of the other
+    /// crates.
     const MODELLED: [&str; 6] = [
         "tickline-core/src/cell.rs",
         "tickline-core/src/state/modelled.rs",

@@ -15,8 +15,8 @@ use crate::step;
 /// chance, so they do not count.
 const BY_CHANCE: [&str; 2] = ["readers_never_see_", "readers_of_the_"];
 
-/// Most preemptions in an execution, for all models. Three find every weakening; without a weakening,
-/// the checks of `ci.toml` allow more.
+/// Most preemptions in an execution, for all models. Three find every weakening; without a
+/// weakening, the checks of `ci.toml` allow more.
 const PREEMPTIONS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
 /// A copy of the workspace.
@@ -92,8 +92,8 @@ impl Tree {
         Ok(Built { program, output: self.0.with_file_name("output") })
     }
 
-    /// Runs a test of a library under Miri with so many seeds. Whether it passes; an error if it does
-    /// not compile.
+    /// Runs a test of a library under Miri with so many seeds. Whether it passes; an error if it
+    /// does not compile.
     pub(super) fn passes_under_miri(&self, package: &str, test: &str, seeds: u32) -> Result<bool, String> {
         let cargo = |last: &str| {
             Command::new("cargo")

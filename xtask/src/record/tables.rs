@@ -111,7 +111,8 @@ fn hello(record: &Value) -> Result<String, String> {
     Ok(format!("{} (of {})", of("difference_us")?, of("with_std_us")?))
 }
 
-/// The results of exchanges between threads while the line changes; in full beside the bare counter's.
+/// The results of exchanges between threads while the line changes; in full beside the bare
+/// counter's.
 fn order(record: &Value, in_full: bool) -> Result<String, String> {
     let order = at(record, "order")?;
     if let Ok(why) = text(order, "skipped") {
@@ -185,8 +186,8 @@ pub(super) fn clocks(records: &[Record]) -> Result<String, String> {
     Ok(table)
 }
 
-/// A clock's cost on each processor, and the worst of each other figure on any of them: the one that is
-/// furthest from 0.
+/// A clock's cost on each processor, and the worst of each other figure on any of them: the one
+/// that is furthest from 0.
 fn clock_row(records: &[Record], name: &str) -> Result<String, String> {
     let mut cells = Vec::new();
     for record in records {

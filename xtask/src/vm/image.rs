@@ -84,8 +84,8 @@ pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), Failure
 }
 
 /// Packs a folder as the kernel unpacks it
-/// (`Documentation/driver-api/early-userspace/buffer-format.rst`); returns the archive beside it. Archives
-/// may follow each other.
+/// (`Documentation/driver-api/early-userspace/buffer-format.rst`); returns the archive beside it.
+/// Archives may follow each other.
 pub(super) fn archive(root: &Path) -> Result<PathBuf, Failure> {
     let file = root.with_extension("cpio");
     let pack = "find . | cpio -o -H newc -R 0:0 --quiet > \"$0\"";

@@ -59,8 +59,8 @@ pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     }
 }
 
-/// What no run can show: more backward steps than readings, each of which can be one step. The guest's
-/// memory or its registers are not what they were, and nothing that it says counts.
+/// What no run can show: more backward steps than readings, each of which can be one step. The
+/// guest's memory or its registers are not what they were, and nothing that it says counts.
 fn impossible(phase: &Value) -> Option<String> {
     let readers = &phase["readers"];
     let count = |key: &str| readers[key].as_u64().unwrap_or(0);
@@ -137,8 +137,8 @@ pub(super) fn faults(line: &Value, checks: &[&str]) -> Vec<String> {
     checks.iter().filter_map(of).collect()
 }
 
-/// Whether a value of a phase keeps to a rule, as `tests/vm/guests.toml` has it; `None` if that is no rule. A
-/// missing value keeps to none but `is nothing`.
+/// Whether a value of a phase keeps to a rule, as `tests/vm/guests.toml` has it; `None` if that is
+/// no rule. A missing value keeps to none but `is nothing`.
 pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
     let is_one_of = |seen: &Value, texts: &str| texts.split(", ").any(|text| *seen == *text);
     let number = |compare: fn(&u64, &u64) -> bool, limit: Option<u64>| {

@@ -19,8 +19,8 @@ const TIMER: &[u8] = b"\x05timer\0\0\0\0\0\0\0\x02";
 /// The head of the section: before its name a byte, and the section's number of 4 bytes.
 const HEAD: usize = 1 + 4 + TIMER.len();
 
-/// The end of the state that is searched for the section, bytes. Devices come last, after the memory,
-/// and take some 100 kB.
+/// The end of the state that is searched for the section, bytes. Devices come last, after the
+/// memory, and take some 100 kB.
 const END: usize = 1 << 20;
 
 /// Adds `ticks` to the counter in a stored state. Fails if there is not exactly one.

@@ -245,8 +245,8 @@ mod tests {
 
     use super::*;
 
-    /// What a guest reports by its act if everything is right, and changes: what is then said to be wrong,
-    /// where the report changes, and to what.
+    /// What a guest reports by its act if everything is right, and changes: what is then said to be
+    /// wrong, where the report changes, and to what.
     #[derive(Deserialize)]
     struct Reports {
         good: Value,

@@ -65,10 +65,10 @@ pub(super) fn run(scenario: &Scenario, image: &Image) -> Run {
 
 /// What no guest is to blame for, and what is seen on busy machines.
 ///
-/// Its kernel did not come up: once in 80 boots. The same holds for "Kernel panic - not syncing: IO-APIC + timer
-/// doesn't work!", twice in 10 boots on a busier one. Or its kernel has calibrated its clocks wrong, so its times are
-/// worthless: once in 40 boots, on a machine that was four times overcommitted: "PIT calibration deviates from HPET:
-/// 248266 2594266".
+/// Its kernel did not come up: once in 80 boots. The same holds for "Kernel panic - not syncing:
+/// IO-APIC + timer doesn't work!", twice in 10 boots on a busier one. Or its kernel has calibrated
+/// its clocks wrong, so its times are worthless: once in 40 boots, on a machine that was four times
+/// overcommitted: "PIT calibration deviates from HPET: 248266 2594266".
 struct EmulatorFault(String);
 
 /// Whether the guest's time for a phase (ms) and the host's differ by more than reporting takes
@@ -174,8 +174,8 @@ impl<'a> Machine<'a> {
         input.flush()
     }
 
-    /// Saves the machine's state in a file, ends it, and goes on with the state in a new one, whose counter
-    /// is `ticks` higher.
+    /// Saves the machine's state in a file, ends it, and goes on with the state in a new one, whose
+    /// counter is `ticks` higher.
     fn save_and_load(&mut self, ticks: i64) -> io::Result<()> {
         let file = format!("{}.state", self.scenario.name);
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
@@ -194,7 +194,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Asks again and again until there is an answer. Fails with `complaint` when a guest takes too long.
+/// Asks again and again until there is an answer. Fails with `complaint` when a guest takes too
+/// long.
 fn wait_for<T>(complaint: &str, mut ask: impl FnMut() -> io::Result<Option<T>>) -> io::Result<T> {
     let start = Instant::now();
     loop {
@@ -210,8 +211,8 @@ fn wait_for<T>(complaint: &str, mut ask: impl FnMut() -> io::Result<Option<T>>) 
 
 /// Stops the machine, has QEMU send its state there, and waits until it has.
 fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
-    // While CPUs run, memory is sent first and sent again where it has changed. Should the emulator's
-    // threads miss a change, memory and registers would be of two moments.
+    // While CPUs run, memory is sent first and sent again where it has changed. Should the
+    // emulator's threads miss a change, memory and registers would be of two moments.
     monitor.execute("stop", &Value::Null)?;
     // The default is 128 MiB a second.
     monitor.execute("migrate-set-parameters", &json!({ "max-bandwidth": 1_u64 << 33 }))?;
@@ -226,8 +227,8 @@ fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
     })
 }
 
-/// QEMU with a machine that has nothing yet but processors and memory, and is not started again when
-/// it ends.
+/// QEMU with a machine that has nothing yet but processors and memory, and is not started again
+/// when it ends.
 pub(super) fn machine(processor: &str, cpus: u8, memory_mb: &str) -> Command {
     let mut qemu = Command::new(QEMU);
     qemu.args([

@@ -1,5 +1,5 @@
-//! The guests of `tests/vm/guests.toml`: machine, kernel, what is done to it, and what must hold in its
-//! report.
+//! The guests of `tests/vm/guests.toml`: machine, kernel, what is done to it, and what must hold in
+//! its report.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,8 @@ pub(super) struct Scenario {
     own_checks: Vec<String>,
     #[serde(skip)]
     pub(super) checks: Vec<Check>,
-    /// The first finding that the program `tickline` is to print in a phase: the phase, what is special about
-    /// it, the code.
+    /// The first finding that the program `tickline` is to print in a phase: the phase, what is
+    /// special about it, the code.
     #[serde(default)]
     pub(super) findings: Vec<[String; 3]>,
 }

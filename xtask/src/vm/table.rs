@@ -1,5 +1,5 @@
-//! The tables of guests: a row for each with the verdict, and with figures that matter even if everything
-//! passed; and a row for each expected finding of the program `tickline`.
+//! The tables of guests: a row for each with the verdict, and with figures that matter even if
+//! everything passed; and a row for each expected finding of the program `tickline`.
 
 use serde_json::Value;
 
@@ -17,7 +17,8 @@ pub(super) struct Row<'a> {
     pub(super) run: Run,
 }
 
-/// A table: its page and block, its head, and the beginnings of a guest's rows with what follows them.
+/// A table: its page and block, its head, and the beginnings of a guest's rows with what follows
+/// them.
 struct Table {
     page: &'static str,
     block: &'static str,

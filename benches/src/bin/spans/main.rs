@@ -96,10 +96,11 @@ fn median(mut times: Vec<f64>) -> f64 {
 
 /// Takes a number of the registry's for a thread, and keeps it as long as `stop` is false.
 ///
-/// tracing-subscriber 0.3 keeps the stack of a thread's open spans in thread_local 1.1, which puts the
-/// stacks of threads 1 and 2 side by side, as those of 3 to 6. So two threads may write to one cache
-/// line at each enter and exit, whatever the layers: by chance of the allocation, for which some rows
-/// had twice the cost of others. With one more thread, number 1, the two that are compared are 2 and 3.
+/// tracing-subscriber 0.3 keeps the stack of a thread's open spans in thread_local 1.1, which puts
+/// the stacks of threads 1 and 2 side by side, as those of 3 to 6. So two threads may write to one
+/// cache line at each enter and exit, whatever the layers: by chance of the allocation, for which
+/// some rows had twice the cost of others. With one more thread, number 1, the two that are
+/// compared are 2 and 3.
 fn hold_a_number(stop: &AtomicBool, is_held: &AtomicBool) {
     tracing::subscriber::with_default(tracing_subscriber::registry(), || {
         let _inside = tracing::info_span!("number").entered();

@@ -29,10 +29,11 @@ fn a_suspend_while_learning_makes_no_line() {
     }
 }
 
-/// Nothing can be learnt from a reference that stands still, or runs backwards slowly, whose samples
-/// agree on a slope that saturates at 0: no line, and iterations become rare. A line that there was
-/// stops with the reference. Once that goes on there is a line; the ticks of a fast counter are not
-/// taken for nanoseconds before the slope is known, so iterations an interval apart are no break.
+/// Nothing can be learnt from a reference that stands still, or runs backwards slowly, whose
+/// samples agree on a slope that saturates at 0: no line, and iterations become rare. A line that
+/// there was stops with the reference. Once that goes on there is a line; the ticks of a fast
+/// counter are not taken for nanoseconds before the slope is known, so iterations an interval apart
+/// are no break.
 #[test]
 fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
     for (rate_ppb, has_line, hz) in [

@@ -1,10 +1,10 @@
 //! The next line: what it is made of, and its publication.
 //!
 //! A signal handler may do an iteration, which takes 2 KiB of its stack at most
-//! (`crates/tickline/tests/stack.rs`). So the
-//! plan lies in the loop's memory, and the steps are functions that are not inlined: the stack is as
-//! large as the largest of them, not as all together. A step that leaves its result in the plan
-//! returns `Option<()>`, which is `None` without a sample.
+//! (`crates/tickline/tests/stack.rs`). So the plan lies in the loop's memory, and the steps are
+//! functions that are not inlined: the stack is as large as the largest of them, not as all
+//! together. A step that leaves its result in the plan returns `Option<()>`, which is `None`
+//! without a sample.
 
 use super::{
     Control, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Refusal, Renewal, UNKNOWN_SLOPE,
@@ -87,7 +87,8 @@ impl Control {
     ) -> Result<CellLine, Refusal> {
         let state = before.state.next_line(slope, before.shift, self.serves).ok_or(Refusal::OutOfRange)?;
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
-        // A line and its margins do not reach across the wrap of `ticks << shift`. It is valid for two windows.
+        // A line and its margins do not reach across the wrap of `ticks << shift`. It is valid for
+        // two windows.
         let margin_ticks = slope.ticks_in(2 * MEETING_MARGIN_NS);
         let in_wrap = start_ticks & wrap_mask(before.shift);
         let left_ticks = wrap_mask(before.shift).saturating_sub(in_wrap).saturating_sub(margin_ticks);

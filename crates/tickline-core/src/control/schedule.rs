@@ -3,10 +3,11 @@
 //! # Intervals
 //!
 //! - **The default interval is 0.5 s.** Without the shorter intervals described below, the bound is
-//!   31 ns at 1 s, 17 ns at 0.5 s and 18 ns at 0.25 s (`accuracy --secs 20 --settle 20 --interval-ms
-//!   N`). At 0.5 s the thread takes 0.03 % of a core, by the record of the EPYC. Much of that is for
-//!   the file with the kernel's clocksource: some 90 us an iteration after half a second of sleep,
-//!   and 6 us when it is read again and again.
+//!   31 ns at 1 s, 17 ns at 0.5 s and 18 ns at 0.25 s
+//!   (`accuracy --secs 20 --settle 20 --interval-ms N`). At 0.5 s the thread takes 0.03 % of a
+//!   core, by the record of the EPYC. Much of that is for the file with the kernel's clocksource:
+//!   some 90 us an iteration after half a second of sleep, and 6 us when it is read again and
+//!   again.
 //! - **An interval is at most half of the time for which samples have come without a break.** An
 //!   error of half a bracket at both ends of a baseline then grows to one bracket at the end of the
 //!   interval, and to one and a half at the end of a window of 2 intervals. Start-up, rate changes
@@ -14,20 +15,20 @@
 //! - **An interval ends before the uncertainty of the slope could grow to twice the newest sample's
 //!   width.** Brackets from before and after a stall of seconds limit the slope on one side only.
 //!   (Found by simulation: a slope off by 221 ppm for half a second, -39 us.)
-//! - **The thread comes up to 16 times as often while the maximum drift is large or the range of the
-//!   dither is unknown.** The bound then grows by a quarter of a bracket or 5 ns at most. While the
-//!   range is unknown, the lines of the reader driver are as short.
+//! - **The thread comes up to 16 times as often while the maximum drift is large or the range of
+//!   the dither is unknown.** The bound then grows by a quarter of a bracket or 5 ns at most. While
+//!   the range is unknown, the lines of the reader driver are as short.
 //! - **An offset is removed over the window, and lines are short until it is gone**: a sixteenth of
 //!   the interval, but 4 ms at least. The thread may be later than a shorter line allows. (Found by
 //!   simulation: no line for 74 % of the time.) With short lines an offset is gone within 0.3 s.
 //! - **A line whose slope has proven itself survives a jump** and is slewed. The first line after a
 //!   recovery is retired.
-//! - **A line comes from a sample of the last 100 us, or of twice the time that sampling takes now**,
-//!   but never of more than half the interval. A device like hpet answers later while other CPUs ask it,
-//!   and sampling then takes milliseconds instead of 50 us. "Now" is the quickest of the last eight
-//!   samples: those before say nothing about the load, and four in a row may have been preempted. (Found
-//!   in a guest: no line for as long as the load lasted. By simulation: a read of the reference that
-//!   takes 60 us instead of 1.4.)
+//! - **A line comes from a sample of the last 100 us, or of twice the time that sampling takes
+//!   now**, but never of more than half the interval. A device like hpet answers later while other
+//!   CPUs ask it, and sampling then takes milliseconds instead of 50 us. "Now" is the quickest of
+//!   the last eight samples: those before say nothing about the load, and four in a row may have
+//!   been preempted. (Found in a guest: no line for as long as the load lasted. By simulation: a
+//!   read of the reference that takes 60 us instead of 1.4.)
 //! - **Iterations that make no line come less and less often**, so that a reference from which
 //!   nothing can be learnt costs little.
 //!

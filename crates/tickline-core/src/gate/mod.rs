@@ -57,8 +57,8 @@ named! {
     pub enum Gate {
         /// Nobody has switched the counter off.
         User = "user",
-        /// The target has a counter that this crate reads, and the processor can swap the state of a
-        /// clock.
+        /// The target has a counter that this crate reads, and the processor can swap the state of
+        /// a clock.
         Exists = "counter_exists",
         /// The process may read the counter.
         Readable = "readable",
@@ -131,7 +131,8 @@ named! {
         /// The counter is so slow that no line of this target fits it
         /// ([`SHIFT`](crate::counter::SHIFT)).
         CounterTooSlow = "counter_too_slow",
-        /// Taking samples takes so long here that they are too old for a line once they are complete.
+        /// Taking samples takes so long here that they are too old for a line once they are
+        /// complete.
         SamplesStale = "samples_stale",
         /// Nobody renewed the line, and its window has passed.
         WindowPassed = "window_passed",

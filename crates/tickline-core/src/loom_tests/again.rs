@@ -1,8 +1,9 @@
-//! States that come again: what `state/mod.rs` says about a state that is its own proof. The readers
-//! are the real ones. Lines are made by hand, so that a state can come again after two of them, not
-//! after 1,024.
+//! States that come again: what `state/mod.rs` says about a state that is its own proof. The
+//! readers are the real ones. Lines are made by hand, so that a state can come again after two of
+//! them, not after 1,024.
 //!
-//! That the count keeps lives apart for whoever swaps (rule 10) is a test of `shared` and of `state`.
+//! That the count keeps lives apart for whoever swaps (rule 10) is a test of `shared` and of
+//! `state`.
 
 use core::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -70,8 +71,8 @@ impl Handmade {
         Self::in_order(&self.by_writer, &self.by_reader, read)
     }
 
-    /// Swaps a state for the announcement of what follows, and reads the counter. `None` if somebody
-    /// else was first.
+    /// Swaps a state for the announcement of what follows, and reads the counter. `None` if
+    /// somebody else was first.
     fn announce(&self, from: State, to: State) -> Option<(State, u64)> {
         let swapped = self.scene.clock.cell.swap(from, to);
         swapped.then(|| (to, self.scene.time.view(WRITER_TICKS).now_ordered()))
@@ -174,7 +175,8 @@ fn a_high_water_mark_that_comes_again_keeps_the_order() {
             clock.scene.time.jump(MARK_NS);
             assert_eq!(clock.writer_reads(), MARK_NS);
             let (replacing, at_ticks) = clock.announce(line.state, line.state.replacing())?;
-            // The line's slot and count are not those of the first state; 1,023 lines later they would be.
+            // The line's slot and count are not those of the first state; 1,023 lines later they
+            // would be.
             let mark = before.with_b(line.at(at_ticks));
             clock.scene.clock.cell.swap(replacing, mark).then(|| clock.next_life())
         })();

@@ -20,26 +20,26 @@
 //!
 //! Nor can the models of leases, in `crates/tickline-page/src/lease/loom_tests.rs`:
 //!
-//! - a counter that the CPU reads early or late. A read of the modelled time sees everything that was
-//!   done before an earlier read returned, so fences, barriers,
-//!   [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS) and plain `read` are not tested. For
-//!   the same reason an ordering that only the counter needs could be weakened unnoticed (`untold` in
-//!   `xtask/mutants.toml`);
+//! - a counter that the CPU reads early or late. A read of the modelled time sees everything that
+//!   was done before an earlier read returned, so fences, barriers,
+//!   [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS) and plain `read` are not tested.
+//!   For the same reason an ordering that only the counter needs could be weakened unnoticed
+//!   (`untold` in `xtask/mutants.toml`);
 //! - the machine code of a clock's state. `state/modelled.rs` keeps the orderings that the
 //!   instructions are documented to have. Whether a processor ever splits a load is a test of
 //!   `state`, on hardware;
 //! - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The cell's
-//!   models of a reading, a high-water mark and a swap, the lock's, and that of a portable swap have
-//!   no bound;
+//!   models of a reading, a high-water mark and a swap, the lock's, and that of a portable swap
+//!   have no bound;
 //! - load buffering: relaxed loads that return later stores. Nor `SeqCst`, which loom treats as
-//!   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Of the two fences that
-//!   have it, the one in `counter/extended.rs` binds the compiler alone, and the one in
+//!   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Of the two fences
+//!   that have it, the one in `counter/extended.rs` binds the compiler alone, and the one in
 //!   `lease/cell.rs` is for reads of the counter and the OS clock, see above;
 //! - that no plain store comes between an exchange and what that has read: loom lets one;
-//! - every place at which a thread could be stopped between a load of an atomic and a swap of the same
-//!   one. loom 0.7 compares a step only with the last step on its object, which is that load then. So
-//!   `gate::keeper` swaps without a load. `state/portable.rs` can't; there loom finds the places
-//!   between, by the pairs;
+//! - every place at which a thread could be stopped between a load of an atomic and a swap of the
+//!   same one. loom 0.7 compares a step only with the last step on its object, which is that load
+//!   then. So `gate::keeper` swaps without a load. `state/portable.rs` can't; there loom finds the
+//!   places between, by the pairs;
 //! - more than three threads; stalls of seconds and resets of the counter (the simulated steps of
 //!   `testing.rs` have those); bursts of 32 brackets, which are 1 here; `fork`.
 
@@ -201,8 +201,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// A clock after iterations, of which the last one ended with `wanted`; readings between them do
-    /// not decrease.
+    /// A clock after iterations, of which the last one ended with `wanted`; readings between them
+    /// do not decrease.
     fn after(wanted: Iteration) -> (Self, Control) {
         let (clock, time) = (made(Shared::new(LineCell::new())), made(Time::new(1 << 40, 0)));
         let mut control = Control::new(Config { interval_ns: 1_000_000, ..CONFIG });
@@ -231,8 +231,8 @@ impl Scene {
         (scene, control)
     }
 
-    /// The same with a line that lasts for long and is ahead by less than 1 % of its window, so that
-    /// the reference still vouches for it past the window.
+    /// The same with a line that lasts for long and is ahead by less than 1 % of its window, so
+    /// that the reference still vouches for it past the window.
     fn with_long_line() -> (Self, Control) {
         let (scene, mut control) = Self::after(Iteration::Published);
         for _ in 0..20 {

@@ -56,8 +56,8 @@ pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ti
     steering
 }
 
-/// The least `b` of `next` that keeps it above all points (ticks, units of 2^-64 ns). `None` if what
-/// they need is so far apart that none is the larger one in 64 bits.
+/// The least `b` of `next` that keeps it above all points (ticks, units of 2^-64 ns). `None` if
+/// what they need is so far apart that none is the larger one in 64 bits.
 fn least_b(next: &Known, points: &[(u64, BigInt)]) -> Option<i64> {
     let needed = || points.iter().map(|(ticks, exact)| next.b_through(exact.clone(), *ticks));
     let (least, most) = (needed().min()?, needed().max()?);

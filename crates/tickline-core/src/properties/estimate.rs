@@ -27,8 +27,8 @@ pub(crate) fn check_bracket(
     assert_eq!(wide(sample.lower.ticks), (wide(after_ticks) + resolutions.counter_ticks) % around);
 }
 
-/// A sample anywhere; or after the one before: ticks and ns from there, and how far apart its points
-/// are, ns.
+/// A sample anywhere; or after the one before: ticks and ns from there, and how far apart its
+/// points are, ns.
 #[derive(Debug, Clone)]
 pub(crate) enum Hostile {
     Anywhere([u64; 2], [i64; 2]),

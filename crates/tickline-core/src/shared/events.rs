@@ -23,7 +23,8 @@ named! {
         /// A reader or the writer found the line past its validity, or not vouched for, and retired
         /// it.
         Expiry = "expiry",
-        /// The counter was found before the start of the line: it was reset, or differs between CPUs.
+        /// The counter was found before the start of the line: it was reset, or differs between
+        /// CPUs.
         CounterReset = "counter_reset",
         /// A reader found the writer preempted in the middle of a publication, and helped.
         Help = "help",

@@ -29,12 +29,12 @@
 //! - **One suspend looks like two.** A suspend of 0.3 s, a reading, and a suspend of an hour leave
 //!   counter, reference and sleep time as one suspend of an hour and 0.3 s does. So the high-water
 //!   mark can't be computed from the sleep time. The end of the window is always right.
-//! - **The sleep decides one thing only**: whether a counter that went back did so in a suspend. It is
-//!   `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, stored with each line. It can't decide more, because PCs
-//!   measure it in whole seconds, and a short one may count as 0.
+//! - **The sleep decides one thing only**: whether a counter that went back did so in a suspend. It
+//!   is `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, stored with each line. It can't decide more,
+//!   because PCs measure it in whole seconds, and a short one may count as 0.
 //!
-//! In the guest `suspended`, the bounds held at the first reading after the resume, and readings were 325
-//! and 381 ms ahead in two runs; 2.5 s ahead at an interval of 2 s, and the state said so.
+//! In the guest `suspended`, the bounds held at the first reading after the resume, and readings
+//! were 325 and 381 ms ahead in two runs; 2.5 s ahead at an interval of 2 s, and the state said so.
 //!
 //! # Rejected
 //!

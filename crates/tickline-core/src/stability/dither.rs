@@ -180,8 +180,8 @@ impl Dither {
 mod tests {
     use super::*;
 
-    /// So many samples at this interval, ms, each at this distance and so wide, after ones that left
-    /// so much open, ns. They are clear if both are 20. Then the range, ns, if it is known.
+    /// So many samples at this interval, ms, each at this distance and so wide, after ones that
+    /// left so much open, ns. They are clear if both are 20. Then the range, ns, if it is known.
     type Fed = (u32, u64, i64, (i64, i64), Option<i64>);
 
     const CLEAR: (i64, i64) = (20, 20);

@@ -1,5 +1,5 @@
-//! aarch64: `ldp` loads a state. Exclusive pairs, which every processor has, swap it: that is so rare
-//! that `casp` would gain nothing.
+//! aarch64: `ldp` loads a state. Exclusive pairs, which every processor has, swap it: that is so
+//! rare that `casp` would gain nothing.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -32,8 +32,8 @@ impl AtomicState {
     pub(crate) fn load(&self) -> State {
         let (m, b): (u64, u64);
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16.
-        // ORDERING: acquire, by the barrier for loads that follows (Arm ARM B2.3.12). Pairs with the
-        // `stlxp` of a swap.
+        // ORDERING: acquire, by the barrier for loads that follows (Arm ARM B2.3.12). Pairs with
+        // the `stlxp` of a swap.
         unsafe {
             asm!(
                 "ldp {m}, {b}, [{state}]",
@@ -53,8 +53,8 @@ impl AtomicState {
         let (m, b): (u64, u64);
         // SAFETY: as in `load`.
         // ORDERING: the barrier keeps it behind every earlier load. The counter's read ends with a
-        // load that depends on its value (`counter/aarch64.rs`), so it is among them. Pairs with the
-        // Release stores of a slot.
+        // load that depends on its value (`counter/aarch64.rs`), so it is among them. Pairs with
+        // the Release stores of a slot.
         unsafe {
             asm!(
                 "dmb ishld",
@@ -79,8 +79,8 @@ impl AtomicState {
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16. The pair that was loaded is
         // atomic because the loop ends only when a store-exclusive to the same 16 bytes has
         // succeeded (Arm ARM B2.9.5): on a mismatch the loaded pair itself is stored back.
-        // ORDERING: acquire (`ldaxp`) and release (`stlxp`); the store is complete at `dsb ish`, before
-        // a later `isb` and the counter behind that. Pairs with `load`.
+        // ORDERING: acquire (`ldaxp`) and release (`stlxp`); the store is complete at `dsb ish`,
+        // before a later `isb` and the counter behind that. Pairs with `load`.
         unsafe {
             asm!(
                 "2:",

@@ -25,8 +25,8 @@
 //! | replacing | the line's | 1 | the line's | the writer, and readers that help |
 //!
 //! The bits `inlined` and `inlined Unix` let a reading use a published line, for monotonic and for
-//! Unix time. All bits zero is a clock without a line, with a high-water mark of 0, so static memory
-//! is a valid clock.
+//! Unix time. All bits zero is a clock without a line, with a high-water mark of 0, so static
+//! memory is a valid clock.
 //!
 //! # A state is its own proof
 //!
@@ -38,25 +38,25 @@
 //! high-water mark that comes again.
 //!
 //! Only a swap to a value that was computed from a tick needs more: whoever retires a line with a
-//! tick from its last life would leave a high-water mark below what was returned since. The count in
-//! the tag rises with each line and each opened gate. So a thread would have to be stopped for 1,024
-//! of them, and find slope and `b` the same to the last bit (rule 10).
+//! tick from its last life would leave a high-water mark below what was returned since. The count
+//! in the tag rises with each line and each opened gate. So a thread would have to be stopped for
+//! 1,024 of them, and find slope and `b` the same to the last bit (rule 10).
 //!
 //! # Where a load may be split
 //!
-//! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2 and emulators
-//! may load two halves; and on x86_64 the second look, another instruction, may be split on any of them.
-//! A mixture of two states is never used. Each swap changes `m`, whose count
-//! rises with each line, so `m` is that of one life during a reading. A reading counts only if both
-//! looks found the same 128 bits: then one of them found `b` in the life of `m`. The exception is two
-//! lives with one `b`, before and after that of `m`, in a reading whose looks were split in opposite
-//! orders by a publication each. A swap fails if it expects a mixture.
+//! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2 and
+//! emulators may load two halves; and on x86_64 the second look, another instruction, may be split
+//! on any of them. A mixture of two states is never used. Each swap changes `m`, whose count rises
+//! with each line, so `m` is that of one life during a reading. A reading counts only if both looks
+//! found the same 128 bits: then one of them found `b` in the life of `m`. The exception is two
+//! lives with one `b`, before and after that of `m`, in a reading whose looks were split in
+//! opposite orders by a publication each. A swap fails if it expects a mixture.
 //!
 //! # The interface
 //!
 //! `AtomicState` is a 128-bit atomic and nothing more: load, compare and swap, is still. The
-//! protocol above it (`cell.rs`, [`shared`](crate::shared), [`control`](crate::control)) is the same
-//! code for every target.
+//! protocol above it (`cell.rs`, [`shared`](crate::shared), [`control`](crate::control)) is the
+//! same code for every target.
 //!
 //! | target | load | swap | file |
 //! |---|---|---|---|

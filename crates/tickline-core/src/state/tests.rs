@@ -36,7 +36,8 @@ fn rule_10_the_count_tells_lives_apart() {
     }
 }
 
-/// What anybody may make of a state: the next ones, with bases from a set so small that they repeat.
+/// What anybody may make of a state: the next ones, with bases from a set so small that they
+/// repeat.
 fn successors(state: State) -> Vec<State> {
     const BASES: [i64; 2] = [5, 6];
     let next = state.next_line(Slope::from_bits(1 << 47), SHIFT, Serves::Both).expect("a slope that fits");

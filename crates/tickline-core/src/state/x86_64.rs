@@ -12,8 +12,8 @@ use crate::primitive::{AtomicU64, Ordering};
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
-// SAFETY: the content is reached only by `load_value`, `is_still` and `exchange`, by one instruction
-// each, from any thread. A look may be split, which the protocol allows for.
+// SAFETY: the content is reached only by `load_value`, `is_still` and `exchange`, by one
+// instruction each, from any thread. A look may be split, which the protocol allows for.
 unsafe impl Sync for AtomicState {}
 
 /// What [`is_supported`] has found: 1 for yes, 2 for no; 0 before.
@@ -54,11 +54,11 @@ impl AtomicState {
     }
 
     /// Whether the state is `state`, after every earlier load. By a comparison with memory: an
-    /// instruction less than a load and a comparison, unless the compiler copies the first look to keep
-    /// it. It is not among the instructions whose 16 bytes Intel promises to load as one. Nor need it
-    /// be: the first look was whole, so `m` alone tells its state from every other one, up to 1,024
-    /// lives. At the moment at which that half was loaded, the state was `state`. Where the first look
-    /// may be split as well, see the [module](super).
+    /// instruction less than a load and a comparison, unless the compiler copies the first look to
+    /// keep it. It is not among the instructions whose 16 bytes Intel promises to load as one. Nor
+    /// need it be: the first look was whole, so `m` alone tells its state from every other one, up
+    /// to 1,024 lives. At the moment at which that half was loaded, the state was `state`. Where
+    /// the first look may be split as well, see the [module](super).
     #[inline(always)]
     pub(crate) fn is_still(&self, state: State) -> bool {
         // SAFETY: as in `load`. The compiler finds that the parts of `state` were one register, and
@@ -113,8 +113,8 @@ impl AtomicState {
         let (mut m, mut b) = (from.m, from.b.cast_unsigned());
         // Not `core::arch::x86_64::cmpxchg16b`: without optimisation that calls into libatomic.
         // SAFETY: callers have made sure that the processor has CMPXCHG16B. The pointer is valid
-        // and aligned to 16. RBX, which the compiler keeps for itself, is swapped with RSI and back;
-        // the pointer is in RDI and so not in RBX.
+        // and aligned to 16. RBX, which the compiler keeps for itself, is swapped with RSI and
+        // back; the pointer is in RDI and so not in RBX.
         // ORDERING: acquire and release: the locked instruction is a full barrier. Pairs with
         // `load_value`.
         unsafe {

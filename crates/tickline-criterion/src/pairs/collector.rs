@@ -43,7 +43,8 @@ pub(crate) struct Found<K> {
     /// Pairs as long as an interrupt makes them. They count, because there were too many for
     /// interrupts.
     pub(crate) long_kept: u64,
-    /// Samples without an undisturbed group. criterion got the median of all groups of such a sample.
+    /// Samples without an undisturbed group. criterion got the median of all groups of such a
+    /// sample.
     pub(crate) samples_disturbed: u64,
     /// What criterion got for each sample, ns.
     pub(crate) told_ns: Vec<f64>,

@@ -34,8 +34,8 @@ pub(crate) struct Files<'a> {
     pub(crate) svg: &'a dyn Fn(&str) -> Result<String, String>,
 }
 
-/// Stores `files` beside those of the benchmark that gave criterion `told_ns` after `since`. Says so
-/// if criterion's files are not where they could be found.
+/// Stores `files` beside those of the benchmark that gave criterion `told_ns` after `since`. Says
+/// so if criterion's files are not where they could be found.
 pub(crate) fn store(time: &CounterTime, (told_ns, since): (&[f64], SystemTime), files: &Files<'_>) {
     let messages = time.messages();
     let roots = roots(time.output_directory());

@@ -22,8 +22,8 @@ pub(crate) enum Preempted {
     Yes,
 }
 
-/// Groups of pairs that wait for the facts at the slice's end: single pairs, or the two of a couple. A
-/// disturbed pair takes its partner along.
+/// Groups of pairs that wait for the facts at the slice's end: single pairs, or the two of a
+/// couple. A disturbed pair takes its partner along.
 #[derive(Debug)]
 pub(crate) struct Slice<const N: usize> {
     /// The groups without a cause so far, ticks.
@@ -87,8 +87,8 @@ impl<const N: usize> Slice<N> {
         self.last_cpu
     }
 
-    /// Ends the slice, whose facts are now known. If `disturbed` is a cause, it is that of all groups
-    /// without another one.
+    /// Ends the slice, whose facts are now known. If `disturbed` is a cause, it is that of all
+    /// groups without another one.
     pub(crate) fn end(&mut self, disturbed: Option<Cause>, spins: &Spins) -> Judged<N> {
         let waiting = std::mem::take(&mut self.good);
         let mut judged = Judged { good: Vec::new(), named: std::mem::take(&mut self.named), long_kept: 0 };

@@ -10,7 +10,8 @@ mod versions;
 
 use std::io::Write;
 
-/// Says aloud that a test did not run: straight to stderr, because what passing tests print is hidden.
+/// Says aloud that a test did not run: straight to stderr, because what passing tests print is
+/// hidden.
 pub(crate) fn skip(why: &str) {
     writeln!(std::io::stderr(), "SKIPPED: {why}").ok();
 }

@@ -193,8 +193,8 @@ fn values_are_ns_as_walltime_shows_them() {
 #[test]
 fn samples_of_nothing_have_a_report() {
     let directory = Directory::new("nothing");
-    // criterion chooses the numbers of iterations by the time of one, which is nearly 0. With a long
-    // measurement their product overflows.
+    // criterion chooses the numbers of iterations by the time of one, which is nearly 0. With a
+    // long measurement their product overflows.
     let mut criterion = directory
         .criterion(CounterTime::builder().quiet().start_or_wall_time())
         .measurement_time(Duration::from_millis(2));

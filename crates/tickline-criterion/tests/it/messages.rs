@@ -54,8 +54,8 @@ fn a_directory_that_is_not_found_is_told_once() {
     assert!(told[0].contains("CounterTime::builder().output_directory"), "{lines:?}");
 }
 
-/// The counter is told of once, however many groups. Symptom: the second group found no rate, and measured
-/// with WallTime without saying so, because only the first group printed.
+/// The counter is told of once, however many groups. Symptom: the second group found no rate, and
+/// measured with WallTime without saying so, because only the first group printed.
 #[test]
 fn wall_time_is_told_of_each_time() {
     if is_child() {

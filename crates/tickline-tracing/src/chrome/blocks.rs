@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-/// Bytes that the kernel writes without a check for `SIGKILL` in between: the smallest page of memory
-/// of any Linux.
+/// Bytes that the kernel writes without a check for `SIGKILL` in between: the smallest page of
+/// memory of any Linux.
 const BLOCK: usize = 4_096;
 
 /// Bytes after which a write is due: 16 blocks.

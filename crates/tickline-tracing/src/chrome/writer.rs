@@ -33,8 +33,8 @@ const ENDED: u64 = u64::MAX;
 impl Requests {
     /// Asks to write what was recorded before. Returns the request's number.
     pub(super) fn ask(&self) -> u64 {
-        // ORDERING: Release, pairs with the Acquire load in `asked`: the writer sees what the asking
-        // thread has recorded.
+        // ORDERING: Release, pairs with the Acquire load in `asked`: the writer sees what the
+        // asking thread has recorded.
         (self.asked.fetch_add(1, Ordering::Release) & !FINISH) + 1
     }
 

@@ -1,14 +1,14 @@
 //! The histograms of each thread, and how a thread finds its own.
 //!
-//! A thread has a [`Shard`] for each [`Shards`] that it records to, behind a lock. A reader locks the
-//! shards one after the other, so a thread waits only for a reader, while that adds up the thread's
-//! histograms.
+//! A thread has a [`Shard`] for each [`Shards`] that it records to, behind a lock. A reader locks
+//! the shards one after the other, so a thread waits only for a reader, while that adds up the
+//! thread's histograms.
 //!
-//! An allocator may close a span of its own while this module allocates, with a lock held. That span
-//! is not counted.
+//! An allocator may close a span of its own while this module allocates, with a lock held. That
+//! span is not counted.
 //!
-//! A forked child has its parent's histograms, and locks as they were. If another thread held one, the
-//! child waits for ever once it needs that.
+//! A forked child has its parent's histograms, and locks as they were. If another thread held one,
+//! the child waits for ever once it needs that.
 
 use core::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, Weak};
@@ -210,7 +210,8 @@ mod tests {
         assert_eq!((total(&shards), lock(&shards.all).len()), (2_000, 1));
     }
 
-    /// After a reset exactly those spans count that end later, also on threads that recorded before.
+    /// After a reset exactly those spans count that end later, also on threads that recorded
+    /// before.
     #[test]
     fn a_reset_forgets_what_ended_before_and_nothing_else() {
         let shards = Shards::new();

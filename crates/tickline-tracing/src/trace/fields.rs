@@ -73,8 +73,8 @@ impl SpanFields {
 /// Between the name of an event and its members. In JSON strings a new line is escaped.
 pub(crate) const BEHIND_NAME: char = '\n';
 
-/// An event: its name, and its members. The message becomes the name; without a message, the name is
-/// the event's place in the source.
+/// An event: its name, and its members. The message becomes the name; without a message, the name
+/// is the event's place in the source.
 pub(crate) fn event_text(event: &Event<'_>) -> String {
     let (mut name, mut args) = (String::new(), String::new());
     event.record(&mut EachField(|field, push: Push<'_>| {

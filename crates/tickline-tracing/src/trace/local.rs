@@ -120,7 +120,8 @@ fn join(locals: &mut Locals, recorder: &Arc<Recorder>) -> Option<usize> {
 }
 
 impl Local {
-    /// Returns the address that a record stores, and makes sure that the recorder knows the callsite.
+    /// Returns the address that a record stores, and makes sure that the recorder knows the
+    /// callsite.
     #[inline]
     fn callsite(&mut self, recorder: &Recorder, metadata: &'static Metadata<'static>) -> usize {
         let address = core::ptr::from_ref(metadata).addr();

@@ -73,25 +73,25 @@ pub(crate) struct Settings {
 /// The settings that both sinks have, as methods of a builder with the field `settings`.
 macro_rules! settings {
     () => {
-        /// Memory for the records of each thread: 1 MiB by default, at least 128 KiB, rounded up to a
-        /// power of two. An entered span takes 40 bytes, a span of a request 64, an event 32. The text of
-        /// fields and messages comes on top of that.
+        /// Memory for the records of each thread: 1 MiB by default, at least 128 KiB, rounded up to
+        /// a power of two. An entered span takes 40 bytes, a span of a request 64, an event 32. The
+        /// text of fields and messages comes on top of that.
         #[must_use]
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;
             self
         }
 
-        /// Writes the fields of a span as the arguments of its events, including values recorded later.
-        /// The program's threads format them when they are recorded.
+        /// Writes the fields of a span as the arguments of its events, including values recorded
+        /// later. The program's threads format them when they are recorded.
         #[must_use]
         pub fn with_fields(mut self) -> Self {
             self.settings.has_fields = true;
             self
         }
 
-        /// Adds the place in the source, as `"source": "src/main.rs:7"`, to the arguments of spans and
-        /// events.
+        /// Adds the place in the source, as `"source": "src/main.rs:7"`, to the arguments of spans
+        /// and events.
         #[must_use]
         pub fn with_source_locations(mut self) -> Self {
             self.settings.has_locations = true;
@@ -132,13 +132,13 @@ pub struct Summary {
     pub open: u64,
     /// Events that are in the file.
     pub events: u64,
-    /// Records that are not in the file, because a thread's ring was full. A trace lacks beginnings,
-    /// events, and ends of spans of requests that found no room. In a flight recorder's rings new
-    /// records overwrote the oldest: two for a span, one for an event.
+    /// Records that are not in the file, because a thread's ring was full. A trace lacks
+    /// beginnings, events, and ends of spans of requests that found no room. In a flight recorder's
+    /// rings new records overwrote the oldest: two for a span, one for an event.
     pub dropped: u64,
     /// In the file of a flight recorder: since when no thread's records are missing, ns of
-    /// `CLOCK_MONOTONIC`; `None` if nothing was overwritten. Threads that ended, and whose rings are
-    /// gone, do not count here.
+    /// `CLOCK_MONOTONIC`; `None` if nothing was overwritten. Threads that ended, and whose rings
+    /// are gone, do not count here.
     pub complete_since_ns: Option<u64>,
     ended: u64,
 }
@@ -194,8 +194,8 @@ struct Request {
     is_open: bool,
 }
 
-/// A recorder that overwrites keeps the rings of this many threads that have ended: those that ended
-/// last.
+/// A recorder that overwrites keeps the rings of this many threads that have ended: those that
+/// ended last.
 const KEPT: usize = 8;
 
 /// How long a forked child waits for a lock, which is held for microseconds, or for ever.
@@ -331,9 +331,9 @@ impl Recorder {
         process::id() != self.process
     }
 
-    /// How many spans of requests are open that were created at that time, by time and address of the
-    /// callsite; `None` if there are no requests, or not all are known. The spans of a layer that is
-    /// gone end unseen, so they do not count.
+    /// How many spans of requests are open that were created at that time, by time and address of
+    /// the callsite; `None` if there are no requests, or not all are known. The spans of a layer
+    /// that is gone end unseen, so they do not count.
     pub(crate) fn open_spans(&self) -> Option<HashMap<(u64, usize), u64>> {
         if !self.settings.tracks.has_requests() {
             return None;
@@ -473,8 +473,8 @@ impl Hooks for Arc<Recorder> {
 mod tests {
     use super::*;
 
-    /// Symptom: a forked child hung when it recorded its first span, or wrote a flight recorder's file,
-    /// because another thread of its parent had a lock.
+    /// Symptom: a forked child hung when it recorded its first span, or wrote a flight recorder's
+    /// file, because another thread of its parent had a lock.
     #[test]
     fn a_child_waits_for_no_thread_of_its_parent() {
         let settings = Settings { tracks: Tracks::Requests, ..Settings::new(WhenFull::Overwrite) };

@@ -83,7 +83,8 @@ pub(crate) struct Record<'a> {
     pub(crate) callsite: usize,
     /// The number of the request; 0 for none.
     pub(crate) id: u64,
-    /// Members of a JSON object; of an event, its name before them ([`BEHIND_NAME`](super::fields::BEHIND_NAME)).
+    /// Members of a JSON object; of an event, its name before them
+    /// ([`BEHIND_NAME`](super::fields::BEHIND_NAME)).
     pub(crate) text: &'a str,
 }
 

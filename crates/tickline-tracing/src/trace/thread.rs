@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::fs;
 use std::thread;
 
-/// Number and name of the present thread, as viewers show it. The number is the system's, which `ps` and
-/// `perf` show. Where `/proc` does not have it, the recorder counts threads itself.
+/// Number and name of the present thread, as viewers show it. The number is the system's, which
+/// `ps` and `perf` show. Where `/proc` does not have it, the recorder counts threads itself.
 pub(crate) fn present() -> (u64, String) {
     let number = system_number().unwrap_or_else(|| {
         static NEXT: AtomicU64 = AtomicU64::new(1);

@@ -180,8 +180,8 @@ fn an_error_of_writing_is_told() {
     assert_eq!(guard.finish().unwrap_err().kind(), io::ErrorKind::WriteZero);
 }
 
-/// 200,000 busy intervals of 8 threads, half of them in a span that all share, through a real file; 10
-/// million of them with `TICKLINE_TEST_SPANS=10000000`. Each thread has its name.
+/// 200,000 busy intervals of 8 threads, half of them in a span that all share, through a real file;
+/// 10 million of them with `TICKLINE_TEST_SPANS=10000000`. Each thread has its name.
 #[test]
 fn a_file_from_eight_threads_is_balanced() {
     const THREADS: u64 = 8;
@@ -231,8 +231,8 @@ fn a_file_from_eight_threads_is_balanced() {
     assert_eq!((summary.written, summary.open, summary.dropped), (each * THREADS, 0, 0));
 }
 
-/// What is open when the trace ends is in the file, and counted; what comes later is not. `flush` puts what
-/// was recorded before it into the file.
+/// What is open when the trace ends is in the file, and counted; what comes later is not. `flush`
+/// puts what was recorded before it into the file.
 #[test]
 fn open_spans_are_in_the_file_also_after_a_flush() {
     let kept = Kept::default();
@@ -349,8 +349,8 @@ fn a_request_is_one_track() {
     assert_eq!(with_source, summary.written + summary.events);
 }
 
-/// Fields that are longer than a record may be: the file says so, and stays valid. An event may be longer
-/// than a block of the file.
+/// Fields that are longer than a record may be: the file says so, and stays valid. An event may be
+/// longer than a block of the file.
 #[test]
 fn long_fields_are_left_out() {
     let (_, events) = traced(Chrome::builder().with_fields(), |_, _| {

@@ -60,8 +60,8 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
     });
 }
 
-/// Symptom: of two spans of one callsite in a request, the first had ended, the second hung; the file
-/// showed neither as open.
+/// Symptom: of two spans of one callsite in a request, the first had ended, the second hung; the
+/// file showed neither as open.
 #[test]
 fn a_span_that_hangs_is_shown_beside_its_sibling_that_ended() {
     let hand = Hand::default();
@@ -96,9 +96,9 @@ fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
     });
 }
 
-/// The file says since when it is complete, and where each thread's records begin; its events are in
-/// order of time. Symptom: requests that had ended on another thread, whose ring then overwrote their
-/// ends, were shown as open, beside the one that hung.
+/// The file says since when it is complete, and where each thread's records begin; its events are
+/// in order of time. Symptom: requests that had ended on another thread, whose ring then overwrote
+/// their ends, were shown as open, beside the one that hung.
 #[test]
 fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
     let hand = &Hand::default();
@@ -199,9 +199,9 @@ fn it_writes_while_threads_record() {
     });
 }
 
-/// The rings that are kept are those of the threads that ended last, not of those that began last. Symptom:
-/// after a hundred threads that ended together, their rings stayed, 1 MiB each, as long as no thread
-/// joined; and each that joined removed only one.
+/// The rings that are kept are those of the threads that ended last, not of those that began last.
+/// Symptom: after a hundred threads that ended together, their rings stayed, 1 MiB each, as long as
+/// no thread joined; and each that joined removed only one.
 #[test]
 fn the_eight_threads_that_ended_last_are_kept() {
     const BRIEF: u64 = 100;

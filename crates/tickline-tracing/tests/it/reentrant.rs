@@ -46,8 +46,8 @@ unsafe impl GlobalAlloc for Closes {
 #[global_allocator]
 static ALLOCATOR: Closes = Closes;
 
-/// Each span has a value of its own, so that nearly each allocates in the histograms. A span that the
-/// allocator closes there is not counted; every other one is, and nothing waits for itself.
+/// Each span has a value of its own, so that nearly each allocates in the histograms. A span that
+/// the allocator closes there is not counted; every other one is, and nothing waits for itself.
 #[test]
 fn nothing_waits_for_itself_and_no_other_span_is_lost() {
     let histograms = Histograms::by(Key::Field("number"), Measure::Total);

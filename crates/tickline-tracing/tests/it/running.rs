@@ -37,8 +37,8 @@ fn subscriber() -> (Seen, Histograms, Dispatch) {
     (seen, histograms, Dispatch::new(registry().with(layer)))
 }
 
-/// The kernel's count inside the span, and around it, are the bounds. A span that was never entered has
-/// no time, and counts in no histogram.
+/// The kernel's count inside the span, and around it, are the bounds. A span that was never entered
+/// has no time, and counts in no histogram.
 #[test]
 fn time_asleep_is_busy_but_not_running() {
     let (seen, histograms, dispatch) = subscriber();

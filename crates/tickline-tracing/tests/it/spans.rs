@@ -276,8 +276,8 @@ fn a_missed_exit_ends_with_the_span() {
     assert_eq!((times.busy().as_nanos(), times.enters()), (111, 1));
 }
 
-/// By the clocks of programs, a span contains what happens in it, and Unix and monotonic time are not mixed
-/// up: that would be a time before the year 2020.
+/// By the clocks of programs, a span contains what happens in it, and Unix and monotonic time are
+/// not mixed up: that would be a time before the year 2020.
 #[test]
 fn spans_contain_each_other() {
     fn check(layer: SpanTimingLayer<impl TimeSource>) {

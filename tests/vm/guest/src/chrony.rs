@@ -1,5 +1,5 @@
-//! Debian's chronyd steers this guest's clock, and the program `tickline` says what it sees of that.
-//! The time comes from this process, over the socket of chronyd's driver "SOCK".
+//! Debian's chronyd steers this guest's clock, and the program `tickline` says what it sees of
+//! that. The time comes from this process, over the socket of chronyd's driver "SOCK".
 
 use std::fs;
 use std::io;
@@ -33,8 +33,8 @@ const SAMPLES: Duration = Duration::from_millis(500);
 /// By how much the time runs faster than the guest's counter, ppm.
 const FASTER_PPM: i64 = 30;
 
-/// An offset that takes chronyd longer to remove than the program takes to look, ns: chronyd slews by
-/// a twelfth at most (chrony.conf(5), `maxslewrate`).
+/// An offset that takes chronyd longer to remove than the program takes to look, ns: chronyd slews
+/// by a twelfth at most (chrony.conf(5), `maxslewrate`).
 const OFFSET_NS: i64 = 1_000_000_000;
 
 /// How long chronyd may take for its first update: four samples, or some more on a busy machine.
@@ -47,8 +47,8 @@ const NOT_SET_US: i64 = 16_000_000;
 /// A larger rate than any crystal needs, ppm: chronyd is slewing.
 const SLEW_PPM: i64 = 200;
 
-/// What this process tells chronyd, `struct sock_sample` in chrony's `refclock_sock.c`, on a machine
-/// of 64 bits.
+/// What this process tells chronyd, `struct sock_sample` in chrony's `refclock_sock.c`, on a
+/// machine of 64 bits.
 fn sample(now_ns: u64, offset_ns: i64) -> [u8; 40] {
     const MAGIC: i32 = 0x534f_434b;
     let mut sample = [0; 40];
@@ -66,7 +66,8 @@ fn raw_ns() -> i128 {
     clock_ns(libc::CLOCK_MONOTONIC_RAW).into()
 }
 
-/// The true time: a Unix time, and the time since then by `CLOCK_MONOTONIC_RAW`, [`FASTER_PPM`] faster.
+/// The true time: a Unix time, and the time since then by `CLOCK_MONOTONIC_RAW`, [`FASTER_PPM`]
+/// faster.
 struct Truth {
     unix_ns: i128,
     raw_ns: i128,
@@ -110,14 +111,14 @@ fn is_synchronised(state: &libc::timex) -> bool {
     state.status & libc::STA_UNSYNC == 0
 }
 
-/// The correction of the rate, ppm, the tick's included: a microsecond more or less in a hundredth of a
-/// second is 100 ppm.
+/// The correction of the rate, ppm, the tick's included: a microsecond more or less in a hundredth
+/// of a second is 100 ppm.
 fn rate_ppm(state: &libc::timex) -> i64 {
     (state.freq >> 16) + (state.tick - 10_000) * 100
 }
 
-/// Runs chronyd with these settings and a time that is ahead by so much, until the kernel's state is
-/// `so`, and then the program.
+/// Runs chronyd with these settings and a time that is ahead by so much, until the kernel's state
+/// is `so`, and then the program.
 fn with_chronyd(
     phase: &str,
     settings: &str,

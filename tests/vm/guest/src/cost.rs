@@ -14,12 +14,13 @@ use tracing_subscriber::registry;
 use crate::brackets::state_name;
 use crate::lab::{PATIENCE, wait_for};
 
-/// Calls, and spans, in a batch: some 0.1 to 1 ms, with the OS clock, too, so that a batch without an
-/// interrupt is common.
+/// Calls, and spans, in a batch: some 0.1 to 1 ms, with the OS clock, too, so that a batch without
+/// an interrupt is common.
 const CALLS: u64 = 1_000;
 const SPANS: u64 = 100;
 
-/// Batches of each; the fastest counts. They are interleaved, so that all meet the same disturbances.
+/// Batches of each; the fastest counts. They are interleaved, so that all meet the same
+/// disturbances.
 const BATCHES: u32 = 200;
 
 /// The fastest batch of either, ns.
@@ -47,8 +48,8 @@ pub(crate) fn of_calls(clock: &Clock) -> Value {
     })
 }
 
-/// A span of `tracing` that is made, entered, exited and closed, by either clock. The layer's clock is
-/// the global one, as users have it.
+/// A span of `tracing` that is made, entered, exited and closed, by either clock. The layer's clock
+/// is the global one, as users have it.
 pub(crate) fn of_spans() -> Value {
     let guard = match tickline::start() {
         Ok(guard) => guard,

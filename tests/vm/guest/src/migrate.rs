@@ -1,5 +1,5 @@
-//! The machine moves to another host while its clock is read, and while `tickline watch` runs: to one
-//! with the same counter, to others whose counters are ahead or behind.
+//! The machine moves to another host while its clock is read, and while `tickline watch` runs: to
+//! one with the same counter, to others whose counters are ahead or behind.
 
 use std::io;
 use std::process::{Child, Stdio};
@@ -19,8 +19,8 @@ type Hosts = [(&'static str, i64); 3];
 /// Where the kernel keeps time with the counter: its clock jumps with it.
 const HOSTS_UNDER_TSC: Hosts = [("moved", 0), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
 
-/// Where it keeps time with another clocksource. 400 ms are within the window of a line, 1 s: the line
-/// goes on until the next iteration. The other jumps end the line.
+/// Where it keeps time with another clocksource. 400 ms are within the window of a line, 1 s: the
+/// line goes on until the next iteration. The other jumps end the line.
 const HOSTS_UNDER_OTHERS: Hosts = [("moved_near", 400), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
 
 /// How long `tickline watch` runs before the first move.

@@ -26,7 +26,8 @@ use load::{Load, MODES, Mode, Program};
 const COUNTED_CALLS: u64 = 300;
 
 /// How often a program is asked for a time, and at most for a count: the host may be busy with
-/// something else meanwhile, so that programs are slow and the server comes late. The least one counts.
+/// something else meanwhile, so that programs are slow and the server comes late. The least one
+/// counts.
 const TIMES: u32 = 5;
 
 /// What the servers say, one after the other.
@@ -100,8 +101,8 @@ fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
     Ok(json!({ "counted": counted, "timed": timed, "exit_code": exit_code, "said": said }))
 }
 
-/// The count of system calls, with what the server has said meanwhile: if its page was cold, they are
-/// no fault of the program's.
+/// The count of system calls, with what the server has said meanwhile: if its page was cold, they
+/// are no fault of the program's.
 fn count(load: &mut Load) -> Result<Value, String> {
     let log = || fs::read_to_string(LOG).unwrap_or_default();
     let before = log().len();

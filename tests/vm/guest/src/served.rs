@@ -1,5 +1,5 @@
-//! A static program under `tickline run`, where each call of the clock is a system call: what a call
-//! costs, and whether time goes on in order while the server is killed and started again.
+//! A static program under `tickline run`, where each call of the clock is a system call: what a
+//! call costs, and whether time goes on in order while the server is killed and started again.
 
 use std::fs;
 use std::io;
@@ -53,8 +53,8 @@ pub(crate) fn call() {
 }
 
 /// Serves a page where the kernel keeps time with hpet, and runs the caller: plainly, under
-/// `tickline run`, after the server was killed, with the next server, when that has ended, and after the
-/// kernel's clock has run too fast for a while.
+/// `tickline run`, after the server was killed, with the next server, when that has ended, and
+/// after the kernel's clock has run too fast for a while.
 ///
 /// # Errors
 ///

@@ -152,7 +152,8 @@ fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
     Row { cells, notes, faults }
 }
 
-/// What Postgres has measured, natively, under `run` and with the library; with the project's goals for it.
+/// What Postgres has measured, natively, under `run` and with the library; with the project's goals
+/// for it.
 fn figures(program: &Program, modes: &[Value; 3], faults: &mut Vec<String>) -> Option<String> {
     const FASTER: f64 = 8.0;
     const ON_TO_OFF: f64 = 1.5;

@@ -1,5 +1,5 @@
-//! What the guest has reported of the programs' own tests for time, and of the package under systemd,
-//! against what must hold.
+//! What the guest has reported of the programs' own tests for time, and of the package under
+//! systemd, against what must hold.
 
 use std::collections::BTreeMap;
 

@@ -76,8 +76,8 @@ impl Counter for Simulated {
 
 #[test]
 fn a_step_is_found_whatever_a_read_takes() {
-    // The step, as the hypervisor scales it; what reads take, and how much more by chance, ticks; what
-    // is found.
+    // The step, as the hypervisor scales it; what reads take, and how much more by chance, ticks;
+    // what is found.
     type Row<'a> = (&'a str, u64, (u64, u64), &'a [(u64, u64)], u64);
     let some = &[(23, 3), (23, 25), (38, 20), (9, 2)];
     let rows: [Row<'_>; 11] = [

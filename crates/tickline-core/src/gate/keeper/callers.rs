@@ -4,9 +4,9 @@
 //! An iteration costs some 2 us, so it is worth it only where calls are frequent: 256 in an
 //! interval. A reader that takes the slow path has seen that there is no line, or that the line is
 //! past its window. If it comes straight after the end of that window, calls are frequent, and the
-//! reader runs an iteration at once. Otherwise it runs one only after 8 such readings in a row, with
-//! no longer gap between them than frequent calls have. The OS serves a program that reads the time
-//! now and then, and such a program never runs an iteration.
+//! reader runs an iteration at once. Otherwise it runs one only after 8 such readings in a row,
+//! with no longer gap between them than frequent calls have. The OS serves a program that reads the
+//! time now and then, and such a program never runs an iteration.
 //!
 //! It does not count calls on the inlined path, which stores nothing.
 

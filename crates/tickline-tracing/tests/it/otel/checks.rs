@@ -20,8 +20,8 @@ fn at(monotonic_ns: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(UNIX_OFFSET_NS + monotonic_ns)
 }
 
-/// OpenTelemetry's layer with these times, where its spans go, and the provider. The exporter forgets
-/// them when the provider is dropped.
+/// OpenTelemetry's layer with these times, where its spans go, and the provider. The exporter
+/// forgets them when the provider is dropped.
 fn exported<S>(times: &OtelTimes) -> (OpenTelemetryLayer<S, TimedTracer<SdkTracer>>, InMemorySpanExporter, SdkTracerProvider)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -50,8 +50,8 @@ fn number(span: &SpanData, key: &str) -> i64 {
     }
 }
 
-/// Start, end and events; and `busy_ns` and `idle_ns`, whose sum is the time from creation to end. By which
-/// attributes the times come to the tracer is not exported.
+/// Start, end and events; and `busy_ns` and `idle_ns`, whose sum is the time from creation to end.
+/// By which attributes the times come to the tracer is not exported.
 #[test]
 fn times_are_ours() {
     let (hand, closed) = (Hand::default(), Closed::default());

@@ -26,7 +26,8 @@ const RESULTS: &str = "/tmp/results";
 /// `timeout` ends a suite that hangs. Go's takes 45 s here, or 170 on a busy host.
 const TIMEOUT: &str = "timeout -k 5 900";
 
-/// How often the guest says that it runs: a suite takes longer than the host waits for a silent one.
+/// How often the guest says that it runs: a suite takes longer than the host waits for a silent
+/// one.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 
 /// How often a server is started: on a busy host it may be unable to compare the counters, and then
