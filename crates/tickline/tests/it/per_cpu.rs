@@ -198,9 +198,11 @@ mod linux {
             let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
             let table = || clock.status().per_cpu;
             assert_eq!(table().iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), [*first]);
-            let served = table()[0];
-            assert!(served.state == State::Fast && served.age_ns.is_some(), "{served:?}");
-            assert!(served.frequency_hz.is_some_and(|hz| hz > 1_000_000), "{served:?}");
+            common::until(&clock, || {
+                let served = table()[0];
+                let has_rate = served.frequency_hz.is_some_and(|hz| hz > 1_000_000);
+                served.state == State::Fast && served.age_ns.is_some() && has_rate
+            });
 
             let home = format!("Cpus_allowed_list:\t{first}");
             common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
@@ -212,13 +214,13 @@ mod linux {
                 core::hint::black_box(clock.now_ns());
                 table().iter().any(|cpu| cpu.cpu == *second && cpu.state == State::Fast)
             });
-            assert_eq!(clock.reading().state(), State::Fast);
+            common::until(&clock, || clock.reading().state() == State::Fast);
             common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
         });
     }
 
     /// A child has the lines, but not their thread. When they have ended, the OS clock serves it, until
-    /// its readers have made a common line.
+    /// its readers have made a common line, where the gates allow one.
     #[test]
     fn a_forked_child_reads_the_os_clock() {
         common::in_child(&[], || {
@@ -230,9 +232,7 @@ mod linux {
                     core::hint::black_box(clock.now_ns());
                 }
                 let (after, status) = (clock.now_ns(), clock.status());
-                let is_without = status.per_cpu.is_empty();
-                let is_on_its_way = matches!(status.state, State::Calibrating | State::Fast);
-                assert!(after > before && is_without && is_on_its_way, "{status:?}");
+                assert!(after > before && status.per_cpu.is_empty(), "{status:?}");
             });
         });
     }
