@@ -1,4 +1,4 @@
-//! What standard output can show: colours, width, lines that are drawn anew.
+//! What standard output can show: colours, width.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -39,10 +39,4 @@ const COLUMNS: usize = 100;
 pub(crate) fn columns() -> usize {
     let size = if io::stdout().is_terminal() { terminal_size::terminal_size() } else { None };
     size.map_or(COLUMNS, |(Width(columns), _)| usize::from(columns))
-}
-
-/// Whether standard output is a terminal that can draw lines anew.
-pub(crate) fn draws() -> bool {
-    io::stdout().is_terminal()
-        && std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty())
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use nix::pty::{OpenptyResult, Winsize, openpty};
 
 use crate::common::{text, tickline};
-use crate::watch::{ended, signal};
+use crate::watch::ended;
 
 struct Terminal {
     ours: std::fs::File,
@@ -30,16 +30,6 @@ impl Terminal {
         command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("a child")
     }
 
-    /// What is written until it contains `part`.
-    fn until(&mut self, part: &str) -> String {
-        let (mut all, mut some) = (Vec::new(), [0; 4096]);
-        while !text(&all).contains(part) {
-            let length = self.ours.read(&mut some).expect("a pseudo-terminal");
-            all.extend_from_slice(&some[..length]);
-        }
-        text(&all)
-    }
-
     /// What is written until the child has gone.
     fn rest(self) -> String {
         let Self { mut ours, theirs } = self;
@@ -50,22 +40,6 @@ impl Terminal {
             all.extend_from_slice(&some[..length]);
         }
         text(&all)
-    }
-}
-
-#[test]
-fn watch_clears_what_stands_below_its_lines() {
-    for (columns, rows) in [(100, 30), (20, 4)] {
-        let mut terminal = Terminal::open(columns, rows);
-        let child = terminal.run(&["watch", "--interval", "0.1"], None);
-        let mut shown = terminal.until("offset");
-        signal(&child, "INT");
-        shown += &terminal.until("Watched for");
-        let (code, _) = ended(child);
-        assert!(code == 0 || code == 1, "exit code {code}");
-        let (before, _) = shown.split_once("Watched for").expect("the summary");
-        let (_, left) = before.rsplit_once("\u{1b}[2K").expect("lines are cleared");
-        assert!(!left.contains("offset"), "{shown:?}");
     }
 }
 
