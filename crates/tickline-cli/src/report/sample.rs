@@ -74,8 +74,6 @@ fn warp() -> Warp {
     let pairs = (0..CPUS).flat_map(|from| (from + 1..CPUS).map(move |to| (from, to)));
     Warp {
         cpus: (0..CPUS).collect(),
-        frequency_hz: Some(2e9),
-        resolution_ns: Some(0.5),
         synchronised: Some(false),
         largest_warp_ns: 3_900.0,
         pairs: pairs.map(pair).collect(),
