@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn of_many_pairs_the_worst_are_shown() {
         let mut out = Vec::new();
-        let look = Look { colour: crate::terminal::Colour::None, columns: 100 };
+        let look = Look { columns: 100 };
         table(&warp(Some(false), 500), look, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), ROWS + 3, "{text}");
