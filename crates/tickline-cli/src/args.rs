@@ -236,8 +236,7 @@ pub(crate) struct Warp {
 
 /// Shows the clock live: offset, bound, skew, state, events, also CPU by CPU
 ///
-/// It prints a line for each sample, until Ctrl-C. On a terminal, a plot of the newest offsets and
-/// the summary so far stand below the lines. At the end it prints a summary.
+/// It prints a line for each sample, until Ctrl-C. At the end it prints a summary.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]

@@ -90,10 +90,7 @@ fn refused(error: &clap::Error) -> ExitCode {
     }
     // Help and version: clap's own `exit` does not notice that they could not be written.
     let text = error.render();
-    let printed = output::to_stdout(|out| match terminal::Colour::of_stdout() {
-        terminal::Colour::Ansi => write!(out, "{}", text.ansi()),
-        terminal::Colour::None => write!(out, "{text}"),
-    });
+    let printed = output::text_to_stdout(|out| write!(out, "{}", text.ansi()));
     finish(printed.map(|()| Exit::Fast))
 }
 

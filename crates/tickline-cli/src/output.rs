@@ -67,7 +67,7 @@ impl Outputs {
                 if let Some(file) = file {
                     file.save(|out| write_json(document, out))?;
                 }
-                to_stdout(write_text)
+                text_to_stdout(write_text)
             }
         }
     }
@@ -196,7 +196,15 @@ fn without_links(path: &Path) -> PathBuf {
 
 /// Writes to standard output. A reader that leaves early is no error.
 pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    write_to(io::stdout().lock(), write)
+}
+
+/// The same, without colours where it is no terminal, or one that supports none, or `NO_COLOR` is set.
+pub(crate) fn text_to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    write_to(anstream::stdout().lock(), write)
+}
+
+fn write_to(mut out: impl Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,

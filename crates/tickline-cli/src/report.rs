@@ -64,15 +64,19 @@ mod tests {
     use crate::measure::served_by::ServedBy;
 
     /// The findings were made before the comparison of the counters, so a report showed no fault
-    /// beside a map of unsynchronised counters.
+    /// beside the pairs of unsynchronised counters.
     #[test]
     fn unsynchronised_counters_are_a_finding_of_the_report() {
         let found = |document: &Document| {
             let findings = document.findings.as_deref().expect("a diagnosis");
             findings.iter().any(|finding| finding.code == "counters_unsynchronised")
         };
-        let says_so =
-            |document: &Document| html::html(document).unwrap().contains(" CPUs are unsynchronised.</h1>");
+        let says_so = |document: &Document| {
+            let report = html::html(document).unwrap();
+            let pair =
+                "<td>0 and 48</td><td>5000</td><td>2000</td><td>3900.0</td><td>-4000.0 to -3900.0</td>";
+            report.contains(" CPUs are unsynchronised.</h1>") && report.contains(pair)
+        };
         let mut document = sample::document();
         let before = document.verdict.clone();
         document.fast = true;

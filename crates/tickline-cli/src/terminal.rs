@@ -1,26 +1,9 @@
-//! What standard output can show: colours, width, lines that are drawn anew.
+//! What standard output can show.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use terminal_size::Width;
-
-/// Whether to use colour. Output without colour says the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Colour {
-    Ansi,
-    None,
-}
-
-impl Colour {
-    /// Colour on a terminal that supports it, unless `NO_COLOR` is set.
-    pub(crate) fn of_stdout() -> Self {
-        match anstream::AutoStream::choice(&io::stdout()) {
-            anstream::ColorChoice::Never => Self::None,
-            _ => Self::Ansi,
-        }
-    }
-}
 
 /// A text from elsewhere that is safe for a terminal: control characters become marks.
 pub(crate) fn plain(text: &str) -> String {
@@ -39,10 +22,4 @@ const COLUMNS: usize = 100;
 pub(crate) fn columns() -> usize {
     let size = if io::stdout().is_terminal() { terminal_size::terminal_size() } else { None };
     size.map_or(COLUMNS, |(Width(columns), _)| usize::from(columns))
-}
-
-/// Whether standard output is a terminal that can draw lines anew.
-pub(crate) fn draws() -> bool {
-    io::stdout().is_terminal()
-        && std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty())
 }

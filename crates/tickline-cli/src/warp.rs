@@ -2,7 +2,7 @@
 
 mod text;
 
-pub(crate) use text::verdict;
+pub(crate) use text::{HEADS, pairs, verdict};
 
 use std::io;
 

@@ -1,11 +1,10 @@
 //! `tickline watch`: the global clock, live.
 
-mod below;
 mod lines;
 mod rows;
 mod tally;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -23,7 +22,6 @@ use crate::rights;
 use crate::terminal;
 use crate::wrap::Look;
 
-use below::Below;
 use rows::Table;
 use tally::Tally;
 
@@ -60,12 +58,11 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut view = View::open(args)?;
+    let mut view = View::of(args);
     let start = Instant::now();
     let mut tally = Tally::new(args.json.target.as_ref().map(|_| Vec::new()));
     let watched = watch(args, cpus, &stop, &mut view, rows.as_mut(), &mut tally);
     let watched_s = start.elapsed().as_secs_f64();
-    drop(view);
     let ended_by = watched?;
     let mut document = Document::new("watch");
     document.clock.thread_error = guard.as_ref().err().cloned();
@@ -98,8 +95,7 @@ fn watch(
     let ending = loop {
         let sample = watcher.sample();
         tally.add(&sample);
-        let shown =
-            rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample, tally));
+        let shown = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample));
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
@@ -135,37 +131,38 @@ fn is_stopped_before(due: Instant, stop: &AtomicBool) -> bool {
     true
 }
 
+/// Lines on a terminal from one heading to the next.
+const LINES_PER_HEAD: usize = 20;
+
 /// Where the samples are shown.
 enum View {
-    /// Lines, with the events that were printed.
-    Lines(Vec<(&'static str, u64)>),
-    /// The same lines on a terminal, and what stands below them.
-    Terminal(Vec<(&'static str, u64)>, Below),
+    /// In lines: so many, with the events that were printed.
+    Lines(usize, Vec<(&'static str, u64)>),
     /// Nowhere: standard output carries rows or JSON.
     Nothing,
 }
 
 impl View {
-    fn open(args: &args::Watch) -> io::Result<Self> {
-        if args.csv == Some(Target::Stdout) || args.json.target == Some(Target::Stdout) {
-            return Ok(Self::Nothing);
-        }
-        if terminal::draws() {
-            return Ok(Self::Terminal(Vec::new(), Below::new()));
-        }
-        match writeln!(io::stdout(), "{}", lines::HEAD) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-            _ => Ok(Self::Lines(Vec::new())),
-        }
+    fn of(args: &args::Watch) -> Self {
+        let is_taken = args.csv == Some(Target::Stdout) || args.json.target == Some(Target::Stdout);
+        if is_taken { Self::Nothing } else { Self::Lines(0, Vec::new()) }
     }
 
-    fn show(&mut self, sample: &Sample, tally: &Tally) -> io::Result<()> {
-        let (Self::Lines(printed) | Self::Terminal(printed, _)) = self else { return Ok(()) };
-        let line = lines::line(sample, printed);
-        printed.clone_from(&sample.events);
-        match self {
-            Self::Terminal(_, below) => below.show(&line, sample, &tally.watch()),
-            _ => writeln!(io::stdout(), "{line}"),
+    fn show(&mut self, sample: &Sample) -> io::Result<()> {
+        let Self::Lines(count, printed) = self else { return Ok(()) };
+        let is_terminal = io::stdout().is_terminal();
+        let say = |line: &str| {
+            // A terminal would break it in the middle of words.
+            let is_long = is_terminal && line.chars().count() > terminal::columns();
+            let line = if is_long { Look::of_stdout().wrap("", line) } else { line.to_owned() };
+            writeln!(io::stdout(), "{line}")
+        };
+        if *count == 0 || is_terminal && *count % LINES_PER_HEAD == 0 {
+            say(lines::HEAD)?;
         }
+        say(&lines::line(sample, printed))?;
+        *count += 1;
+        printed.clone_from(&sample.events);
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Paragraphs and tables that fit the terminal, and colour where it is wanted.
+//! Paragraphs and tables that fit the terminal, with colours.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-use crate::terminal::{self, Colour, plain};
+use crate::terminal::{self, plain};
 use crate::words::cell;
 
 /// The widest line, columns. Wider paragraphs are hard to read.
@@ -16,14 +16,13 @@ const WIDEST: usize = 100;
 /// How text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
-    pub(crate) colour: Colour,
     /// Columns of the terminal, 20 at the least.
     pub(crate) columns: usize,
 }
 
 impl Look {
     pub(crate) fn of_stdout() -> Self {
-        Self { colour: Colour::of_stdout(), columns: terminal::columns().clamp(20, WIDEST) }
+        Self { columns: terminal::columns().clamp(20, WIDEST) }
     }
 
     /// Whether there is no room for a column of labels.
@@ -59,16 +58,8 @@ impl Look {
     pub(crate) fn wrap_painted(&self, first: &str, text: &str, painted: usize, style: Style) -> String {
         let lines = self.wrap(first, text);
         match lines.get(..painted).zip(lines.get(painted..)) {
-            Some((head, rest)) => format!("{}{rest}", self.paint(head, style)),
+            Some((head, rest)) => format!("{style}{head}{style:#}{rest}"),
             None => lines,
-        }
-    }
-
-    /// The text in this style, where colour is wanted.
-    pub(crate) fn paint(&self, text: &str, style: Style) -> String {
-        match self.colour {
-            Colour::Ansi => format!("{style}{text}{style:#}"),
-            Colour::None => text.to_owned(),
         }
     }
 
@@ -119,11 +110,12 @@ impl Look {
             writeln!(out, "{}", line.trim_end())
         })
     }
+}
 
-    /// A heading.
-    pub(crate) fn heading(&self, text: &str) -> String {
-        self.paint(text, Style::new().bold())
-    }
+/// A heading.
+pub(crate) fn heading(text: &str) -> String {
+    let style = Style::new().bold();
+    format!("{style}{text}{style:#}")
 }
 
 /// The styles of what is bad, what is slow, and what is good.
@@ -136,7 +128,7 @@ mod tests {
     use super::*;
 
     fn look(columns: usize) -> Look {
-        Look { colour: Colour::None, columns }
+        Look { columns }
     }
 
     #[test]
@@ -189,10 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn colour_only_where_it_is_wanted() {
-        let coloured = Look { colour: Colour::Ansi, columns: 40 };
-        let text = coloured.wrap_painted("", "SLOW: it takes longer than that by far", 4, SLOW);
+    fn a_beginning_is_painted() {
+        let text = look(40).wrap_painted("", "SLOW: it takes longer than that by far", 4, SLOW);
         assert!(text.starts_with("\u{1b}[") && text.contains("mSLOW\u{1b}[0m: it"), "{text:?}");
-        assert_eq!(look(40).wrap_painted("", "SLOW: it", 4, SLOW), "SLOW: it");
     }
 }

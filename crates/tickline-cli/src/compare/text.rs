@@ -61,7 +61,7 @@ mod tests {
             ratio: None,
         };
         let mut out = Vec::new();
-        let look = Look { colour: crate::terminal::Colour::None, columns: 100 };
+        let look = Look { columns: 100 };
         let differences = [
             difference("clocksource", json!("tsc"), json!("hp\u{1b}et")),
             difference("kernel", json!("6.1.0-56-cloud-amd64"), Value::Null),

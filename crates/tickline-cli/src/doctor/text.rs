@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::measure::served_by::ServedBy;
 use crate::terminal::plain;
 use crate::words::{UNKNOWN, unit, with_unit};
-use crate::wrap::{BAD, GOOD, Look, SLOW};
+use crate::wrap::{BAD, GOOD, Look, SLOW, heading};
 
 /// Writes the document as text.
 pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
@@ -54,8 +54,8 @@ fn findings(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
     for (place, finding) in findings.iter().enumerate() {
         let is_note = |finding: &Finding| finding.severity == Severity::Note;
         match (is_note(finding), place.checked_sub(1).map(|before| is_note(&findings[before]))) {
-            (false, None) => writeln!(out, "\n{}", look.heading("Findings"))?,
-            (true, None | Some(false)) => writeln!(out, "\n{}", look.heading("Worth knowing"))?,
+            (false, None) => writeln!(out, "\n{}", heading("Findings"))?,
+            (true, None | Some(false)) => writeln!(out, "\n{}", heading("Worth knowing"))?,
             _ => {}
         }
         let (severity, code) = (finding.severity.name(), finding.code);
@@ -101,7 +101,7 @@ fn nothing_wrong(facts: &Document) -> String {
 const MACHINE: &str = include_str!("machine.json");
 
 fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n{}", look.heading("Machine"))?;
+    writeln!(out, "\n{}", heading("Machine"))?;
     let mut json = json!({ "machine": facts.machine, "clock": facts.clock });
     let hz = |key: &str| json["clock"][key].as_f64();
     let ppm = hz("frequency_hz").zip(hz("nominal_frequency_hz"));
@@ -144,7 +144,7 @@ fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", look.heading("CPUs, each with a line of its own"))?;
+    writeln!(out, "\n{}", heading("CPUs, each with a line of its own"))?;
     const COLUMNS: [(&str, &str); 6] = [
         ("cpu", "CPU"),
         ("state", "state"),
@@ -162,7 +162,7 @@ fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     }
     let title =
         "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers";
-    writeln!(out, "\n{}", look.heading(&look.wrap("", title)))?;
+    writeln!(out, "\n{}", heading(&look.wrap("", title)))?;
     const COLUMNS: [(&str, &str); 5] = [
         ("clock", "clock"),
         ("cost_ns", "cost ns"),
@@ -178,7 +178,7 @@ fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n{}", look.heading("Gates"))?;
+    writeln!(out, "\n{}", heading("Gates"))?;
     for gate in &document.gates {
         let text = gate.text.as_deref().unwrap_or_default();
         let line = match (gate.open, gate.reason.as_deref().or(gate.warning.as_deref())) {
@@ -192,7 +192,7 @@ fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
 }
 
 fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n{}", look.heading(&look.wrap("", "Offset from CLOCK_MONOTONIC, and claimed bound")))?;
+    writeln!(out, "\n{}", heading(&look.wrap("", "Offset from CLOCK_MONOTONIC, and claimed bound")))?;
     let summary = format!(
         "{} samples: largest offset {:.0} ns, largest bound {} ns, outside their bracket {}, bound violated {}",
         track.points.len(),
@@ -233,7 +233,7 @@ mod tests {
         }))
         .unwrap();
         let mut out = Vec::new();
-        machine(&facts, Look { colour: crate::terminal::Colour::None, columns: 200 }, &mut out).unwrap();
+        machine(&facts, Look { columns: 200 }, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         for line in [
             "  CPU          unknown\n",

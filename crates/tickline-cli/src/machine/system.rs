@@ -102,12 +102,15 @@ fn clock_gettime_difference_ns() -> Option<i64> {
     if libc_result != 0 || call_result != 0 { None } else { ns(by_libc)?.checked_sub(ns(by_kernel)?) }
 }
 
-/// The kernel's log by syslog(2), for sandboxes without `/dev/kmsg`.
-pub(super) fn syslog() -> io::Result<String> {
+/// The kernel's log by syslog(2).
+pub(super) fn kernel_log() -> io::Result<String> {
     const READ_ALL: libc::c_int = 3; // SYSLOG_ACTION_READ_ALL
-    // The largest log that kernels are usually built with (CONFIG_LOG_BUF_SHIFT=20), bytes.
-    let mut log = vec![0_u8; 1 << 20];
-    let size = libc::c_int::try_from(log.len()).map_err(io::Error::other)?;
+    const SIZE_BUFFER: libc::c_int = 10; // SYSLOG_ACTION_SIZE_BUFFER
+    // SAFETY: this asks for a size, and writes nothing.
+    let size = unsafe { libc::klogctl(SIZE_BUFFER, std::ptr::null_mut(), 0) };
+    // The kernel keeps texts alone, and puts level and time in front of each line.
+    let size = size.saturating_mul(2);
+    let mut log = vec![0_u8; usize::try_from(size).map_err(|_| io::Error::last_os_error())?];
     // SAFETY: the memory is valid for writes of that size.
     let length = unsafe { libc::klogctl(READ_ALL, log.as_mut_ptr().cast(), size) };
     let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;

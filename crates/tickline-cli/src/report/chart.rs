@@ -7,6 +7,5 @@ mod figure;
 pub(super) mod latency;
 pub(super) mod offset;
 mod scale;
-pub(super) mod warp;
 
 pub(super) use self::scale::time;

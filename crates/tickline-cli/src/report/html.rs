@@ -5,12 +5,14 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use super::chart::{cost, latency, offset, time, warp};
+use super::chart::{cost, latency, offset, time};
 use super::facts;
 use crate::diagnose::{Finding, Level, Severity, Steps};
 use crate::document::{Document, Gate, LatencyRow};
 use crate::measure::as_f64;
 use crate::measure::calls::MONOTONIC;
+use crate::measure::warp::Warp;
+use crate::warp;
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
@@ -44,7 +46,7 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
                         @if !document.latencies.is_empty() {
                             div { (latency::figure(&document.latencies)) (latencies(&document.latencies)) }
                         }
-                        @if let Some(found) = &document.warp { (warp::figure(found)) }
+                        @if let Some(found) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) { (pairs(found)) }
                     }
                     section.tables aria-label="Facts" {
                         div { h2 { "Machine" } (facts::table(&machine)) }
@@ -161,6 +163,25 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The comparison of the CPUs' counters.
+fn pairs(warp: &Warp) -> Markup {
+    let (title, rows) = warp::pairs(warp);
+    html! {
+        figure {
+            h3 { "Counters of the CPUs against each other" }
+            p { (warp::verdict(warp)) " " (title) "." }
+            table.wide {
+                thead { tr { @for head in warp::HEADS { th scope="col" { (head) } } } }
+                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+            }
+            figcaption {
+                "Two threads exchange the counter's value; the offset is the interval that contains the difference between "
+                "the two counters. It is mostly as wide as an exchange takes."
             }
         }
     }

@@ -49,13 +49,14 @@ pub(super) fn latency(clock: &'static str, shift: u64) -> LatencyRow {
     }
 }
 
-/// All pairs of so many CPUs; `judge` says whether a pair is synchronised, if that is known.
-pub(super) fn warp(cpus: u32, judge: impl Fn(u32, u32) -> Option<bool>) -> Warp {
+/// All pairs of two sockets with unsynchronised counters; one CPU could not be compared.
+fn warp() -> Warp {
+    const CPUS: u32 = 96;
     let pair = |(from_cpu, to_cpu)| {
-        let synchronised = judge(from_cpu, to_cpu);
+        let synchronised = (to_cpu != 30).then_some(from_cpu >= CPUS / 2 || to_cpu < CPUS / 2);
         let (least_ns, most_ns, warps, largest_warp_ns) = match synchronised {
             Some(false) => (-4_000.0, -3_900.0, 2_000, 3_900.0),
-            _ => (-40.0 - f64::from(to_cpu - from_cpu) * 4.0, 30.0, 0, 0.0),
+            _ => (-40.0, 30.0, 0, 0.0),
         };
         let [offset_least_ns, offset_most_ns] = [least_ns, most_ns].map(|ns| synchronised.map(|_| ns));
         let exchanges = 5_000;
@@ -70,11 +71,9 @@ pub(super) fn warp(cpus: u32, judge: impl Fn(u32, u32) -> Option<bool>) -> Warp 
             synchronised,
         }
     };
-    let pairs = (0..cpus).flat_map(|from| (from + 1..cpus).map(move |to| (from, to)));
+    let pairs = (0..CPUS).flat_map(|from| (from + 1..CPUS).map(move |to| (from, to)));
     Warp {
-        cpus: (0..cpus).collect(),
-        frequency_hz: Some(2e9),
-        resolution_ns: Some(0.5),
+        cpus: (0..CPUS).collect(),
         synchronised: Some(false),
         largest_warp_ns: 3_900.0,
         pairs: pairs.map(pair).collect(),
@@ -120,7 +119,6 @@ pub(super) fn document() -> Document {
     ];
     document.track = Some(track());
     document.latencies = vec![latency("tickline::now_ns", 0), latency(MONOTONIC, 1_500)];
-    // Two sockets with unsynchronised counters; one CPU could not be compared.
-    document.warp = Some(warp(96, |from, to| (to != 30).then_some(from >= 48 || to < 48)));
+    document.warp = Some(warp());
     document
 }

@@ -72,21 +72,28 @@ pub(crate) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io:
 }
 
 fn table(warp: &Warp, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let (title, rows) = pairs(warp);
+    writeln!(out, "\n{}", look.wrap("", &title))?;
+    look.table(&HEADS, &rows, out)
+}
+
+/// The headings of [`pairs`].
+pub(crate) const HEADS: [&str; 6] = ["CPUs", "exchanges", "warps", "largest warp ns", "offset ns", ""];
+
+/// The table of the pairs: its title, and its rows.
+pub(crate) fn pairs(warp: &Warp) -> (String, Vec<Vec<String>>) {
     let mut pairs: Vec<&WarpPair> = warp.pairs.iter().collect();
     let which = match warp.pattern {
         Pattern::All => "all pairs",
         Pattern::Star => "the first CPU with each other",
     };
+    let mut title = format!("Pairs: {which}");
     if pairs.len() > ROWS {
         pairs.sort_by(|a, b| badness(b).partial_cmp(&badness(a)).unwrap_or(Ordering::Equal));
         pairs.truncate(ROWS);
-        let title = format!("Pairs: {which}; the worst {ROWS} of {} (--json has them all)", warp.pairs.len());
-        writeln!(out, "\n{}", look.wrap("", &title))?;
-    } else {
-        writeln!(out, "\nPairs: {which}")?;
+        title += &format!("; the worst {ROWS} of {} (the JSON has them all)", warp.pairs.len());
     }
-    let rows: Vec<_> = pairs.into_iter().map(row).collect();
-    look.table(&["CPUs", "exchanges", "warps", "largest warp ns", "offset ns", ""], &rows, out)
+    (title, pairs.into_iter().map(row).collect())
 }
 
 fn row(pair: &WarpPair) -> Vec<String> {
@@ -160,7 +167,7 @@ mod tests {
     #[test]
     fn of_many_pairs_the_worst_are_shown() {
         let mut out = Vec::new();
-        let look = Look { colour: crate::terminal::Colour::None, columns: 100 };
+        let look = Look { columns: 100 };
         table(&warp(Some(false), 500), look, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), ROWS + 3, "{text}");

@@ -79,12 +79,6 @@ pub(crate) fn summary(document: &Document, look: Look, out: &mut dyn Write) -> i
         watch.watched_s, all.samples, all.fast_samples
     );
     look.say("", &watched, out)?;
-    figures(watch, look, out)
-}
-
-/// The sums and extremes, and the CPUs.
-pub(crate) fn figures(watch: &Watch, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    let all = &watch.all;
     let mut fact = |name: &str, text: &str| look.say(&format!("  {name:<8} "), text, out);
     fact("offset", &format!("{:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns))?;
     fact("bound", &format!("{} ns at most, violated {} times", all.largest_bound_ns, all.bound_violated))?;

@@ -2,85 +2,35 @@
 
 #![cfg(unix)]
 
+use std::fs::File;
 use std::io::Read;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use nix::pty::{OpenptyResult, Winsize, openpty};
 
 use crate::common::{text, tickline};
-use crate::watch::{ended, signal};
-
-struct Terminal {
-    ours: std::fs::File,
-    theirs: std::fs::File,
-}
-
-impl Terminal {
-    fn open(ws_col: u16, ws_row: u16) -> Self {
-        let size = Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 };
-        let OpenptyResult { master, slave } = openpty(&size, None).expect("a pseudo-terminal");
-        Self { ours: master.into(), theirs: slave.into() }
-    }
-
-    fn run(&self, arguments: &[&str], no_color: Option<&str>) -> Child {
-        let end = || Stdio::from(self.theirs.try_clone().expect("a pseudo-terminal"));
-        let mut command = tickline(arguments);
-        command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
-        command.envs(no_color.map(|value| ("NO_COLOR", value)));
-        command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("a child")
-    }
-
-    /// What is written until it contains `part`.
-    fn until(&mut self, part: &str) -> String {
-        let (mut all, mut some) = (Vec::new(), [0; 4096]);
-        while !text(&all).contains(part) {
-            let length = self.ours.read(&mut some).expect("a pseudo-terminal");
-            all.extend_from_slice(&some[..length]);
-        }
-        text(&all)
-    }
-
-    /// What is written until the child has gone.
-    fn rest(self) -> String {
-        let Self { mut ours, theirs } = self;
-        drop(theirs);
-        let (mut all, mut some) = (Vec::new(), [0; 4096]);
-        // Linux reports the closed other end by an error.
-        while let Ok(length @ 1..) = ours.read(&mut some) {
-            all.extend_from_slice(&some[..length]);
-        }
-        text(&all)
-    }
-}
-
-#[test]
-fn watch_clears_what_stands_below_its_lines() {
-    for (columns, rows) in [(100, 30), (20, 4)] {
-        let mut terminal = Terminal::open(columns, rows);
-        let child = terminal.run(&["watch", "--interval", "0.1"], None);
-        let mut shown = terminal.until("offset");
-        signal(&child, "INT");
-        shown += &terminal.until("Watched for");
-        let (code, _) = ended(child);
-        assert!(code == 0 || code == 1, "exit code {code}");
-        let (before, _) = shown.split_once("Watched for").expect("the summary");
-        let (_, left) = before.rsplit_once("\u{1b}[2K").expect("lines are cleared");
-        assert!(!left.contains("offset"), "{shown:?}");
-    }
-}
+use crate::watch::ended;
 
 /// A machine with findings.
 const FACTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts/numa-watchdog.json");
 
-/// What a command shows that ends by itself.
+/// What a command shows on a terminal.
 fn shown(columns: u16, arguments: &[&str], no_color: Option<&str>) -> String {
-    let terminal = Terminal::open(columns, 30);
-    let child = terminal.run(arguments, no_color);
-    let shown = terminal.rest();
+    let size = Winsize { ws_row: 30, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let OpenptyResult { master, slave } = openpty(&size, None).expect("a pseudo-terminal");
+    let end = || Stdio::from(slave.try_clone().expect("a pseudo-terminal"));
+    let mut command = tickline(arguments);
+    command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
+    command.envs(no_color.map(|value| ("NO_COLOR", value)));
+    let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("a child");
+    drop((command, slave));
+    let mut shown = Vec::new();
+    // Linux reports by an error that the other end is closed.
+    File::from(master).read_to_end(&mut shown).ok();
     let (code, _) = ended(child);
     // 3: kept from some CPUs.
     assert!([0, 1, 3].contains(&code), "{arguments:?}: exit code {code}");
-    shown
+    text(&shown)
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(crate) fn check_csv(path: &Path) -> usize {
 }
 
 #[cfg(unix)]
-pub(crate) fn signal(child: &Child, name: &str) {
+fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().expect("kill");
     assert!(sent.success());
 }
