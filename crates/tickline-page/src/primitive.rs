@@ -5,7 +5,7 @@
 pub(crate) use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 #[cfg(all(test, loom))]
-pub(crate) use modelled::{AtomicU64, Ordering, fence};
+pub(crate) use modelled::{AtomicI64, AtomicU64, Ordering, fence};
 
 #[cfg(all(test, loom))]
 #[path = "../../tickline-core/src/primitive.rs"]

@@ -413,9 +413,7 @@ impl Check {
 
     /// Something happened to the machine, and is over at `until_ps`.
     pub(crate) fn disturbed(&self, until_ps: u64) {
-        if until_ps > self.disturbed_ps.get() {
-            self.disturbed_ps.set(until_ps);
-        }
+        self.disturbed_ps.set(self.disturbed_ps.get().max(until_ps));
     }
 
     /// The driver has run an iteration for a cell, or was kept from it. `excused`: a line is not

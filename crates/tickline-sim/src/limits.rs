@@ -110,8 +110,7 @@ impl Limits {
                 What::Suspend { for_ns, counter: Sleep::Runs, reference_runs: false } => {
                     jumps_ns += for_ns.min(longest_window_ns);
                 }
-                // Both run on, or both stand still.
-                What::Suspend { .. } => {}
+                // In other suspends both run on, or both stand still.
                 _ => {}
             }
         }

@@ -192,10 +192,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        #[cfg(feature = "mock")]
-        if let Some(mock) = &self.mock {
-            return mock.now_ns();
-        }
+        by_mock!(self.mock.as_ref().map(MockClock::now_ns));
         self.engine().now_ns()
     }
 
@@ -205,10 +202,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_ordered_ns(&self) -> u64 {
-        #[cfg(feature = "mock")]
-        if let Some(mock) = &self.mock {
-            return mock.now_ns();
-        }
+        by_mock!(self.mock.as_ref().map(MockClock::now_ns));
         self.engine().now_ordered_ns()
     }
 
@@ -218,10 +212,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_ns(&self) -> u64 {
-        #[cfg(feature = "mock")]
-        if let Some(mock) = &self.mock {
-            return mock.unix_ns();
-        }
+        by_mock!(self.mock.as_ref().map(MockClock::unix_ns));
         self.engine().unix_ns()
     }
 
@@ -230,10 +221,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn recent_ns(&self) -> u64 {
-        #[cfg(feature = "mock")]
-        if let Some(mock) = &self.mock {
-            return mock.now_ns();
-        }
+        by_mock!(self.mock.as_ref().map(MockClock::now_ns));
         self.engine().recent_ns()
     }
 
@@ -242,11 +230,10 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
-        #[cfg(feature = "mock")]
-        if let Some(mock) = &self.mock {
+        by_mock!(self.mock.as_ref().map(|mock| {
             let ns = mock.now_ns().cast_signed();
-            return self.reading_without_line(ns, ns);
-        }
+            self.reading_without_line(ns, ns)
+        }));
         match &self.engine().read_bounds() {
             Some(line) => Reading::<Instant>::by_line(line),
             None => self.reading_slow(),
@@ -259,10 +246,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
-        #[cfg(feature = "mock")]
-        if let Some(mock) = &self.mock {
-            return self.unix_reading_without_line(mock.unix_ns().cast_signed());
-        }
+        by_mock!(self.mock.as_ref().map(|mock| self.unix_reading_without_line(mock.unix_ns().cast_signed())));
         match &self.engine().read_bounds() {
             Some(line) => Reading::<UnixTime>::by_line(line),
             None => self.unix_reading_slow(),

@@ -4,26 +4,18 @@
 /// The ranges of a list, first and last id; `None` for an entry that is none. A line break at the
 /// end is allowed.
 fn ranges(list: &[u8]) -> impl Iterator<Item = Option<(usize, usize)>> + '_ {
-    list.strip_suffix(b"\n").unwrap_or(list).split(|byte| *byte == b',').map(|range| {
-        let mut ends = range.split(|byte| *byte == b'-');
-        let first = number(ends.next()?)?;
-        let last = match ends.next() {
-            Some(last) => number(last)?,
-            None => first,
-        };
-        (first <= last && ends.next().is_none()).then_some((first, last))
+    // What is no text has one entry, which is none.
+    let list = core::str::from_utf8(list).unwrap_or_default();
+    list.strip_suffix('\n').unwrap_or(list).split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (number(first)?, number(last)?);
+        (first <= last).then_some((first, last))
     })
 }
 
-/// Decimal digits, at least one, and nothing else.
-fn number(digits: &[u8]) -> Option<usize> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_usize, |number, byte| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        number.checked_mul(10)?.checked_add(usize::from(digit))
-    })
+/// Decimal digits, at least one, and nothing else: `parse` takes a sign, too.
+fn number(digits: &str) -> Option<usize> {
+    digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
 
 /// How many ids a list takes: its largest plus one. `None` for anything that is not such a list.

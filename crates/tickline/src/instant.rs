@@ -13,10 +13,7 @@ use crate::mock::{MockClock, active};
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
-    #[cfg(feature = "mock")]
-    if let Some(ns) = active(MockClock::now_ns) {
-        return ns;
-    }
+    by_mock!(active(MockClock::now_ns));
     GLOBAL.now_ns()
 }
 
@@ -25,10 +22,7 @@ pub fn now_ns() -> u64 {
 #[inline]
 #[must_use]
 pub fn now_ordered_ns() -> u64 {
-    #[cfg(feature = "mock")]
-    if let Some(ns) = active(MockClock::now_ns) {
-        return ns;
-    }
+    by_mock!(active(MockClock::now_ns));
     GLOBAL.now_ordered_ns()
 }
 
@@ -38,10 +32,7 @@ pub fn now_ordered_ns() -> u64 {
 #[inline]
 #[must_use]
 pub fn recent_ns() -> u64 {
-    #[cfg(feature = "mock")]
-    if let Some(ns) = active(MockClock::now_ns) {
-        return ns;
-    }
+    by_mock!(active(MockClock::now_ns));
     GLOBAL.recent_ns()
 }
 

@@ -117,6 +117,17 @@
 //! | `tokio` | such a clock that follows tokio's, which its tests pause |
 //! | `page` | on Linux, one clock for all processes of a machine: `Clock::of_page` reads the page that `tickline serve` serves; `page::Publisher` serves one |
 
+/// Returns the time of a mock, if there is one: `$time` is an `Option`. Without the feature `mock`
+/// this is nothing.
+macro_rules! by_mock {
+    ($time:expr) => {
+        #[cfg(feature = "mock")]
+        if let Some(time) = $time {
+            return time;
+        }
+    };
+}
+
 mod arithmetic;
 mod clock;
 #[cfg(any(doc, doctest))]

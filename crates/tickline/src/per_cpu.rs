@@ -106,10 +106,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    fn new() -> Option<Self> {
-        needs().ok().map(|(counter, ids)| Self::with_ids(counter, ids))
-    }
-
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
             units: (0..ids).map(|_| Shared::new(LineCell::new())).collect(),
@@ -227,7 +223,8 @@ impl LazyTable {
     /// serve: a child that was forked while it is set would wait for a thread that it does not have.
     pub(crate) fn made(&self) -> Option<&Table> {
         if self.get().is_none() {
-            let fresh = Box::into_raw(Box::new(Table::new()?));
+            let (counter, ids) = needs().ok()?;
+            let fresh = Box::into_raw(Box::new(Table::with_ids(counter, ids)));
             // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one, as there.
             let set = self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
             if set.is_err() {

@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use tickline_core::gate::Comparison;
-use tickline_core::gate::{Gate, Hypervisor, Reason, Verdict, first_closed};
+use tickline_core::gate::{Comparison, Gate, Hypervisor, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
 use crate::options::{Driver, Environment};
@@ -76,11 +75,7 @@ impl fmt::Debug for Events {
 
 impl Events {
     pub(crate) fn of(count: impl Fn(Event) -> u64) -> Self {
-        let mut counts = [0; Event::ALL.len()];
-        for (slot, event) in counts.iter_mut().zip(Event::ALL) {
-            *slot = count(*event);
-        }
-        Self(counts)
+        Self(core::array::from_fn(|place| count(Event::ALL[place])))
     }
 
     /// How often `event` has happened.

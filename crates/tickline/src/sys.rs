@@ -24,12 +24,12 @@ pub(crate) use linux::{
     mark::ThreadMark,
     parking::{sleep_while, wake_one},
     process::{PreserveErrno, counter_readable},
-    sleep::{ClockSetNotifier, Woken},
+    sleep::ClockSetNotifier,
     thread::SignalsBlocked,
 };
 #[cfg(any(not(target_os = "linux"), miri))]
 pub(crate) use other::{
-    ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, Woken, counter_readable, cpu_ids,
+    ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, counter_readable, cpu_ids,
     forgo_page, lock_token, sleep_while, token, wake_one,
 };
 #[cfg(any(not(any(target_os = "linux", windows)), miri))]
@@ -40,3 +40,15 @@ pub(crate) use pin_windows::{comparable_cpus, pin_this_thread};
 /// The counter of this target. The gates find out whether the process may read it.
 pub(crate) const COUNTER: Option<HardwareCounter> =
     if cfg!(miri) { None } else { HardwareCounter::if_present() };
+
+/// Why a wait of a [`ClockSetNotifier`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// The time is up.
+    Timeout,
+    /// The clock was set, or the machine was suspended.
+    #[cfg_attr(any(not(target_os = "linux"), miri), expect(dead_code, reason = "no other system reports it"))]
+    ClockSet,
+    /// Somebody called [`ClockSetNotifier::stop`].
+    Stopped,
+}

@@ -17,10 +17,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 #[inline]
 #[must_use]
 pub fn unix_ns() -> u64 {
-    #[cfg(feature = "mock")]
-    if let Some(ns) = active(MockClock::unix_ns) {
-        return ns;
-    }
+    by_mock!(active(MockClock::unix_ns));
     GLOBAL.unix_ns()
 }
 

@@ -169,11 +169,10 @@ fn straight_way(listing: &str, function: &str) -> Vec<String> {
 
 #[test]
 fn the_hot_paths_keep_their_instructions() {
-    if ![EXPECTED.objdump, "objdump"].iter().any(|program| output(program, &["--version"]).is_some()) {
-        return common::skip("objdump is not installed, the machine code of the hot path was NOT checked");
-    }
     let Some(listing) = listing(&example()) else {
-        return common::skip("no objdump here knows this target, the machine code was NOT checked");
+        return common::skip(
+            "no installed objdump knows this target, the machine code of the hot path was NOT checked",
+        );
     };
     let Rule(_, _, counter) = &EXPECTED.rules[0];
     for ((name, is_ordered), most) in FUNCTIONS.into_iter().zip(EXPECTED.most_instructions) {

@@ -46,141 +46,27 @@
 mod again;
 mod cell;
 mod gate;
+mod harness;
 mod lines;
 mod order;
 mod state;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-
-use loom::thread;
+use std::sync::Arc;
 
 use crate::cell::LineCell;
 use crate::control::{Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::gate::keeper::Gated;
-use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::Reference;
 use crate::shared::Shared;
 use crate::testing::CONFIG;
+use harness::{Seen, Time, View, check, made, spawn};
 
 pub(crate) type Clock = Shared<LineCell>;
 
-/// Counts of what happened in the executions of a model: a model in which something never happens
-/// does not check it.
-#[derive(Clone, Default)]
-struct Seen(Arc<Mutex<BTreeMap<String, u64>>>);
-
-impl Seen {
-    fn note(&self, what: impl Into<String>) {
-        *self.0.lock().unwrap().entry(what.into()).or_default() += 1;
-    }
-}
-
-/// Runs a model with at most so many preemptions in an execution (voluntary switches, and those
-/// at a thread's end, are free), or with all of them; `LOOM_MAX_PREEMPTIONS` overrides it. Each
-/// of `wanted` must have been seen.
-fn check(preemptions: Option<usize>, wanted: &[&str], model: impl Fn(&Seen) + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    // Steps of one execution: the longest model has some hundred, most of them before its threads
-    // start.
-    builder.max_branches = 20_000;
-    builder.preemption_bound = builder.preemption_bound.or(preemptions);
-    let seen = Seen::default();
-    let noted = seen.clone();
-    let start = std::time::Instant::now();
-    builder.check(move || {
-        noted.note("execution");
-        model(&noted);
-    });
-    let seen = seen.0.lock().unwrap();
-    println!("{:?}: {seen:?}", start.elapsed());
-    for wanted in wanted {
-        assert!(seen.contains_key(*wanted), "'{wanted}' never happened, so it was not checked: {seen:?}");
-    }
-}
-
-/// Makes all atomics in `value` (see `primitive.rs`) and shares it. To be called before any
-/// thread starts.
-fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
-    drop(format!("{value:?}"));
-    Arc::new(value)
-}
-
-/// A thread that runs `action` on what the threads of a model share.
-fn spawn<S: Clone + 'static, T: 'static>(
-    scene: &S,
-    action: impl FnOnce(&S) -> T + 'static,
-) -> thread::JoinHandle<T> {
-    let scene = scene.clone();
-    thread::spawn(move || action(&scene))
-}
-
-/// Time: a counter of 1 GHz, and a reference that returns its ticks plus a lead.
-///
-/// Each read takes time, and sees whatever was done before an earlier read returned: that is the
-/// meaning of "current when the counter was read". All reads in a model are in one modification
-/// order, so AcqRel says exactly that.
-#[derive(Debug)]
-struct Time {
-    ticks: AtomicU64,
-    lead_ns: AtomicI64,
-}
-
-/// One thread's view of the time: how many ticks a read takes.
-struct View<'a> {
-    time: &'a Time,
-    ticks: u64,
-}
-
-impl Time {
-    const fn new(ticks: u64, lead_ns: i64) -> Self {
-        Self { ticks: AtomicU64::new(ticks), lead_ns: AtomicI64::new(lead_ns) }
-    }
-
-    /// A view in which each read takes `ticks`.
-    const fn view(&self, ticks: u64) -> View<'_> {
-        View { time: self, ticks }
-    }
-
-    /// Lets time pass.
-    fn pass(&self, ticks: u64) {
-        // ORDERING: AcqRel, a read.
-        self.ticks.fetch_add(ticks, Ordering::AcqRel);
-    }
-
-    /// The reference jumps ahead. Only one thread changes the lead.
-    fn jump(&self, ns: i64) {
-        // ORDERING: Relaxed, the only writer's own value.
-        let lead_ns = self.lead_ns.load(Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `monotonic_ns`.
-        self.lead_ns.store(lead_ns + ns, Ordering::Release);
-    }
-
-    /// The counter runs on while the reference stands still: a line is ahead by as much then.
-    /// Only before threads start.
-    fn suspend(&self, ticks: u64) {
-        self.pass(ticks);
-        self.jump(-i64::try_from(ticks).unwrap());
-    }
-}
-
-impl Counter for View<'_> {
-    fn now(&self) -> u64 {
-        self.now_ordered()
-    }
-    fn now_ordered(&self) -> u64 {
-        // ORDERING: AcqRel, pairs with all other reads.
-        self.time.ticks.fetch_add(self.ticks, Ordering::AcqRel) + self.ticks
-    }
-    fn barrier(&self) {}
-}
-
 impl Reference for View<'_> {
     fn monotonic_ns(&self) -> i64 {
-        let ticks = i64::try_from(self.now_ordered()).unwrap();
-        // ORDERING: Acquire, pairs with the Release store in `jump`.
-        ticks + self.time.lead_ns.load(Ordering::Acquire)
+        self.reference_ns()
     }
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns() + 1_000_000

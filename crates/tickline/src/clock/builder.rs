@@ -132,7 +132,7 @@ impl ClockBuilder {
         if self.driver != Driver::Thread {
             return Err(unused("start_global", THREAD));
         }
-        ClockGuard::start(settings)
+        ClockGuard::start(Some(settings))
     }
 
     fn check(&self) -> Result<Settings, Error> {

@@ -29,7 +29,7 @@ use crate::trust::facts::learn_environment;
 /// # }
 /// ```
 pub fn start() -> Result<ClockGuard, Error> {
-    ClockGuard::start_default()
+    ClockGuard::start(None)
 }
 
 /// Keeps the global clock's thread running. [`start`](crate::start) makes one. When the last one is
@@ -75,23 +75,18 @@ fn global_thread() -> ProcessLockGuard<'static, Option<GlobalThread>> {
 }
 
 impl ClockGuard {
-    pub(crate) fn start_default() -> Result<Self, Error> {
-        Self::learn(Probes::Full);
-        let mut slot = global_thread();
-        match slot.as_mut() {
-            Some(running) => Ok(Self::share(running)),
-            None => Self::launch(&mut slot, Settings::DEFAULT),
-        }
-    }
-
-    pub(crate) fn start(settings: Settings) -> Result<Self, Error> {
+    /// With these settings; `None` takes those of the thread that runs, or the default.
+    pub(crate) fn start(chosen: Option<Settings>) -> Result<Self, Error> {
+        let settings = chosen.unwrap_or(Settings::DEFAULT);
         if settings.probes == Probes::Minimal {
             GLOBAL.restrict_probes(); // before the lock, which asks for the process's token
         }
         Self::learn(settings.probes);
         let mut slot = global_thread();
         match slot.as_mut() {
-            Some(running) if running.settings == settings => Ok(Self::share(running)),
+            Some(running) if chosen.is_none_or(|settings| running.settings == settings) => {
+                Ok(Self::share(running))
+            }
             Some(_) => Err(Error(Inner::Running)),
             None => Self::launch(&mut slot, settings),
         }

@@ -1,9 +1,8 @@
 //! Unix time as `chrono::DateTime`, and back.
 
-use crate::unix_time::NS_PER_S;
 use ::chrono::{DateTime, TimeZone, Utc};
 
-use crate::unix_time::{UnixTime, UnixTimeError};
+use crate::unix_time::{NS_PER_S, UnixTime, UnixTimeError};
 
 /// Exact: every Unix time is a date of chrono.
 impl From<UnixTime> for DateTime<Utc> {

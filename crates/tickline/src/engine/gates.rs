@@ -17,10 +17,9 @@ use core::sync::atomic::Ordering;
 use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::Comparison;
 use tickline_core::gate::keeper::{Conclusion, Gated, Lines, Stage};
 use tickline_core::gate::{
-    Facts, Gate, Reason, Switch, Verdict, first_closed, judge, judge_calibration, judge_plausible,
+    Comparison, Facts, Gate, Reason, Switch, Verdict, first_closed, judge, judge_calibration, judge_plausible,
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, Shared};

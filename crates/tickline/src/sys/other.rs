@@ -5,6 +5,8 @@ use core::sync::atomic::AtomicU32;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::Woken;
+
 /// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has
 /// no processes, and `id` panics there.
 pub(crate) fn token() -> u64 {
@@ -27,18 +29,6 @@ pub(crate) fn sleep_while(_word: &AtomicU32, _value: u32, _: Option<Duration>) {
 
 /// Sleepers wake by themselves.
 pub(crate) fn wake_one(_word: &AtomicU32) {}
-
-/// Why a wait ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Woken {
-    /// The time is up.
-    Timeout,
-    /// Somebody set the clock, which this system does not report.
-    #[expect(dead_code, reason = "this system sends no notice")]
-    ClockSet,
-    /// Another thread called [`ClockSetNotifier::stop`].
-    Stopped,
-}
 
 /// A sleep that another thread can end.
 #[derive(Debug, Default)]

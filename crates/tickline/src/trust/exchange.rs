@@ -167,21 +167,17 @@ pub fn between(here: u32, there: u32) -> Exchanges {
     let Some(counter) = COUNTER.filter(|_| sys::counter_readable()) else { return Exchanges::NONE };
     let token = Token::default();
     let found = thread::scope(|scope| {
-        let builder = || thread::Builder::new().name("tickline-warp".to_owned());
-        let other = builder()
-            .spawn_scoped(scope, || {
-                if !sys::pin_this_thread(there) {
+        let token = &token;
+        let start = |cpu, exchange: fn(&Token, HardwareCounter) -> Exchanges| {
+            thread::Builder::new().name("tickline-warp".to_owned()).spawn_scoped(scope, move || {
+                if !sys::pin_this_thread(cpu) {
                     token.give_up();
                 }
-                answer(&token, counter)
+                exchange(token, counter)
             })
-            .ok()?;
-        let this = builder().spawn_scoped(scope, || {
-            if !sys::pin_this_thread(here) {
-                token.give_up();
-            }
-            ask(&token, counter)
-        });
+        };
+        let other = start(there, answer).ok()?;
+        let this = start(here, ask);
         if this.is_err() {
             token.give_up();
         }

@@ -19,17 +19,7 @@ use std::io;
 
 use super::file::beyond_standard_streams;
 use super::parking::{narrowed, sleep_while, wake_one};
-
-/// Why a wait ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Woken {
-    /// The time is up.
-    Timeout,
-    /// The clock was set, or the machine was suspended.
-    ClockSet,
-    /// Somebody called [`ClockSetNotifier::stop`].
-    Stopped,
-}
+use crate::sys::Woken;
 
 /// The interval that marks the notifier's timer: 11 years and some odd nanoseconds. It never
 /// expires.

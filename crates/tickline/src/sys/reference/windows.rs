@@ -7,8 +7,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use tickline_core::sample::Reference;
-use tickline_core::sample::ns_of_counts_floor;
+use tickline_core::sample::{Reference, ns_of_counts_floor};
 use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
 use windows_sys::Win32::System::SystemInformation::GetSystemTimePreciseAsFileTime;

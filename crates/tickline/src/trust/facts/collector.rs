@@ -8,8 +8,7 @@
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
-use tickline_core::gate::Comparison;
-use tickline_core::gate::{Clocksource, Cost, Facts, Switch};
+use tickline_core::gate::{Clocksource, Comparison, Cost, Facts, Switch};
 use tickline_core::sample::Reference;
 
 use super::cost::measure_cost;

@@ -1,13 +1,13 @@
-//! What the models run on.
+//! What the models run on. Those of leases run on it too, in
+//! `crates/tickline-page/src/lease/loom_tests.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use loom::thread;
-use tickline_core::counter::Counter;
 
-use super::super::OsClock;
+use super::Counter;
+use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
 /// Counts of what happened in the executions of a model: a model in which something never happens
 /// does not check it.
@@ -21,13 +21,18 @@ impl Seen {
 }
 
 /// Runs a model with at most so many preemptions in an execution (voluntary switches, and those
-/// at a thread's end, are free); `LOOM_MAX_PREEMPTIONS` overrides it. Each of `wanted` must have
-/// been seen.
-pub(super) fn check(preemptions: usize, wanted: &[&str], model: impl Fn(&Seen) + Sync + Send + 'static) {
+/// at a thread's end, are free), or with all of them; `LOOM_MAX_PREEMPTIONS` overrides it. Each
+/// of `wanted` must have been seen.
+pub(super) fn check(
+    preemptions: Option<usize>,
+    wanted: &[&str],
+    model: impl Fn(&Seen) + Sync + Send + 'static,
+) {
     let mut builder = loom::model::Builder::new();
-    // Steps of one execution: the longest model has some hundred.
+    // Steps of one execution: the longest model has some hundred, most of them before its threads
+    // start.
     builder.max_branches = 20_000;
-    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.preemption_bound = builder.preemption_bound.or(preemptions);
     let seen = Seen::default();
     let noted = seen.clone();
     let start = std::time::Instant::now();
@@ -50,15 +55,15 @@ pub(super) fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
 }
 
 /// A thread that runs `action` on what the threads of a model share.
-pub(super) fn spawn<S: Clone + 'static>(
+pub(super) fn spawn<S: Clone + 'static, T: 'static>(
     scene: &S,
-    action: impl FnOnce(&S) + 'static,
-) -> thread::JoinHandle<()> {
+    action: impl FnOnce(&S) -> T + 'static,
+) -> thread::JoinHandle<T> {
     let scene = scene.clone();
     thread::spawn(move || action(&scene))
 }
 
-/// Time: a counter of 1 GHz, and an OS clock that returns its ticks plus a lead.
+/// Time: a counter of 1 GHz, and a reference that returns its ticks plus a lead.
 ///
 /// Each read takes time, and sees whatever was done before an earlier read returned: that is the
 /// meaning of "current when the counter was read". All reads in a model are in one modification
@@ -76,8 +81,8 @@ pub(super) struct View<'a> {
 }
 
 impl Time {
-    pub(super) fn new(ticks: u64) -> Arc<Self> {
-        Arc::new(Self { ticks: AtomicU64::new(ticks), lead_ns: AtomicI64::new(0) })
+    pub(super) const fn new(ticks: u64, lead_ns: i64) -> Self {
+        Self { ticks: AtomicU64::new(ticks), lead_ns: AtomicI64::new(lead_ns) }
     }
 
     /// A view in which each read takes `ticks`.
@@ -91,10 +96,28 @@ impl Time {
         self.ticks.fetch_add(ticks, Ordering::AcqRel);
     }
 
-    /// The OS clock stands still while the counter runs on. Only before threads start.
-    pub(super) fn fall_behind(&self, ns: i64) {
-        // ORDERING: Relaxed, before threads start.
-        self.lead_ns.fetch_sub(ns, Ordering::Relaxed);
+    /// The reference jumps ahead. Only one thread changes the lead.
+    pub(super) fn jump(&self, ns: i64) {
+        // ORDERING: Relaxed, the only writer's own value.
+        let lead_ns = self.lead_ns.load(Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `reference_ns`.
+        self.lead_ns.store(lead_ns + ns, Ordering::Release);
+    }
+
+    /// The counter runs on while the reference stands still: a line is ahead by as much then.
+    /// Only before threads start.
+    pub(super) fn suspend(&self, ticks: u64) {
+        self.pass(ticks);
+        self.jump(-i64::try_from(ticks).unwrap());
+    }
+}
+
+impl View<'_> {
+    /// What the reference says, ns.
+    pub(super) fn reference_ns(&self) -> i64 {
+        let ticks = i64::try_from(self.now_ordered()).unwrap();
+        // ORDERING: Acquire, pairs with the Release store in `jump`.
+        ticks + self.time.lead_ns.load(Ordering::Acquire)
     }
 }
 
@@ -107,18 +130,4 @@ impl Counter for View<'_> {
         self.time.ticks.fetch_add(self.ticks, Ordering::AcqRel) + self.ticks
     }
     fn barrier(&self) {}
-}
-
-impl OsClock for View<'_> {
-    fn monotonic_ns(&self) -> i64 {
-        let ticks = i64::try_from(self.now_ordered()).unwrap();
-        // ORDERING: Relaxed, no thread changes it.
-        ticks + self.time.lead_ns.load(Ordering::Relaxed)
-    }
-    fn realtime_ns(&self) -> i64 {
-        self.monotonic_ns() + 1_000_000
-    }
-    fn pause(&self) {
-        thread::yield_now();
-    }
 }
