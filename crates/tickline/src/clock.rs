@@ -330,7 +330,7 @@ impl Clock {
     }
 
     /// Lets the counter serve again after [`disable`](Self::disable). The control loop judges the
-    /// gates again before the next line. A mock stays one.
+    /// gates again before the next line; if all are open, nothing changes. A mock stays one.
     pub fn enable(&self) {
         #[cfg(feature = "mock")]
         if self.mock.is_some() {

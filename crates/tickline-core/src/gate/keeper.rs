@@ -22,14 +22,14 @@
 //! Three rules:
 //!
 //! - **K1. Whoever switches off, or asks, changes the word, then closes the gate.** Switching on
-//!   changes the word alone.
+//!   changes the word alone, and not even that if every gate is open.
 //! - **K2. Only a judge opens the gate, and holds the clock's lock.** It opens the gate, then
 //!   exchanges the word that its judgement began with for `Open`; only then may a line be
 //!   published. If the word has changed, the exchange fails, and the judge closes the gate
 //!   again. So a change during a judgement has one of two effects. Either the exchange fails; or
 //!   the exchange came first, and the thread that made the change sees the open gate, and closes
-//!   it. A judge who judges an open gate again ([`review`](Keeper::review)) closes it first, which
-//!   ends the line of the earlier judgement.
+//!   it. A judge who judges an open gate again ([`review`](Keeper::review)), or for the CPUs' lines,
+//!   closes it first, which ends the line of the earlier judgement.
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its change
 //!   and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds that, and has the gates judged again
@@ -43,9 +43,8 @@
 //! line for each CPU ([`lines`](Keeper::lines)). Whoever changes from one kind of lines to the other
 //! ([`set_lines`](Keeper::set_lines)) changes the word and closes the gate as by K1, for two reasons.
 //! The gate that compares the counters depends on the kind. And no common line may be left: a reader
-//! may be in the middle of an iteration, and the closed gate ends the line that it publishes. A
-//! counter that is switched on although it was on leaves a common line in use until the gates are
-//! judged; readers of the CPUs' lines take the OS clock until then.
+//! may be in the middle of an iteration, and the closed gate ends the line that it publishes. If the
+//! gates are judged before it is closed, the judge ends that line.
 //!
 //! Rejected: opening the gate in `enable`. A thread that is late with an older change would open
 //! a gate that another thread has closed since, or close one that others then take for open.
@@ -253,9 +252,10 @@ impl Keeper {
     }
 
     /// Closes or opens the gate. Returns whether the holder of the lock may run an iteration. A
-    /// review is about a gate that has been judged, and whose line may be in use.
+    /// review is about a gate that has been judged, and whose line may be in use. So may a common
+    /// line, if the thread that has set the CPUs' lines has not closed the gate yet.
     fn conclude(&self, before: u64, is_review: bool, conclusion: Conclusion, gated: &impl Gated) -> bool {
-        if is_review {
+        if is_review || lines_of(before) == Lines::PerCpu {
             gated.close();
         }
         let stage = match conclusion {
@@ -307,9 +307,13 @@ impl Keeper {
         gated.close();
     }
 
-    /// Switches the counter on again, and has the gates judged before the next line.
+    /// Switches the counter on again, and has the gates judged before the next line. Changes nothing
+    /// if every gate is open.
     pub fn enable(&self) {
-        self.change_word(|word| asked(word) & !DISABLED_BIT);
+        self.change_word(|word| match stage_of(word) {
+            Stage::Open => word,
+            _ => asked(word) & !DISABLED_BIT,
+        });
     }
 
     /// Ends the lines of the other kind, and has the gates judged before the first of these. Changes

@@ -93,6 +93,28 @@ fn the_cpus_lines_are_taken_up_under_a_reader() {
     });
 }
 
+/// A reader publishes a common line, and judges for the CPUs' lines before the thread that has set
+/// them has closed the gate. That thread may be stopped there, or missing in a forked child.
+#[test]
+fn a_common_line_ends_before_the_cpus_lines_are_found() {
+    check(Some(3), &["a common line when the others are set"], |seen| {
+        let gated = Judged::new();
+        let noted = seen.clone();
+        let reader = spawn(&gated, move |gated| {
+            gated.serve();
+            let is_published = gated.scene.clock.cell.load().is_published();
+            if is_published && gated.keeper.stage() == Stage::New {
+                noted.note("a common line when the others are set");
+            }
+            gated.serve();
+            gated.serves();
+        });
+        gated.set(Lines::PerCpu);
+        reader.join().unwrap();
+        gated.serves();
+    });
+}
+
 /// The thread goes back to the common line while a reader drives the clock, and publishes one.
 #[test]
 fn the_cpus_lines_are_given_up_under_a_reader() {

@@ -3,12 +3,14 @@
 
 use tickline_core::control::{Config, Renewal};
 use tickline_core::gate::keeper::Lines;
+use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Source};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::per_cpu::Table;
 use crate::per_cpu::pass::CpuPass;
 use crate::sys::ClockSetNotifier;
+use crate::sys::reference::OsClock;
 
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
@@ -35,8 +37,10 @@ impl Engine {
         if let Some(page) = &self.page {
             return saturating_unsigned(page.unix_ns());
         }
-        let table = self.per_cpu_table().filter(|_| !self.unix_by_os());
-        table.and_then(Table::read_unix).map_or_else(|| self.unix_slow(), to_unsigned)
+        match self.per_cpu_table().filter(|_| !self.unix_by_os()) {
+            Some(table) => table.read_unix().map_or_else(|| self.unix_by_cpu_slow(table), to_unsigned),
+            None => self.unix_slow(),
+        }
     }
 
     /// The monotonic time: by this CPU's line, or else by the slow path.
@@ -61,12 +65,23 @@ impl Engine {
     #[inline(never)]
     fn now_by_cpu_slow(&self, table: &Table) -> u64 {
         let Some((ns, source)) = table.read_slow() else { return self.now_slow() };
-        if matches!(source, Source::Reference { .. }) && !self.thread_is_here() {
+        // Not while the OS clock is behind what the line has returned here: nobody else knows that.
+        let has_ended = matches!(source, Source::Reference { reference_ns } if reference_ns >= ns);
+        if has_ended && !self.thread_is_here() {
             // A forked child has no thread for its CPUs' lines, and may have lost the right to read
             // the counter.
             self.leave_per_cpu();
         }
         saturating_unsigned(ns)
+    }
+
+    /// The OS clock's Unix time, where this CPU's line does not serve.
+    #[cold]
+    #[inline(never)]
+    fn unix_by_cpu_slow(&self, table: &Table) -> u64 {
+        // It asks for a line, or gives the CPUs' lines up. Readers of Unix time alone need that, too.
+        self.now_by_cpu_slow(table);
+        saturating_unsigned(OsClock.realtime_ns())
     }
 
     /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the

@@ -1,9 +1,12 @@
 //! The table, and calibrations of this machine's CPUs.
 
 use tickline_core::control::{Config, MIN_INTERVAL_NS, Renewal};
+use tickline_core::counter::Counter;
 
 use super::pass::CpuPass;
 use super::*;
+use crate::engine::Engine;
+use crate::options::{DEFAULT_INTERVAL_NS, Driver};
 use crate::sys::{ClockSetNotifier, CpuMask};
 use crate::trust::compare::tests::UNSYNCHRONISED;
 
@@ -59,6 +62,56 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     pass.run(&table, &config, &notifier);
     let status = table.status();
     assert!(status.iter().all(|cpu| cpu.cpu != absent), "no reader asks for it any more: {status:?}");
+}
+
+/// A tick, or a time, that nothing reaches.
+struct Late;
+
+impl Counter for Late {
+    fn now(&self) -> u64 {
+        u64::MAX >> 1
+    }
+    fn now_ordered(&self) -> u64 {
+        self.now()
+    }
+    fn barrier(&self) {}
+}
+
+impl Reference for Late {
+    fn monotonic_ns(&self) -> i64 {
+        i64::MAX >> 1
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.monotonic_ns()
+    }
+}
+
+/// Without a thread, as in a forked child: a reader whose CPU's line was ahead of the OS clock stays
+/// until that has come up. Symptom: the second reading stepped back.
+#[test]
+fn a_reader_leaves_its_cpus_line_in_order() {
+    let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
+    let home = CpuMask::of_this_thread().expect("where this thread may run");
+    if engine.calibrate_cpus(&mut CpuPass::default(), &ClockSetNotifier::new()).is_none() {
+        return eprintln!("SKIPPED: there can be no line for each CPU here");
+    }
+    let table = engine.per_cpu_table().expect("the gates are open");
+    let cpu = table.units.iter().position(|unit| unit.cell.load().is_published()).expect("a line");
+    assert!(CpuMask::only(cpu).is_some_and(|mask| mask.apply()), "the pass was there");
+    // Ends the line, with the mark at the end of its validity.
+    table.units[cpu].close_gate(&Late, &Late);
+    table.units[cpu].open_gate(&Late, &Late);
+    let (os_ns, first_ns) = (OsClock.monotonic_ns(), engine.now_ordered_ns());
+    let mut last_ns = first_ns;
+    while engine.per_cpu_table().is_some() {
+        let now_ns = engine.now_ordered_ns();
+        assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
+        last_ns = now_ns;
+    }
+    let now_ns = engine.now_ordered_ns();
+    home.restore();
+    assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
+    assert!(first_ns > os_ns.unsigned_abs(), "the line was ahead");
 }
 
 #[test]

@@ -236,4 +236,24 @@ mod linux {
             });
         });
     }
+
+    /// A child gets a common line also if it reads Unix time alone.
+    #[test]
+    fn a_forked_child_that_reads_unix_time_makes_a_common_line() {
+        common::in_child(&[], || {
+            let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
+            if clock.status().unix_reason().is_some() {
+                return common::skip("the OS clock serves Unix time");
+            }
+            common::in_fork(|| {
+                common::until(&clock, || {
+                    for _ in 0..100 {
+                        core::hint::black_box(clock.unix_ns());
+                    }
+                    let status = clock.status();
+                    status.per_cpu.is_empty() && status.state == State::Fast
+                });
+            });
+        });
+    }
 }
