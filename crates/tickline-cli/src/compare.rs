@@ -117,8 +117,9 @@ mod tests {
 
     use super::*;
 
-    /// `compare_cases.json` has a document, and cases: what a second document has in other words, and which facts
-    /// then differ, or are known on one side only, with a part of what is said of each.
+    /// `compare_cases.json` has a document, and cases: what a second document has in other words,
+    /// and which facts then differ, or are known on one side only, with a part of what is said of
+    /// each.
     #[test]
     fn what_differs_is_what_the_table_says() {
         let table: Value = serde_json::from_str(include_str!("compare/compare_cases.json")).unwrap();

@@ -1,7 +1,7 @@
 //! What a command has found, as data. The JSON is these structures, field by field; the texts are
-//! made from them, and the rules read them. A document of another machine is read back into them, as
-//! far as rules need it. Keys carry their units. An unknown figure is null. A part that a command does
-//! not measure is left out.
+//! made from them, and the rules read them. A document of another machine is read back into them,
+//! as far as rules need it. Keys carry their units. An unknown figure is null. A part that a
+//! command does not measure is left out.
 //!
 //! The comments on the fields are the descriptions in `schema/`, which a test compares with these
 //! structures (`schema.rs`).
@@ -284,7 +284,8 @@ fn gates(status: &Status) -> Vec<Gate> {
     status.verdicts().iter().map(gate).collect()
 }
 
-/// How much faster a reading by tickline is than one by the OS; on a busy machine it may have been slower.
+/// How much faster a reading by tickline is than one by the OS; on a busy machine it may have been
+/// slower.
 fn times(now_ns: f64, os_ns: f64) -> String {
     if os_ns < now_ns { "which is faster".to_owned() } else { format!("{:.1} times as fast", os_ns / now_ns) }
 }

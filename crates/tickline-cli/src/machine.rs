@@ -70,8 +70,8 @@ pub(crate) struct Machine {
     pub(crate) allowed_cpus: Option<String>,
     /// The CPUs that are online, as a list of ranges.
     pub(crate) online_cpus: Option<String>,
-    /// How many processes have the machine's page, or the user's, mapped (`tickline serve`), the server
-    /// among them if it is another user's; null where there is no page.
+    /// How many processes have the machine's page, or the user's, mapped (`tickline serve`), the
+    /// server among them if it is another user's; null where there is no page.
     pub(crate) page_readers: Option<usize>,
     /// The kernel's NTP state.
     pub(crate) ntp: Option<Ntp>,

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use tickline::{Clock, Instant, Status};
 
-/// The global clock's status as soon as it is so, or when the time is over. By tickline's clock: std's
-/// is a SIGSEGV in the vDSO where the process may not read the counter.
+/// The global clock's status as soon as it is so, or when the time is over. By tickline's clock:
+/// std's is a SIGSEGV in the vDSO where the process may not read the counter.
 pub(crate) fn status_when(is_so: impl Fn(&Status) -> bool, patience: Duration) -> Status {
     let start = Instant::now();
     loop {
@@ -30,8 +30,8 @@ pub(crate) fn status_when(is_so: impl Fn(&Status) -> bool, patience: Duration) -
     }
 }
 
-/// The narrowest of some brackets: what `inner` gives between two reads of `outer`. An interruption widens
-/// a bracket.
+/// The narrowest of some brackets: what `inner` gives between two reads of `outer`. An interruption
+/// widens a bracket.
 pub(crate) fn narrowest<T>(
     brackets: u32,
     outer: impl Fn() -> u64,

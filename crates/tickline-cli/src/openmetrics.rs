@@ -1,9 +1,10 @@
-//! `--openmetrics`: the main figures for a monitoring system, under names that stay: `openmetrics.json`
-//! says which, and where the document has them.
+//! `--openmetrics`: the main figures for a monitoring system, under names that stay:
+//! `openmetrics.json` says which, and where the document has them.
 //!
-//! The text format is that of OpenMetrics 1.0 (<https://prometheus.io/docs/specs/om/open_metrics_spec/>),
-//! as far as it agrees with Prometheus' older text format, which node_exporter's textfile collector
-//! reads: gauges only, since the older format has no `info` and no `stateset`.
+//! The text format is that of OpenMetrics 1.0
+//! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>), as far as it agrees with Prometheus'
+//! older text format, which node_exporter's textfile collector reads: gauges only, since the older
+//! format has no `info` and no `stateset`.
 
 use std::io::{self, Write};
 

@@ -1,10 +1,10 @@
 //! Where output goes: to files, and to standard output, whose reader may leave early.
 //!
-//! A regular file is replaced as a whole: the new one is written beside it, gets its mode, and takes its
-//! name, so that nobody reads half a file, and a failed write leaves the old one. What is no regular
-//! file, such as a device or a pipe, is written in place. A link is followed. The kernel resolves the
-//! name first, so its protection of links and files in shared folders (`fs.protected_*`,
-//! proc_sys_fs(5)) applies.
+//! A regular file is replaced as a whole: the new one is written beside it, gets its mode, and
+//! takes its name, so that nobody reads half a file, and a failed write leaves the old one. What is
+//! no regular file, such as a device or a pipe, is written in place. A link is followed. The kernel
+//! resolves the name first, so its protection of links and files in shared folders
+//! (`fs.protected_*`, proc_sys_fs(5)) applies.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -108,12 +108,13 @@ impl Destination {
                 Err(_) => Ok(None),
             },
             Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-            // A descriptor's name (`/dev/fd/3`) may lead to a regular file, which is not to be replaced.
+            // A descriptor's name (`/dev/fd/3`) may lead to a regular file, which is not to be
+            // replaced.
             Ok(found) if !found.is_file() || path.starts_with("/dev") || path.starts_with("/proc") => {
                 File::options().append(true).open(path).map(Some)
             }
-            // With `create`, which creates nothing here, the kernel also refuses a file that another
-            // user has left in a shared folder (`fs.protected_regular`).
+            // With `create`, which creates nothing here, the kernel also refuses a file that
+            // another user has left in a shared folder (`fs.protected_regular`).
             found => {
                 found?;
                 File::options().append(true).create(true).open(path).map(|_| None)
@@ -199,7 +200,8 @@ pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     write_to(io::stdout().lock(), write)
 }
 
-/// The same, without colours where it is no terminal, or one that supports none, or `NO_COLOR` is set.
+/// The same, without colours where it is no terminal, or one that supports none, or `NO_COLOR` is
+/// set.
 pub(crate) fn text_to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     write_to(anstream::stdout().lock(), write)
 }

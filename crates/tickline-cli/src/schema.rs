@@ -14,7 +14,8 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
 const DOCUMENT: &str = "tickline-2.schema.json";
 const COMPARISON: &str = "tickline-compare-1.schema.json";
 
-/// The schema of a structure, with its title, and the name that documents have in their key `schema`.
+/// The schema of a structure, with its title, and the name that documents have in their key
+/// `schema`.
 fn schema_of<T: JsonSchema>(title: &str, name: &str) -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();

@@ -6,8 +6,8 @@
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: all zeros are a valid value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: without a new action the kernel reads no memory of this process; it writes to `action`, which
-    // is valid for that.
+    // SAFETY: without a new action the kernel reads no memory of this process; it writes to
+    // `action`, which is valid for that.
     let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
     result == 0 && action.sa_sigaction == libc::SIG_IGN
 }

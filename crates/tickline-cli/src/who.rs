@@ -1,7 +1,7 @@
 //! `tickline who`: which processes call for the time by system calls, how often, and at what cost.
 //!
-//! tracepoints (`tracepoint`) -> samples (`count`) -> calls by process and clock ([`Counted`]) -> costs
-//! (`cost`, `clocks`) -> the document.
+//! tracepoints (`tracepoint`) -> samples (`count`) -> calls by process and clock ([`Counted`]) ->
+//! costs (`cost`, `clocks`) -> the document.
 #![cfg_attr(
     not(all(
         target_os = "linux",

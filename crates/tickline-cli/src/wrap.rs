@@ -63,8 +63,8 @@ impl Look {
         }
     }
 
-    /// Rows by their keys, which stand beside the headings: figures with two decimals, and a mark for
-    /// what is unknown.
+    /// Rows by their keys, which stand beside the headings: figures with two decimals, and a mark
+    /// for what is unknown.
     pub(crate) fn table_of(
         &self,
         columns: &[(&str, &str)],
@@ -77,8 +77,8 @@ impl Look {
         self.table(&columns.iter().map(|(_, head)| *head).collect::<Vec<_>>(), &rows, out)
     }
 
-    /// Rows below their headings: words to the left, figures to the right. Where the terminal is too
-    /// narrow for them, each row is a paragraph.
+    /// Rows below their headings: words to the left, figures to the right. Where the terminal is
+    /// too narrow for them, each row is a paragraph.
     pub(crate) fn table(&self, heads: &[&str], rows: &[Vec<String>], out: &mut dyn Write) -> io::Result<()> {
         let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
         let columns: Vec<(usize, bool)> = (0..heads.len())

@@ -152,7 +152,8 @@ impl Traced {
         Ok(traced)
     }
 
-    /// Waits for a stop that is no signal's; signals are passed on. `false` if there is none in time.
+    /// Waits for a stop that is no signal's; signals are passed on. `false` if there is none in
+    /// time.
     fn stopped(&self) -> bool {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {

@@ -68,8 +68,8 @@ pub struct Attached<'a> {
 }
 
 impl Page {
-    /// Whether this page counts here. To be asked of a trusted file only (the README's "What a reader must
-    /// do"), and again in a child of a fork.
+    /// Whether this page counts here. To be asked of a trusted file only (the README's "What a
+    /// reader must do"), and again in a child of a fork.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl Attached<'_> {
         self.shift_ns
     }
 
-    /// `CLOCK_MONOTONIC` of this process, ns. An ordered reading. `os` answers in this process's time
-    /// namespace; `private` holds the page's time. Never panics.
+    /// `CLOCK_MONOTONIC` of this process, ns. An ordered reading. `os` answers in this process's
+    /// time namespace; `private` holds the page's time. Never panics.
     #[inline(always)]
     pub fn monotonic(&self, counter: &impl Counter, os: &impl OsClock, private: &PrivateFloor) -> Reading {
         let os = Shifted { os, shift_ns: self.shift_ns };
@@ -122,8 +122,9 @@ impl Attached<'_> {
         Reading { ns: reading.ns.wrapping_add(self.shift_ns), ..reading }
     }
 
-    /// [`monotonic`](Self::monotonic) where it needs no OS clock and no waiting, which is nearly always;
-    /// otherwise `None`: the caller calls that then. Calls nothing, so it takes few registers.
+    /// [`monotonic`](Self::monotonic) where it needs no OS clock and no waiting, which is nearly
+    /// always; otherwise `None`: the caller calls that then. Calls nothing, so it takes few
+    /// registers.
     #[inline(always)]
     pub fn monotonic_by_line(&self, counter: &impl Counter, private: &PrivateFloor) -> Option<i64> {
         let ns = read_first_line(self.page.words(), counter, private)?;
@@ -136,8 +137,8 @@ impl Attached<'_> {
         read(self.page.words(), counter, os, private, Timescale::Unix)
     }
 
-    /// To be called before the first reading: no later one is below what the process had from the OS
-    /// clock (rule R8).
+    /// To be called before the first reading: no later one is below what the process had from the
+    /// OS clock (rule R8).
     pub fn begin(&self, os: &impl OsClock, private: &PrivateFloor) {
         private.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
     }

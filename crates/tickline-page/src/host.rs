@@ -1,5 +1,5 @@
-//! A page's file on Linux: who may be trusted with it, how it is made, and by whom it is locked; and
-//! where this process runs.
+//! A page's file on Linux: who may be trusted with it, how it is made, and by whom it is locked;
+//! and where this process runs.
 //!
 //! | file | who opens it | why |
 //! |---|---|---|

@@ -110,8 +110,8 @@ impl Page {
         &self.words
     }
 
-    /// Whether a file of `file_bytes` that begins so is a page of any version. A text that begins with
-    /// `tickline` has letters at the size's place.
+    /// Whether a file of `file_bytes` that begins so is a page of any version. A text that begins
+    /// with `tickline` has letters at the size's place.
     #[cfg(all(feature = "file", target_os = "linux"))]
     pub(crate) fn is_of_file(&self, file_bytes: u64) -> bool {
         // ORDERING: Relaxed, as in `header`.
@@ -123,8 +123,8 @@ impl Page {
     /// The header; `None` if this is no page.
     #[must_use]
     pub fn header(&self) -> Option<Header> {
-        // ORDERING: Relaxed for all, the only one that read-only memory allows: a page gets its file's
-        // name when its header is complete, and keeps that header.
+        // ORDERING: Relaxed for all, the only one that read-only memory allows: a page gets its
+        // file's name when its header is complete, and keeps that header.
         let order = Ordering::Relaxed;
         if self.magic.load(order) != MAGIC {
             return None;
@@ -144,8 +144,8 @@ impl Page {
     }
 }
 
-/// A page that may be stored to, and that readers may read. A writer has one; there is no way from a
-/// [`Page`] to it, because that may be mapped read-only.
+/// A page that may be stored to, and that readers may read. A writer has one; there is no way from
+/// a [`Page`] to it, because that may be mapped read-only.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct WritablePage(Page);
@@ -181,7 +181,8 @@ impl WritablePage {
     /// What a new file has of this page.
     #[cfg(all(feature = "file", target_os = "linux"))]
     pub(crate) const fn into_bytes(self) -> [u8; PAGE_BYTES] {
-        // SAFETY: a page is of integers of these bytes altogether (asserted above), so without padding.
+        // SAFETY: a page is of integers of these bytes altogether (asserted above), so without
+        // padding.
         unsafe { core::mem::transmute::<Self, [u8; PAGE_BYTES]>(self) }
     }
 

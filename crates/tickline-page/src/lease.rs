@@ -1,5 +1,5 @@
-//! Leases: one process publishes lines for readers that cannot write to its memory. Every release may
-//! change this module; programs that read a page need nothing of it.
+//! Leases: one process publishes lines for readers that cannot write to its memory. Every release
+//! may change this module; programs that read a page need nothing of it.
 //!
 //! The writer of a page calibrates; every other process maps the page read-only. Such readers
 //! leave no trace: they can neither retire a line nor help a writer that was stopped. So a line

@@ -42,7 +42,8 @@ pub mod host;
 mod layout;
 pub mod lease;
 mod primitive;
-/// For the library and the program of this version, which start programs with a page. No part of the API.
+/// For the library and the program of this version, which start programs with a page. No part of
+/// the API.
 #[cfg(all(feature = "machine", target_os = "linux"))]
 #[doc(hidden)]
 pub mod program;

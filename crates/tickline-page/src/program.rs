@@ -1,5 +1,5 @@
-//! What `tickline run` and `libtickline_preload.so` agree on. A release may change it: both are of one
-//! release.
+//! What `tickline run` and `libtickline_preload.so` agree on. A release may change it: both are of
+//! one release.
 
 use core::ffi::CStr;
 
@@ -8,8 +8,8 @@ use crate::host::read;
 /// The library's file.
 pub const LIBRARY: &str = "libtickline_preload.so";
 
-/// The page of the machine's server. In a user's `XDG_RUNTIME_DIR`, a page has the same name as this one
-/// in `/run`. A new layout is a new name.
+/// The page of the machine's server. In a user's `XDG_RUNTIME_DIR`, a page has the same name as
+/// this one in `/run`. A new layout is a new name.
 pub const PAGE: &CStr = c"/run/tickline/page.v1";
 
 /// The variable of the environment that names another page than the machine's.

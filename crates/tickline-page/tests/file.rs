@@ -123,9 +123,9 @@ fn a_file_that_is_no_page_stays_as_it_is() {
     }
 }
 
-/// Of another boot, whatever its version, a page is replaced: no process reads it. One of this boot is not,
-/// for another time namespace. Symptom: readers that had attached shifted the page's time by the namespace
-/// of the writer before.
+/// Of another boot, whatever its version, a page is replaced: no process reads it. One of this boot
+/// is not, for another time namespace. Symptom: readers that had attached shifted the page's time
+/// by the namespace of the writer before.
 #[test]
 fn a_page_of_another_boot_is_made_anew_and_one_of_this_boot_is_not() {
     let (folder, page) = folder();

@@ -7,8 +7,8 @@ use crate::original::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, NANOS, Timespec, Ti
 use crate::serve::{self, Clock};
 use crate::state::state;
 
-/// `clock_gettime`, for callers of the vDSO, which is at `vdso`. Never faults for a clock that the page
-/// does not serve.
+/// `clock_gettime`, for callers of the vDSO, which is at `vdso`. Never faults for a clock that the
+/// page does not serve.
 ///
 /// # Safety
 ///
@@ -30,8 +30,8 @@ pub(crate) unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64,
     unsafe { gettimeofday_inline(time, zone) }
 }
 
-/// `clock_gettime`, for callers whose own cost counts: to jump from function to function is much of what
-/// a reading takes, most of all in an emulator.
+/// `clock_gettime`, for callers whose own cost counts: to jump from function to function is much of
+/// what a reading takes, most of all in an emulator.
 ///
 /// # Safety
 ///

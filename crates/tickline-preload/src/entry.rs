@@ -67,10 +67,10 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, serve: Serve) -> StartResult {
 }
 
 unsafe extern "C" {
-    /// Where the program goes on when `tickline run` has let go of it, to begin at the address in `rbx`:
-    /// all other registers but the stack's are zero then, as the kernel has them (Linux, `asm/elf.h`,
-    /// `ELF_PLAT_INIT`). Until `rdi`, the helper, has ended, its files may be open; no zombie of it is
-    /// left. `rbp` has [`FinishFlag`]s.
+    /// Where the program goes on when `tickline run` has let go of it, to begin at the address in
+    /// `rbx`: all other registers but the stack's are zero then, as the kernel has them (Linux,
+    /// `asm/elf.h`, `ELF_PLAT_INIT`). Until `rdi`, the helper, has ended, its files may be open; no
+    /// zombie of it is left. `rbp` has [`FinishFlag`]s.
     fn tickline_finish();
 }
 

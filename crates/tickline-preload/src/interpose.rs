@@ -95,8 +95,8 @@ fn own(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
     NonNull::new(function.load(Ordering::Relaxed))
 }
 
-/// Finds libc's own functions. To be called when the library is loaded: later, the linker's lock could
-/// be held by a thread that a fork has left behind.
+/// Finds libc's own functions. To be called when the library is loaded: later, the linker's lock
+/// could be held by a thread that a fork has left behind.
 pub(crate) fn find_own() {
     for (place, name) in [(&GETTIMEOFDAY, c"gettimeofday"), (&TIMESPEC_GET, c"timespec_get")] {
         let found = next(name).map_or(ptr::null_mut(), NonNull::as_ptr);

@@ -5,19 +5,21 @@
 //!
 //! - `LD_PRELOAD`: the dynamic linker loads it, and runs `loaded` (`entry.rs`) before the
 //!   program. Its functions stand before libc's;
-//! - `tickline run` maps it into a static program that has just been executed, and calls `start`, whose
-//!   address is in the section `.tickline`, as is that of `finish`, by which the program begins.
+//! - `tickline run` maps it into a static program that has just been executed, and calls `start`,
+//!   whose address is in the section `.tickline`, as is that of `finish`, by which the program
+//!   begins.
 //!
 //! Either way the vDSO's symbols then lead to it, so that static programs, and those that pass libc
-//! by, get the same clock. The vDSO's own code stays as it is, for all that the page does not serve.
+//! by, get the same clock. The vDSO's own code stays as it is, for all that the page does not
+//! serve.
 //!
 //! ```text
 //! libc, Go, ...  ->  vDSO's symbol  ->  abi  ->  serve  ->  the page (tickline-page)
 //! LD_PRELOAD     ->  interpose      ->          |   \-->  the vDSO's own code, or a system call
 //! ```
 //!
-//! Built with `--profile preload`, where a panic aborts, it has no standard library: it calls nothing
-//! of libc but what `entry` and `interpose` name, and can be mapped into a static program.
+//! Built with `--profile preload`, where a panic aborts, it has no standard library: it calls
+//! nothing of libc but what `entry` and `interpose` name, and can be mapped into a static program.
 
 #![cfg_attr(all(panic = "abort", target_os = "linux", target_arch = "x86_64"), no_std)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -1,6 +1,6 @@
-//! What the compiler calls to copy and to compare, and what names itself in tables for unwinding. In a
-//! static program there is nothing to take it from, so it is here, hidden from the dynamic linker. Only
-//! the start uses it.
+//! What the compiler calls to copy and to compare, and what names itself in tables for unwinding.
+//! In a static program there is nothing to take it from, so it is here, hidden from the dynamic
+//! linker. Only the start uses it.
 
 core::arch::global_asm!(
     ".hidden memcpy, memmove, memset, memcmp, bcmp, strlen, rust_eh_personality",

@@ -45,7 +45,8 @@ fn in_vdso(offset: &AtomicUsize) -> Option<NonNull<u8>> {
 #[inline(always)]
 pub(crate) fn vdso_clock_gettime() -> Option<extern "C" fn(c_int, *mut Timespec) -> c_int> {
     let function = in_vdso(&state().clock_gettime);
-    // SAFETY: the address of the vDSO's function of this name, whose type this is (vdso(7)), or null.
+    // SAFETY: the address of the vDSO's function of this name, whose type this is (vdso(7)), or
+    // null.
     unsafe { core::mem::transmute(function) }
 }
 

@@ -22,8 +22,9 @@ pub(crate) enum Clock {
 /// The counter of this target: `Some` on every x86_64 processor.
 const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
 
-/// A line is above the coarse clock by up to a tick of the kernel, 10 ms, and a slew may have put it 1.5 ms
-/// higher or lower (`docs/lease.md`). Outside of this, ns, this may be another time namespace...
+/// A line is above the coarse clock by up to a tick of the kernel, 10 ms, and a slew may have put
+/// it 1.5 ms higher or lower (`docs/lease.md`). Outside of this, ns, this may be another time
+/// namespace...
 const NEAR_NS: core::ops::Range<i64> = -2_000_000..12_000_000;
 
 /// ...or a line that ran on in a suspend, for two leases at most. Further away than this, ns, it is
@@ -85,7 +86,8 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter) -> 
             return read(attached, counter, Clock::Monotonic);
         }
         if apart_ns.unsigned_abs() > FAR_NS.unsigned_abs() && !known.may_have_attached() {
-            // Not for good: the line of a VM that was paused may be as far away, until the next one.
+            // Not for good: the line of a VM that was paused may be as far away, until the next
+            // one.
             return None;
         }
     }
@@ -154,8 +156,8 @@ impl OsClock for Original {
         Self::coarse_ns(CLOCK_REALTIME_COARSE)
     }
 
-    /// Spins: an opening lasts 1 ms at most, and `sched_yield` is a system call that the program may
-    /// not make.
+    /// Spins: an opening lasts 1 ms at most, and `sched_yield` is a system call that the program
+    /// may not make.
     fn pause(&self) {
         core::hint::spin_loop();
     }

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use tickline_page::{Attached, PrivateFloor};
 
-/// The state of this copy of the library. A second copy in a process, which finds the vDSO's symbols
-/// taken, has nothing but the way to the first one.
+/// The state of this copy of the library. A second copy in a process, which finds the vDSO's
+/// symbols taken, has nothing but the way to the first one.
 static STATE: State = State {
     vdso: AtomicPtr::new(ptr::null_mut()),
     clock_gettime: AtomicUsize::new(0),
@@ -30,7 +30,8 @@ pub(crate) struct State {
     /// A [`Here`], in memory that the kernel fills with zeros in a forked child; null until
     /// `attached` has a value. Each reading loads this first.
     here: AtomicPtr<AtomicU32>,
-    /// Where the vDSO is, and how far behind that its own functions are, bytes; 0 where there are none.
+    /// Where the vDSO is, and how far behind that its own functions are, bytes; 0 where there are
+    /// none.
     pub(crate) vdso: AtomicPtr<u8>,
     pub(crate) clock_gettime: AtomicUsize,
     pub(crate) gettimeofday: AtomicUsize,
@@ -39,8 +40,8 @@ pub(crate) struct State {
     pub(crate) floor: PrivateFloor,
 }
 
-// SAFETY: `attached` is written once, by the thread that loads the library, before `here` is stored;
-// read only after that was seen.
+// SAFETY: `attached` is written once, by the thread that loads the library, before `here` is
+// stored; read only after that was seen.
 unsafe impl Sync for State {}
 
 /// Whether this process has the page's monotonic time. It is not known in a child of a fork.
@@ -66,8 +67,9 @@ impl State {
     /// The page, if one was found, and what is known of this process.
     #[inline(always)]
     pub(crate) fn attached(&self) -> Option<(&Attached<'static>, Known)> {
-        // ORDERING: Acquire, pairs with the Release store in `attach`: the value is there. No test sees
-        // a weaker one: this library is for x86_64, which loads and stores so, and Miri can't load it.
+        // ORDERING: Acquire, pairs with the Release store in `attach`: the value is there. No test
+        // sees a weaker one: this library is for x86_64, which loads and stores so, and Miri can't
+        // load it.
         let here = NonNull::new(self.here.load(Ordering::Acquire))?;
         // SAFETY: it is memory that is never unmapped, and holds an atomic from the start on.
         let known = Known(unsafe { here.as_ref() });
@@ -88,8 +90,8 @@ impl State {
         // SAFETY: one thread, and nobody reads it before `self.here` is stored.
         let place = unsafe { &mut *self.attached.get() };
         place.write(attached);
-        // ORDERING: Release, pairs with the Acquire load in `attached`. No test sees a weaker one, as
-        // there.
+        // ORDERING: Release, pairs with the Acquire load in `attached`. No test sees a weaker one,
+        // as there.
         self.here.store(ptr::from_ref(here).cast_mut(), Ordering::Release);
     }
 }
@@ -113,16 +115,18 @@ impl Known {
 
     /// What was found out. It never falls: threads find out at different times.
     pub(crate) fn rise_to(self, here: Here) {
-        // ORDERING: SeqCst: also a full fence, so that what this thread asks the OS clock next is asked
-        // when others can see this. No test sees a weaker one: every exchange is that on x86_64.
+        // ORDERING: SeqCst: also a full fence, so that what this thread asks the OS clock next is
+        // asked when others can see this. No test sees a weaker one: every exchange is that on
+        // x86_64.
         self.0.fetch_max(here as u32, Ordering::SeqCst);
     }
 
-    /// Whether a thread may have asked the OS clock, for the private floor, before this one did: that
-    /// may be less than what this one has.
+    /// Whether a thread may have asked the OS clock, for the private floor, before this one did:
+    /// that may be less than what this one has.
     pub(crate) fn may_have_attached(self) -> bool {
-        // ORDERING: SeqCst, pairs with the exchange in `rise_to`: behind what this thread has asked.
-        // No test sees a weaker one: the partner is an answer of the kernel, which none can delay.
+        // ORDERING: SeqCst, pairs with the exchange in `rise_to`: behind what this thread has
+        // asked. No test sees a weaker one: the partner is an answer of the kernel, which none can
+        // delay.
         fence(Ordering::SeqCst);
         matches!(self.here(), Here::Attaching | Here::Served)
     }

@@ -1,8 +1,9 @@
 //! The vDSO of this process (vdso(7)): its functions, and where its symbols lead.
 //!
-//! A symbol's value is a distance from the vDSO's start, and a program may move its vDSO (mremap(2)) and
-//! look symbols up again. So they lead to code within the image, which moves with it, and which jumps
-//! here. The image has room for that at its end, where the kernel maps zeros up to a whole page.
+//! A symbol's value is a distance from the vDSO's start, and a program may move its vDSO
+//! (mremap(2)) and look symbols up again. So they lead to code within the image, which moves with
+//! it, and which jumps here. The image has room for that at its end, where the kernel maps zeros up
+//! to a whole page.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -34,8 +35,8 @@ const MOST_SYMBOLS: usize = 8;
 /// The size of a [`way`], bytes.
 const WAY_BYTES: usize = 24;
 
-/// Code that jumps to `function`, at `at` in the image. It passes the vDSO's start as a third argument,
-/// which tells whether that was moved.
+/// Code that jumps to `function`, at `at` in the image. It passes the vDSO's start as a third
+/// argument, which tells whether that was moved.
 fn way(at: usize, function: usize) -> [u8; WAY_BYTES] {
     let mut code = *b"\x48\x8d\x15....\xff\x25\x03\0\0\0\xcc\xcc\xcc........";
     // lea rdx, [rip - (at + 7)]; jmp [rip + 3]; the function's address.
@@ -135,16 +136,17 @@ impl Vdso {
         self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
         for (at, function) in ways {
             let place = self.base.as_ptr().wrapping_add(at).cast::<[u8; WAY_BYTES]>();
-            // SAFETY: mapped, as it is before `end`, and writable since `protect`; nothing leads to it yet.
+            // SAFETY: mapped, as it is before `end`, and writable since `protect`; nothing leads to
+            // it yet.
             unsafe { place.write(way(at, function)) };
         }
         for (place, way) in places.into_iter().flatten() {
-            // SAFETY: aligned, within the image, and writable since `protect`; no slice of the image
-            // is left.
+            // SAFETY: aligned, within the image, and writable since `protect`; no slice of the
+            // image is left.
             let place = unsafe { &*place };
-            // ORDERING: Release, pairs with a program's load of the symbol: whoever looks symbols up
-            // meanwhile sees the old value, or the new one and the code at it. No test sees a weaker one,
-            // on x86_64.
+            // ORDERING: Release, pairs with a program's load of the symbol: whoever looks symbols
+            // up meanwhile sees the old value, or the new one and the code at it. No test sees a
+            // weaker one, on x86_64.
             place.store(way as u64, Ordering::Release);
         }
         // If that is refused, the symbols lead here all the same.

@@ -110,7 +110,8 @@ fn a_program_is_served() {
     for role in ["native", "off"] {
         passes(run(role, &page).env("TICKLINE", "off"));
     }
-    // Nothing, a link to a page that is right, and a page in a folder that is a link to the right one.
+    // Nothing, a link to a page that is right, and a page in a folder that is a link to the right
+    // one.
     let (link, folder) = (page.with_file_name("link"), page.with_file_name("folder"));
     symlink(&page, &link).unwrap();
     symlink(page.parent().unwrap(), &folder).unwrap();
@@ -124,7 +125,8 @@ fn a_program_is_served() {
     }
     for (role, less_ns, more_ns) in [
         ("far", 0, 200_000_000),
-        // So far that a child of a fork finds it near and far by turns, as the kernel's ticks go on.
+        // So far that a child of a fork finds it near and far by turns, as the kernel's ticks go
+        // on.
         ("behind", AHEAD_NS + 2_500_000, 0),
         // As in the moments after a VM was paused.
         ("left", LEFT_NS, 0),
@@ -166,7 +168,8 @@ fn clock_gettime_of(handle: *mut libc::c_void) -> ClockGettime {
     unsafe { mem::transmute::<*mut libc::c_void, ClockGettime>(function) }
 }
 
-/// Another copy of the library, as a program that `tickline run` traces may have it, leads to the first.
+/// Another copy of the library, as a program that `tickline run` traces may have it, leads to the
+/// first.
 fn twice() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.so");
@@ -223,8 +226,8 @@ fn native() {
     }
 }
 
-/// Symptom: a library that was switched off made a system call of what the vDSO can answer: a filter of
-/// system calls may not allow that.
+/// Symptom: a library that was switched off made a system call of what the vDSO can answer: a
+/// filter of system calls may not allow that.
 fn off() {
     let denied = code_of_fork(|| {
         let rules = [(libc::SYS_clock_gettime, vec![])].into_iter().collect();
@@ -260,8 +263,8 @@ fn far() {
     }
 }
 
-/// Symptom: a child of a fork had the OS clock, as long as it did not know its time namespace, and then
-/// a line that was below that (rule R8).
+/// Symptom: a child of a fork had the OS clock, as long as it did not know its time namespace, and
+/// then a line that was below that (rule R8).
 fn behind() {
     for _ in 0..50 {
         let code = code_of_fork(|| {
@@ -296,13 +299,15 @@ fn raise_line(path: &Path, ns: i64) {
     file.write_all_at(&load(base).wrapping_add_signed(ns).to_ne_bytes(), base).unwrap();
 }
 
-/// Symptom: a child of a fork that first found the line seconds behind had the kernel's clock for life.
+/// Symptom: a child of a fork that first found the line seconds behind had the kernel's clock for
+/// life.
 fn left() {
     let page = PathBuf::from(env::var_os("TICKLINE_PAGE").unwrap());
     let code = code_of_fork(|| {
         let had_kernels = !is_served(libc::CLOCK_MONOTONIC);
         raise_line(&page, LEFT_NS);
-        // At the end of a kernel's tick the coarse clock is so late that a line 5 ms ahead is not near.
+        // At the end of a kernel's tick the coarse clock is so late that a line 5 ms ahead is not
+        // near.
         let is_served_soon = (0..1_000).any(|_| {
             thread::sleep(Duration::from_millis(1));
             is_served(libc::CLOCK_MONOTONIC)
@@ -312,8 +317,8 @@ fn left() {
     assert_eq!(code, 0);
 }
 
-/// A child of a fork in another time namespace has the kernel's clock there. The line is 5 ms ahead.
-/// Symptom: one whose clock was 23 ms ahead was served, 18 ms below its own clock.
+/// A child of a fork in another time namespace has the kernel's clock there. The line is 5 ms
+/// ahead. Symptom: one whose clock was 23 ms ahead was served, 18 ms below its own clock.
 fn elsewhere() {
     for ahead_ns in [100_000_000_000_000, 23_000_000] {
         let moved = code_in_time_namespace(ahead_ns, || {

@@ -343,7 +343,8 @@ impl Cast {
         self.world.scenario.clock.per_cpu
     }
 
-    /// A reading of one of the kinds, by the line for all or by that of the CPU that this happens to be on.
+    /// A reading of one of the kinds, by the line for all or by that of the CPU that this happens
+    /// to be on.
     fn read_the_clock(&self, kind: u64, begin: Begin) {
         let (shared, units, hands, check) =
             (self.clock.shared(), &self.clock.units, self.hands(), &self.check);

@@ -69,8 +69,8 @@ counts! {
     publications: u64, saturating_add;
     /// States that came again, with others in between.
     again: u64, saturating_add;
-    /// High-water marks below what was returned, by a swap of a state that the thread had loaded in an
-    /// earlier life of it.
+    /// High-water marks below what was returned, by a swap of a state that the thread had loaded in
+    /// an earlier life of it.
     low_marks: u64, saturating_add;
     /// Calibrations whose thread was moved away.
     lost: u64, saturating_add;
@@ -236,8 +236,8 @@ impl Check {
         self.offset(ns - last_read.returned_ns, last_read.at_ps);
     }
 
-    /// A reading of `ns` used a line: one of the cell whose counter it read, at a tick for which the
-    /// line counts.
+    /// A reading of `ns` used a line: one of the cell whose counter it read, at a tick for which
+    /// the line counts.
     fn by_line(&self, unit: usize, ns: i64, from: From) {
         let world = &self.world;
         let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
@@ -250,8 +250,9 @@ impl Check {
         let by_line_ns = line.at(last_read.ticks);
         assert!(ns == by_line_ns, "{ns} ns by cell {unit}, by its line it is {by_line_ns} ns");
         if from == From::Inlined && world.scenario.clock.per_cpu {
-            // The reader reads the counter before the state: a line that was published in between counts
-            // from its predecessor's end, give or take how long the counter shows the same value.
+            // The reader reads the counter before the state: a line that was published in between
+            // counts from its predecessor's end, give or take how long the counter shows the same
+            // value.
             let machine = &world.scenario.machine;
             let moves_ps = 2 * (machine.counter_step + 1) * PS_PER_S / machine.counter_hz;
             let at_ps = last_read.at_ps;
@@ -270,8 +271,8 @@ impl Check {
         );
     }
 
-    /// Compares an offset with the limits: closer ones if nothing had disturbed the clock for a while when
-    /// this thread last read a clock. Its reading may be complete much later.
+    /// Compares an offset with the limits: closer ones if nothing had disturbed the clock for a
+    /// while when this thread last read a clock. Its reading may be complete much later.
     fn offset(&self, offset_ns: i64, read_ps: u64) {
         let mut counts = self.world.counts.borrow_mut();
         let (off_ns, limits) = (offset_ns.unsigned_abs(), &self.limits);

@@ -6,9 +6,9 @@
 //! leases of the real length and faults of the machine. In [`slewed`] the kernel slews its clock.
 //!
 //! In both, [`Stops`] says whether the writer can be stopped between its last look at the counter
-//! and its swap. If it can, the lines must be at or above the OS clock; if it can't, the order holds
-//! wherever the OS clock is. Each half of the promise has its own runs, and a run in which neither
-//! condition holds must find a step back.
+//! and its swap. If it can, the lines must be at or above the OS clock; if it can't, the order
+//! holds wherever the OS clock is. Each half of the promise has its own runs, and a run in which
+//! neither condition holds must find a step back.
 //!
 //! What neither sees: weak memory, and a stop between two loads from one slot (loom).
 
@@ -64,7 +64,8 @@ pub enum Stops {
     /// Before each of its steps.
     #[default]
     Anywhere,
-    /// As in a restartable sequence (rule W2): not between its last look at the counter and its swap.
+    /// As in a restartable sequence (rule W2): not between its last look at the counter and its
+    /// swap.
     BeforeTheLook,
 }
 
@@ -93,7 +94,8 @@ struct World {
     ticks: Cell<u64>,
     /// The middle of what a fresh estimate says of the OS clock, minus the ticks, ns.
     base_ns: Cell<i64>,
-    /// By how much the kernel changes the OS clock's rate, and the 10^-9 ns that are not in `base_ns` yet.
+    /// By how much the kernel changes the OS clock's rate, and the 10^-9 ns that are not in
+    /// `base_ns` yet.
     rate_ppb: Cell<i64>,
     rest: Cell<i64>,
     /// How old a sample becomes before the next one is taken, ns; what the newest says.
@@ -162,7 +164,8 @@ impl World {
         self.ticks.get().cast_signed() + self.base_ns.get() + self.off_ns.get()
     }
 
-    /// Time passes for the counter and the OS clock, which wanders within its bounds and never goes back.
+    /// Time passes for the counter and the OS clock, which wanders within its bounds and never goes
+    /// back.
     fn pass(&self, ns: u64) {
         self.ticks.set(self.ticks.get() + ns);
         let rest = ns.cast_signed() * self.rate_ppb.get() + self.rest.get();
@@ -214,8 +217,8 @@ impl World {
         hasher.finish()
     }
 
-    /// So many readings, each after all that are complete by then: of a process, or each in a process of its
-    /// own, which knows nothing of those before.
+    /// So many readings, each after all that are complete by then: of a process, or each in a
+    /// process of its own, which knows nothing of those before.
     fn reader(&'static self, actor: usize, readings: u32, process: Option<&'static PrivateFloor>) -> Script {
         let world = self;
         Script::new(move |hand| {
@@ -228,7 +231,8 @@ impl World {
                 let own = PrivateFloor::new();
                 let private = process.unwrap_or(&own);
                 let Reading { ns, source } = read(&hands, &hands, &hands, private, Timescale::Monotonic);
-                // A line that was raised to what another thread had from the OS is as ordered as that.
+                // A line that was raised to what another thread had from the OS is as ordered as
+                // that.
                 let is_raised = process.is_some() && ns == private.ns();
                 world.judge(ns, if is_raised { Source::Os } else { source }, before);
                 if process.is_some() {
@@ -429,8 +433,8 @@ thread_local! {
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An actor. Dropping one kills it wherever it is: a process that is killed does nothing any more, so its
-/// stack is not unwound, which would run its code.
+/// An actor. Dropping one kills it wherever it is: a process that is killed does nothing any more,
+/// so its stack is not unwound, which would run its code.
 struct Script(Option<Coroutine<(), (), ()>>);
 
 impl Script {

@@ -89,8 +89,8 @@ impl Limits {
             + 12 * machine.stale_ns
             + 2 * machine.resolution_ns
             + 2 * ticks_ns(machine.counter_step);
-        // A high-water mark is the old line 5 us later. A line that starts there does so 5 us before
-        // its publication.
+        // A high-water mark is the old line 5 us later. A line that starts there does so 5 us
+        // before its publication.
         let high_water_ns = 2 * MEETING_MARGIN_NS;
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);

@@ -30,7 +30,8 @@ enum Command {
         /// The file.
         file: PathBuf,
     },
-    /// Prints offset and bound over time for five scenarios, as gnuplot reads them (`docs/offsets.gp`).
+    /// Prints offset and bound over time for five scenarios, as gnuplot reads them
+    /// (`docs/offsets.gp`).
     Track,
 }
 
@@ -52,8 +53,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// A line for each point: time (s), offset and bounds of monotonic time and offset of Unix time (ns), and whether
-/// a line served. An empty line is a gap, in which nobody ran; two end a scenario.
+/// A line for each point: time (s), offset and bounds of monotonic time and offset of Unix time
+/// (ns), and whether a line served. An empty line is a gap, in which nobody ran; two end a
+/// scenario.
 fn track() -> Result<(), String> {
     const EVERY_NS: u64 = 50_000_000;
     for Named { name, plot, .. } in all() {

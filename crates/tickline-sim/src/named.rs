@@ -23,7 +23,8 @@ pub struct Named {
     /// What its track must keep, whatever the seed.
     #[serde(default)]
     pub limits: Vec<Limit>,
-    /// Counts, and events of the clock, by their names: the least and the most of each, whatever the seed.
+    /// Counts, and events of the clock, by their names: the least and the most of each, whatever
+    /// the seed.
     #[serde(default)]
     pub counts: BTreeMap<String, [i128; 2]>,
 }

@@ -1,7 +1,7 @@
 //! A line for each CPU: the CPU on which an actor is, and the thread that calibrates the CPUs.
 //!
-//! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and
-//! `iterate_on` stand for `CpuPass` of `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
+//! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and `iterate_on`
+//! stand for `CpuPass` of `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
 //! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
 //! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
 //!

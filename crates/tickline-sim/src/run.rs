@@ -29,7 +29,8 @@ pub struct Outcome {
 ///
 /// # Errors
 ///
-/// The invariant that did not hold, or a panic, and when: after how many steps, and at which simulated time.
+/// The invariant that did not hold, or a panic, and when: after how many steps, and at which
+/// simulated time.
 pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
     run_tracked(scenario, 0)
 }

@@ -383,10 +383,10 @@ impl Scenario {
         scenario
     }
 
-    /// Makes the same states come again and again. Counter and reference agree exactly, and are seen
-    /// to the microsecond. Threads turn the gate all the time, so one first line follows the other,
-    /// most of them with the same slope and the same `b`. Threads are stopped for longer than it
-    /// takes the count to come around.
+    /// Makes the same states come again and again. Counter and reference agree exactly, and are
+    /// seen to the microsecond. Threads turn the gate all the time, so one first line follows the
+    /// other, most of them with the same slope and the same `b`. Threads are stopped for longer
+    /// than it takes the count to come around.
     pub fn repeat(&mut self) {
         let machine = &mut self.machine;
         (machine.counter_hz, machine.counter_step, machine.rate_ppb) = (SECOND, 1_000, 0);

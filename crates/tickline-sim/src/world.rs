@@ -132,8 +132,8 @@ pub(crate) struct World {
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
     pub(crate) units: Vec<Unit>,
-    /// Whether a reader met a line from before a reset when the counter came back to it, or a thread
-    /// swapped a later life of the state that it knew. Nothing can detect either.
+    /// Whether a reader met a line from before a reset when the counter came back to it, or a
+    /// thread swapped a later life of the state that it knew. Nothing can detect either.
     pub(crate) is_over: Cell<bool>,
     /// The CPUs that are online.
     pub(crate) online: RefCell<Vec<bool>>,
@@ -302,8 +302,8 @@ impl Reference for Hands {
     }
 }
 
-/// Binary places of slopes that are cleared where states are to come again: 2^-16 ns a tick is left,
-/// 15 ppm at 1 GHz.
+/// Binary places of slopes that are cleared where states are to come again: 2^-16 ns a tick is
+/// left, 15 ppm at 1 GHz.
 const COARSE_BITS: u32 = SLOPE_BITS - 16;
 
 /// The real cell, which gives way before each access.
@@ -338,8 +338,8 @@ impl SteppedCell {
         state
     }
 
-    /// Loads the state. Not every processor loads 16 bytes as one: one load in four is of two halves,
-    /// in either order, and anything may happen in between.
+    /// Loads the state. Not every processor loads 16 bytes as one: one load in four is of two
+    /// halves, in either order, and anything may happen in between.
     fn look(&self) -> State {
         self.world.step(Step::Load);
         let first = self.inner.load();

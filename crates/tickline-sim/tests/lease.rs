@@ -132,8 +132,8 @@ const fn slew(rate_ppm: i64, leases: u64) -> Slew {
     Slew { rate_ppb: rate_ppm * 1_000, for_ns: leases * 500_000_000 }
 }
 
-/// Rule W10. Symptom: with chronyd's 8 % (`maxslewrate`) a page went live and unsure at each change of
-/// the rate. Readers that took their time from it were ahead and behind in turn, by tens of ms.
+/// Rule W10. Symptom: with chronyd's 8 % (`maxslewrate`) a page went live and unsure at each change
+/// of the rate. Readers that took their time from it were ahead and behind in turn, by tens of ms.
 #[test]
 fn a_fast_slew_is_one_doubt_and_one_opening() {
     for rates in [

@@ -67,10 +67,10 @@ fn named_scenarios_keep_their_limits() {
     }
 }
 
-/// The same 128 bits come again and again, with other lines in between, while threads are stopped: no
-/// reading steps back. A thread that retires a line with a tick from an earlier life of it would
-/// leave a high-water mark below what was returned. The count in the tag keeps lives apart: in 1,000
-/// seeds that happened 3 times with a count of 8, and 35 times without one.
+/// The same 128 bits come again and again, with other lines in between, while threads are stopped:
+/// no reading steps back. A thread that retires a line with a tick from an earlier life of it would
+/// leave a high-water mark below what was returned. The count in the tag keeps lives apart: in
+/// 1,000 seeds that happened 3 times with a count of 8, and 35 times without one.
 #[test]
 fn states_that_come_again_keep_the_order() {
     let mut counts = Counts::default();

@@ -320,10 +320,10 @@ impl Clock {
     /// other driver. Returns the time until the next one is due; a line stays valid for 4 times
     /// that.
     ///
-    /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every eighth
-    /// takes some 10 us more: it asks for the kernel's clocksource. It does nothing while another
-    /// thread runs one, while a gate is closed, or with a line for each CPU, which only the clock's
-    /// thread can calibrate.
+    /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every
+    /// eighth takes some 10 us more: it asks for the kernel's clocksource. It does nothing while
+    /// another thread runs one, while a gate is closed, or with a line for each CPU, which only the
+    /// clock's thread can calibrate.
     pub fn maintain(&self) -> Duration {
         let outcome = self.engine().maintain_by_hand();
         Duration::from_nanos(outcome.map_or(self.engine().interval_ns(), |outcome| outcome.next_in_ns))

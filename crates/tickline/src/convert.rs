@@ -201,8 +201,8 @@ impl From<Instant> for StdInstant {
     }
 }
 
-/// By a new [`Anchor::std`], which takes 50 ns to 1 us and has its error. An instant before the start
-/// of the machine becomes [`Instant::ZERO`], one after 2^64 ns the last.
+/// By a new [`Anchor::std`], which takes 50 ns to 1 us and has its error. An instant before the
+/// start of the machine becomes [`Instant::ZERO`], one after 2^64 ns the last.
 ///
 /// # Panics
 ///

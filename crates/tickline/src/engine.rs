@@ -1,9 +1,9 @@
 //! One clock: what its readers and its driver share, and the slow path of every reading.
 //!
-//! The inlined path of a reading is one call of [`Shared::read`] or one of its like. If that refuses,
-//! [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it runs an
-//! iteration of the control loop, if readers drive this clock, and calls are frequent enough to pay
-//! for it.
+//! The inlined path of a reading is one call of [`Shared::read`] or one of its like. If that
+//! refuses, [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it runs
+//! an iteration of the control loop, if readers drive this clock, and calls are frequent enough to
+//! pay for it.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
@@ -58,7 +58,8 @@ pub(crate) struct Engine {
     pub(crate) shared: Shared,
     /// How far the judgement of the gates has come, `disable()`, and the kind of lines.
     keeper: Keeper,
-    /// The lines of the CPUs, where there is one for each. Beside the keeper, which their readers ask.
+    /// The lines of the CPUs, where there is one for each. Beside the keeper, which their readers
+    /// ask.
     cpu_lines: LazyTable,
     control: TryLock<Driven>,
     /// The facts that readers have collected for the next judgement.
@@ -129,8 +130,8 @@ impl Engine {
     }
 
     /// A time by the common line, or else what `otherwise` returns. That function is not generic,
-    /// so it is compiled once, in this crate. It never unwinds, which `extern "C"` says, so a caller
-    /// jumps there, and the inlined path touches no stack.
+    /// so it is compiled once, in this crate. It never unwinds, which `extern "C"` says, so a
+    /// caller jumps there, and the inlined path touches no stack.
     #[inline(always)]
     fn read(
         &self,
@@ -302,8 +303,8 @@ impl Engine {
     pub(crate) fn restrict_probes(&self) {
         sys::forgo_page();
         reference::trust_libc();
-        // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet the two
-        // above runs before a filter that is installed after this call.
+        // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet
+        // the two above runs before a filter that is installed after this call.
         self.minimal.store(true, Ordering::Relaxed);
     }
 
@@ -331,8 +332,8 @@ impl Engine {
         iterated
     }
 
-    /// An iteration that a program asks for. Where it drives the clock, every eighth one asks for the
-    /// facts again.
+    /// An iteration that a program asks for. Where it drives the clock, every eighth one asks for
+    /// the facts again.
     pub(crate) fn maintain_by_hand(&self) -> Option<Outcome> {
         let outcome = self.maintain(Renewal::Ahead);
         let is_driver = outcome.is_some() && self.driver() == Driver::Manual;

@@ -61,10 +61,10 @@
 //! # Not guaranteed
 //!
 //! - Anything in a process that denies itself the counter later: `PR_SET_TSC`, or
-//!   `SECCOMP_MODE_STRICT`, which implies it. The next reading is a SIGSEGV. [`Clock::disable`] before
-//!   that keeps tickline from the counter, with [`Probes::Minimal`] in every call; but the vDSO
-//!   reads it, too, so that also the OS clock is a SIGSEGV unless it makes a system call. A process
-//!   that was denied the counter before its first reading gets its time by system call.
+//!   `SECCOMP_MODE_STRICT`, which implies it. The next reading is a SIGSEGV. [`Clock::disable`]
+//!   before that keeps tickline from the counter, with [`Probes::Minimal`] in every call; but the
+//!   vDSO reads it, too, so that also the OS clock is a SIGSEGV unless it makes a system call. A
+//!   process that was denied the counter before its first reading gets its time by system call.
 //! - That the counter serves: [`Clock::status`] says whether, and why not.
 //! - A bound against UTC. Only the NTP daemon can claim one: [`Status::utc_error_ns`].
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
@@ -96,16 +96,15 @@
 //!
 //! # How it works
 //!
-//! A control loop samples the kernel's clock and publishes the next line before the present one ends.
-//! Gates judge facts about the machine; where the counter can't be trusted, a closed gate ends the
-//! line.
-//! [`tickline_core`] has the arithmetic and the protocol between the control loop and its readers.
+//! A control loop samples the kernel's clock and publishes the next line before the present one
+//! ends. Gates judge facts about the machine; where the counter can't be trusted, a closed gate
+//! ends the line. [`tickline_core`] has the arithmetic and the protocol between the control loop
+//! and its readers.
 //!
 //! # Cost
 //!
-//! `now` costs little more than the bare counter instruction. The
-//! [repository's README](https://github.com/tickline/tickline) has the figures, beside those of other
-//! clocks.
+//! `now` costs little more than the bare counter instruction. The [repository's
+//! README](https://github.com/tickline/tickline) has the figures, beside those of other clocks.
 //!
 //! # Features
 //!

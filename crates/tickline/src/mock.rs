@@ -84,11 +84,11 @@ impl MockClock {
     }
 
     /// The same clock, but it also moves as tokio's does: `tokio::time::pause` stops it, and
-    /// `tokio::time::advance`, or a sleep while tokio's clock is paused, moves it. Needs the feature
-    /// `tokio`.
+    /// `tokio::time::advance`, or a sleep while tokio's clock is paused, moves it. Needs the
+    /// feature `tokio`.
     ///
-    /// Outside of a runtime tokio's clock is std's, even while a runtime has paused its own. Read the
-    /// mock on the runtime's threads.
+    /// Outside of a runtime tokio's clock is std's, even while a runtime has paused its own. Read
+    /// the mock on the runtime's threads.
     ///
     /// ```
     /// use std::time::Duration;

@@ -16,8 +16,8 @@ pub(crate) use reader::PageReader;
 pub use status::{PageStatus, Phase};
 
 /// By how much the kernel says that it changes the rate of its clocks now, ppb: what corrects the
-/// crystal, and slews (adjtimex(2)), without those by adjtime(3), of 500 ppm. `None` where it does not
-/// say. While this is beyond 1,000 ppm, a [`Publisher`] publishes no line.
+/// crystal, and slews (adjtimex(2)), without those by adjtime(3), of 500 ppm. `None` where it does
+/// not say. While this is beyond 1,000 ppm, a [`Publisher`] publishes no line.
 #[must_use]
 pub fn slew_ppb() -> Option<i64> {
     crate::sys::reference::slew_ppb()

@@ -46,7 +46,8 @@ pub(crate) const fn wanted(choice: PerCpu, comparison: Comparison) -> bool {
     }
 }
 
-/// What a line for each CPU needs: the counter with its id, and how many ids there are. Or why there is none.
+/// What a line for each CPU needs: the counter with its id, and how many ids there are. Or why
+/// there is none.
 pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), &'static str> {
     const NO_INSTRUCTION: &str = "this processor has no instruction for its counter and its id (rdtscp)";
     let counter = HardwareCpuCounter::detect().ok_or(NO_INSTRUCTION)?;
@@ -213,19 +214,23 @@ impl LazyTable {
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&Table> {
         // ORDERING: Acquire, pairs with the exchange in `made`: whoever sees the table sees its
-        // content. No test sees a weaker one: readers ask the keeper first, whose word orders them, too.
+        // content. No test sees a weaker one: readers ask the keeper first, whose word orders them,
+        // too.
         let table = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or from the box in `made`, which `drop` alone frees; nobody has a `&mut` to it.
+        // SAFETY: null, or from the box in `made`, which `drop` alone frees; nobody has a `&mut` to
+        // it.
         unsafe { table.as_ref() }
     }
 
     /// The table, made at the first call; `None` if there cannot be one. std's `OnceLock` does not
-    /// serve: a child that was forked while it is set would wait for a thread that it does not have.
+    /// serve: a child that was forked while it is set would wait for a thread that it does not
+    /// have.
     pub(crate) fn made(&self) -> Option<&Table> {
         if self.get().is_none() {
             let (counter, ids) = needs().ok()?;
             let fresh = Box::into_raw(Box::new(Table::with_ids(counter, ids)));
-            // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one, as there.
+            // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one,
+            // as there.
             let set = self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
             if set.is_err() {
                 // SAFETY: from the box above, and no other thread has its address.

@@ -38,8 +38,8 @@ impl<T: Default> ProcessLock<T> {
         Self { lock: TryLock::new(content), releases: AtomicU32::new(0) }
     }
 
-    /// Waits for the lock, asleep. Where another process has left it behind, the content may be half
-    /// changed: it is forgotten, not dropped, and the default takes its place.
+    /// Waits for the lock, asleep. Where another process has left it behind, the content may be
+    /// half changed: it is forgotten, not dropped, and the default takes its place.
     pub(crate) fn lock(&self) -> ProcessLockGuard<'_, T> {
         loop {
             match self.try_lock() {
@@ -51,8 +51,8 @@ impl<T: Default> ProcessLock<T> {
 
     /// The lock, or the number of releases after which another thread had it.
     fn try_lock(&self) -> Result<ProcessLockGuard<'_, T>, u32> {
-        // ORDERING: Acquire, pairs with the Release increment in `drop`: if this sees the increment,
-        // the try below sees the release before it. If not, the sleep ends at once.
+        // ORDERING: Acquire, pairs with the Release increment in `drop`: if this sees the
+        // increment, the try below sees the release before it. If not, the sleep ends at once.
         let releases = self.releases.load(Ordering::Acquire);
         // SAFETY: the token is the same for all threads of this process, and unlike that of any
         // ancestor; this is not for signal handlers.

@@ -50,8 +50,8 @@ impl<T: Copy> Reading<T> {
         self.latest
     }
 
-    /// What served the reading: by a line always `Fast`. Ask [`Clock::status`](crate::Clock::status)
-    /// whether the clock is `Disrupted`.
+    /// What served the reading: by a line always `Fast`. Ask
+    /// [`Clock::status`](crate::Clock::status) whether the clock is `Disrupted`.
     #[inline]
     #[must_use]
     pub const fn state(&self) -> State {
@@ -66,8 +66,8 @@ impl<T: Copy> Reading<T> {
     }
 }
 
-/// The bounds of a time `ns` that was returned between two readings of the OS clock, or at one. They
-/// are rounded down to a nanosecond.
+/// The bounds of a time `ns` that was returned between two readings of the OS clock, or at one.
+/// They are rounded down to a nanosecond.
 fn around(ns: i64, [before_ns, after_ns]: [i64; 2]) -> [i64; 3] {
     [before_ns.min(ns), ns, after_ns.saturating_add(1).max(ns)]
 }

@@ -5,29 +5,31 @@
 //! - **All drivers** judge the gates before the first line and after `enable()`. They ask a kernel
 //!   that is still undecided (`tsc-early`) again at each interval.
 //! - **Readers** count their readings by the slow path. The eighth in a row, none more than 2 ms
-//!   (1/256 of the interval) after the last, runs an iteration if one is due. The facts for the gates
-//!   take 60 to 80 us, so each call collects one stage of them (`facts/collector.rs`); the slowest
-//!   call on the way takes 20 us on the EPYC (`startup`, median of fresh processes). A reader that
-//!   comes within 2 ms of the window's end replaces the line at once. Others use the line to the end
-//!   of its validity, then the OS clock.
-//! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the clock
-//!   is set and when the machine resumes. Nobody reads or writes the descriptor. Before each use the
-//!   thread checks that the descriptor is still its own, by the odd period with which it was armed.
+//!   (1/256 of the interval) after the last, runs an iteration if one is due. The facts for the
+//!   gates take 60 to 80 us, so each call collects one stage of them (`facts/collector.rs`); the
+//!   slowest call on the way takes 20 us on the EPYC (`startup`, median of fresh processes). A
+//!   reader that comes within 2 ms of the window's end replaces the line at once. Others use the
+//!   line to the end of its validity, then the OS clock.
+//! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
+//!   clock is set and when the machine resumes. Nobody reads or writes the descriptor. Before each
+//!   use the thread checks that the descriptor is still its own, by the odd period with which it
+//!   was armed.
 //! - **With minimal probes** the thread sleeps on a futex; it also does so when the timer is lost.
 //!   std's condition variable would read the clock through the vDSO.
 //! - **Starting and dropping** are the only calls that wait for another thread: for the lock of the
 //!   global clock's thread, asleep on a futex, and to join the thread. They are not for signal
 //!   handlers.
-//! - **A killed thread** (by a filter, or with its process while a child that shares the memory lives
-//!   on) is noticed: the kernel marks a word of the clock's in the thread's robust list. Then readers
-//!   drive the clock, and the coarse time is the present one.
+//! - **A killed thread** (by a filter, or with its process while a child that shares the memory
+//!   lives on) is noticed: the kernel marks a word of the clock's in the thread's robust list. Then
+//!   readers drive the clock, and the coarse time is the present one.
 //! - **The environment** is that of the process's start (`trust/facts/environment.rs`).
-//! - **After a fork** the child takes the locks over from threads that it does not have: a lock names
-//!   its owner by a token (`sys/linux/fork.rs`, also for where there is none). Nobody ever waits for the
-//!   control loop's lock. A child that drops an inherited clock or guard closes its copy of the timer's
-//!   descriptor.
+//! - **After a fork** the child takes the locks over from threads that it does not have: a lock
+//!   names its owner by a token (`sys/linux/fork.rs`, also for where there is none). Nobody ever
+//!   waits for the control loop's lock. A child that drops an inherited clock or guard closes its
+//!   copy of the timer's descriptor.
 //! - **In a time namespace** that is ahead, a child follows it when the line ends. In one that is
-//!   behind, order wins: readings stand still or run at half rate until the namespace has caught up.
+//!   behind, order wins: readings stand still or run at half rate until the namespace has caught
+//!   up.
 //!
 //! # Rejected
 //!
@@ -57,8 +59,8 @@ use crate::trust::compare::{self, Comparing};
 /// takes from the stack. This is address space, not memory.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns. A
-/// pair of CPUs takes some time (`REST_NS` of `trust/compare.rs`).
+/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns.
+/// A pair of CPUs takes some time (`REST_NS` of `trust/compare.rs`).
 const RESULT_EVERY_NS: u64 = 50_000_000;
 
 /// A running thread; stopped and joined when dropped.

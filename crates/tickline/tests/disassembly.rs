@@ -61,7 +61,8 @@ const EXPECTED: Expected = Expected {
     rules: &[
         Rule("reads of the counter", [1, 1], Kind(&["rdtsc"], &[])),
         Rule("barriers", [0, 1], Kind(&["*fence"], &[])),
-        // The two looks at the state. The first one must be whole, which Intel promises of `movdqa`.
+        // The two looks at the state. The first one must be whole, which Intel promises of
+        // `movdqa`.
         Rule("first looks", [1, 1], Kind(&["movdqa ("], &[])),
         Rule("second looks", [1, 1], Kind(&["pcmpeqd ("], &[])),
         Rule("locks", [0, 0], Kind(&["*lock ", "xchg"], &[])),
@@ -107,7 +108,8 @@ const EXPECTED: Expected = Expected {
         Rule("reads of the counter", [1, 1], Kind(&["rdtime"], &[])),
         Rule("barriers behind the counter", [1, 1], Kind(&["fence i,r"], &[])),
         Rule("barriers before the counter", [0, 1], Kind(&["fence ir,ir"], &[])),
-        // Each look at the portable state is a load of the word, one of the pair and one of the word.
+        // Each look at the portable state is a load of the word, one of the pair and one of the
+        // word.
         Rule("acquiring barriers", [5, 5], Kind(&["fence r,rw"], &[])),
         Rule("others", [0, 0], Kind(&["fence"], &["fence i,r", "fence ir,ir", "fence r,rw"])),
         Rule("atomic accesses", [0, 0], Kind(&["amo", "lr.", "sc."], &[])),

@@ -1,8 +1,8 @@
-//! The calls of every program, and times as values. A program of its own, because it also runs under
-//! Miri, where std's clock serves: `cargo +nightly miri test -p tickline --test portable`.
+//! The calls of every program, and times as values. A program of its own, because it also runs
+//! under Miri, where std's clock serves: `cargo +nightly miri test -p tickline --test portable`.
 //!
-//! Unix time is left out under Miri, which refuses `CLOCK_REALTIME` to an isolated program, tickline
-//! or not.
+//! Unix time is left out under Miri, which refuses `CLOCK_REALTIME` to an isolated program,
+//! tickline or not.
 
 use std::collections::HashSet;
 use std::panic::{RefUnwindSafe, UnwindSafe};

@@ -6,9 +6,9 @@
 //! is what the call used, all the way down: tickline, libc, the vDSO. The kernel's signal frame and
 //! the handler's own are above it, so they do not count.
 //!
-//! A signal handler may have a stack of 8 KiB (std gives threads such an alternate stack), of which the
-//! kernel's frame takes up to 3.3. So a call takes 2 KiB at most, 4 without optimisation. The largest
-//! ones of `tests/stack.rs`, which paints an alternate stack, in bytes:
+//! A signal handler may have a stack of 8 KiB (std gives threads such an alternate stack), of which
+//! the kernel's frame takes up to 3.3. So a call takes 2 KiB at most, 4 without optimisation. The
+//! largest ones of `tests/stack.rs`, which paints an alternate stack, in bytes:
 //!
 //! | call | x86_64, release | debug, Rust 1.88 |
 //! |---|---|---|
@@ -16,10 +16,10 @@
 //! | `maintain` that judges in one go | 1,407 | 3,125 |
 //! | `reading`, with an iteration | 1,839 | 3,957 |
 //!
-//! - **Large buffers lie under a lock that is held anyway**: the samples of the counter's resolution
-//!   and the kernel's list of clocksources with the facts (`trust/facts/collector.rs`), the plan of the
-//!   next line with the control loop (`control/publish.rs`). A judge that finds the facts' memory taken
-//!   leaves the judgement to the next holder of the clock's lock.
+//! - **Large buffers lie under a lock that is held anyway**: the samples of the counter's
+//!   resolution and the kernel's list of clocksources with the facts (`trust/facts/collector.rs`),
+//!   the plan of the next line with the control loop (`control/publish.rs`). A judge that finds the
+//!   facts' memory taken leaves the judgement to the next holder of the clock's lock.
 //! - **Steps of an iteration are functions that are not inlined**: the stack is that of the deepest
 //!   chain, not the sum of all.
 //! - **Where the code runs unoptimised, each copy and each adapter of an iterator has a frame.** So

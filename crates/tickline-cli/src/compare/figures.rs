@@ -43,8 +43,8 @@ impl Figure {
     }
 }
 
-/// Every fact and figure of the document that is known. Costs are equal within `above_percent`. Health and
-/// findings are by the rules of this program, whichever version wrote the document.
+/// Every fact and figure of the document that is known. Costs are equal within `above_percent`.
+/// Health and findings are by the rules of this program, whichever version wrote the document.
 pub(super) fn figures(document: &Value, typed: &Document, above_percent: f64) -> Vec<Figure> {
     let findings = diagnose(typed);
     let mut figures = vec![Figure::exact("health", &json!(Health::of(typed, &findings).level))];

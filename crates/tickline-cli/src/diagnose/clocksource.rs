@@ -277,8 +277,8 @@ fn offer_unknown(name: &str, facts: &Document, then: String) -> Finding {
     ))
 }
 
-/// What to do about a TSC that the kernel has rejected. Without a message it was probably the watchdog,
-/// since the kernel had registered the TSC before it rejected it.
+/// What to do about a TSC that the kernel has rejected. Without a message it was probably the
+/// watchdog, since the kernel had registered the TSC before it rejected it.
 fn given_up(facts: &Document) -> String {
     match facts.blame().map_or("tsc_watchdog", |blame| blame.key) {
         // The kernel is probably right.

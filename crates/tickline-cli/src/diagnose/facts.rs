@@ -62,16 +62,16 @@ impl Document {
         PRECISE.into_iter().find_map(|clock| self.cost_ns(clock))
     }
 
-    /// What a call costs now, and what it could cost, ns; `None` unless it is slower by more than an error
-    /// of the measurement.
+    /// What a call costs now, and what it could cost, ns; `None` unless it is slower by more than
+    /// an error of the measurement.
     pub(super) fn dear(&self) -> Option<(f64, f64)> {
         /// The least ratio of two costs that counts.
         const DEARER: f64 = 1.5;
         self.precise_ns().zip(self.attainable_ns()).filter(|(now_ns, then_ns)| *now_ns > DEARER * then_ns)
     }
 
-    /// Whether this clocksource is the counter itself, which every vDSO of its architecture can read, and
-    /// which shares the counter's differences between CPUs.
+    /// Whether this clocksource is the counter itself, which every vDSO of its architecture can
+    /// read, and which shares the counter's differences between CPUs.
     pub(super) fn is_counter(&self, clocksource: &str) -> bool {
         ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"]
             .contains(&clocksource)

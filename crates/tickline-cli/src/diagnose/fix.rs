@@ -1,5 +1,5 @@
-//! What to do: commands, parameters of the kernel, settings of hypervisors. Words that several fixes share
-//! are in `texts.json`.
+//! What to do: commands, parameters of the kernel, settings of hypervisors. Words that several
+//! fixes share are in `texts.json`.
 
 use super::steps::{self, Steps};
 use super::texts::{TEXTS, fix};
@@ -137,15 +137,16 @@ pub(super) fn provider(facts: &Document) -> Option<String> {
     Some(TEXTS.clouds.get(facts.machine.cloud.as_deref()?)?.advice.clone())
 }
 
-/// The commands of a fix that begins with what `on_the_host` says; `None` where those are no commands.
+/// The commands of a fix that begins with what `on_the_host` says; `None` where those are no
+/// commands.
 pub(super) fn host_steps(fix: &str, facts: &Document) -> Option<Steps> {
     // In a cloud, the customer has no commands for the host.
     let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| facts.machine.cloud.is_none())?;
     host.steps.clone().filter(|_| fix.starts_with(&host.tsc))
 }
 
-/// What the host's administrator can do so that a guest's kernel may trust the TSC, or the customer of
-/// a provider who runs the host. `None` without a known hypervisor.
+/// What the host's administrator can do so that a guest's kernel may trust the TSC, or the customer
+/// of a provider who runs the host. `None` without a known hypervisor.
 pub(super) fn on_the_host(facts: &Document) -> Option<String> {
     let cloud = facts.machine.cloud.as_deref().and_then(|name| TEXTS.clouds.get(name));
     cloud.map(|cloud| cloud.tsc.clone()).or_else(|| on_host_named(facts.hypervisor(), facts))

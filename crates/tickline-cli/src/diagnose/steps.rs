@@ -1,5 +1,5 @@
-//! A fix as commands, one for each step, for this machine or for its host. A fix that needs somebody's
-//! judgement, or an unknown machine, has no steps.
+//! A fix as commands, one for each step, for this machine or for its host. A fix that needs
+//! somebody's judgement, or an unknown machine, has no steps.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,8 @@ pub(crate) enum Place {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Steps {
-    /// Where the commands are run: `here`, on the machine itself, or `host`, on the host of a guest.
+    /// Where the commands are run: `here`, on the machine itself, or `host`, on the host of a
+    /// guest.
     pub(crate) place: Place,
     /// What must succeed before; null where nothing needs to be checked.
     pub(crate) check: Option<String>,

@@ -1,11 +1,11 @@
 //! The words of findings and fixes: `texts.json`, by code, hypervisor and cloud.
 //!
-//! A key of `findings` is a code, or a code and one of its variants (`counter_denied/deadly`), which has
-//! from the code alone what it does not have itself. Figures and names stand in braces.
+//! A key of `findings` is a code, or a code and one of its variants (`counter_denied/deadly`),
+//! which has from the code alone what it does not have itself. Figures and names stand in braces.
 //!
-//! Sources of what a host can do: xen-tscmode(7), for Xen, which by default emulates the counter after a
-//! move to a host with another one, and shows an invariant TSC only to a domain that is never moved;
-//! "Timekeeping in VMware Virtual Machines" ("Virtual TSC"); QEMU's `TCG_APM_FEATURES`
+//! Sources of what a host can do: xen-tscmode(7), for Xen, which by default emulates the counter
+//! after a move to a host with another one, and shows an invariant TSC only to a domain that is
+//! never moved; "Timekeeping in VMware Virtual Machines" ("Virtual TSC"); QEMU's `TCG_APM_FEATURES`
 //! (`target/i386/cpu.c`): its emulated processors have no invariant TSC, and the emulation has no
 //! `-cpu host`.
 
@@ -44,15 +44,15 @@ pub(super) struct Words {
 pub(super) struct Host {
     /// So that a guest's kernel may trust the TSC.
     pub(super) tsc: String,
-    /// The rest of `tsc` where the firmware does not name QEMU: CPUID names only KVM, even where another
-    /// hypervisor is built on it.
+    /// The rest of `tsc` where the firmware does not name QEMU: CPUID names only KVM, even where
+    /// another hypervisor is built on it.
     #[serde(default)]
     pub(super) unless_qemu: String,
     /// So that the guest reads the counter itself.
     pub(super) untrapped: Option<String>,
-    /// `tsc` as commands, which take effect when the machine is started the next time. The variable VM has
-    /// its name (VirtualBox's manual, "VBoxManage modifyvm" and "setextradata"; a setting without a value
-    /// is removed).
+    /// `tsc` as commands, which take effect when the machine is started the next time. The variable
+    /// VM has its name (VirtualBox's manual, "VBoxManage modifyvm" and "setextradata"; a setting
+    /// without a value is removed).
     pub(super) steps: Option<Steps>,
 }
 

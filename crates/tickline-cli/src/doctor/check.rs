@@ -45,8 +45,9 @@ pub(super) fn line(document: &Document) -> (String, Exit) {
     (line, exit)
 }
 
-/// Prints the line of an error, which leaves everything unknown. If it cannot be printed, the error goes
-/// to standard error, and the exit code stays: 2, the usual code of an error, would mean critical.
+/// Prints the line of an error, which leaves everything unknown. If it cannot be printed, the error
+/// goes to standard error, and the exit code stays: 2, the usual code of an error, would mean
+/// critical.
 pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
     let text = plain(error.to_string().lines().next().unwrap_or_default());
     let line = format!("TICKLINE UNKNOWN - {}", text.replace('|', "/"));

@@ -96,8 +96,9 @@ fn nothing_wrong(facts: &Document) -> String {
     }
 }
 
-/// The lines of the section Machine: for each, places in the document, and what is said of a value there:
-/// where it is known, where it is unknown, and where it is false or 0. What has no words is left out.
+/// The lines of the section Machine: for each, places in the document, and what is said of a value
+/// there: where it is known, where it is unknown, and where it is false or 0. What has no words is
+/// left out.
 const MACHINE: &str = include_str!("machine.json");
 
 fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {

@@ -17,8 +17,8 @@ pub(crate) struct Who {
     /// One call in this many was sampled, and stands for the others; null where calls could not be
     /// counted.
     pub(crate) sampled_every: Option<u64>,
-    /// Calls whose samples the kernel has dropped, of this program and of all others; they are in no
-    /// other figure.
+    /// Calls whose samples the kernel has dropped, of this program and of all others; they are in
+    /// no other figure.
     pub(crate) lost_calls: u64,
     /// The calls of each process to each clock, the costliest first. This program is left out.
     pub(crate) callers: Vec<Caller>,

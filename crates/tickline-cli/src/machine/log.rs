@@ -1,5 +1,5 @@
-//! The kernel's messages about clocks, where the process may read them, by syslog(2): containers and
-//! sandboxes may lack `/dev/kmsg`.
+//! The kernel's messages about clocks, where the process may read them, by syslog(2): containers
+//! and sandboxes may lack `/dev/kmsg`.
 
 use super::system;
 

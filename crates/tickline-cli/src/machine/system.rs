@@ -1,5 +1,5 @@
-//! Facts of Linux: the NTP state, the process's right to read the counter, the log, the time namespace. Only
-//! [`allow_counter`] changes anything, and for this thread alone.
+//! Facts of Linux: the NTP state, the process's right to read the counter, the log, the time
+//! namespace. Only [`allow_counter`] changes anything, and for this thread alone.
 
 #![allow(
     unsafe_code,
@@ -118,7 +118,8 @@ pub(super) fn kernel_log() -> io::Result<String> {
     Ok(String::from_utf8_lossy(&log).into_owned())
 }
 
-/// See time_namespaces(7). `None` where the kernel has none (before Linux 5.6), or `/proc` is unreadable.
+/// See time_namespaces(7). `None` where the kernel has none (before Linux 5.6), or `/proc` is
+/// unreadable.
 fn time_namespace() -> Option<TimeNamespace> {
     let link = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     let children_elsewhere = link("time")? != link("time_for_children")?;

@@ -122,8 +122,8 @@ mod tests {
         assert!(hour(HZ / 2).is_some_and(|jump_s| (jump_s + 1_800.0).abs() < 1e-6));
     }
 
-    /// Seen in the guest `migrated_hpet`: after a jump the clock's status has no frequency, and `watch`
-    /// reported no jump at all.
+    /// Seen in the guest `migrated_hpet`: after a jump the clock's status has no frequency, and
+    /// `watch` reported no jump at all.
     #[test]
     fn a_jump_is_seen_though_the_clock_has_forgotten_its_frequency() {
         let mut monitor = Monitor::new(false);

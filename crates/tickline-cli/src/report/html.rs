@@ -1,4 +1,5 @@
-//! The report as HTML. It contains everything, and a policy in its head forbids it to load anything.
+//! The report as HTML. It contains everything, and a policy in its head forbids it to load
+//! anything.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! A made-up document with everything that a report can show, for tests, and for `cargo xtask report`,
-//! which opens the report in a browser.
+//! A made-up document with everything that a report can show, for tests, and for
+//! `cargo xtask report`, which opens the report in a browser.
 
 use crate::diagnose::{Finding, Place, Severity, Steps};
 use crate::document::{CostRow, Document, LatencyBin, LatencyRow, TrackSummary};

@@ -15,7 +15,8 @@ use elf::segment::ProgramHeader;
 /// A page of memory on x86_64, bytes.
 const MEMORY_PAGE_BYTES: u64 = 4096;
 
-/// The largest file that is read, bytes. The library has 40 KB; with all that a debugger wants, some MB.
+/// The largest file that is read, bytes. The library has 40 KB; with all that a debugger wants,
+/// some MB.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The entry of the dynamic section that says where packed relative relocations are (ELF's gABI,
@@ -87,8 +88,8 @@ impl Image {
             let at = usize::try_from(header.p_vaddr).ok()?;
             bytes.get_mut(at..)?.get_mut(..data.len())?.copy_from_slice(data);
         }
-        // Relocations of another kind name symbols of libc, which a static program does not have; what
-        // is called uses none of them.
+        // Relocations of another kind name symbols of libc, which a static program does not have;
+        // what is called uses none of them.
         let relocations = file.section_header_by_name(".rela.dyn").ok()??;
         let mut relocations = file.section_data_as_relas(&relocations).ok()?;
         relocations.try_for_each(|relocation| {

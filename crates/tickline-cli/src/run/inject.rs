@@ -1,9 +1,9 @@
 //! Maps the library into a program that has just been executed, and calls its `start` there.
 //!
-//! The program stops twice for it, at breakpoints: between memory for the library and what the library
-//! does, and behind that. All signals are blocked meanwhile, as a process blocks them that must not be
-//! disturbed; a breakpoint stops it all the same. If the program ignores SIGTRAP, a breakpoint ends that,
-//! and the library's `finish` sets it again.
+//! The program stops twice for it, at breakpoints: between memory for the library and what the
+//! library does, and behind that. All signals are blocked meanwhile, as a process blocks them that
+//! must not be disturbed; a breakpoint stops it all the same. If the program ignores SIGTRAP, a
+//! breakpoint ends that, and the library's `finish` sets it again.
 
 use std::fs::{self, File};
 use std::io;
@@ -42,8 +42,8 @@ const CALLED_AT: u64 = 20;
 /// The number of mprotect(2) (Linux, `syscall_64.tbl`).
 const MPROTECT: u64 = 10;
 
-/// Memory behind the image, bytes: a stack for what the library does, and the page's path. The program's
-/// own stack may be small.
+/// Memory behind the image, bytes: a stack for what the library does, and the page's path. The
+/// program's own stack may be small.
 const STACK_BYTES: u64 = 64 * 1024;
 const TEXT_BYTES: u64 = 8 * 1024;
 

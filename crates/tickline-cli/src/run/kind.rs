@@ -80,8 +80,8 @@ impl Kind {
     }
 }
 
-/// Whether a dynamic linker ignores `LD_PRELOAD`, as this process has another user's or group's rights
-/// (ld.so(8), "Secure-execution mode").
+/// Whether a dynamic linker ignores `LD_PRELOAD`, as this process has another user's or group's
+/// rights (ld.so(8), "Secure-execution mode").
 fn is_secure() -> bool {
     use rustix::process::{getegid, geteuid, getgid, getuid};
     getuid() != geteuid() || getgid() != getegid()

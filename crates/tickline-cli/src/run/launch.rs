@@ -79,8 +79,8 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
 }
 
-/// What this process found when it began. Before `main`, the standard library ignores SIGPIPE, handles
-/// SIGSEGV and SIGBUS, and opens standard files that are closed, for its own sake.
+/// What this process found when it began. Before `main`, the standard library ignores SIGPIPE,
+/// handles SIGSEGV and SIGBUS, and opens standard files that are closed, for its own sake.
 static IGNORED_SIGPIPE: AtomicBool = AtomicBool::new(false);
 static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
@@ -93,7 +93,8 @@ extern "C" fn begun() {
     // ORDERING: Relaxed: one thread.
     IGNORED_SIGPIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
     for (file, is_closed) in (0..).zip(&CLOSED) {
-        // SAFETY: the call takes no pointer, and changes nothing; a number that is no open file is an error code.
+        // SAFETY: the call takes no pointer, and changes nothing; a number that is no open file is
+        // an error code.
         let flags = unsafe { libc::fcntl(file, libc::F_GETFD) };
         // ORDERING: Relaxed, as above.
         is_closed.store(flags == -1, Ordering::Relaxed);
@@ -195,8 +196,8 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
 /// What the helper's breakpoints and its end would change in the program.
 fn finish_flags() -> i32 {
     let ignore_trap = if is_ignored(libc::SIGTRAP) { FinishFlag::IgnoreTrap as i32 } else { 0 };
-    // The kernel sends it after an exec, whatever signal was agreed upon (Linux, `do_notify_parent`). One
-    // that is pending already stays the only one.
+    // The kernel sends it after an exec, whatever signal was agreed upon (Linux,
+    // `do_notify_parent`). One that is pending already stays the only one.
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGCHLD));
     let is_pending = pending().contains(Signal::SIGCHLD);
     // That of another child would be lost with it.
@@ -215,8 +216,8 @@ fn pending() -> SigSet {
     unsafe { SigSet::from_sigset_t_unchecked(set) }
 }
 
-/// Sets a variable of this process's environment, which the program gets. It may stand there more than
-/// once; ld.so takes another one than the program then.
+/// Sets a variable of this process's environment, which the program gets. It may stand there more
+/// than once; ld.so takes another one than the program then.
 fn set(variable: &str, value: &OsStr) {
     // SAFETY: there is one thread.
     unsafe { env::remove_var(variable) };
@@ -332,8 +333,8 @@ impl Speaker {
     }
 
     fn say_always(text: &str) {
-        // The program does not wait for a reader of standard error, or end for want of one: a full pipe
-        // gets no line, nor does one that nobody reads. One with room takes this at once.
+        // The program does not wait for a reader of standard error, or end for want of one: a full
+        // pipe gets no line, nor does one that nobody reads. One with room takes this at once.
         let stderr = io::stderr();
         let mut room = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
         poll(&mut room, PollTimeout::ZERO).ok();
@@ -343,7 +344,8 @@ impl Speaker {
         let mut text = line(text).into_bytes();
         text.truncate(libc::PIPE_BUF - 1);
         text.push(b'\n');
-        // What a write may send: no reader, a limit of files, a terminal that stops who is in the background.
+        // What a write may send: no reader, a limit of files, a terminal that stops who is in the
+        // background.
         let noise: SigSet = [Signal::SIGPIPE, Signal::SIGXFSZ, Signal::SIGTTOU].into_iter().collect();
         let (before, mask) = (pending(), noise.thread_swap_mask(SigmaskHow::SIG_BLOCK));
         nix::unistd::write(&stderr, &text).ok();

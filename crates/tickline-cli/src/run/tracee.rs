@@ -95,7 +95,8 @@ impl Tracee {
         }
     }
 
-    /// Waits for a stop that is not for SIGSTOP and SIGCONT, which do what they do without a tracer.
+    /// Waits for a stop that is not for SIGSTOP and SIGCONT, which do what they do without a
+    /// tracer.
     fn next(&self) -> io::Result<Stop> {
         loop {
             match self.wait()? {

@@ -10,9 +10,9 @@
 //!   run
 //! ```
 //!
-//! So the program is this process: it has its number, its parent, and its exit code. What waits is the
-//! library's `finish`, before the program's first instruction. So the helper's files are closed then, and
-//! the program has no child that it does not know.
+//! So the program is this process: it has its number, its parent, and its exit code. What waits is
+//! the library's `finish`, before the program's first instruction. So the helper's files are closed
+//! then, and the program has no child that it does not know.
 
 #![allow(unsafe_code, reason = "fork, before there is any other thread")]
 
@@ -95,9 +95,9 @@ pub(super) fn prepare(gift: Gift<'_>, report: Tell<'_>) -> io::Result<Helper> {
     }
 }
 
-/// Whether this is a unit of systemd (systemd.exec(5), `$INVOCATION_ID`) with a filter of system calls.
-/// `@system-service` is without ptrace, and what a filter kills for cannot be asked. Container engines
-/// have filters, too, but allow it.
+/// Whether this is a unit of systemd (systemd.exec(5), `$INVOCATION_ID`) with a filter of system
+/// calls. `@system-service` is without ptrace, and what a filter kills for cannot be asked.
+/// Container engines have filters, too, but allow it.
 fn is_in_filtered_unit() -> bool {
     // SAFETY: the call takes no pointer, and changes nothing.
     let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP) };
@@ -105,8 +105,8 @@ fn is_in_filtered_unit() -> bool {
 }
 
 /// Whether a number means the same process to this one, to its children, and in `/proc`
-/// (pid_namespaces(7)). Otherwise the helper might trace one process and write to another. And it would
-/// be the first process of a new namespace, which takes no others when that has ended.
+/// (pid_namespaces(7)). Otherwise the helper might trace one process and write to another. And it
+/// would be the first process of a new namespace, which takes no others when that has ended.
 fn has_one_namespace() -> bool {
     let link = |name: &str| fs::read_link(name).ok();
     let own = link("/proc/self/ns/pid");

@@ -47,8 +47,8 @@ pub(super) fn find(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>,
     Ok((readers, unreadable))
 }
 
-/// Whether the library is mapped as well, if a file of this device and inode is (proc_pid_maps(5): the
-/// fourth and the fifth word).
+/// Whether the library is mapped as well, if a file of this device and inode is (proc_pid_maps(5):
+/// the fourth and the fifth word).
 fn maps_page(maps: &str, device: &str, inode: &str) -> Option<bool> {
     let is_page = |line: &str| line.split_ascii_whitespace().skip(3).take(2).eq([device, inode]);
     maps.lines().any(is_page).then(|| maps.contains(LIBRARY))

@@ -44,9 +44,9 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     }
 }
 
-/// Becomes true at a signal that ends the server. A second one ends it at once. Such signals wait until the
-/// thread sleeps with the mask, so that none comes between the look at the flag and the sleep. The clock's
-/// thread, which starts after this, gets none.
+/// Becomes true at a signal that ends the server. A second one ends it at once. Such signals wait
+/// until the thread sleeps with the mask, so that none comes between the look at the flag and the
+/// sleep. The clock's thread, which starts after this, gets none.
 fn stop_flag() -> io::Result<(Arc<AtomicBool>, SigSet)> {
     const STOPS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
     let stop = Arc::new(AtomicBool::new(false));

@@ -57,7 +57,8 @@ impl Status {
             Err(error) => (None, Some(error.to_string())),
         };
         let (readers, readers_unknown) = readers::find(page, server_pid)?;
-        // While the page is unsure the OS clock has left the line, and nobody knows how far it goes.
+        // While the page is unsure the OS clock has left the line, and nobody knows how far it
+        // goes.
         let is_known = found.phase != Phase::Unsure;
         Ok(Self {
             schema: "tickline-serve/1",
@@ -177,8 +178,8 @@ impl Ahead {
         Self { least_ns, most_ns, rise_ppb }
     }
 
-    /// The lead that holds for so many ns if neither changes its rate: the stated one, unless the brackets
-    /// prove it wrong.
+    /// The lead that holds for so many ns if neither changes its rate: the stated one, unless the
+    /// brackets prove it wrong.
     fn lead_ns(&self, stated_ns: i64, for_ns: i64) -> i64 {
         if self.rise_ppb == 0 && self.least_ns <= stated_ns {
             return stated_ns;
@@ -188,8 +189,8 @@ impl Ahead {
     }
 }
 
-/// The narrowest of some brackets: the least and the most that the line is above the OS clock, and the
-/// OS clock then, ns.
+/// The narrowest of some brackets: the least and the most that the line is above the OS clock, and
+/// the OS clock then, ns.
 fn bracket(attached: &Attached<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
     let line = || attached.monotonic_by_line(&counter, &PrivateFloor::new());
     let (before_ns, line_ns, after_ns) = narrowest(BRACKETS, monotonic_ns, line)?;

@@ -25,8 +25,8 @@ impl Fresh {
     }
 }
 
-/// Points in the JSON, some 100 bytes each: a day with one sample a second. Of a longer watch, the older
-/// ones are thinned out.
+/// Points in the JSON, some 100 bytes each: a day with one sample a second. Of a longer watch, the
+/// older ones are thinned out.
 const MOST_POINTS: usize = 100_000;
 
 fn add_point(points: &mut Vec<Point>, point: Point, most: usize) {

@@ -41,7 +41,8 @@ impl Asked {
         let possible = match self {
             // The vDSO answers these whatever the clocksource.
             Self::Time | Self::Clock(5 | 6) => by_vdso,
-            // And these since Linux 5.3 (`lib/vdso/gettimeofday.c`), where it can read the clocksource.
+            // And these since Linux 5.3 (`lib/vdso/gettimeofday.c`), where it can read the
+            // clocksource.
             Self::Clock(4 | 7 | 11) if facts.is_kernel_at_least(5, 3) != Some(true) => by_vdso,
             Self::GetTimeOfDay | Self::Clock(0 | 1 | 4 | 7 | 11) => by_vdso.or_else(|| facts.attainable_ns()),
             Self::Clock(_) => return now_ns,

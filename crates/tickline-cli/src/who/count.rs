@@ -147,8 +147,8 @@ impl Probe {
 }
 
 /// The calls for which no sample stands: the kernel counts every call, but drops samples where a
-/// buffer is full, or where there are too many for its limit (`perf_event_max_sample_rate`). The calls
-/// since the last sample, less than a step, are none of them.
+/// buffer is full, or where there are too many for its limit (`perf_event_max_sample_rate`). The
+/// calls since the last sample, less than a step, are none of them.
 fn lost(calls: u64, samples: u64, every: u64) -> u64 {
     let rest = calls.saturating_sub(samples.saturating_mul(every));
     if rest < every { 0 } else { rest }

@@ -1,4 +1,5 @@
-//! Command lines that are refused, before anything is measured, and what the program says of itself.
+//! Command lines that are refused, before anything is measured, and what the program says of
+//! itself.
 
 use std::path::Path;
 use std::process::Stdio;

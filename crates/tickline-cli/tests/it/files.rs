@@ -1,5 +1,5 @@
-//! What the program writes to: a regular file is replaced as a whole, a device or a pipe is written in
-//! its place.
+//! What the program writes to: a regular file is replaced as a whole, a device or a pipe is written
+//! in its place.
 
 #![cfg(unix)]
 
@@ -23,8 +23,8 @@ fn inode(path: &Path) -> u64 {
     fs::metadata(path).expect("the file").ino()
 }
 
-/// The log was replaced by a file with the JSON alone, the text went to the lost one, and rows began at
-/// the log's beginning.
+/// The log was replaced by a file with the JSON alone, the text went to the lost one, and rows
+/// began at the log's beginning.
 #[test]
 fn a_log_that_is_appended_to_keeps_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
@@ -56,7 +56,8 @@ fn a_log_that_is_appended_to_keeps_what_it_has() {
     assert!(said.contains("Watched for "), "the summary goes elsewhere");
 }
 
-/// Root took over what it wrote, and a new file had the process's group with the rights of the old one.
+/// Root took over what it wrote, and a new file had the process's group with the rights of the old
+/// one.
 #[test]
 fn a_file_keeps_its_owner_its_group_and_its_mode() {
     if !is_root() {
@@ -147,8 +148,8 @@ fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
     assert_eq!(mode(), 0o644);
 }
 
-/// A folder takes the place during the measurement (or before it, if the start is slow), or something
-/// ends the measurement.
+/// A folder takes the place during the measurement (or before it, if the start is slow), or
+/// something ends the measurement.
 #[test]
 fn what_fails_leaves_all_files_as_they_were() {
     let folder = tempfile::tempdir().unwrap();

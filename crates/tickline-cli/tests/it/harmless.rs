@@ -123,8 +123,9 @@ mod under_a_filter {
     use super::*;
     use crate::common::filter::put_under;
 
-    /// `changes.json`, by the names of system calls: those that change something whatever their arguments;
-    /// and those that open a file, with the number of the argument that says whether for writing.
+    /// `changes.json`, by the names of system calls: those that change something whatever their
+    /// arguments; and those that open a file, with the number of the argument that says whether for
+    /// writing.
     #[derive(Deserialize)]
     struct Changes {
         always: Vec<String>,

@@ -1,5 +1,5 @@
-//! What the commands that measure write. Each runs once, with the counter and without it; the tests look
-//! at the one result.
+//! What the commands that measure write. Each runs once, with the counter and without it; the tests
+//! look at the one result.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -233,8 +233,8 @@ fn warp_reports_every_pair() {
         assert!(pair["from_cpu"].as_u64() < pair["to_cpu"].as_u64());
         let ends = (pair["offset_least_ns"].as_f64(), pair["offset_most_ns"].as_f64());
         assert_eq!(ends.0.is_some(), pair["synchronised"].is_boolean(), "{pair}");
-        // A reversed interval would mean that the counter's rate changed, or that the computation is
-        // wrong.
+        // A reversed interval would mean that the counter's rate changed, or that the computation
+        // is wrong.
         assert!(ends.0 <= ends.1, "{pair}");
         assert_eq!(pair["warps"] != 0, pair["largest_warp_ns"] != 0.0, "{pair}");
     }

@@ -1,5 +1,5 @@
-//! `tickline run`: whatever it can do for a program, the program is the one that was named, with its
-//! arguments, its process number, its exit code and its signals.
+//! `tickline run`: whatever it can do for a program, the program is the one that was named, with
+//! its arguments, its process number, its exit code and its signals.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
@@ -40,7 +40,8 @@ fn the_program_takes_this_ones_place() {
     assert_eq!(text(&output.stdout).trim(), format!("{pid} {}", std::process::id()));
 }
 
-/// A shell that ignores SIGPIPE, as systemd does for its services, starts programs that ignore it, too.
+/// A shell that ignores SIGPIPE, as systemd does for its services, starts programs that ignore it,
+/// too.
 #[test]
 fn an_ignored_signal_stays_ignored() {
     let program = env!("CARGO_BIN_EXE_tickline");
@@ -99,9 +100,9 @@ fn names_do_not_steer_the_terminal() {
     }
 }
 
-/// The program runs with what it had, and a line says what is wrong with the library. Symptoms: `tickline
-/// run --library /dev/zero` read for ever; the word at which the function's address is was not relocated,
-/// and that address called.
+/// The program runs with what it had, and a line says what is wrong with the library. Symptoms:
+/// `tickline run --library /dev/zero` read for ever; the word at which the function's address is
+/// was not relocated, and that address called.
 #[test]
 fn what_is_no_library_is_refused() {
     const LIMIT: u64 = 16 << 20;

@@ -87,8 +87,8 @@ fn a_start_that_fails_leaves_nothing() {
     }
 }
 
-/// A dead server, and one that is stopped, can't be asked; the page can. Symptom: "switched off" between
-/// `on` and the start of a server.
+/// A dead server, and one that is stopped, can't be asked; the page can. Symptom: "switched off"
+/// between `on` and the start of a server.
 #[test]
 fn off_is_for_all_and_stays() {
     let (_folder, page) = folder();

@@ -52,8 +52,8 @@ fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
             &["watch", "--secs", "1", "--interval", "0.3"],
         ] {
             let shown = shown(columns, arguments, Some("1"));
-            // Lines of the progress bar steer the cursor. Commands stay whole, to be copied, and so do
-            // words that are longer than a line.
+            // Lines of the progress bar steer the cursor. Commands stay whole, to be copied, and so
+            // do words that are longer than a line.
             let is_text = |line: &&str| {
                 !line.contains('\u{1b}') && !line.contains("sudo ") && line.trim().contains(' ')
             };

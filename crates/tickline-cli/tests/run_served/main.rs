@@ -1,5 +1,5 @@
-//! Programs that `tickline run` serves, and clocks of a page: by a page whose line is 5 ms above the OS
-//! clock, on any host whose counter may be read.
+//! Programs that `tickline run` serves, and clocks of a page: by a page whose line is 5 ms above
+//! the OS clock, on any host whose counter may be read.
 //!
 //! Some of them are this test, executed again.
 
@@ -58,8 +58,8 @@ fn the_environment_stays_as_it_was() {
     assert_eq!(kept, text(&plain.stdout).lines().collect::<Vec<_>>());
 }
 
-/// Of two variables of one name ld.so takes the last, and others the first. Symptom: "LD_PRELOAD gives
-/// cat the clock", which had no page.
+/// Of two variables of one name ld.so takes the last, and others the first. Symptom: "LD_PRELOAD
+/// gives cat the clock", which had no page.
 #[test]
 fn a_variable_that_is_there_twice_is_set() {
     let Some(served) = Served::new() else { return };
@@ -102,7 +102,8 @@ fn another_namespace_of_processes_is_left_alone() {
 }
 
 /// What is said before the exec is what is known then. Symptoms: "X has the clock of PAGE" spoke of
-/// programs that X starts as well; "X has the kernel's clock", of programs that `LD_PRELOAD` served.
+/// programs that X starts as well; "X has the kernel's clock", of programs that `LD_PRELOAD`
+/// served.
 #[test]
 fn no_more_is_said_than_is_known() {
     let Some(served) = Served::new() else { return };
@@ -156,8 +157,8 @@ fn no_more_is_said_than_is_known() {
     assert_eq!(said(&mut served.run(&["true"])), expected);
 }
 
-/// Symptom: the program had SIGSEGV. Its vDSO's symbols led to where the library would be if that had
-/// moved as well.
+/// Symptom: the program had SIGSEGV. Its vDSO's symbols led to where the library would be if that
+/// had moved as well.
 #[test]
 fn a_program_may_move_its_vdso() {
     let Some(served) = Served::new() else { return };
@@ -175,8 +176,9 @@ fn a_program_may_move_its_vdso() {
     }
 }
 
-/// The helper is no child that a program which adopts orphans could find, and needs no other process that
-/// waits for it. Symptom: as process 1, and as a subreaper, such a program was not served.
+/// The helper is no child that a program which adopts orphans could find, and needs no other
+/// process that waits for it. Symptom: as process 1, and as a subreaper, such a program was not
+/// served.
 #[test]
 fn a_program_that_adopts_orphans_is_served() {
     let Some(served) = Served::new() else { return };
@@ -194,8 +196,8 @@ fn a_program_that_adopts_orphans_is_served() {
     assert_eq!(text(&run.stdout), "<>\n", "{run:?}");
 }
 
-/// Symptom: `run` ended by an overflow of its stack (`ulimit -s 40`). What is compiled for tests takes more
-/// than a release.
+/// Symptom: `run` ended by an overflow of its stack (`ulimit -s 40`). What is compiled for tests
+/// takes more than a release.
 #[test]
 fn a_program_with_a_small_stack_runs() {
     let Some(served) = Served::new() else { return };
@@ -235,8 +237,8 @@ fn every_call_answers_as_without_a_page() {
             ways.push(("run, static", run(fixed), ["at first: 111", "in a fork: 111", "executed: 000"]));
         }
         for (way, command, is_served) in ways {
-            // A child that finds the kernel's tick late asks the kernel meanwhile, whose clock may be
-            // below the parent's last reading (docs/lease.md, "Exceptions"): so once more.
+            // A child that finds the kernel's tick late asks the kernel meanwhile, whose clock may
+            // be below the parent's last reading (docs/lease.md, "Exceptions"): so once more.
             let mut tries = (0..5).map(|_| calls(&command)).inspect(|found| {
                 let of_one_process = |found: &Calls| -> Vec<String> {
                     found.answers.iter().filter(|answer| !answer.starts_with("fork: ")).cloned().collect()

@@ -46,8 +46,8 @@ fn a_program_whose_preparation_is_refused_runs() {
     let Some(served) = Served::new() else { return };
     let read_execute = u64::try_from(libc::PROT_READ | libc::PROT_EXEC).unwrap();
     // The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
-    // `proc_mem.force_override=never`): here each one of 24 bytes, as many as the code has. Symptom: the
-    // program got SIGKILL.
+    // `proc_mem.force_override=never`): here each one of 24 bytes, as many as the code has.
+    // Symptom: the program got SIGKILL.
     let write = (libc::SYS_pwrite64, 2, 24);
     let [text, data] = [libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA]
         .map(|request| (libc::SYS_ptrace, 0, u64::from(request)));

@@ -15,7 +15,8 @@ use crate::common::filter::{argument, filter, put_under};
 use crate::common::{self, text};
 use crate::page::{counter_is_readable, served_page};
 
-/// A dynamic linker. As a program, it is one that no dynamic linker loads: `tickline run` traces it.
+/// A dynamic linker. As a program, it is one that no dynamic linker loads: `tickline run` traces
+/// it.
 pub(crate) const TRACED: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// A page that serves, and the library.
@@ -169,7 +170,8 @@ pub(crate) fn output(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
 }
 
-/// Lets a system call fail with EACCES in the process and all that it executes, if an argument is this.
+/// Lets a system call fail with EACCES in the process and all that it executes, if an argument is
+/// this.
 pub(crate) fn refuse(command: &mut Command, call: libc::c_long, number: u8, value: u64) {
     let rules = vec![argument(number, SeccompCmpOp::Eq, value)];
     put_under(command, filter([(call, rules)], SeccompAction::Errno(libc::EACCES.unsigned_abs())));

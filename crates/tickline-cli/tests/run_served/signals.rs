@@ -40,8 +40,8 @@ fn signals_are_as_the_caller_has_set_them() {
 /// A helper is quick: of so many signals some come in time.
 const MOST_ROUNDS: u64 = 200;
 
-/// A signal that ends a program, once, at any time before and after its exec. Symptom: SIGSEGV and SIGBUS
-/// came to the standard library's handlers, which return, and SIGPIPE was ignored.
+/// A signal that ends a program, once, at any time before and after its exec. Symptom: SIGSEGV and
+/// SIGBUS came to the standard library's handlers, which return, and SIGPIPE was ignored.
 #[test]
 fn a_program_ends_by_the_signal_that_it_gets() {
     let Some(served) = Served::new() else { return };
@@ -109,8 +109,8 @@ fn a_stopped_program_stays_stopped() {
     });
 }
 
-/// A program gets signals while it is started, prepared and executed: those that it blocks are there in
-/// the end, each once and in order.
+/// A program gets signals while it is started, prepared and executed: those that it blocks are
+/// there in the end, each once and in order.
 #[test]
 fn each_signal_arrives_once_and_in_order() {
     const PROGRAMS: u32 = 25;
@@ -142,7 +142,8 @@ fn each_signal_arrives_once_and_in_order() {
     assert!(sent_to_all > PROGRAMS, "{sent_to_all} signals");
 }
 
-/// Signals with numbers in order, and in between others that stop the process, wake it, or are ignored.
+/// Signals with numbers in order, and in between others that stop the process, wake it, or are
+/// ignored.
 fn bombard(child: &Child, is_last: &AtomicBool) -> u32 {
     let pid = i32::try_from(child.id()).unwrap();
     let mut sent: u32 = 0;
@@ -262,8 +263,8 @@ fn traced(child: &Child) -> Option<String> {
     }
 }
 
-/// A rare race, so many times. Symptom: the program waited for ever for its child, whose SIGCHLD the
-/// library took for the helper's.
+/// A rare race, so many times. Symptom: the program waited for ever for its child, whose SIGCHLD
+/// the library took for the helper's.
 #[test]
 fn a_child_that_ends_beside_the_helper_is_told() {
     const ROUNDS: u32 = 20;

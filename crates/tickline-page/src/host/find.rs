@@ -92,8 +92,8 @@ fn maps_all(map: &[u8]) -> bool {
     words.eq([&b"0"[..], b"0", b"4294967295"])
 }
 
-/// Whether a read-only mount begins with the file, or with its folder. `false` before Linux 5.8, which
-/// does not tell where a mount begins (statx(2), `STATX_ATTR_MOUNT_ROOT`).
+/// Whether a read-only mount begins with the file, or with its folder. `false` before Linux 5.8,
+/// which does not tell where a mount begins (statx(2), `STATX_ATTR_MOUNT_ROOT`).
 fn is_mounted_read_only(file: impl AsFd, folder: impl AsFd) -> bool {
     let begins_mount = |file: BorrowedFd<'_>| {
         statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())
@@ -122,7 +122,8 @@ fn boot_id(text: &[u8]) -> Option<[u8; 16]> {
 }
 
 /// One clock's offset in `/proc/self/timens_offsets`, ns: lines of a name, seconds and nanoseconds
-/// (time_namespaces(7)). `None` if the clock is not in the table, or its line is not as it should be.
+/// (time_namespaces(7)). `None` if the clock is not in the table, or its line is not as it should
+/// be.
 #[must_use]
 pub fn namespace_offset_ns(table: &[u8], clock: &str) -> Option<i64> {
     let table = core::str::from_utf8(table).ok()?;

@@ -1,5 +1,5 @@
-//! A page's file, opened and mapped if it is trusted. Nothing here allocates for a path of less than 256
-//! bytes: a program that has the preload library does this before it begins.
+//! A page's file, opened and mapped if it is trusted. Nothing here allocates for a path of less
+//! than 256 bytes: a program that has the preload library does this before it begins.
 
 use core::ptr::{self, NonNull};
 
@@ -79,8 +79,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A page's file that this process trusts, mapped read-only; unmapped when dropped. For programs without
-/// `std`; with the feature `file`, `PageFile` is the same, with errors that name the file.
+/// A page's file that this process trusts, mapped read-only; unmapped when dropped. For programs
+/// without `std`; with the feature `file`, `PageFile` is the same, with errors that name the file.
 #[derive(Debug)]
 pub struct MappedPage {
     mapping: Mapping,
@@ -89,8 +89,8 @@ pub struct MappedPage {
 }
 
 impl MappedPage {
-    /// Opens and maps a page, if it is trusted (the README's "What a reader must do", 1). Links are not
-    /// followed, neither that of the file nor that of its folder.
+    /// Opens and maps a page, if it is trusted (the README's "What a reader must do", 1). Links are
+    /// not followed, neither that of the file nor that of its folder.
     ///
     /// # Errors
     ///
@@ -125,8 +125,8 @@ impl MappedPage {
     }
 
     /// Where this process runs, as [`Machine::find`] says. Where `/proc` hides the boot's id
-    /// (`ProcSubset=pid` of systemd), a page whose file is in memory tells it: such a file does not outlive
-    /// its boot.
+    /// (`ProcSubset=pid` of systemd), a page whose file is in memory tells it: such a file does not
+    /// outlive its boot.
     ///
     /// # Errors
     ///

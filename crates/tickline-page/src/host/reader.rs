@@ -47,8 +47,8 @@ impl PageFile {
         self.mapped.owner()
     }
 
-    /// Attaches to the page ([`Page::attach`]), as the process that [`MappedPage::machine`] finds. Allocates
-    /// nothing unless it fails.
+    /// Attaches to the page ([`Page::attach`]), as the process that [`MappedPage::machine`] finds.
+    /// Allocates nothing unless it fails.
     ///
     /// # Errors
     ///

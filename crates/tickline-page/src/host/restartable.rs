@@ -1,8 +1,8 @@
 //! A look at the counter and a swap of the word, which no preemption divides (rule W2).
 //!
-//! The kernel restarts such a sequence if its thread was preempted, stopped, moved or interrupted by
-//! a signal before the last instruction (rseq(2)). What remains between look and store is time in
-//! which the thread has its CPU: interrupts, and steal by a hypervisor.
+//! The kernel restarts such a sequence if its thread was preempted, stopped, moved or interrupted
+//! by a signal before the last instruction (rseq(2)). What remains between look and store is time
+//! in which the thread has its CPU: interrupts, and steal by a hypervisor.
 //!
 //! x86-64 has one. Elsewhere [`swap`] is `None`, and the caller looks and stores in two steps.
 

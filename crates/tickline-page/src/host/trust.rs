@@ -73,8 +73,8 @@ pub(crate) struct FileFacts {
     pub(crate) folder_owner: u32,
     /// The effective user of the process that reads.
     pub(crate) reader: u32,
-    /// Whether this is a user namespace, and the file, or the folder that it is in, is mounted by itself
-    /// and read-only. It counts only where an owner is user 65534.
+    /// Whether this is a user namespace, and the file, or the folder that it is in, is mounted by
+    /// itself and read-only. It counts only where an owner is user 65534.
     pub(crate) is_mounted_read_only: bool,
 }
 
@@ -87,8 +87,8 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 pub(crate) const UNMAPPED: u32 = 65_534;
 
 impl FileFacts {
-    /// Whether a file is trusted, by the README's "What a reader must do", 1. Whoever may mount a page by
-    /// itself in a user namespace may replace the reader's program there as well.
+    /// Whether a file is trusted, by the README's "What a reader must do", 1. Whoever may mount a
+    /// page by itself in a user namespace may replace the reader's program there as well.
     pub(crate) fn judge(&self) -> Result<(), FileError> {
         if self.mode & TYPE_MASK != REGULAR {
             return Err(FileError::NotAFile(self.mode));

@@ -34,8 +34,8 @@ impl WritableMapping {
     }
 
     const fn page(&self) -> &WritablePage {
-        // SAFETY: a mapping begins at a page's start, is readable and writable, and lives as long as
-        // `self`. What changes it are atomic stores, in this process or another one.
+        // SAFETY: a mapping begins at a page's start, is readable and writable, and lives as long
+        // as `self`. What changes it are atomic stores, in this process or another one.
         unsafe { WritablePage::at(self.0.0.as_ptr()) }
     }
 
@@ -68,16 +68,16 @@ pub struct PageWriter {
 }
 
 impl PageWriter {
-    /// Locks the page, and makes its file if there is none, or one of another boot, which no process of
-    /// this boot reads. The folder must exist. The page's word stays as it was found, and as `Off` in a
-    /// new file.
+    /// Locks the page, and makes its file if there is none, or one of another boot, which no
+    /// process of this boot reads. The folder must exist. The page's word stays as it was found,
+    /// and as `Off` in a new file.
     ///
     /// # Errors
     ///
-    /// If a process, perhaps this one, has the lock; if the file is not this user's own, not trusted,
-    /// no page, or cannot be made; if it was made in this boot for another time namespace; or if the
-    /// offset of this process's one is not known.
-    /// Then there is no new file, or a whole one.
+    /// If a process, perhaps this one, has the lock; if the file is not this user's own, not
+    /// trusted, no page, or cannot be made; if it was made in this boot for another time namespace;
+    /// or if the offset of this process's one is not known. Then there is no new file, or a whole
+    /// one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         Self::try_create(path).map_err(|why| PageError::new(path, why))
     }
@@ -287,7 +287,8 @@ pub fn switch_on(path: &Path) -> Result<bool, PageError> {
     Ok(found.stays_off())
 }
 
-/// Stores the word that comes after the one that is found, if any does. Returns the one that was found.
+/// Stores the word that comes after the one that is found, if any does. Returns the one that was
+/// found.
 fn change_word(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Result<LeaseWord, PageError> {
     let place = || Ok(map(&Place::of(path.as_os_str().as_bytes())?)?.0);
     let mapping = place().map_err(|why: Why| PageError::new(path, why))?;

@@ -1,7 +1,7 @@
 //! What the writer's process knows of the OS clock, and the lines that follow from it.
 //!
-//! A lease is at or above the *upper* bound of the OS clock for as long as it counts. Readers that had
-//! asked the OS clock before, and were delayed for any time, are then not above it.
+//! A lease is at or above the *upper* bound of the OS clock for as long as it counts. Readers that
+//! had asked the OS clock before, and were delayed for any time, are then not above it.
 
 use tickline_core::cell::FixedNs;
 
@@ -31,16 +31,17 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The same for what the OS clock shows: up to a resolution less than what it is. Then a lead is
-    /// the most by which a line is above any reading of the OS clock.
+    /// The same for what the OS clock shows: up to a resolution less than what it is. Then a lead
+    /// is the most by which a line is above any reading of the OS clock.
     pub(super) fn as_shown(&self, resolution_ns: i64) -> Self {
         let base_ns = self.lower.base_ns.saturating_sub(resolution_ns);
         Self { lower: Line { base_ns, ..self.lower }, ..*self }
     }
 
-    /// The line of a lease from `at_ticks` to `end_ticks`: not below `least_ns` at first, and nowhere
-    /// below the upper bound. It reaches that at its end, unless it would have to run at less than half
-    /// the rate. It also counts on a CPU whose counter is behind by up to `skew_ticks`.
+    /// The line of a lease from `at_ticks` to `end_ticks`: not below `least_ns` at first, and
+    /// nowhere below the upper bound. It reaches that at its end, unless it would have to run at
+    /// less than half the rate. It also counts on a CPU whose counter is behind by up to
+    /// `skew_ticks`.
     pub(super) fn line(
         &self,
         (at_ticks, skew_ticks): (u64, u64),
@@ -83,8 +84,8 @@ impl Estimate {
     }
 
     /// The Unix offset of a line after one that had `before`: the upper bound again, so that Unix
-    /// readings are ordered as others are, save for a set clock. It does not fall while samples only
-    /// narrow what it may be. Its lead is that of no line yet.
+    /// readings are ordered as others are, save for a set clock. It does not fall while samples
+    /// only narrow what it may be. Its lead is that of no line yet.
     pub(super) fn unix_after(&self, before: UnixShift) -> UnixShift {
         let Some((least_ns, most_ns)) = self.unix_ns else { return UnixShift::NONE };
         let fresh = UnixShift { offset_ns: most_ns, lead_ns: 0, least_ns };
@@ -108,8 +109,8 @@ impl Estimate {
         (least_ns..=most_ns).contains(&os_ns)
     }
 
-    /// What the OS clock is at most, ns, at a tick that is `ticks` later than one before which it was
-    /// read as `os_ns`.
+    /// What the OS clock is at most, ns, at a tick that is `ticks` later than one before which it
+    /// was read as `os_ns`.
     pub(super) fn most_after(&self, os_ns: i64, ticks: u64) -> i64 {
         let ticks = i64::try_from(ticks).unwrap_or(i64::MAX);
         FixedNs::from_ns(os_ns).plus(self.upper.slope.over(ticks)).ceil_ns()
@@ -160,8 +161,8 @@ mod tests {
         assert_eq!((line.lead_ns, line.unix.offset_ns, line.unix.lead_ns), (5_000_000, 100, 5_000_010));
     }
 
-    /// Symptom: Unix time stepped back by 9 us, though nobody had set the clock: a better sample had
-    /// narrowed what the offset could be.
+    /// Symptom: Unix time stepped back by 9 us, though nobody had set the clock: a better sample
+    /// had narrowed what the offset could be.
     #[test]
     fn rule_w8_a_unix_offset_stays_until_the_clock_is_set() {
         let line = at(0, 1_000_000_000);

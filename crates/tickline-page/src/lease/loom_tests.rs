@@ -1,5 +1,6 @@
 //! Models for loom: every interleaving of a few threads over a page, and every value that the
-//! orderings let an atomic load return. First the memory, then the real writer against real readers.
+//! orderings let an atomic load return. First the memory, then the real writer against real
+//! readers.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tickline-page --lib --release --target-dir target/loom
 //! loom_tests`
@@ -189,7 +190,8 @@ impl Scene {
         }
     }
 
-    /// A reading in a process of its own, which begins after another is complete and tells its result.
+    /// A reading in a process of its own, which begins after another is complete and tells its
+    /// result.
     fn process(&self, ticks: u64) {
         let before_ns = self.before_ns();
         let reading = self.read(&self.time.view(ticks), &made(PrivateFloor::new()));

@@ -30,8 +30,8 @@ const MAX_STILL_LOOKS: u32 = if cfg!(loom) { 2 } else { 20_000 };
 /// them. The shortest look takes 10 ns, so that 1 ms, the longest opening, ends first.
 const MAX_LOOKS: u32 = if cfg!(loom) { 4 } else { 1 << 17 };
 
-/// The looks after which a reader lets others run: this one, and each that doubles the number. So it
-/// yields 11 times at most. A yield can take as long as others use the CPU.
+/// The looks after which a reader lets others run: this one, and each that doubles the number. So
+/// it yields 11 times at most. A yield can take as long as others use the CPU.
 const FIRST_PAUSE: u32 = 64;
 
 /// A Unix reading above the kernel's coarse Unix time by more than this asks the OS: somebody may
@@ -283,8 +283,8 @@ fn fallback(ns: i64, private: &PrivateFloor, timescale: Timescale) -> Reading {
     Reading { ns, source: Source::Os }
 }
 
-/// What a line says, not below the private floor (R8); Unix time not below the kernel's last tick (R9).
-/// Rule R10: `None` if it is so far above that Unix time may have been set back.
+/// What a line says, not below the private floor (R8); Unix time not below the kernel's last tick
+/// (R9). Rule R10: `None` if it is so far above that Unix time may have been set back.
 #[inline(always)]
 fn by_line(line: Limit, os: &impl OsClock, private: &PrivateFloor, timescale: Timescale) -> Option<Reading> {
     let ns = match timescale {
@@ -300,8 +300,8 @@ fn by_line(line: Limit, os: &impl OsClock, private: &PrivateFloor, timescale: Ti
     Some(Reading { ns: timescale.respect(private, ns), source: Source::Line })
 }
 
-/// The first line of a page that is live, in its window. Nearly all readings need no more than this,
-/// and the rest would fill the registers.
+/// The first line of a page that is live, in its window. Nearly all readings need no more than
+/// this, and the rest would fill the registers.
 #[inline(always)]
 fn look_at_first_line(
     memory: &impl LeaseMemory,
@@ -315,7 +315,8 @@ fn look_at_first_line(
     let slot = word.first();
     let Window { line, end_ticks } = Window::load(memory, slot);
     let ticks = counter.now_ordered();
-    // One comparison for both ends: every writer's window is shorter than half of the counter's range.
+    // One comparison for both ends: every writer's window is shorter than half of the counter's
+    // range.
     if ticks.wrapping_sub(line.start_ticks) >= end_ticks.wrapping_sub(line.start_ticks) {
         return None;
     }

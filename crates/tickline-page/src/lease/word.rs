@@ -13,9 +13,9 @@
 //! | 3 `Live` | a line, or two | the line |
 //! | 4 `Unsure` | a line, or two | the larger of line and OS clock |
 //!
-//! `Off` with two slots is for the writers that come, too (`switch_off` in `host/writer.rs`): none opens
-//! the page until the word has one. Phases 5 to 7 mean `Off`. Memory of all zeros is a page that is off.
-//! The bank is that of the writer; readers disregard it.
+//! `Off` with two slots is for the writers that come, too (`switch_off` in `host/writer.rs`): none
+//! opens the page until the word has one. Phases 5 to 7 mean `Off`. Memory of all zeros is a page
+//! that is off. The bank is that of the writer; readers disregard it.
 //!
 //! No word comes twice: each store raises the generation, also one that switches the page off. A
 //! word of all zeros as the only way to say `Off` would start the generations anew, and a reader
@@ -154,8 +154,8 @@ impl LeaseWord {
         self.phase() == LeasePhase::Off && self.second().is_some()
     }
 
-    /// The word that switches the page off for all writers: a slot that it names was named before, and is
-    /// not filled by anybody.
+    /// The word that switches the page off for all writers: a slot that it names was named before,
+    /// and is not filled by anybody.
     #[must_use]
     pub fn switched_off(self) -> Self {
         self.next(LeasePhase::Off, self.first(), Some(self.first()))

@@ -56,8 +56,8 @@ impl Output {
         unsafe { transmute(bytes) }
     }
 
-    /// Whatever a page holds: a reading waits no longer than it may, and one that asked the OS is not below
-    /// it.
+    /// Whatever a page holds: a reading waits no longer than it may, and one that asked the OS is
+    /// not below it.
     pub(crate) fn judge(&self, case: &Case) {
         let Self { refusal, shift_ns, ns, source, pauses, counter_reads, os_reads, .. } = *self;
         assert!(pauses <= 11 && counter_reads <= (1 << 17) + 64 && os_reads <= 65, "{case:?}: {self:?}");

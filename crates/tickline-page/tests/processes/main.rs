@@ -1,5 +1,5 @@
-//! What needs other processes. Apart from `tests/file.rs`, which locks pages again and again: a child of a
-//! fork has its parent's locks until its exec.
+//! What needs other processes. Apart from `tests/file.rs`, which locks pages again and again: a
+//! child of a fork has its parent's locks until its exec.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "what was skipped; a test that cannot go on")]
 

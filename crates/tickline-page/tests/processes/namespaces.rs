@@ -30,8 +30,8 @@ fn opens_a_page() {
 /// A user namespace without any user, so that each owner is shown as 65534.
 const NOBODY: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 
-/// What a process says of `page` in other namespaces, with `place` mounted there upon itself. An error
-/// if there can be no such namespaces.
+/// What a process says of `page` in other namespaces, with `place` mounted there upon itself. An
+/// error if there can be no such namespaces.
 fn opened(spaces: libc::c_int, page: &Path, place: &Path, flags: libc::c_ulong) -> io::Result<String> {
     let place = CString::new(place.as_os_str().as_bytes()).expect("a path");
     let set_apart = move || {

@@ -1,5 +1,5 @@
-//! A page for tests: its line is [`AHEAD_NS`] above the OS clock, so that a reading tells where it is
-//! from.
+//! A page for tests: its line is [`AHEAD_NS`] above the OS clock, so that a reading tells where it
+//! is from.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,7 +24,8 @@ pub(crate) fn system_call_ns(clock: libc::clockid_t) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Counter and clock at one time: within the shortest of some brackets, as this thread may be stopped.
+/// Counter and clock at one time: within the shortest of some brackets, as this thread may be
+/// stopped.
 fn together(counter: &HardwareCounter) -> (u64, i64) {
     let samples = (0..100).map(|_| {
         let (before, ns, after) =
@@ -39,7 +40,8 @@ pub(crate) fn served_page() -> (tempfile::TempDir, PathBuf) {
     page_off_by(0, 0)
 }
 
-/// The same, whose line is lower by `less_ns`, and whose Unix time is above the line by `more_ns` more.
+/// The same, whose line is lower by `less_ns`, and whose Unix time is above the line by `more_ns`
+/// more.
 pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,4 +1,5 @@
-//! Leases of the real length: attacked by chance, or while the kernel slews its clock and nobody is late.
+//! Leases of the real length: attacked by chance, or while the kernel slews its clock and nobody is
+//! late.
 
 use tickline_page::lease::{Closing, Config, PrivateFloor};
 
@@ -172,8 +173,8 @@ fn delay(chance: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
     }
 }
 
-/// What becomes of a page that was served for five leases, and then meets `slews`, one after the other,
-/// while nobody is late. What was seen is that from their beginning on.
+/// What becomes of a page that was served for five leases, and then meets `slews`, one after the
+/// other, while nobody is late. What was seen is that from their beginning on.
 ///
 /// # Errors
 ///

@@ -1,18 +1,18 @@
 //! An exhaustive search of a small machine, within bounds.
 //!
-//! A writer, its successor after a kill, and two readings, the second of which begins when the first
-//! is complete: a step back is between two such. A *preemption* is a move away from an actor that
-//! could go on: to another actor, to a later tick, or to a new writer by a kill. The search takes all
-//! schedules without a preemption, then all with one, and so on ([CHESS] has the idea). Ticks that
-//! pass while the actor sleeps, or has ended, cost nothing.
+//! A writer, its successor after a kill, and two readings, the second of which begins when the
+//! first is complete: a step back is between two such. A *preemption* is a move away from an actor
+//! that could go on: to another actor, to a later tick, or to a new writer by a kill. The search
+//! takes all schedules without a preemption, then all with one, and so on ([CHESS] has the idea).
+//! Ticks that pass while the actor sleeps, or has ended, cost nothing.
 //!
-//! Steps that do not depend on the time go before any tick: a tick between two of them is the same as
-//! one behind both. The OS clock jumps from the lower to the upper end of its bound just before it is
-//! read, for the same reason. An actor that would only find again what it has found (a sleep, an
-//! opening that lasts) is blocked until the word or the tick is another.
+//! Steps that do not depend on the time go before any tick: a tick between two of them is the same
+//! as one behind both. The OS clock jumps from the lower to the upper end of its bound just before
+//! it is read, for the same reason. An actor that would only find again what it has found (a sleep,
+//! an opening that lasts) is blocked until the word or the tick is another.
 //!
-//! States are told apart by a hash of 64 bits of the page, the clocks, what is complete, and what each
-//! actor has observed since it began.
+//! States are told apart by a hash of 64 bits of the page, the clocks, what is complete, and what
+//! each actor has observed since it began.
 //!
 //! [CHESS]: M. Musuvathi and S. Qadeer, "Iterative context bounding for systematic testing of
 //! multithreaded programs", PLDI 2007.
@@ -27,7 +27,8 @@ use super::{Pending, Script, Seen, Stops, WRITER, World};
 /// A machine small enough to be searched.
 #[derive(Debug, Clone, Copy)]
 pub struct Small {
-    /// Whether the page is live at first: a writer has opened, and nothing came between. Otherwise it is off.
+    /// Whether the page is live at first: a writer has opened, and nothing came between. Otherwise
+    /// it is off.
     pub is_live: bool,
     /// The last tick, from the start.
     pub horizon_ticks: u64,
@@ -35,7 +36,8 @@ pub struct Small {
     pub writer_steps: u32,
     /// See [`writer_steps`](Self::writer_steps).
     pub kills: u64,
-    /// The lines' edge above the middle of the estimate, ns: its half-width of 1, if the rules are kept.
+    /// The lines' edge above the middle of the estimate, ns: its half-width of 1, if the rules are
+    /// kept.
     pub edge_ns: i64,
     /// Where the writer can be stopped.
     pub stops: Stops,
@@ -54,8 +56,8 @@ const CONFIG: Config = Config {
     counter_ticks: 0,
 };
 
-/// Half the width of an estimate, ns: the OS clock begins at the lower end, and may jump to the upper
-/// one at any moment.
+/// Half the width of an estimate, ns: the OS clock begins at the lower end, and may jump to the
+/// upper one at any moment.
 const WIDTH_NS: i64 = 1;
 
 /// What a search has found.
@@ -65,8 +67,8 @@ pub struct Found {
     pub seen: Seen,
     /// Preemptions of the schedule that broke the order, or of all that were taken.
     pub preemptions: usize,
-    /// The first step back, with the schedule that leads to it; without one, every schedule within the
-    /// bounds was taken.
+    /// The first step back, with the schedule that leads to it; without one, every schedule within
+    /// the bounds was taken.
     pub violation: Option<String>,
 }
 
@@ -225,7 +227,8 @@ pub fn search(small: &Small) -> Found {
     Found { seen: total, preemptions: small.most_preemptions, violation: None }
 }
 
-/// A path: a move a line, `*` before a preemption, what the writer and the reader would do, and the page's phase.
+/// A path: a move a line, `*` before a preemption, what the writer and the reader would do, and the
+/// page's phase.
 fn schedule(world: &'static World, small: &Small, path: &[u8]) -> String {
     let mut run = Run::begin(world, small);
     let mut told = String::new();

@@ -79,7 +79,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_by_cpu_slow(&self, table: &Table) -> u64 {
-        // It asks for a line, or gives the CPUs' lines up. Readers of Unix time alone need that, too.
+        // It asks for a line, or gives the CPUs' lines up. Readers of Unix time alone need that,
+        // too.
         self.now_by_cpu_slow(table);
         saturating_unsigned(OsClock.realtime_ns())
     }
@@ -99,8 +100,8 @@ impl Engine {
         Some(pass.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
     }
 
-    /// No line for each CPU from now on. A pass holds the clock's lock, so the first common line comes
-    /// after it.
+    /// No line for each CPU from now on. A pass holds the clock's lock, so the first common line
+    /// comes after it.
     pub(crate) fn leave_per_cpu(&self) {
         self.keeper.set_lines(Lines::Common, &self.common_line());
     }

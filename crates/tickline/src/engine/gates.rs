@@ -41,7 +41,8 @@ const WARNING: u8 = 1 << 7;
 /// A counter that was found to be slow is measured again after this time.
 const COST_AGAIN_NS: i64 = 5_000_000_000;
 
-/// What a judgement has found: why the first closed gate is closed, and why the OS serves Unix time.
+/// What a judgement has found: why the first closed gate is closed, and why the OS serves Unix
+/// time.
 type Found = (Option<Reason>, Option<Reason>);
 
 /// What `judge` says of each gate.
@@ -68,7 +69,8 @@ impl Engine {
         CommonLine { shared: &self.shared, reference: self.followed() }
     }
 
-    /// The clock's own facts, for these lines. Returns how often the comparison in them has changed.
+    /// The clock's own facts, for these lines. Returns how often the comparison in them has
+    /// changed.
     #[inline(never)]
     fn add_own(&self, facts: &mut Facts, lines: Lines) -> u32 {
         // Read before the result, so that a result that comes meanwhile is read later. So is one
@@ -113,8 +115,8 @@ impl Engine {
         self.probes() == Probes::Full && self.lock().is_some_and(|driven| driven.seen.wants_comparison())
     }
 
-    /// The clock's lock, with the gates judged and a control loop, and the lines for which they were
-    /// judged; `None` if another thread has it, or a gate is closed.
+    /// The clock's lock, with the gates judged and a control loop, and the lines for which they
+    /// were judged; `None` if another thread has it, or a gate is closed.
     pub(super) fn lock_judged(&self) -> Option<(LockGuard<'_, Driven>, Lines)> {
         let mut driven = self.lock()?;
         let (known, now_ns) = (driven.is_begun, || OsClock.monotonic_ns());

@@ -12,8 +12,8 @@ impl Engine {
     /// The bounds of the OS clock, while one line is in use on all CPUs, and the OS clock is within
     /// its bounds.
     pub(crate) fn lease_estimate(&self) -> Option<Estimate> {
-        // By the window of readers: nobody recalibrates a clock whose thread has died. With a line for
-        // each CPU there is none that this would read.
+        // By the window of readers: nobody recalibrates a clock whose thread has died. With a line
+        // for each CPU there is none that this would read.
         if self.read_bounds().is_none() || self.is_disrupted() {
             return None;
         }

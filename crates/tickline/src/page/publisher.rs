@@ -80,12 +80,13 @@ impl Publisher {
     }
 
     /// Does what is due, and returns the time until the next step. Never waits. If somebody has
-    /// switched the page off, [`phase`](Self::phase) is [`Phase::Off`], and nothing is due any more.
+    /// switched the page off, [`phase`](Self::phase) is [`Phase::Off`], and nothing is due any
+    /// more.
     ///
     /// # Errors
     ///
-    /// [`Page`](crate::ErrorKind::Page) if the page's file was truncated, or another process writes to
-    /// the page against the rules. The publisher must be dropped.
+    /// [`Page`](crate::ErrorKind::Page) if the page's file was truncated, or another process writes
+    /// to the page against the rules. The publisher must be dropped.
     pub fn step(&mut self) -> Result<Duration, Error> {
         self.page.check().map_err(Error::page)?;
         match self.try_step() {

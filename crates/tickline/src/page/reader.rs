@@ -54,11 +54,11 @@ impl Clock {
     /// The page's server decides how the counter is calibrated and trusted. So this clock has no
     /// thread, no line and no settings of its own but what it may ask the system, and
     /// [`maintain`](Clock::maintain) does nothing. All its readings are ordered, also with those of
-    /// other processes that read the page; `docs/lease.md` in the repository has the exceptions. They
-    /// are up to [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. Where the page
-    /// serves nothing, because its server has ended or the counter can't be trusted, the OS clock
-    /// does, in order; while the server begins, a reading may wait for up to 1 ms. Unix time is that
-    /// of the page, too.
+    /// other processes that read the page; `docs/lease.md` in the repository has the exceptions.
+    /// They are up to [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. Where
+    /// the page serves nothing, because its server has ended or the counter can't be trusted, the
+    /// OS clock does, in order; while the server begins, a reading may wait for up to 1 ms. Unix
+    /// time is that of the page, too.
     ///
     /// A forked child attaches to the page again, because it may be in another time namespace; with
     /// [`Probes::Minimal`] the OS clock serves it. If the owner of the page truncates its file, the
@@ -66,8 +66,8 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// [`Page`](crate::ErrorKind::Page) if there is no such file, or it is not trusted, or it does not
-    /// count here; the text has the wrong value and its limit.
+    /// [`Page`](crate::ErrorKind::Page) if there is no such file, or it is not trusted, or it does
+    /// not count here; the text has the wrong value and its limit.
     ///
     /// ```no_run
     /// use tickline::{Clock, Probes};
@@ -144,9 +144,10 @@ impl PageReader {
             return None;
         }
         let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.private);
-        // ORDERING: Acquire, pairs with the fence in `disable`: a reading that finds the switch as it
-        // was has read the counter before the one that is made there, and is not above that. No test
-        // sees a weaker one: Miri maps no file, which a page is, and on x86_64 this is no instruction.
+        // ORDERING: Acquire, pairs with the fence in `disable`: a reading that finds the switch as
+        // it was has read the counter before the one that is made there, and is not above that. No
+        // test sees a weaker one: Miri maps no file, which a page is, and on x86_64 this is no
+        // instruction.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, behind the fence.
         if self.switch.load(Ordering::Relaxed) != ENABLED {
@@ -179,8 +180,8 @@ impl PageReader {
     /// again.
     #[inline]
     fn shift_ns(&self) -> i64 {
-        // ORDERING: Acquire, pairs with the Release store in `attach_again`. No test sees a weaker one,
-        // as in `reading`.
+        // ORDERING: Acquire, pairs with the Release store in `attach_again`. No test sees a weaker
+        // one, as in `reading`.
         if self.token.load(Ordering::Acquire) == sys::token() {
             // ORDERING: Relaxed, stored before the token.
             return self.shift_ns.load(Ordering::Relaxed);
@@ -203,8 +204,8 @@ impl PageReader {
         let shift_ns = shift_ns.unwrap_or(NO_PAGE);
         // ORDERING: Relaxed, before the token.
         self.shift_ns.store(shift_ns, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `shift_ns`. No test sees a weaker one, as in
-        // `reading`.
+        // ORDERING: Release, pairs with the Acquire load in `shift_ns`. No test sees a weaker one,
+        // as in `reading`.
         self.token.store(sys::token(), Ordering::Release);
         shift_ns
     }
@@ -213,14 +214,14 @@ impl PageReader {
     pub(crate) fn disable(&self) {
         // ORDERING: Relaxed, before the fence.
         self.switch.store(ENDING, Ordering::Relaxed);
-        // ORDERING: SeqCst, pairs with the fence in `reading`: the counter is read after the store. No
-        // test sees a weaker one: Miri maps no file, and the store would have to be delayed for longer
-        // than the calls in between take.
+        // ORDERING: SeqCst, pairs with the fence in `reading`: the counter is read after the store.
+        // No test sees a weaker one: Miri maps no file, and the store would have to be delayed for
+        // longer than the calls in between take.
         fence(Ordering::SeqCst);
         // It raises the private floor.
         self.reading();
-        // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker one, as
-        // in `reading`.
+        // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker
+        // one, as in `reading`.
         self.switch.store(DISABLED, Ordering::Release);
     }
 

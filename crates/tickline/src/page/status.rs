@@ -26,8 +26,8 @@ pub struct PageStatus {
     pub owner: u32,
     /// What it says.
     pub phase: Phase,
-    /// How far readings may be above the OS clock while that keeps its rate, ns; `None` while there is no
-    /// line.
+    /// How far readings may be above the OS clock while that keeps its rate, ns; `None` while there
+    /// is no line.
     pub lead_ns: Option<i64>,
     /// For how long the present leases last, ns; `None` if there is none.
     pub lease_left_ns: Option<u64>,

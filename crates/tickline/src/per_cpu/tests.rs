@@ -86,8 +86,8 @@ impl Reference for Late {
     }
 }
 
-/// Without a thread, as in a forked child: a reader whose CPU's line was ahead of the OS clock stays
-/// until that has come up. Symptom: the second reading stepped back.
+/// Without a thread, as in a forked child: a reader whose CPU's line was ahead of the OS clock
+/// stays until that has come up. Symptom: the second reading stepped back.
 #[test]
 fn a_reader_leaves_its_cpus_line_in_order() {
     let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);

@@ -85,7 +85,8 @@ impl ThreadMark {
     }
 }
 
-/// There are no signals to block, and no call here changes an error that a program is about to read.
+/// There are no signals to block, and no call here changes an error that a program is about to
+/// read.
 #[derive(Debug)]
 pub(crate) struct Nothing;
 

@@ -1,8 +1,8 @@
 //! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
 //!
 //! The first CPU is compared with each other one that this process may use, without isolated CPUs.
-//! The comparing thread sleeps between two tries ([`REST_NS`]). The result belongs to the process. While
-//! a clock's thread wants it, it is renewed ([`GOOD_FOR_NS`]). No caller ever compares.
+//! The comparing thread sleeps between two tries ([`REST_NS`]). The result belongs to the process.
+//! While a clock's thread wants it, it is renewed ([`GOOD_FOR_NS`]). No caller ever compares.
 //!
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.
@@ -74,8 +74,9 @@ pub(crate) fn result() -> Option<Comparison> {
 
 /// How often the result has changed.
 pub(crate) fn changes() -> u32 {
-    // ORDERING: Relaxed. Whoever sees the addition in `publish` and then gets the lock gets it after
-    // `publish`. If `publish` had got it after this, the lock would put the addition after this load.
+    // ORDERING: Relaxed. Whoever sees the addition in `publish` and then gets the lock gets it
+    // after `publish`. If `publish` had got it after this, the lock would put the addition after
+    // this load.
     CHANGES.load(Ordering::Relaxed)
 }
 

@@ -31,8 +31,8 @@ const PAIR_NS: i64 = 1_000_000;
 /// long a pair exchanges from its first round trip on.
 const PATIENCE_NS: i64 = 200_000_000;
 
-/// How long a waiting thread keeps its CPU, ns. Where other threads want both CPUs, the two meet only
-/// if neither gives its CPU away at once.
+/// How long a waiting thread keeps its CPU, ns. Where other threads want both CPUs, the two meet
+/// only if neither gives its CPU away at once.
 const KEEPS_CPU_NS: i64 = 1_000_000;
 
 /// Loads of the token between two reads of the OS clock.
@@ -43,8 +43,8 @@ const SPINS: u32 = 2_000;
 const TRIPS: u32 = 16;
 
 /// A round trip is quick if it has taken no longer than this, ns, as has the average of those since
-/// the last read of the OS clock. Where the two threads never run at once, it takes milliseconds, and
-/// says as little about the counters.
+/// the last read of the OS clock. Where the two threads never run at once, it takes milliseconds,
+/// and says as little about the counters.
 const QUICK_NS: i64 = 100_000;
 
 /// The token that the two threads exchange: a cache line.
@@ -158,10 +158,9 @@ impl Exchanges {
     }
 }
 
-/// Lets two CPUs exchange: for `PAIR_NS`, or for `PATIENCE_NS` where both are busy, four times that at
-/// the worst.
-/// [`Exchanges::NONE`] if a thread did not get to its CPU, or if the process has no counter that it
-/// may read.
+/// Lets two CPUs exchange: for `PAIR_NS`, or for `PATIENCE_NS` where both are busy, four times that
+/// at the worst. [`Exchanges::NONE`] if a thread did not get to its CPU, or if the process has no
+/// counter that it may read.
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
     let Some(counter) = COUNTER.filter(|_| sys::counter_readable()) else { return Exchanges::NONE };

@@ -115,8 +115,8 @@ pub(crate) fn in_fork(body: impl FnOnce()) {
     assert_eq!(code, 0);
 }
 
-/// For the code of a child that has ended: 0, or [`CANNOT`] on a machine that lacks what the test needs;
-/// then this says `why`.
+/// For the code of a child that has ended: 0, or [`CANNOT`] on a machine that lacks what the test
+/// needs; then this says `why`.
 #[cfg(unix)]
 pub(crate) fn right_if_possible(why: &str, code: i32) {
     match code {

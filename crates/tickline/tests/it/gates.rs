@@ -9,8 +9,8 @@ use tickline::{Clock, Comparison, Driver, Gate, Reason, State, Trust};
 const THREADS: usize = 8;
 
 /// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
-/// mark 5 us ahead of the line, and a first line waits for a mark that is ahead of it by less than 15
-/// us. So no more than some 20 us add up; this leaves room for the line's own slope.
+/// mark 5 us ahead of the line, and a first line waits for a mark that is ahead of it by less than
+/// 15 us. So no more than some 20 us add up; this leaves room for the line's own slope.
 const NEAR_NS: u64 = 50_000;
 
 /// Eight threads read while a gate closes and opens. No reading is smaller than one that was

@@ -219,8 +219,8 @@ mod linux {
         });
     }
 
-    /// A child has the lines, but not their thread. When they have ended, the OS clock serves it, until
-    /// its readers have made a common line, where the gates allow one.
+    /// A child has the lines, but not their thread. When they have ended, the OS clock serves it,
+    /// until its readers have made a common line, where the gates allow one.
     #[test]
     fn a_forked_child_reads_the_os_clock() {
         common::in_child(&[], || {

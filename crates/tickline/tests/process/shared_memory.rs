@@ -119,8 +119,8 @@ extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
     0
 }
 
-/// Symptom: the coarse time stood still for ever in a process that shares the memory of one that has
-/// ended (`clone` with `CLONE_VM`).
+/// Symptom: the coarse time stood still for ever in a process that shares the memory of one that
+/// has ended (`clone` with `CLONE_VM`).
 fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
     let answer = Answer::new();
     in_fork(|| {

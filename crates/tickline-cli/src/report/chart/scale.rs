@@ -77,7 +77,8 @@ impl Scale {
         }
     }
 
-    /// The marks of a horizontal scale along `y`, labelled below; those near the end are moved inwards.
+    /// The marks of a horizontal scale along `y`, labelled below; those near the end are moved
+    /// inwards.
     pub(super) fn columns(&self, count: f64, y: &Self, label: impl Fn(f64) -> String) -> Markup {
         html! {
             @for value in self.marks(count) {

@@ -93,8 +93,8 @@ fn register() -> Option<NonNull<Area>> {
         _reserved: [0; 3],
     })));
     let (bytes, flags) = (32_u32, 0_u32);
-    // SAFETY: the area is 32 bytes at a multiple of 32 and lives for ever. If the thread has another
-    // one already, the kernel refuses.
+    // SAFETY: the area is 32 bytes at a multiple of 32 and lives for ever. If the thread has
+    // another one already, the kernel refuses.
     let result = unsafe { libc::syscall(libc::SYS_rseq, area.as_ptr(), bytes, flags, SIGNATURE) };
     (result == 0).then_some(area)
 }

@@ -41,8 +41,8 @@ const LOST: u64 = 1;
 /// The word is the new one.
 const DONE: u64 = 2;
 
-/// One try; `None` if the kernel has taken the CPU away before the swap. Also returns the counter. For
-/// tests, `pauses` makes the time between look and swap longer.
+/// One try; `None` if the kernel has taken the CPU away before the swap. Also returns the counter.
+/// For tests, `pauses` makes the time between look and swap longer.
 ///
 /// The counter is read as by [`HardwareCounter`](crate::HardwareCounter). The exchange is the last
 /// instruction of the sequence: once it is done, nothing restarts.

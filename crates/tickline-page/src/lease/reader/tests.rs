@@ -1,5 +1,5 @@
-//! The rules of readers, R1 to R10, each broken at its weakest moment. That a reading of any bytes ends is a
-//! test of `tests/processes/`; that none mixes two lines, a model by loom.
+//! The rules of readers, R1 to R10, each broken at its weakest moment. That a reading of any bytes
+//! ends is a test of `tests/processes/`; that none mixes two lines, a model by loom.
 
 use super::super::testing::{AHEAD_NS, At, Scene, UNIX_NS};
 use super::super::{Closing, Did, Estimate};
@@ -8,7 +8,8 @@ use super::*;
 /// Lines count until the word has changed 64 times, and a later try keeps the rules of the first.
 #[test]
 fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
-    // Each change names the same lines with another Unix offset, which the writer knows `later_ns` behind.
+    // Each change names the same lines with another Unix offset, which the writer knows `later_ns`
+    // behind.
     let changed = |changes, later_ns| {
         let scene = Scene::live_twice();
         let change = move |number| {
@@ -175,8 +176,9 @@ fn rule_r7_nobody_waits_long_for_an_opening() {
     assert_eq!((scene.counter_reads.get(), scene.pauses.get()), (MAX_LOOKS, 11));
 }
 
-/// A counterexample to one time limit for all openings: a reader that had waited for an opening that
-/// came to nothing gave up at once in the next, and the OS clock was above the line that followed.
+/// A counterexample to one time limit for all openings: a reader that had waited for an opening
+/// that came to nothing gave up at once in the next, and the OS clock was above the line that
+/// followed.
 #[test]
 #[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
 fn rule_r7_each_opening_is_waited_for_by_itself() {

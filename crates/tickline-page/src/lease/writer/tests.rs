@@ -1,5 +1,5 @@
-//! The rules of the writer, W1 to W10. Two writers at once are a model by loom; the simulator has pages that
-//! are served for long, and slews that last.
+//! The rules of the writer, W1 to W10. Two writers at once are a model by loom; the simulator has
+//! pages that are served for long, and slews that last.
 
 mod opening;
 
@@ -253,8 +253,9 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
     }
 }
 
-/// A sample after a slew does not know the rate. Symptom: a line 9.6 ms ahead, which was doubted at once.
-/// So too once the kernel has meanwhile kept time with something else: that began with a new writer.
+/// A sample after a slew does not know the rate. Symptom: a line 9.6 ms ahead, which was doubted at
+/// once. So too once the kernel has meanwhile kept time with something else: that began with a new
+/// writer.
 #[test]
 fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     let scene = Scene::cold();
@@ -275,8 +276,8 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     assert_eq!(step(1_000_001, 0), Did::Doubted);
 }
 
-/// Any memory can be taken over. Symptom: a server that found garbage in its page slept for years, and could
-/// not be told to end.
+/// Any memory can be taken over. Symptom: a server that found garbage in its page slept for years,
+/// and could not be told to end.
 #[test]
 fn any_page_is_taken_over() {
     let mut random = fastrand::Rng::with_seed(5);

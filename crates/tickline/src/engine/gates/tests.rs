@@ -80,8 +80,8 @@ fn unix_time_is_served_by_its_own_verdict() {
     played::COST.set(None);
 }
 
-/// Symptom: a kernel that gave the counter up was heard of by the thread and by readers, and never by
-/// a program that drives the clock itself.
+/// Symptom: a kernel that gave the counter up was heard of by the thread and by readers, and never
+/// by a program that drives the clock itself.
 #[test]
 fn a_program_that_drives_the_clock_hears_of_new_facts() {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);

@@ -54,8 +54,9 @@ pub(crate) fn token() -> u64 {
 /// forked child takes over what its parent's threads hold.
 ///
 /// Without the page (minimal probes, Linux before 4.14) nothing tells a forked child from one that
-/// shares this memory: both have a process id of their own. Then the number is the same for all, and nothing is taken over. A lock
-/// that another thread holds at a fork stays held in the child, whose readings the OS clock serves.
+/// shares this memory: both have a process id of their own. Then the number is the same for all,
+/// and nothing is taken over. A lock that another thread holds at a fork stays held in the child,
+/// whose readings the OS clock serves.
 pub(crate) fn lock_token() -> u64 {
     if page().is_some() { token() } else { NEVER_TAKEN_OVER }
 }
@@ -69,9 +70,9 @@ fn process_id() -> u64 {
 }
 
 fn page() -> Option<&'static AtomicU64> {
-    // ORDERING: Acquire, pairs with the Release exchange in `make_page`: the page is mapped. No test
-    // sees a weaker one: the kernel has filled the page, and processors know an address before they
-    // load from it.
+    // ORDERING: Acquire, pairs with the Release exchange in `make_page`: the page is mapped. No
+    // test sees a weaker one: the kernel has filled the page, and processors know an address before
+    // they load from it.
     let mut known = PAGE.load(Ordering::Acquire);
     if known.is_null() {
         known = make_page();

@@ -6,8 +6,8 @@
 //! through the thread's robust list and writes to each futex word there that holds the thread's id
 //! (set_robust_list(2); Linux `kernel/futex/core.c`, `exit_robust_list` and `handle_futex_death`).
 //!
-//! libc has such a list for each thread, for robust mutexes. A thread has one list at a time, so the
-//! mark takes its place while the clock's thread runs, which locks no robust mutex.
+//! libc has such a list for each thread, for robust mutexes. A thread has one list at a time, so
+//! the mark takes its place while the clock's thread runs, which locks no robust mutex.
 
 use core::mem::offset_of;
 use core::ptr;
@@ -87,8 +87,8 @@ impl ThreadMark {
         self.head.first.store(entry, order);
         self.entry.store(head, order);
         self.word.store(u32::try_from(thread).unwrap_or(0), order);
-        // SAFETY: the list is well-formed, and stays where it is until the drop of the result, which
-        // puts libc's back.
+        // SAFETY: the list is well-formed, and stays where it is until the drop of the result,
+        // which puts libc's back.
         let set = unsafe { libc::syscall(libc::SYS_set_robust_list, head, size_of::<Head>()) };
         if set != 0 {
             self.clear();

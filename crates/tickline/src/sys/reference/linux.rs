@@ -87,8 +87,8 @@ fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
     (state >= 0).then(|| read(timex, state))
 }
 
-/// From `adjtimex(2)`, ppb: `freq` is in ppm with 16 binary places; `tick` is microseconds per 1/100
-/// s, so one more is 100 ppm.
+/// From `adjtimex(2)`, ppb: `freq` is in ppm with 16 binary places; `tick` is microseconds per
+/// 1/100 s, so one more is 100 ppm.
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
 fn steering_ppb(timex: &libc::timex) -> i64 {
     let from_freq = i64::from(timex.freq).saturating_mul(1_000) >> 16;

@@ -80,7 +80,8 @@ fn old_looks(stops: u32, is_restartable: bool) -> u32 {
     .unwrap();
     // SAFETY: zeros are valid atomics; the memory is never unmapped.
     let shared = unsafe { &*memory.cast::<Shared>() };
-    // SAFETY: the child makes no call but those of the loop, which allocate nothing and lock nothing.
+    // SAFETY: the child makes no call but those of the loop, which allocate nothing and lock
+    // nothing.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {

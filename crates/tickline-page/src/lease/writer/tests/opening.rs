@@ -25,8 +25,8 @@ fn rule_w5_a_first_line_waits_for_the_floor() {
     assert!(scene.last().lead_ns < super::super::AHEAD_NS + AHEAD_NS.end);
 }
 
-/// A counterexample to an opening as soon as a limited floor is within 10 us: a reader that gives up
-/// in the opening had the OS clock plus the lead, and the line began below that.
+/// A counterexample to an opening as soon as a limited floor is within 10 us: a reader that gives
+/// up in the opening had the OS clock plus the lead, and the line began below that.
 #[test]
 fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
     let scene = Scene::live_twice();
@@ -89,8 +89,8 @@ fn rule_w5_a_first_line_is_above_whatever_was_returned_before_it() {
     assert!(scene.now() >= returned_ns.get(), "as old as the reading of the OS was, by the largest rate");
 }
 
-/// Symptom: readers on a CPU whose counter is a microsecond behind took a first line for a reset, and
-/// returned OS clock plus lead.
+/// Symptom: readers on a CPU whose counter is a microsecond behind took a first line for a reset,
+/// and returned OS clock plus lead.
 #[test]
 #[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
 fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
