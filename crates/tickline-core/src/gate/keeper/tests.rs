@@ -142,6 +142,24 @@ fn an_open_gate_is_judged_again_and_its_line_ends() {
     assert_eq!(review(Some(Conclusion::Open)), None, "switched off");
 }
 
+/// A judgement is for one kind of lines, and does not open the gate for the other.
+#[test]
+fn each_kind_of_lines_is_judged_for_itself() {
+    let gate = Gate::default();
+    for lines in [Lines::Common, Lines::PerCpu, Lines::Common] {
+        gate.keeper.set_lines(lines, &gate);
+        assert_eq!(gate.keeper.lines(), None);
+        let judge = |judged| {
+            assert_eq!(judged, lines);
+            Some(Conclusion::Open)
+        };
+        assert_eq!(gate.keeper.admit(true, || 0, &gate, judge), Some(lines));
+        assert_eq!(gate.keeper.review(&gate, judge), Some(true));
+        gate.keeper.set_lines(lines, &gate);
+        assert_eq!((gate.keeper.lines(), gate.open.get()), (Some(lines), true), "it has them already");
+    }
+}
+
 /// A change in the middle of a judgement counts, whatever the judgement's result. That judgement
 /// admits nobody, and another one follows unless the counter is switched off.
 #[test]
