@@ -227,8 +227,8 @@ impl LazyTable {
     /// have.
     pub(crate) fn made(&self) -> Option<&Table> {
         if self.get().is_none() {
-            let (counter, ids) = needs().ok()?;
-            let fresh = Box::into_raw(Box::new(Table::with_ids(counter, ids)));
+            let table = needs().ok().map(|(counter, ids)| Table::with_ids(counter, ids))?;
+            let fresh = Box::into_raw(Box::new(table));
             // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one,
             // as there.
             let set = self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);

@@ -91,10 +91,12 @@ impl Reference for Late {
 #[test]
 fn a_reader_leaves_its_cpus_line_in_order() {
     let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
-    let home = CpuMask::of_this_thread().expect("where this thread may run");
     if engine.calibrate_cpus(&mut CpuPass::default(), &ClockSetNotifier::new()).is_none() {
         return eprintln!("SKIPPED: there can be no line for each CPU here");
     }
+    let Some(home) = CpuMask::of_this_thread() else {
+        return eprintln!("SKIPPED: no way to say where this thread may run");
+    };
     let table = engine.per_cpu_table().expect("the gates are open");
     let cpu = table.units.iter().position(|unit| unit.cell.load().is_published()).expect("a line");
     assert!(CpuMask::only(cpu).is_some_and(|mask| mask.apply()), "the pass was there");
