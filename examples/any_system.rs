@@ -20,7 +20,7 @@ fn main() {
         last_ns = now_ns;
     }
     let reading = clock.reading();
-    assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest(), "{reading:?}");
+    assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest(), "{reading:?}");
     let (spent, unix) = (start.elapsed(), UnixTime::now());
     assert!(spent < Duration::from_secs(60) && tickline::recent_ns() >= last_ns);
 

@@ -1,5 +1,5 @@
-//! Beside `tracing_subscriber::fmt`: its times by tickline's clock, its spans' close events by
-//! the timing layer, and a layer of one's own that reads the same times.
+//! Together with `tracing_subscriber::fmt`: its times by tickline's clock, its spans' close events
+//! by the timing layer, and a layer of one's own that reads the same times.
 //!
 //! `cargo run --release --example beside_fmt`
 //!

@@ -1,5 +1,5 @@
-//! The manual driver: an event loop that calibrates its own clock, beside its socket and its
-//! timers, without a thread.
+//! The manual driver: an event loop that calibrates its own clock, besides serving its socket and
+//! its timers, without a thread.
 //!
 //! `cargo run --release --example event_loop`
 //!
@@ -16,10 +16,10 @@ use tickline::{Clock, Driver};
 
 const REQUESTS: u32 = 100;
 
-/// Each request is answered so much later, ns.
+/// The delay of each answer, ns.
 const ANSWER_AFTER_NS: u64 = 3_000_000;
 
-/// The loop ends after so long, ns: packets may be lost.
+/// The loop ends after this time, ns: packets may be lost.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! Stamps beside those of kernel traces: a mark in ftrace's buffer between two readings.
+//! Stamps next to those of kernel traces: a mark in ftrace's buffer between two readings.
 //!
 //! `cargo run --release --example kernel_trace`
 //!

@@ -54,7 +54,7 @@ macro_rules! doubled {
     };
 }
 
-/// So many multiplications, below 1,024, each of which needs the one before. Squares, because a
+/// This many multiplications, below 1,024, each of which needs the one before. Squares, because a
 /// product with a constant would be folded; in straight lines of each power of two, because the
 /// end of a loop may be guessed wrong, which takes 5 ns.
 #[inline(never)]
@@ -79,7 +79,7 @@ fn chain(mut value: u64, count: u32) -> u64 {
     value
 }
 
-/// A chain of so many multiplications, and with `MORE` 4 cycles more. Each call needs the one
+/// A chain of this many multiplications, and with `MORE` 4 cycles more. Each call needs the one
 /// before, so that calls do not overlap.
 fn each<const MORE: bool>(count: u32) -> impl FnMut() -> u64 {
     let mut value = 3;
@@ -116,7 +116,7 @@ struct Row {
 }
 
 impl Run {
-    /// How many multiplications take so long.
+    /// How many multiplications take this time.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hundred at most")]
     fn count(&self, delay_ns: f64) -> u32 {
         let thousand_ns = truth_ns(self.truth, |value| chain(value, black_box(1_000)));

@@ -68,7 +68,7 @@ pub fn subjects() -> Vec<Subject> {
             let epoch = epoch!(tickline::Instant, tickline::Instant::now());
             move |now: tickline::Instant| whole_ns(now.duration_since(*epoch))
         }),
-        subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading<tickline::Instant>| now.at().as_nanos()),
+        subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading<tickline::Instant>| now.time().as_nanos()),
         subject!(Coarse, "tickline recent_ns", tickline::recent_ns, ns same),
     ];
     subjects.extend(per_cpu_subjects());

@@ -50,7 +50,7 @@ const NAP_US: u64 = 100;
 /// The longest sleep of the publisher, us: some three times the longest validity of its lines.
 const LONG_NAP_US: u64 = 20_000;
 
-/// Of so many iterations of the publisher one is followed by a long sleep, and another by a gate
+/// Of this many iterations of the publisher one is followed by a long sleep, and another by a gate
 /// that is closed and opened.
 const RARELY: u64 = 256;
 

@@ -10,9 +10,9 @@ use tickline_observe::monotonic_ns;
 /// How long a clock may take until the counter serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Calls `read` until `served` says, of so many calls, whether the clock reads the counter. Prints
-/// `CLOCK_MONOTONIC` before the first call, after it, and when the counter served (0: never), and
-/// the longest call, ns.
+/// Calls `read` until `served` says, of the number of calls, whether the clock reads the counter.
+/// Prints `CLOCK_MONOTONIC` before the first call, after it, and when the counter served (0:
+/// never), and the longest call, ns.
 #[expect(clippy::print_stdout, reason = "a program that prints figures")]
 pub(crate) fn probe(read: impl Fn(), served: impl Fn(u32) -> Option<bool>) {
     _ = monotonic_ns(); // the loader's work for the vDSO does not belong to a clock

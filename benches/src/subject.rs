@@ -27,14 +27,14 @@ pub struct Subject {
     pub name: &'static str,
     /// What it is compared with.
     pub group: Group,
-    /// So many calls, as fast as they go.
+    /// This many calls, as fast as they go.
     pub tight: fn(u32),
-    /// So many calls, each complete before the next begins.
+    /// This many calls, each complete before the next begins.
     pub awaited: fn(u32),
     /// A reading in that unit, since a zero of the clock's own. The first call may set the clock
     /// up.
     pub read: fn() -> u64,
-    /// Exchanges readings between threads for so long.
+    /// Exchanges readings between threads for this time.
     pub exchange: fn(Duration) -> Count,
     /// The unit of these readings: ns or ticks.
     pub unit: &'static str,

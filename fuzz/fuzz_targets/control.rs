@@ -18,7 +18,7 @@ use tickline_core::shared::Shared;
 /// four attempts takes some 300.
 const MAX_READS: u32 = 20_000;
 
-/// From so many reads in one call on, time passes faster and faster: a reader that waits for a
+/// From this many reads in one call on, time passes faster and faster: a reader that waits for a
 /// time waits for that time.
 const PATIENT_READS: u32 = 2_000;
 
@@ -83,7 +83,7 @@ impl<S: StateCell> Machine<'_, S> {
         self.ns.set(self.ns.get().wrapping_add(self.ns_a_read.get()));
     }
 
-    /// Both clocks go on, as in so many reads.
+    /// Both clocks go on, as in this many reads.
     fn pass(&self, reads: u64) {
         let ticks = self.ticks_a_read.get().wrapping_mul(reads);
         self.ticks.set(self.ticks.get().wrapping_add(ticks));

@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         let mut list = command(&format!(
             "cargo +nightly public-api -p {name} --all-features -ss --target x86_64-unknown-linux-gnu"
         ));
-        // Beside the other things that the nightly compiler builds.
+        // With the other things that the nightly compiler builds.
         let present = output(list.env("CARGO_TARGET_DIR", "target/nightly"))? + "\n";
         let path = format!("docs/api/{name}.txt");
         if is_write {

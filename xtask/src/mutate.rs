@@ -41,7 +41,7 @@ const STORED: &str = "docs/mutants.md";
 /// Failed tests that the table names; the others are counted.
 const NAMED: usize = 2;
 
-/// CI takes one in so many, so that it has an answer within two minutes, and no weaker orderings,
+/// CI takes one in this many, so that it has an answer within two minutes, and no weaker orderings,
 /// whose models take minutes to build.
 const SAMPLE: usize = 8;
 

@@ -53,7 +53,7 @@ const SUITE: [(&str, &str); 8] = [
 /// More processes in which drift is watched, since clocks calibrate anew in each.
 const DRIFT_PROCESSES: u32 = 8;
 
-/// Measures, stores and writes the tables; `--secs N`: long measurements take so many seconds;
+/// Measures, stores and writes the tables; `--secs N`: long measurements take N seconds;
 /// `--smoke`: as short as can be, and nothing is written; `--readme`: the tables from stored
 /// records.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {

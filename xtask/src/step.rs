@@ -46,7 +46,7 @@ type Done<'a> = (&'a str, End, f64);
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
 /// passed. The output of each step follows at its end, and is kept in `target/ci`. Steps that may
 /// run beside others begin at the place of the first of them. The summary repeats why a step has
-/// failed, for whoever sees the end alone.
+/// failed, for a reader who sees only the end.
 pub(crate) fn run_all(steps: &[Step]) -> Result<u8, String> {
     let ends = thread::scope(|scope| {
         let (mut ends, mut beside) = (Vec::new(), None);

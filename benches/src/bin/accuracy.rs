@@ -87,7 +87,7 @@ fn main() {
     });
 }
 
-/// Watches `clock` for so long. Brackets up to `narrow_ns` give an offset.
+/// Watches `clock` for this time. Brackets up to `narrow_ns` give an offset.
 fn watch(clock: &Clock, seconds: u64, narrow_ns: u64) -> Tally {
     let mut tally = Tally { narrow_ns, narrowest_ns: u64::MAX, ..Tally::default() };
     let start = Instant::now();

@@ -23,7 +23,7 @@ use tickline_benches::{args, report};
 use tickline_core::counter::Counter;
 use tickline_observe::Count;
 
-/// Each clock's time is taken in so many parts.
+/// How many parts each clock's time is taken in.
 const ROUNDS: u32 = 4;
 
 #[derive(Debug, Default, Serialize)]

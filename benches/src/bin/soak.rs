@@ -3,7 +3,7 @@
 //! Eight threads hand readings of two clocks to each other, with random sleeps; a reading that is
 //! handed over must not be above a later one. The clocks are the global one, and one with a thread
 //! and a line every millisecond. Every eighth reading has its bounds compared with the OS clock,
-//! read before and after it. Beside them four threads make trouble: they call `maintain`, switch
+//! read before and after it. Meanwhile four threads make trouble: they call `maintain`, switch
 //! the counter off and on, start and drop the global clock's thread and clocks of their own, and
 //! fork children, which check the order from their parent's last reading on.
 //!
@@ -61,7 +61,7 @@ const SHORT_RUN: u64 = 5_000;
 /// The longest sleep between, or in the middle of, two exchanges, us.
 const NAP_US: u64 = 100;
 
-/// One nap in so many lasts up to [`LONG_NAP_US`]: past the validity of the lines that come every
+/// One nap in this many lasts up to [`LONG_NAP_US`]: past the validity of the lines that come every
 /// millisecond.
 const RARELY: u64 = 64;
 const LONG_NAP_US: u64 = 20_000;
@@ -76,7 +76,7 @@ const PAUSE_US: u64 = 200_000;
 /// The interval of the clock that recalibrates often.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// One reading in so many is compared with the OS clock, one is plain.
+/// One reading in this many is compared with the OS clock, one is plain.
 const KINDS: u64 = 8;
 
 /// The time after which a child that hangs is killed, s. A child takes a thousandth of it.
@@ -206,7 +206,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Up to so many readings: plain ones, ordered ones, and some with their bounds.
+    /// Up to this many readings: plain ones, ordered ones, and some with their bounds.
     fn read(&mut self, tally: &mut Tally, count: u64) {
         let clock = self.subject.clock;
         for turn in 0..count {
@@ -455,7 +455,7 @@ impl Held {
         Self { resident_kib: line("VmRSS:"), threads: line("Threads:"), descriptors: descriptors as u64 }
     }
 
-    /// Once there are no more than so many threads; for want of that, after a while.
+    /// Once there are at most this many threads; else after a while.
     fn at_rest(threads: u64) -> Self {
         let start = Instant::now();
         loop {

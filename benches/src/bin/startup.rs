@@ -5,8 +5,8 @@
 //! Rounds are interleaved: a process follows that of another clock, so caches are as cold as
 //! after any other program.
 //!
-//! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` beside this
-//! one.
+//! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` in the folder
+//! of this one.
 //!
 //! `cargo build --release -p tickline-benches && target/release/startup [--runs 101]`
 
@@ -53,7 +53,7 @@ struct Hello {
 /// A child's output: `CLOCK_MONOTONIC` when it was started, and what it says (`probe.rs`), ns.
 type Seen = [u64; 5];
 
-/// One of the programs beside this one.
+/// One of the programs in the folder of this one.
 fn sibling(name: &str) -> Command {
     let own = std::env::current_exe().expect("this program's path");
     Command::new(own.with_file_name(name))

@@ -131,9 +131,9 @@ fn a_clock_says_which_page_serves_it() {
         assert!(clock.status().page.unwrap().lead_ns.is_some());
     }
     let reading = clock.reading();
-    assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest());
+    assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
     let unix = clock.unix_reading();
-    assert!(unix.earliest() <= unix.at() && unix.at() <= unix.latest());
+    assert!(unix.earliest() <= unix.time() && unix.time() <= unix.latest());
     clock.disable();
     assert_eq!(clock.status().state, State::Fallback(tickline::Reason::Disabled));
     in_order();

@@ -1,8 +1,8 @@
 //! The cell: the memory in which a writer publishes lines, and from which readers take them.
 //!
-//! The [`State`] is the line itself: 128 bits that are loaded and swapped as one. Beside it are two
-//! slots, of which the state names one. A slot holds what belongs to a line and does not fit into
-//! the state: from which tick on and for how many ticks the line may be used, its base in Unix
+//! The [`State`] is the line itself: 128 bits that are loaded and swapped as one. Next to it are
+//! two slots, of which the state names one. A slot holds what belongs to a line and does not fit
+//! into the state: from which tick on and for how many ticks the line may be used, its base in Unix
 //! time, and its bounds. Only the writer stores to a slot, and never to the one that the state
 //! names.
 //!
@@ -136,7 +136,7 @@ impl Bounds {
     }
 }
 
-/// What a line rests on, for whoever retires it.
+/// What a line rests on, for the thread that retires it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Evidence {
     /// A point below the reference, which the newest sample proves.

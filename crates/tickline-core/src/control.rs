@@ -75,7 +75,7 @@ const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRAC
 /// ns.
 const BURST_NS: u64 = 10_000;
 
-/// One burst in so many goes on to its end, whatever the others found. All of them may have
+/// Every eighth burst takes all its brackets, however narrow its sample is. All of them may have
 /// missed the short sides: on AMD Zen 5 with busy neighbours the narrowest of them stayed at 40
 /// ns for minutes, where a burst of 128 brackets finds 20 to 30.
 const FULL_BURST_EVERY: u32 = 8;
@@ -105,7 +105,7 @@ const USUAL_OFFSET_NS: i64 = 50;
 /// the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
 const LATENESS_NS: u64 = 4_000_000;
 
-/// After so many iterations without a line they come less often.
+/// After this many iterations without a line they come less often.
 const PATIENT_ITERATIONS: u32 = 16;
 
 /// Iterations of sampling before a preempted writer gives up until the next interval.
@@ -343,7 +343,8 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Option<SampleOutcome> {
-        // Before the samples: a suspend after this one is seen as one by whoever ends the line.
+        // Before the samples: a suspend after this one is seen as one by the thread that ends the
+        // line.
         self.suspended_ns = reference.suspended_ns();
         let effort = self.effort();
         self.bursts = self.bursts.wrapping_add(1);

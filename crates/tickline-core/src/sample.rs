@@ -23,7 +23,7 @@
 //! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps time
 //!   with the TSC, its vDSO reads the TSC between the bracket's two reads, and reads take time. The
 //!   quickest pair of successive reads in the burst measures that time. Twice the counter's
-//!   resolution is subtracted from it, because so much of it may be rounding. Half of the rest is
+//!   resolution is subtracted from it, because that much of it may be rounding. Half of the rest is
 //!   subtracted from either side of the bracket. The other half allows for the moment within a read
 //!   at which the value is taken, and for a changing frequency. By the costs in the record of an
 //!   Intel Xeon, family 6, model 207, that narrows 38 ns by some 15 (computed, not measured); on
@@ -68,7 +68,7 @@ pub trait Reference {
     }
 
     /// The total time for which the machine has been suspended while the monotonic clock stood
-    /// still, ns. It is that of some moment during the call, to within [`SUSPENDED_ERROR_NS`];
+    /// still, ns. It is that of some moment during the call, to within [`SUSPENDED_BOUND_NS`];
     /// `None` if it is unknown. Only differences count.
     fn suspended_ns(&self) -> Option<i64> {
         None
@@ -77,7 +77,7 @@ pub trait Reference {
 
 /// How exact [`Reference::suspended_ns`] is, ns. A suspend takes milliseconds at least: every
 /// thread is stopped and started.
-pub const SUSPENDED_ERROR_NS: u64 = 100_000;
+pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 
 /// How far a kernel can slew its clock, up or down, ppb of the nominal rate. On Linux:
 ///
@@ -160,18 +160,18 @@ impl Sample {
 /// How many brackets a burst has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Effort {
-    /// At least so many.
+    /// At least this many.
     pub(crate) brackets: u32,
     /// More, as long as the sample is wider than this along the slope...
     pub(crate) wanted: FixedNs,
-    /// ...up to a total of so many...
+    /// ...up to a total of this many...
     pub(crate) most_brackets: u32,
-    /// ...and while no more than so many ticks have passed.
+    /// ...and while no more than this many ticks have passed.
     pub(crate) most_ticks: u64,
 }
 
 impl Effort {
-    /// Exactly so many brackets, however wide the sample.
+    /// Exactly this many brackets, however wide the sample.
     pub(crate) const fn fixed(brackets: u32) -> Self {
         Self { brackets, wanted: FixedNs::MAX, most_brackets: brackets, most_ticks: 0 }
     }

@@ -4,8 +4,8 @@
 //! "Order":
 //!
 //! - a reading from a line counts if the state is the same after the counter was read (rule 1);
-//! - whoever finds that a line is no longer valid, or that the counter is before its start, first
-//!   retires the line (rule 4), and leaves a high-water mark that no earlier reading can have
+//! - a thread that finds that a line is no longer valid, or that the counter is before its start,
+//!   first retires the line (rule 4), and leaves a high-water mark that no earlier reading can have
 //!   exceeded (rule 5);
 //! - a reader that finds a line being replaced for longer than two microseconds retires it as
 //!   well: nobody waits for a preempted writer (rule 3);

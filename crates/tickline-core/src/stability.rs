@@ -24,7 +24,7 @@ use crate::shared::events::{Event, Events};
 use crate::units::{FixedNs, NS_PER_S, ticks_between};
 use dither::{Departure, Dither};
 
-/// So many consistent samples make a first line. Two always agree: with a suspend or a reference
+/// Consistent samples that a first line needs. Two always agree: with a suspend or a reference
 /// that stands still between them, their slope may be anything. A third sample contradicts it.
 const CONFIRMATIONS: u32 = 3;
 
@@ -32,14 +32,17 @@ const CONFIRMATIONS: u32 = 3;
 /// baseline.
 const MAX_SPREAD_PPB: i64 = 4_000_000;
 
-/// After so many intervals without a sample the rate may have changed unseen.
+/// After this many intervals without a sample the rate may have changed unseen.
 const BREAK_INTERVALS: u64 = 4;
 
-/// By how much the reference's rate is assumed to change, ppb. It is the first figure until
-/// something contradicts it. A contradiction makes it the second figure at least; it halves again
-/// with each interval's time without one. 5 ppb are 2.5 ns over 0.5 s. Over 60 s CLOCK_MONOTONIC
-/// was seen to leave a line by 9 ns, or 0.15 ppb, most of which is the counter's resolution.
-const RATE_CHANGE_PPB: core::ops::RangeInclusive<u64> = 5..=200;
+/// By how much the reference's rate is assumed to change, ppb, until something contradicts it.
+/// 5 ppb are 2.5 ns over 0.5 s. Over 60 s CLOCK_MONOTONIC was seen to leave a line by 9 ns, or
+/// 0.15 ppb, most of which is the counter's resolution.
+const INITIAL_RATE_CHANGE_PPB: u64 = 5;
+
+/// A contradiction makes the assumed change at least this, ppb. It halves again with each
+/// interval's time without one.
+const CONTRADICTED_RATE_CHANGE_PPB: u64 = 200;
 
 /// A bound may always grow by this share of the interval, ppb: 5 ns over 0.5 s.
 const NARROW_PPB: u64 = 10;
@@ -113,7 +116,7 @@ impl StabilityMonitor {
             bounds: None,
             since_ticks: 0,
             confirmations: 0,
-            rate_change_ppb: *RATE_CHANGE_PPB.start(),
+            rate_change_ppb: INITIAL_RATE_CHANGE_PPB,
             stable_since_ticks: 0,
             steering_ppb: None,
             dither: Dither::new(),
@@ -183,7 +186,7 @@ impl StabilityMonitor {
             self.rate_change_ppb = self
                 .rate_change_ppb
                 .saturating_add(doubled)
-                .clamp(*RATE_CHANGE_PPB.end(), MOST_RATE_CHANGE_PPB);
+                .clamp(CONTRADICTED_RATE_CHANGE_PPB, MOST_RATE_CHANGE_PPB);
             self.stable_since_ticks = sample.lower.ticks;
             self.dither.forget();
         }
@@ -195,7 +198,7 @@ impl StabilityMonitor {
         }
         let stable_ticks = ticks_between(self.stable_since_ticks, sample.lower.ticks).max(0).cast_unsigned();
         if stable_ticks >= slope.ticks_in(interval_ns) {
-            self.rate_change_ppb = (self.rate_change_ppb >> 1).max(*RATE_CHANGE_PPB.start());
+            self.rate_change_ppb = (self.rate_change_ppb >> 1).max(INITIAL_RATE_CHANGE_PPB);
             self.stable_since_ticks = sample.lower.ticks;
         }
         SampleOutcome::Consistent
@@ -207,7 +210,7 @@ impl StabilityMonitor {
         if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb)
             && before != now
         {
-            let widened = before.abs_diff(now).saturating_add(*RATE_CHANGE_PPB.end());
+            let widened = before.abs_diff(now).saturating_add(CONTRADICTED_RATE_CHANGE_PPB);
             self.rate_change_ppb = self.rate_change_ppb.max(widened).min(MOST_RATE_CHANGE_PPB);
             self.stable_since_ticks = now_ticks;
             self.dither.forget();
@@ -284,7 +287,7 @@ impl StabilityMonitor {
         self.since_ticks = now_ticks;
         self.stable_since_ticks = now_ticks;
         self.confirmations = 0;
-        self.rate_change_ppb = *RATE_CHANGE_PPB.start();
+        self.rate_change_ppb = INITIAL_RATE_CHANGE_PPB;
     }
 
     /// The feasible slopes, if they are certain enough to be used. Old samples that contradict
@@ -318,7 +321,7 @@ impl StabilityMonitor {
         if let (Some(now_ticks), true) = (newest_ticks, bent) {
             // No line, not even with dither, passes between the samples. This shows long before a
             // sample leaves the bounds.
-            let doubled = self.rate_change_ppb.saturating_mul(2).min(*RATE_CHANGE_PPB.end());
+            let doubled = self.rate_change_ppb.saturating_mul(2).min(CONTRADICTED_RATE_CHANGE_PPB);
             self.rate_change_ppb = self.rate_change_ppb.max(doubled);
             self.stable_since_ticks = now_ticks;
         }

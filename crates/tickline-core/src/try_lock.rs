@@ -76,12 +76,13 @@ impl<T> TryLock<T> {
     ///
     /// # Safety
     ///
-    /// `token` is the same for all threads that share this memory, those of other processes
-    /// included (`CLONE_VM`). It is unlike that of any ancestor of which this memory is a copy, or
-    /// else a lock that was held at the fork stays held in the child. A thread that holds this lock
-    /// when it calls `fork` does not use its guard in the child, which may get a second one; if it
-    /// calls `fork` in a handler that has interrupted it there, it does not return from that
-    /// handler in the child.
+    /// 1. All threads that share this memory pass the same `token`, those of other processes
+    ///    included (`CLONE_VM`).
+    /// 2. It differs from the token of every ancestor of which this memory is a copy: a lock that
+    ///    was held at the fork would stay held in the child.
+    /// 3. A thread that forks while it holds the guard does not use it in the child, which may get
+    ///    a second one.
+    /// 4. A handler that interrupted the holder and forks does not return in the child.
     pub unsafe fn try_lock(&self, token: u64) -> Option<LockGuard<'_, T>> {
         // ORDERING: Relaxed, only decides what the exchange below expects.
         let owner = self.owner.load(Ordering::Relaxed);

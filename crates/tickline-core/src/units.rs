@@ -107,7 +107,7 @@ pub const fn ticks_between(earlier_ticks: u64, later_ticks: u64) -> i64 {
     later_ticks.wrapping_sub(earlier_ticks).cast_signed()
 }
 
-/// Nanoseconds in so many counts of a clock of `hz`, rounded down. Exact also for frequencies
+/// Nanoseconds in `counts` of a clock of `hz`, rounded down. Exact also for frequencies
 /// that divide no power of ten. Errors do not add up, because each call converts the whole count.
 /// Saturates at `i64::MAX`, after 292 years. A clock of 0 Hz stands at 0.
 #[must_use]

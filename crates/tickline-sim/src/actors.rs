@@ -73,7 +73,7 @@ impl Clock {
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
         // The result of `resolution_ticks`, or 0 where brackets need none.
-        let step_ticks = machine.counter_step;
+        let step_ticks = machine.counter_resolution_ticks;
         let (counter_ticks, resolution_ticks) =
             if machine.same_counter { (0, step_ticks) } else { (step_ticks, 0) };
         let config = Config {

@@ -254,7 +254,7 @@ impl Check {
             // counts from its predecessor's end, give or take how long the counter shows the same
             // value.
             let machine = &world.scenario.machine;
-            let moves_ps = 2 * (machine.counter_step + 1) * PS_PER_S / machine.counter_hz;
+            let moves_ps = 2 * (machine.counter_resolution_ticks + 1) * PS_PER_S / machine.counter_hz;
             let at_ps = last_read.at_ps;
             assert!(at_ps + moves_ps >= since_ps, "a line of {since_ps} ps, read at {at_ps} ps: {state:?}");
         } else {

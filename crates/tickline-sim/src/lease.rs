@@ -217,7 +217,7 @@ impl World {
         hasher.finish()
     }
 
-    /// So many readings, each after all that are complete by then: of a process, or each in a
+    /// This many readings, each after all that are complete by then: of a process, or each in a
     /// process of its own, which knows nothing of those before.
     fn reader(&'static self, actor: usize, readings: u32, process: Option<&'static PrivateFloor>) -> Script {
         let world = self;
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// A writer that takes the page over and does so many steps.
+    /// A writer that takes the page over and does this many steps.
     fn writer(&'static self, config: Config, steps: u32) -> Script {
         let world = self;
         Script::new(move |hand| {

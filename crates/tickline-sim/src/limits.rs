@@ -88,7 +88,7 @@ impl Limits {
         let read_ns = 4 * bracket_ns
             + 12 * machine.stale_ns
             + 2 * machine.resolution_ns
-            + 2 * ticks_ns(machine.counter_step);
+            + 2 * ticks_ns(machine.counter_resolution_ticks);
         // A high-water mark is the old line 5 us later. A line that starts there does so 5 us
         // before its publication.
         let high_water_ns = 2 * MEETING_MARGIN_NS;

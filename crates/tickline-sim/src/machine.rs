@@ -42,7 +42,12 @@ pub(crate) struct Counter {
 impl Counter {
     fn new(machine: &Machine) -> Self {
         let rate = (u128::from(machine.counter_hz) << RATE_BITS) / u128::from(PS_PER_S);
-        Self { since_ps: 0, base_ticks: machine.counter_origin, rate, step_ticks: machine.counter_step }
+        Self {
+            since_ps: 0,
+            base_ticks: machine.counter_origin,
+            rate,
+            step_ticks: machine.counter_resolution_ticks,
+        }
     }
 
     fn unstepped(&self, at_ps: u64) -> u64 {

@@ -19,7 +19,7 @@ use crate::world::{Actor, Hands, Step, World};
 const STAY_NS: u64 = 2_000_000;
 const STAY_ITERATIONS: u32 = 16;
 
-/// One stop of a bound thread in so many moves it, as a change of its cpuset does.
+/// One stop of a bound thread in this many moves it, as a change of its cpuset does.
 const UNBOUND_ONE_IN: u32 = 16;
 
 // ---- the world --------------------------------------------------------------------------------

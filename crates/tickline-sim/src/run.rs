@@ -193,7 +193,7 @@ impl Stage {
             Step::Reference if phase == Phase::NoLine => true,
             _ => actor.serving.get() && phase == Phase::Replacing,
         };
-        // Where states come again, whoever holds an old one must be stopped for long.
+        // Where states come again, a thread that holds an old one must be stopped for long.
         let holds_old = step == Step::Swap && !actor.serving.get() && world.scenario.clock.gate_ns != 0;
         let often = match (holds_old, critical) {
             (true, _) => 256,
@@ -271,7 +271,7 @@ impl Stage {
             What::UnixStep { by_ns } => {
                 world.clocks.borrow_mut().unix_offset_ns += by_ns;
                 self.cast.check.unix_step_ps.set(now_ps);
-                // The kernel tells the thread.
+                // The kernel wakes the thread.
                 self.cast.clock.forced.set(true);
                 let driver = self.driver.map(|place| &world.actors[place]);
                 if let Some(driver) = driver.filter(|driver| driver.asleep.get()) {

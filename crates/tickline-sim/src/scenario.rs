@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct Scenario {
     /// Decides everything that happens by chance.
     pub seed: u64,
-    /// The run ends after so many steps...
+    /// The run ends after this many steps...
     pub max_steps: u64,
-    /// ...or after so much simulated time, ns; at most 10 days.
+    /// ...or after this much simulated time, ns; at most 10 days.
     pub duration_ns: u64,
     /// The processor and the reference clock.
     pub machine: Machine,
@@ -40,8 +40,8 @@ pub struct Machine {
     pub cpus: u32,
     /// Ticks per second: 1 MHz to 10 GHz. There is a line from 7.9 MHz up.
     pub counter_hz: u64,
-    /// The counter moves by so many ticks at a time: 1 to 1,000.
-    pub counter_step: u64,
+    /// How many ticks the counter moves by at a time: 1 to 1,000.
+    pub counter_resolution_ticks: u64,
     /// The counter at time 0.
     pub counter_origin: u64,
     /// The largest difference between the counters of two CPUs, ticks: up to 100,000.
@@ -102,11 +102,11 @@ pub enum Driver {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chance {
-    /// A thread is preempted before one step in so many; 0 for never.
+    /// A thread is preempted before one step in this many; 0 for never.
     pub preempt_one_in: u64,
     /// For up to this long, ns: at most 1 s. Short ones are more frequent.
     pub preempt_ns: u64,
-    /// A thread is stopped for long before one step in so many; 0 for never.
+    /// A thread is stopped for long before one step in this many; 0 for never.
     pub stall_one_in: u64,
     /// For up to this long, ns: at most 60 s.
     pub stall_ns: u64,
@@ -190,7 +190,7 @@ pub enum What {
         /// Which.
         cpu: u32,
     },
-    /// Whoever drives the clock is stopped; readers too, if they drive it. At most 1 hour.
+    /// The thread that drives the clock is stopped; readers too, if they drive it. At most 1 hour.
     Starve {
         /// How long, ns.
         for_ns: u64,
@@ -268,7 +268,7 @@ impl Scenario {
             machine: Machine {
                 cpus,
                 counter_hz,
-                counter_step: if counter_hz > SECOND { pick(rng, &[1, 26, 100]) } else { 1 },
+                counter_resolution_ticks: if counter_hz > SECOND { pick(rng, &[1, 26, 100]) } else { 1 },
                 counter_origin: pick(rng, &[0, 1 << 40, u64::MAX - counter_hz, anywhere]),
                 skew_ticks: if same_counter { 0 } else { pick(rng, &[0, 0, 0, 50, 2_000]) },
                 same_counter,
@@ -389,7 +389,7 @@ impl Scenario {
     /// than it takes the count to come around.
     pub fn repeat(&mut self) {
         let machine = &mut self.machine;
-        (machine.counter_hz, machine.counter_step, machine.rate_ppb) = (SECOND, 1_000, 0);
+        (machine.counter_hz, machine.counter_resolution_ticks, machine.rate_ppb) = (SECOND, 1_000, 0);
         (machine.counter_origin, machine.reference_origin_ns, machine.bracket_ns) = (0, 0, 10);
         (machine.same_counter, machine.resolution_ns) = (true, 1);
         (machine.skew_ticks, machine.stale_ns, machine.dither_ppb, machine.wander_ppb) = (0, 0, 0, 0);

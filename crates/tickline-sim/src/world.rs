@@ -36,7 +36,7 @@ pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
 /// offsets.
 pub(crate) const MAX_ACTORS: usize = 16;
 
-/// One call in so many returns a value from before the call: two CPUs must meet at the timer, and
+/// One call in this many returns a value from before the call: two CPUs must meet at the timer, and
 /// the one that waits must be stopped meanwhile.
 const STALE_ONE_IN: u32 = 1_000;
 
@@ -55,7 +55,7 @@ pub(crate) enum Step {
     Reference,
     /// The end of a reading: every instruction of it is complete.
     End,
-    /// Nothing, for so many ps.
+    /// Nothing, for this many ps.
     Sleep(u64),
 }
 

@@ -127,7 +127,7 @@ fn attacked_writers_in_time_keep_the_order_wherever_the_os_clock_is() {
     attacks_keep_the_order(WIDTH_NS, Stops::BeforeTheLook, &[Faults::Pauses, Faults::Slews]);
 }
 
-/// So many ppm, for so many leases.
+/// A rate in ppm, and for how many leases.
 const fn slew(rate_ppm: i64, leases: u64) -> Slew {
     Slew { rate_ppb: rate_ppm * 1_000, for_ns: leases * 500_000_000 }
 }

@@ -27,7 +27,7 @@
 //!
 //! | the program | is the file complete up to that moment? |
 //! |---|---|
-//! | panics | with [`Builder::flush_on_panic`], also if the panic aborts |
+//! | panics | with [`Builder::flush_on_panic`], even if the panic aborts |
 //! | leaks its guard, or calls `exit` on the thread that made the trace | where the system runs a thread's destructors then: Linux with glibc, macOS |
 //! | calls `exit` on another thread | if it calls [`Flusher::flush`] before |
 //! | aborts, segfaults | if its handler of the signal calls [`Flusher::flush_in_signal_handler`] |

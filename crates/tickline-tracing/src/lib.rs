@@ -1,7 +1,7 @@
 //! Shows where a program's time goes. The CPU's counter times the program's
 //! [`tracing`](https://docs.rs/tracing) spans, through [tickline].
 //!
-//! This writes a trace file for <https://ui.perfetto.dev>, also if the program panics:
+//! This writes a trace file for <https://ui.perfetto.dev>, even if the program panics:
 //!
 #![cfg_attr(feature = "chrome", doc = "```")]
 #![cfg_attr(not(feature = "chrome"), doc = "```ignore")]
@@ -34,7 +34,7 @@
 //! | keep the last moments in memory, and write them when something goes wrong | [`flight::FlightRecorder`] |
 //! | have count, p50, p90, p99, p99.9, max for each span name | [`histogram::Histograms`] |
 //! | have `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
-//! | have the CPU time of each span, beside busy and idle | `running::RunningTime` (feature `running`, Unix) |
+//! | have the CPU time of each span, besides busy and idle | `running::RunningTime` (feature `running`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
 //! | have these times in the spans that tracing-opentelemetry exports | `otel::OtelTimes` (feature `opentelemetry-0-33`) |
 //!
@@ -50,7 +50,7 @@
 //! On an Intel Xeon (family 6, model 207) a span that is created, entered, exited and closed takes 277 ns
 //! with [`SpanTimingLayer`], 159 with a layer that only stores an extension, and 1,532 with `fmt` and
 //! `FmtSpan::CLOSE`. The [record](https://github.com/tickline/tickline/blob/main/benches/README.md)
-//! has the other sinks, on one and on two threads, beside tracing-chrome and tracing-opentelemetry.
+//! has the other sinks, on one and on two threads, next to tracing-chrome and tracing-opentelemetry.
 //!
 //! In this layer, its histograms and its recorders, threads share no memory that they write at every
 //! span, unless the span moves between them. The registry's stacks of open spans may share a cache

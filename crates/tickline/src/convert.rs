@@ -52,25 +52,25 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// for event in events {
 ///     let time = anchor.to_unix(event);
 ///     assert_eq!(anchor.to_instant(time), event);
-///     println!("{time}, give or take {:?}", anchor.error());
+///     println!("{time}, give or take {:?}", anchor.bound());
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Anchor<T> {
     instant: Instant,
     other: T,
-    error_ns: u64,
+    bound_ns: u64,
 }
 
 impl<T: Copy> Anchor<T> {
     /// The most by which the two times may be of different moments.
     #[must_use]
-    pub const fn error(&self) -> Duration {
-        Duration::from_nanos(self.error_ns)
+    pub const fn bound(&self) -> Duration {
+        Duration::from_nanos(self.bound_ns)
     }
 
     /// The middle of the narrowest bracket around a reading of another clock, rounded down. The
-    /// error is half of the bracket, rounded up, and the resolution of the OS clock.
+    /// bound is half of the bracket, rounded up, and the resolution of the OS clock.
     fn by_bracket(now_ordered: impl Fn() -> Instant, read: impl Fn() -> T) -> Self {
         let bracket = || {
             let before = now_ordered();
@@ -89,9 +89,9 @@ impl<T: Copy> Anchor<T> {
         }
         let (before, other, width) = best;
         let half_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX).div_ceil(2);
-        let resolution_ns = reference::step_ns().unsigned_abs().max(1);
-        let error_ns = half_ns.saturating_add(resolution_ns);
-        Self { instant: before + width / 2, other, error_ns }
+        let resolution_ns = reference::resolution_ns().unsigned_abs().max(1);
+        let bound_ns = half_ns.saturating_add(resolution_ns);
+        Self { instant: before + width / 2, other, bound_ns }
     }
 }
 
@@ -112,7 +112,7 @@ impl Anchor<UnixTime> {
         match clock.unix_by_line() {
             // The offset is one number, so only its bound is in error, and the rounding of two
             // clocks.
-            Some((instant, other, bound_ns)) => Self { instant, other, error_ns: bound_ns.saturating_add(1) },
+            Some((instant, other, bound_ns)) => Self { instant, other, bound_ns: bound_ns.saturating_add(1) },
             None => Self::by_bracket(
                 || Instant::from_nanos(clock.now_ordered_ns()),
                 || UnixTime::from_nanos(clock.unix_ns()),

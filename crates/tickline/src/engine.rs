@@ -58,7 +58,7 @@ pub(crate) struct Engine {
     pub(crate) shared: Shared,
     /// How far the judgement of the gates has come, `disable()`, and the kind of lines.
     keeper: Keeper,
-    /// The lines of the CPUs, where there is one for each. Beside the keeper, which their readers
+    /// The lines of the CPUs, where there is one for each. Next to the keeper, which their readers
     /// ask.
     cpu_lines: LazyTable,
     control: TryLock<Driven>,

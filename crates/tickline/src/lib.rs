@@ -46,13 +46,14 @@
 //!
 //! # Guarantees
 //!
-//! - A reading never fails, blocks, allocates or panics. A signal handler may make one, also the
-//!   first of the process, and call [`Clock::maintain`]: it takes at most 2 KiB of stack beside the
-//!   kernel's signal frame, 4 KiB without optimisation. That counts tickline, libc and the vDSO, on
-//!   Linux, with symbols bound at the start as rustc has it. The frame has up to 3.3 KiB (AVX-512).
+//! - A reading never fails, blocks, allocates or panics. A signal handler may make one, even the
+//!   first of the process, and call [`Clock::maintain`]: it takes at most 2 KiB of stack on top of
+//!   the kernel's signal frame, 4 KiB without optimisation. That counts tickline, libc and the
+//!   vDSO, on Linux, with symbols bound at the start as rustc has it. The frame has up to 3.3 KiB
+//!   (AVX-512).
 //! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration
 //!   neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
-//!   [`Status::max_drift_ppb`] of the measured one, beside the kernel's own dither.
+//!   [`Status::max_drift_ppb`] of the measured one, apart from the kernel's own dither.
 //! - The next reading notices a counter that started again at zero. Readings leave a line whose
 //!   control loop has died when its validity ends: after 4 intervals (2 s by default), or after 8
 //!   with a line for each CPU.
@@ -60,11 +61,11 @@
 //!
 //! # Not guaranteed
 //!
-//! - Anything in a process that denies itself the counter later: `PR_SET_TSC`, or
-//!   `SECCOMP_MODE_STRICT`, which implies it. The next reading is a SIGSEGV. [`Clock::disable`]
-//!   before that keeps tickline from the counter, with [`Probes::Minimal`] in every call; but the
-//!   vDSO reads it, too, so that also the OS clock is a SIGSEGV unless it makes a system call. A
-//!   process that was denied the counter before its first reading gets its time by system call.
+//! - Anything in a process that denies itself the counter later: after `PR_SET_TSC`, or
+//!   `SECCOMP_MODE_STRICT`, which implies it, the next reading is a SIGSEGV. After
+//!   [`Clock::disable`] readings leave the counter alone; with [`Probes::Minimal`] all calls do.
+//!   The vDSO may still read it: the OS clock then ends in SIGSEGV as well. A process that was
+//!   denied the counter before its first reading gets its time by system call.
 //! - That the counter serves: [`Clock::status`] says whether, and why not.
 //! - A bound against UTC. Only the NTP daemon can claim one: [`Status::utc_error_ns`].
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
@@ -104,7 +105,7 @@
 //! # Cost
 //!
 //! `now` costs little more than the bare counter instruction. The [repository's
-//! README](https://github.com/tickline/tickline) has the figures, beside those of other clocks.
+//! README](https://github.com/tickline/tickline) has the figures, and those of other clocks.
 //!
 //! # Features
 //!
@@ -168,7 +169,7 @@ pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
 pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
 pub use status::{CpuStatus, Events, State, Status};
-pub use tickline_core::gate::{Comparison, Gate, Hypervisor, Reason, Trust, Verdict};
+pub use tickline_core::gate::{Comparison, Difference, Gate, Hypervisor, Pair, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
 /// For the program `tickline`, which is built with this version. No part of the API.
 #[doc(hidden)]

@@ -96,7 +96,7 @@ impl MockClock {
     ///
     /// let paused = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     /// paused.expect("a runtime").block_on(async {
-    ///     let clock = MockClock::of_tokio().clock(); // for code that is given its clock
+    ///     let clock = MockClock::from_tokio().clock(); // for code that is given its clock
     ///     let start_ns = clock.now_ns();
     ///     tokio::time::sleep(Duration::from_secs(60)).await;
     ///     assert_eq!(clock.now_ns() - start_ns, 60_000_000_000);
@@ -104,7 +104,7 @@ impl MockClock {
     /// ```
     #[cfg(feature = "tokio")]
     #[must_use]
-    pub fn of_tokio() -> Self {
+    pub fn from_tokio() -> Self {
         Self(Arc::new(Inner { tokio_start: Some(tokio::time::Instant::now()), ..Inner::new() }))
     }
 

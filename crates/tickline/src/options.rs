@@ -71,7 +71,7 @@ pub enum Probes {
     /// has no name, and does not notice at once when somebody sets the OS clock.
     ///
     /// A child that is forked while another thread recalibrates stays with the OS clock: nothing
-    /// that such a clock may ask tells it from a process that shares its parent's memory
+    /// that such a clock may ask distinguishes it from a process that shares its parent's memory
     /// (`clone(CLONE_VM)`), where the recalibration goes on.
     Minimal,
 }

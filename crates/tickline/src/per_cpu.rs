@@ -53,7 +53,7 @@ pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), &'static str> {
     let counter = HardwareCpuCounter::detect().ok_or(NO_INSTRUCTION)?;
     let ids = sys::cpu_ids().ok_or("this system cannot be asked for its CPUs")?;
     if ids > CPU_IDS {
-        return Err("this system has more CPU ids than the processor's register tells apart");
+        return Err("this system has more CPU ids than the processor's register can distinguish");
     }
     Ok((counter, ids))
 }
@@ -213,9 +213,9 @@ impl LazyTable {
     /// The table, if it was made.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&Table> {
-        // ORDERING: Acquire, pairs with the exchange in `made`: whoever sees the table sees its
-        // content. No test sees a weaker one: readers ask the keeper first, whose word orders them,
-        // too.
+        // ORDERING: Acquire, pairs with the exchange in `made`: a thread that sees the table sees
+        // its content. No test sees a weaker one: readers ask the keeper first, whose word orders
+        // them, too.
         let table = self.0.load(Ordering::Acquire);
         // SAFETY: null, or from the box in `made`, which `drop` alone frees; nobody has a `&mut` to
         // it.

@@ -84,7 +84,7 @@ impl<T> Drop for ProcessLockGuard<'_, T> {
         drop(self.held.take());
         // ORDERING: Release, pairs with the Acquire load in `try_lock`.
         self.releases.fetch_add(1, Ordering::Release);
-        // One is enough: whoever takes the lock wakes the next one.
+        // One is enough: the thread that takes the lock wakes the next one.
         sys::wake_one(self.releases);
     }
 }

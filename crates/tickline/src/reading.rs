@@ -17,13 +17,13 @@ use crate::unix_time::UnixTime;
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();
-/// assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest());
+/// assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
 /// println!("{} ns wide", (reading.latest() - reading.earliest()).as_nanos());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reading<T> {
     earliest: T,
-    at: T,
+    time: T,
     latest: T,
     state: State,
 }
@@ -39,8 +39,8 @@ impl<T: Copy> Reading<T> {
     /// The time: what [`Instant::now_ordered`] or [`UnixTime::now`] would have returned.
     #[inline]
     #[must_use]
-    pub const fn at(&self) -> T {
-        self.at
+    pub const fn time(&self) -> T {
+        self.time
     }
 
     /// The OS clock was not after this.
@@ -61,8 +61,8 @@ impl<T: Copy> Reading<T> {
     /// Of three times in ns, each at least 0.
     #[inline]
     fn new(from_nanos: fn(u64) -> T, [earliest_ns, ns, latest_ns]: [i64; 3], state: State) -> Self {
-        let time = |ns: i64| from_nanos(u64::try_from(ns).unwrap_or(0));
-        Self { earliest: time(earliest_ns), at: time(ns), latest: time(latest_ns), state }
+        let to_time = |ns: i64| from_nanos(u64::try_from(ns).unwrap_or(0));
+        Self { earliest: to_time(earliest_ns), time: to_time(ns), latest: to_time(latest_ns), state }
     }
 }
 

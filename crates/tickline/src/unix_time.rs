@@ -148,7 +148,7 @@ impl UnixTime {
         Self::now().duration_since(*self)
     }
 
-    /// The time so many ns after 1970, or before it if negative: what every conversion comes down
+    /// The time `ns` after 1970, or before it if negative: what every conversion comes down
     /// to.
     pub(crate) fn from_signed_nanos(ns: i128) -> Result<Self, UnixTimeError> {
         match u64::try_from(ns) {

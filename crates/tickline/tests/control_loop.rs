@@ -12,13 +12,13 @@ use std::time::{Duration, Instant as StdInstant};
 use common::{skipped_as_too_slow, until_fast};
 use tickline::{Clock, Driver, Event, Instant, State, Trust, UnixTime};
 
-/// So many readings by the line are made.
+/// How many readings by the line are made.
 const READINGS: u32 = 1_000;
 
 /// Monotonic time, and Unix time where the OS tells it to the nanosecond.
 const TIMESCALES: usize = if cfg!(windows) { 1 } else { 2 };
 
-/// By so many lines at the least.
+/// By how many lines at the least.
 const LINES: u64 = 10;
 
 /// For how long at most: an emulator needs some tenths of a second for them.
@@ -51,8 +51,8 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
         let after_ns = [os.now_ns(), os.unix_ns()];
         by_line += u32::from(reading.state() == State::Fast);
         let bounds_ns = [
-            [reading.earliest(), reading.at(), reading.latest()].map(Instant::as_nanos),
-            [unix.earliest(), unix.at(), unix.latest()].map(UnixTime::as_nanos),
+            [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos),
+            [unix.earliest(), unix.time(), unix.latest()].map(UnixTime::as_nanos),
         ];
         for ((bounds_ns, before_ns), after_ns) in
             bounds_ns.into_iter().zip(before_ns).zip(after_ns).take(TIMESCALES)

@@ -22,7 +22,7 @@ fn a_program_measures_a_time_as_std_does() {
     assert!(spent.abs_diff(std_spent) < Duration::from_millis(10), "{spent:?} and {std_spent:?}");
     assert!(Instant::now_ordered() >= start && Instant::recent() >= start);
     let reading = Clock::global().reading();
-    assert!(reading.earliest() <= reading.at() && reading.at() <= reading.latest());
+    assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
     if !cfg!(miri) {
         let (unix, system) = (UnixTime::now(), SystemTime::now());
         let difference =

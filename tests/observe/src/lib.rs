@@ -116,7 +116,7 @@ impl Bounded {
         let reading = clock.reading();
         let after_ns = monotonic_ns();
         Self {
-            at: Bracket { before_ns, now_ns: reading.at().as_nanos(), after_ns },
+            at: Bracket { before_ns, now_ns: reading.time().as_nanos(), after_ns },
             earliest_ns: reading.earliest().as_nanos(),
             latest_ns: reading.latest().as_nanos(),
             by_counter: reading.state() == State::Fast,

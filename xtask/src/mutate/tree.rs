@@ -92,7 +92,7 @@ impl Tree {
         Ok(Built { program, output: self.0.with_file_name("output") })
     }
 
-    /// Runs a test of a library under Miri with so many seeds. Whether it passes; an error if it
+    /// Runs a test of a library under Miri with this many seeds. Whether it passes; an error if it
     /// does not compile.
     pub(super) fn passes_under_miri(&self, package: &str, test: &str, seeds: u32) -> Result<bool, String> {
         let cargo = |last: &str| {

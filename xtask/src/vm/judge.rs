@@ -154,7 +154,7 @@ pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
         ("lists", texts) => seen.as_array().is_some_and(|list| list.iter().any(|one| is_one_of(one, texts))),
         ("=", limit) => number(u64::eq, Some(limit.parse().ok()?)),
         (">=", limit) => number(u64::ge, Some(limit.parse().ok()?)),
-        // So much; or so many times another value of the phase, plus a third one.
+        // An amount; or a multiple of another value of the phase, plus a third one.
         ("<=", limit) => {
             let (factor, paths) = limit.split_once(" * ").unwrap_or((limit, ""));
             let factor: u64 = factor.parse().ok()?;

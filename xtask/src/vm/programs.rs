@@ -22,7 +22,7 @@ use super::{folder, qemu, scenario};
 use crate::files::{self, entries, read, root};
 use crate::step::{self, SOME_SKIPPED};
 
-/// A guest that says nothing for so long hangs. Postgres takes a minute to fill its table.
+/// A guest that prints nothing for this time hangs. Postgres takes a minute to fill its table.
 const SILENCE: Duration = Duration::from_secs(300);
 
 /// Postgres, Java and Node at once.

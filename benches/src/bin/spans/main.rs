@@ -44,7 +44,7 @@ fn main() {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Of so many, the fastest counts; on two threads, the median.
+    /// Of this many, the fastest counts; on two threads, the median.
     rounds: u32,
     /// The state of tickline's clock.
     state: String,
@@ -65,7 +65,7 @@ fn dispatches(subjects: &[Subject]) -> Vec<Dispatch> {
     subjects.iter().map(|subject| (subject.dispatch)()).collect()
 }
 
-/// Makes so many spans. Returns ns a span.
+/// Makes this many spans. Returns ns a span.
 fn span_ns(count: u32) -> f64 {
     let start = Instant::now();
     empty_spans(count);

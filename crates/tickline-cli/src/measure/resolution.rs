@@ -25,12 +25,12 @@ const READS_PER_CHECK: u32 = 64;
 pub(crate) fn measure(rows: &mut [CostRow], wanted: impl Fn(&str) -> bool) {
     for call in calls::all(false).into_iter().filter(|call| wanted(call.name)) {
         if let Some(row) = rows.iter_mut().find(|row| row.clock == call.name) {
-            row.resolution_ns = call.read_ns.and_then(smallest_step_ns);
+            row.resolution_ns = call.read_ns.and_then(resolution_ns);
         }
     }
 }
 
-fn smallest_step_ns(read_ns: impl Fn() -> u64) -> Option<u64> {
+fn resolution_ns(read_ns: impl Fn() -> u64) -> Option<u64> {
     let start = Instant::now();
     let (mut last, mut steps, mut smallest) = (read_ns(), 0, None);
     while steps < STEPS && start.elapsed() < if steps < FEW { LONGEST } else { PATIENCE } {
@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn the_smallest_forward_step_counts() {
-        assert_eq!(smallest_step_ns(clock(&[100, 100, 130, 170, 180, 50])), Some(10));
-        assert_eq!(smallest_step_ns(clock(&[7])), None, "a clock that stands still");
+        assert_eq!(resolution_ns(clock(&[100, 100, 130, 170, 180, 50])), Some(10));
+        assert_eq!(resolution_ns(clock(&[7])), None, "a clock that stands still");
     }
 
     /// On a busy machine, coarse clocks had a resolution of two or three of their ticks.
@@ -80,6 +80,6 @@ mod tests {
             reads.set(reads.get() + 1);
             if reads.get() < 100 { 8_000_000 } else { 20_000_000 }
         };
-        assert_eq!(smallest_step_ns(once), None);
+        assert_eq!(resolution_ns(once), None);
     }
 }

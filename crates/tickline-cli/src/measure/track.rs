@@ -97,7 +97,7 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSumma
 pub(crate) fn sample(clock: &Clock, at_s: f64) -> (Point, State) {
     let bracket = narrowest(BRACKETS, monotonic_ns, || clock.reading());
     let (before, reading, after) = bracket.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
-    let times = [reading.earliest(), reading.at(), reading.latest()].map(Instant::as_nanos);
+    let times = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
     (point(at_s, before, times, after), reading.state())
 }
 

@@ -33,7 +33,7 @@ use super::Counter;
 ///
 /// # The contract
 ///
-/// Whoever makes one MUST
+/// The code that makes one MUST
 ///
 /// 1. read it at least once in each wrap. Iterations do; readings do while there is a line, but
 ///    not without one. So either the interval between iterations is well below the wrap, or the

@@ -29,14 +29,14 @@ use super::Counter;
 /// does not make that many of 127.
 const DIFFERENCES: usize = 127;
 
-/// After so many reads the differences found so far must do.
+/// After this many reads the differences found so far must do.
 const READS: u32 = 1_024;
 
 /// Fewer differences than this will not do: a counter of 15 kHz stands still for thousands of
 /// reads.
 const LEAST: usize = 8;
 
-/// After so many reads without that, the counter stands still for good.
+/// After this many reads without that, the counter stands still for good.
 const MOST_READS: u32 = 20_000;
 
 /// The smallest step for which being near its multiples counts as evidence, ticks. A random

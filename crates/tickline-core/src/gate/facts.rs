@@ -227,7 +227,7 @@ pub enum Switch {
 }
 
 /// What the gates judge. Begins as [`UNKNOWN`](Self::UNKNOWN), which keeps the counter from being
-/// used; whoever has found out a fact sets its field. Later versions may add fields.
+/// used; the collector of a fact sets its field. Later versions may add fields.
 ///
 /// ```
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};

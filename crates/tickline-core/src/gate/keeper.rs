@@ -16,13 +16,13 @@
 //! | `New` | nobody publishes, whether it is closed or not | the next holder of the clock's lock judges |
 //! | `Open` | open | the holder of the lock does iterations |
 //! | `Waiting` | closed | the holder of the lock judges when that is due |
-//! | `Closed` | closed | whoever asks for another judgement |
-//! | `Disabled` | closed | whoever switches the counter on |
+//! | `Closed` | closed | a call that asks for another judgement |
+//! | `Disabled` | closed | a call that switches the counter on |
 //!
 //! Three rules:
 //!
-//! - **K1. Whoever switches off, or asks, changes the word, then closes the gate.** Switching on
-//!   changes the word alone, and not even that if every gate is open.
+//! - **K1. A call that switches off, or asks for a judgement, changes the word, then closes the
+//!   gate.** Switching on changes the word alone, and not even that if every gate is open.
 //! - **K2. Only a judge opens the gate, and holds the clock's lock.** It opens the gate, then
 //!   exchanges the word that its judgement began with for `Open`; only then may a line be
 //!   published. If the word has changed, the exchange fails, and the judge closes the gate
@@ -40,7 +40,7 @@
 //! changes, the next judgement brings the gate in line with the switch and the facts.
 //!
 //! **The CPUs' lines have no gate but the word.** Readers use them while the word says `Open` and a
-//! line for each CPU ([`lines`](Keeper::lines)). Whoever changes from one kind of lines to the other
+//! line for each CPU ([`lines`](Keeper::lines)). A call that changes the kind of lines
 //! ([`set_lines`](Keeper::set_lines)) changes the word and closes the gate as by K1, for two reasons.
 //! The gate that compares the counters depends on the kind. And no common line may be left: a reader
 //! may be in the middle of an iteration, and the closed gate ends the line that it publishes. If the
@@ -174,8 +174,8 @@ impl Keeper {
         stage_of(self.word.load(Ordering::Acquire))
     }
 
-    /// The lines that a reading may use now; `None` while the gates are not all open. Whoever finds
-    /// lines for the CPUs sees what was stored before [`set_lines`](Self::set_lines).
+    /// The lines that a reading may use now; `None` while the gates are not all open. A thread that
+    /// finds lines for the CPUs sees what was stored before [`set_lines`](Self::set_lines).
     #[inline(always)]
     pub fn lines(&self) -> Option<Lines> {
         // ORDERING: Acquire, pairs with the exchange in `conclude`, whose judge has seen the change.

@@ -30,7 +30,7 @@
 //! | cheaper by a tenth at most | dearer by more than a tenth | by the counter, with a warning | by the counter |
 //! | cheaper by more | dearer | by the OS | by the OS |
 //!
-//! The last row is a choice. A line for Unix time alone would exist beside OS readings of
+//! The last row is a choice. A line for Unix time alone would exist next to OS readings of
 //! monotonic time. Those need a high-water mark, and a cell holds a line or a mark. No system is
 //! known where monotonic time costs less than the counter that it is made of.
 
@@ -255,20 +255,20 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
 pub enum NeededComparison {
     /// Not at all: the kernel has compared the counters, and there is no hypervisor between it
     /// and them.
-    Idle,
+    Unneeded,
     /// It may close the gate: under a hypervisor the kernel's own checks may have been skipped.
-    Welcome,
+    Useful,
     /// Without it the gate stays closed: nothing else has compared them.
-    Needed,
+    Required,
 }
 
 /// How much a comparison of the counters matters on this machine.
 #[must_use]
 pub const fn needed_comparison(facts: &Facts) -> NeededComparison {
     match (kernel_verdict(facts), facts.hypervisor) {
-        (KernelVerdict::Uses, Hypervisor::None) => NeededComparison::Idle,
-        (KernelVerdict::Uses, _) => NeededComparison::Welcome,
-        _ => NeededComparison::Needed,
+        (KernelVerdict::Uses, Hypervisor::None) => NeededComparison::Unneeded,
+        (KernelVerdict::Uses, _) => NeededComparison::Useful,
+        _ => NeededComparison::Required,
     }
 }
 
@@ -278,9 +278,9 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
         (_, _) if facts.line_per_cpu => None,
         (Comparison::Unsynchronised(_), _) => Some(Reason::Unsynchronised),
         (Comparison::Single | Comparison::Synchronised { .. }, _) => None,
-        (_, NeededComparison::Idle | NeededComparison::Welcome) => None,
-        (Comparison::Pending, NeededComparison::Needed) => Some(Reason::Untested),
-        (Comparison::Impossible, NeededComparison::Needed) => Some(Reason::Untestable),
+        (_, NeededComparison::Unneeded | NeededComparison::Useful) => None,
+        (Comparison::Pending, NeededComparison::Required) => Some(Reason::Untested),
+        (Comparison::Impossible, NeededComparison::Required) => Some(Reason::Untestable),
     }
 }
 

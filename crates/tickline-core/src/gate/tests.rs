@@ -111,10 +111,10 @@ fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
             ..Facts::UNKNOWN
         })
     };
-    assert_eq!(needed(Clocksource::Tsc, Hypervisor::None), NeededComparison::Idle);
-    assert_eq!(needed(Clocksource::Tsc, Hypervisor::Vmware), NeededComparison::Welcome);
-    assert_eq!(needed(Clocksource::Hpet, Hypervisor::None), NeededComparison::Needed);
-    assert_eq!(needed(Clocksource::Unknown, Hypervisor::None), NeededComparison::Needed);
+    assert_eq!(needed(Clocksource::Tsc, Hypervisor::None), NeededComparison::Unneeded);
+    assert_eq!(needed(Clocksource::Tsc, Hypervisor::Vmware), NeededComparison::Useful);
+    assert_eq!(needed(Clocksource::Hpet, Hypervisor::None), NeededComparison::Required);
+    assert_eq!(needed(Clocksource::Unknown, Hypervisor::None), NeededComparison::Required);
 }
 
 #[test]

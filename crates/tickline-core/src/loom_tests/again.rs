@@ -2,7 +2,7 @@
 //! readers are the real ones. Lines are made by hand, so that a state can come again after two of
 //! them, not after 1,024.
 //!
-//! That the count keeps lives apart for whoever swaps (rule 10) is a test of `shared` and of
+//! That the count keeps lives apart for a thread that swaps (rule 10) is a test of `shared` and of
 //! `state`.
 
 use core::cell::Cell;

@@ -100,7 +100,7 @@ fn bounds_are_never_a_mixture() {
     });
 }
 
-/// What a swap that expects a state takes from the slot belongs to that state's line: whoever
+/// What a swap that expects a state takes from the slot belongs to that state's line: a thread that
 /// retires a line computes its high-water mark from the slot, and has no second look but the swap.
 #[test]
 fn a_high_water_mark_is_never_a_mixture() {

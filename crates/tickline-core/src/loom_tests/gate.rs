@@ -55,7 +55,8 @@ impl Judged {
         action(&mut control, lines)
     }
 
-    /// Whoever drives the clock: an iteration of the line for all CPUs, if there is to be one.
+    /// The thread that drives the clock: an iteration of the line for all CPUs, if there is to be
+    /// one.
     pub(super) fn serve(&self) -> Option<Iteration> {
         self.admitted(|control, lines| {
             if lines == Lines::PerCpu {

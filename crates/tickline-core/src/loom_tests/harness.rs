@@ -20,7 +20,7 @@ impl Seen {
     }
 }
 
-/// Runs a model with at most so many preemptions in an execution (voluntary switches, and those
+/// Runs a model with at most this many preemptions in an execution (voluntary switches, and those
 /// at a thread's end, are free), or with all of them; `LOOM_MAX_PREEMPTIONS` overrides it. Each
 /// of `wanted` must have been seen.
 pub(super) fn check(

@@ -18,7 +18,7 @@ struct Table(Arc<(Keeper, UnsafeCell<u64>)>);
 
 const CONTENT: u64 = 7;
 
-/// A thread that finds lines for the CPUs finds them complete, also if another thread than the one
+/// A thread that finds lines for the CPUs finds them complete, even if another thread than the one
 /// that made them has judged the gates.
 #[test]
 fn the_lines_are_made_before_they_are_found() {

@@ -108,9 +108,9 @@ fn a_portable_state_may_come_again() {
     });
 }
 
-/// What lies beside the state, as a slot does, and is changed once the state that names it is gone:
-/// a reader that finds its state again has seen none of the change. What was stored before a swap
-/// is seen with its state.
+/// What lies next to the state, as a slot does, and is changed once the state that names it is
+/// gone: a reader that finds its state again has seen none of the change. What was stored before a
+/// swap is seen with its state.
 #[test]
 fn a_slot_beside_a_portable_state_belongs_to_it() {
     check(Some(4), &["still", "changed"], |seen| {

@@ -13,7 +13,7 @@ use crate::state::Serves;
 use crate::testing::{CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, leak};
 use crate::units::FixedNs;
 
-/// CPU 1 is ahead of CPU 0 by so many ticks (ns): less than a window, which would refuse more.
+/// CPU 1 is ahead of CPU 0 by this many ticks (ns): less than a window, which would refuse more.
 const SKEW_TICKS: u64 = 100_000_000;
 
 type Units = [Shared<HookedCell>];
@@ -162,7 +162,7 @@ fn a_migration_never_ends_the_line_of_a_unit() {
     }
 }
 
-/// Replaces a unit's line by one of so many ns per 10 ticks (the old one has 10), which meets the
+/// Replaces a unit's line by one of `ns` per 10 ticks (the old one has 10), which meets the
 /// old one at the present tick.
 fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
     let (old, ticks) = (unit.cell.snapshot(), board.machine.now());

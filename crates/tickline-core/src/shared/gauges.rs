@@ -28,7 +28,7 @@ pub struct Figures {
     pub is_disrupted: bool,
 }
 
-/// So many iterations in a row whose samples were too old are no accident, because each tries
+/// This many iterations in a row whose samples were too old are no accident, because each tries
 /// four times.
 const STALE_ITERATIONS: u64 = 4;
 

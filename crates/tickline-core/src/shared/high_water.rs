@@ -47,7 +47,7 @@ use super::Shared;
 use crate::cell::{CellLine, Evidence, StateCell};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
-use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_ERROR_NS};
+use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_BOUND_NS};
 use crate::units::{NS_PER_S, ticks_between};
 
 /// By how much the reference's rate may have fallen unnoticed since it was sampled, ppb of that
@@ -94,7 +94,7 @@ fn unlimited_delta(line: &CellLine, ticks: u64) -> u64 {
 /// has passed since the point `since`.
 fn reached_delta(line: &CellLine, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
     // A reference that returns an old value is late by microseconds.
-    let late_ns = SUSPENDED_ERROR_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
+    let late_ns = SUSPENDED_BOUND_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached = last_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
     // Not before the meeting point with the previous line, whose readings were no larger than this
@@ -109,7 +109,7 @@ fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
     let Some(then_ns) = evidence.suspended_ns else { return false };
     reference
         .suspended_ns()
-        .is_some_and(|now_ns| now_ns.abs_diff(then_ns) <= SUSPENDED_ERROR_NS.saturating_mul(2))
+        .is_some_and(|now_ns| now_ns.abs_diff(then_ns) <= SUSPENDED_BOUND_NS.saturating_mul(2))
 }
 
 impl<S: StateCell> Shared<S> {

@@ -57,7 +57,7 @@ const MOST_NS: u64 = RATE_PPB * LONGEST_TICK_NS / NS_PER_S;
 /// The smallest range that is ever assumed, ns: one tick of a kernel at 250 Hz.
 const LEAST_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
-/// The range is taken to be so many times the largest distance that was seen. With 2, bounds were
+/// The range is taken to be this many times the largest distance that was seen. With 2, bounds were
 /// wrong in the simulator: the samples had happened to fall near the intended line.
 const SAFETY: i64 = 4;
 
@@ -67,7 +67,7 @@ const BLOCK_SAMPLES: u32 = 32;
 /// ...and the time that it spans, ns: twenty of the longest ticks.
 const BLOCK_NS: u64 = 20 * LONGEST_TICK_NS;
 
-/// If fewer than [`BLOCK_SAMPLES`] of so many samples are clear, what was learnt is void.
+/// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, what was learnt is void.
 const MOST_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 
 /// The width up to which a sample is clear: a quarter more than the narrowest, and 3 ns.

@@ -30,17 +30,17 @@
 //!
 //! # A state is its own proof
 //!
-//! Whoever holds a state can convert, help, retire and hand over: `m`, `b` and phase are all there
-//! is. And **a state that comes again means the same**. Let a reader load S, be stopped, and find S
-//! again at its second look, while other lines were in use between. What was returned before it
-//! began is not above S at the first look. What is returned after it is not below S at the second
-//! look. Its own tick lies between the two, so the reading is in order. The same holds for a
+//! A thread that holds a state can convert, help, retire and hand over: `m`, `b` and phase are all
+//! there is. And **a state that comes again means the same**. Let a reader load S, be stopped, and
+//! find S again at its second look, while other lines were in use between. What was returned before
+//! it began is not above S at the first look. What is returned after it is not below S at the
+//! second look. Its own tick lies between the two, so the reading is in order. The same holds for a
 //! high-water mark that comes again.
 //!
-//! Only a swap to a value that was computed from a tick needs more: whoever retires a line with a
-//! tick from its last life would leave a high-water mark below what was returned since. The count
-//! in the tag rises with each line and each opened gate. So a thread would have to be stopped for
-//! 1,024 of them, and find slope and `b` the same to the last bit (rule 10).
+//! Only a swap to a value that was computed from a tick needs more: a thread that retires a line
+//! with a tick from its last life would leave a high-water mark below what was returned since. The
+//! count in the tag rises with each line and each opened gate. So a thread would have to be stopped
+//! for 1,024 of them, and find slope and `b` the same to the last bit (rule 10).
 //!
 //! # Where a load may be split
 //!
@@ -100,7 +100,7 @@ use portable as native;
     miri,
     not(any(loom, target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2")))
 ))]
-#[cfg_attr(test, allow(dead_code, unreachable_pub, reason = "for its own tests, beside the machine's"))]
+#[cfg_attr(test, allow(dead_code, unreachable_pub, reason = "for its own tests, besides the machine's"))]
 pub(crate) mod portable;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -113,8 +113,8 @@ impl AtomicState {
                 return None;
             }
             let with = taken ^ (1 << place);
-            // ORDERING: Acquire, pairs with the Release exchange in `free`: whoever left the pair has
-            // swapped the word before, and what is stored to the pair comes after that.
+            // ORDERING: Acquire, pairs with the Release exchange in `free`: the thread that left the
+            // pair has swapped the word before, and what is stored to the pair comes after that.
             if self.taken.compare_exchange(taken, with, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return Some(place as usize);
             }

@@ -12,8 +12,8 @@ fn line(slope: Slope) -> State {
     State::default().next_line(slope, SHIFT, Serves::Both).expect("a slope that fits")
 }
 
-/// Rule 10: the count tells a writer that a gate was turned, and whoever retires a line that the
-/// same line was published again.
+/// Rule 10: the count shows a writer that a gate was turned, and a thread that retires a line that
+/// the same line was published again.
 #[test]
 fn rule_10_the_count_tells_lives_apart() {
     const LIVES: usize = if cfg!(miri) { 64 } else { 1_024 };

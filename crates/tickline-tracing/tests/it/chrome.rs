@@ -1,4 +1,4 @@
-//! Trace files are whole, in order and balanced, also if the queue is too small.
+//! Trace files are whole, in order and balanced, even if the queue is too small.
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;

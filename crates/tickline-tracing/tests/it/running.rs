@@ -16,7 +16,7 @@ fn cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
 }
 
-/// Works until the thread has run for so long.
+/// Works until the thread has run for this time.
 fn work(time: Duration) {
     let start = cpu();
     while cpu() - start < time {}

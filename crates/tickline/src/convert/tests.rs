@@ -35,7 +35,7 @@ fn a_converted_instant_is_within_its_error() {
             let before = StdInstant::now();
             let now = now_ordered(&clock);
             let after = StdInstant::now();
-            let error = anchor.error() + bound + bound;
+            let error = anchor.bound() + bound + bound;
             let converted = anchor.to_std(now);
             assert!(before <= converted + error, "{:?} too early, {anchor:?}", before - converted);
             assert!(converted <= after + error, "{:?} too late, {anchor:?}", converted - after);
@@ -50,7 +50,7 @@ fn an_instant_as_unix_time_is_the_unix_time() {
         for _ in 0..1_000 {
             let (before, now, after) = (clock.unix_reading(), now_ordered(&clock), clock.unix_reading());
             let anchor = Anchor::unix_by(&clock);
-            let (time, error) = (anchor.to_unix(now), anchor.error() + bound(&clock));
+            let (time, error) = (anchor.to_unix(now), anchor.bound() + bound(&clock));
             assert!(time + error >= before.earliest(), "{:?} too early", before.earliest() - time);
             assert!(time <= after.latest() + error, "{:?} too late", time - after.latest());
         }

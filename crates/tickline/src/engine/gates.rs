@@ -30,7 +30,7 @@ use super::{Driven, Engine, UNSETTLED};
 use crate::options::{Policy, Probes};
 use crate::per_cpu::Table;
 use crate::status::State;
-use crate::sys::reference::{Followed, HAS_CLOCK, OsClock, step_ns};
+use crate::sys::reference::{Followed, HAS_CLOCK, OsClock, resolution_ns};
 use crate::sys::{self, COUNTER};
 use crate::trust::snapshot::TrustSnapshot;
 use crate::trust::{compare, facts};
@@ -177,7 +177,7 @@ impl Engine {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
                     facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
-                resolutions.reference_ns = resolutions.reference_ns.max(step_ns());
+                resolutions.reference_ns = resolutions.reference_ns.max(resolution_ns());
                 driven.control.begin_anew(Config { resolutions, ..UNSETTLED });
                 if unix.is_some() {
                     driven.control.serves = Serves::Monotonic;

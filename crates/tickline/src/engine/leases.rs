@@ -5,7 +5,7 @@ use tickline_core::counter::HardwareCounter;
 use tickline_page::lease::Estimate;
 
 use super::Engine;
-use crate::sys::reference::step_ns;
+use crate::sys::reference::resolution_ns;
 use crate::trust::facts;
 
 impl Engine {
@@ -36,5 +36,5 @@ fn unix_interval_ns(bounds: &Bounds) -> (i64, i64) {
 pub(crate) fn os_resolution_ns() -> i64 {
     // The counter's own resolution matters for brackets alone.
     let found = facts::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0);
-    found.reference_ns.max(step_ns()).max(1)
+    found.reference_ns.max(resolution_ns()).max(1)
 }

@@ -13,7 +13,7 @@ pub(crate) fn token() -> u64 {
     if cfg!(target_family = "wasm") { 1 } else { u64::from(std::process::id()).max(1) }
 }
 
-/// The same: nothing here tells a forked child from a process that shares this memory.
+/// The same: nothing here distinguishes a forked child from a process that shares this memory.
 pub(crate) fn lock_token() -> u64 {
     token()
 }

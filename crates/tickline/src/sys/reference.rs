@@ -32,14 +32,14 @@ mod system;
 
 pub(crate) use system::OsClock;
 #[cfg(all(windows, not(miri)))]
-pub(crate) use system::step_ns;
+pub(crate) use system::resolution_ns;
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use system::{trust_libc, utc_error_ns};
 
 /// The resolution of the monotonic clock, ns, where the gates do not know it from the clocksource.
 /// On macOS it is 41.7 ns, at 24 MHz: less than the gates assume where that is unknown.
 #[cfg(not(all(windows, not(miri))))]
-pub(crate) fn step_ns() -> i64 {
+pub(crate) fn resolution_ns() -> i64 {
     0
 }
 

@@ -74,8 +74,8 @@ pub(crate) fn result() -> Option<Comparison> {
 
 /// How often the result has changed.
 pub(crate) fn changes() -> u32 {
-    // ORDERING: Relaxed. Whoever sees the addition in `publish` and then gets the lock gets it
-    // after `publish`. If `publish` had got it after this, the lock would put the addition after
+    // ORDERING: Relaxed. A thread that sees the addition in `publish` and then gets the lock gets
+    // it after `publish`. If `publish` had got it after this, the lock would put the addition after
     // this load.
     CHANGES.load(Ordering::Relaxed)
 }

@@ -29,14 +29,14 @@ impl TrustSnapshot {
         clocksource: Clocksource::Unknown,
         available: None,
         comparisons: 0,
-        demand: NeededComparison::Idle,
+        demand: NeededComparison::Unneeded,
     };
 
     pub(crate) fn of(facts: &Facts, comparisons: u32) -> Self {
         // A comparison reads the counter. That is a SIGSEGV where the process may not, and unwanted
         // where the program has switched the counter off.
         let usable = facts.readable && facts.counter_present && facts.switch == Switch::On;
-        let demand = if usable { needed_comparison(facts) } else { NeededComparison::Idle };
+        let demand = if usable { needed_comparison(facts) } else { NeededComparison::Unneeded };
         Self { clocksource: facts.clocksource, available: facts.available, comparisons, demand }
     }
 
@@ -46,12 +46,12 @@ impl TrustSnapshot {
             && self.clocksource == facts::clocksource()
             // A kernel that keeps time with the counter accepts it. Any other kernel may reject it
             // later, because its watchdog runs on, or may accept it late.
-            && (self.demand != NeededComparison::Needed || self.available == is_available())
+            && (self.demand != NeededComparison::Required || self.available == is_available())
     }
 
     /// Whether the CPUs' counters should be compared.
     pub(crate) fn wants_comparison(&self) -> bool {
-        self.demand != NeededComparison::Idle
+        self.demand != NeededComparison::Unneeded
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
         // As if the counter were usable, and no kernel kept time with it.
         (facts.readable, facts.counter_present, facts.switch) = (true, true, Switch::On);
         facts.counters_clocksource = Clocksource::Other;
-        assert_eq!(needed_comparison(&facts), NeededComparison::Needed);
+        assert_eq!(needed_comparison(&facts), NeededComparison::Required);
         assert!(is_current(&facts));
         facts.available = Some(was != Some(true));
         assert!(!is_current(&facts));

@@ -207,8 +207,8 @@ pub(crate) fn await_publications(clock: &Clock, count: u64) {
     });
 }
 
-/// Waits until so many threads are called tickline: a new one takes a moment to give itself a name,
-/// an old one to leave procfs after it was joined.
+/// Waits until this many threads are called tickline: a new one takes a moment to give itself a
+/// name, an old one to leave procfs after it was joined.
 #[cfg(target_os = "linux")]
 pub(crate) fn await_tickline_threads(expected: usize) {
     let start = Instant::now();

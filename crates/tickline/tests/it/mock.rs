@@ -44,8 +44,8 @@ fn a_mock_can_be_injected() {
     assert_eq!([clock.now_ns(), clock.now_ordered_ns(), clock.recent_ns(), second.now_ns()], [now; 4]);
     assert_eq!(clock.unix_ns(), unix);
     let (reading, unix_reading) = (clock.reading(), clock.unix_reading());
-    assert_eq!([reading.earliest(), reading.at()].map(Instant::as_nanos), [now; 2]);
-    assert_eq!([unix_reading.earliest(), unix_reading.at()].map(UnixTime::as_nanos), [unix; 2]);
+    assert_eq!([reading.earliest(), reading.time()].map(Instant::as_nanos), [now; 2]);
+    assert_eq!([unix_reading.earliest(), unix_reading.time()].map(UnixTime::as_nanos), [unix; 2]);
 
     clock.enable();
     clock.maintain();

@@ -51,7 +51,7 @@ fn readings_are_those_of_the_os_clock() {
     while Instant::now() < end {
         let (before, unix_before) = (os.now_ordered_ns(), os.unix_ns());
         let readings = [clock.now_ns(), clock.now_ordered_ns()];
-        let (reading, unix) = (clock.reading(), [clock.unix_ns(), clock.unix_reading().at().as_nanos()]);
+        let (reading, unix) = (clock.reading(), [clock.unix_ns(), clock.unix_reading().time().as_nanos()]);
         let (after, unix_after) = (os.now_ordered_ns(), os.unix_ns());
         if is_void(&clock) || unix_after.abs_diff(unix_before) > 1_000_000_000 {
             common::skip("the OS clock jumped");
@@ -237,7 +237,7 @@ mod linux {
         });
     }
 
-    /// A child gets a common line also if it reads Unix time alone.
+    /// A child gets a common line even if it reads Unix time alone.
     #[test]
     fn a_forked_child_that_reads_unix_time_makes_a_common_line() {
         common::in_child(&[], || {

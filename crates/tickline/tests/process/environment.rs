@@ -110,7 +110,7 @@ fn a_first_reading_finds_the_variable() {
     });
 }
 
-/// With minimal probes nothing opens a file, and whoever starts the clock asks std.
+/// With minimal probes nothing opens a file, and the thread that starts the clock asks std.
 #[test]
 fn minimal_probes_read_the_variable_through_std() {
     in_child(&[("TICKLINE", "off")], || {
@@ -122,7 +122,7 @@ fn minimal_probes_read_the_variable_through_std() {
 
 const PRIVILEGED: &str = "TICKLINE_TEST_PRIVILEGED";
 
-/// A set-user-id program is not steered by whoever calls it.
+/// A set-user-id program is not steered by the user who calls it.
 #[test]
 fn a_set_user_id_process_ignores_the_variable() {
     if skipped_in_an_emulator() {

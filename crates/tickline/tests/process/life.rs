@@ -388,7 +388,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
         }
         let reading = clock.reading();
         if reading.state() == State::Fast {
-            break reading.at().as_nanos();
+            break reading.time().as_nanos();
         }
     };
     let behind_s = i64::try_from(os_monotonic_ns() / 2_000_000_000).unwrap();

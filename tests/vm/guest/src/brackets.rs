@@ -69,7 +69,7 @@ impl Brackets {
         if (before_ns..=after_ns).contains(&between_ns) {
             let plain = Bracket { before_ns, now_ns, after_ns: between_ns };
             let bounded = Bounded {
-                at: Bracket { before_ns: between_ns, now_ns: reading.at().as_nanos(), after_ns },
+                at: Bracket { before_ns: between_ns, now_ns: reading.time().as_nanos(), after_ns },
                 earliest_ns: reading.earliest().as_nanos(),
                 latest_ns: reading.latest().as_nanos(),
                 by_counter: reading.state() == State::Fast,

@@ -88,7 +88,7 @@ pub(crate) fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
-/// Sets `CLOCK_REALTIME` forward by so many seconds, or back.
+/// Sets `CLOCK_REALTIME` forward by this many seconds, or back.
 pub(crate) fn step_clock(seconds: i64) -> io::Result<()> {
     let now_ns = realtime_ns().cast_signed();
     let (tv_sec, tv_nsec) = (now_ns / 1_000_000_000 + seconds, now_ns % 1_000_000_000);

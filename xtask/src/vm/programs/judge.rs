@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Guest, Program, Row, Run};
 use crate::vm;
 
-/// Of so many counted calls, at most one in this many may still be a system call: the program's own
+/// Of the counted calls, at most one in this many may still be a system call: the program's own
 /// start of a thread, or a timer.
 const REMAINING: u64 = 20;
 

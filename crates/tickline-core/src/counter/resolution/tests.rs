@@ -21,7 +21,7 @@ struct Simulated {
     /// For how long after a step the counter shows its first tick before it shows its last one,
     /// parts. Zen 5 under KVM does that: it moves by 26, seldom by 1 and 25.
     first_tick_parts: u64,
-    /// Each read of so many is interrupted; 0 for none.
+    /// One read in this many is interrupted; 0 for none.
     interrupted_every: u64,
     now_parts: Cell<u64>,
     reads: Cell<u64>,

@@ -14,11 +14,11 @@ use super::Keeper;
 use crate::primitive::Ordering;
 use crate::shared::{SlowReading, Source};
 
-/// Readers renew a line only if at least so many calls come in an interval: an iteration of 2 us
+/// Readers renew a line only if at least this many calls come in an interval: an iteration of 2 us
 /// then saves 256 calls some 10 ns each.
 const CALLS_PER_INTERVAL: u64 = 256;
 
-/// So many frequent readings by the slow path in a row make a reader start the clock, or renew a
+/// This many frequent readings by the slow path in a row make a reader start the clock, or renew a
 /// line that nobody has read for a while.
 const STREAK: u64 = 8;
 

@@ -200,7 +200,7 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         }),
     ];
     for (when, place) in places {
-        // Whoever switches on what is on changes nothing.
+        // To switch on what is on changes nothing.
         let is_open = when == "while an open gate is judged again";
         for (what, act) in ACTS.into_iter().filter(|(what, _)| !is_open || *what != "enable") {
             let gate = Gate::default();

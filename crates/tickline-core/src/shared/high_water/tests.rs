@@ -74,8 +74,8 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     assert!(clock.read_bounds_slow(machine, machine).is_some());
 }
 
-/// Rules 5 and 12: whoever finds that the reference does not vouch for the line is stopped before
-/// it ends the line, and the reference comes to vouch for a later reading meanwhile: the
+/// Rules 5 and 12: a thread that finds that the reference does not vouch for the line is stopped
+/// before it ends the line, and the reference comes to vouch for a later reading meanwhile: the
 /// high-water mark is not below that one.
 #[test]
 fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {

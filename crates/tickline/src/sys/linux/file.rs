@@ -23,7 +23,7 @@ impl File {
 }
 
 /// `descriptor`, or a copy of it if it has become a standard stream, because the program has closed
-/// one: whoever reads its input would read the timer. -1 stays so.
+/// one: a program that reads its input would read the timer. -1 stays so.
 pub(super) fn beyond_standard_streams(descriptor: libc::c_int) -> libc::c_int {
     if !(0..=libc::STDERR_FILENO).contains(&descriptor) {
         return descriptor;

@@ -53,10 +53,10 @@ pub(crate) fn token() -> u64 {
 /// `clone` made with `CLONE_VM`. It differs from that of a process whose copy it is, so that a
 /// forked child takes over what its parent's threads hold.
 ///
-/// Without the page (minimal probes, Linux before 4.14) nothing tells a forked child from one that
-/// shares this memory: both have a process id of their own. Then the number is the same for all,
-/// and nothing is taken over. A lock that another thread holds at a fork stays held in the child,
-/// whose readings the OS clock serves.
+/// Without the page (minimal probes, Linux before 4.14) nothing distinguishes a forked child from
+/// one that shares this memory: both have a process id of their own. Then the number is the same
+/// for all, and nothing is taken over. A lock that another thread holds at a fork stays held in the
+/// child, whose readings the OS clock serves.
 pub(crate) fn lock_token() -> u64 {
     if page().is_some() { token() } else { NEVER_TAKEN_OVER }
 }

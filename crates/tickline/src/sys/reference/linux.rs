@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use tickline_core::sample::{Reference, SUSPENDED_ERROR_NS};
+use tickline_core::sample::{Reference, SUSPENDED_BOUND_NS};
 
 use crate::sys::linux::process::{PreserveErrno, counter_readable};
 
@@ -151,7 +151,7 @@ impl Reference for OsClock {
             let after_ns = read_ns(libc::CLOCK_MONOTONIC);
             // A suspend between two of these does not widen the bracket. The difference is then
             // that from before it, or from after it.
-            if u64::try_from(after_ns.saturating_sub(before_ns)).is_ok_and(|ns| ns <= SUSPENDED_ERROR_NS) {
+            if u64::try_from(after_ns.saturating_sub(before_ns)).is_ok_and(|ns| ns <= SUSPENDED_BOUND_NS) {
                 return Some(boottime_ns.saturating_sub(before_ns));
             }
         }
@@ -180,7 +180,7 @@ mod tests {
         for _ in 0..1_000 {
             // A machine that is too busy to bracket anything may not say.
             let (Some(first_ns), Some(now_ns)) = (first_ns, OsClock.suspended_ns()) else { continue };
-            assert!(now_ns.abs_diff(first_ns) <= SUSPENDED_ERROR_NS, "{first_ns} ns, then {now_ns} ns");
+            assert!(now_ns.abs_diff(first_ns) <= SUSPENDED_BOUND_NS, "{first_ns} ns, then {now_ns} ns");
         }
     }
 

@@ -55,7 +55,7 @@ impl Reference for OsClock {
 /// The performance counter's resolution, ns: 100 at 10 MHz. Some machines count at a 1,024th of the
 /// processor's frequency, which is slower than the 3.58 MHz that the gates assume where the
 /// clocksource is unknown.
-pub(crate) fn step_ns() -> i64 {
+pub(crate) fn resolution_ns() -> i64 {
     // The time of one count, rounded up.
     ns_of_counts_floor(1, counts_per_second()).saturating_add(1)
 }

@@ -6,8 +6,8 @@
 //!
 //! - Any reading may be the first one ([`environment`]), perhaps in a signal handler. On Linux it
 //!   asks the kernel for the environment of the start (`source`).
-//! - Whoever starts a clock or a thread reads it before that ([`learn_environment`]): as above, or
-//!   through std's lock, which waits for `set_var`.
+//! - A thread that starts a clock or another thread reads it before that ([`learn_environment`]):
+//!   as above, or through std's lock, which waits for `set_var`.
 //!
 //! A process that has more rights than its user (set-user-id) ignores the variable, as libc ignores
 //! its own there: the user would steer a program that is not theirs.
@@ -56,7 +56,7 @@ pub(crate) fn environment(probes: Probes) -> Environment {
     known().unwrap_or_else(|| at_start(probes).map_or(Environment::Unset, keep))
 }
 
-/// Reads the variable, for whoever starts a clock. Returns whether this is news that a judgement
+/// Reads the variable, before a clock starts. Returns whether this is news that a judgement
 /// should know. Not for signal handlers.
 pub(crate) fn learn_environment(probes: Probes) -> bool {
     if known().is_some() {

@@ -152,7 +152,7 @@ impl Load {
         super::last_lines(&fs::read(&self.errors).unwrap_or_default(), 8)
     }
 
-    /// Has it make so many calls of each clock, and adds the OS clock before and after them.
+    /// Has it make this many calls of each clock, and adds the OS clock before and after them.
     pub(super) fn ask(&mut self, calls: u64) -> Result<Value, String> {
         let before_ns = [monotonic_ns(), realtime_ns()];
         let input = self.child.stdin.as_mut().ok_or("no standard input")?;
@@ -218,7 +218,7 @@ fn is_traced(pid: &str) -> bool {
     status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|pid| pid.trim() != "0"))
 }
 
-/// A line of strace that tells of a call, and not of its end or of a signal.
+/// A line of strace that reports a call, and not of its end or of a signal.
 fn is_call(line: &str) -> bool {
     ["clock_gettime(", "gettimeofday(", " time("].iter().any(|name| line.contains(name))
 }

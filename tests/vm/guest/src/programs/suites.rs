@@ -1,7 +1,7 @@
 //! The tests for time that programs of Debian bring along: which of them pass natively, under
 //! `tickline run` and with the library in LD_PRELOAD.
 //!
-//! `/opt/suites.json` lists them. A suite tells of each test in a line, see `result`.
+//! `/opt/suites.json` lists them. A suite reports each test in a line, see `result`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::{machine, report};
 const ORIGINAL: &str = "/opt/suites";
 const COPY: &str = "/tmp/suites";
 
-/// Where a suite tells of its tests, unless on its standard output.
+/// Where a suite reports its tests, unless on its standard output.
 const RESULTS: &str = "/tmp/results";
 
 /// `timeout` ends a suite that hangs. Go's takes 45 s here, or 170 on a busy host.
@@ -184,7 +184,7 @@ impl Suite {
     }
 }
 
-/// A test's name and result, if the line tells of one: `PASSED`, a tab and the name, as PHP's
+/// A test's name and result, if the line reports one: `PASSED`, a tab and the name, as PHP's
 /// `run-tests.php -W` has it, and the runners in `tests/vm/programs`; or as Go's `-test.v` has it.
 fn result(line: &str) -> Option<(String, &'static str)> {
     let (word, name) = match line.strip_prefix("--- ") {
@@ -216,7 +216,7 @@ mod tests {
             ("--- PASS: TestSleep (0.10s)", Some(("TestSleep", "passed"))),
             ("--- FAIL: TestSleep (0.10s)", Some(("TestSleep", "failed"))),
             ("--- SKIP: TestSleep (0.00s)", Some(("TestSleep", "skipped"))),
-            // A part of a test: the test tells of it.
+            // A part of a test: the test reports it.
             ("    --- FAIL: TestSleep/short (0.10s)", None),
             ("=== RUN   TestSleep", None),
             ("PASS", None),
