@@ -107,6 +107,41 @@ fn readers_leave_the_cpus_lines_in_order() {
     assert!(now_ns.cast_signed() >= most_ns, "{now_ns}, though others may have read {most_ns}");
 }
 
+/// The OS clock of a kernel that has changed its clocksource is another one. Symptom: the CPUs'
+/// bounds went on as if it had no steps.
+#[test]
+fn a_pass_takes_the_references_new_resolution() {
+    const STEP_NS: i64 = 20_000;
+    let (Ok((counter, ids)), Some(common), true) = (needs(), sys::COUNTER, sys::counter_readable()) else {
+        return eprintln!("SKIPPED: there can be no line for each CPU here");
+    };
+    let (table, notifier, mut pass) =
+        (Table::with_ids(counter, ids), ClockSetNotifier::new(), CpuPass::default());
+    for reference_ns in [1, STEP_NS] {
+        let resolutions = Resolutions { counter_ticks: 0, reference_ns, resolution_ticks: 0 };
+        let config = Config { interval_ns: 1_000_000, resolutions, renewal: Renewal::Pinned };
+        table.units.iter().for_each(|unit| _ = unit.close_gate(&common, &OsClock));
+        table.units.iter().for_each(|unit| _ = unit.open_gate(&common, &OsClock));
+        for _ in 0..100 {
+            pass.force_due();
+            pass.run(&table, &config, &notifier);
+            if table.is_published() {
+                break;
+            }
+        }
+    }
+    let mut most_ns = 0;
+    for unit in table.units.iter().filter(|unit| unit.cell.load().is_published()) {
+        let line = unit.cell.snapshot();
+        let bounds = unit.cell.slot(line.state).bounds(line.state.b);
+        let width_ns = bounds.upper.base_ns - bounds.lower.base_ns;
+        assert!(width_ns >= STEP_NS / 2, "{width_ns} ns");
+        most_ns = most_ns.max(line.at(line.end_ticks()));
+    }
+    assert!(table.is_passed_by(most_ns.max(OsClock.monotonic_ns())), "a line that has ended");
+    assert!(most_ns == 0 || !table.is_passed_by(most_ns - 1), "a line that may be read");
+}
+
 #[test]
 fn a_cpu_without_a_line_falls_back_after_15_s() {
     assert!(!has_fallen_back(false, 0) && !has_fallen_back(false, 14_999_999_999));
