@@ -80,8 +80,8 @@ pub enum Probes {
 ///
 /// With a line for each CPU, readings are in order on one CPU. A thread may see a step back when it
 /// moves to another CPU, when it compares with a thread elsewhere, when it reads across
-/// `disable()`, or while its CPU's line starts. The step is no larger than the bounds of the two
-/// readings together.
+/// `disable()` or a gate that closes, while its CPU's line starts, or when the clock's thread goes
+/// back to one line for all. The step is no larger than the bounds of the two readings together.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {

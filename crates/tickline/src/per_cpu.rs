@@ -27,6 +27,7 @@ use tickline_core::gate::{Comparison, Reason};
 use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Event, LineReading, Shared, Source};
+use tickline_core::state::Phase;
 
 use crate::options::PerCpu;
 use crate::status::{CpuStatus, State};
@@ -160,6 +161,19 @@ impl Table {
     /// Whether any CPU has a line.
     pub(crate) fn is_published(&self) -> bool {
         self.units.iter().any(|unit| unit.cell.load().is_published())
+    }
+
+    /// Whether no line, unless a new one comes, returns more than this, or has done so. Without the
+    /// lines nobody knows what they have returned.
+    pub(crate) fn is_passed_by(&self, reference_ns: i64) -> bool {
+        self.units.iter().all(|unit| {
+            let line = unit.cell.snapshot();
+            let most_ns = match line.state.phase() {
+                Phase::NoLine | Phase::FirstPublication => line.state.b,
+                Phase::Replacing | Phase::Published => line.at(line.end_ticks()),
+            };
+            most_ns <= reference_ns
+        })
     }
 
     pub(crate) fn events(&self, event: Event) -> u64 {

@@ -85,7 +85,6 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
             // `prctl` gives a thread its name.
             Probes::Minimal => ClockSetNotifier::without_timer(),
         });
-        engine.leave_per_cpu(); // what a fork has left behind
         engine.attach_thread();
         let (engine_inside, notifier_inside) = (engine.clone(), Arc::clone(&notifier));
         let blocked = SignalsBlocked::new();
@@ -118,7 +117,7 @@ impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
             // The thread never panics. If it did, readings would go on without it.
             thread.join().ok();
         }
-        self.engine.leave_per_cpu();
+        // Readers leave the CPUs' lines, if there are any, when those have ended.
     }
 }
 

@@ -3,6 +3,7 @@
 //! from its rules. What else may happen in the middle of a judgement is a test of the keeper's, at
 //! each place.
 
+use core::cell::Cell;
 use std::sync::Arc;
 
 use super::{Scene, Seen, WRITER_TICKS, check, made, reading, spawn};
@@ -51,7 +52,13 @@ impl Judged {
     pub(super) fn admitted<T>(&self, action: impl FnOnce(&mut Control, Lines) -> Option<T>) -> Option<T> {
         // SAFETY: one process, one token.
         let mut control = unsafe { self.control.try_lock(7) }?;
-        let lines = self.keeper.admit(true, || 0, &self.scene.line(), |_| Some(self.judge()))?;
+        let judged = Cell::new(None);
+        let judge = |lines| {
+            judged.set(Some(lines));
+            Some(self.judge())
+        };
+        let lines = self.keeper.admit(true, || 0, &self.scene.line(), judge)?;
+        assert!(judged.get().is_none_or(|judged| judged == lines), "admitted for {lines:?}");
         action(&mut control, lines)
     }
 

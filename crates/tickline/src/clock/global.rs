@@ -96,7 +96,7 @@ impl ClockGuard {
     /// taken `TICKLINE` for unset.
     fn learn(probes: Probes) {
         let probes = if GLOBAL.probes() == Probes::Minimal { Probes::Minimal } else { probes };
-        if learn_environment(probes) && GLOBAL.is_judged() {
+        if learn_environment(probes) {
             GLOBAL.judge_again();
         }
     }

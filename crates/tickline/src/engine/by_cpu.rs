@@ -65,11 +65,12 @@ impl Engine {
     #[inline(never)]
     fn now_by_cpu_slow(&self, table: &Table) -> u64 {
         let Some((ns, source)) = table.read_slow() else { return self.now_slow() };
-        // Not while the OS clock is behind what the line has returned here: nobody else knows that.
-        let has_ended = matches!(source, Source::Reference { reference_ns } if reference_ns >= ns);
-        if has_ended && !self.thread_is_here() {
-            // A forked child has no thread for its CPUs' lines, and may have lost the right to read
-            // the counter.
+        if let Source::Reference { reference_ns } = source
+            && !self.thread_is_here()
+            && table.is_passed_by(reference_ns)
+        {
+            // Nobody renews the CPUs' lines in a forked child, or when the thread has ended. A
+            // child may have lost the right to read the counter, too.
             self.leave_per_cpu();
         }
         saturating_unsigned(ns)

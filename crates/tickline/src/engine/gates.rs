@@ -55,8 +55,8 @@ impl Engine {
     pub(crate) fn adopt(&self, policy: Policy) {
         // ORDERING: Relaxed, a setting. `judge_again` below publishes it.
         let before = self.policy.swap(policy.to_bits(), Ordering::Relaxed);
-        if before != policy.to_bits() && self.is_judged() {
-            self.judge_again();
+        if before != policy.to_bits() {
+            self.judge_again(); // even if nobody has judged: somebody may be about to
         }
     }
 

@@ -164,8 +164,10 @@ impl CpuCalibration {
         // On some systems the CPU's register holds another number than the kernel's.
         let pinned = PinnedCounter::take(counter, cpu)?;
         let control = self.control.get_or_insert_with(|| Box::new(Control::new(*config)));
-        control.config =
-            Config { renewal: Renewal::Pinned, interval_ns: config.interval_ns, ..control.config };
+        if control.config.resolutions != config.resolutions {
+            control.begin_anew(*config); // the kernel keeps time with something else now
+        }
+        control.config = Config { renewal: Renewal::Pinned, ..*config };
         let mut outcome = control.maintain(unit, &pinned, &OsClock);
         if outcome.iteration == Iteration::Recovered {
             outcome = control.maintain(unit, &pinned, &OsClock);

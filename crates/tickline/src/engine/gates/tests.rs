@@ -80,6 +80,19 @@ fn unix_time_is_served_by_its_own_verdict() {
     played::COST.set(None);
 }
 
+/// Symptom: a policy that was set while a reader judged for the first time was not judged by, for as
+/// long as nothing else changed.
+#[test]
+fn a_policy_counts_that_is_set_under_the_first_judge() {
+    let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
+    let judge = |_| {
+        engine.adopt(Policy { assumed_invariant: true, ..Policy::DEFAULT });
+        Some(Conclusion::Open)
+    };
+    assert_eq!(engine.keeper.admit(true, || 0, &engine.common_line(), judge), None);
+    assert_eq!(engine.keeper.stage(), Stage::New);
+}
+
 /// Symptom: a kernel that gave the counter up was heard of by the thread and by readers, and never
 /// by a program that drives the clock itself.
 #[test]
