@@ -252,4 +252,4 @@ impl Drop for LazyTable {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

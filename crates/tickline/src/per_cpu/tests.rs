@@ -64,8 +64,8 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     assert!(status.iter().all(|cpu| cpu.cpu != absent), "no reader asks for it any more: {status:?}");
 }
 
-/// A tick, or a time, that nothing reaches.
-struct Late;
+/// A counter, and a clock, that stand still at a tick and a time that nothing reaches.
+pub(crate) struct Late;
 
 impl Counter for Late {
     fn now(&self) -> u64 {

@@ -248,18 +248,7 @@ pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct StandsStill;
-
-    impl Counter for StandsStill {
-        fn now(&self) -> u64 {
-            0
-        }
-        fn now_ordered(&self) -> u64 {
-            0
-        }
-        fn barrier(&self) {}
-    }
+    use crate::per_cpu::tests::Late;
 
     #[test]
     fn ordering_a_token_comes_with_its_givers_counter() {
@@ -267,7 +256,7 @@ mod tests {
             let token = Token::default();
             thread::scope(|scope| {
                 scope.spawn(|| token.give(1, 7));
-                assert_eq!(token.get(1, &StandsStill).map(|got| got.given_ticks), Some(7));
+                assert_eq!(token.get(1, &Late).map(|got| got.given_ticks), Some(7));
             });
         }
     }
@@ -275,8 +264,8 @@ mod tests {
     #[test]
     fn a_wait_for_a_token_that_never_comes_ends() {
         let token = Token::default();
-        assert_eq!(token.get(1, &StandsStill), None);
-        assert_eq!(token.get(1, &StandsStill), None, "and stays so");
+        assert_eq!(token.get(1, &Late), None);
+        assert_eq!(token.get(1, &Late), None, "and stays so");
     }
 
     /// Two threads of one CPU never run at once, so their exchanges take milliseconds. Enough of
