@@ -3,6 +3,7 @@
 
 mod image;
 mod judge;
+mod limiter;
 mod migrate;
 mod packages;
 mod programs;
@@ -60,7 +61,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     for one in scenarios.iter().filter(|one| names.is_empty() || names.contains(&one.name.as_str())) {
         println!("\n=== {}: {}", one.name, one.about);
         let start = Instant::now();
-        let run = match one.program.as_ref().map(|program| image.with(program)) {
+        let program = one.program.as_ref().map(packages::folder);
+        let more = program.or_else(|| (one.act == "limiter").then(limiter::folder));
+        let run = match more.map(|folder| image.with(&folder?)) {
             None => qemu::run(one, &image),
             Some(Ok(image)) => qemu::run(one, &image),
             Some(Err(Failure::Missing(what))) => qemu::Run::unavailable(&what),

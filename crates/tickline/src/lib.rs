@@ -134,7 +134,7 @@ mod clock;
 #[doc = include_str!("../docs/coming_from.md")]
 pub mod coming_from {}
 mod convert;
-/// For the program `tickline`, and for the fuzzer. No part of the API.
+/// For the program `tickline`. No part of the API.
 #[doc(hidden)]
 pub mod cpu_list;
 mod engine;

@@ -10,10 +10,9 @@
 //! while both start or stop a clock, and a clock's thread may be forgotten, which goes on. Readings
 //! are not affected: their locks have another token (`sys::lock_token`).
 
-use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use tickline_core::try_lock::{self, TryLock};
+use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::sys;
 
@@ -25,33 +24,29 @@ pub(crate) struct ProcessLock<T> {
     releases: AtomicU32,
 }
 
-/// Holds the lock until it is dropped, and then wakes a waiter.
-#[derive(Debug)]
-pub(crate) struct ProcessLockGuard<'a, T> {
-    /// `None` only while it is dropped.
-    held: Option<try_lock::LockGuard<'a, T>>,
-    releases: &'a AtomicU32,
-}
-
 impl<T: Default> ProcessLock<T> {
     pub(crate) const fn new(content: T) -> Self {
         Self { lock: TryLock::new(content), releases: AtomicU32::new(0) }
     }
 
-    /// Waits for the lock, asleep. Where another process has left it behind, the content may be
-    /// half changed: it is forgotten, not dropped, and the default takes its place.
-    pub(crate) fn lock(&self) -> ProcessLockGuard<'_, T> {
-        loop {
+    /// Waits for the lock, asleep, and does `work` under it, which may not panic: nobody would wake
+    /// the next waiter. Where another process has left the lock behind, the content may be half
+    /// changed: it is forgotten, not dropped, and the default takes its place.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        let mut held = loop {
             match self.try_lock() {
-                Ok(held) => return held,
+                Ok(held) => break held,
                 Err(releases) => sys::sleep_while(&self.releases, releases, None),
             }
-        }
+        };
+        let result = work(&mut held);
+        self.release(held);
+        result
     }
 
     /// The lock, or the number of releases after which another thread had it.
-    fn try_lock(&self) -> Result<ProcessLockGuard<'_, T>, u32> {
-        // ORDERING: Acquire, pairs with the Release increment in `drop`: if this sees the
+    fn try_lock(&self) -> Result<LockGuard<'_, T>, u32> {
+        // ORDERING: Acquire, pairs with the Release increment in `release`: if this sees the
         // increment, the try below sees the release before it. If not, the sleep ends at once.
         let releases = self.releases.load(Ordering::Acquire);
         // SAFETY: the token is the same for all threads of this process, and unlike that of any
@@ -61,31 +56,15 @@ impl<T: Default> ProcessLock<T> {
             // SAFETY: valid for a write. Nothing reads or drops the half-written value.
             unsafe { core::ptr::write(&raw mut *held, T::default()) };
         }
-        Ok(ProcessLockGuard { held: Some(held), releases: &self.releases })
+        Ok(held)
     }
-}
 
-impl<T> Deref for ProcessLockGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.held.as_ref().expect("held until the drop")
-    }
-}
-
-impl<T> DerefMut for ProcessLockGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        self.held.as_mut().expect("held until the drop")
-    }
-}
-
-impl<T> Drop for ProcessLockGuard<'_, T> {
-    fn drop(&mut self) {
-        drop(self.held.take());
+    fn release(&self, held: LockGuard<'_, T>) {
+        drop(held);
         // ORDERING: Release, pairs with the Acquire load in `try_lock`.
         self.releases.fetch_add(1, Ordering::Release);
         // One is enough: the thread that takes the lock wakes the next one.
-        sys::wake_one(self.releases);
+        sys::wake_one(&self.releases);
     }
 }
 
@@ -97,9 +76,9 @@ mod tests {
     fn ordering_nobody_sleeps_through_a_release() {
         for _ in 0..8 {
             let lock = ProcessLock::new(());
-            let held = lock.lock();
+            let held = lock.try_lock().expect("nobody else has it");
             std::thread::scope(|scope| {
-                scope.spawn(|| drop(held));
+                scope.spawn(|| lock.release(held));
                 while let Err(releases) = lock.try_lock() {
                     assert_eq!(releases, 0, "there is no other");
                     std::thread::yield_now();
@@ -115,14 +94,15 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..500 {
-                        let mut count = lock.lock();
-                        let before = *count;
-                        std::thread::yield_now();
-                        *count = before + 1;
+                        lock.with(|count| {
+                            let before = *count;
+                            std::thread::yield_now();
+                            *count = before + 1;
+                        });
                     }
                 });
             }
         });
-        assert_eq!(*lock.lock(), 2_000);
+        assert_eq!(lock.with(|count| *count), 2_000);
     }
 }

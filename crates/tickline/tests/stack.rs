@@ -32,7 +32,7 @@ use std::hint::black_box;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{in_child, until_fast};
+use common::{handle, in_child, until_fast};
 use tickline::{Clock, Instant, Probes, Trust, UnixTime};
 
 /// What README and crate docs promise, bytes.
@@ -74,12 +74,7 @@ impl Painted {
         let stack = libc::stack_t { ss_sp: words.cast(), ss_flags: 0, ss_size: STACK_BYTES };
         // SAFETY: the stack is there until the process ends, and nothing else uses it.
         assert_eq!(unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) }, 0);
-        // SAFETY: plain data; zeros mean no flags and an empty mask.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = handler as *const () as libc::sighandler_t;
-        action.sa_flags = libc::SA_ONSTACK;
-        // SAFETY: the handler does what is safe in a handler: that is what is tested.
-        assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) }, 0);
+        handle(libc::SIGUSR1, handler as *const (), libc::SA_ONSTACK);
         Self { words }
     }
 

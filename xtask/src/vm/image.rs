@@ -7,12 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::packages::{self, Program};
+use super::packages;
 use crate::files::{self, entries};
 use crate::step::{output, said, shown};
 
 /// What static programs are built for.
-const TARGET: &str = "x86_64-unknown-linux-musl";
+pub(super) const TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// This package depends on the newest kernel for guests: 27 MB, with all the drivers that guests
 /// need here.
@@ -94,11 +94,11 @@ pub(super) fn archive(root: &Path) -> Result<PathBuf, Failure> {
 }
 
 impl Image {
-    /// The same with a program of the distribution.
-    pub(super) fn with(&self, program: &Program) -> Result<Self, Failure> {
+    /// The same with the files of a folder.
+    pub(super) fn with(&self, folder: &Path) -> Result<Self, Failure> {
         let mut initramfs = fs::read(&self.initramfs)?;
-        initramfs.extend(fs::read(archive(&packages::folder(program)?)?)?);
-        let file = self.initramfs.with_file_name(format!("initramfs-{}.cpio", program.package));
+        initramfs.extend(fs::read(archive(folder)?)?);
+        let file = self.initramfs.with_file_name("initramfs-more.cpio");
         fs::write(&file, initramfs)?;
         Ok(Self { kernel: self.kernel.clone(), initramfs: file })
     }

@@ -1,41 +1,62 @@
-//! A machine's state in a file, in which the counter is given another value, as on a host whose own
+//! A machine's state in a file, in which a counter is given another value, as on a host whose own
 //! counter was started at another time.
 //!
-//! In the state, the section "timer" has the emulator's counter, version 2 (`vmstate_timers` in
-//! QEMU's `softmmu/cpus.c`, later `system/cpus.c` and `system/cpu-timers.c`): `cpu_ticks_offset`,
-//! which is the counter's value while the machine stands still. The head of a section is written by
-//! `save_section_header` in `migration/savevm.c`.
+//! Each device of the machine has a section. Its head is written by `save_section_header` in QEMU's
+//! `migration/savevm.c`; its fields follow. The last section describes them all, in JSON.
+//!
+//! The field `cpu_ticks_offset` of "timer" is the value of the emulator's counter while the machine
+//! stands still (`vmstate_timers` in `system/cpu-timers.c`). The field `env.tsc_offset` of "cpu" is
+//! what one CPU adds to that (`vmstate_x86_cpu` in `target/i386/machine.c`; `helper_rdtsc`).
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// `QEMU_VM_SECTION_FULL`, before the section's number.
+use serde_json::Value;
+
+/// `QEMU_VM_SECTION_FULL`, before the section's number of 4 bytes, and `QEMU_VM_VMDESCRIPTION`,
+/// before the length of the JSON.
 const SECTION_FULL: u8 = 4;
+const DESCRIPTION: u8 = 6;
 
-/// After the section's number: its name with the length in front, its instance 0, its version 2.
-const TIMER: &[u8] = b"\x05timer\0\0\0\0\0\0\0\x02";
-
-/// The head of the section: before its name a byte, and the section's number of 4 bytes.
-const HEAD: usize = 1 + 4 + TIMER.len();
-
-/// The end of the state that is searched for the section, bytes. Devices come last, after the
-/// memory, and take some 100 kB.
+/// The end of the state that is searched, bytes. Devices come last, after the memory, and take some
+/// 100 kB.
 const END: usize = 1 << 20;
 
-/// Adds `ticks` to the counter in a stored state. Fails if there is not exactly one.
-pub(super) fn add_ticks(state: &Path, ticks: i64) -> io::Result<()> {
+/// Adds `ticks` to the machine's counter in a stored state, or to that of one CPU. Fails if there
+/// is not exactly one.
+pub(super) fn add_ticks(state: &Path, cpu: Option<u64>, ticks: i64) -> io::Result<()> {
     let mut bytes = fs::read(state)?;
     let end = bytes.len().saturating_sub(END);
-    let is_head = |head: &[u8]| head[0] == SECTION_FULL && head.ends_with(TIMER);
-    let heads: Vec<usize> =
-        (end..).zip(bytes[end..].windows(HEAD)).filter(|(_, head)| is_head(head)).map(|(at, _)| at).collect();
-    let counter = match heads[..] {
-        [head] => bytes.get_mut(head + HEAD..).and_then(<[u8]>::first_chunk_mut),
-        _ => None,
+    let end = &mut bytes[end..];
+    let place = match cpu.map(u32::try_from) {
+        None => place(end, "timer", 0, "cpu_ticks_offset"),
+        Some(cpu) => cpu.ok().and_then(|cpu| place(end, "cpu", cpu, "env.tsc_offset")),
     };
-    let counter = counter
-        .ok_or_else(|| io::Error::other(format!("the state has {} counters, expected 1", heads.len())))?;
+    let counter = place.and_then(|place| end.get_mut(place..)?.first_chunk_mut());
+    let counter = counter.ok_or_else(|| io::Error::other("the state has not one such counter"))?;
     *counter = u64::from_be_bytes(*counter).wrapping_add_signed(ticks).to_be_bytes();
     fs::write(state, bytes)
+}
+
+/// Where a field of a device lies in the end of a state.
+fn place(end: &[u8], device: &str, instance: u32, field: &str) -> Option<usize> {
+    let text = (5..end.len()).map(|at| end.split_at(at)).find_map(|(head, text)| {
+        let length = u32::try_from(text.len()).ok()?.to_be_bytes();
+        (head[head.len() - 5] == DESCRIPTION && head.ends_with(&length)).then_some(text)
+    });
+    let description: Value = serde_json::from_slice(text?).ok()?;
+    let is_it = |it: &&Value| it["name"] == device && it["instance_id"] == instance;
+    let fields = description["devices"].as_array()?.iter().find(is_it)?["fields"].as_array()?;
+    let before = &fields[..fields.iter().position(|it| it["name"] == field)?];
+    // Of an array's elements one is described.
+    let bytes = before.iter().map(|it| Some(it["size"].as_u64()? * it["array_len"].as_u64().unwrap_or(1)));
+    let bytes = usize::try_from(bytes.sum::<Option<u64>>()?).ok()?;
+    // The name with its length in front, the instance; then the version, of 4 bytes.
+    let name = [&[u8::try_from(device.len()).ok()?], device.as_bytes(), &instance.to_be_bytes()].concat();
+    let head = 1 + 4 + name.len();
+    let is_head = |bytes: &[u8]| bytes[0] == SECTION_FULL && bytes.ends_with(&name);
+    let mut heads = (0..).zip(end.windows(head)).filter(|(_, bytes)| is_head(bytes)).map(|(at, _)| at);
+    let at: usize = heads.next().filter(|_| heads.next().is_none())?;
+    Some(at + head + 4 + bytes)
 }

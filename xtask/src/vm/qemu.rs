@@ -133,8 +133,8 @@ impl<'a> Machine<'a> {
             let Ok(phase) = serde_json::from_str::<Value>(&line) else {
                 return Err(io::Error::other(format!("the guest said '{line}'")));
             };
-            if let Some(action) = phase["host"].as_str() {
-                self.act(action, phase["ticks"].as_i64().unwrap_or(0))?;
+            if phase["host"].is_string() {
+                self.act(&phase)?;
                 continue;
             }
             let since_last = last_line.elapsed();
@@ -158,16 +158,15 @@ impl<'a> Machine<'a> {
     }
 
     /// Carries out the guest's request, and reports that to the guest.
-    fn act(&mut self, action: &str, ticks: i64) -> io::Result<()> {
-        match action {
-            "pause" => {
+    fn act(&mut self, request: &Value) -> io::Result<()> {
+        match request["host"].as_str() {
+            Some("pause") => {
                 self.monitor.execute("stop", &Value::Null)?;
                 thread::sleep(PAUSE);
                 self.monitor.execute("cont", &Value::Null)?;
             }
-            "save" => self.save_and_load(0)?,
-            "migrate" => self.save_and_load(ticks)?,
-            other => return Err(io::Error::other(format!("the guest wants '{other}'"))),
+            Some("save" | "migrate") => self.save_and_load(request)?,
+            _ => return Err(io::Error::other(format!("the guest wants {request}"))),
         }
         let input = self.child.0.stdin.as_mut().ok_or_else(|| io::Error::other("no standard input"))?;
         input.write_all(b"\n")?;
@@ -175,13 +174,13 @@ impl<'a> Machine<'a> {
     }
 
     /// Saves the machine's state in a file, ends it, and goes on with the state in a new one, whose
-    /// counter is `ticks` higher.
-    fn save_and_load(&mut self, ticks: i64) -> io::Result<()> {
+    /// counter, or one CPU's, is higher if the request says so.
+    fn save_and_load(&mut self, request: &Value) -> io::Result<()> {
         let file = format!("{}.state", self.scenario.name);
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
         self.child.0.kill()?;
         let path = super::folder().join(&file);
-        super::migrate::add_ticks(&path, ticks)?;
+        super::migrate::add_ticks(&path, request["cpu"].as_u64(), request["ticks"].as_i64().unwrap_or(0))?;
         let incoming = ["-incoming".to_owned(), format!("exec:cat {file}")];
         (self.child, self.monitor) = spawn(self.scenario, self.image, &self.sender, &incoming)?;
         wait_for("the machine is not loaded", || {

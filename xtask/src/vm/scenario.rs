@@ -33,12 +33,10 @@ pub(super) struct Scenario {
     pub(super) cpus: u8,
     /// For the kernel: its own settings; then also the guest's.
     pub(super) kernel: String,
-    act: String,
+    pub(super) act: String,
     trust: String,
-    waive: Option<String>,
     awaits: String,
     readers: String,
-    interval_ms: Option<u32>,
     #[serde(default)]
     pub(super) pace: Pace,
     /// A program of the distribution that the guest needs.
@@ -173,12 +171,6 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
         "console=ttyS0 panic=-1 {} tickline.act={} tickline.trust={} tickline.awaits={} tickline.readers={}",
         guest.kernel, guest.act, guest.trust, guest.awaits, guest.readers
     );
-    if let Some(waived) = &guest.waive {
-        guest.kernel += &format!(" tickline.waive={waived}");
-    }
-    if let Some(ms) = guest.interval_ms {
-        guest.kernel += &format!(" tickline.interval_ms={ms}");
-    }
     let processor = list.processors.get(&guest.processor).cloned();
     guest.processor = processor.ok_or_else(|| format!("guests.toml has no processor {}", guest.processor))?;
     Ok(guest)

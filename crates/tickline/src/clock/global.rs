@@ -3,7 +3,7 @@
 use crate::engine::{Engine, GLOBAL};
 use crate::error::{Error, Inner};
 use crate::options::{Driver, Probes, Settings};
-use crate::process_lock::{ProcessLock, ProcessLockGuard};
+use crate::process_lock::ProcessLock;
 use crate::sys;
 use crate::thread::Recalibrator;
 use crate::trust::facts::learn_environment;
@@ -64,14 +64,15 @@ struct GlobalThread {
 
 static GLOBAL_THREAD: ProcessLock<Option<GlobalThread>> = ProcessLock::new(None);
 
-/// The global clock's thread, if it is in this process, under its lock. Forgets what a `fork` has
-/// left behind.
-fn global_thread() -> ProcessLockGuard<'static, Option<GlobalThread>> {
-    let mut slot = GLOBAL_THREAD.lock();
-    if GLOBAL.driver() != Driver::Thread {
-        drop(slot.take()); // in a child there is nothing to stop
-    }
-    slot
+/// Does `work` with the global clock's thread, if that is in this process, under its lock. Forgets
+/// what a `fork` has left behind.
+fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R {
+    GLOBAL_THREAD.with(|slot| {
+        if GLOBAL.driver() != Driver::Thread {
+            drop(slot.take()); // in a child there is nothing to stop
+        }
+        work(slot)
+    })
 }
 
 impl ClockGuard {
@@ -82,14 +83,13 @@ impl ClockGuard {
             GLOBAL.restrict_probes(); // before the lock, which asks for the process's token
         }
         Self::learn(settings.probes);
-        let mut slot = global_thread();
-        match slot.as_mut() {
+        with_global_thread(|slot| match slot {
             Some(running) if chosen.is_none_or(|settings| running.settings == settings) => {
                 Ok(Self::share(running))
             }
             Some(_) => Err(Error(Inner::Running)),
-            None => Self::launch(&mut slot, settings),
-        }
+            None => Self::launch(slot, settings),
+        })
     }
 
     /// Reads the environment on this thread, through std if need be. A reading that could not has
@@ -122,17 +122,15 @@ impl ClockGuard {
 
 impl Drop for ClockGuard {
     fn drop(&mut self) {
-        if self.token != sys::token() {
-            drop(global_thread()); // what the fork has left behind
-            return;
-        }
-        let mut slot = global_thread();
-        let Some(running) = slot.as_mut() else { return };
-        running.guards = running.guards.saturating_sub(1);
-        if running.guards == 0 {
-            let last = slot.take();
-            Self::apply(Settings::DEFAULT);
-            drop(last); // under the lock, so that the next start finds no thread
-        }
+        with_global_thread(|slot| {
+            // In a forked child the slot has nothing of the parent's any more.
+            let Some(running) = slot.as_mut().filter(|_| self.token == sys::token()) else { return };
+            running.guards = running.guards.saturating_sub(1);
+            if running.guards == 0 {
+                let last = slot.take();
+                Self::apply(Settings::DEFAULT);
+                drop(last); // under the lock, so that the next start finds no thread
+            }
+        });
     }
 }

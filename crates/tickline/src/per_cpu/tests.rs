@@ -84,7 +84,9 @@ fn readers_leave_the_cpus_lines_in_order() {
             None => std::thread::yield_now(),
         }
     };
-    let home = CpuMask::of_this_thread().expect("where this thread may run");
+    let Some(home) = CpuMask::of_this_thread() else {
+        return eprintln!("SKIPPED: no way to say where this thread may run");
+    };
     let here = (0..table.units.len()).find(|cpu| home.contains(*cpu)).expect("this CPU");
     assert!(CpuMask::only(here).is_some_and(|mask| mask.apply()), "it is in the mask");
     let mut most_ns = 0;

@@ -105,6 +105,17 @@ pub(crate) fn in_child_of_a_kernel<F: FnOnce()>(environment: &[(&str, &str)], bo
 #[cfg(not(unix))]
 fn watch_over() {}
 
+/// Has this process handle a signal by a function that does what is safe in a handler, of the type
+/// that `flags` ask for.
+#[cfg(unix)]
+pub(crate) fn handle(signal: libc::c_int, handler: *const (), flags: libc::c_int) {
+    // SAFETY: plain data; zeros mean no flags and an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    (action.sa_sigaction, action.sa_flags) = (handler as libc::sighandler_t, flags);
+    // SAFETY: the action is valid, and the old one is not asked for.
+    assert_eq!(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }, 0);
+}
+
 /// Runs `body` in a forked child. If it panics, so does this.
 #[cfg(unix)]
 pub(crate) fn in_fork(body: impl FnOnce()) {

@@ -220,9 +220,10 @@ mod linux {
     }
 
     /// A child has the lines, but not their thread. When they have ended, the OS clock serves it,
-    /// until its readers have made a common line, where the gates allow one.
+    /// until its readers have made a common line, where the gates allow one: also those of Unix
+    /// time alone.
     #[test]
-    fn a_forked_child_reads_the_os_clock() {
+    fn a_forked_child_leaves_the_cpus_lines_and_makes_a_common_one() {
         common::in_child(&[], || {
             let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
             common::in_fork(|| {
@@ -234,14 +235,6 @@ mod linux {
                 let (after, status) = (clock.now_ns(), clock.status());
                 assert!(after > before && status.per_cpu.is_empty(), "{status:?}");
             });
-        });
-    }
-
-    /// A child gets a common line even if it reads Unix time alone.
-    #[test]
-    fn a_forked_child_that_reads_unix_time_makes_a_common_line() {
-        common::in_child(&[], || {
-            let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
             if clock.status().unix_reason().is_some() {
                 return common::skip("the OS clock serves Unix time");
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tickline::{Clock, Driver, Instant, Probes, State, UnixTime};
 
-use crate::common::{skip, until_fast};
+use crate::common::{handle, skip, until_fast};
 
 in_processes! { in_child: nobody_reads_the_counter_after_disable_with_minimal_probes }
 
@@ -61,12 +61,8 @@ fn reads_during(calls: impl FnOnce()) -> Option<u32> {
     VDSO.store(usize::try_from(vdso).unwrap_or(0), Ordering::Relaxed);
     // SAFETY: every x86_64 processor has this instruction, and it is not denied yet.
     TICKS.store(unsafe { core::arch::x86_64::_rdtsc() }, Ordering::Relaxed);
-    // SAFETY: plain data; zeros mean no flags and an empty mask.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = stand_in as *const () as libc::sighandler_t;
-    action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the handler is above; it touches nothing but its context and atomics.
-    assert_eq!(unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()) }, 0);
+    // It touches nothing but its context and atomics.
+    handle(libc::SIGSEGV, stand_in as *const (), libc::SA_SIGINFO);
     let before = BY_OTHERS.load(Ordering::Relaxed);
     if !deny(true) {
         skip("this kernel cannot deny the counter");

@@ -17,7 +17,6 @@ use crate::common::{skip, until_fast};
 in_processes! { in_child_of_a_kernel:
     minimal_probes_live_under_a_filter_that_kills,
     without_a_thread_the_list_is_two_calls,
-    full_probes_are_killed_by_the_same_filter,
     a_thread_from_before_the_filter_goes_on_and_ends,
     the_global_clock_may_be_calibrated_before_the_filter,
 }
@@ -123,23 +122,26 @@ fn is_honest(state: State) -> bool {
     matches!(state, State::Fallback(Reason::KernelUnknown | Reason::Untested | Reason::NoCounter))
 }
 
+/// The control: with full probes the same filter kills the same program.
 fn minimal_probes_live_under_a_filter_that_kills() {
-    for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
-        under_a_filter(None, || {
-            let thread: &[_] = if driver == Driver::Thread { THREADS } else { &[] };
-            if !allow_only(&[MINIMAL, PARKING, thread, TEST]) {
-                return CANNOT;
-            }
-            let settings = Clock::builder().probes(Probes::Minimal).driver(driver);
-            let Ok(clock) = settings.interval(Duration::from_millis(2)).start() else { return 1 };
-            if !use_up(&clock) {
-                return 2;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-            let status = clock.status();
-            drop(clock);
-            if is_honest(status.state) && status.driver == driver { 0 } else { 3 }
-        });
+    for (probes, killed) in [(Probes::Minimal, None), (Probes::Full, Some(libc::SIGSYS))] {
+        for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
+            under_a_filter(killed, || {
+                let thread: &[_] = if driver == Driver::Thread { THREADS } else { &[] };
+                if !allow_only(&[MINIMAL, PARKING, thread, TEST]) {
+                    return CANNOT;
+                }
+                let settings = Clock::builder().probes(probes).driver(driver);
+                let Ok(clock) = settings.interval(Duration::from_millis(2)).start() else { return 1 };
+                if !use_up(&clock) {
+                    return 2;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+                let status = clock.status();
+                drop(clock);
+                if is_honest(status.state) && status.driver == driver { 0 } else { 3 }
+            });
+        }
     }
 }
 
@@ -153,21 +155,6 @@ fn without_a_thread_the_list_is_two_calls() {
         }
         if use_up(&clock) { 0 } else { 2 }
     });
-}
-
-/// The control: the filter kills the same program with full probes.
-fn full_probes_are_killed_by_the_same_filter() {
-    for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
-        under_a_filter(Some(libc::SIGSYS), || {
-            if !allow_only(&[MINIMAL, PARKING, THREADS, TEST]) {
-                return CANNOT;
-            }
-            let Ok(clock) = Clock::builder().driver(driver).start() else { return 1 };
-            use_up(&clock);
-            drop(clock);
-            0
-        });
-    }
 }
 
 /// Waits until the thread has stored the time once, and so is past everything that std does to

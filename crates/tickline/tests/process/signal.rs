@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tickline::{Clock, Driver, State};
 
-use crate::common::until_fast;
+use crate::common::{handle, until_fast};
 
 in_processes! { in_child:
     a_global_allocator_may_read_the_clock,
@@ -82,15 +82,6 @@ fn a_global_allocator_may_read_the_clock() {
     until_fast(Clock::global());
 }
 
-fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
-    // SAFETY: plain data; zeros mean no flags and an empty mask.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = handler as *const () as libc::sighandler_t;
-    action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handlers below do what is safe in a handler: that is what is tested.
-    assert_eq!(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }, 0);
-}
-
 /// What the handler of the first call found: 1 for judged, 2 for readings out of order.
 static FOUND: AtomicU32 = AtomicU32::new(0);
 
@@ -115,7 +106,7 @@ extern "C" fn first_reader(_: libc::c_int) {
 /// A handler makes the first call of the process: it judges the gates, makes the token and
 /// calibrates, without allocating.
 fn the_first_call_may_come_from_a_signal_handler() {
-    handle(libc::SIGUSR1, first_reader);
+    handle(libc::SIGUSR1, first_reader as *const (), libc::SA_RESTART);
     // SAFETY: a signal to this thread, whose handler is above.
     assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
     assert_eq!(FOUND.load(Ordering::Relaxed), 1, "see FOUND");
@@ -141,7 +132,7 @@ extern "C" fn interrupter(_: libc::c_int) {
 /// Handlers interrupt readings, iterations, switches and starts of the same thread anywhere, and
 /// finish. None waits for the call that it has interrupted.
 fn handlers_may_interrupt_every_other_call() {
-    handle(libc::SIGPROF, interrupter);
+    handle(libc::SIGPROF, interrupter as *const (), libc::SA_RESTART);
     // CPU time, so that a busy machine sends fewer signals; real time limits what hangs.
     let period = libc::timeval { tv_sec: 0, tv_usec: 200 };
     let timer = libc::itimerval { it_interval: period, it_value: period };

@@ -31,6 +31,9 @@ const SLEEP_S: u64 = 6;
 /// How long the guest watches the clock after that.
 const RESUMED: Duration = Duration::from_secs(2);
 
+/// By how much a CPU's counter is ahead of the other one's: a second or two, at 2 to 4 GHz.
+const AHEAD_TICKS: i64 = 1 << 32;
+
 /// The guest's whole life.
 ///
 /// # Errors
@@ -61,6 +64,7 @@ pub(crate) fn run() -> io::Result<()> {
             "serve" => done.and(served::serve_caller()),
             "chrony" => done.and_then(|()| chrony::follow()),
             "who" => done.and(who::watch_asker()),
+            "limiter" => done.and(limit()),
             _ => done,
         }
     })?;
@@ -135,6 +139,23 @@ fn mended() -> io::Result<Value> {
     }))
 }
 
+/// governor's limiter (`tests/vm/limiter`) over quanta, and over either clock once the machine has
+/// moved to a host on which the second CPU's counter is ahead; then what the program says there.
+fn limit() -> io::Result<()> {
+    let limiter = |phase: &str, over: &str| {
+        served::caller(&mut Command::new(format!("/limiter-{over}"))).map(|mut seen| {
+            seen["phase"] = phase.into();
+            report::line(&seen);
+        })
+    };
+    limiter("limiter_before", "quanta")?;
+    report::ask_host_for(&json!({ "host": "migrate", "cpu": 1, "ticks": AHEAD_TICKS }))?;
+    limiter("limiter_quanta", "quanta")?;
+    limiter("limiter_tickline", "tickline")?;
+    report::line(&program("program_ahead", &mut tickline()));
+    Ok(())
+}
+
 /// What the clock trusts, by the command line.
 fn trusting(builder: ClockBuilder) -> ClockBuilder {
     let builder = match machine::setting("tickline.waive").as_deref() {
@@ -151,7 +172,7 @@ fn trusting(builder: ClockBuilder) -> ClockBuilder {
 fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
     match act {
         // The program runs after the readers have stopped.
-        "none" | "ask-program" | "chrony" | "who" | "serve" => Ok(()),
+        "none" | "ask-program" | "chrony" | "who" | "serve" | "limiter" => Ok(()),
         "switch" => switch(lab),
         "take" => take(lab),
         "set-clock" => {

@@ -2,9 +2,9 @@
 //! kernel and on tickline, reports as JSON, and powers off. `cargo xtask vm` judges the report.
 //!
 //! `tickline.act=NAME` names the act (`acts.rs`). `tickline.trust=kernel` or `measured` chooses
-//! what the clock trusts, and `tickline.waive=invariant` assumes an invariant counter.
-//! `tickline.awaits=STATE` is the state to wait for before the act. With `tickline.readers=sparing`
-//! the readers do not read the OS clock.
+//! what the clock trusts, `tickline.waive=invariant` assumes an invariant counter, and
+//! `tickline.interval_ms=N` is the clock's interval. `tickline.awaits=STATE` is the state to wait
+//! for before the act. With `tickline.readers=sparing` the readers do not read the OS clock.
 #![cfg_attr(not(target_os = "linux"), no_main)]
 #![cfg(target_os = "linux")]
 

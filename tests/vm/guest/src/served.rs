@@ -123,8 +123,8 @@ fn terminate(server: Child) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// What the caller has seen, and what was said on standard error.
-fn caller(command: &mut Command) -> io::Result<Value> {
+/// What a program has seen, and what was said on standard error.
+pub(crate) fn caller(command: &mut Command) -> io::Result<Value> {
     let output = command.output()?;
     let mut seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| json!({}));
     seen["exit_code"] = output.status.code().into();
