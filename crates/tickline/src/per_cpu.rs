@@ -42,7 +42,7 @@ pub(crate) const fn wanted(choice: PerCpu, comparison: Comparison) -> bool {
     match choice {
         PerCpu::On => true,
         PerCpu::Off => false,
-        PerCpu::Auto => matches!(comparison, Comparison::Unsynchronised(_)),
+        PerCpu::Auto => matches!(comparison, Comparison::Unsynchronised { .. }),
     }
 }
 

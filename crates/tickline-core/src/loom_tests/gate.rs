@@ -50,7 +50,7 @@ impl Judged {
     /// The holder of the clock's lock, if it is admitted, runs `action` for the lines.
     pub(super) fn admitted<T>(&self, action: impl FnOnce(&mut Control, Lines) -> Option<T>) -> Option<T> {
         // SAFETY: one process, one token.
-        let mut control = unsafe { self.control.try_lock(7) }?;
+        let mut control = unsafe { self.control.try_lock(7, |_| ()) }?;
         let lines = self.keeper.admit(true, || 0, &self.scene.line(), |_| Some(self.judge()))?;
         action(&mut control, lines)
     }
