@@ -58,8 +58,8 @@ impl Difference {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// By how much the counters differ at the least, ticks; 0 if they may be synchronised. So may
-    /// counters that differ by no more than their resolution.
+    /// By how much the counters differ at the least, ticks; 0 if they may be synchronised. If it is no
+    /// more than their resolution, they are synchronised as far as they can show.
     #[must_use]
     pub fn size_ticks(&self) -> u64 {
         let ahead = u64::try_from(self.least_ticks).unwrap_or(0);

@@ -206,7 +206,7 @@ enum Refusal {
     /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
     /// ([`wrap_mask`](crate::state::wrap_mask)): try again later.
     Early,
-    /// The counter is too slow for the target's [`SHIFT`](crate::counter::SHIFT).
+    /// The counter is too slow for the cell's `SHIFT`.
     OutOfRange,
 }
 
