@@ -59,8 +59,8 @@ fn per_cpu_subjects() -> Vec<Subject> {
 #[must_use]
 pub fn subjects() -> Vec<Subject> {
     let mut subjects = vec![
-        subject!(Counter, HardwareCounter::NAME, || counter().now(), ticks same),
-        subject!(Counter, HardwareCounter::ORDERED_NAME, || counter().now_ordered(), ticks same),
+        subject!(Counter, HardwareCounter::NAMES.0, || counter().now(), ticks same),
+        subject!(Counter, HardwareCounter::NAMES.1, || counter().now_ordered(), ticks same),
         subject!(Time, "tickline now_ns", tickline::now_ns, ns same),
         subject!(Time, "tickline now_ordered_ns", tickline::now_ordered_ns, ns same),
         subject!(Time, "tickline unix_ns", tickline::unix_ns, ns same),

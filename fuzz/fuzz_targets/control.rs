@@ -218,10 +218,11 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
             _ => machine.anyone(),
         }
         let line = shared.cell.snapshot();
+        let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
         assert!(
             !line.state.is_published()
                 || line.slope() > Slope::default()
-                    && (line.start_ticks ^ line.end_ticks()) & !(u64::MAX >> line.shift) == 0,
+                    && (line.start_ticks ^ end_ticks) & !(u64::MAX >> line.shift) == 0,
             "a line that stands still, or wraps"
         );
     }

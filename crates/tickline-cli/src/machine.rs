@@ -152,7 +152,7 @@ impl Machine {
             },
             counters: comparison(status.comparison),
             counter_difference_ticks: match status.comparison {
-                Comparison::Unsynchronised(pair) => Some(pair.difference.size_ticks()),
+                Comparison::Unsynchronised { difference, .. } => Some(difference.size_ticks()),
                 _ => None,
             },
             ..system
@@ -201,11 +201,9 @@ fn comparison(comparison: Comparison) -> String {
         Comparison::Pending => "not compared by this program".to_owned(),
         Comparison::Single => "one CPU only".to_owned(),
         Comparison::Synchronised { cpus } => format!("synchronised on {cpus} CPUs"),
-        Comparison::Unsynchronised(pair) => format!(
-            "CPU {} and CPU {} are unsynchronised by at least {} ticks",
-            pair.here,
-            pair.there,
-            pair.difference.size_ticks()
+        Comparison::Unsynchronised { here, there, difference } => format!(
+            "CPU {here} and CPU {there} are unsynchronised by at least {} ticks",
+            difference.size_ticks()
         ),
         _ => "could not be compared".to_owned(),
     }

@@ -165,13 +165,8 @@ pub trait StateCell {
     /// The state, and for which ticks its line may be used, whatever the phase.
     fn snapshot(&self) -> CellLine {
         let state = self.load();
-        let slot = self.slot(state);
-        CellLine {
-            state,
-            start_ticks: slot.start_ticks(),
-            window_ticks: slot.window_ticks(),
-            shift: Self::SHIFT,
-        }
+        let (start_ticks, window_ticks) = self.slot(state).window();
+        CellLine { state, start_ticks, window_ticks, shift: Self::SHIFT }
     }
 
     /// Swaps `from` for `to`, which is not published. Anyone may call this. Returns whether it
@@ -184,7 +179,8 @@ pub trait StateCell {
     fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool;
 }
 
-/// The cell. `SHIFT` is that of the counter whose lines it holds. [`StateCell`] has what it does.
+/// The cell. `SHIFT` is that of the counter whose lines it holds: 4 on x86_64, 7 elsewhere, unless
+/// you say so. [`StateCell`] has what it does.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct LineCell<const SHIFT: u32 = { crate::counter::SHIFT }> {
@@ -242,18 +238,17 @@ pub struct SlotView<'a> {
     reason = "0 or 1 of two; a match would compile to a branch in the hot path"
 )]
 impl SlotView<'_> {
-    /// The first tick at which the line may be used.
+    /// The first tick at which the line may be used, and for how many ticks from there the inlined
+    /// path uses it.
     #[inline(always)]
     #[must_use]
-    pub fn start_ticks(&self) -> u64 {
-        self.slots.start_ticks[self.slot as usize].load(SLOT)
+    pub fn window(&self) -> (u64, u64) {
+        (self.start_ticks(), self.slots.window_ticks[self.slot as usize].load(SLOT))
     }
 
-    /// For how long the inlined path uses the line, ticks from its start.
     #[inline(always)]
-    #[must_use]
-    pub fn window_ticks(&self) -> u64 {
-        self.slots.window_ticks[self.slot as usize].load(SLOT)
+    fn start_ticks(&self) -> u64 {
+        self.slots.start_ticks[self.slot as usize].load(SLOT)
     }
 
     /// The line's `b` in Unix time, ns.
@@ -271,7 +266,7 @@ impl SlotView<'_> {
         let bound = |base: &AtomicI64, slope: &AtomicU64| Line {
             start_ticks,
             base_ns: base.load(SLOT),
-            slope: Slope::from_bits(slope.load(SLOT)),
+            slope: Slope { bits: slope.load(SLOT) },
         };
         Bounds {
             lower: bound(&words.lower_base_ns, &words.lower_slope),
@@ -304,9 +299,9 @@ impl SlotView<'_> {
         self.slots.window_ticks[slot].store(line.window_ticks, order);
         self.slots.unix_b[slot].store(line.state.b.wrapping_add(bounds.unix_offset_ns), order);
         words.lower_base_ns.store(lower_ns, order);
-        words.lower_slope.store(bounds.lower.slope.to_bits(), order);
+        words.lower_slope.store(bounds.lower.slope.bits, order);
         words.upper_base_ns.store(upper_ns, order);
-        words.upper_slope.store(bounds.upper.slope.to_bits(), order);
+        words.upper_slope.store(bounds.upper.slope.bits, order);
         words.unix_bound_ns.store(bounds.unix_bound_ns, order);
         words.proven_ticks.store(bounds.lower.start_ticks, order);
         words.proven_ns.store(bounds.lower.base_ns, order);

@@ -25,7 +25,7 @@ use crate::units::ticks_between;
 /// difference.sent(1_000, 1_060);
 /// difference.received(1_100, 1_150);
 /// assert_eq!((difference.least_ticks, difference.most_ticks), (-50, 60));
-/// assert!(difference.is_none(0), "synchronised, as far as these two exchanges can tell");
+/// assert_eq!(difference.size_ticks(), 0, "synchronised, as far as these two exchanges can tell");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
@@ -58,31 +58,13 @@ impl Difference {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// Whether the counters are synchronised, as far as counters with a resolution of
-    /// `resolution_ticks` can show.
-    #[must_use]
-    pub fn is_none(&self, resolution_ticks: u64) -> bool {
-        let resolution = i64::try_from(resolution_ticks).unwrap_or(i64::MAX);
-        self.least_ticks <= resolution && self.most_ticks >= resolution.saturating_neg()
-    }
-
-    /// By how much the counters differ at the least, ticks; 0 if they may be synchronised.
+    /// By how much the counters differ at the least, ticks; 0 if they may be synchronised. If it is no
+    /// more than their resolution, they are synchronised as far as they can show.
     #[must_use]
     pub fn size_ticks(&self) -> u64 {
         let ahead = u64::try_from(self.least_ticks).unwrap_or(0);
         ahead.max(u64::try_from(self.most_ticks.saturating_neg()).unwrap_or(0))
     }
-}
-
-/// Two CPUs whose counters differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pair {
-    /// One CPU.
-    pub here: u32,
-    /// The other.
-    pub there: u32,
-    /// The other's counter minus this one's.
-    pub difference: Difference,
 }
 
 /// What a comparison of the CPUs' counters found.
@@ -93,7 +75,7 @@ pub struct Pair {
 /// fn in_a_word(comparison: Comparison) -> String {
 ///     match comparison {
 ///         Comparison::Synchronised { cpus } => format!("{cpus} synchronised counters"),
-///         Comparison::Unsynchronised(pair) => format!("CPU {} is off by {:?}", pair.there, pair.difference),
+///         Comparison::Unsynchronised { there, difference, .. } => format!("CPU {there} is off by {difference:?}"),
 ///         other => format!("{other:?}"),
 ///     }
 /// }
@@ -112,7 +94,14 @@ pub enum Comparison {
         cpus: u32,
     },
     /// At least these two are not.
-    Unsynchronised(Pair),
+    Unsynchronised {
+        /// One CPU.
+        here: u32,
+        /// The other.
+        there: u32,
+        /// The other's counter minus this one's.
+        difference: Difference,
+    },
     /// The comparison could not be made: the threads could not be put on their CPUs, or did not
     /// run there.
     Impossible,
@@ -152,15 +141,14 @@ mod tests {
         for (d, in_step) in [(0, true), (50, true), (-50, true), (66_930, false), (-200, false), (200, false)]
         {
             let difference = measured(d, false);
-            assert_eq!(difference.is_none(0), in_step, "{d}: {difference:?}");
             let most_ticks = if in_step { 0 } else { d.unsigned_abs() };
             let size_ticks = difference.size_ticks();
+            assert_eq!(size_ticks == 0, in_step, "{d}: {difference:?}");
             assert!(
                 (most_ticks.saturating_sub(130)..=most_ticks).contains(&size_ticks),
                 "{d}: {difference:?}"
             );
         }
-        assert!(measured(100, false).is_none(60), "a counter's step may hide as much");
-        assert!(Difference::UNKNOWN.is_none(0), "nothing known is nothing found");
+        assert_eq!(Difference::UNKNOWN.size_ticks(), 0, "nothing known is nothing found");
     }
 }

@@ -36,7 +36,7 @@ use crate::line::Slope;
 use crate::sample::{Effort, Reference, Resolutions, UnixTrack, burst};
 use crate::shared::{Event, Shared};
 use crate::stability::{SampleOutcome, StabilityMonitor};
-use crate::state::{Phase, Serves, is_supported};
+use crate::state::{Phase, is_supported};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 
 mod publish;
@@ -86,7 +86,7 @@ const SPARE_WIDTH_NS: i64 = 1;
 
 /// Stands for a slope that is not known yet: 16 GHz, faster than any counter, so that a time in
 /// ns is never converted to too few ticks.
-const UNKNOWN_SLOPE: Slope = Slope::from_bits(1 << (FRACTION_BITS - 4));
+const UNKNOWN_SLOPE: Slope = Slope { bits: 1 << (FRACTION_BITS - 4) };
 
 /// A sample older than this when it is used is taken again, ns: the writer was preempted.
 const FRESH_NS: u64 = 100_000;
@@ -172,9 +172,9 @@ pub struct Control {
     /// What the next iteration goes by. A driver may change interval and renewal between two
     /// iterations.
     pub config: Config,
-    /// What the lines serve; both kinds of time after [`begin_anew`](Self::begin_anew). See
-    /// [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
-    pub serves: Serves,
+    /// Whether the lines serve Unix time, as they do after [`begin_anew`](Self::begin_anew), or
+    /// leave that to the OS. See [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
+    pub serves_unix: bool,
     stability: StabilityMonitor,
     unix: UnixTrack,
     /// The slope of the last target.
@@ -206,7 +206,7 @@ enum Refusal {
     /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
     /// ([`wrap_mask`](crate::state::wrap_mask)): try again later.
     Early,
-    /// The counter is too slow for the target's [`SHIFT`](crate::counter::SHIFT).
+    /// The counter is too slow for the cell's `SHIFT`.
     OutOfRange,
 }
 
@@ -216,7 +216,7 @@ impl Control {
     pub const fn new(config: Config) -> Self {
         Self {
             config,
-            serves: Serves::Both,
+            serves_unix: true,
             stability: StabilityMonitor::new(),
             unix: UnixTrack::new(),
             slope: None,
@@ -234,7 +234,7 @@ impl Control {
     /// another loop would take a signal handler's stack.
     pub fn begin_anew(&mut self, config: Config) {
         static UNLEARNT: StabilityMonitor = StabilityMonitor::new();
-        (self.config, self.serves) = (config, Serves::Both);
+        (self.config, self.serves_unix) = (config, true);
         // Not an assignment, for which a copy on the stack is made where nothing is optimised.
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNLEARNT));
         self.unix = UnixTrack::new();

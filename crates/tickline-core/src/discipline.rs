@@ -47,7 +47,7 @@ pub(crate) struct Steering {
 pub(crate) fn steer(old: &CellLine, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
     let wanted = target.at(at_ticks);
     let offset = old.fixed_at(at_ticks).minus(wanted);
-    let rate = i128::from(target.slope.to_bits());
+    let rate = i128::from(target.slope.bits);
     let window_ns = target.slope.over(i64::try_from(window_ticks).unwrap_or(i64::MAX));
     let step_above = window_ns.times(STEP_PPB).to_bits().checked_div(i128::from(NS_PER_S)).unwrap_or(0);
     if offset.to_bits().saturating_neg() > step_above {

@@ -10,23 +10,14 @@
 
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 
-/// Nanoseconds per tick, in units of 2^-48 ns.
+/// Nanoseconds per tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Slope(u64);
+pub struct Slope {
+    /// In units of 2^-48 ns.
+    pub bits: u64,
+}
 
 impl Slope {
-    /// A slope from its fixed-point bits (2^-48 ns per tick).
-    #[must_use]
-    pub const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    /// Fixed-point bits (2^-48 ns per tick).
-    #[must_use]
-    pub const fn to_bits(self) -> u64 {
-        self.0
-    }
-
     /// The slope of a counter of `hz` ticks per second, rounded down; `None` below 15,259 Hz or
     /// at 0, where it does not fit.
     #[must_use]
@@ -35,29 +26,28 @@ impl Slope {
         // BOUND: 1e9 < 2^30, so the numerator is below 2^78.
         let numerator = (NS_PER_S as u128) << FRACTION_BITS;
         match numerator.checked_div(hz as u128) {
-            Some(bits) if bits <= u64::MAX as u128 => Some(Self(bits as u64)),
+            Some(bits) if bits <= u64::MAX as u128 => Some(Self { bits: bits as u64 }),
             _ => None,
         }
     }
 
     /// Ticks per second, rounded to the nearest, saturating; 0 for a slope of 0.
     pub(crate) fn to_hz(self) -> u64 {
-        let numerator = (u128::from(NS_PER_S) << FRACTION_BITS).saturating_add(u128::from(self.0 >> 1));
-        numerator.checked_div(u128::from(self.0)).map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
+        let numerator = (u128::from(NS_PER_S) << FRACTION_BITS).saturating_add(u128::from(self.bits >> 1));
+        numerator.checked_div(u128::from(self.bits)).map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
     }
 
     /// `ticks` at this slope, as fixed-point nanoseconds. BOUND: 2^63 * 2^64 = 2^127, the limit
     /// of `i128`, which a signed 64-bit difference and a 64-bit slope reach only together;
     /// saturates there.
-    #[must_use]
-    pub const fn over(self, ticks: i64) -> FixedNs {
-        FixedNs::from_bits((ticks as i128).saturating_mul(self.0 as i128))
+    pub(crate) const fn over(self, ticks: i64) -> FixedNs {
+        FixedNs::from_bits((ticks as i128).saturating_mul(self.bits as i128))
     }
 
     /// Ticks in `ns` nanoseconds, rounded up, saturating; `u64::MAX` for a slope of 0.
     #[must_use]
     pub fn ticks_in(self, ns: u64) -> u64 {
-        let bits = u128::from(self.0);
+        let bits = u128::from(self.bits);
         // BOUND: ns < 2^64, so the numerator is below 2^112 + 2^64.
         let numerator = (u128::from(ns) << FRACTION_BITS).saturating_add(bits.saturating_sub(1));
         numerator.checked_div(bits).and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(u64::MAX)
@@ -65,25 +55,25 @@ impl Slope {
 
     /// This slope raised by `ppb` (lowered if negative), saturating at 0 and at the largest slope.
     pub(crate) fn adjusted_ppb(self, ppb: i64) -> Self {
-        let bits = i128::from(self.0);
+        let bits = i128::from(self.bits);
         // BOUND: 2^64 * 2^63 = 2^127: saturates only for absurd ppb.
         let change = bits.saturating_mul(i128::from(ppb)).checked_div(i128::from(NS_PER_S)).unwrap_or(0);
-        Self(u64::try_from(bits.saturating_add(change).max(0)).unwrap_or(u64::MAX))
+        Self::saturating_from(bits.saturating_add(change))
     }
 
     /// How much faster this slope is than `other`, in ppb, rounded toward zero; saturating, also
     /// if `other` is 0.
     pub(crate) fn ppb_above(self, other: Self) -> i64 {
-        let difference = i128::from(self.0).saturating_sub(i128::from(other.0));
+        let difference = i128::from(self.bits).saturating_sub(i128::from(other.bits));
         let scaled = difference.saturating_mul(i128::from(NS_PER_S));
         // Against 0 everything but 0 is infinitely far.
-        let ppb = scaled.checked_div(i128::from(other.0)).unwrap_or(scaled.saturating_mul(i128::MAX));
+        let ppb = scaled.checked_div(i128::from(other.bits)).unwrap_or(scaled.saturating_mul(i128::MAX));
         i64::try_from(ppb).unwrap_or(if ppb < 0 { i64::MIN } else { i64::MAX })
     }
 
     /// A slope from an `i128` of fixed-point bits, saturating at 0 and at the largest slope.
     pub(crate) fn saturating_from(bits: i128) -> Self {
-        Self(u64::try_from(bits.max(0)).unwrap_or(u64::MAX))
+        Self { bits: u64::try_from(bits.max(0)).unwrap_or(u64::MAX) }
     }
 }
 
@@ -117,7 +107,7 @@ impl Line {
         let delta = ticks.wrapping_sub(self.start_ticks);
         // BOUND: delta < 2^48, so delta << 16 < 2^64 and the product < 2^128; its high half is
         // delta * slope / 2^48. The pre-shift saves the 128-bit shift that `>> 48` would need.
-        let product = ((delta << (64 - FRACTION_BITS)) as u128).wrapping_mul(self.slope.0 as u128);
+        let product = ((delta << (64 - FRACTION_BITS)) as u128).wrapping_mul(self.slope.bits as u128);
         self.base_ns.wrapping_add(((product >> 64) as u64).cast_signed())
     }
 

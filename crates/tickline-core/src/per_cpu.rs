@@ -19,7 +19,7 @@
 //! the window check refuses such a reading. Every other one was made when the line was current. The
 //! second look at the state only proves that start and window belong to it.
 //!
-//! A unit's control loop runs on its CPU, through a [`PinnedCounter`]. A reader on that CPU that
+//! A unit's control loop runs on its CPU, through [`maintain`]. A reader on that CPU that
 //! finds the line being replaced has therefore interrupted the writer: it does not wait, and
 //! helps at once.
 //!
@@ -31,7 +31,7 @@
 //! | Who has them? | Clocks whose thread finds the counters unsynchronised (`PerCpu::Auto`), and those that ask for them (`PerCpu::On`). The gate that compares counters then judges every CPU alone; all other gates hold. |
 //! | Can one CPU's line meet another's counter? | Not with `rdtscp`, which all ordered readings and all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the thread would have to move away and back between three instructions. |
 //! | How does the kind of lines change? | As a policy does: [`set_lines`](crate::gate::keeper::Keeper::set_lines) asks for a judgement, and ends the common line. A judgement is for one kind, and whoever it admits publishes no other. Loom shows that readers never have a common line and the units at once. |
-//! | What if the thread is moved in the middle of an iteration? | Its `PinnedCounter` then behaves like a counter that was reset and runs backwards. It yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead, and 0.6 ms more for each ms for which the thread was stopped meanwhile, or for which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
+//! | What if the thread is moved in the middle of an iteration? | The counter that it reads then behaves like one that was reset and runs backwards. It yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead, and 0.6 ms more for each ms for which the thread was stopped meanwhile, or for which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
 //! | Which CPUs are calibrated? | Those on which the thread may run now, and those on which a reader missed its line. So a cpuset that grows, a CPU that returns, and threads with their own masks need no rule. |
 //! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If each line lasted for 50 us and each pass taught one, every line would end before the next pass (measured: readings cost 57 ns for 150 ms). |
 //! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. A dead driver is noticed later in return, after 8 intervals. |
@@ -39,6 +39,7 @@
 use core::cell::Cell;
 
 use crate::cell::{CellLine, LineCell, StateCell};
+use crate::control::{Control, Outcome};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, Shared, SlowReading};
@@ -101,6 +102,20 @@ pub fn read_slow<S: StateCell>(
     }
 }
 
+/// An iteration of `control` for the unit of `cpu`, where this thread was put. `None` if it is not
+/// there, or was moved away meanwhile.
+pub fn maintain<S: StateCell>(
+    control: &mut Control,
+    unit: &Shared<S>,
+    cpu: usize,
+    counter: &impl CpuCounter,
+    reference: &impl Reference,
+) -> Option<Outcome> {
+    let pinned = PinnedCounter::take(counter, cpu)?;
+    let outcome = control.maintain(unit, &pinned, reference);
+    (!pinned.lost.get()).then_some(outcome)
+}
+
 /// The counter of one CPU, for a control loop whose thread was put there.
 ///
 /// The kernel may move the thread all the same (the CPU goes offline, the cpuset changes). From
@@ -108,7 +123,7 @@ pub fn read_slow<S: StateCell>(
 /// with it, and no line is published. A line that is being replaced is retired, with a high-water
 /// mark that the reference limits.
 #[derive(Debug)]
-pub struct PinnedCounter<'a, C> {
+struct PinnedCounter<'a, C> {
     counter: &'a C,
     cpu: usize,
     last_ticks: Cell<u64>,
@@ -121,14 +136,9 @@ const LOST_TICKS: u64 = 1 << 62;
 
 impl<'a, C: CpuCounter> PinnedCounter<'a, C> {
     /// The counter of `cpu`, if this thread is there.
-    pub fn take(counter: &'a C, cpu: usize) -> Option<Self> {
+    fn take(counter: &'a C, cpu: usize) -> Option<Self> {
         let (ticks, found) = counter.now_ordered()?;
         (found == cpu).then(|| Self { counter, cpu, last_ticks: Cell::new(ticks), lost: Cell::new(false) })
-    }
-
-    /// Whether the thread was moved away meanwhile.
-    pub fn is_lost(&self) -> bool {
-        self.lost.get()
     }
 }
 

@@ -403,8 +403,8 @@ fn open_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
     let least =
         within.slope_min.max(fit.slope_min.adjusted_ppb(rate_ppb.saturating_neg())).min(fit.slope_min);
     let most = within.slope_max.min(fit.slope_max.adjusted_ppb(rate_ppb)).max(fit.slope_max);
-    let twice = |slope: Slope| u128::from(slope.to_bits()).saturating_mul(2);
-    let middle = u128::from(fit.slope_min.to_bits()).saturating_add(u128::from(fit.slope_max.to_bits()));
+    let twice = |slope: Slope| u128::from(slope.bits).saturating_mul(2);
+    let middle = u128::from(fit.slope_min.bits).saturating_add(u128::from(fit.slope_max.bits));
     let twice_off = middle.saturating_sub(twice(least)).max(twice(most).saturating_sub(middle));
     // BOUND: a slope is below 2^64, so the product is below 2^96.
     let ppb = twice_off

@@ -2,8 +2,8 @@
 //!
 //! Nobody waits for it, so a signal handler may try it. The owner is a token of the process. A
 //! child that finds its parent's token knows that the holder does not exist in this process, and
-//! takes the lock over. The content may be half changed then; [`LockGuard::was_abandoned`] says
-//! so.
+//! takes the lock over. The content may be half changed then, so whoever takes the lock says how
+//! to reset it.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -33,7 +33,7 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 ///
 /// let lock = TryLock::new(AtomicU32::new(0));
 /// // SAFETY: one process, one token.
-/// let guard = unsafe { lock.try_lock(7) }.unwrap();
+/// let guard = unsafe { lock.try_lock(7, |_| ()) }.unwrap();
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| guard.fetch_add(1, Ordering::Relaxed));
 ///     scope.spawn(|| guard.fetch_add(2, Ordering::Relaxed));
@@ -49,7 +49,7 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 ///
 /// let lock = TryLock::new(Cell::new(0));
 /// // SAFETY: one process, one token.
-/// let guard = unsafe { lock.try_lock(7) }.unwrap();
+/// let guard = unsafe { lock.try_lock(7, |_| ()) }.unwrap();
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| guard.set(1));
 ///     scope.spawn(|| guard.set(2));
@@ -59,7 +59,6 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 pub struct LockGuard<'a, T> {
     lock: &'a TryLock<T>,
     token: u64,
-    abandoned: bool,
     /// `&TryLock<T>` alone is shareable with any content that may be sent, because the lock lets
     /// one thread in at a time; a guard that is shared lets in every thread that has it.
     exclusive: PhantomData<&'a mut T>,
@@ -72,7 +71,8 @@ impl<T> TryLock<T> {
     }
 
     /// Takes the lock if it is free, or if its owner's token is not `token`: then its holder is
-    /// in another process. Always fails with a `token` of 0.
+    /// in another process, and has never released the lock; `reset` then puts the content right,
+    /// which may be half changed. Always fails with a `token` of 0.
     ///
     /// # Safety
     ///
@@ -83,7 +83,7 @@ impl<T> TryLock<T> {
     /// 3. A thread that forks while it holds the guard does not use it in the child, which may get
     ///    a second one.
     /// 4. A handler that interrupted the holder and forks does not return in the child.
-    pub unsafe fn try_lock(&self, token: u64) -> Option<LockGuard<'_, T>> {
+    pub unsafe fn try_lock(&self, token: u64, reset: impl FnOnce(&mut T)) -> Option<LockGuard<'_, T>> {
         // ORDERING: Relaxed, only decides what the exchange below expects.
         let owner = self.owner.load(Ordering::Relaxed);
         if owner == token || token == 0 {
@@ -92,15 +92,11 @@ impl<T> TryLock<T> {
         // ORDERING: Acquire, pairs with the Release store in `drop`: the last holder's changes
         // are seen.
         self.owner.compare_exchange(owner, token, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        Some(LockGuard { lock: self, token, abandoned: owner != 0, exclusive: PhantomData })
-    }
-}
-
-impl<T> LockGuard<'_, T> {
-    /// Whether the last holder was in another process and never released the lock.
-    #[must_use]
-    pub fn was_abandoned(&self) -> bool {
-        self.abandoned
+        let mut guard = LockGuard { lock: self, token, exclusive: PhantomData };
+        if owner != 0 {
+            reset(&mut guard);
+        }
+        Some(guard)
     }
 }
 
@@ -135,16 +131,17 @@ mod tests {
     #[test]
     fn a_child_takes_over_what_its_parent_holds() {
         let lock = TryLock::new(5);
-        // SAFETY: two processes are played one after the other, and the content is not touched.
-        let take = |token| unsafe { lock.try_lock(token) };
+        // SAFETY: two processes are played one after the other; the first one's guard is not used
+        // once the second has one.
+        let take = |token| unsafe { lock.try_lock(token, |content| *content += 1) };
         let parents = take(1).unwrap();
-        assert!(take(1).is_none());
+        assert!(take(1).is_none() && *parents == 5);
         let childs = take(2).unwrap();
-        assert!(childs.was_abandoned());
+        assert_eq!(*childs, 6, "what may be half changed is reset");
         drop(parents);
         assert!(take(2).is_none(), "the parent's guard does not release what the child has taken over");
         drop(childs);
         assert!(take(0).is_none(), "0 is nobody's token");
-        assert!(!take(1).unwrap().was_abandoned());
+        assert_eq!(*take(1).unwrap(), 6, "what was released is not");
     }
 }

@@ -32,14 +32,12 @@ impl FixedNs {
     }
 
     /// In units of 2^-48 ns.
-    #[must_use]
-    pub const fn to_bits(self) -> i128 {
+    pub(crate) const fn to_bits(self) -> i128 {
         self.0
     }
 
     /// Whole nanoseconds.
-    #[must_use]
-    pub const fn from_ns(ns: i64) -> Self {
+    pub(crate) const fn from_ns(ns: i64) -> Self {
         Self((ns as i128) << FRACTION_BITS)
     }
 
@@ -73,8 +71,7 @@ impl FixedNs {
     }
 
     /// The sum.
-    #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
+    pub(crate) const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 

@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
-use tickline_core::counter::{Counter, CpuCounter};
+use tickline_core::counter::CpuCounter;
 use tickline_core::gate::keeper::{Conclusion, Gated, Keeper, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
-use tickline_core::try_lock::TryLock;
+use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::limits::valid_intervals;
@@ -138,7 +138,7 @@ impl Cast {
     pub(crate) fn drive(&self) {
         loop {
             let outcome = self.maintain(Renewal::Ahead);
-            let closed = self.clock.keeper.stage().is_closed();
+            let closed = !matches!(self.clock.keeper.stage(), Stage::New | Stage::Open);
             self.check.after_iteration(self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match outcome {
                 Some(outcome) => outcome.next_in_ns,
@@ -151,17 +151,18 @@ impl Cast {
         }
     }
 
+    fn lock(&self) -> Option<LockGuard<'_, Option<Control>>> {
+        // SAFETY: the token is the same for all actors of this process, and a forked one gets
+        // another.
+        unsafe { self.clock.control.try_lock(self.clock.token.get(), |control| *control = None) }
+    }
+
     /// An iteration, and a second one after a recovery. `None` if another thread has the lock.
     fn maintain(&self, renewal: Renewal) -> Option<Outcome> {
         let me = self.world.running.get();
-        // SAFETY: the token is the same for all actors of this process, and a forked one gets
-        // another.
-        let mut guard = unsafe { self.clock.control.try_lock(self.clock.token.get()) }?;
+        let mut guard = self.lock()?;
         self.world.actors[me].serving.set(true);
         self.world.actors[me].patience.set(u64::MAX);
-        if guard.was_abandoned() {
-            *guard = None;
-        }
         let known = guard.is_some();
         let now_ns = || self.hands().monotonic_ns();
         let judge = |_| Some(self.judge(&mut guard));
@@ -172,22 +173,18 @@ impl Cast {
         }
         let control = guard.as_mut()?;
         control.config.renewal = renewal;
-        let hands = self.hands();
-        let mut outcome = self.iterate(ONE_LINE, control, &hands);
+        let mut outcome = self.iterate(ONE_LINE, control)?;
         let gate_turns = self.world.scenario.clock.gate_ns != 0;
         if outcome.iteration == Iteration::Recovered && !gate_turns {
-            outcome = self.iterate(ONE_LINE, control, &hands);
+            outcome = self.iterate(ONE_LINE, control)?;
         }
         let barred = outcome.iteration == Iteration::GateClosed;
         self.gate_after_iteration(barred);
-        if barred && !gate_turns && self.clock.keeper.notice_closed() {
-            self.world.actors[me].serving.set(false);
-            return None;
-        }
         let next_in_ns = i64::try_from(outcome.next_in_ns).expect("an interval");
-        self.clock.keeper.set_due(self.world.returned_ns().saturating_add(next_in_ns));
+        let due_ns = self.world.returned_ns().saturating_add(next_in_ns);
+        let goes_on = self.clock.keeper.note_iteration(barred && !gate_turns, due_ns);
         self.world.actors[me].serving.set(false);
-        Some(outcome)
+        goes_on.then_some(outcome)
     }
 
     /// Readers collect the facts only after an iteration, so a verdict against the counter stays
@@ -225,9 +222,7 @@ impl Cast {
         if self.clock.verdict.get() == self.clock.judged.get() {
             return false;
         }
-        // SAFETY: as in `maintain`.
-        let guard = unsafe { self.clock.control.try_lock(self.clock.token.get()) };
-        let Some(mut guard) = guard else { return false };
+        let Some(mut guard) = self.lock() else { return false };
         let me = self.world.running.get();
         self.world.actors[me].serving.set(true);
         let reviewed = self.clock.keeper.review(&self.line(), |_| Some(self.judge(&mut guard)));
@@ -240,26 +235,34 @@ impl Cast {
         self.clock.verdict.get() != Verdict::Open || self.clock.keeper.stage() == Stage::Disabled
     }
 
-    /// An iteration for a cell.
-    pub(crate) fn iterate(&self, unit: usize, control: &mut Control, counter: &impl Counter) -> Outcome {
+    /// An iteration for a cell. `None` if the thread did not stay on the cell's CPU.
+    pub(crate) fn iterate(&self, unit: usize, control: &mut Control) -> Option<Outcome> {
         let now_ps = self.world.now_ps.get();
         let noted = &self.world.units[unit];
-        let idle_ps = now_ps - noted.iteration_began_ps.replace(now_ps);
-        if idle_ps > 2 * self.clock.config.interval_ns * PS {
+        let last_ps = noted.iteration_began_ps.replace(now_ps);
+        if now_ps - last_ps > 2 * self.clock.config.interval_ns * PS {
             self.check.disturbed(now_ps); // no iteration has come for a while
         }
         let valid_ns = valid_intervals(&self.world.scenario) * self.clock.config.interval_ns;
         if self.world.clocks.borrow().has_no_line(now_ps, valid_ns) {
             self.check.disturbed(now_ps);
         }
-        let outcome = control.maintain(&self.clock.units[unit], counter, &self.hands());
+        let last = noted.newest_start_ticks.get();
+        let (shared, hands) = (&self.clock.units[unit], self.hands());
+        let outcome = match self.is_per_cpu() {
+            true => per_cpu::maintain(control, shared, unit, &hands, &hands),
+            false => Some(control.maintain(shared, &hands, &hands)),
+        };
         let mut counts = self.world.counts.borrow_mut();
         counts.iterations += 1;
-        if matches!(outcome.iteration, Iteration::Published | Iteration::Recovered) {
+        // Also by a thread that was moved away afterwards.
+        if noted.newest_start_ticks.get() != last {
             counts.publications += 1;
             let oldest = control.evidence_ticks().expect("a line has evidence");
             let since_ps = noted.time_ps(&self.world.clocks.borrow(), oldest);
             noted.evidence.borrow_mut().insert(noted.newest_start_ticks.get(), since_ps);
+        } else if outcome.is_none() {
+            noted.iteration_began_ps.set(last_ps);
         }
         outcome
     }
@@ -368,7 +371,7 @@ impl Cast {
                 if let Some(ns) = ns {
                     // Nothing has happened since the reading's second look at the state, so this
                     // belongs to its line.
-                    let margin_ns = units[unit()].cell.peek_unix_bound_ns();
+                    let margin_ns = self.world.units[unit()].unix_bound_ns.get();
                     complete();
                     check.not_behind_the_gate(begin);
                     return check.unix(ns, margin_ns);

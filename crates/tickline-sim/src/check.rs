@@ -317,7 +317,7 @@ impl Check {
     fn judge(&self, pending: &Pending, since_ps: u64) {
         let Pending { unit, reading, truth_ns, .. } = pending;
         let bounds = &reading.bounds;
-        let (slowest, fastest) = (bounds.lower.slope.to_bits(), bounds.upper.slope.to_bits());
+        let (slowest, fastest) = (bounds.lower.slope.bits, bounds.upper.slope.bits);
         let clocks = self.world.clocks.borrow();
         // A rate that did not change is within any maximum drift, because that includes what the
         // samples leave open. Samples that were thinned out after they had limited the slopes

@@ -184,10 +184,9 @@ impl World {
         }
         let Sample { ticks, base_ns, rate_ppb, open_ppb } = self.sample.get();
         let line = |ns: i64, ppb: i64| {
-            let ghz = Slope::from_hz(1_000_000_000).expect("1 GHz").to_bits();
+            let ghz = Slope::from_hz(1_000_000_000).expect("1 GHz").bits;
             let share = i128::from(ghz) * i128::from(rate_ppb + ppb) / 1_000_000_000;
-            let slope =
-                Slope::from_bits(ghz.wrapping_add_signed(i64::try_from(share).expect("a small share")));
+            let slope = Slope { bits: ghz.wrapping_add_signed(i64::try_from(share).expect("a small share")) };
             Line { start_ticks: ticks, base_ns: ticks.cast_signed() + base_ns + ns, slope }
         };
         Estimate {

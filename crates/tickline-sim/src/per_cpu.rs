@@ -9,7 +9,6 @@
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};
-use tickline_core::per_cpu::PinnedCounter;
 
 use crate::actors::Cast;
 use crate::machine::PS;
@@ -135,20 +134,18 @@ impl Cast {
         if !self.go_to(cpu) {
             return None;
         }
-        let hands = self.hands();
-        let pinned = PinnedCounter::take(&hands, cpu)?;
         me.serving.set(true);
         let control = calibration.control.get_or_insert_with(|| Box::new(Control::new(self.clock.config)));
         control.config.renewal = Renewal::Pinned;
-        let mut outcome = self.iterate(cpu, control, &pinned);
-        if outcome.iteration == Iteration::Recovered {
-            outcome = self.iterate(cpu, control, &pinned);
+        let mut outcome = self.iterate(cpu, control);
+        if outcome.is_some_and(|outcome| outcome.iteration == Iteration::Recovered) {
+            outcome = self.iterate(cpu, control);
         }
         me.serving.set(false);
-        if pinned.is_lost() {
+        if outcome.is_none() {
             self.world.counts.borrow_mut().lost += 1;
-            return None;
         }
+        let outcome = outcome?;
         self.check.after_iteration(self.clock.units[cpu].cell.peek(), false);
         Some(outcome)
     }

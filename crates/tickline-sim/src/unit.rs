@@ -31,6 +31,8 @@ pub(crate) struct Unit {
     pub(crate) evidence: RefCell<HashMap<u64, u64>>,
     /// The start of the line that was published last, ticks.
     pub(crate) newest_start_ticks: Cell<u64>,
+    /// How well that line claims to know Unix time, ns.
+    pub(crate) unix_bound_ns: Cell<u64>,
     /// When the cell last lost its line or got one, ps: its next line counts from then on.
     closed_ps: Cell<u64>,
     /// Each line by its state, and since when it counts, ps.
@@ -63,7 +65,8 @@ impl Unit {
     }
 
     /// A line was published.
-    pub(crate) fn published(&self, line: &CellLine) {
+    pub(crate) fn published(&self, line: &CellLine, unix_bound_ns: u64) {
+        self.unix_bound_ns.set(unix_bound_ns);
         self.newest_start_ticks.set(line.start_ticks);
         self.by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));
     }

@@ -22,7 +22,7 @@ use corosensei::Yielder;
 use tickline_core::cell::{Bounds, CellLine, LineCell, Slope, SlotView, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
-use tickline_core::state::{Phase, Serves, State};
+use tickline_core::state::{Phase, State};
 
 use crate::check::Counts;
 use crate::machine::{self, Clocks, PS, SHIFT, SLOPE_BITS};
@@ -324,11 +324,6 @@ impl SteppedCell {
         self.unit().state.get()
     }
 
-    /// How well the present line claims to know Unix time, without a step.
-    pub(crate) fn peek_unix_bound_ns(&self) -> u64 {
-        self.inner.slot(self.peek()).bounds(0).unix_bound_ns
-    }
-
     fn unit(&self) -> &Unit {
         &self.world.units[self.unit]
     }
@@ -355,13 +350,14 @@ impl SteppedCell {
     /// Where states are to come again: `line` with the nearest of few slopes, nowhere below it.
     fn coarse(&self, from: State, line: &CellLine) -> CellLine {
         let unit = 1_u64 << COARSE_BITS;
-        let slope = (line.slope().to_bits() + unit / 2) & !(unit - 1);
-        let next = from.next_line(Slope::from_bits(slope), SHIFT, Serves::Both);
+        let slope = (line.slope().bits + unit / 2) & !(unit - 1);
+        let next = from.next_line(Slope { bits: slope }, SHIFT, true);
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
         // Both lines are rounded down.
         let coarse = CellLine { state: next, ..*line };
         let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
-        CellLine { state: State { b: b_at(line.start_ticks).max(b_at(line.end_ticks())), ..next }, ..coarse }
+        let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
+        CellLine { state: State { b: b_at(line.start_ticks).max(b_at(end_ticks)), ..next }, ..coarse }
     }
 
     fn swapped(&self, from: State, to: State) {
@@ -397,7 +393,7 @@ impl StateCell for SteppedCell {
         self.world.step(Step::Load);
         let view = self.inner.slot(state);
         let mut loaded = self.world.me().loaded.get();
-        loaded.use_ticks.get_or_insert((view.start_ticks(), view.window_ticks()));
+        loaded.use_ticks.get_or_insert(view.window());
         self.world.me().loaded.set(loaded);
         view
     }
@@ -418,7 +414,7 @@ impl StateCell for SteppedCell {
         let published = self.inner.publish(from, line, bounds, suspended_ns);
         if published {
             self.swapped(from, line.state);
-            self.unit().published(line);
+            self.unit().published(line, bounds.unix_bound_ns);
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
         self.world.step(Step::Published);

@@ -365,34 +365,24 @@ impl Engine {
         if outcome.iteration == Iteration::Recovered {
             outcome = control.maintain(&self.shared, &counter, &followed);
         }
-        if outcome.iteration == Iteration::GateClosed && self.keeper.notice_closed() {
-            return None; // the next iteration judges the gates first
-        }
-        self.keeper.set_due(OsClock.monotonic_ns().saturating_add(outcome.next_in_ns.cast_signed()));
-        Some(outcome)
+        let due_ns = OsClock.monotonic_ns().saturating_add(outcome.next_in_ns.cast_signed());
+        // Or else the next iteration judges the gates first.
+        self.keeper.note_iteration(outcome.iteration == Iteration::GateClosed, due_ns).then_some(outcome)
     }
 
-    /// The lock. Resets its content if another process has left it half changed.
+    /// The lock; `None` while another thread has it.
     fn lock(&self) -> Option<LockGuard<'_, Driven>> {
         // SAFETY: the token is the same for all processes that share this memory, and differs from
         // that of each process whose copy this memory is; where that cannot be known, it is the
         // same for all. POSIX forbids a program to fork in a signal handler and to return from it
         // in the child.
-        let mut guard = unsafe { self.control.try_lock(sys::lock_token()) }?;
-        if guard.was_abandoned() {
-            guard.is_begun = false;
-        }
-        Some(guard)
+        unsafe { self.control.try_lock(sys::lock_token(), |driven| driven.is_begun = false) }
     }
 
     /// The lock on the collected facts; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
         // SAFETY: as in `lock`.
-        let mut guard = unsafe { self.collector.try_lock(sys::lock_token()) }?;
-        if guard.was_abandoned() {
-            guard.begin_anew();
-        }
-        Some(guard)
+        unsafe { self.collector.try_lock(sys::lock_token(), Collector::begin_anew) }
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) const fn wanted(choice: PerCpu, comparison: Comparison) -> bool {
     match choice {
         PerCpu::On => true,
         PerCpu::Off => false,
-        PerCpu::Auto => matches!(comparison, Comparison::Unsynchronised(_)),
+        PerCpu::Auto => matches!(comparison, Comparison::Unsynchronised { .. }),
     }
 }
 

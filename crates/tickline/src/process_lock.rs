@@ -49,14 +49,11 @@ impl<T: Default> ProcessLock<T> {
         // ORDERING: Acquire, pairs with the Release increment in `release`: if this sees the
         // increment, the try below sees the release before it. If not, the sleep ends at once.
         let releases = self.releases.load(Ordering::Acquire);
+        // SAFETY: valid for a write. Nothing reads or drops the half-written value.
+        let reset = |content: &mut T| unsafe { core::ptr::write(content, T::default()) };
         // SAFETY: the token is the same for all threads of this process, and unlike that of any
         // ancestor; this is not for signal handlers.
-        let mut held = unsafe { self.lock.try_lock(sys::token()) }.ok_or(releases)?;
-        if held.was_abandoned() {
-            // SAFETY: valid for a write. Nothing reads or drops the half-written value.
-            unsafe { core::ptr::write(&raw mut *held, T::default()) };
-        }
-        Ok(held)
+        unsafe { self.lock.try_lock(sys::token(), reset) }.ok_or(releases)
     }
 
     fn release(&self, held: LockGuard<'_, T>) {

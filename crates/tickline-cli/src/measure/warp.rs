@@ -202,7 +202,7 @@ fn describe(
         largest_warp_ns: ns(as_f64(difference.size_ticks())),
         offset_least_ns: known.then(|| ns(signed_f64(difference.least_ticks))),
         offset_most_ns: known.then(|| ns(signed_f64(difference.most_ticks))),
-        synchronised: known.then(|| difference.is_none(resolution_ticks)),
+        synchronised: known.then(|| difference.size_ticks() <= resolution_ticks),
     }
 }
 
@@ -238,6 +238,7 @@ mod tests {
         let unsynchronised = described(LEAST_ROUND_TRIPS, -66_930, -66_800, 26);
         assert_eq!(unsynchronised.synchronised, Some(false));
         assert!((unsynchronised.largest_warp_ns - 33_400.0).abs() < 1e-6);
+        assert_eq!(described(LEAST_ROUND_TRIPS, 26, 90, 26).synchronised, Some(true), "a step hides as much");
         let few = described(LEAST_ROUND_TRIPS - 1, -60, 90, 26);
         assert_eq!((few.synchronised, few.offset_least_ns, few.offset_most_ns), (None, None, None));
         assert_eq!(all_synchronised(&[near, unsynchronised, few]), Some(false));

@@ -1,12 +1,11 @@
 //! The cell by itself; the tests of `shared` cover the rules of order, the simulator the bounds.
 
 use super::*;
-use crate::state::Serves;
 
 const SHIFT: u32 = <LineCell as StateCell>::SHIFT;
 
 fn bounds(start_ticks: u64, seed: i64) -> Bounds {
-    let line = |base_ns| Line { start_ticks, base_ns, slope: Slope::from_bits(1 << 47) };
+    let line = |base_ns| Line { start_ticks, base_ns, slope: Slope { bits: 1 << 47 } };
     Bounds {
         lower: line(seed),
         upper: line(seed + 5),
@@ -18,7 +17,7 @@ fn bounds(start_ticks: u64, seed: i64) -> Bounds {
 
 /// A line that follows `from`.
 fn line(from: State, start_ticks: u64, b: i64, slope: Slope) -> CellLine {
-    let state = from.next_line(slope, SHIFT, Serves::Both).unwrap().with_b(b);
+    let state = from.next_line(slope, SHIFT, true).unwrap().with_b(b);
     CellLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
 }
 
@@ -48,7 +47,7 @@ fn concurrent_readers_never_see_a_mixture() {
         let mut last = 0;
         while last < lines {
             let state = cell.load();
-            let number = state.slope(SHIFT).to_bits().saturating_sub(1 << 47) >> 8;
+            let number = state.slope(SHIFT).bits.saturating_sub(1 << 47) >> 8;
             let slot = cell.slot(state);
             let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds(state.b));
             if !state.is_published() || !cell.is_still(state) {
@@ -65,7 +64,7 @@ fn concurrent_readers_never_see_a_mixture() {
             scope.spawn(read);
         }
         for number in 1..=lines {
-            let (from, slope) = (cell.load(), Slope::from_bits((1 << 47) + (number << 8)));
+            let (from, slope) = (cell.load(), Slope { bits: (1 << 47) + (number << 8) });
             let next = line(from, number << 20, number.cast_signed() << 32, slope);
             assert!(cell.publish(from, &next, &bounds(number << 20, number.cast_signed()), None));
             if cfg!(miri) {

@@ -85,7 +85,8 @@ impl Control {
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<CellLine, Refusal> {
-        let state = before.state.next_line(slope, before.shift, self.serves).ok_or(Refusal::OutOfRange)?;
+        let state =
+            before.state.next_line(slope, before.shift, self.serves_unix).ok_or(Refusal::OutOfRange)?;
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
         // A line and its margins do not reach across the wrap of `ticks << shift`. It is valid for
         // two windows.

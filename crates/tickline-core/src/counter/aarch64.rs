@@ -12,21 +12,18 @@ use crate::gate::Clocksource;
 
 /// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 7 serves counters from 7.9 MHz
 /// up, for 4.5 years at 1 GHz before a pause of some 50 us.
-pub const SHIFT: u32 = 7;
+pub(crate) const SHIFT: u32 = 7;
 
 /// The generic timer's virtual counter. Making one reads nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// What a plain read is called.
-    pub const NAME: &'static str = "cntvct_el0";
+    /// What a plain read is called, and what an ordered one.
+    pub const NAMES: (&'static str, &'static str) = ("cntvct_el0", "isb; cntvct_el0");
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::ArchSysCounter;
-
-    /// What an ordered read is called.
-    pub const ORDERED_NAME: &'static str = "isb; cntvct_el0";
 
     /// The counter of this target, assumed readable (point 5 of the [contract](super)).
     #[must_use]

@@ -45,11 +45,12 @@ mod extended;
 mod resolution;
 
 pub use crate::units::ticks_between;
+pub use arch::HardwareCounter;
 #[cfg(target_arch = "x86_64")]
 pub use arch::HardwareCpuCounter;
+pub(crate) use arch::SHIFT;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
 pub(crate) use arch::cpuid;
-pub use arch::{HardwareCounter, SHIFT};
 #[cfg(not(target_arch = "x86_64"))]
 pub use cpu_other::HardwareCpuCounter;
 pub use extended::Extended;

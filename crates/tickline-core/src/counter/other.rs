@@ -5,21 +5,18 @@ use crate::gate::Clocksource;
 
 /// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 7 serves counters from 7.9 MHz
 /// up, for 4.5 years at 1 GHz before a pause of some 50 us.
-pub const SHIFT: u32 = 7;
+pub(crate) const SHIFT: u32 = 7;
 
 /// No counter: there is no value of this type.
 #[derive(Debug, Clone, Copy)]
 pub enum HardwareCounter {}
 
 impl HardwareCounter {
-    /// What a plain read is called.
-    pub const NAME: &'static str = "counter";
+    /// What a plain read is called, and what an ordered one.
+    pub const NAMES: (&'static str, &'static str) = ("counter", "counter, ordered");
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Other;
-
-    /// What an ordered read is called.
-    pub const ORDERED_NAME: &'static str = "counter, ordered";
 
     /// Always `None`.
     #[must_use]

@@ -15,7 +15,7 @@ use crate::gate::Clocksource;
 
 /// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 7 serves counters from 7.9 MHz
 /// up, for 4.5 years at 1 GHz before a pause of some 50 us.
-pub const SHIFT: u32 = 7;
+pub(crate) const SHIFT: u32 = 7;
 
 /// The wall-clock counter of Zicntr. Making one reads nothing; the value is the proof that the
 /// instruction is there.
@@ -23,14 +23,11 @@ pub const SHIFT: u32 = 7;
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// What a plain read is called.
-    pub const NAME: &'static str = "rdtime";
+    /// What a plain read is called, and what an ordered one.
+    pub const NAMES: (&'static str, &'static str) = ("rdtime", "fence; rdtime");
 
     /// What a kernel keeps time with that uses this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Riscv;
-
-    /// What an ordered read is called.
-    pub const ORDERED_NAME: &'static str = "fence; rdtime";
 
     /// The counter, assumed readable (point 5 of the [contract](super)), where an operating
     /// system vouches for it: Linux promises its programs version 2.2 of the user-level ISA

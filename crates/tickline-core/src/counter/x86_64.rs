@@ -13,7 +13,7 @@ use crate::gate::Clocksource;
 /// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 4 serves counters from 62.5 MHz
 /// up, for 7 years at 5 GHz before a pause of some 50 us. With 0 a reading would be one instruction
 /// shorter; but there are counters below 1 GHz (Intel N100: 806 MHz), and hypervisors scale them.
-pub const SHIFT: u32 = 4;
+pub(crate) const SHIFT: u32 = 4;
 
 /// The time-stamp counter. Making one reads nothing; reading may fault where the process has been
 /// denied it.
@@ -21,14 +21,11 @@ pub const SHIFT: u32 = 4;
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// What a plain read is called.
-    pub const NAME: &'static str = "rdtsc";
+    /// What a plain read is called, and what an ordered one.
+    pub const NAMES: (&'static str, &'static str) = ("rdtsc", "lfence; rdtsc");
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Tsc;
-
-    /// What an ordered read is called.
-    pub const ORDERED_NAME: &'static str = "lfence; rdtsc";
 
     /// The counter of this target, assumed readable (point 5 of the [contract](super)).
     #[must_use]

@@ -1,6 +1,7 @@
 //! The facts that the gates judge. Other code collects them; this file knows the names that
 //! kernels and processors use.
 
+use super::Reason;
 use crate::compare::Comparison;
 use crate::named::named;
 use crate::sample::Resolutions;
@@ -215,17 +216,6 @@ pub struct Cost {
     pub os_unix_ps: u64,
 }
 
-/// Who switched the counter off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Switch {
-    /// Nobody.
-    On,
-    /// `disable()`.
-    Disabled,
-    /// `TICKLINE=off`.
-    SwitchedOff,
-}
-
 /// What the gates judge. Begins as [`UNKNOWN`](Self::UNKNOWN), which keeps the counter from being
 /// used; the collector of a fact sets its field. Later versions may add fields.
 ///
@@ -240,8 +230,9 @@ pub enum Switch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Facts {
-    /// Who switched the counter off.
-    pub switch: Switch,
+    /// Who has switched the counter off: [`Reason::Disabled`] or [`Reason::SwitchedOff`]; `None` if
+    /// nobody has.
+    pub switched_off: Option<Reason>,
     /// Whose verdict about the counter counts.
     pub trust: Trust,
     /// Whether the program assumes that the counter is invariant, whatever the processor says.
@@ -279,7 +270,7 @@ pub struct Facts {
 impl Facts {
     /// Nothing is known, and there is no counter.
     pub const UNKNOWN: Self = Self {
-        switch: Switch::On,
+        switched_off: None,
         trust: Trust::Auto,
         assumed_invariant: false,
         counter_present: false,

@@ -33,7 +33,7 @@
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its change
 //!   and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds that, and has the gates judged again
-//!   ([`notice_closed`](Keeper::notice_closed)); so does a process that was forked in between.
+//!   ([`note_iteration`](Keeper::note_iteration)); so does a process that was forked in between.
 //!
 //! It follows that no reading that begins after [`disable`](Keeper::disable) has returned uses
 //! the counter, until somebody calls [`enable`](Keeper::enable); and that once nobody makes
@@ -79,14 +79,6 @@ pub enum Stage {
     Closed = 3,
     /// The program has switched the counter off.
     Disabled = 4,
-}
-
-impl Stage {
-    /// Whether a gate is closed, by a judgement or by the program.
-    #[must_use]
-    pub const fn is_closed(self) -> bool {
-        matches!(self, Self::Waiting | Self::Closed | Self::Disabled)
-    }
 }
 
 /// Which lines a clock has.
@@ -200,7 +192,7 @@ impl Keeper {
     }
 
     /// Says when the next iteration is due, ns. For the holder of the clock's lock.
-    pub fn set_due(&self, due_ns: i64) {
+    fn set_due(&self, due_ns: i64) {
         // ORDERING: Relaxed, pairs with the load in `is_due_at`.
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
@@ -281,9 +273,20 @@ impl Keeper {
         admitted
     }
 
-    /// For the holder of the clock's lock, if an iteration that it was admitted to finds the gate
-    /// closed: has the gate judged again if nobody has asked for that. Returns whether there is something to judge.
-    pub fn notice_closed(&self) -> bool {
+    /// For the holder of the clock's lock, after an iteration that it was admitted to: says when the
+    /// next one is due, ns. If the iteration `found_closed` the gate, has the gate judged again
+    /// instead, unless it is known to be closed. Returns whether there is nothing to judge.
+    pub fn note_iteration(&self, found_closed: bool, due_ns: i64) -> bool {
+        let goes_on = !found_closed || !self.notice_closed();
+        if goes_on {
+            self.set_due(due_ns);
+        }
+        goes_on
+    }
+
+    /// Has a gate that was found closed judged again if nobody has asked for that. Returns whether
+    /// there is something to judge.
+    pub(crate) fn notice_closed(&self) -> bool {
         // ORDERING: Relaxed, only decides what the exchange expects.
         let word = self.word.load(Ordering::Relaxed);
         if stage_of(word) == Stage::Open {

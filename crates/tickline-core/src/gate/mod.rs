@@ -39,9 +39,9 @@ pub mod keeper;
 #[cfg(test)]
 mod tests;
 
-pub use facts::{Clocksource, Cost, Facts, Hypervisor, Switch, Trust};
+pub use facts::{Clocksource, Cost, Facts, Hypervisor, Trust};
 
-pub use crate::compare::{Comparison, Difference, Pair};
+pub use crate::compare::{Comparison, Difference};
 use crate::named::named;
 use crate::shared::Figures;
 
@@ -129,7 +129,7 @@ named! {
         /// The counter stood still while its cost was measured.
         Stuck = "stuck",
         /// The counter is so slow that no line of this target fits it
-        /// ([`SHIFT`](crate::counter::SHIFT)).
+        /// ([`LineCell`](crate::cell::LineCell)).
         CounterTooSlow = "counter_too_slow",
         /// Taking samples takes so long here that they are too old for a line once they are
         /// complete.
@@ -177,11 +177,10 @@ impl core::fmt::Display for Reason {
 /// What a gate says. Only this crate makes one by its fields: a later version may add some.
 ///
 /// ```
-/// use tickline_core::gate::{self, Reason};
+/// use tickline_core::gate::{Facts, Gate, Reason, judge};
 ///
-/// let verdict = gate::judge_plausible(Some(2_600_000_000), Some(2_000_000_000));
-/// assert_eq!(verdict.closed, None);
-/// assert_eq!(verdict.warning, Some(Reason::Implausible));
+/// let verdict = judge(Gate::Readable, &Facts::UNKNOWN);
+/// assert_eq!((verdict.closed, verdict.warning), (Some(Reason::Denied), None));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -250,37 +249,24 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// How much a comparison of the counters matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NeededComparison {
-    /// Not at all: the kernel has compared the counters, and there is no hypervisor between it
-    /// and them.
-    Unneeded,
-    /// It may close the gate: under a hypervisor the kernel's own checks may have been skipped.
-    Useful,
-    /// Without it the gate stays closed: nothing else has compared them.
-    Required,
-}
-
-/// How much a comparison of the counters matters on this machine.
+/// Whether a comparison of the counters matters on this machine. It does not where the kernel has
+/// compared them, and there is no hypervisor between it and them. Under a hypervisor the kernel's
+/// own checks may have been skipped: a comparison may close the gate.
 #[must_use]
-pub const fn needed_comparison(facts: &Facts) -> NeededComparison {
-    match (kernel_verdict(facts), facts.hypervisor) {
-        (KernelVerdict::Uses, Hypervisor::None) => NeededComparison::Unneeded,
-        (KernelVerdict::Uses, _) => NeededComparison::Useful,
-        _ => NeededComparison::Required,
-    }
+pub const fn wants_comparison(facts: &Facts) -> bool {
+    !matches!((kernel_verdict(facts), facts.hypervisor), (KernelVerdict::Uses, Hypervisor::None))
 }
 
 const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
-    match (facts.comparison, needed_comparison(facts)) {
+    match (facts.comparison, kernel_verdict(facts)) {
         // Counters of one rate may start anywhere where each CPU has a line of its own.
         (_, _) if facts.line_per_cpu => None,
-        (Comparison::Unsynchronised(_), _) => Some(Reason::Unsynchronised),
+        (Comparison::Unsynchronised { .. }, _) => Some(Reason::Unsynchronised),
         (Comparison::Single | Comparison::Synchronised { .. }, _) => None,
-        (_, NeededComparison::Unneeded | NeededComparison::Useful) => None,
-        (Comparison::Pending, NeededComparison::Required) => Some(Reason::Untested),
-        (Comparison::Impossible, NeededComparison::Required) => Some(Reason::Untestable),
+        (_, KernelVerdict::Uses) => None,
+        // Nothing else has compared them.
+        (Comparison::Pending, _) => Some(Reason::Untested),
+        (Comparison::Impossible, _) => Some(Reason::Untestable),
     }
 }
 
@@ -324,16 +310,11 @@ const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
 }
 
 /// Judges one gate. [`Calibration`](Gate::Calibration) and [`Plausible`](Gate::Plausible) are
-/// about the line, not about the machine. They are open here; [`judge_calibration`] and
-/// [`judge_plausible`] judge them.
+/// about the line, not about the machine. They are open here; [`judge_line`] judges them.
 #[must_use]
 pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     let closed = match gate {
-        Gate::User => match facts.switch {
-            Switch::On => None,
-            Switch::Disabled => Some(Reason::Disabled),
-            Switch::SwitchedOff => Some(Reason::SwitchedOff),
-        },
+        Gate::User => facts.switched_off,
         Gate::Exists => match (facts.counter_present, facts.supported) {
             (false, _) => Some(Reason::NoCounter),
             (true, false) => Some(Reason::NoAtomics),
@@ -354,11 +335,21 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     Verdict::of(gate, closed)
 }
 
-/// Judges [`Gate::Calibration`]. It is closed on a machine that is too slow to make a line;
-/// iterations go on, and the first one that makes a line opens it. It warns while the last line's
-/// window has passed. `has_line`: whether there is one, or none is missing.
+/// How far the measured frequency may be from the nominal one, ppm. Crystals are off by 100 at
+/// most; hypervisors and firmware round to MHz.
+const PLAUSIBLE_PPM: u64 = 5_000;
+
+/// Judges [`Gate::Calibration`] and [`Gate::Plausible`]: their verdicts, in this order. `has_line`:
+/// whether there is one, or none is missing. `nominal_hz`: the counter's frequency as the processor
+/// or the hypervisor states it.
+///
+/// `Calibration` is closed on a machine that is too slow to make a line; iterations go on, and the
+/// first one that makes a line opens it. It warns while the last line's window has passed.
+/// `Plausible` warns if the measured frequency is far from the nominal one. It is never closed:
+/// stated frequencies are wrong more often than measurements, and a clock that was measured against
+/// the OS clock follows the OS clock.
 #[must_use]
-pub const fn judge_calibration(has_line: bool, figures: &Figures) -> Verdict {
+pub const fn judge_line(has_line: bool, figures: &Figures, nominal_hz: Option<u64>) -> [Verdict; 2] {
     let (closed, warning) = match figures {
         _ if has_line => (None, None),
         figures if figures.is_out_of_range => (Some(Reason::CounterTooSlow), None),
@@ -366,19 +357,8 @@ pub const fn judge_calibration(has_line: bool, figures: &Figures) -> Verdict {
         figures if figures.frequency_hz.is_some() => (None, Some(Reason::WindowPassed)),
         _ => (None, None),
     };
-    Verdict { gate: Gate::Calibration, closed, warning }
-}
-
-/// How far the measured frequency may be from the nominal one, ppm. Crystals are off by 100 at
-/// most; hypervisors and firmware round to MHz.
-const PLAUSIBLE_PPM: u64 = 5_000;
-
-/// Judges [`Gate::Plausible`]: a warning if the measured frequency is far from the nominal one.
-/// Never closed: stated frequencies are wrong more often than measurements, and a clock that was
-/// measured against the OS clock follows the OS clock.
-#[must_use]
-pub const fn judge_plausible(nominal_hz: Option<u64>, measured_hz: Option<u64>) -> Verdict {
-    let warning = match (nominal_hz, measured_hz) {
+    let calibration = Verdict { gate: Gate::Calibration, closed, warning };
+    let warning = match (nominal_hz, figures.frequency_hz) {
         (Some(nominal), Some(measured))
             if nominal.abs_diff(measured) > (nominal / 1_000_000).saturating_mul(PLAUSIBLE_PPM) =>
         {
@@ -386,7 +366,7 @@ pub const fn judge_plausible(nominal_hz: Option<u64>, measured_hz: Option<u64>) 
         }
         _ => None,
     };
-    Verdict { gate: Gate::Plausible, closed: None, warning }
+    [calibration, Verdict { gate: Gate::Plausible, closed: None, warning }]
 }
 
 /// The reason of the first closed gate; `None` if the counter may be used. Leaves out

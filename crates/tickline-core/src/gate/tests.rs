@@ -3,18 +3,18 @@
 
 use super::*;
 use crate::cell::LineCell;
-use crate::compare::{Difference, Pair};
+use crate::compare::Difference;
 use crate::shared::Shared;
 use toml::{Table, Value};
 
 const IN_STEP: Comparison = Comparison::Synchronised { cpus: 8 };
 
 /// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": from a kernel's log.
-const WARPED: Comparison = Comparison::Unsynchronised(Pair {
+const WARPED: Comparison = Comparison::Unsynchronised {
     here: 0,
     there: 1,
     difference: Difference { least_ticks: 66_930, most_ticks: 67_400 },
-});
+};
 
 /// What a row of the table says of a machine.
 fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
@@ -32,11 +32,7 @@ fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
     };
     let signature = text("hypervisor", "").as_bytes().try_into();
     Facts {
-        switch: match text("switch", "on") {
-            "disabled" => Switch::Disabled,
-            "switched_off" => Switch::SwitchedOff,
-            _ => Switch::On,
-        },
+        switched_off: Reason::ALL.iter().copied().find(|reason| reason.code() == text("switch", "on")),
         trust,
         assumed_invariant: is("assumed_invariant", false),
         counter_present: is("present", true),
@@ -103,18 +99,16 @@ fn every_situation_leads_to_its_verdicts() {
 
 #[test]
 fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
-    let needed = |clocksource, hypervisor| {
-        needed_comparison(&Facts {
+    let wanted = |clocksource, hypervisor| {
+        wants_comparison(&Facts {
             clocksource,
             hypervisor,
             counters_clocksource: Clocksource::Tsc,
             ..Facts::UNKNOWN
         })
     };
-    assert_eq!(needed(Clocksource::Tsc, Hypervisor::None), NeededComparison::Unneeded);
-    assert_eq!(needed(Clocksource::Tsc, Hypervisor::Vmware), NeededComparison::Useful);
-    assert_eq!(needed(Clocksource::Hpet, Hypervisor::None), NeededComparison::Required);
-    assert_eq!(needed(Clocksource::Unknown, Hypervisor::None), NeededComparison::Required);
+    assert!(!wanted(Clocksource::Tsc, Hypervisor::None) && wanted(Clocksource::Tsc, Hypervisor::Vmware));
+    assert!(wanted(Clocksource::Hpet, Hypervisor::None) && wanted(Clocksource::Unknown, Hypervisor::None));
 }
 
 #[test]
@@ -129,10 +123,13 @@ fn the_line_has_gates_of_its_own() {
     ] {
         let figures = Shared::new(LineCell::new()).figures();
         let figures = Figures { is_out_of_range, samples_are_stale, frequency_hz, ..figures };
-        let verdict = judge_calibration(has_line, &figures);
+        let [verdict, _] = judge_line(has_line, &figures, None);
         assert_eq!((verdict.closed, verdict.warning), (closed, warning), "{has_line}, {figures:?}");
     }
-    let plausible = |nominal, measured| judge_plausible(nominal, measured).warning;
+    let plausible = |nominal_hz, frequency_hz| {
+        let figures = Figures { frequency_hz, ..Shared::new(LineCell::new()).figures() };
+        judge_line(true, &figures, nominal_hz)[1].warning
+    };
     assert_eq!(plausible(Some(2_600_000_000), Some(2_596_120_000)), None, "1,500 ppm: rounded to 100 MHz");
     assert_eq!(plausible(Some(2_600_000_000), Some(2_400_000_000)), Some(Reason::Implausible));
     assert_eq!((plausible(None, Some(1)), plausible(Some(1), None)), (None, None));

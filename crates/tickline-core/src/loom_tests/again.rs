@@ -16,7 +16,7 @@ use crate::line::Slope;
 use crate::primitive::{AtomicI64, Ordering};
 use crate::sample::Reference;
 use crate::shared::Shared;
-use crate::state::{Serves, State};
+use crate::state::State;
 use crate::testing::By;
 use crate::units::FixedNs;
 
@@ -97,7 +97,7 @@ fn a_line_that_comes_again_keeps_the_order() {
     check(Some(3), &["it came again", "another line", "helped"], |seen| {
         let clock = Handmade::new();
         let ghz = Slope::from_hz(1_000_000_000).unwrap();
-        let first = State::default().next_line(ghz, SHIFT, Serves::Both).unwrap();
+        let first = State::default().next_line(ghz, SHIFT, true).unwrap();
         let first = first.with_b(first.b_through(SHIFT, START_TICKS, FixedNs::from_ns(7_000_000)));
         let first = clock.publish(State::default(), first, START_TICKS).unwrap();
         let noted = seen.clone();
@@ -123,8 +123,8 @@ fn a_line_that_comes_again_keeps_the_order() {
         let published = (|| {
             let (replacing, at_ticks) = clock.announce(first.state, first.state.replacing())?;
             // Half of its slope; they meet a margin from now.
-            let half = Slope::from_bits(first.slope().to_bits() >> 1);
-            let next = replacing.next_line(half, SHIFT, Serves::Both).unwrap();
+            let half = Slope { bits: first.slope().bits >> 1 };
+            let next = replacing.next_line(half, SHIFT, true).unwrap();
             let next = next.with_b(next.b_not_below(replacing, SHIFT, at_ticks + MEETING_MARGIN_NS));
             let second = clock.publish(replacing, next, at_ticks)?;
             clock.writer_reads();
@@ -168,7 +168,7 @@ fn a_high_water_mark_that_comes_again_keeps_the_order() {
         });
         let retired = (|| {
             let (first, at_ticks) = clock.announce(before, before.first_publication())?;
-            let flat = before.next_line(Slope::from_bits(1 << 18), SHIFT, Serves::Both).unwrap();
+            let flat = before.next_line(Slope { bits: 1 << 18 }, SHIFT, true).unwrap();
             let flat = flat.with_b(flat.b_through(SHIFT, at_ticks, FixedNs::from_ns(MARK_NS)));
             let line = clock.publish(first, flat, at_ticks)?;
             assert_eq!(line.at(line.end_ticks()), MARK_NS, "too steep");

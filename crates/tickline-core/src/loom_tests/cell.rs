@@ -6,14 +6,14 @@ use super::{check, made, spawn};
 use crate::cell::{Bounds, CellLine, Evidence, LineCell, StateCell};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
-use crate::state::{Phase, Serves, State};
+use crate::state::{Phase, State};
 use crate::try_lock::TryLock;
 
 /// Line `number`, which follows `from`. Each field tells the number.
 pub(super) fn line(from: State, number: i64) -> CellLine {
     let (shift, start_ticks) = (<LineCell as StateCell>::SHIFT, u64::try_from(number).unwrap() << 20);
-    let slope = Slope::from_bits(start_ticks << 20);
-    let state = from.next_line(slope, shift, Serves::Both).unwrap().with_b(number << 32);
+    let slope = Slope { bits: start_ticks << 20 };
+    let state = from.next_line(slope, shift, true).unwrap().with_b(number << 32);
     CellLine { state, start_ticks, window_ticks: start_ticks + 1, shift }
 }
 
@@ -68,7 +68,7 @@ fn a_reading_is_never_a_mixture() {
     a_reader_of_a_cell(None, |cell| {
         let state = cell.load();
         let slot = cell.slot(state);
-        let (start_ticks, window_ticks, unix_b) = (slot.start_ticks(), slot.window_ticks(), slot.unix_b());
+        let ((start_ticks, window_ticks), unix_b) = (slot.window(), slot.unix_b());
         cell.is_still(state).then(|| {
             let expected = line(State::default(), number_of(state));
             assert_eq!(
@@ -147,8 +147,7 @@ fn a_lock_excludes_and_hands_over() {
         let lock = made(TryLock::new(UnsafeCell::new(0_u32)));
         let add = |lock: &TryLock<UnsafeCell<u32>>| {
             // SAFETY: one process, one token.
-            let Some(guard) = (unsafe { lock.try_lock(7) }) else { return 0 };
-            assert!(!guard.was_abandoned());
+            let Some(guard) = (unsafe { lock.try_lock(7, |_| panic!("left behind")) }) else { return 0 };
             // SAFETY: the guard holds the lock; loom checks that nobody else is here.
             guard.with_mut(|content| unsafe { *content += 1 });
             1
@@ -158,7 +157,7 @@ fn a_lock_excludes_and_hands_over() {
         let sum = mine + other.join().unwrap();
         seen.note(format!("{sum} got it"));
         // SAFETY: one process, one token.
-        let guard = unsafe { lock.try_lock(7) }.expect("free");
+        let guard = unsafe { lock.try_lock(7, |_| ()) }.expect("free");
         // SAFETY: the guard holds the lock.
         assert_eq!(guard.with(|content| unsafe { *content }), sum);
     });

@@ -51,7 +51,7 @@ impl Judged {
     /// The holder of the clock's lock, if it is admitted, runs `action` for the lines.
     pub(super) fn admitted<T>(&self, action: impl FnOnce(&mut Control, Lines) -> Option<T>) -> Option<T> {
         // SAFETY: one process, one token.
-        let mut control = unsafe { self.control.try_lock(7) }?;
+        let mut control = unsafe { self.control.try_lock(7, |_| ()) }?;
         let judged = Cell::new(None);
         let judge = |lines| {
             judged.set(Some(lines));

@@ -6,10 +6,9 @@
 use core::cell::Cell;
 
 use super::*;
-use crate::control::{Config, Control, Iteration, Renewal};
+use crate::control::{Config, Iteration, Renewal};
 use crate::line::Slope;
 use crate::shared::Source;
-use crate::state::Serves;
 use crate::testing::{CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, leak};
 use crate::units::FixedNs;
 
@@ -72,9 +71,9 @@ fn settle(board: &'static Board, units: &Units, controls: &mut [Control; 2]) {
 
 fn calibrate(board: &'static Board, units: &Units, controls: &mut [Control; 2], cpu: usize) -> u64 {
     board.on.set(cpu);
-    let pinned = PinnedCounter::take(board, cpu).expect("the thread was just put there");
     loop {
-        let outcome = controls[cpu].maintain(&units[cpu], &pinned, board.machine);
+        let outcome = maintain(&mut controls[cpu], &units[cpu], cpu, board, board.machine);
+        let outcome = outcome.expect("the thread was just put there");
         if outcome.iteration != Iteration::Recovered {
             return outcome.next_in_ns;
         }
@@ -169,7 +168,7 @@ fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
     let replacing = old.state.replacing();
     assert!(unit.cell.swap(old.state, replacing));
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
-    let next = replacing.next_line(slope, old.shift, Serves::Both).unwrap();
+    let next = replacing.next_line(slope, old.shift, true).unwrap();
     let next = next.with_b(next.b_through(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));
     let line = CellLine { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
     let bounds = unit.cell.slot(old.state).bounds(old.state.b);
@@ -263,10 +262,10 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
 
 #[test]
 fn an_id_outside_of_the_table_reads_nothing() {
-    let (board, units, _) = settled_board(false);
+    let (board, units, mut controls) = settled_board(false);
     board.on.set(1);
     let units = &units[..1];
     assert!(READINGS.iter().all(|reading| reading(units, board).is_none()));
     assert!(read_slow(units, board, board.machine).is_none());
-    assert!(PinnedCounter::take(board, 0).is_none());
+    assert!(maintain(&mut controls[0], &units[0], 0, board, board.machine).is_none());
 }

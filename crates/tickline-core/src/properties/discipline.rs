@@ -6,7 +6,6 @@
 use crate::discipline::{STEP_PPB, Steering, join, recover, steer};
 use crate::estimate::Target;
 use crate::line::Line;
-use crate::state::Serves;
 use num_bigint::BigInt;
 
 use super::state::is_in_one_turn;
@@ -22,9 +21,9 @@ pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ti
     let theirs = carried(target.ticks, &units(target.ns), target.slope, at_ticks);
     let window = wide(window_ticks.max(1));
     let story = || format!("{old:?} at {at_ticks} to {target:?} in {window_ticks}: {steering:?}");
-    let rate = target.slope.to_bits();
+    let rate = target.slope.bits;
     let slowest = rate - rate / 2;
-    assert!(steering.slope.to_bits() >= slowest, "{}", story());
+    assert!(steering.slope.bits >= slowest, "{}", story());
     if i64::try_from(floor_ns(&ours)).is_err()
         || !is_moderate(&theirs)
         || window_ticks > Line::MAX_DELTA_TICKS
@@ -45,7 +44,7 @@ pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ti
     }
     // What is left of the offset after one window.
     let left = &offset + (bits(steering.slope) - rate) * &window;
-    let bent = steering.slope.to_bits();
+    let bent = steering.slope.bits;
     if bent == u64::MAX {
         assert!(left < window, "faster than was needed: {}", story());
     } else if bent == slowest {
@@ -71,7 +70,7 @@ fn is_exact(ns: FixedNs) -> bool {
 /// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher
 /// than necessary.
 pub(crate) fn check_meeting(old: &Known, steering: &Steering, at_ticks: u64, margin_ticks: u64, probe: u64) {
-    let Some(next) = old.next(steering.slope, Serves::Both) else { return };
+    let Some(next) = old.next(steering.slope, true) else { return };
     let shift = old.line.shift;
     let joined = join(&old.line, next.line.state, steering, at_ticks, margin_ticks);
     let (early, late) = (at_ticks.wrapping_sub(margin_ticks), at_ticks.wrapping_add(margin_ticks));

@@ -24,8 +24,8 @@ pub(crate) fn check_conversion(line: &Line, ticks: u64) {
 pub(crate) fn check_frequency(hz: u64, slope: Slope) {
     let scale = wide(NS_PER_S) * UNITS_PER_NS;
     let expected = if hz == 0 { None } else { u64::try_from(&scale / hz).ok() };
-    assert_eq!(Slope::from_hz(hz).map(Slope::to_bits), expected, "{hz} Hz");
-    let nearest = match slope.to_bits() {
+    assert_eq!(Slope::from_hz(hz).map(|slope| slope.bits), expected, "{hz} Hz");
+    let nearest = match slope.bits {
         0 => wide(0),
         some => floor_div(&(&scale * 2 + some), &(wide(some) * 2)),
     };
@@ -35,7 +35,7 @@ pub(crate) fn check_frequency(hz: u64, slope: Slope) {
 /// Spans of ticks and of nanoseconds along a slope.
 pub(crate) fn check_spans(slope: Slope, ticks: i64, ns: u64) {
     assert_eq!(slope.over(ticks), clamped_fixed(bits(slope) * ticks), "{slope:?} over {ticks}");
-    let expected = match slope.to_bits() {
+    let expected = match slope.bits {
         0 => u64::MAX,
         some => clamped_u64(ceil_div(&(wide(ns) * UNITS_PER_NS), &wide(some))),
     };
@@ -45,14 +45,14 @@ pub(crate) fn check_spans(slope: Slope, ticks: i64, ns: u64) {
 /// Relative changes of slopes: both rounded toward zero, both saturating.
 pub(crate) fn check_ppb(slope: Slope, other: Slope, ppb: i64, raw: i128) {
     let adjusted = bits(slope) + bits(slope) * ppb / NS_PER_S;
-    assert_eq!(slope.adjusted_ppb(ppb).to_bits(), clamped_u64(adjusted), "{slope:?} by {ppb}");
-    let expected = match (slope.to_bits(), other.to_bits()) {
+    assert_eq!(slope.adjusted_ppb(ppb).bits, clamped_u64(adjusted), "{slope:?} by {ppb}");
+    let expected = match (slope.bits, other.bits) {
         (0, 0) => 0,
         (_, 0) => i64::MAX,
         (_, _) => clamped_i64((bits(slope) - bits(other)) * NS_PER_S / bits(other)),
     };
     assert_eq!(slope.ppb_above(other), expected, "{slope:?} above {other:?}");
-    assert_eq!(Slope::saturating_from(raw).to_bits(), clamped_u64(wide(raw)), "{raw}");
+    assert_eq!(Slope::saturating_from(raw).bits, clamped_u64(wide(raw)), "{raw}");
 }
 
 /// Fixed-point values: whole nanoseconds in the three directions, and sums; saturating.

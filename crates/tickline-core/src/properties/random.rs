@@ -8,7 +8,7 @@ use crate::discipline::Steering;
 use crate::estimate::Target;
 use crate::line::{Line, Slope};
 use crate::sample::Resolutions;
-use crate::state::{MAX_SHIFT, Serves};
+use crate::state::MAX_SHIFT;
 use crate::units::{FRACTION_BITS, FixedNs};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -61,7 +61,7 @@ fn above(fixed: FixedNs, more: i128) -> FixedNs {
 }
 
 fn slope() -> impl Strategy<Value = Slope> {
-    number().prop_map(Slope::from_bits)
+    number().prop_map(|bits| Slope { bits })
 }
 
 /// Slopes of counters that exist, from `least_log_hz` to 16 GHz. 14.0 is 15.3 kHz.
@@ -81,16 +81,12 @@ fn any_line() -> impl Strategy<Value = Line> {
     })
 }
 
-fn serves() -> impl Strategy<Value = Serves> {
-    prop_oneof![Just(Serves::Both), Just(Serves::Monotonic)]
-}
-
 /// A state without a line, and one with the next line, of a counter that is fast enough for the
 /// shift.
 fn beginning() -> impl Strategy<Value = (Known, Known)> {
-    (any::<u8>(), 0..=MAX_SHIFT, serves()).prop_flat_map(|(tag, shift, serves)| {
+    (any::<u8>(), 0..=MAX_SHIFT, any::<bool>()).prop_flat_map(|(tag, shift, serves)| {
         let any = number().prop_map(move |bits| (bits % (1 << (FRACTION_BITS + shift))).max(1 << shift));
-        let slope = prop_oneof![any.prop_map(Slope::from_bits), usual_slope(30.0 - f64::from(shift))];
+        let slope = prop_oneof![any.prop_map(|bits| Slope { bits }), usual_slope(30.0 - f64::from(shift))];
         let before = Known::without_line(tag & 15, shift);
         slope.prop_map(move |slope| (before, before.next(slope, serves).expect("fast enough")))
     })
@@ -106,8 +102,8 @@ fn known() -> impl Strategy<Value = (Known, u64)> {
 fn next_slope(slope: Slope) -> impl Strategy<Value = Slope> {
     prop_oneof![
         (-1_000_000..1_000_000_i64).prop_map(move |ppb| slope.adjusted_ppb(ppb)),
-        (-2_000..2_000_i128).prop_map(move |more| Slope::saturating_from(i128::from(slope.to_bits()) + more)),
-        Just(Slope::from_bits(slope.to_bits() >> 1)),
+        (-2_000..2_000_i128).prop_map(move |more| Slope::saturating_from(i128::from(slope.bits) + more)),
+        Just(Slope { bits: slope.bits >> 1 }),
         usual_slope(14.0),
     ]
 }
@@ -199,9 +195,9 @@ proptest! {
     }
 
     #[test]
-    fn rule_9_a_line_is_put_above_any_other(((old, _), ticks, serves, raw) in (known(), number(), serves(), number())) {
-        let near = Slope::from_bits(old.slope().to_bits() ^ raw >> 32);
-        for slope in [Slope::from_bits(raw), old.slope(), near] {
+    fn rule_9_a_line_is_put_above_any_other(((old, _), ticks, serves, raw) in (known(), number(), any::<bool>(), number())) {
+        let near = Slope { bits: old.slope().bits ^ raw >> 32 };
+        for slope in [Slope { bits: raw }, old.slope(), near] {
             if let Some(new) = old.next(slope, serves) {
                 state::check_not_below(&new, &old, ticks);
             }
@@ -238,7 +234,7 @@ proptest! {
             in (meeting(), number(), signed_number(), any::<u64>())
     ) {
         let start = at.wrapping_sub(since_start & (Line::MAX_DELTA_TICKS >> 8));
-        let Some(next) = known.next(target.slope, Serves::Both) else { return Ok(()) };
+        let Some(next) = known.next(target.slope, true) else { return Ok(()) };
         let near = known.line.at(at).saturating_add(high_water >> 32);
         // A whole `b` meets this bound exactly, and the next one does not.
         let exact = next.line.fixed_at(at);

@@ -2,7 +2,7 @@
 
 use crate::cell::CellLine;
 use crate::line::Slope;
-use crate::state::{Phase, Serves, Slot, State, is_supported, wrap_mask};
+use crate::state::{Phase, Slot, State, is_supported, wrap_mask};
 use crate::units::{FRACTION_BITS, FixedNs};
 use num_bigint::BigInt;
 
@@ -20,10 +20,7 @@ impl Known {
     pub(crate) fn without_line(tag: u8, shift: u32) -> Self {
         let mut state = State::default();
         if tag & 8 != 0 {
-            state = state
-                .next_line(Slope::from_bits(1 << 20), shift, Serves::Both)
-                .expect("fits")
-                .without_line(0);
+            state = state.next_line(Slope { bits: 1 << 20 }, shift, true).expect("fits").without_line(0);
         }
         for _ in 0..tag & 7 {
             state = state.with_gate_closed().with_gate_open();
@@ -33,20 +30,20 @@ impl Known {
     }
 
     /// The line after this state, with `b` = 0, if the counter is fast enough.
-    pub(crate) fn next(&self, slope: Slope, serves: Serves) -> Option<Self> {
+    pub(crate) fn next(&self, slope: Slope, serves_unix: bool) -> Option<Self> {
         let CellLine { state, shift, .. } = self.line;
-        let next = state.next_line(slope, shift, serves);
-        assert_eq!(next, state.replacing().next_line(slope, shift, serves), "announced or not");
-        let m = slope.to_bits() << (64 - FRACTION_BITS - shift) & !0xffff;
-        let fits = m != 0 && wide(slope.to_bits()) < wide(UNITS_PER_NS) << shift;
+        let next = state.next_line(slope, shift, serves_unix);
+        assert_eq!(next, state.replacing().next_line(slope, shift, serves_unix), "announced or not");
+        let m = slope.bits << (64 - FRACTION_BITS - shift) & !0xffff;
+        let fits = m != 0 && wide(slope.bits) < wide(UNITS_PER_NS) << shift;
         assert_eq!(next.is_some(), fits, "{slope:?} by a shift of {shift}");
-        let tag = self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | [3, 0x21][serves as usize];
+        let tag = self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | if serves_unix { 3 } else { 0x21 };
         let line = CellLine { state: next?, ..self.line };
         Some(Self { line, m: m | tag })
     }
 
     pub(crate) fn slope(&self) -> Slope {
-        Slope::from_bits((self.m & !0xffff) >> (64 - FRACTION_BITS - self.line.shift))
+        Slope { bits: (self.m & !0xffff) >> (64 - FRACTION_BITS - self.line.shift) }
     }
 
     pub(crate) fn with_b(self, b: i64) -> Self {

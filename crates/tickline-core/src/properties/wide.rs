@@ -56,7 +56,7 @@ pub(crate) fn is_moderate(value: &BigInt) -> bool {
 }
 
 pub(crate) fn bits(slope: Slope) -> BigInt {
-    wide(slope.to_bits())
+    wide(slope.bits)
 }
 
 /// `to - from` on a counter that wraps at 2^64, the shorter way round.

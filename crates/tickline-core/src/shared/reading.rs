@@ -127,7 +127,7 @@ impl<S: StateCell> Shared<S> {
             return None;
         }
         let slot = cell.slot(state);
-        let (start_ticks, window_ticks) = (slot.start_ticks(), slot.window_ticks());
+        let (start_ticks, window_ticks) = slot.window();
         let taken = take(state, slot);
         let ticks = ticks();
         // Two-sided: a tick before the start wraps to a huge difference.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `ticks` is the counter as it was read, not a difference. The shift `s` is a constant of the
-//! target ([`SHIFT`](crate::counter::SHIFT)). **`m` is used as it stands, tag included**: the
+//! target (`SHIFT` in `counter/`). **`m` is used as it stands, tag included**: the
 //! writer computes `b` for the `m` that it stores, so a reader masks nothing. The tag alters the
 //! rate by less than 1e-12.
 //!
@@ -151,15 +151,6 @@ pub(crate) enum Slot {
     B = 1,
 }
 
-/// What a published line serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Serves {
-    /// Monotonic and Unix time.
-    Both,
-    /// Monotonic time; the OS clock serves Unix time.
-    Monotonic,
-}
-
 /// The state. See the [module](self) for its layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C, align(16))]
@@ -172,10 +163,11 @@ pub struct State {
 
 impl State {
     /// The state of a line with this slope and `b` = 0 that follows this state. It is in the other
-    /// slot. `None` if the slope does not fit `shift`: the counter is too slow for the target.
+    /// slot, and serves Unix time or leaves that to the OS clock. `None` if the slope does not fit
+    /// `shift`: the counter is too slow for the target.
     #[must_use]
-    pub fn next_line(self, slope: Slope, shift: u32, serves: Serves) -> Option<Self> {
-        let bits = slope.to_bits();
+    pub fn next_line(self, slope: Slope, shift: u32, serves_unix: bool) -> Option<Self> {
+        let bits = slope.bits;
         if bits.checked_shr(FRACTION_BITS.saturating_add(shift)).unwrap_or(0) != 0 {
             return None;
         }
@@ -183,7 +175,7 @@ impl State {
         if m == 0 {
             return None;
         }
-        let unix = if serves == Serves::Both { 0 } else { NO_UNIX };
+        let unix = if serves_unix { 0 } else { NO_UNIX };
         let slot = (self.m & SLOT) ^ SLOT;
         let count = self.m.wrapping_add(COUNT) & COUNT_MASK;
         Some(Self { m: Self { m: m | unix | slot | count, b: 0 }.line_m(), b: 0 })
@@ -251,12 +243,6 @@ impl State {
         self.m & INLINED_UNIX != 0
     }
 
-    /// Whether this published line serves Unix time.
-    #[must_use]
-    pub const fn serves_unix(self) -> bool {
-        self.m & NO_UNIX == 0
-    }
-
     /// Whether a gate is closed, so that the clock has no line.
     #[must_use]
     pub const fn is_gate_closed(self) -> bool {
@@ -296,7 +282,7 @@ impl State {
 
     /// The line's slope, its tag rounded off.
     pub(crate) const fn slope(self, shift: u32) -> Slope {
-        Slope::from_bits((self.m & !TAG_MASK) >> 64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift))
+        Slope { bits: (self.m & !TAG_MASK) >> 64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift) }
     }
 
     /// The least `b` with which this line is not below `ns` at `ticks`.

@@ -9,7 +9,7 @@ fn slope_of(hz: u64) -> Slope {
 }
 
 fn line(slope: Slope) -> State {
-    State::default().next_line(slope, SHIFT, Serves::Both).expect("a slope that fits")
+    State::default().next_line(slope, SHIFT, true).expect("a slope that fits")
 }
 
 /// Rule 10: the count shows a writer that a gate was turned, and a thread that retires a line that
@@ -18,7 +18,7 @@ fn line(slope: Slope) -> State {
 fn rule_10_the_count_tells_lives_apart() {
     const LIVES: usize = if cfg!(miri) { 64 } else { 1_024 };
     fn next(state: State) -> State {
-        state.next_line(slope_of(1_000_000_000), SHIFT, Serves::Both).unwrap().with_b(5)
+        state.next_line(slope_of(1_000_000_000), SHIFT, true).unwrap().with_b(5)
     }
     // Line follows line; each line ends without a successor; a gate is turned.
     let lives: [fn(State) -> State; 3] = [
@@ -40,7 +40,7 @@ fn rule_10_the_count_tells_lives_apart() {
 /// repeat.
 fn successors(state: State) -> Vec<State> {
     const BASES: [i64; 2] = [5, 6];
-    let next = state.next_line(Slope::from_bits(1 << 47), SHIFT, Serves::Both).expect("a slope that fits");
+    let next = state.next_line(Slope { bits: 1 << 47 }, SHIFT, true).expect("a slope that fits");
     let lines = || BASES.map(|b| next.with_b(b));
     let ends = || BASES.map(|b| state.without_line(b));
     let gated = state.with_gate_closed();

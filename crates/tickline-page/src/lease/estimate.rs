@@ -3,8 +3,6 @@
 //! A lease is at or above the *upper* bound of the OS clock for as long as it counts. Readers that
 //! had asked the OS clock before, and were delayed for any time, are then not above it.
 
-use tickline_core::cell::FixedNs;
-
 use super::{LeaseLine, Line, NS_PER_S, Slope, UNIX_BY_OS, UnixShift};
 
 /// The clock was set back if the most that its offset may be is below the least that it may have
@@ -17,6 +15,9 @@ const BELOW_NS: i64 = 10_000;
 
 /// ...or further above them than this, ns. That much a clock may be wrong that keeps its order.
 const ABOVE_NS: i64 = 1_000_000;
+
+/// Binary places of [`Slope::bits`].
+const SLOPE_BITS: u32 = 48;
 
 /// The lines between which the OS clock must be, and its Unix time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,14 +53,14 @@ impl Estimate {
         let upper_ns = |ticks: u64| self.upper.fixed_at(ticks).ceil_ns();
         let at_ns = least_ns.max(upper_ns(at_ticks));
         let ticks = i128::from(end_ticks.wrapping_sub(at_ticks).max(1));
-        let rise = FixedNs::from_ns(upper_ns(end_ticks)).minus(FixedNs::from_ns(at_ns)).to_bits();
+        let rise = i128::from(upper_ns(end_ticks)).saturating_sub(at_ns.into()) << SLOPE_BITS;
         // Rounded up: whole nanoseconds of the line are not below the bound either.
         let needed = rise.saturating_add(ticks).saturating_sub(1).checked_div_euclid(ticks).unwrap_or(0);
-        let needed = Slope::from_bits(u64::try_from(needed.max(0)).unwrap_or(u64::MAX));
-        let slope = needed.max(Slope::from_bits(self.upper.slope.to_bits() >> 1));
+        let needed = u64::try_from(needed.max(0)).unwrap_or(u64::MAX);
+        let slope = Slope { bits: needed.max(self.upper.slope.bits >> 1) };
         let start_ticks = at_ticks.wrapping_sub(skew_ticks);
         // Rounded so that no later value of the line is below what it was.
-        let rise_ns = slope.over(i64::try_from(skew_ticks).unwrap_or(i64::MAX)).floor_ns();
+        let rise_ns = Line { start_ticks, base_ns: 0, slope }.fixed_at(at_ticks).floor_ns();
         let base_ns = at_ns.saturating_sub(rise_ns).max(upper_ns(start_ticks));
         let line = Line { start_ticks, base_ns, slope };
         let lead_ns = self.ahead_ns(&line, start_ticks).max(self.ahead_ns(&line, end_ticks));
@@ -68,7 +69,7 @@ impl Estimate {
 
     /// How far the OS clock's rate may be from the middle of the two slopes, ppb.
     pub(super) fn open_ppb(&self) -> u64 {
-        let (lower, upper) = (self.lower.slope.to_bits(), self.upper.slope.to_bits());
+        let (lower, upper) = (self.lower.slope.bits, self.upper.slope.bits);
         let open = u128::from(upper.saturating_sub(lower)).saturating_mul(u128::from(NS_PER_S));
         u64::try_from(open.checked_div(2 * u128::from(lower)).unwrap_or(u128::MAX)).unwrap_or(u64::MAX)
     }
@@ -112,8 +113,8 @@ impl Estimate {
     /// What the OS clock is at most, ns, at a tick that is `ticks` later than one before which it
     /// was read as `os_ns`.
     pub(super) fn most_after(&self, os_ns: i64, ticks: u64) -> i64 {
-        let ticks = i64::try_from(ticks).unwrap_or(i64::MAX);
-        FixedNs::from_ns(os_ns).plus(self.upper.slope.over(ticks)).ceil_ns()
+        let line = Line { start_ticks: 0, base_ns: os_ns, slope: self.upper.slope };
+        line.fixed_at(ticks.min(u64::MAX >> 1)).ceil_ns()
     }
 }
 
@@ -133,9 +134,9 @@ mod tests {
         for _ in 0..if cfg!(miri) { 20 } else { 4_000 } {
             let hz = random.u64(24_000_000..5_024_000_000);
             let lower = at(1_000_000, hz);
-            let bits_of_lower = lower.slope.to_bits();
+            let bits_of_lower = lower.slope.bits;
             // 300 ppb faster.
-            let slope = Slope::from_bits(bits_of_lower + bits_of_lower / 10_000_000 * 3);
+            let slope = Slope { bits: bits_of_lower + bits_of_lower / 10_000_000 * 3 };
             let upper = Line { slope, ..at(1_000_040, hz) };
             let estimate = Estimate { lower, upper, unix_ns: None };
             let start = (1 << 40) + random.u64(..1 << 14);

@@ -45,7 +45,7 @@ fn line(number: i64) -> LeaseLine {
         line: Line {
             start_ticks,
             base_ns: number * 1_000,
-            slope: Slope::from_bits(number.unsigned_abs() << 48),
+            slope: Slope { bits: number.unsigned_abs() << 48 },
         },
         end_ticks: 1_000 + start_ticks,
         lead_ns: number,

@@ -117,7 +117,7 @@ impl Window {
             line: Line {
                 start_ticks: memory.field(slot, Field::Start),
                 base_ns: memory.field(slot, Field::Base).cast_signed(),
-                slope: Slope::from_bits(memory.field(slot, Field::Slope)),
+                slope: Slope { bits: memory.field(slot, Field::Slope) },
             },
             end_ticks: memory.field(slot, Field::End),
         }
@@ -164,7 +164,7 @@ impl LeaseLine {
         [
             self.line.start_ticks,
             self.line.base_ns.cast_unsigned(),
-            self.line.slope.to_bits(),
+            self.line.slope.bits,
             self.end_ticks,
             self.lead_ns.cast_unsigned(),
             self.unix.offset_ns.cast_unsigned(),

@@ -8,7 +8,7 @@
 //! What this module does not do: calibrate (`tickline-core`), lock files, or decide about gates.
 
 use tickline_core::control::MEETING_MARGIN_NS;
-use tickline_core::counter::{Counter, ticks_between};
+use tickline_core::counter::Counter;
 
 use super::{
     Estimate, Floor, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, NS_PER_S, OsClock, Slope,
@@ -482,7 +482,8 @@ fn is_unix_stale(estimate: &Estimate, line: &LeaseLine) -> bool {
 
 /// Time from a tick to a later one, ns, rounded up; 0 if it is not later.
 fn ns_between(ticks: u64, later: u64, slope: Slope) -> u64 {
-    slope.over(ticks_between(ticks, later)).floor_ns().max(0).unsigned_abs().saturating_add(1)
+    let line = Line { start_ticks: ticks, base_ns: 0, slope };
+    line.fixed_at(later).floor_ns().max(0).unsigned_abs().saturating_add(1)
 }
 
 #[cfg(test)]

@@ -18,12 +18,10 @@ use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{Conclusion, Gated, Lines, Stage};
-use tickline_core::gate::{
-    Comparison, Facts, Gate, Reason, Switch, Verdict, first_closed, judge, judge_calibration, judge_plausible,
-};
+use tickline_core::gate::{Comparison, Facts, Gate, Reason, Verdict, first_closed, judge, judge_line};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, Shared};
-use tickline_core::state::{Phase, Serves};
+use tickline_core::state::Phase;
 use tickline_core::try_lock::LockGuard;
 
 use super::{Driven, Engine, UNSETTLED};
@@ -80,7 +78,7 @@ impl Engine {
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
         // ORDERING: Relaxed, a setting.
         let policy = Policy::from_bits(self.policy.load(Ordering::Relaxed));
-        facts.switch = if self.is_disabled() { Switch::Disabled } else { Switch::On };
+        facts.switched_off = self.is_disabled().then_some(Reason::Disabled);
         (facts.trust, facts.assumed_invariant) = (policy.trust, policy.assumed_invariant);
         facts.comparison = comparison.unwrap_or(Comparison::Pending);
         facts.line_per_cpu = lines == Lines::PerCpu;
@@ -112,7 +110,7 @@ impl Engine {
 
     /// Whether the clock's thread should compare the CPUs' counters.
     pub(crate) fn wants_comparison(&self) -> bool {
-        self.probes() == Probes::Full && self.lock().is_some_and(|driven| driven.seen.wants_comparison())
+        self.probes() == Probes::Full && self.lock().is_some_and(|driven| driven.seen.wants_comparison)
     }
 
     /// The clock's lock, with the gates judged and a control loop, and the lines for which they
@@ -179,9 +177,7 @@ impl Engine {
                     facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(resolution_ns());
                 driven.control.begin_anew(Config { resolutions, ..UNSETTLED });
-                if unix.is_some() {
-                    driven.control.serves = Serves::Monotonic;
-                }
+                driven.control.serves_unix = unix.is_none();
                 Conclusion::Open
             }
             // The kernel decides about the counter within seconds of boot.
@@ -240,12 +236,12 @@ impl Engine {
             || state.phase() != Phase::NoLine
             || table.is_some_and(Table::is_published);
         let figures = self.figures();
-        let measured_hz = figures.frequency_hz;
+        let [calibration, plausible] = judge_line(has_line, &figures, facts::nominal_hz(self.probes()));
         each_gate(|gate| match gate {
             Gate::User if self.is_disabled() => Verdict::of(gate, Some(Reason::Disabled)),
             // Behind a closed gate there is no line, and none is missing.
-            Gate::Calibration => judge_calibration(has_line, &figures),
-            Gate::Plausible => judge_plausible(facts::nominal_hz(self.probes()), measured_hz),
+            Gate::Calibration => calibration,
+            Gate::Plausible => plausible,
             _ => self.recorded(gate),
         })
     }
@@ -270,7 +266,7 @@ impl Engine {
 
     /// Whether a gate is closed.
     pub(crate) fn is_closed(&self) -> bool {
-        self.keeper.stage().is_closed()
+        !matches!(self.keeper.stage(), Stage::New | Stage::Open)
     }
 
     pub(crate) fn disable(&self) {

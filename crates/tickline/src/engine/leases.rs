@@ -1,7 +1,8 @@
 //! What a clock knows of the OS clock, for the leases of a page.
 
-use tickline_core::cell::{Bounds, StateCell as _};
+use tickline_core::cell::Bounds;
 use tickline_core::counter::HardwareCounter;
+use tickline_core::shared::LineReading;
 use tickline_page::lease::Estimate;
 
 use super::Engine;
@@ -12,17 +13,14 @@ impl Engine {
     /// The bounds of the OS clock, while one line is in use on all CPUs, and the OS clock is within
     /// its bounds.
     pub(crate) fn lease_estimate(&self) -> Option<Estimate> {
-        // By the window of readers: nobody recalibrates a clock whose thread has died. With a line
-        // for each CPU there is none that this would read.
-        if self.read_bounds().is_none() || self.is_disrupted() {
+        if self.is_disrupted() {
             return None;
         }
-        let cell = &self.shared.cell;
-        let state = cell.load();
-        let bounds = state.is_published().then(|| cell.slot(state).bounds(state.b))?;
-        let unix = state.serves_unix().then(|| unix_interval_ns(&bounds));
-        let estimate = Estimate { lower: bounds.lower, upper: bounds.upper, unix_ns: unix };
-        cell.is_still(state).then_some(estimate)
+        // By the window of readers: nobody recalibrates a clock whose thread has died. With a line
+        // for each CPU there is none that this would read.
+        let LineReading { bounds, .. } = self.read_bounds()?;
+        let unix = (!self.unix_by_os()).then(|| unix_interval_ns(&bounds));
+        Some(Estimate { lower: bounds.lower, upper: bounds.upper, unix_ns: unix })
     }
 }
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::HardwareCpuCounter;
-use tickline_core::per_cpu::PinnedCounter;
+use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
 use tickline_core::shared::Shared;
 
@@ -161,17 +161,16 @@ impl CpuCalibration {
         if !CpuMask::only(cpu)?.apply() {
             return None;
         }
-        // On some systems the CPU's register holds another number than the kernel's.
-        let pinned = PinnedCounter::take(counter, cpu)?;
         let control = self.control.get_or_insert_with(|| Box::new(Control::new(*config)));
         if control.config.resolutions != config.resolutions {
             control.begin_anew(*config); // the kernel keeps time with something else now
         }
         control.config = Config { renewal: Renewal::Pinned, ..*config };
-        let mut outcome = control.maintain(unit, &pinned, &OsClock);
+        // `None` also where the CPU's register holds another number than the kernel's.
+        let mut outcome = per_cpu::maintain(control, unit, cpu, counter, &OsClock)?;
         if outcome.iteration == Iteration::Recovered {
-            outcome = control.maintain(unit, &pinned, &OsClock);
+            outcome = per_cpu::maintain(control, unit, cpu, counter, &OsClock)?;
         }
-        (!pinned.is_lost()).then_some(outcome)
+        Some(outcome)
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tickline_core::counter::{Scratch, resolution_ticks};
-use tickline_core::gate::{Comparison, Pair};
+use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
 
@@ -59,11 +59,7 @@ static BUSY: AtomicU64 = AtomicU64::new(0);
 /// its parent's threads.
 fn known() -> Option<try_lock::LockGuard<'static, Option<Known>>> {
     // SAFETY: see `Engine::lock`.
-    let mut known = unsafe { RESULT.try_lock(sys::lock_token()) }?;
-    if known.was_abandoned() {
-        *known = None;
-    }
-    Some(known)
+    unsafe { RESULT.try_lock(sys::lock_token(), |known| *known = None) }
 }
 
 /// The result; `None` while another thread has the lock. This does not wait, for a signal handler
@@ -226,8 +222,8 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
             return Some(Comparison::Impossible);
         }
         let difference = exchanges.difference;
-        if !difference.is_none(resolution_ticks) {
-            return Some(Comparison::Unsynchronised(Pair { here: *first, there: *other, difference }));
+        if difference.size_ticks() > resolution_ticks {
+            return Some(Comparison::Unsynchronised { here: *first, there: *other, difference });
         }
     }
     Some(Comparison::Synchronised { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })

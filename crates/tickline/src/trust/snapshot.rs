@@ -1,7 +1,7 @@
 //! The facts of the last judgement that may change while a clock runs.
 
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::{Clocksource, Facts, NeededComparison, Switch, needed_comparison};
+use tickline_core::gate::{self, Clocksource, Facts};
 
 use crate::trust::{compare, facts};
 
@@ -13,8 +13,10 @@ pub(crate) struct TrustSnapshot {
     available: Option<bool>,
     /// [`changes`](compare::changes) of the comparison.
     comparisons: u32,
-    /// How much a comparison of the counters matters here.
-    demand: NeededComparison,
+    /// Whether the CPUs' counters should be compared.
+    pub(crate) wants_comparison: bool,
+    /// Whether that is so because the kernel does not keep time with the counter.
+    may_become_available: bool,
 }
 
 /// Whether the kernel would keep time with this target's counter.
@@ -29,15 +31,21 @@ impl TrustSnapshot {
         clocksource: Clocksource::Unknown,
         available: None,
         comparisons: 0,
-        demand: NeededComparison::Unneeded,
+        wants_comparison: false,
+        may_become_available: false,
     };
 
     pub(crate) fn of(facts: &Facts, comparisons: u32) -> Self {
         // A comparison reads the counter. That is a SIGSEGV where the process may not, and unwanted
         // where the program has switched the counter off.
-        let usable = facts.readable && facts.counter_present && facts.switch == Switch::On;
-        let demand = if usable { needed_comparison(facts) } else { NeededComparison::Unneeded };
-        Self { clocksource: facts.clocksource, available: facts.available, comparisons, demand }
+        let usable = facts.readable && facts.counter_present && facts.switched_off.is_none();
+        Self {
+            clocksource: facts.clocksource,
+            available: facts.available,
+            comparisons,
+            wants_comparison: usable && gate::wants_comparison(facts),
+            may_become_available: usable && facts.clocksource != facts.counters_clocksource,
+        }
     }
 
     /// Whether the facts are still the same. Reads one small file, or two.
@@ -46,12 +54,7 @@ impl TrustSnapshot {
             && self.clocksource == facts::clocksource()
             // A kernel that keeps time with the counter accepts it. Any other kernel may reject it
             // later, because its watchdog runs on, or may accept it late.
-            && (self.demand != NeededComparison::Required || self.available == is_available())
-    }
-
-    /// Whether the CPUs' counters should be compared.
-    pub(crate) fn wants_comparison(&self) -> bool {
-        self.demand != NeededComparison::Unneeded
+            && (!self.may_become_available || self.available == is_available())
     }
 }
 
@@ -70,9 +73,11 @@ mod tests {
         let is_current = |facts: &Facts| TrustSnapshot::of(facts, compare::changes()).is_current();
         assert!(is_current(&facts));
         // As if the counter were usable, and no kernel kept time with it.
-        (facts.readable, facts.counter_present, facts.switch) = (true, true, Switch::On);
-        facts.counters_clocksource = Clocksource::Other;
-        assert_eq!(needed_comparison(&facts), NeededComparison::Required);
+        (facts.readable, facts.counter_present, facts.switched_off) = (true, true, None);
+        facts.counters_clocksource = match facts.clocksource {
+            Clocksource::Riscv => Clocksource::Tsc,
+            _ => Clocksource::Riscv,
+        };
         assert!(is_current(&facts));
         facts.available = Some(was != Some(true));
         assert!(!is_current(&facts));

@@ -109,7 +109,7 @@ pub(crate) fn comparison(comparison: Comparison) -> Value {
         Comparison::Pending => "pending",
         Comparison::Single => "single",
         Comparison::Synchronised { .. } => "synchronised",
-        Comparison::Unsynchronised(_) => "unsynchronised",
+        Comparison::Unsynchronised { .. } => "unsynchronised",
         Comparison::Impossible => "impossible",
         _ => "unknown",
     };

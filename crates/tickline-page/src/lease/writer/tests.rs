@@ -262,8 +262,8 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     let step = |rate_ppb, open_ppm: u64| {
         scene.writer().note_slew(rate_ppb);
         let Estimate { lower, upper, unix_ns } = scene.estimate();
-        let bits = upper.slope.to_bits();
-        let upper = Line { slope: Slope::from_bits(bits + bits / 1_000_000 * 2 * open_ppm), ..upper };
+        let bits = upper.slope.bits;
+        let upper = Line { slope: Slope { bits: bits + bits / 1_000_000 * 2 * open_ppm }, ..upper };
         scene.step_by(&Estimate { lower, upper, unix_ns }).did
     };
     assert_eq!(step(80_000_000, 0), Did::Waited, "as a server that starts in a slew");

@@ -2,10 +2,9 @@
 
 use tickline_core::cell::{CellLine, StateCell as _};
 use tickline_core::control::Renewal;
-use tickline_core::counter::Counter;
 use tickline_core::gate::Cost;
-use tickline_core::shared::Event;
-use tickline_core::state::{Serves, State as LineState};
+use tickline_core::shared::{Event, LineReading};
+use tickline_core::state::State as LineState;
 
 use super::*;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};
@@ -108,20 +107,14 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
 /// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter
 /// running does. `false` if the line has just ended.
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
-    let (cell, Some(counter)) = (&engine.shared.cell, COUNTER) else { return false };
+    let cell = &engine.shared.cell;
     let old = cell.snapshot();
-    if !old.state.is_published() {
-        return false;
-    }
-    let slot = cell.slot(old.state);
-    let mut bounds = slot.bounds(old.state.b);
+    let Some(LineReading { mut bounds, .. }) = engine.read_bounds() else { return false };
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
-    let Some(next) = old.state.next_line(old.slope(), old.shift, Serves::Both) else { return false };
-    let ticks = counter.now_ordered();
-    let line = CellLine { state: next, ..old };
-    let b = old.at(ticks).wrapping_sub(line.at(ticks));
-    let line = CellLine { state: LineState { b: b + ahead_ns, ..next }, ..old };
+    // The same slope but for the tag, by which it is off by some 100 ns.
+    let Some(next) = old.state.next_line(old.slope(), old.shift, true) else { return false };
+    let line = CellLine { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
     cell.publish(old.state, &line, &bounds, None)
 }
 
@@ -134,7 +127,7 @@ fn a_slow_counter_is_measured_again() {
     played::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
     engine.maintain(Renewal::Ahead);
     assert_eq!(engine.state(), State::Fallback(Reason::Slow), "not at once");
-    engine.keeper.set_due(OsClock.monotonic_ns());
+    engine.keeper.note_iteration(false, OsClock.monotonic_ns());
     engine.maintain(Renewal::Ahead);
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }

@@ -8,7 +8,7 @@
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
-use tickline_core::gate::{Clocksource, Comparison, Cost, Facts, Switch};
+use tickline_core::gate::{Clocksource, Comparison, Cost, Facts, Reason};
 use tickline_core::sample::Reference;
 
 use super::cost::measure_cost;
@@ -59,7 +59,7 @@ pub(crate) struct Collector {
 /// it. A comparison of the CPUs' counters before has shown that it may.
 fn may_measure(probes: Probes, comparison: Comparison) -> bool {
     probes == Probes::Full
-        || matches!(comparison, Comparison::Synchronised { .. } | Comparison::Unsynchronised(_))
+        || matches!(comparison, Comparison::Synchronised { .. } | Comparison::Unsynchronised { .. })
 }
 
 fn is_readable(probes: Probes) -> bool {
@@ -165,8 +165,8 @@ impl Collector {
         let (clocksource, available) = (self.clocksource, self.available);
         let (known, cost) = (self.resolution_ticks, self.cost);
         self.begin_anew();
-        if facts.switch == Switch::On && environment(probes) == Environment::Off {
-            facts.switch = Switch::SwitchedOff;
+        if facts.switched_off.is_none() && environment(probes) == Environment::Off {
+            facts.switched_off = Some(Reason::SwitchedOff);
         }
         // Asked again: since the measurement the right to read the counter may have come or gone.
         facts.readable = is_readable(probes);
