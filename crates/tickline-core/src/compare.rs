@@ -58,8 +58,8 @@ impl Difference {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// By how much the counters differ at the least, ticks; 0 if they may be synchronised. If it is no
-    /// more than their resolution, they are synchronised as far as they can show.
+    /// By how much the counters differ at the least, ticks; 0 if they may be synchronised. If it is
+    /// no more than their resolution, they are synchronised as far as they can show.
     #[must_use]
     pub fn size_ticks(&self) -> u64 {
         let ahead = u64::try_from(self.least_ticks).unwrap_or(0);
@@ -75,7 +75,7 @@ impl Difference {
 /// fn in_a_word(comparison: Comparison) -> String {
 ///     match comparison {
 ///         Comparison::Synchronised { cpus } => format!("{cpus} synchronised counters"),
-///         Comparison::Unsynchronised { there, difference, .. } => format!("CPU {there} is off by {difference:?}"),
+///         Comparison::Unsynchronised { here, there, .. } => format!("{here} and {there} differ"),
 ///         other => format!("{other:?}"),
 ///     }
 /// }

@@ -273,8 +273,8 @@ impl Keeper {
         admitted
     }
 
-    /// For the holder of the clock's lock, after an iteration that it was admitted to: says when the
-    /// next one is due, ns. If the iteration `found_closed` the gate, has the gate judged again
+    /// For the holder of the clock's lock, after an iteration that it was admitted to: says when
+    /// the next one is due, ns. If the iteration `found_closed` the gate, has the gate judged again
     /// instead, unless it is known to be closed. Returns whether there is nothing to judge.
     pub fn note_iteration(&self, found_closed: bool, due_ns: i64) -> bool {
         let goes_on = !found_closed || !self.notice_closed();

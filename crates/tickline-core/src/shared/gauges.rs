@@ -20,8 +20,8 @@ pub struct Figures {
     /// complete. The machine is then too slow for the interval, or the writer never gets a CPU for
     /// long enough.
     pub samples_are_stale: bool,
-    /// Whether the counter is too slow for this target: see [`LineCell`](crate::cell::LineCell). There
-    /// is never a line then.
+    /// Whether the counter is too slow for this target: see [`LineCell`](crate::cell::LineCell).
+    /// There is never a line then.
     pub is_out_of_range: bool,
     /// Whether the line is off because the reference or the counter jumped, and is still being
     /// slewed back.
