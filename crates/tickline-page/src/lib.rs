@@ -40,8 +40,8 @@ mod attach;
 #[cfg(all(feature = "machine", target_os = "linux"))]
 pub mod host;
 mod layout;
-/// The protocol, for tickline's own crates, its simulator and its tests. Every release may change
-/// it, so that it is no part of the API; what a user of a page needs of it is at the root.
+// The protocol, for tickline's own crates, its simulator and its tests. Every release may change
+// it, so that it is not part of the API; what a user of a page needs of it is at the root.
 #[doc(hidden)]
 pub mod lease;
 mod primitive;
@@ -54,5 +54,6 @@ pub mod program;
 pub use attach::{Attached, Machine, Refusal};
 pub use layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 // What a reading takes, and what it is.
+#[doc(inline)]
 pub use lease::{LeasePhase, OsClock, ProcessHighWater, Reading, Source};
 pub use tickline_core::counter::{Counter, HardwareCounter};
