@@ -6,7 +6,7 @@ use tickline_core::counter::Counter;
 use tickline_page::lease::{
     LeaseLine, LeaseMemory, LeasePhase, LeaseStore, Line, Slope, SlotNumber, UnixShift,
 };
-use tickline_page::{Attached, Header, Machine, OsClock, PrivateFloor, WritablePage};
+use tickline_page::{Attached, Header, Machine, OsClock, ProcessHighWater, WritablePage};
 
 use crate::subject::{Subject, counter, same, subject};
 
@@ -39,7 +39,7 @@ fn attached() -> Attached<'static> {
         let line = LeaseLine { line, end_ticks, lead_ns: 0, unix: UnixShift::NONE };
         let (slot, word) = (SlotNumber::from_low_bits(0), page.words().word());
         page.words().fill(slot, &line.to_words());
-        assert!(page.words().swap(word, word.next(LeasePhase::Live, slot, None)), "nobody else has it");
+        assert!(page.words().swap(word, word.next(LeasePhase::Published, slot, None)), "nobody else has it");
         page
     });
     page.attach(&MACHINE).expect("the page of this machine")
@@ -47,7 +47,7 @@ fn attached() -> Attached<'static> {
 
 /// Readings of a page.
 pub(crate) fn subjects() -> Vec<Subject> {
-    static PRIVATE: PrivateFloor = PrivateFloor::new();
+    static PRIVATE: ProcessHighWater = ProcessHighWater::new();
     vec![subject!(Internal, "page", {
         let attached = attached();
         move || attached.monotonic(&counter(), &Os, &PRIVATE).ns.unsigned_abs()

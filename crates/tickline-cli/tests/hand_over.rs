@@ -82,8 +82,8 @@ fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
     game.end(serves);
 }
 
-/// The check itself: a player that adds a lead to some of its readings, as a line without a floor
-/// behind it would, is found out.
+/// The check itself: a player that adds a lead to some of its readings, as a line without a
+/// high-water mark behind it would, is found out.
 #[test]
 fn a_step_back_is_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,13 +100,13 @@ fn a_step_back_is_found() {
 #[test]
 fn a_clock_says_which_page_serves_it() {
     let (_folder, page) = folder();
-    let error = Clock::of_page(&page, Probes::Full).unwrap_err();
+    let error = Clock::open_page(&page, Probes::Full).unwrap_err();
     assert_eq!(error.kind(), tickline::ErrorKind::Page);
     assert!(error.to_string().contains("page: it cannot be opened"), "{error}");
 
     let mut server = Server::start(&page);
     let serves = wait_for_line(&page, &server);
-    let clock = Clock::of_page(&page, Probes::Full).unwrap();
+    let clock = Clock::open_page(&page, Probes::Full).unwrap();
     let shown = clock.status();
     let served = shown.page.as_ref().unwrap();
     assert_eq!((&served.path, served.owner), (&page, fs::metadata(&page).unwrap().uid()));
@@ -146,7 +146,7 @@ fn a_clock_says_which_page_serves_it() {
     in_order();
     assert_eq!(clock.status().state, State::Calibrating);
     assert_eq!(clock.status().page.unwrap().lead_ns, None);
-    assert_eq!(status(&page).unwrap()["phase"], "cold");
+    assert_eq!(status(&page).unwrap()["phase"], "no_line");
     assert_eq!(run(&page, &["off"]).status.code(), Some(0));
     assert_eq!(clock.status().page.unwrap().phase, tickline::page::Phase::Off);
     in_order();

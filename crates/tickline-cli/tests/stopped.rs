@@ -106,7 +106,7 @@ fn no_step_back_while_the_server_is_stopped_at_each_store() {
     eprintln!("stopped at: {}", lines.collect::<Vec<_>>().join(", "));
     game.end(serves);
     let stopped_in = |wanted: &str| stops.keys().any(|(_, phase)| phase == wanted);
-    assert!(stopped_in("live") && stopped_in("opening"), "{stops:?}");
+    assert!(stopped_in("published") && stopped_in("first_publication"), "{stops:?}");
     let between_stores = format!("{:?}", Place::Slot(1));
     assert!(stops.keys().any(|(place, _)| *place == between_stores), "{stops:?}");
 }

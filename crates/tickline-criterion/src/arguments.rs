@@ -18,7 +18,7 @@ pub(crate) fn is_list() -> bool {
     std::env::args_os().any(|argument| argument == LIST)
 }
 
-/// Whether criterion stores what it measures: not if it compares stored numbers, is told to store
+/// Whether criterion stores what it measures: not if it compares stored numbers, is asked to store
 /// none, or sends all to cargo-criterion.
 pub(crate) fn lets_criterion_store() -> bool {
     let forbids = |argument: OsString| {

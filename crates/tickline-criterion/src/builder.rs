@@ -31,7 +31,7 @@ const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration:
 /// use tickline_criterion::CounterTime;
 ///
 /// let time = CounterTime::builder()
-///     .clock(Clock::builder().trust(Trust::Measured)) // whatever the kernel says
+///     .clock(Clock::builder().trust(Trust::Measured)) // not by what the kernel says
 ///     .settle(Duration::from_millis(500))
 ///     .keep_overhead()
 ///     .quiet()
@@ -106,7 +106,7 @@ impl Builder {
 
     /// criterion's output directory, if the program has chosen one by
     /// `Criterion::output_directory`. The files of [`BenchPairs`](crate::BenchPairs) and
-    /// [`compare`](crate::compare) are stored beside criterion's. criterion does not tell other
+    /// [`compare`](crate::compare) are stored next to criterion's. criterion does not tell other
     /// crates which directory that is. If this is not called, nothing is stored in such a
     /// directory, and a line on the standard error stream says so.
     pub fn output_directory(mut self, path: impl AsRef<Path>) -> Self {

@@ -143,7 +143,7 @@ impl fmt::Display for Comparison {
 ///
 /// criterion runs this as one benchmark, and gets the mean of the second routine's pairs that
 /// count. Filters, warm-up and measurement time are criterion's. The result is printed below
-/// criterion's line, stored as `new/comparison.json` beside its files, and drawn on its page.
+/// criterion's line, stored as `new/comparison.json` next to its files, and drawn on its page.
 /// Returns `None` if criterion measured nothing (`--list`, `--test`, a filter). If fewer than 50
 /// couples count, it prints that, and returns `None`.
 ///
@@ -206,7 +206,7 @@ pub fn compare<C: BenchPairs, A, B>(
         json: &|name| comparer.json(name, &comparison),
         svg: &|name| comparer.draw(name, &comparison),
     };
-    files::store(time, (&found.told_ns, begin), &files);
+    files::store(time, (&found.returned_ns, begin), &files);
     Some(comparison)
 }
 

@@ -75,7 +75,9 @@ impl fmt::Display for Error {
             Inner::OutOfRange { value, least, most } => {
                 write!(f, "settle of {value:?} is outside {least:?} to {most:?}")
             }
-            Inner::Listed => write!(f, "nothing is calibrated to list the benchmarks"),
+            Inner::Listed => {
+                write!(f, "nothing was calibrated: the program only lists its benchmarks (--list)")
+            }
             Inner::NotPassedOn => write!(f, "the measurement does not pass zero() on to CounterTime"),
             Inner::Clock(error) => write!(f, "the clock could not be made: {error}"),
         }

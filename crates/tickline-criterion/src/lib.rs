@@ -79,7 +79,7 @@
 //! # Known delays
 //!
 //! Errors in ns, on a machine without other load and with a busy thread on each CPU. The rows from
-//! 20 ns on are chains of multiplications in a function, whose time a long run tells. "less call"
+//! 20 ns on are chains of multiplications in a function, whose time a long run shows. "less call"
 //! is the error of p50 less that of the empty function ([caveats](#caveats)). `WallTime` takes one
 //! iteration a sample here, and leaves the cost of two readings in the result.
 //!

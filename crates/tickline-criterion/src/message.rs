@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::incidents::Incidents;
 
 /// Libraries of this project do not print, except here: users read the results of benchmarks on a
-/// terminal, beside criterion's own lines.
+/// terminal, among criterion's own lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Messages {
     /// Printed.
@@ -61,7 +61,7 @@ impl Messages {
             FIRST.call_once(|| {
                 self.print(&format_args!(
                     "not stored: criterion's files are not in {}; if the program calls Criterion::output_directory, \
-                     it must tell CounterTime::builder().output_directory as well",
+                     it must pass it to CounterTime::builder().output_directory as well",
                     looked_in.display()
                 ));
             });

@@ -6,7 +6,7 @@
 //! | `collector.rs`, `watch.rs` | take samples block by block, and ask for the facts |
 //! | `slice.rs`, `cause.rs`, `spin.rs` | decide which pairs count |
 //! | `distribution.rs`, `quantile.rs`, `outcome.rs` | say what they show |
-//! | `files.rs` | stores that beside criterion's files |
+//! | `files.rs` | stores that next to criterion's files |
 
 pub(crate) mod bencher;
 pub(crate) mod cause;
@@ -69,7 +69,7 @@ const HEADING: &str = "Pairs of readings";
 ///                         526502 pairs, 2214 disturbed and excluded: preempted 2201, interrupted 13
 /// ```
 ///
-/// `new/pairs.json` beside criterion's files has the same numbers and the whole histogram.
+/// `new/pairs.json` next to criterion's files has the same numbers and the whole histogram.
 /// `report/pairs.svg` is a plot of it, which criterion's page of the benchmark shows at its end.
 ///
 /// criterion gets the mean of the pairs that count, so its own lines and plots are about those
@@ -105,7 +105,7 @@ pub trait BenchPairs: sealed::Criterion {
         self.run(id.into_id(), &mut |iterations| {
             let mut bencher = PairBencher::new(collector.get_or_insert_with(Collector::new), iterations);
             benchmark(&mut bencher, input);
-            bencher.told().expect("the benchmark must call iter, or another method that times something")
+            bencher.returned.expect("the benchmark must call iter, or another method that times something")
         });
         // When criterion tests or profiles, it converts at most one sample into ns.
         if let Some(collector) = collector.filter(|_| current::samples().wrapping_sub(samples) > 1) {
@@ -150,7 +150,7 @@ fn report(collector: &Collector<1, Distribution>, begin: SystemTime) {
         json: &|name| outcome.json(name),
         svg: &|name| draw(&outcome, name),
     };
-    files::store(time, (&found.told_ns, begin), &files);
+    files::store(time, (&found.returned_ns, begin), &files);
 }
 
 fn draw(outcome: &Outcome, name: &str) -> Result<String, String> {

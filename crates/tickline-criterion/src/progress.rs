@@ -104,7 +104,7 @@ mod tests {
 
     const CLOSED: State = State::Fallback(Reason::Disabled);
 
-    /// A status with a counter of 2.5 GHz and these gates, whatever they are here.
+    /// A status with a counter of 2.5 GHz and these gates, in place of those here.
     fn status(state: State) -> Status {
         let mut status = Clock::builder().driver(Driver::Manual).start().expect("a clock").status();
         (status.state, status.frequency_hz, status.max_drift_ppb) = (state, Some(2_500_000_000), 500);

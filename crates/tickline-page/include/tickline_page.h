@@ -1,12 +1,12 @@
 /* tickline_page.h: reads the clock that a tickline page serves. Layout version 1.
  *
  * One file, C99 with GCC's or Clang's atomic built-ins. No allocation, no lock, no other symbol,
- * and no store but to the private floor. The layout and what a reader must do before it trusts a
+ * and no store but to the process's high-water mark. The layout and what a reader must do before it trusts a
  * page are in the README of the crate tickline-page; the rules R1 to R10 in docs/lease.md.
  *
- *     int64_t shift_ns, floor_ns = TICKLINE_NO_FLOOR;
+ *     int64_t shift_ns, high_water_ns = TICKLINE_NO_HIGH_WATER;
  *     if (tickline_page_attach(page, &machine, &shift_ns) == TICKLINE_ATTACHED)
- *         ns = tickline_page_monotonic(page, shift_ns, &os, &floor_ns).ns;
+ *         ns = tickline_page_monotonic(page, shift_ns, &os, &high_water_ns).ns;
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -18,8 +18,8 @@
 
 #define TICKLINE_PAGE_BYTES 4096
 #define TICKLINE_LAYOUT_VERSION 1
-/* A private floor before the first reading. */
-#define TICKLINE_NO_FLOOR INT64_MIN
+/* A process's high-water mark before its first reading. */
+#define TICKLINE_NO_HIGH_WATER INT64_MIN
 
 #if defined(__x86_64__)
 #define TICKLINE_COUNTER 1
@@ -46,7 +46,7 @@ struct tickline_os {
     int64_t (*realtime_ns)(void *context);
     /* The kernel's coarse Unix time: 0 if it costs a system call. May be null. */
     int (*coarse_realtime_ns)(void *context, int64_t *ns);
-    /* Lets others run, while the writer opens; 11 times a reading at most. May be null. */
+    /* Lets others run during a first publication; 11 times a reading at most. May be null. */
     void (*pause)(void *context);
     void *context;
 };
@@ -68,9 +68,9 @@ struct tickline_reading {
     int source;
 };
 
-/* How often a reading starts again; how often it looks at openings, while the counter stands still
- * and at all; after how many looks it pauses first; from where on Unix time may have been set back,
- * ns. As in the Rust reader. */
+/* How often a reading starts again; how often it looks at first publications, while the counter
+ * stands still and at all; after how many looks it pauses first; from where on Unix time may have
+ * been set back, ns. As in the Rust reader. */
 #define TICKLINE_MAX_STARTS 64
 #define TICKLINE_MAX_STILL_LOOKS 20000
 #define TICKLINE_MAX_LOOKS 131072
@@ -79,7 +79,7 @@ struct tickline_reading {
 
 enum { TICKLINE_START, TICKLINE_BASE, TICKLINE_SLOPE, TICKLINE_END, TICKLINE_LEAD,
        TICKLINE_UNIX_OFFSET, TICKLINE_UNIX_LEAD };
-enum { TICKLINE_COLD = 1, TICKLINE_OPENING = 2, TICKLINE_LIVE = 3, TICKLINE_UNSURE = 4 };
+enum { TICKLINE_NO_LINE = 1, TICKLINE_FIRST_PUBLICATION = 2, TICKLINE_PUBLISHED = 3, TICKLINE_DOUBTED = 4 };
 
 /* ORDERING: relaxed; the fences of tickline_first_look and tickline_is_still order the loads. */
 static inline uint64_t tickline_load(const void *page, unsigned offset) {
@@ -185,16 +185,16 @@ static inline int64_t tickline_over(const struct tickline_limit *limit, int64_t 
 }
 
 /* R8: what the process had from the OS clock, in the page's time. */
-static inline int64_t tickline_respect(const int64_t *floor_ns, int64_t ns, int is_unix) {
+static inline int64_t tickline_respect(const int64_t *high_water_ns, int64_t ns, int is_unix) {
     /* ORDERING: relaxed, for both: the order of one variable's changes is enough. */
-    int64_t known = is_unix ? INT64_MIN : __atomic_load_n(floor_ns, __ATOMIC_RELAXED);
+    int64_t known = is_unix ? INT64_MIN : __atomic_load_n(high_water_ns, __ATOMIC_RELAXED);
     return known > ns ? known : ns;
 }
 
-static inline void tickline_raise(int64_t *floor_ns, int64_t ns) {
-    int64_t known = __atomic_load_n(floor_ns, __ATOMIC_RELAXED);
+static inline void tickline_raise(int64_t *high_water_ns, int64_t ns) {
+    int64_t known = __atomic_load_n(high_water_ns, __ATOMIC_RELAXED);
     while (known < ns &&
-           !__atomic_compare_exchange_n(floor_ns, &known, ns, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+           !__atomic_compare_exchange_n(high_water_ns, &known, ns, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
 }
 
@@ -203,9 +203,9 @@ static inline int64_t tickline_ask(const struct tickline_os *os, int64_t shift_n
     return tickline_add(os->monotonic_ns(os->context), tickline_signed(0 - (uint64_t)shift_ns));
 }
 
-enum tickline_found { TICKLINE_FOUND_LINE, TICKLINE_FOUND_ASK, TICKLINE_FOUND_WAIT, TICKLINE_FOUND_CHANGED };
+enum tickline_look_result { TICKLINE_LOOK_LINE, TICKLINE_LOOK_ASK, TICKLINE_LOOK_WAIT, TICKLINE_LOOK_CHANGED };
 
-/* The opening that is waited for, the first and the last look at it, looks at one tick, all looks. */
+/* The first publication that is waited for, the first and the last look at it, looks at one tick, all looks. */
 struct tickline_patience {
     uint64_t word, since, last;
     unsigned still_looks, looks;
@@ -242,19 +242,21 @@ static inline void tickline_rest(const struct tickline_patience *patience, const
 }
 
 /* The line in `slot` at a tick of its window. */
-static inline enum tickline_found tickline_look_at_line(const void *page, uint64_t word,
-                                                        const struct tickline_window *line, unsigned slot,
-                                                        uint64_t ticks, int is_unix, struct tickline_limit *limit) {
+static inline enum tickline_look_result tickline_look_at_line(const void *page, uint64_t word,
+                                                              const struct tickline_window *line, unsigned slot,
+                                                              uint64_t ticks, int is_unix,
+                                                              struct tickline_limit *limit) {
     *limit = tickline_limit(page, slot, tickline_at(line, ticks), INT64_MAX, is_unix);
-    if (!tickline_is_still(page, word)) return TICKLINE_FOUND_CHANGED;
+    if (!tickline_is_still(page, word)) return TICKLINE_LOOK_CHANGED;
     /* R5; or the line leaves Unix time to the OS. */
-    if ((word & 7) == TICKLINE_UNSURE || (is_unix && limit->ns == INT64_MIN)) return TICKLINE_FOUND_ASK;
-    return TICKLINE_FOUND_LINE;
+    if ((word & 7) == TICKLINE_DOUBTED || (is_unix && limit->ns == INT64_MIN)) return TICKLINE_LOOK_ASK;
+    return TICKLINE_LOOK_LINE;
 }
 
-/* A word that is live or unsure: rules R2 to R5. */
-static inline enum tickline_found tickline_look_at_lines(const void *page, const struct tickline_os *os, uint64_t word,
-                                                         int is_unix, struct tickline_limit *limit) {
+/* A word that names lines: rules R2 to R5. */
+static inline enum tickline_look_result tickline_look_at_lines(const void *page, const struct tickline_os *os,
+                                                               uint64_t word, int is_unix,
+                                                               struct tickline_limit *limit) {
     unsigned first = (unsigned)(word >> 3 & 7), last = word >> 9 & 1 ? (unsigned)(word >> 6 & 7) : first;
     struct tickline_window line = tickline_window(page, first), second = tickline_window(page, last);
     unsigned slot = first;
@@ -263,80 +265,80 @@ static inline enum tickline_found tickline_look_at_lines(const void *page, const
         int64_t lead = tickline_signed_field(page, first, TICKLINE_LEAD);
         int64_t other = tickline_signed_field(page, last, TICKLINE_LEAD);
         *limit = tickline_limit(page, last, tickline_at(&second, second.end), lead > other ? lead : other, is_unix);
-        return TICKLINE_FOUND_ASK;
+        return TICKLINE_LOOK_ASK;
     }
     if (!tickline_is_before(ticks, line.end)) { /* R2, R3 */
         line = second;
         slot = last;
         if (!tickline_is_before(ticks, second.end)) {
             *limit = tickline_limit(page, last, tickline_at(&second, second.end), INT64_MAX, is_unix);
-            return TICKLINE_FOUND_ASK;
+            return TICKLINE_LOOK_ASK;
         }
     }
     return tickline_look_at_line(page, word, &line, slot, ticks, is_unix, limit);
 }
 
-/* The first line of a page that is live, in its window: 0 if there is none. Nearly all readings need no more. */
+/* The first published line, in its window: 0 if there is none. Nearly all readings need no more. */
 static inline int tickline_look_at_first_line(const void *page, const struct tickline_os *os, int is_unix,
                                               struct tickline_limit *limit) {
     uint64_t word = tickline_first_look(page), ticks;
     unsigned slot = (unsigned)(word >> 3 & 7);
     struct tickline_window line;
-    if ((word & 7) != TICKLINE_LIVE) return 0;
+    if ((word & 7) != TICKLINE_PUBLISHED) return 0;
     line = tickline_window(page, slot);
     ticks = os->counter(os->context);
     /* One comparison for both ends. */
     if (ticks - line.start >= line.end - line.start) return 0;
-    return tickline_look_at_line(page, word, &line, slot, ticks, is_unix, limit) == TICKLINE_FOUND_LINE;
+    return tickline_look_at_line(page, word, &line, slot, ticks, is_unix, limit) == TICKLINE_LOOK_LINE;
 }
 
-static inline enum tickline_found tickline_look(const void *page, const struct tickline_os *os, uint64_t word,
-                                                int is_unix, struct tickline_patience *patience,
-                                                struct tickline_limit *limit) {
+static inline enum tickline_look_result tickline_look(const void *page, const struct tickline_os *os, uint64_t word,
+                                                      int is_unix, struct tickline_patience *patience,
+                                                      struct tickline_limit *limit) {
     unsigned phase = (unsigned)(word & 7), first = (unsigned)(word >> 3 & 7);
-    if (phase == TICKLINE_LIVE || phase == TICKLINE_UNSURE)
+    if (phase == TICKLINE_PUBLISHED || phase == TICKLINE_DOUBTED)
         return tickline_look_at_lines(page, os, word, is_unix, limit);
     limit->ns = INT64_MIN;
     limit->lead = 0;
-    if (phase == TICKLINE_COLD || phase == TICKLINE_OPENING) {
+    if (phase == TICKLINE_NO_LINE || phase == TICKLINE_FIRST_PUBLICATION) {
         uint64_t deadline = tickline_field(page, first, TICKLINE_START);
         uint64_t longest = tickline_field(page, first, TICKLINE_SLOPE);
         *limit = tickline_limit(page, first, tickline_signed_field(page, first, TICKLINE_BASE),
                                 tickline_signed_field(page, first, TICKLINE_LEAD), is_unix);
-        if (phase == TICKLINE_OPENING) {
+        if (phase == TICKLINE_FIRST_PUBLICATION) {
             uint64_t ticks = os->counter(os->context);
-            if (!tickline_is_still(page, word)) return TICKLINE_FOUND_CHANGED;
-            if (tickline_lasts(patience, word, ticks, deadline, longest)) return TICKLINE_FOUND_WAIT;
+            if (!tickline_is_still(page, word)) return TICKLINE_LOOK_CHANGED;
+            if (tickline_lasts(patience, word, ticks, deadline, longest)) return TICKLINE_LOOK_WAIT;
         }
     }
-    return TICKLINE_FOUND_ASK; /* off, too */
+    return TICKLINE_LOOK_ASK; /* off, too */
 }
 
-/* What a line says, not below the floor (R8); Unix time not below the kernel's last tick (R9). 0 if somebody
- * may have set Unix time back (R10). */
-static inline int tickline_by_line(int64_t ns, const struct tickline_os *os, const int64_t *floor_ns, int is_unix,
-                                   struct tickline_reading *reading) {
+/* What a line says, not below the process's high-water mark (R8); Unix time not below the kernel's last
+ * tick (R9). 0 if somebody may have set Unix time back (R10). */
+static inline int tickline_by_line(int64_t ns, const struct tickline_os *os, const int64_t *high_water_ns,
+                                   int is_unix, struct tickline_reading *reading) {
     int64_t coarse;
     if (is_unix && os->coarse_realtime_ns && os->coarse_realtime_ns(os->context, &coarse)) {
         if (tickline_saturating_sub(ns, coarse) > TICKLINE_FAR_NS) return 0;
         if (coarse > ns) ns = coarse;
     }
-    reading->ns = tickline_respect(floor_ns, ns, is_unix);
+    reading->ns = tickline_respect(high_water_ns, ns, is_unix);
     reading->source = TICKLINE_LINE;
     return 1;
 }
 
-static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *floor_ns, int is_unix) {
+static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *high_water_ns, int is_unix) {
     struct tickline_reading reading;
-    reading.ns = tickline_respect(floor_ns, ns, is_unix);
+    reading.ns = tickline_respect(high_water_ns, ns, is_unix);
     reading.source = TICKLINE_OS;
-    if (!is_unix) tickline_raise(floor_ns, reading.ns);
+    if (!is_unix) tickline_raise(high_water_ns, reading.ns);
     return reading;
 }
 
 /* A reading that tickline_look_at_first_line was not enough for. */
 static inline struct tickline_reading tickline_read_patiently(const void *page, int64_t shift_ns,
-                                                              const struct tickline_os *os, int64_t *floor_ns,
+                                                              const struct tickline_os *os, int64_t *high_water_ns,
                                                               int is_unix) {
     struct tickline_patience patience = {0, 0, 0, 0, 0};
     unsigned starts = 1;
@@ -345,36 +347,37 @@ static inline struct tickline_reading tickline_read_patiently(const void *page, 
         uint64_t word = tickline_first_look(page);
         int64_t os_ns;
         switch (tickline_look(page, os, word, is_unix, &patience, &limit)) {
-        case TICKLINE_FOUND_WAIT:
+        case TICKLINE_LOOK_WAIT:
             tickline_rest(&patience, os);
             continue;
-        case TICKLINE_FOUND_CHANGED:
+        case TICKLINE_LOOK_CHANGED:
             starts++;
             continue;
-        case TICKLINE_FOUND_LINE: {
+        case TICKLINE_LOOK_LINE: {
             struct tickline_reading reading;
-            if (tickline_by_line(limit.ns, os, floor_ns, is_unix, &reading)) return reading;
+            if (tickline_by_line(limit.ns, os, high_water_ns, is_unix, &reading)) return reading;
             break;
         }
-        case TICKLINE_FOUND_ASK:
+        case TICKLINE_LOOK_ASK:
             break;
         }
         os_ns = tickline_ask(os, shift_ns, is_unix);
         /* R1: the second look, after the OS was asked. */
-        if (tickline_is_still(page, word)) return tickline_fallback(tickline_over(&limit, os_ns, is_unix), floor_ns, is_unix);
+        if (tickline_is_still(page, word))
+            return tickline_fallback(tickline_over(&limit, os_ns, is_unix), high_water_ns, is_unix);
         starts++;
     }
-    return tickline_fallback(tickline_ask(os, shift_ns, is_unix), floor_ns, is_unix);
+    return tickline_fallback(tickline_ask(os, shift_ns, is_unix), high_water_ns, is_unix);
 }
 
 static inline struct tickline_reading tickline_read(const void *page, int64_t shift_ns, const struct tickline_os *os,
-                                                    int64_t *floor_ns, int is_unix) {
+                                                    int64_t *high_water_ns, int is_unix) {
     struct tickline_limit limit;
     struct tickline_reading reading;
     if (tickline_look_at_first_line(page, os, is_unix, &limit) &&
-        tickline_by_line(limit.ns, os, floor_ns, is_unix, &reading))
+        tickline_by_line(limit.ns, os, high_water_ns, is_unix, &reading))
         return reading;
-    return tickline_read_patiently(page, shift_ns, os, floor_ns, is_unix);
+    return tickline_read_patiently(page, shift_ns, os, high_water_ns, is_unix);
 }
 
 /* Whether a page, of a trusted file, counts for this process. `page` is 4096 bytes at a multiple of
@@ -408,21 +411,21 @@ static inline enum tickline_refusal tickline_page_attach(const void *page, const
 
 /* CLOCK_MONOTONIC of this process, ns. */
 static inline struct tickline_reading tickline_page_monotonic(const void *page, int64_t shift_ns,
-                                                              const struct tickline_os *os, int64_t *floor_ns) {
-    struct tickline_reading reading = tickline_read(page, shift_ns, os, floor_ns, 0);
+                                                              const struct tickline_os *os, int64_t *high_water_ns) {
+    struct tickline_reading reading = tickline_read(page, shift_ns, os, high_water_ns, 0);
     reading.ns = tickline_add(reading.ns, shift_ns);
     return reading;
 }
 
 /* CLOCK_REALTIME, ns. */
 static inline struct tickline_reading tickline_page_unix(const void *page, const struct tickline_os *os,
-                                                         int64_t *floor_ns) {
-    return tickline_read(page, 0, os, floor_ns, 1);
+                                                         int64_t *high_water_ns) {
+    return tickline_read(page, 0, os, high_water_ns, 1);
 }
 
 /* Before the first reading: no later one is below what the process had from the OS clock. */
-static inline void tickline_page_begin(int64_t shift_ns, const struct tickline_os *os, int64_t *floor_ns) {
-    tickline_raise(floor_ns, tickline_ask(os, shift_ns, 0));
+static inline void tickline_page_begin(int64_t shift_ns, const struct tickline_os *os, int64_t *high_water_ns) {
+    tickline_raise(high_water_ns, tickline_ask(os, shift_ns, 0));
 }
 
 #endif

@@ -2,7 +2,7 @@
 
 use crate::Counter;
 use crate::layout::{COUNTER, LAYOUT_VERSION, PAGE_BYTES, Page};
-use crate::lease::{OsClock, PrivateFloor, Reading, Timescale, read, read_first_line};
+use crate::lease::{OsClock, ProcessHighWater, Reading, Timescale, read, read_first_line};
 
 /// Where a process runs. It finds out again after a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,11 +114,11 @@ impl Attached<'_> {
     }
 
     /// `CLOCK_MONOTONIC` of this process, ns. An ordered reading. `os` answers in this process's
-    /// time namespace; `private` holds the page's time. Never panics.
+    /// time namespace; `mark` holds the page's time. Never panics.
     #[inline(always)]
-    pub fn monotonic(&self, counter: &impl Counter, os: &impl OsClock, private: &PrivateFloor) -> Reading {
+    pub fn monotonic(&self, counter: &impl Counter, os: &impl OsClock, mark: &ProcessHighWater) -> Reading {
         let os = Shifted { os, shift_ns: self.shift_ns };
-        let reading = read(self.page.words(), counter, &os, private, Timescale::Monotonic);
+        let reading = read(self.page.words(), counter, &os, mark, Timescale::Monotonic);
         Reading { ns: reading.ns.wrapping_add(self.shift_ns), ..reading }
     }
 
@@ -126,21 +126,21 @@ impl Attached<'_> {
     /// always; otherwise `None`: the caller calls that then. Calls nothing, so it takes few
     /// registers.
     #[inline(always)]
-    pub fn monotonic_by_line(&self, counter: &impl Counter, private: &PrivateFloor) -> Option<i64> {
-        let ns = read_first_line(self.page.words(), counter, private)?;
+    pub fn monotonic_by_line(&self, counter: &impl Counter, mark: &ProcessHighWater) -> Option<i64> {
+        let ns = read_first_line(self.page.words(), counter, mark)?;
         Some(ns.wrapping_add(self.shift_ns))
     }
 
     /// `CLOCK_REALTIME`, ns. Never panics.
     #[inline(always)]
-    pub fn unix(&self, counter: &impl Counter, os: &impl OsClock, private: &PrivateFloor) -> Reading {
-        read(self.page.words(), counter, os, private, Timescale::Unix)
+    pub fn unix(&self, counter: &impl Counter, os: &impl OsClock, mark: &ProcessHighWater) -> Reading {
+        read(self.page.words(), counter, os, mark, Timescale::Unix)
     }
 
     /// To be called before the first reading: no later one is below what the process had from the
     /// OS clock (rule R8).
-    pub fn begin(&self, os: &impl OsClock, private: &PrivateFloor) {
-        private.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
+    pub fn begin(&self, os: &impl OsClock, mark: &ProcessHighWater) {
+        mark.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
     }
 }
 

@@ -120,7 +120,7 @@ impl Page {
         self.magic.load(order) == MAGIC && sizes.contains(&self.size.load(order).into())
     }
 
-    /// The header; `None` if this is no page.
+    /// The header; `None` if this is not a page.
     #[must_use]
     pub fn header(&self) -> Option<Header> {
         // ORDERING: Relaxed for all, the only one that read-only memory allows: a page gets its

@@ -1,5 +1,5 @@
 //! Leases: one process publishes lines for readers that cannot write to its memory. Every release
-//! may change this module; programs that read a page need nothing of it.
+//! may change this module.
 //!
 //! The writer of a page calibrates; every other process maps the page read-only. Such readers
 //! leave no trace: they can neither retire a line nor help a writer that was stopped. So a line
@@ -10,28 +10,29 @@
 //! | word | meaning | in DESIGN.md |
 //! |---|---|---|
 //! | lease | the window of a line, to its end E | validity |
-//! | live | readers take the time from a line | published |
-//! | unsure, in doubt | readers take the larger of line and OS clock (R5) | none: such a line is retired (rule 4) |
-//! | cold | there is no line: readers take the larger of OS clock and floor (R6) | no line (rule 6) |
-//! | opening | the first line is being published: readers wait (R7, W5) | first publication (rule 7) |
+//! | published | readers take the time from a line | published |
+//! | doubted | readers take the larger of line and OS clock (R5) | none: such a line is retired (rule 4) |
+//! | no line | readers take the larger of OS clock and high-water mark (R6) | no line (rule 6) |
+//! | first publication | readers wait for the line that is being made (R7, W5) | first publication (rule 7) |
 //! | off | readers take the OS clock alone | gate closed (rule 8) |
-//! | floor | the least that a reading without a line returns: the line's value at E, so that it is known before the line ends | high-water mark (rule 5), which is taken when the line is retired |
-//! | private floor | the most that one process has had from the OS clock (R8) | none: a first line begins above what was returned (rule 7) |
+//! | high-water mark, F | the least that a reading without a line returns: the line's value at E, so that it is known before the line ends | high-water mark (rule 5), which is taken when the line is retired |
+//! | a process's high-water mark | the most that one process has had from the OS clock (R8) | none: a first line begins above what was returned (rule 7) |
+//! | deadline, D | the tick at which nobody waits for a first publication any more | none |
 //! | lead | the most by which a line may be above the OS clock | none: a line is between its bounds |
 //! | bounds | the two lines between which the OS clock must be ([`Estimate`]) | bounds |
 //! | look | a load of the word; a reading has two (R1) | second look (rule 1) |
-//! | doubt, end | to store unsure; to store cold (W3, W4) | retire |
+//! | doubt, end | to store `Doubted`; to store `NoLine` (W3, W4) | retire |
 //!
 //! ```text
-//!             open                     successor, again and again
-//! Cold(F) ----------> Opening(F, D) ----------> Live(n) ----> Live(n, n+1) ----> ...
-//!    ^                    | too late               |               |   late, or in doubt
-//!    |<-------------------+                        v               v
-//!    +<------------- past the last end ---------- Live, or Unsure(n, n+1)
+//!              W5                           W2, again and again
+//! NoLine(F) -------> FirstPublication(F, D) -----> Published(n) ----> Published(n, n+1) ----> ...
+//!    ^                    | too late                   |                   |   late, or in doubt
+//!    |<-------------------+                            v                   v
+//!    +<------------- past the last end ---------- Published, or Doubted(n, n+1)
 //! ```
 //!
 //! - [`LeaseWord`]: the state, 8 bytes that no page has twice;
-//! - [`LeaseLine`] and [`Floor`]: what a slot holds;
+//! - [`LeaseLine`] and [`HighWater`]: what a slot holds;
 //! - [`LeaseMemory`] and [`LeaseStore`]: how a reader loads, and how the writer stores;
 //!   [`LeaseWords`] is the memory itself;
 //! - [`read`]: a reading, the same code for programs, the simulator, models, and the page;
@@ -52,10 +53,10 @@ mod writer;
 pub use cell::LeaseWords;
 pub use estimate::Estimate;
 pub(crate) use reader::read_first_line;
-pub use reader::{OsClock, PrivateFloor, Reading, Source, read};
-pub use slot::{Field, Floor, LeaseLine, Limit, SLOT_WORDS, SLOTS, Timescale, UNIX_BY_OS, UnixShift};
+pub use reader::{OsClock, ProcessHighWater, Reading, Source, read};
+pub use slot::{Field, HighWater, LeaseLine, Limit, SLOT_WORDS, SLOTS, Timescale, UNIX_BY_OS, UnixShift};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
-pub use writer::{Closing, Config, Did, FAST_SLEW_PPB, Lost, Writer, WriterStep};
+pub use writer::{Closing, Config, FAST_SLEW_PPB, Lost, Writer, WriterAction, WriterStep};
 
 pub use tickline_core::cell::{Line, Slope};
 use tickline_core::counter::{Counter, ticks_between};
@@ -93,21 +94,21 @@ pub trait LeaseStore: LeaseMemory {
         counter: &impl Counter,
         least_ticks: u64,
         limit_ticks: u64,
-    ) -> Swapped {
+    ) -> SwapResult {
         let ticks = counter.now_ordered();
         if is_before(ticks, least_ticks) || !is_before(ticks, limit_ticks) {
-            Swapped::OutOfTime
+            SwapResult::OutOfTime
         } else if self.swap(from, to) {
-            Swapped::Done
+            SwapResult::Done
         } else {
-            Swapped::Lost
+            SwapResult::Lost
         }
     }
 }
 
 /// What came of a swap that has a time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Swapped {
+pub enum SwapResult {
     /// The word is the new one.
     Done,
     /// The counter was too early or too late; the word is as it was.

@@ -5,7 +5,7 @@
 //! A page that nobody has opened yet gives the OS clock:
 //!
 //! ```
-//! use tickline_page::{Counter, Header, Machine, OsClock, PrivateFloor, Source, WritablePage};
+//! use tickline_page::{Counter, Header, Machine, OsClock, ProcessHighWater, Source, WritablePage};
 //!
 //! struct Os;
 //! impl OsClock for Os {
@@ -22,7 +22,7 @@
 //!
 //! let machine = Machine { boot_id: [7; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
 //! let page = WritablePage::new(&Header::of(&machine));
-//! let reading = page.attach(&machine).unwrap().monotonic(&Ticks, &Os, &PrivateFloor::new());
+//! let reading = page.attach(&machine).unwrap().monotonic(&Ticks, &Os, &ProcessHighWater::new());
 //! assert_eq!((reading.ns, reading.source), (1_000, Source::Os));
 //! ```
 
@@ -40,6 +40,9 @@ mod attach;
 #[cfg(all(feature = "machine", target_os = "linux"))]
 pub mod host;
 mod layout;
+// The protocol, for tickline's own crates, its simulator and its tests. Every release may change
+// it, so that it is not part of the API; what a user of a page needs of it is at the root.
+#[doc(hidden)]
 pub mod lease;
 mod primitive;
 /// For the library and the program of this version, which start programs with a page. No part of
@@ -51,5 +54,6 @@ pub mod program;
 pub use attach::{Attached, Machine, Refusal};
 pub use layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 // What a reading takes, and what it is.
-pub use lease::{OsClock, PrivateFloor, Reading, Source};
+#[doc(inline)]
+pub use lease::{LeasePhase, OsClock, ProcessHighWater, Reading, Source};
 pub use tickline_core::counter::{Counter, HardwareCounter};

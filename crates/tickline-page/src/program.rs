@@ -15,7 +15,7 @@ pub const PAGE: &CStr = c"/run/tickline/page.v1";
 /// The variable of the environment that names another page than the machine's.
 pub const PAGE_VARIABLE: &str = "TICKLINE_PAGE";
 
-/// The variable that serves a program also where the kernel's clock is fast, with [`ALWAYS`].
+/// The variable that serves a program even where the kernel's clock is fast, with [`ALWAYS`].
 pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
 
 /// See [`SERVE_VARIABLE`].
@@ -37,7 +37,7 @@ pub enum Serve {
 pub enum FinishFlag {
     /// The program ignores SIGTRAP.
     IgnoreTrap = 1,
-    /// There is a SIGCHLD that tells the helper's end, as the program blocks it.
+    /// There is a SIGCHLD for the end of the helper, as the program blocks it.
     TakeChild = 2,
 }
 
@@ -56,7 +56,7 @@ pub fn is_fast(name: &[u8]) -> bool {
     [&b"tsc"[..], b"kvm-clock", b"hyperv_clocksource_tsc_page"].contains(&name.trim_ascii_end())
 }
 
-/// Whether the kernel's clock needs no system call here, as far as the kernel tells.
+/// Whether the kernel's clock needs no system call here, by the name of its clocksource.
 #[must_use]
 pub fn kernels_clock_is_fast() -> bool {
     read(CLOCKSOURCE, &mut [0; 64]).is_ok_and(is_fast)

@@ -97,7 +97,7 @@ fn what_is_no_page_is_refused() {
     let error = PageFile::open(&page).unwrap().attach_here().unwrap_err().to_string();
     assert!(error.contains("does not begin with `tickline`"), "{error}");
     let error = PageFile::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("is no regular file: mode 4"), "{error}");
+    assert!(error.contains("is not a regular file (mode 4"), "{error}");
     is_refused(Path::new("/"), "name of a file");
     let missing = folder.path().join("none/page");
     is_refused(&missing, "none/page: its folder");
@@ -117,7 +117,7 @@ fn a_file_that_is_no_page_stays_as_it_is() {
         assert_eq!(entries(folder.path()), ["page"]);
         for error in errors {
             let error = error.unwrap_err().to_string();
-            let expected = format!("page: this file of {} bytes is no page", bytes.len());
+            let expected = format!("page: this file of {} bytes is not a page", bytes.len());
             assert!(error.contains(&expected) && error.contains("name another file"), "{error}");
         }
     }

@@ -28,13 +28,13 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
     }
     let file = match MappedPage::open(path) {
         Ok(file) => file,
-        Err(FileError::NoName | FileError::Link | FileError::System(..)) => return StartResult::NoPage,
+        Err(FileError::NoName | FileError::Link | FileError::System { .. }) => return StartResult::NoPage,
         Err(_) => return StartResult::NotTrusted,
     };
     let Ok(machine) = file.machine() else { return StartResult::OtherMachine };
     let Ok(attached) = file.leak().attach(&machine) else { return StartResult::OtherMachine };
     let Some(here) = wiped_on_fork() else { return StartResult::OldKernel };
-    attached.begin(&crate::serve::Original::new(), &state().floor);
+    attached.begin(&crate::serve::Original::new(), &state().high_water);
     // SAFETY: by the caller's promise.
     unsafe { state().attach(attached, here) };
     StartResult::Served

@@ -170,7 +170,7 @@ core::arch::global_asm!(
     "ret",
 );
 
-/// What the kernel tells of this process (getauxval(3)); `None` where libc does not pass it on.
+/// What the kernel says of this process (getauxval(3)); `None` where libc does not pass it on.
 fn auxiliary(kind: usize) -> Option<usize> {
     // SAFETY: the code above, which loads an address, and changes no register but its result's.
     let getauxval = unsafe { tickline_getauxval() };

@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use tickline_page::{Attached, Counter, HardwareCounter, OsClock, PrivateFloor, Source};
+use tickline_page::{Attached, Counter, HardwareCounter, OsClock, ProcessHighWater, Source};
 
 use crate::original::{
     self, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS, Timespec,
@@ -31,12 +31,12 @@ const NEAR_NS: core::ops::Range<i64> = -2_000_000..12_000_000;
 /// taken for another time namespace.
 const FAR_NS: i64 = 2_000_000_000;
 
-/// The monotonic time, ns, where the page's line tells it at once: nearly always. Calls nothing.
+/// The monotonic time, ns, where the page's line has it at once: nearly always. Calls nothing.
 #[inline(always)]
 pub(crate) fn monotonic_by_line_ns(state: &State, attached: &Attached<'_>, known: Known) -> Option<i64> {
     let counter = COUNTER?;
     match known.here() {
-        Here::Served => attached.monotonic_by_line(&counter, &state.floor),
+        Here::Served => attached.monotonic_by_line(&counter, &state.high_water),
         Here::Attaching | Here::Unknown => None,
     }
 }
@@ -57,19 +57,20 @@ pub(crate) fn time_ns(clock: Clock) -> Option<i64> {
 fn read(attached: &Attached<'_>, counter: &impl Counter, clock: Clock) -> Option<i64> {
     let os = Original { has_failed: Cell::new(false), by_time_of_day: clock == Clock::TimeOfDay };
     let reading = match clock {
-        Clock::Monotonic => attached.monotonic(counter, &os, &state().floor),
-        Clock::Unix | Clock::TimeOfDay => attached.unix(counter, &os, &state().floor),
+        Clock::Monotonic => attached.monotonic(counter, &os, &state().high_water),
+        Clock::Unix | Clock::TimeOfDay => attached.unix(counter, &os, &state().high_water),
     };
     (reading.source == Source::Line || !os.has_failed.get()).then_some(reading.ns)
 }
 
 /// The monotonic time in a process that was forked, until it is known whether it is in another time
-/// namespace, whose clock is another one: only a line tells, beside the kernel's coarse clock.
+/// namespace, whose clock is another one: only a line, compared with the kernel's coarse clock,
+/// shows it.
 #[cold]
 fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter) -> Option<i64> {
     let os = Original::new();
-    // Without any floor.
-    if let Some(line_ns) = attached.monotonic_by_line(counter, &PrivateFloor::new()) {
+    // Without any high-water mark.
+    if let Some(line_ns) = attached.monotonic_by_line(counter, &ProcessHighWater::new()) {
         let coarse_ns = Original::coarse_ns(CLOCK_MONOTONIC_COARSE).unwrap_or_else(|| os.monotonic_ns());
         let apart_ns = line_ns.saturating_sub(coarse_ns);
         if os.has_failed.get() {
@@ -78,7 +79,7 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter) -> 
         if NEAR_NS.contains(&apart_ns) {
             // Until now this process may have had the OS clock (rule R8).
             known.rise_to(Here::Attaching);
-            attached.begin(&os, &state().floor);
+            attached.begin(&os, &state().high_water);
             if os.has_failed.get() {
                 return None;
             }
@@ -92,14 +93,14 @@ fn look_again(attached: &Attached<'_>, known: Known, counter: &impl Counter) -> 
         }
     }
     // Not below what the parent had, unless that was in another namespace.
-    let (ns, floor_ns) = (os.monotonic_ns(), state().floor.ns().saturating_add(attached.shift_ns()));
+    let (ns, mark_ns) = (os.monotonic_ns(), state().high_water.ns().saturating_add(attached.shift_ns()));
     if os.has_failed.get() {
         return None;
     }
     if known.may_have_attached() {
-        state().floor.raise(ns.saturating_sub(attached.shift_ns()));
+        state().high_water.raise(ns.saturating_sub(attached.shift_ns()));
     }
-    Some(if floor_ns.saturating_sub(ns) < FAR_NS { ns.max(floor_ns) } else { ns })
+    Some(if mark_ns.saturating_sub(ns) < FAR_NS { ns.max(mark_ns) } else { ns })
 }
 
 /// The process's own clocks: the vDSO's functions, or the kernel.
@@ -123,7 +124,7 @@ impl Original {
         time.seconds.saturating_mul(NANOS).saturating_add(time.nanos)
     }
 
-    /// A coarse clock, which the vDSO tells without a system call; without a vDSO nothing does.
+    /// A coarse clock, which the vDSO reads without a system call; `None` without a vDSO.
     #[inline(always)]
     fn coarse_ns(clock: i32) -> Option<i64> {
         let vdso = original::vdso_clock_gettime()?;
@@ -156,8 +157,8 @@ impl OsClock for Original {
         Self::coarse_ns(CLOCK_REALTIME_COARSE)
     }
 
-    /// Spins: an opening lasts 1 ms at most, and `sched_yield` is a system call that the program
-    /// may not make.
+    /// Spins: a first publication lasts 1 ms at most, and `sched_yield` is a system call that the
+    /// program may not make.
     fn pause(&self) {
         core::hint::spin_loop();
     }

@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
-use tickline_page::{Attached, PrivateFloor};
+use tickline_page::{Attached, ProcessHighWater};
 
 /// The state of this copy of the library. A second copy in a process, which finds the vDSO's
 /// symbols taken, has nothing but the way to the first one.
@@ -15,7 +15,7 @@ static STATE: State = State {
     gettimeofday: AtomicUsize::new(0),
     here: AtomicPtr::new(ptr::null_mut()),
     attached: UnsafeCell::new(MaybeUninit::uninit()),
-    floor: PrivateFloor::new(),
+    high_water: ProcessHighWater::new(),
 };
 
 /// The state of the process.
@@ -37,7 +37,7 @@ pub(crate) struct State {
     pub(crate) gettimeofday: AtomicUsize,
     attached: UnsafeCell<MaybeUninit<Attached<'static>>>,
     /// A forked child inherits a copy.
-    pub(crate) floor: PrivateFloor,
+    pub(crate) high_water: ProcessHighWater,
 }
 
 // SAFETY: `attached` is written once, by the thread that loads the library, before `here` is
@@ -49,7 +49,7 @@ unsafe impl Sync for State {}
 #[repr(u32)]
 pub(crate) enum Here {
     Unknown = 0,
-    /// The private floor is about to be raised to the OS clock.
+    /// The process's high-water mark is about to be raised to the OS clock.
     Attaching = 1,
     Served = 2,
 }
@@ -105,7 +105,7 @@ impl Known {
     #[inline(always)]
     pub(crate) fn here(self) -> Here {
         // ORDERING: Acquire, pairs with the exchange in `rise_to`: if this is `Served`, the private
-        // floor is raised. No test sees a weaker one, as in `attached`.
+        // high-water mark is raised. No test sees a weaker one, as in `attached`.
         match self.0.load(Ordering::Acquire) {
             0 => Here::Unknown,
             1 => Here::Attaching,
@@ -121,8 +121,8 @@ impl Known {
         self.0.fetch_max(here as u32, Ordering::SeqCst);
     }
 
-    /// Whether a thread may have asked the OS clock, for the private floor, before this one did:
-    /// that may be less than what this one has.
+    /// Whether a thread may have asked the OS clock, for the process's high-water mark, before this
+    /// one did: that may be less than what this one has.
     pub(crate) fn may_have_attached(self) -> bool {
         // ORDERING: SeqCst, pairs with the exchange in `rise_to`: behind what this thread has
         // asked. No test sees a weaker one: the partner is an answer of the kernel, which none can

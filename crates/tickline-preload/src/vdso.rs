@@ -36,7 +36,7 @@ const MOST_SYMBOLS: usize = 8;
 const WAY_BYTES: usize = 24;
 
 /// Code that jumps to `function`, at `at` in the image. It passes the vDSO's start as a third
-/// argument, which tells whether that was moved.
+/// argument, which shows whether that was moved.
 fn way(at: usize, function: usize) -> [u8; WAY_BYTES] {
     let mut code = *b"\x48\x8d\x15....\xff\x25\x03\0\0\0\xcc\xcc\xcc........";
     // lea rdx, [rip - (at + 7)]; jmp [rip + 3]; the function's address.
@@ -144,9 +144,9 @@ impl Vdso {
             // SAFETY: aligned, within the image, and writable since `protect`; no slice of the
             // image is left.
             let place = unsafe { &*place };
-            // ORDERING: Release, pairs with a program's load of the symbol: whoever looks symbols
-            // up meanwhile sees the old value, or the new one and the code at it. No test sees a
-            // weaker one, on x86_64.
+            // ORDERING: Release, pairs with a program's load of the symbol: a thread that looks
+            // symbols up meanwhile sees the old value, or the new one and the code at it. No test
+            // sees a weaker one, on x86_64.
             place.store(way as u64, Ordering::Release);
         }
         // If that is refused, the symbols lead here all the same.

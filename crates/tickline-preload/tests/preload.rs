@@ -1,4 +1,4 @@
-//! A program with the library in `LD_PRELOAD`, beside system calls of its own: this test, executed
+//! A program with the library in `LD_PRELOAD`, next to system calls of its own: this test, executed
 //! again. That every call answers as without the library is a test of `tickline-cli`
 //! (`every_call_answers_as_without_a_page`).
 
@@ -44,7 +44,7 @@ fn libc_ns(clock: libc::clockid_t) -> i64 {
 
 /// Whether readings by this function are from the page.
 fn is_served_by(clock_gettime: ClockGettime, clock: libc::clockid_t) -> bool {
-    // A thread can be stopped between any two of the readings, so the one before is what tells.
+    // A thread can be stopped between any two of the readings, so the one before is the bound.
     (0..100).any(|_| ns_by(clock_gettime, clock) > system_call_ns(clock))
 }
 
@@ -136,7 +136,7 @@ fn a_program_is_served() {
     }
 }
 
-/// Whatever closes it: the vDSO's symbols lead to it.
+/// However it is closed: the vDSO's symbols lead to it.
 #[test]
 fn the_library_stays_where_it_is() {
     passes(run("closed", Path::new("/nonexistent/page")).env_remove("LD_PRELOAD"));
@@ -237,7 +237,7 @@ fn off() {
             return CANNOT;
         }
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // The vDSO answers coarse clocks whatever the clocksource is.
+        // The vDSO answers coarse clocks with any clocksource.
         // SAFETY: there is room for the time.
         i32::from(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } != 0)
     });

@@ -19,8 +19,9 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
 use tickline_page::lease::{
-    Closing, Config, Did, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
-    OsClock, PrivateFloor, Reading, SLOT_WORDS, Slope, SlotNumber, Source, Swapped, Timescale, Writer, read,
+    Closing, Config, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
+    OsClock, ProcessHighWater, Reading, SLOT_WORDS, Slope, SlotNumber, Source, SwapResult, Timescale, Writer,
+    WriterAction, read,
 };
 
 use crate::check::counts;
@@ -29,7 +30,7 @@ mod attack;
 mod search;
 
 pub use attack::{Attack, Faults, Slew, WIDTH_NS, attack, slewed};
-pub use search::{Found, Small, search};
+pub use search::{SearchReport, Small, search};
 
 counts! {
     /// What happened in a run.
@@ -39,10 +40,10 @@ counts! {
     /// The same by the OS clock.
     by_os: u64, saturating_add;
     /// First lines that were published.
-    opened: u64, saturating_add;
+    published_first: u64, saturating_add;
     /// Successors that were published.
-    succeeded: u64, saturating_add;
-    /// Openings that came to nothing.
+    published_next: u64, saturating_add;
+    /// First publications that came to nothing.
     gave_up: u64, saturating_add;
     /// Lines that were doubted.
     doubted: u64, saturating_add;
@@ -83,7 +84,8 @@ enum Pending {
     Os,
     /// The writer sleeps until this tick.
     Sleep(u64),
-    /// A reader has found this word at this tick before, in an opening: it would find it again.
+    /// A reader has found this word at this tick before, in a first publication: it would find it
+    /// again.
     Spin(u64, u64),
 }
 
@@ -104,8 +106,8 @@ struct World {
     /// The OS clock minus that middle, ns: within the width of an estimate.
     off_ns: Cell<i64>,
     width_ns: i64,
-    /// The upper edge of an estimate above the middle, ns.
-    edge_ns: i64,
+    /// The upper bound of an estimate above the middle, ns.
+    bound_ns: i64,
     /// How old a reading of the OS clock may be, ns.
     stale_ns: Cell<i64>,
     chance: RefCell<fastrand::Rng>,
@@ -137,9 +139,9 @@ const WRITER: usize = 0;
 
 impl World {
     /// One that stays: actors that are killed keep what refers to it.
-    fn new(width_ns: i64, edge_ns: i64, stops: Stops, seed: u64) -> &'static Self {
+    fn new(width_ns: i64, bound_ns: i64, stops: Stops, seed: u64) -> &'static Self {
         let chance = RefCell::new(fastrand::Rng::with_seed(seed));
-        let world = Box::leak(Box::new(Self { width_ns, edge_ns, stops, chance, ..Self::default() }));
+        let world = Box::leak(Box::new(Self { width_ns, bound_ns, stops, chance, ..Self::default() }));
         world.reset();
         world
     }
@@ -191,7 +193,7 @@ impl World {
         };
         Estimate {
             lower: line(-self.width_ns, -open_ppb),
-            upper: line(self.edge_ns, open_ppb),
+            upper: line(self.bound_ns, open_ppb),
             unix_ns: None,
         }
     }
@@ -216,25 +218,25 @@ impl World {
         hasher.finish()
     }
 
-    /// This many readings, each after all that are complete by then: of a process, or each in a
+    /// `readings` readings, each after all that are complete by then: of a process, or each in a
     /// process of its own, which knows nothing of those before.
-    fn reader(&'static self, actor: usize, readings: u32, process: Option<&'static PrivateFloor>) -> Script {
+    fn reader(&'static self, actor: usize, readings: u32, mark: Option<&'static ProcessHighWater>) -> Script {
         let world = self;
         Script::new(move |hand| {
             let hands = Hands::new(world, hand, actor);
             for _ in 0..readings {
                 let before = (world.line_ns.get(), world.os_ns.get());
-                if process.is_some() {
+                if mark.is_some() {
                     hands.note(before);
                 }
-                let own = PrivateFloor::new();
-                let private = process.unwrap_or(&own);
-                let Reading { ns, source } = read(&hands, &hands, &hands, private, Timescale::Monotonic);
+                let own = ProcessHighWater::new();
+                let of_process = mark.unwrap_or(&own);
+                let Reading { ns, source } = read(&hands, &hands, &hands, of_process, Timescale::Monotonic);
                 // A line that was raised to what another thread had from the OS is as ordered as
                 // that.
-                let is_raised = process.is_some() && ns == private.ns();
+                let is_raised = mark.is_some() && ns == of_process.ns();
                 world.judge(ns, if is_raised { Source::Os } else { source }, before);
-                if process.is_some() {
+                if mark.is_some() {
                     hands.step(Pending::Memory);
                 } else {
                     world.observed[actor].set(0);
@@ -269,7 +271,7 @@ impl World {
         }
     }
 
-    /// A writer that takes the page over and does this many steps.
+    /// A writer that takes the page over and does `steps` steps.
     fn writer(&'static self, config: Config, steps: u32) -> Script {
         let world = self;
         Script::new(move |hand| {
@@ -285,15 +287,15 @@ impl World {
                 let estimate = world.estimate();
                 hands.note(world.ticks.get());
                 let Ok(step) = writer.step(&hands, &hands, &hands, Some(&estimate)) else { return };
-                world.count(|seen| match step.did {
-                    Did::Opened => seen.opened += 1,
-                    Did::Succeeded => seen.succeeded += 1,
-                    Did::GaveUp => seen.gave_up += 1,
-                    Did::Doubted => seen.doubted += 1,
-                    Did::Ended => seen.ended += 1,
+                world.count(|seen| match step.action {
+                    WriterAction::PublishedFirst => seen.published_first += 1,
+                    WriterAction::PublishedNext => seen.published_next += 1,
+                    WriterAction::GaveUp => seen.gave_up += 1,
+                    WriterAction::Doubted => seen.doubted += 1,
+                    WriterAction::Ended => seen.ended += 1,
                     _ => {}
                 });
-                if step.did == Did::Waited {
+                if step.action == WriterAction::Waited {
                     hands.step(Pending::Sleep(world.ticks.get().saturating_add(step.next_in_ns)));
                 }
             }
@@ -372,11 +374,11 @@ impl LeaseStore for Hands<'_> {
         counter: &impl Counter,
         least_ticks: u64,
         limit_ticks: u64,
-    ) -> Swapped {
+    ) -> SwapResult {
         self.is_looking.set(true);
         let swapped = self.world.memory.swap_between(from, to, counter, least_ticks, limit_ticks);
         self.is_looking.set(false);
-        self.note(swapped == Swapped::Done);
+        self.note(swapped == SwapResult::Done);
         swapped
     }
 }
@@ -386,7 +388,7 @@ impl Counter for Hands<'_> {
         let world = self.world;
         let (word, ticks) = (world.memory.word(), world.ticks.get());
         let is_again = self.last.replace((word.to_bits(), ticks)) == (word.to_bits(), ticks);
-        let is_waiting = self.actor != WRITER && word.phase() == LeasePhase::Opening;
+        let is_waiting = self.actor != WRITER && word.phase() == LeasePhase::FirstPublication;
         self.step(if is_again && is_waiting {
             Pending::Spin(word.to_bits(), ticks)
         } else {

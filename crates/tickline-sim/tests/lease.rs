@@ -8,58 +8,58 @@
 #![expect(clippy::print_stdout, reason = "what was searched, and the schedules that were found")]
 
 use tickline_sim::lease::{
-    Attack, Faults, Found, Seen, Slew, Small, Stops, WIDTH_NS, attack, search, slewed,
+    Attack, Faults, SearchReport, Seen, Slew, Small, Stops, WIDTH_NS, attack, search, slewed,
 };
 
-/// An off page and one opening.
-const OPENING: Small = Small {
-    is_live: false,
+/// An off page and one first publication.
+const FIRST: Small = Small {
+    is_published: false,
     horizon_ticks: 4,
     writer_steps: 1,
     kills: 0,
-    edge_ns: 1,
+    bound_ns: 1,
     stops: Stops::Anywhere,
     most_preemptions: 2,
 };
 
-/// A live page and one successor.
+/// A published line and one successor.
 const SUCCESSOR: Small =
-    Small { is_live: true, horizon_ticks: 8, writer_steps: 2, most_preemptions: 3, ..OPENING };
+    Small { is_published: true, horizon_ticks: 8, writer_steps: 2, most_preemptions: 3, ..FIRST };
 
-/// A live page, its end, and an opening.
+/// A published line, its end, and a first publication.
 const END: Small = Small { writer_steps: 4, most_preemptions: 2, ..SUCCESSOR };
 
 /// A writer that is killed anywhere, and its successor.
 const KILLED: Small = Small { kills: 1, writer_steps: 3, ..END };
 
-/// OS clocks above the edge: by 1 ns, and by as much as the lines are wide.
+/// OS clocks above the bound: by 1 ns, and by as much as the lines are wide.
 const ABOVE: [i64; 2] = [0, -1];
 
-fn searched(what: &str, small: &Small) -> Found {
+fn searched(what: &str, small: &Small) -> SearchReport {
     let begin = std::time::Instant::now();
     let found = search(small);
-    println!("{what}, edge {}, {:?}: {:?}", small.edge_ns, small.stops, begin.elapsed());
+    println!("{what}, bound {}, {:?}: {:?}", small.bound_ns, small.stops, begin.elapsed());
     println!("    {} states, {} preemptions: {:?}", found.seen.states, found.preemptions, found.seen);
     found.violation.iter().for_each(|violation| println!("    {violation}"));
     found
 }
 
 /// All machines: no step back, and no schedule left.
-fn all_keep_the_order(edge_ns: i64, stops: Stops, more_preemptions: usize) {
+fn all_keep_the_order(bound_ns: i64, stops: Stops, more_preemptions: usize) {
     let mut seen = Seen::default();
-    for (what, small) in [("opening", OPENING), ("successor", SUCCESSOR), ("end", END), ("killed", KILLED)] {
+    for (what, small) in [("first line", FIRST), ("successor", SUCCESSOR), ("end", END), ("killed", KILLED)] {
         let most_preemptions = small.most_preemptions + more_preemptions;
-        let found = searched(what, &Small { edge_ns, stops, most_preemptions, ..small });
+        let found = searched(what, &Small { bound_ns, stops, most_preemptions, ..small });
         assert_eq!(found.violation, None, "{what}");
         seen.add(&found.seen);
     }
     let least =
-        [seen.by_line, seen.by_os, seen.succeeded, seen.gave_up, seen.doubted, seen.ended, seen.killed];
+        [seen.by_line, seen.by_os, seen.published_next, seen.gave_up, seen.doubted, seen.ended, seen.killed];
     assert!(least.iter().all(|count| *count > 100), "{seen:?}");
 }
 
 #[test]
-fn lines_at_the_upper_edge_keep_the_order_under_any_delay() {
+fn lines_at_the_upper_bound_keep_the_order_under_any_delay() {
     all_keep_the_order(1, Stops::Anywhere, 0);
 }
 
@@ -68,8 +68,8 @@ fn lines_at_the_upper_edge_keep_the_order_under_any_delay() {
 #[ignore = "takes two minutes in a release build: a step of `cargo xtask ci nightly`"]
 fn one_more_preemption_keeps_the_order() {
     all_keep_the_order(1, Stops::Anywhere, 1);
-    for edge_ns in ABOVE {
-        all_keep_the_order(edge_ns, Stops::BeforeTheLook, 1);
+    for bound_ns in ABOVE {
+        all_keep_the_order(bound_ns, Stops::BeforeTheLook, 1);
     }
 }
 
@@ -79,14 +79,15 @@ fn a_writer_in_time_keeps_the_order_wherever_the_os_clock_is() {
 }
 
 /// The writer is stopped between its look and its swap, the line before ends, a reader gets the OS
-/// clock, and after the swap another gets the successor. The same in an opening.
+/// clock, and after the swap another gets the successor. The same in a first publication.
 #[test]
 fn a_line_below_the_os_clock_that_comes_too_late_is_found() {
-    for (what, small, second) in [("successor", SUCCESSOR, "Live Some("), ("opening", OPENING, "Live None")] {
-        for edge_ns in ABOVE {
-            let found = searched(what, &Small { edge_ns, ..small });
+    for (what, small, second) in [("successor", SUCCESSOR, "Some("), ("first line", FIRST, "None")] {
+        for bound_ns in ABOVE {
+            let found = searched(what, &Small { bound_ns, ..small });
             let violation = found.violation.expect("a step back");
-            assert!(violation.contains("by Line after") && violation.contains(second), "{violation}");
+            let published = format!("Published {second}");
+            assert!(violation.contains("by Line after") && violation.contains(&published), "{violation}");
         }
     }
 }
@@ -95,21 +96,21 @@ fn a_line_below_the_os_clock_that_comes_too_late_is_found() {
 const STEPS: u64 = 200_000;
 const ATTACKS: u64 = 12;
 
-/// An edge so far below the OS clock that readings which are some steps apart show it, ns.
+/// A bound so far below the OS clock that readings which are some steps apart show it, ns.
 const BELOW_NS: i64 = -10_000;
 
-fn attacks_keep_the_order(edge_ns: i64, stops: Stops, all_faults: &[Faults]) {
+fn attacks_keep_the_order(bound_ns: i64, stops: Stops, all_faults: &[Faults]) {
     for &faults in all_faults {
         let mut total = Seen::default();
         for seed in 0..ATTACKS {
-            let seen = attack(&Attack { seed, steps: STEPS, faults, edge_ns, stops })
+            let seen = attack(&Attack { seed, steps: STEPS, faults, bound_ns, stops })
                 .unwrap_or_else(|violation| panic!("{faults:?}, seed {seed}: {violation}"));
             total.add(&seen);
         }
         println!("{faults:?}: {total:?}");
         let late = total.doubted + total.gave_up;
         assert!(total.by_line > 10_000 && total.by_os > 10_000, "{faults:?}: {total:?}");
-        assert!(total.succeeded > 100 && late > 10 && total.killed > 100, "{faults:?}: {total:?}");
+        assert!(total.published_next > 100 && late > 10 && total.killed > 100, "{faults:?}: {total:?}");
     }
 }
 
@@ -119,7 +120,7 @@ fn attacked_writers_keep_the_order() {
     attacks_keep_the_order(WIDTH_NS, Stops::Anywhere, &faults);
 }
 
-/// An OS clock that is not ordered as well makes the opening's own reading of it too low.
+/// An OS clock that is not ordered as well makes the first publication's own reading of it too low.
 #[test]
 fn attacked_writers_in_time_keep_the_order_wherever_the_os_clock_is() {
     let faults = [Faults::Stalls, Faults::Suspends, Faults::Resets];
@@ -132,10 +133,11 @@ const fn slew(rate_ppm: i64, leases: u64) -> Slew {
     Slew { rate_ppb: rate_ppm * 1_000, for_ns: leases * 500_000_000 }
 }
 
-/// Rule W10. Symptom: with chronyd's 8 % (`maxslewrate`) a page went live and unsure at each change
-/// of the rate. Readers that took their time from it were ahead and behind in turn, by tens of ms.
+/// Rule W10. Symptom: with chronyd's 8 % (`maxslewrate`) a line was published and doubted at each
+/// change of the rate. Readers that took their time from it were ahead and behind in turn, by tens
+/// of ms.
 #[test]
-fn a_fast_slew_is_one_doubt_and_one_opening() {
+fn a_fast_slew_is_one_doubt_and_one_first_publication() {
     for rates in [
         [80_000, 30_000, 60_000, 5_000],
         [-80_000, -30_000, -60_000, -5_000],
@@ -144,18 +146,18 @@ fn a_fast_slew_is_one_doubt_and_one_opening() {
         let slews: Vec<_> = rates.iter().map(|rate| slew(*rate, 8)).chain([slew(20, 10)]).collect();
         let seen = slewed(&slews).expect("order");
         println!("{rates:?} ppm: {seen:?}");
-        assert_eq!((seen.doubted, seen.ended, seen.opened), (1, 1, 1), "{rates:?}: {seen:?}");
+        assert_eq!((seen.doubted, seen.ended, seen.published_first), (1, 1, 1), "{rates:?}: {seen:?}");
     }
 }
 
 /// What `docs/lease.md` says of the slews that NTP daemons make: by adjtime(3), or by a frequency.
 #[test]
-fn a_slow_slew_leaves_a_page_live_and_within_its_limits() {
+fn a_slow_slew_leaves_a_line_published_and_within_its_bounds() {
     let slews = [500, -500, 500, -500].map(|rate| slew(rate, 7));
     let seen = slewed(&slews).expect("order");
     println!("{seen:?}");
-    assert_eq!((seen.doubted, seen.ended, seen.opened), (0, 0, 0), "{seen:?}");
-    // Seen, so that the limits are some.
+    assert_eq!((seen.doubted, seen.ended, seen.published_first), (0, 0, 0), "{seen:?}");
+    // Seen, so that the bounds are some.
     assert!((500_000..1_510_000).contains(&seen.ahead_ns), "{seen:?}");
     assert!((300_000..1_500_000).contains(&seen.behind_ns), "{seen:?}");
 }
@@ -164,7 +166,7 @@ fn a_slow_slew_leaves_a_page_live_and_within_its_limits() {
 fn attacks_find_late_writers_below_the_os_clock() {
     let broken = |seed| {
         let (faults, stops) = (Faults::Stalls, Stops::Anywhere);
-        attack(&Attack { seed, steps: STEPS, faults, edge_ns: BELOW_NS, stops }).is_err()
+        attack(&Attack { seed, steps: STEPS, faults, bound_ns: BELOW_NS, stops }).is_err()
     };
     let found = (0..ATTACKS).filter(|seed| broken(*seed)).count();
     println!("{found} of {ATTACKS} attacks found a step back");

@@ -34,7 +34,7 @@ pub(crate) enum Inner {
     Running,
     /// Why.
     PerCpu(&'static str),
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+    #[cfg(feature = "page")]
     Page(Box<dyn StdError + Send + Sync>),
 }
 
@@ -78,12 +78,12 @@ impl Error {
             Inner::Thread(_) => ErrorKind::Thread,
             Inner::Running => ErrorKind::Running,
             Inner::PerCpu(_) => ErrorKind::PerCpu,
-            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+            #[cfg(feature = "page")]
             Inner::Page(_) => ErrorKind::Page,
         }
     }
 
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+    #[cfg(feature = "page")]
     pub(crate) fn page(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self(Inner::Page(error.into()))
     }
@@ -99,7 +99,7 @@ impl fmt::Display for Error {
             Inner::Thread(_) => f.write_str("the clock's thread could not be started"),
             Inner::Running => f.write_str("the global clock's thread already runs, with other settings"),
             Inner::PerCpu(reason) => write!(f, "there cannot be a line for each CPU: {reason}"),
-            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+            #[cfg(feature = "page")]
             Inner::Page(error) => error.fmt(f),
         }
     }
@@ -109,7 +109,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0 {
             Inner::Thread(error) => Some(error),
-            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+            #[cfg(feature = "page")]
             Inner::Page(error) => error.source(), // its text is this error's own
             Inner::OutOfRange { .. } | Inner::Unmet { .. } | Inner::Running | Inner::PerCpu(_) => None,
         }

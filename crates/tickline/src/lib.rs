@@ -115,7 +115,7 @@
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
 //! | `tokio` | such a clock that follows tokio's, which its tests pause |
-//! | `page` | on Linux, one clock for all processes of a machine: `Clock::of_page` reads the page that `tickline serve` serves; `page::Publisher` serves one |
+//! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` serves, and is an error elsewhere; `page::Publisher` serves one |
 
 /// Returns the time of a mock, if there is one: `$time` is an `Option`. Without the feature `mock`
 /// this is nothing.

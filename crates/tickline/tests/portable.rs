@@ -31,6 +31,14 @@ fn a_program_measures_a_time_as_std_does() {
     }
 }
 
+/// On every system: elsewhere than on Linux there are none.
+#[cfg(feature = "page")]
+#[test]
+fn a_page_that_is_not_there_is_a_typed_error() {
+    let error = Clock::open_page("no-folder/page", tickline::Probes::Full).unwrap_err();
+    assert_eq!(error.kind(), tickline::ErrorKind::Page);
+}
+
 /// Threads exchange the largest reading so far, while the clock recalibrates every millisecond, and
 /// is disabled and enabled.
 #[test]

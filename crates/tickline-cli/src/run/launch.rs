@@ -369,7 +369,7 @@ fn lack(file: &PageFile) -> Option<&'static str> {
     let found = file.snapshot(&counter);
     (!found.is_served).then_some(match found.phase {
         Phase::Off => "it is switched off",
-        Phase::Cold | Phase::Opening => "it has no line",
+        Phase::NoLine | Phase::FirstPublication => "it has no line",
         _ => "its server is gone or stopped",
     })
 }

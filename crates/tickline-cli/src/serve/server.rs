@@ -85,12 +85,12 @@ impl Log<'_> {
     fn changes(&mut self, publisher: &Publisher) {
         let phase = publisher.phase();
         // The usual case, twice a second.
-        if phase == Phase::Live && self.said.as_deref() == Some(phase.name()) {
+        if phase == Phase::Published && self.said.as_deref() == Some(phase.name()) {
             return;
         }
         let text = match (phase, publisher.clock().status().state) {
-            (Phase::Live, _) => phase.name().to_owned(),
-            (Phase::Opening, _) => return,
+            (Phase::Published, _) => phase.name().to_owned(),
+            (Phase::FirstPublication, _) => return,
             (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.name()),
             // The same in both phases, and while the rate changes: one slew is one line.
             _ if publisher.is_slewed() => {
@@ -98,12 +98,12 @@ impl Log<'_> {
                     .to_owned()
             }
             // Until the first line, and for moments afterwards.
-            (Phase::Cold, State::Calibrating | State::Fast) if self.said.is_none() => return,
-            (Phase::Unsure, State::Calibrating | State::Fast | State::Disrupted) => {
-                "unsure: the OS clock is not where the line is".to_owned()
+            (Phase::NoLine, State::Calibrating | State::Fast) if self.said.is_none() => return,
+            (Phase::Doubted, State::Calibrating | State::Fast | State::Disrupted) => {
+                "doubted: the OS clock is not where the line is".to_owned()
             }
             // After a line in doubt, or because the server had no CPU for as long.
-            (Phase::Cold, State::Fast) => "cold: the leases have run out".to_owned(),
+            (Phase::NoLine, State::Fast) => "no_line: the leases have run out".to_owned(),
             (phase, state) => format!("{}: the clock is {state}", phase.name()),
         };
         if self.said.as_ref() != Some(&text) {

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use tickline::page::Phase;
 use tickline_page::host::{PageFile, writer_of};
 use tickline_page::lease::FAST_SLEW_PPB;
-use tickline_page::{Attached, HardwareCounter, PrivateFloor};
+use tickline_page::{Attached, HardwareCounter, ProcessHighWater};
 
 use super::readers::{self, Reader};
 use crate::machine;
@@ -50,16 +50,16 @@ impl Status {
         let ahead = Ahead::find(&attached, counter);
         let found = file.snapshot(&counter);
         let excess_ns = ahead.as_ref().zip(found.lead_ns).map_or(0, |(ahead, stated_ns)| {
-            ahead.lead_ns(stated_ns, found.left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)
+            ahead.lead_ns(stated_ns, found.lease_left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)
         });
         let (server_pid, server_unknown) = match writer_of(page) {
             Ok(pid) => (pid, None),
             Err(error) => (None, Some(error.to_string())),
         };
         let (readers, readers_unknown) = readers::find(page, server_pid)?;
-        // While the page is unsure the OS clock has left the line, and nobody knows how far it
+        // While the line is doubted the OS clock has left the line, and nobody knows how far it
         // goes.
-        let is_known = found.phase != Phase::Unsure;
+        let is_known = found.phase != Phase::Doubted;
         Ok(Self {
             schema: "tickline-serve/1",
             page: page.display().to_string(),
@@ -72,7 +72,7 @@ impl Status {
             generation: found.generation,
             age_ns: found.age_ns,
             lease_ns: found.lease_ns,
-            lease_left_ns: found.left_ns,
+            lease_left_ns: found.lease_left_ns,
             lead_ns: found.lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
             unix_lead_ns: found.unix_lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
             ahead_ns: ahead.map(|ahead| ahead.least_ns),
@@ -94,10 +94,10 @@ impl Status {
             (Phase::Off, _) if self.switched_off => {
                 "switched off, until `tickline serve on`; programs ask the OS clock"
             }
-            (Phase::Off, _) => "no server has opened it yet; programs ask the OS clock",
-            (Phase::Cold | Phase::Opening, _) => "there is no line; programs ask the OS clock",
+            (Phase::Off, _) => "no server has published a line yet; programs ask the OS clock",
+            (Phase::NoLine | Phase::FirstPublication, _) => "there is no line; programs ask the OS clock",
             (_, false) => "the leases have run out; programs ask the OS clock",
-            (Phase::Unsure, true) => "the line may be too low or too high; programs ask the OS clock, too",
+            (Phase::Doubted, true) => "the line may be too low or too high; programs ask the OS clock, too",
             _ => "programs take the time from the page",
         };
         writeln!(out, "phase   {}: {meaning}", self.phase.name())?;
@@ -144,7 +144,7 @@ impl Status {
     }
 }
 
-/// Readers on the screen, beside some ten lines.
+/// Readers on the screen, besides some ten lines.
 const MOST_READERS: usize = 12;
 
 /// How far a line is above the OS clock, as brackets of the OS clock around a reading say.
@@ -171,14 +171,14 @@ impl Ahead {
         Some(Self::of(before, now, now_ns.saturating_sub(before_ns)))
     }
 
-    /// By two brackets that are so many ns apart.
+    /// By two brackets that are `apart_ns` apart.
     fn of(before: (i64, i64), (least_ns, most_ns): (i64, i64), apart_ns: i64) -> Self {
         let rise_ns = if least_ns > before.1 { most_ns.saturating_sub(before.0) } else { 0 };
         let rise_ppb = rise_ns.saturating_mul(1_000_000_000).checked_div(apart_ns).unwrap_or(0);
         Self { least_ns, most_ns, rise_ppb }
     }
 
-    /// The lead that holds for so many ns if neither changes its rate: the stated one, unless the
+    /// The lead that holds for `for_ns` if neither changes its rate: the stated one, unless the
     /// brackets prove it wrong.
     fn lead_ns(&self, stated_ns: i64, for_ns: i64) -> i64 {
         if self.rise_ppb == 0 && self.least_ns <= stated_ns {
@@ -192,7 +192,7 @@ impl Ahead {
 /// The narrowest of some brackets: the least and the most that the line is above the OS clock, and
 /// the OS clock then, ns.
 fn bracket(attached: &Attached<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
-    let line = || attached.monotonic_by_line(&counter, &PrivateFloor::new());
+    let line = || attached.monotonic_by_line(&counter, &ProcessHighWater::new());
     let (before_ns, line_ns, after_ns) = narrowest(BRACKETS, monotonic_ns, line)?;
     let [before_ns, after_ns] = [before_ns, after_ns].map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
     Some(((line_ns?.saturating_sub(after_ns), line_ns?.saturating_sub(before_ns)), after_ns))

@@ -89,7 +89,7 @@ pub fn play() {
         return;
     };
     let board = Board::open(Path::new(&board));
-    let clock = Clock::of_page(page, Probes::Full).expect("a clock");
+    let clock = Clock::open_page(page, Probes::Full).expect("a clock");
     let player = u64::from(player == "1");
     let now_ns = || i64::try_from(clock.now_ordered_ns()).expect("below 2^63");
     board.play(player, now_ns, || {

@@ -24,10 +24,10 @@ fn a_server_serves_until_it_is_stopped() {
     assert_eq!(shown["server_pid"], server.pid());
     assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
     if serves {
-        assert_eq!(shown["phase"], "live");
+        assert_eq!(shown["phase"], "published");
         assert!(shown["lead_ns"].as_i64().unwrap() > 0 && shown["lease_ns"].as_i64().unwrap() > 0, "{shown}");
         let words = text(&run(&page, &["status"]).stdout);
-        for part in ["phase   live: ", "above the OS clock", "all leases end in", "server  process "] {
+        for part in ["phase   published: ", "above the OS clock", "all leases end in", "server  process "] {
             assert!(words.contains(part), "{part} is not in:\n{words}");
         }
     } else {
@@ -44,7 +44,7 @@ fn a_server_serves_until_it_is_stopped() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("stopped: the leases have run out"), "{said}");
     let shown = status(&page).unwrap();
-    assert_eq!((&shown["phase"], &shown["serving"]), (&"cold".into(), &false.into()), "{shown}");
+    assert_eq!((&shown["phase"], &shown["serving"]), (&"no_line".into(), &false.into()), "{shown}");
     assert_eq!(shown["server_pid"], Value::Null);
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);
 }
@@ -100,7 +100,7 @@ fn off_is_for_all_and_stays() {
         let (shown, is_off) = (status(&page).unwrap(), word == "off");
         assert_eq!((&shown["phase"], &shown["switched_off"]), (&"off".into(), &is_off.into()), "{shown}");
         assert_eq!(words.contains("switched off, until `tickline serve on`"), is_off, "{words}");
-        assert_eq!(words.contains("no server has opened it yet"), !is_off, "{words}");
+        assert_eq!(words.contains("no server has published a line yet"), !is_off, "{words}");
     };
     for server_is in ["running", "dead", "stopped"] {
         let mut server = Server::start(&page);
@@ -163,7 +163,7 @@ fn a_fast_slew_is_one_line_of_log() {
     let slews = said.lines().filter(|line| line.contains("not served: the kernel slews its clock"));
     assert_eq!(slews.count(), 1, "{said}");
     assert!(
-        said.contains("programs ask the OS clock\ntickline: ") && said.matches(": live\n").count() > 1,
+        said.contains("programs ask the OS clock\ntickline: ") && said.matches(": published\n").count() > 1,
         "{said}"
     );
 }
@@ -219,7 +219,7 @@ fn status_lists_who_reads_the_page() {
         listed.as_array().unwrap().iter().any(|reader| reader["pid"] == std::process::id())
     };
     assert!(!is_listed());
-    let clock = tickline::Clock::of_page(&page, tickline::Probes::Full).unwrap();
+    let clock = tickline::Clock::open_page(&page, tickline::Probes::Full).unwrap();
     assert!(is_listed());
     let words = text(&run(&page, &["status"]).stdout);
     let name = fs::read_to_string("/proc/self/comm").unwrap();

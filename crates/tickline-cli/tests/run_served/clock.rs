@@ -1,4 +1,4 @@
-//! `Clock::of_page` in a time namespace, where the counter is denied, and where a filter
+//! `Clock::open_page` in a time namespace, where the counter is denied, and where a filter
 //! kills whoever asks the kernel for the time: each in a process of its own.
 
 use std::env;
@@ -51,7 +51,7 @@ fn run(role: &str) -> Option<(TempDir, PathBuf)> {
 }
 
 fn start(probes: Probes) -> Clock {
-    Clock::of_page(env::var_os(PAGE).unwrap(), probes).unwrap()
+    Clock::open_page(env::var_os(PAGE).unwrap(), probes).unwrap()
 }
 
 /// Whether readings are by the page, which is ahead of the kernel. They are right in any case.

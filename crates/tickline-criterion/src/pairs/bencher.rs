@@ -17,7 +17,8 @@ pub struct PairBencher<'a> {
     collector: &'a mut Collector<1, Distribution>,
     iterations: u64,
     share: Option<f64>,
-    told: Option<Elapsed>,
+    /// The sample for criterion; `None` if the benchmark timed nothing.
+    pub(crate) returned: Option<Elapsed>,
 }
 
 /// How many inputs [`PairBencher::iter_batched`] makes ahead. criterion's `BatchSize` converts
@@ -95,15 +96,10 @@ fn timed_batch<I, O>(
 
 impl<'a> PairBencher<'a> {
     pub(crate) fn new(collector: &'a mut Collector<1, Distribution>, iterations: u64) -> Self {
-        Self { collector, iterations, share: None, told: None }
+        Self { collector, iterations, share: None, returned: None }
     }
 
-    /// The sample for criterion; `None` if the benchmark timed nothing.
-    pub(crate) fn told(self) -> Option<Elapsed> {
-        self.told
-    }
-
-    /// Puts so many iterations into a pair that the pair's cost is at most this share of its time.
+    /// Puts enough iterations into a pair that the pair's cost is at most this share of its time.
     /// Without this call, each iteration is a pair. With it, a time is the mean over the iterations
     /// of a pair. The resolution is finer by their number, but a single slow iteration shows less.
     ///
@@ -135,7 +131,7 @@ impl<'a> PairBencher<'a> {
                 break;
             }
         }
-        self.told = Some(sample.finish());
+        self.returned = Some(sample.finish());
     }
 
     /// Times `routine` on inputs that `setup` makes, without the drop of its output, as
@@ -173,7 +169,7 @@ impl<'a> PairBencher<'a> {
                 break;
             }
         }
-        self.told = Some(sample.finish());
+        self.returned = Some(sample.finish());
     }
 
     /// As [`iter_batched`](Self::iter_batched), but `routine` gets its input by reference; the
@@ -263,7 +259,7 @@ where
         mut routine: impl FnMut(I) -> F,
         size: impl Into<InputBatch>,
     ) {
-        let PairBencher { collector, iterations, share, told } = &mut *self.bencher;
+        let PairBencher { collector, iterations, share, returned } = &mut *self.bencher;
         refuse(*share);
         let ahead = size.into().inputs(*iterations);
         (self.block_on)(Box::pin(async {
@@ -292,7 +288,7 @@ where
                     break;
                 }
             }
-            *told = Some(sample.finish());
+            *returned = Some(sample.finish());
         }));
     }
 

@@ -37,7 +37,7 @@ pub(crate) trait Keep<const N: usize> {
 
 /// What was found since the warm-up.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Found<K> {
+pub(crate) struct Collected<K> {
     pub(crate) kept: K,
     pub(crate) causes: Causes,
     /// Pairs as long as an interrupt makes them. They count, because there were too many for
@@ -47,7 +47,7 @@ pub(crate) struct Found<K> {
     /// sample.
     pub(crate) samples_disturbed: u64,
     /// What criterion got for each sample, ns.
-    pub(crate) told_ns: Vec<f64>,
+    pub(crate) returned_ns: Vec<f64>,
     /// The last pairs of the present sample's groups, ticks: of the undisturbed ones, and of the
     /// others that have a length.
     undisturbed: Vec<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct Found<K> {
     weight: f64,
 }
 
-impl<K> Found<K> {
+impl<K> Collected<K> {
     /// Adds what was found of a slice.
     pub(crate) fn add<const N: usize>(&mut self, judged: Judged<N>)
     where
@@ -108,7 +108,7 @@ pub(crate) struct Collector<const N: usize, K> {
     /// the samples.
     bencher: u64,
     slice: Slice<N>,
-    pub(crate) found: Found<K>,
+    pub(crate) found: Collected<K>,
 }
 
 impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
@@ -121,7 +121,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
             iterations: None,
             bencher,
             slice: Slice::new(),
-            found: Found::default(),
+            found: Collected::default(),
         }
     }
 
@@ -146,7 +146,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         self.iterations.unwrap_or(1)
     }
 
-    /// Chooses how many iterations a pair has, once: so many that it takes at least `least_ticks`.
+    /// Chooses how many iterations a pair has, once: enough that it takes at least `least_ticks`.
     /// `trial_ticks` takes a pair of a given number of iterations.
     pub(crate) fn choose(&mut self, least_ticks: f64, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
         *self.iterations.get_or_insert_with(|| {
@@ -162,12 +162,12 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         })
     }
 
-    /// Begins a sample of `iterations`, and of so many groups at least.
+    /// Begins a sample of `iterations`, and of `least_groups` groups or more.
     pub(crate) fn sample(&mut self, iterations: u64, least_groups: u64) -> Sample<'_, N, K> {
         let bencher = current::benchers();
         if bencher != self.bencher {
             // The warm-up is over.
-            (self.bencher, self.found) = (bencher, Found::default());
+            (self.bencher, self.found) = (bencher, Collected::default());
         }
         let wanted = iterations.div_ceil(self.each()).max(least_groups);
         self.watch.begin(&self.time, self.slice.cpu());
@@ -277,8 +277,8 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
         let scale = collector.time.scale();
         let ticks = collector.found.sample_ticks(collector.time.counting(), scale.resolution_ticks);
         let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(collector.each());
-        let told = Elapsed::of_ns(each_ns * as_f64(iterations));
-        collector.found.told_ns.push(least_ns(told.to_ns(0.0, 0.0)));
-        told
+        let returned = Elapsed::of_ns(each_ns * as_f64(iterations));
+        collector.found.returned_ns.push(least_ns(returned.to_ns(0.0, 0.0)));
+        returned
     }
 }

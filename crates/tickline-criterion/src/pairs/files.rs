@@ -1,7 +1,7 @@
-//! Files beside criterion's.
+//! Files next to criterion's.
 //!
-//! No function of criterion tells its output directory. But criterion stores the very numbers that
-//! it gets in `new/sample.json`, by which a benchmark's folder is found. The search covers the
+//! No function of criterion returns its output directory. But criterion stores the very numbers
+//! that it gets in `new/sample.json`, by which a benchmark's folder is found. The search covers the
 //! places where criterion writes by default: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`,
 //! `criterion` in each folder above the program, and `target/criterion`. It begins with
 //! [`Builder::output_directory`](crate::Builder::output_directory), if that was called.
@@ -34,12 +34,12 @@ pub(crate) struct Files<'a> {
     pub(crate) svg: &'a dyn Fn(&str) -> Result<String, String>,
 }
 
-/// Stores `files` beside those of the benchmark that gave criterion `told_ns` after `since`. Says
-/// so if criterion's files are not where they could be found.
-pub(crate) fn store(time: &CounterTime, (told_ns, since): (&[f64], SystemTime), files: &Files<'_>) {
+/// Stores `files` next to those of the benchmark that gave criterion `returned_ns` after `since`.
+/// Says so if criterion's files are not where they could be found.
+pub(crate) fn store(time: &CounterTime, (returned_ns, since): (&[f64], SystemTime), files: &Files<'_>) {
     let messages = time.messages();
     let roots = roots(time.output_directory());
-    match find(&roots, told_ns, since) {
+    match find(&roots, returned_ns, since) {
         Some(folder) => {
             if let Err(error) = write(&folder, files) {
                 messages.not_stored(&error);
@@ -63,41 +63,40 @@ fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     roots
 }
 
-/// Finds the folder of a benchmark in one of `roots`: criterion has stored `told_ns` in it, after
-/// `since`. Routines that take no time at all have equal numbers. Of several folders, the one that
-/// was written last counts.
-fn find(roots: &[PathBuf], told_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
+/// Finds the folder of a benchmark in one of `roots`: criterion has stored `returned_ns` in it,
+/// after `since`. Routines that take no time at all have equal numbers. Of several folders, the one
+/// that was written last counts.
+fn find(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
     let mut found = Vec::new();
     for root in roots {
-        find_in(root, told_ns, since - ROUNDING, DEPTH, &mut found);
+        find_in(root, returned_ns, since - ROUNDING, DEPTH, &mut found);
     }
     found.into_iter().max_by_key(|(written, _)| *written).map(|(_, folder)| folder)
 }
 
-type Found = Vec<(SystemTime, PathBuf)>;
+type WrittenFolders = Vec<(SystemTime, PathBuf)>;
 
-fn find_in(folder: &Path, told_ns: &[f64], since: SystemTime, depth: u32, found: &mut Found) {
+fn find_in(folder: &Path, returned_ns: &[f64], since: SystemTime, depth: u32, found: &mut WrittenFolders) {
     let sample = folder.join("new/sample.json");
     let written = fs::metadata(&sample).and_then(|data| data.modified()).ok();
-    if let Some(written) = written.filter(|time| *time >= since && is_of(&sample, told_ns)) {
+    if let Some(written) = written.filter(|time| *time >= since && is_of(&sample, returned_ns)) {
         found.push((written, folder.to_path_buf()));
     }
     let (Some(below), Ok(entries)) = (depth.checked_sub(1), fs::read_dir(folder)) else { return };
     for path in entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir()) {
-        find_in(&path, told_ns, since, below, found);
+        find_in(&path, returned_ns, since, below, found);
     }
 }
 
-fn is_of(path: &Path, told_ns: &[f64]) -> bool {
+fn is_of(path: &Path, returned_ns: &[f64]) -> bool {
     let stored = fs::read(path).ok();
     let stored: Option<Value> = stored.and_then(|text| serde_json::from_slice(&text).ok());
     let Some(times) = stored.as_ref().and_then(|stored| stored["times"].as_array()) else { return false };
     // criterion's quick mode stores only the last two of the samples that it got.
-    let last = told_ns.iter().rev().zip(times.iter().rev());
+    let last = returned_ns.iter().rev().zip(times.iter().rev());
     // serde_json reads the last of 16 digits wrongly now and then.
-    let mut same =
-        last.map(|(told, time)| time.as_f64().is_some_and(|time| (time - told).abs() <= told * 1e-12));
-    !times.is_empty() && !told_ns.is_empty() && same.all(|is_same| is_same)
+    let mut same = last.map(|(ns, time)| time.as_f64().is_some_and(|time| (time - ns).abs() <= ns * 1e-12));
+    !times.is_empty() && !returned_ns.is_empty() && same.all(|is_same| is_same)
 }
 
 /// Writes the JSON; the plot, unless the program was called with `--noplot`; and shows the plot on
@@ -182,7 +181,7 @@ mod tests {
         folder.file("empty/new/sample.json", r#"{"times":[]}"#);
         let roots = [folder.0.join("nowhere"), folder.0.clone()];
         let now = SystemTime::now();
-        let find = |told: &[f64], since| find(&roots, told, since);
+        let find = |returned: &[f64], since| find(&roots, returned, since);
         assert_eq!(find(&[10.5, 20.5], now), Some(folder.0.join("group/b/7")));
         assert_eq!(find(&[5.0, 10.5, 20.25], now), Some(folder.0.join("group/a")), "in its quick mode");
         assert_eq!(find(&[10.5, 20.75], now), None, "that is the last run's");

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::number::as_f64;
 use crate::pairs::cause::Causes;
-use crate::pairs::collector::Found;
+use crate::pairs::collector::Collected;
 use crate::pairs::distribution::Distribution;
 use crate::pairs::quantile::quantile;
 use crate::pairs::slice::Counting;
@@ -47,7 +47,7 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// `None` if there are no pairs.
     pub(crate) fn new(
-        found: &Found<Distribution>,
+        found: &Collected<Distribution>,
         counting: Counting,
         scale: Scale,
         iterations: u64,
@@ -193,8 +193,8 @@ mod tests {
     const SCALE: Scale =
         Scale { ns_per_tick: 0.5, cost_ticks: 40.0, taken_off_ticks: 40.0, resolution_ticks: 2 };
 
-    fn found(blocks: &[(u64, usize, Preempted)]) -> Found<Distribution> {
-        let (mut found, mut slice) = (Found::default(), Slice::new());
+    fn found(blocks: &[(u64, usize, Preempted)]) -> Collected<Distribution> {
+        let (mut found, mut slice) = (Collected::default(), Slice::new());
         for (ticks, pairs, preempted) in blocks {
             let pair = Ends { start_ticks: 0, end_ticks: *ticks, cpus: None };
             slice.block(&mut vec![[pair]; *pairs], *preempted);
@@ -245,7 +245,7 @@ mod tests {
         let found = found(&[(440, 5, Preempted::Yes)]);
         let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
         assert!(outcome.to_string().contains("5 disturbed and included"), "{outcome}");
-        assert!(Outcome::new(&Found::default(), Counting::Undisturbed, SCALE, 1).is_none());
+        assert!(Outcome::new(&Collected::default(), Counting::Undisturbed, SCALE, 1).is_none());
     }
 
     #[test]

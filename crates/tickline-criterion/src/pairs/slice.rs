@@ -136,7 +136,7 @@ impl Counting {
 mod tests {
     use super::*;
     use crate::pairs::cause::Causes;
-    use crate::pairs::collector::Found;
+    use crate::pairs::collector::Collected;
     use crate::pairs::distribution::Distribution;
 
     const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, least_gap_ticks: 5_000 };
@@ -149,13 +149,13 @@ mod tests {
         Ends { cpus: Some(cpus), ..pair(0, 100) }
     }
 
-    fn found(slice: &mut Slice<1>, disturbed: Option<Cause>) -> Found<Distribution> {
-        let mut found = Found::default();
+    fn found(slice: &mut Slice<1>, disturbed: Option<Cause>) -> Collected<Distribution> {
+        let mut found = Collected::default();
         found.add(slice.end(disturbed, &SPINS));
         found
     }
 
-    fn count(found: &Found<Distribution>, counting: Counting) -> u64 {
+    fn count(found: &Collected<Distribution>, counting: Counting) -> u64 {
         found.kept.pairs(counting).count()
     }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn long_pairs_that_are_too_many_for_interrupts_count_and_are_told() {
+    fn long_pairs_that_are_too_many_for_interrupts_count_and_are_reported() {
         let mut slice = Slice::new();
         let mut pairs = vec![[pair(0, 100)]; 10_000];
         pairs.extend(vec![[pair(0, 8_000)]; 100]);

@@ -1,6 +1,6 @@
 //! Interrupts: how many there are, and which pairs they explain.
 //!
-//! Nothing tells a program in user space that an interrupt came. A long pair alone proves nothing:
+//! A program in user space does not learn of an interrupt. A long pair alone proves nothing:
 //! the routine may have a tail of its own, which is what a distribution is for. Therefore a loop
 //! that does nothing but read the counter runs between blocks. Only interrupts make gaps in it. The
 //! gaps show how often interrupts come, and how short they can be. If a slice has no more long

@@ -37,7 +37,7 @@ fn is_child() -> bool {
 /// Symptom: with a directory of criterion's that only criterion knows, nothing was stored, and
 /// nothing said so.
 #[test]
-fn a_directory_that_is_not_found_is_told_once() {
+fn a_directory_that_is_not_found_is_reported_once() {
     if is_child() {
         let directory = Directory::new("unknown");
         let mut criterion = directory.criterion(CounterTime::builder().start_or_wall_time());
@@ -48,16 +48,16 @@ fn a_directory_that_is_not_found_is_told_once() {
         }
         return;
     }
-    let lines = lines("a_directory_that_is_not_found_is_told_once", "on", &[]);
-    let told: Vec<_> = lines.iter().filter(|line| line.starts_with("tickline: not stored: ")).collect();
-    assert_eq!(told.len(), 1, "{lines:?}");
-    assert!(told[0].contains("CounterTime::builder().output_directory"), "{lines:?}");
+    let lines = lines("a_directory_that_is_not_found_is_reported_once", "on", &[]);
+    let reported: Vec<_> = lines.iter().filter(|line| line.starts_with("tickline: not stored: ")).collect();
+    assert_eq!(reported.len(), 1, "{lines:?}");
+    assert!(reported[0].contains("CounterTime::builder().output_directory"), "{lines:?}");
 }
 
-/// The counter is told of once, however many groups. Symptom: the second group found no rate, and
+/// The counter is reported once, however many groups. Symptom: the second group found no rate, and
 /// measured with WallTime without saying so, because only the first group printed.
 #[test]
-fn wall_time_is_told_of_each_time() {
+fn wall_time_is_reported_each_time() {
     if is_child() {
         drop(CounterTime::or_wall_time());
         drop(CounterTime::or_wall_time());
@@ -66,7 +66,7 @@ fn wall_time_is_told_of_each_time() {
         drop(refused());
         return;
     }
-    let lines = lines("wall_time_is_told_of_each_time", "on", &[]);
+    let lines = lines("wall_time_is_reported_each_time", "on", &[]);
     let (usual, refused) = lines.split_at(lines.len() - 2);
     match usual {
         [line] => assert!(line.starts_with(BY_COUNTER) && line.contains(" ppb, resolution "), "{line}"),
@@ -111,7 +111,7 @@ fn quiet_prints_nothing() {
 }
 
 #[test]
-fn a_move_is_told_at_the_end_once() {
+fn a_move_is_reported_at_the_end_once() {
     if is_child() {
         let time = CounterTime::or_wall_time();
         let cpus = core_affinity::get_core_ids().unwrap_or_default();
@@ -128,7 +128,7 @@ fn a_move_is_told_at_the_end_once() {
         drop(last);
         return;
     }
-    let lines = lines("a_move_is_told_at_the_end_once", "on", &[]);
+    let lines = lines("a_move_is_reported_at_the_end_once", "on", &[]);
     let at =
         lines.iter().position(|line| line.starts_with("tickline: expected")).expect("the child's own line");
     assert_eq!(at, 1, "{lines:?}");

@@ -102,7 +102,7 @@ fn a_second_run_writes_the_files_anew() {
 /// criterion's mean is that of the pairs that count. If none is excluded, that is the mean of the
 /// histogram.
 #[test]
-fn criterion_is_told_the_mean_of_the_pairs_that_count() {
+fn criterion_gets_the_mean_of_the_pairs_that_count() {
     let directory = Directory::new("mean");
     let mut criterion = with(&directory, CounterTime::builder().include_disturbed());
     criterion.bench_pairs("mean", |bencher| {

@@ -10,21 +10,22 @@ use crate::{Header, WritablePage};
 #[cfg_attr(target_arch = "x86", ignore = "no page counts where no counter is read")]
 fn a_time_namespace_shifts_the_time() {
     const SHIFT_NS: i64 = 7_000_000_000;
-    let (scene, private) = (Scene::live(), PrivateFloor::new());
+    let (scene, mark) = (Scene::published(), ProcessHighWater::new());
     let machine = Machine { time_namespace: 5, monotonic_offset_ns: Some(SHIFT_NS), ..MACHINE };
     scene.os_jumps(SHIFT_NS);
     let attached = scene.page.attach(&machine).unwrap();
     assert_eq!(attached.shift_ns(), SHIFT_NS);
-    attached.begin(&scene, &private);
-    let by_line = attached.monotonic(&scene, &scene, &private);
+    attached.begin(&scene, &mark);
+    let by_line = attached.monotonic(&scene, &scene, &mark);
     assert!(by_line.source == Source::Line && AHEAD_NS.contains(&(by_line.ns - scene.truth_ns())));
     // Past the lease: the OS clock of the namespace.
     scene.pass(600_000_000);
-    let by_os = attached.monotonic(&scene, &scene, &private);
+    let by_os = attached.monotonic(&scene, &scene, &mark);
     assert!(by_os.source == Source::Os && by_os.ns > by_line.ns);
-    // A child of a fork that is in no namespace of its own keeps the floor, not the shift.
+    // A child of a fork that is in no namespace of its own keeps the high-water mark, not the
+    // shift.
     scene.os_jumps(-SHIFT_NS);
-    let child = scene.page.attach(&MACHINE).unwrap().monotonic(&scene, &scene, &private);
+    let child = scene.page.attach(&MACHINE).unwrap().monotonic(&scene, &scene, &mark);
     assert!(child.ns >= by_os.ns - SHIFT_NS && child.ns < by_os.ns);
     let unknown = Machine { monotonic_offset_ns: None, ..machine };
     let refusal = Refusal::OtherNamespace(MACHINE.time_namespace);

@@ -1,10 +1,8 @@
 //! What can be wrong with a page's file.
 
 use std::boxed::Box;
-use std::format;
 use std::path::{Path, PathBuf};
-
-use rustix::io::Errno;
+use std::{format, io};
 
 use super::trust::FileError;
 
@@ -14,14 +12,12 @@ use super::trust::FileError;
 pub struct PageError {
     path: PathBuf,
     why: Why,
+    /// What the system said.
+    system: Option<io::Error>,
 }
 
 /// What is wrong, in words. A [`FileError`] where the file cannot be used.
 pub(super) type Why = Box<dyn core::error::Error + Send + Sync>;
-
-/// What the system refused where the machine cannot be known.
-pub(super) const UNKNOWN_MACHINE: &str =
-    "/proc/sys/kernel/random/boot_id or /proc/self/ns/time cannot be read";
 
 /// The page belongs to another user than the one that would write to it.
 pub(super) fn foreign(owner: u32, user: u32) -> Why {
@@ -30,7 +26,12 @@ pub(super) fn foreign(owner: u32, user: u32) -> Why {
 
 impl PageError {
     pub(super) fn new(path: &Path, why: impl Into<Why>) -> Self {
-        Self { path: path.into(), why: why.into() }
+        let why = why.into();
+        let system = match why.downcast_ref() {
+            Some(FileError::System { errno, .. }) => Some(io::Error::from_raw_os_error(*errno)),
+            _ => None,
+        };
+        Self { path: path.into(), why, system }
     }
 
     /// The page's file.
@@ -42,14 +43,7 @@ impl PageError {
     /// Whether there is no such file.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        self.by_system() == Some(&Errno::NOENT)
-    }
-
-    fn by_system(&self) -> Option<&Errno> {
-        match self.why.downcast_ref()? {
-            FileError::System(_, error) => Some(error),
-            _ => None,
-        }
+        self.system.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 }
 
@@ -62,6 +56,6 @@ impl core::fmt::Display for PageError {
 impl core::error::Error for PageError {
     /// What the system said; the text has all else.
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.by_system().map(|error| error as _)
+        self.system.as_ref().map(|error| error as _)
     }
 }

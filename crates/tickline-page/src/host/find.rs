@@ -11,7 +11,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use super::trust::{FileFacts, UNMAPPED};
+use super::trust::{FileError, FileFacts, UNMAPPED, refused};
 use crate::Machine;
 
 impl Machine {
@@ -19,14 +19,26 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// The system's error number if the boot's id cannot be read, `EINVAL` if it is none.
-    pub fn find() -> rustix::io::Result<Self> {
-        let mut text = [0; 64];
-        let text = read(c"/proc/sys/kernel/random/boot_id", &mut text)?;
-        Self::of_boot(boot_id(text).ok_or(Errno::INVAL)?)
+    /// [`FileError::System`] if the boot's id or the time namespace cannot be read, with `EINVAL`
+    /// if the id is not one.
+    pub fn find() -> Result<Self, FileError> {
+        Self::find_or(None)
     }
 
-    pub(super) fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
+    /// The same; where `/proc` hides the boot's id, it is `boot_id_of_page`.
+    pub(super) fn find_or(boot_id_of_page: Option<[u8; 16]>) -> Result<Self, FileError> {
+        let found = match (read(c"/proc/sys/kernel/random/boot_id", &mut [0; 64]), boot_id_of_page) {
+            (Err(error @ Errno::NOENT), Some(boot_id)) => match Self::of_boot(boot_id) {
+                // Without any `/proc` the namespace is not known.
+                Ok(Self { time_namespace: 0, .. }) => Err(error),
+                found => found,
+            },
+            (text, _) => text.and_then(|text| boot_id(text).ok_or(Errno::INVAL)).and_then(Self::of_boot),
+        };
+        found.map_err(refused("/proc/sys/kernel/random/boot_id or /proc/self/ns/time cannot be read"))
+    }
+
+    fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
         let inode = |path: &CStr| stat(path).map(|found| found.st_ino);
         let time_namespace = match inode(c"/proc/self/ns/time") {
             Ok(inode) => inode,
@@ -93,7 +105,7 @@ fn maps_all(map: &[u8]) -> bool {
 }
 
 /// Whether a read-only mount begins with the file, or with its folder. `false` before Linux 5.8,
-/// which does not tell where a mount begins (statx(2), `STATX_ATTR_MOUNT_ROOT`).
+/// which does not say where a mount begins (statx(2), `STATX_ATTR_MOUNT_ROOT`).
 fn is_mounted_read_only(file: impl AsFd, folder: impl AsFd) -> bool {
     let begins_mount = |file: BorrowedFd<'_>| {
         statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())

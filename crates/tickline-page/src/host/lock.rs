@@ -29,7 +29,8 @@ struct Held {
     process: u32,
 }
 
-/// What this process has locked. Whoever opens a lock file has this, until the file is closed.
+/// What this process has locked. A thread that opens a lock file holds this mutex until the file is
+/// closed.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 impl Held {

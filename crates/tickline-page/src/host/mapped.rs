@@ -44,7 +44,7 @@ impl<'a> Place<'a> {
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = openat(&self.folder, self.name, flags, Mode::empty()).map_err(|error| match error {
             Errno::LOOP => FileError::Link,
-            error => FileError::System("it cannot be opened", error),
+            error => refused("it cannot be opened")(error),
         })?;
         let facts = FileFacts::of(&file, &self.folder).map_err(refused("its owner cannot be known"))?;
         facts.judge()?;
@@ -125,19 +125,14 @@ impl MappedPage {
     }
 
     /// Where this process runs, as [`Machine::find`] says. Where `/proc` hides the boot's id
-    /// (`ProcSubset=pid` of systemd), a page whose file is in memory tells it: such a file does not
+    /// (`ProcSubset=pid` of systemd), a page whose file is in memory has it: such a file does not
     /// outlive its boot.
     ///
     /// # Errors
     ///
     /// As those of [`Machine::find`].
-    pub fn machine(&self) -> rustix::io::Result<Machine> {
-        let error = match Machine::find() {
-            Err(error @ Errno::NOENT) if self.is_in_memory => error,
-            found => return found,
-        };
-        let machine = Machine::of_boot(self.page().header().ok_or(error)?.boot_id)?;
-        // Without any `/proc` nothing tells the namespace.
-        if machine.time_namespace == 0 { Err(error) } else { Ok(machine) }
+    pub fn machine(&self) -> Result<Machine, FileError> {
+        let header = self.page().header().filter(|_| self.is_in_memory);
+        Machine::find_or(header.map(|header| header.boot_id))
     }
 }

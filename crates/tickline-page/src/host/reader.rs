@@ -3,10 +3,9 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::error::{PageError, UNKNOWN_MACHINE};
+use super::error::PageError;
 use super::mapped::MappedPage;
 use super::snapshot::Snapshot;
-use super::trust::refused;
 use crate::lease::{LeaseMemory, LeasePhase};
 use crate::{Attached, Counter, Page};
 
@@ -54,8 +53,7 @@ impl PageFile {
     ///
     /// If the page does not count here, or the machine is not known.
     pub fn attach_here(&self) -> Result<Attached<'_>, PageError> {
-        let machine = self.mapped.machine().map_err(refused(UNKNOWN_MACHINE));
-        let machine = machine.map_err(|error| PageError::new(&self.path, error))?;
+        let machine = self.mapped.machine().map_err(|error| PageError::new(&self.path, error))?;
         self.page().attach(&machine).map_err(|refusal| PageError::new(&self.path, refusal))
     }
 

@@ -30,6 +30,6 @@ pub(super) unsafe fn swap(
     _: core::ptr::NonNull<u64>,
     _: [u64; 2],
     _: core::ops::Range<u64>,
-) -> Option<crate::lease::Swapped> {
+) -> Option<crate::lease::SwapResult> {
     None
 }

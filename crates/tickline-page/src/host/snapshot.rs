@@ -2,7 +2,7 @@
 
 use tickline_core::counter::Counter;
 
-use crate::lease::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, UNIX_BY_OS, is_before};
+use crate::lease::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, UNIX_BY_OS, is_before};
 
 /// Tries to see one word and its slots unchanged. Words change a few times a second.
 const TRIES: u32 = 64;
@@ -17,16 +17,17 @@ pub struct Snapshot {
     pub is_switched_off: bool,
     /// How often the page has changed.
     pub generation: u64,
-    /// Whether a line counts now: the phase is live or unsure, and the leases have not run out.
+    /// Whether a line counts now: the phase is published or doubted, and the leases have not run
+    /// out.
     pub is_served: bool,
     /// How old the current line is, ns: since its first tick. `None` without a line.
     pub age_ns: Option<i64>,
     /// For how long the leases still run, ns; negative if they have run out. `None` without a line.
-    pub left_ns: Option<i64>,
+    pub lease_left_ns: Option<i64>,
     /// The length of the last lease, ns. `None` without a line.
     pub lease_ns: Option<i64>,
-    /// How far readings may be above the OS clock, ns: the line's lead, or that of a floor that has
-    /// one.
+    /// How far readings may be above the OS clock, ns: the line's lead, or that of a high-water
+    /// mark that has one.
     pub lead_ns: Option<i64>,
     /// How far Unix time may be above the OS clock's, ns. `None` if the OS serves it.
     pub unix_lead_ns: Option<i64>,
@@ -53,11 +54,11 @@ impl Snapshot {
         let empty = Self::empty(word);
         let found = match word.phase() {
             LeasePhase::Off => empty,
-            LeasePhase::Cold | LeasePhase::Opening => {
-                let lead_ns = Floor::load(memory, word.first()).lead_ns;
+            LeasePhase::NoLine | LeasePhase::FirstPublication => {
+                let lead_ns = HighWater::load(memory, word.first()).lead_ns;
                 Self { lead_ns: Some(lead_ns).filter(|lead_ns| (1..i64::MAX).contains(lead_ns)), ..empty }
             }
-            LeasePhase::Live | LeasePhase::Unsure => {
+            LeasePhase::Published | LeasePhase::Doubted => {
                 let first = LeaseLine::load(memory, word.first());
                 let last = word.second().map_or(first, |slot| LeaseLine::load(memory, slot));
                 let ticks = counter.now_ordered();
@@ -71,7 +72,7 @@ impl Snapshot {
                 Self {
                     is_served: age_ns >= 0 && left_ns > 0,
                     age_ns: Some(age_ns),
-                    left_ns: Some(left_ns),
+                    lease_left_ns: Some(left_ns),
                     lease_ns: Some(ns(last.line.start_ticks, last.end_ticks)),
                     lead_ns: Some(current.lead_ns),
                     unix_lead_ns: has_unix.then_some(current.unix.lead_ns),

@@ -1,4 +1,4 @@
-//! Whether a page's file is trusted: whoever may write to it sets the clock of its readers.
+//! Whether a page's file is trusted: a user who may write to it sets the clock of its readers.
 
 use rustix::io::Errno;
 
@@ -12,7 +12,7 @@ pub enum FileError {
     NoName,
     /// The file is a symbolic link.
     Link,
-    /// It is no regular file: the file's mode.
+    /// It is not a regular file: the file's mode.
     NotAFile(u32),
     /// It is too short, bytes.
     Short(u64),
@@ -25,13 +25,18 @@ pub enum FileError {
     },
     /// Its group or others may write to it, or to its folder: the mode.
     Writable(u32),
-    /// The system refused what the text says.
-    System(&'static str, Errno),
+    /// The system refused an action.
+    System {
+        /// What was refused, as a clause.
+        action: &'static str,
+        /// The error number (errno(3)).
+        errno: i32,
+    },
 }
 
 /// Says what it was that the system refused.
 pub(crate) fn refused(action: &'static str) -> impl Fn(Errno) -> FileError {
-    move |error| FileError::System(action, error)
+    move |error| FileError::System { action, errno: error.raw_os_error() }
 }
 
 impl core::fmt::Display for FileError {
@@ -39,10 +44,10 @@ impl core::fmt::Display for FileError {
         match self {
             Self::NoName => f.write_str("this is not the name of a file"),
             Self::Link => f.write_str("this is a symbolic link, and links are not followed"),
-            Self::NotAFile(mode) => write!(f, "the page is no regular file: mode {mode:o}"),
+            Self::NotAFile(mode) => write!(f, "the page is not a regular file (mode {mode:o})"),
             Self::Short(size) => write!(
                 f,
-                "the page has {size} bytes, not {PAGE_BYTES}: it was truncated, or is no page; once no program reads it, delete it, and `tickline serve` makes a new one"
+                "the page has {size} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once no program reads it, delete it, and `tickline serve` makes a new one"
             ),
             Self::Owner { owner: UNMAPPED, .. } => write!(
                 f,
@@ -55,7 +60,7 @@ impl core::fmt::Display for FileError {
                 f,
                 "others may write to the page or its folder: mode {mode:o}, of which 022 must be clear"
             ),
-            Self::System(action, error) => write!(f, "{action}: {error}"),
+            Self::System { action, errno } => write!(f, "{action}: {}", Errno::from_raw_os_error(*errno)),
         }
     }
 }
@@ -87,8 +92,8 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 pub(crate) const UNMAPPED: u32 = 65_534;
 
 impl FileFacts {
-    /// Whether a file is trusted, by the README's "What a reader must do", 1. Whoever may mount a
-    /// page by itself in a user namespace may replace the reader's program there as well.
+    /// Whether a file is trusted, by the README's "What a reader must do", 1. A user who may
+    /// mount a page by itself in a user namespace may replace the reader's program there as well.
     pub(crate) fn judge(&self) -> Result<(), FileError> {
         if self.mode & TYPE_MASK != REGULAR {
             return Err(FileError::NotAFile(self.mode));

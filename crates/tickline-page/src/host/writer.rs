@@ -10,14 +10,14 @@ use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, openat, renameat, statat,
 use rustix::io::{Errno, write};
 use rustix::mm::{ProtFlags, mlock};
 
-use super::error::{PageError, UNKNOWN_MACHINE, Why, foreign};
+use super::error::{PageError, Why, foreign};
 use super::lock::Lock;
 use super::mapped::{Mapping, Place};
 use super::restartable;
 use super::trust::{FileError, FileFacts, refused};
 use crate::layout::{PAGE_BYTES, WORD_OFFSET};
 use crate::lease::{
-    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Lost, SLOT_WORDS, SlotNumber, Swapped,
+    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Lost, SLOT_WORDS, SlotNumber, SwapResult,
 };
 use crate::{Counter, Header, Machine, WritablePage};
 
@@ -75,18 +75,18 @@ impl PageWriter {
     /// # Errors
     ///
     /// If a process, perhaps this one, has the lock; if the file is not this user's own, not
-    /// trusted, no page, or cannot be made; if it was made in this boot for another time namespace;
-    /// or if the offset of this process's one is not known. Then there is no new file, or a whole
-    /// one.
+    /// trusted, not a page, or cannot be made; if it was made in this boot for another time
+    /// namespace; or if the offset of this process's one is not known. Then there is no new file,
+    /// or a whole one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         Self::try_create(path).map_err(|why| PageError::new(path, why))
     }
 
     fn try_create(path: &Path) -> Result<Self, Why> {
-        let header = header(&Machine::find().map_err(refused(UNKNOWN_MACHINE))?)?;
+        let header = header(&Machine::find()?)?;
         let place = Place::of(path.as_os_str().as_bytes())?;
         judge_folder(&place)?;
-        // No lock is made beside a file that is no page.
+        // No lock is made next to a file that is not a page.
         find(&place, &header)?;
         let lock = Lock::take(&place)?;
         if find(&place, &header)?.is_none() {
@@ -113,7 +113,7 @@ impl PageWriter {
         let error = match fstat(&self.file).map(|found| u64::try_from(found.st_size).unwrap_or(0)) {
             Ok(size) if size >= PAGE_BYTES as u64 => return Ok(()),
             Ok(size) => FileError::Short(size),
-            Err(error) => FileError::System("its size cannot be known", error),
+            Err(error) => refused("its size cannot be known")(error),
         };
         Err(PageError::new(&self.path, error))
     }
@@ -168,7 +168,7 @@ impl LeaseStore for PageWriter {
         counter: &impl Counter,
         least_ticks: u64,
         limit_ticks: u64,
-    ) -> Swapped {
+    ) -> SwapResult {
         let bits = [from, to].map(LeaseWord::to_bits);
         // SAFETY: the word of a page that is mapped for writing as long as `self` lives.
         let swapped = unsafe { restartable::swap(self.mapping.word(), bits, least_ticks..limit_ticks) };
@@ -204,7 +204,7 @@ fn map(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), Why> 
     if !mapping.page().is_of_file(facts.size) {
         let size = facts.size;
         return Err(format!(
-            "this file of {size} bytes is no page, and stays as it is: it does not begin with `tickline`, a version and a size of {PAGE_BYTES} to {size}; name another file, or move this one away"
+            "this file of {size} bytes is not a page, and stays as it is: it does not begin with `tickline`, a version and a size of {PAGE_BYTES} to {size}; name another file, or move this one away"
         )
         .into());
     }
@@ -253,7 +253,7 @@ fn make(place: &Place<'_>, header: Header) -> Result<(), Why> {
             let written = write(&file, left)?;
             left = left.get(written..).unwrap_or_default();
         }
-        // Whatever the umask.
+        // For any umask.
         fchmod(&file, PAGE_MODE)?;
         renameat(&place.folder, &fresh, &place.folder, place.name)
     })();
@@ -263,14 +263,14 @@ fn make(place: &Place<'_>, header: Header) -> Result<(), Why> {
     })
 }
 
-/// Switches a page off at once, for all readers, also if its writer is dead or stopped. Readings
+/// Switches a page off at once, for all readers, even if its writer is dead or stopped. Readings
 /// step back by the lead of the page's line at most. A writer that lives ends at its next step, and
 /// one that starts leaves the page off, until [`switch_on`] or the next boot. Returns what the page
 /// was.
 ///
 /// # Errors
 ///
-/// If the file cannot be opened for writing, is not trusted, or is no page.
+/// If the file cannot be opened for writing, is not trusted, or is not a page.
 pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
     let found = change_word(path, |word| (!word.stays_off()).then(|| word.switched_off()))?;
     Ok(found.phase())

@@ -95,14 +95,15 @@ impl LeaseStore for LeaseWords {
         let (from, to) = (from.to_bits(), to.to_bits());
         // ORDERING: acquire and release, pairs with both looks of readers, and with the swap of the
         // writer before: weaker would let a reader see the new word without the slots it names, or
-        // let the next writer fill a slot before its own swap. Relaxed on failure: this writer ends.
+        // let the next writer fill a slot before its own swap. Relaxed on failure: this writer
+        // ends.
         if self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
         // ORDERING: sequentially consistent, between the store and the load below. Otherwise a
         // processor may hold the store back (x86-64 does not) while this thread goes on to read the
         // counter and the OS clock, and a reader that still finds the old word has asked the OS
-        // later than an opening's writer did.
+        // later than a first publication's writer did.
         fence(Ordering::SeqCst);
         // ORDERING: Relaxed, behind the fence. An ordered read of the counter waits for this load
         // (point 3 of the counter's contract), and so for the store.

@@ -21,8 +21,8 @@ use loom::sync::atomic::{AtomicI64, Ordering};
 use tickline_core::counter::Counter;
 
 use super::{
-    Config, Did, Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
-    OsClock, PrivateFloor, Reading, Slope, SlotNumber, Source, Timescale, UnixShift, Writer, read,
+    Config, Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsClock,
+    ProcessHighWater, Reading, Slope, SlotNumber, Source, Timescale, UnixShift, Writer, WriterAction, read,
 };
 use harness::{Seen, Time, View, check, made, spawn};
 
@@ -38,7 +38,7 @@ impl OsClock for View<'_> {
     }
 }
 
-/// A line that tells its number by each of its words.
+/// A line whose every word holds its number.
 fn line(number: i64) -> LeaseLine {
     let start_ticks = number.unsigned_abs();
     LeaseLine {
@@ -56,7 +56,7 @@ fn line(number: i64) -> LeaseLine {
 fn publish(memory: &LeaseWords, from: LeaseWord, number: i64) -> LeaseWord {
     let slot = SlotNumber::from_low_bits(number.unsigned_abs() & 1);
     memory.fill(slot, &line(number).to_words());
-    let to = from.next(LeasePhase::Live, slot, None);
+    let to = from.next(LeasePhase::Published, slot, None);
     assert!(memory.swap(from, to));
     to
 }
@@ -92,9 +92,9 @@ fn a_lease_is_never_a_mixture() {
 #[test]
 fn a_reading_of_a_page_is_never_a_mixture() {
     among_lines(2, &["line 1", "line 3"], |memory| {
-        let (time, private) = (made(Time::new(500, 0)), made(PrivateFloor::new()));
+        let (time, mark) = (made(Time::new(500, 0)), made(ProcessHighWater::new()));
         let view = time.view(0);
-        let Reading { ns, source } = read(memory, &view, &view, &private, Timescale::Unix);
+        let Reading { ns, source } = read(memory, &view, &view, &mark, Timescale::Unix);
         assert_eq!(source, Source::Line);
         let value = |number: i64| line(number).line.at(500) + number * 7;
         let number = (1..=3).find(|number| ns == value(*number)).expect("a value of one line");
@@ -109,7 +109,8 @@ fn rule_w1_two_writers_at_once() {
         let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
         let view = time.view(10);
         let mut first = Writer::start(&*memory, CONFIG).unwrap();
-        assert_eq!(first.step(&*memory, &view, &view, Some(&estimate(&time))).unwrap().did, Did::Opened);
+        let step = first.step(&*memory, &view, &view, Some(&estimate(&time))).unwrap();
+        assert_eq!(step.action, WriterAction::PublishedFirst);
         time.pass(100);
         let estimate = estimate(&time);
         let other = spawn(&(memory.clone(), time.clone()), move |(memory, time)| {
@@ -157,7 +158,7 @@ struct Scene {
     memory: Arc<LeaseWords>,
     time: Arc<Time>,
     /// What readers had, the largest last.
-    told: Arc<AtomicI64>,
+    returned: Arc<AtomicI64>,
     seen: Seen,
 }
 
@@ -165,22 +166,22 @@ impl Scene {
     fn new(seen: &Seen) -> (Self, Writer) {
         let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
         let writer = Writer::start(&*memory, CONFIG).unwrap();
-        (Self { memory, time, told: Arc::new(AtomicI64::new(0)), seen: seen.clone() }, writer)
+        (Self { memory, time, returned: Arc::new(AtomicI64::new(0)), seen: seen.clone() }, writer)
     }
 
-    fn read(&self, view: &View<'_>, private: &PrivateFloor) -> Reading {
-        read(&*self.memory, view, view, private, Timescale::Monotonic)
+    fn read(&self, view: &View<'_>, mark: &ProcessHighWater) -> Reading {
+        read(&*self.memory, view, view, mark, Timescale::Monotonic)
     }
 
     /// What a reading had that is complete, ns; 0 for none.
     fn before_ns(&self) -> i64 {
-        // ORDERING: Acquire, pairs with the Release store in `tell`: what was told is complete.
-        self.told.load(Ordering::Acquire)
+        // ORDERING: Acquire, pairs with the Release store in `note`: what was returned is complete.
+        self.returned.load(Ordering::Acquire)
     }
 
-    fn tell(&self, ns: i64) {
+    fn note(&self, ns: i64) {
         // ORDERING: Release, pairs with the Acquire load in `before_ns`.
-        self.told.store(ns, Ordering::Release);
+        self.returned.store(ns, Ordering::Release);
     }
 
     fn is_ordered(&self, reading: Reading, before_ns: i64) {
@@ -190,24 +191,24 @@ impl Scene {
         }
     }
 
-    /// A reading in a process of its own, which begins after another is complete and tells its
+    /// A reading in a process of its own, which begins after another is complete, and notes its
     /// result.
     fn process(&self, ticks: u64) {
         let before_ns = self.before_ns();
-        let reading = self.read(&self.time.view(ticks), &made(PrivateFloor::new()));
+        let reading = self.read(&self.time.view(ticks), &made(ProcessHighWater::new()));
         self.is_ordered(reading, before_ns);
-        self.tell(reading.ns);
+        self.note(reading.ns);
     }
 
-    fn step(&self, writer: &mut Writer, estimate: &Estimate, ticks: u64) -> Did {
+    fn step(&self, writer: &mut Writer, estimate: &Estimate, ticks: u64) -> WriterAction {
         let view = self.time.view(ticks);
-        let did = writer.step(&*self.memory, &view, &view, Some(estimate)).unwrap().did;
-        self.seen.note(format!("{did:?}"));
-        did
+        let action = writer.step(&*self.memory, &view, &view, Some(estimate)).unwrap().action;
+        self.seen.note(format!("{action:?}"));
+        action
     }
 }
 
-/// Threads with so many readings each, in processes of their own, while a writer makes a step.
+/// Threads with this many readings each, in processes of their own, while a writer makes a step.
 struct Order {
     wanted: &'static [&'static str],
     readings: &'static [u32],
@@ -235,31 +236,31 @@ impl Order {
     }
 }
 
-fn begin_live(scene: &Scene, writer: &mut Writer) {
-    assert_eq!(scene.step(writer, &estimate(&scene.time), 10), Did::Opened);
+fn begin_line(scene: &Scene, writer: &mut Writer) {
+    assert_eq!(scene.step(writer, &estimate(&scene.time), 10), WriterAction::PublishedFirst);
     scene.time.pass(20);
 }
 
-/// Rules R1, R6, R7 and W5: an opening, while a reader asks the OS. One that looks at an opening
-/// gives up at once, because its reads take longer than an opening may.
+/// Rules R1, R6, R7 and W5: a first publication, while a reader asks the OS. One that looks at a
+/// first publication gives up at once, because its reads take longer than a first publication may.
 #[test]
-fn rule_w5_an_opening_among_readers() {
-    let wanted = &["Opened", "Line after another", "Os after another"];
+fn rule_w5_a_first_publication_among_readers() {
+    let wanted = &["PublishedFirst", "Line after another", "Os after another"];
     Order { wanted, readings: &[2], reader_ticks: 600, writer_ticks: 10, begin: |_, _| {} }.check();
 }
 
 /// Rules R2, R3, W2 and W3: a successor, while readers come to the end of the line.
 #[test]
 fn rule_w2_a_successor_among_readers() {
-    let wanted = &["Succeeded", "Waited", "Line after another", "Os after another"];
-    Order { wanted, readings: &[1, 1], reader_ticks: 4_500, writer_ticks: 10, begin: begin_live }.check();
+    let wanted = &["PublishedNext", "Waited", "Line after another", "Os after another"];
+    Order { wanted, readings: &[1, 1], reader_ticks: 4_500, writer_ticks: 10, begin: begin_line }.check();
 }
 
-/// Rules R3, R6 and W4: the leases run out, and the page goes cold.
+/// Rules R3, R6 and W4: the leases run out, and the page has no line.
 #[test]
 fn rule_w4_an_end_among_readers() {
     let begin = |scene: &Scene, writer: &mut Writer| {
-        begin_live(scene, writer);
+        begin_line(scene, writer);
         scene.time.pass(4_700);
         scene.time.suspend(5_000);
     };
@@ -269,23 +270,23 @@ fn rule_w4_an_end_among_readers() {
 
 /// Rule R8: two threads of one process, over an end and with a clock above its bounds.
 #[test]
-fn rule_r8_a_private_floor_among_threads() {
+fn rule_r8_a_process_high_water_among_threads() {
     check(Some(3), &["Line after another"], |seen| {
         let (scene, mut writer) = Scene::new(seen);
-        let private = made(PrivateFloor::new());
+        let mark = made(ProcessHighWater::new());
         let estimate = estimate(&scene.time);
         // The OS clock is far above the line that will be published.
-        let other = spawn(&(scene.clone(), private.clone()), move |(scene, private)| {
-            scene.tell(scene.read(&scene.time.view(10), private).ns + 1);
+        let other = spawn(&(scene.clone(), mark.clone()), move |(scene, mark)| {
+            scene.note(scene.read(&scene.time.view(10), mark).ns + 1);
         });
         let view = scene.time.view(10);
-        private.raise(view.now_ordered().try_into().unwrap());
+        mark.raise(view.now_ordered().try_into().unwrap());
         scene.step(&mut writer, &estimate, 10);
         let before_ns = scene.before_ns() - 1;
-        let reading = scene.read(&view, &private);
+        let reading = scene.read(&view, &mark);
         scene.is_ordered(reading, before_ns);
-        assert!(reading.ns >= private.ns().min(before_ns));
+        assert!(reading.ns >= mark.ns().min(before_ns));
         other.join().unwrap();
-        assert!(scene.read(&view, &private).ns >= reading.ns);
+        assert!(scene.read(&view, &mark).ns >= reading.ns);
     });
 }

@@ -5,29 +5,32 @@
 //! the slots that w names
 //! c = counter                       // after these loads
 //! in the window of a line, and the word is still w   -> the line at c
-//! otherwise: ask the OS, and the word is still w     -> the larger of OS clock and floor
+//! otherwise: ask the OS, and the word is still w     -> the larger of OS clock and high-water mark
 //! ```
 //!
 //! Nothing here allocates, panics, locks, or calls anything but what it was given. A reading ends
-//! whatever the page holds: after [`MAX_LOOKS`] at openings, and after [`MAX_STARTS`] words.
+//! for any contents of the page: after [`MAX_LOOKS`] at first publications, and after
+//! [`MAX_STARTS`] words.
 //!
 //! What this module does not do: decide whether a page is trusted (`host/trust.rs`, `attach.rs`).
 
 use tickline_core::counter::Counter;
 
 use super::slot::{Limit, Timescale, UnixShift, Window};
-use super::{Floor, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
+use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
 use crate::primitive::{AtomicU64, Ordering};
 
 /// How often a reading starts again because the word has changed. Words change twice a second, so
 /// a reader would have to be stopped that often within one reading. After that it is the OS clock.
 const MAX_STARTS: u32 = if cfg!(loom) { 4 } else { 64 };
 
-/// How often a reader looks at openings while the counter stands still. A look takes 10 to 60 ns.
+/// How often a reader looks at first publications while the counter stands still. A look takes 10
+/// to 60 ns.
 const MAX_STILL_LOOKS: u32 = if cfg!(loom) { 2 } else { 20_000 };
 
-/// How often a reader looks at openings at all, in case they last for longer than any writer makes
-/// them. The shortest look takes 10 ns, so that 1 ms, the longest opening, ends first.
+/// How often a reader looks at first publications at all, in case they last for longer than any
+/// writer makes them. The shortest look takes 10 ns, so that 1 ms, the longest first publication,
+/// ends first.
 const MAX_LOOKS: u32 = if cfg!(loom) { 4 } else { 1 << 17 };
 
 /// The looks after which a reader lets others run: this one, and each that doubles the number. So
@@ -53,8 +56,8 @@ pub trait OsClock {
         None
     }
 
-    /// Lets others run, while an opening lasts: yields where there is one CPU. Called 11 times a
-    /// reading at most; between, the reader spins.
+    /// Lets others run, while a first publication lasts: yields where there is one CPU. Called 11
+    /// times a reading at most; between, the reader spins.
     fn pause(&self);
 }
 
@@ -79,9 +82,9 @@ impl Timescale {
 
     /// Rule R8 holds for time that nobody sets.
     #[inline(always)]
-    fn respect(self, private: &PrivateFloor, ns: i64) -> i64 {
+    fn respect(self, mark: &ProcessHighWater, ns: i64) -> i64 {
         match self {
-            Self::Monotonic => ns.max(private.ns()),
+            Self::Monotonic => ns.max(mark.ns()),
             Self::Unix => ns,
         }
     }
@@ -92,7 +95,8 @@ impl Timescale {
 pub enum Source {
     /// A line.
     Line,
-    /// The OS clock was asked: the reading is what it said, or a floor or a line above that.
+    /// The OS clock was asked: the reading is what it said, or a high-water mark or a line above
+    /// that.
     Os,
 }
 
@@ -108,31 +112,31 @@ pub struct Reading {
 /// The most that this process has had from the OS clock, ns, in the page's time (rule R8). A
 /// forked child inherits a copy. Never in memory that processes share.
 #[derive(Debug)]
-pub struct PrivateFloor(AtomicU64);
+pub struct ProcessHighWater(AtomicU64);
 
-impl Default for PrivateFloor {
+impl Default for ProcessHighWater {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl PrivateFloor {
-    /// No floor yet.
+impl ProcessHighWater {
+    /// No high-water mark yet.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicU64::new(1 << 63))
     }
 
-    /// The floor, ns; `i64::MIN` if there is none.
+    /// The high-water mark, ns; `i64::MIN` if there is none.
     #[inline(always)]
     #[must_use]
     pub fn ns(&self) -> i64 {
         // ORDERING: Relaxed, pairs with the exchange in `raise`. A reading that happened before
-        // has raised the floor before, and the order of one variable's changes is enough.
+        // has raised the high-water mark before, and the order of one variable's changes is enough.
         self.0.load(Ordering::Relaxed).cast_signed()
     }
 
-    /// Raises the floor to `ns`, if it is lower.
+    /// Raises the high-water mark to `ns`, if it is lower.
     #[inline]
     pub fn raise(&self, ns: i64) {
         let mut known_ns = self.ns();
@@ -148,12 +152,12 @@ impl PrivateFloor {
 }
 
 /// What one look found.
-enum Found {
+enum LookResult {
     /// A line: its value, while the word was the same.
     Line(Limit),
     /// Ask the OS: the reading is not below this.
     Ask(Limit),
-    /// An opening: look again.
+    /// A first publication: look again.
     Wait,
     /// The word has changed: start again.
     Changed,
@@ -161,7 +165,7 @@ enum Found {
 
 /// How long the reader has been waiting.
 struct Patience {
-    /// The opening that it waits for; off before the first.
+    /// The first publication that it waits for; off before the first.
     word: LeaseWord,
     /// The first and the last look at it.
     since_ticks: u64,
@@ -175,9 +179,9 @@ impl Patience {
     const NEW: Self =
         Self { word: LeaseWord::from_bits(0), since_ticks: 0, last_ticks: 0, still_looks: 0, looks: 0 };
 
-    /// Whether the opening of `word` is waited for at `ticks` (rule R7).
+    /// Whether the first publication of `word` is waited for at `ticks` (rule R7).
     #[inline(always)]
-    fn lasts(&mut self, word: LeaseWord, ticks: u64, floor: &Floor) -> bool {
+    fn lasts(&mut self, word: LeaseWord, ticks: u64, high_water: &HighWater) -> bool {
         if word != self.word {
             (self.word, self.since_ticks, self.still_looks) = (word, ticks, 0);
         } else if ticks != self.last_ticks {
@@ -186,9 +190,9 @@ impl Patience {
         self.last_ticks = ticks;
         self.still_looks = self.still_looks.saturating_add(1);
         self.looks = self.looks.saturating_add(1);
-        // Before the deadline, and not further than the longest opening: two-sided.
-        floor.deadline_ticks.wrapping_sub(ticks).wrapping_sub(1) < floor.wait_ticks
-            && ticks.wrapping_sub(self.since_ticks) <= floor.wait_ticks
+        // Before the deadline, and not further than the longest first publication: two-sided.
+        high_water.deadline_ticks.wrapping_sub(ticks).wrapping_sub(1) < high_water.wait_ticks
+            && ticks.wrapping_sub(self.since_ticks) <= high_water.wait_ticks
             && self.still_looks < MAX_STILL_LOOKS
             && self.looks < MAX_LOOKS
     }
@@ -212,13 +216,13 @@ pub fn read(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     os: &impl OsClock,
-    private: &PrivateFloor,
+    mark: &ProcessHighWater,
     timescale: Timescale,
 ) -> Reading {
     let line = look_at_first_line(memory, counter, timescale);
-    match line.and_then(|line| by_line(line, os, private, timescale)) {
+    match line.and_then(|line| by_line(line, os, mark, timescale)) {
         Some(reading) => reading,
-        None => read_patiently(memory, counter, os, private, timescale),
+        None => read_patiently(memory, counter, os, mark, timescale),
     }
 }
 
@@ -228,10 +232,10 @@ pub fn read(
 pub(crate) fn read_first_line(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
-    private: &PrivateFloor,
+    mark: &ProcessHighWater,
 ) -> Option<i64> {
     let line = look_at_first_line(memory, counter, Timescale::Monotonic)?;
-    Some(Timescale::Monotonic.respect(private, line.ns))
+    Some(Timescale::Monotonic.respect(mark, line.ns))
 }
 
 /// A reading that [`look_at_first_line`] was not enough for.
@@ -241,7 +245,7 @@ fn read_patiently(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     os: &impl OsClock,
-    private: &PrivateFloor,
+    mark: &ProcessHighWater,
     timescale: Timescale,
 ) -> Reading {
     let mut patience = Patience::NEW;
@@ -249,16 +253,16 @@ fn read_patiently(
     while starts < MAX_STARTS {
         let word = memory.word();
         let limit = match look(memory, counter, word, timescale, &mut patience) {
-            Found::Line(line) => match by_line(line, os, private, timescale) {
+            LookResult::Line(line) => match by_line(line, os, mark, timescale) {
                 Some(reading) => return reading,
                 None => line,
             },
-            Found::Ask(limit) => limit,
-            Found::Wait => {
+            LookResult::Ask(limit) => limit,
+            LookResult::Wait => {
                 patience.rest(os);
                 continue;
             }
-            Found::Changed => {
+            LookResult::Changed => {
                 starts = starts.saturating_add(1);
                 continue;
             }
@@ -266,27 +270,27 @@ fn read_patiently(
         let os_ns = timescale.ask(os);
         // The second look, after the OS was asked: a line published meanwhile may be below that.
         if memory.is_still(word) {
-            return fallback(limit.applied_to(os_ns, timescale), private, timescale);
+            return fallback(limit.applied_to(os_ns, timescale), mark, timescale);
         }
         starts = starts.saturating_add(1);
     }
-    fallback(timescale.ask(os), private, timescale)
+    fallback(timescale.ask(os), mark, timescale)
 }
 
-/// Rule R8: raises the private floor to what the OS clock led to, and respects it.
+/// Rule R8: raises the process's high-water mark to what the OS clock led to, and respects it.
 #[inline(always)]
-fn fallback(ns: i64, private: &PrivateFloor, timescale: Timescale) -> Reading {
-    let ns = timescale.respect(private, ns);
+fn fallback(ns: i64, mark: &ProcessHighWater, timescale: Timescale) -> Reading {
+    let ns = timescale.respect(mark, ns);
     if timescale == Timescale::Monotonic {
-        private.raise(ns);
+        mark.raise(ns);
     }
     Reading { ns, source: Source::Os }
 }
 
-/// What a line says, not below the private floor (R8); Unix time not below the kernel's last tick
-/// (R9). Rule R10: `None` if it is so far above that Unix time may have been set back.
+/// What a line says, not below the process's high-water mark (R8); Unix time not below the kernel's
+/// last tick (R9). Rule R10: `None` if it is so far above that Unix time may have been set back.
 #[inline(always)]
-fn by_line(line: Limit, os: &impl OsClock, private: &PrivateFloor, timescale: Timescale) -> Option<Reading> {
+fn by_line(line: Limit, os: &impl OsClock, mark: &ProcessHighWater, timescale: Timescale) -> Option<Reading> {
     let ns = match timescale {
         Timescale::Monotonic => line.ns,
         Timescale::Unix => {
@@ -297,11 +301,11 @@ fn by_line(line: Limit, os: &impl OsClock, private: &PrivateFloor, timescale: Ti
             line.ns.max(coarse_ns)
         }
     };
-    Some(Reading { ns: timescale.respect(private, ns), source: Source::Line })
+    Some(Reading { ns: timescale.respect(mark, ns), source: Source::Line })
 }
 
-/// The first line of a page that is live, in its window. Nearly all readings need no more than
-/// this, and the rest would fill the registers.
+/// The first published line, in its window. Nearly all readings need no more than this, and the
+/// rest would fill the registers.
 #[inline(always)]
 fn look_at_first_line(
     memory: &impl LeaseMemory,
@@ -309,7 +313,7 @@ fn look_at_first_line(
     timescale: Timescale,
 ) -> Option<Limit> {
     let word = memory.word();
-    if word.phase() != LeasePhase::Live {
+    if word.phase() != LeasePhase::Published {
         return None;
     }
     let slot = word.first();
@@ -321,8 +325,8 @@ fn look_at_first_line(
         return None;
     }
     match look_at_line(memory, word, (&line, slot), ticks, timescale) {
-        Found::Line(line) => Some(line),
-        Found::Ask(_) | Found::Wait | Found::Changed => None,
+        LookResult::Line(line) => Some(line),
+        LookResult::Ask(_) | LookResult::Wait | LookResult::Changed => None,
     }
 }
 
@@ -334,22 +338,22 @@ fn look(
     word: LeaseWord,
     timescale: Timescale,
     patience: &mut Patience,
-) -> Found {
+) -> LookResult {
     match word.phase() {
-        LeasePhase::Off => Found::Ask(Limit::NONE),
-        LeasePhase::Cold => Found::Ask(Floor::load(memory, word.first()).limit(timescale)),
-        LeasePhase::Opening => {
-            let floor = Floor::load(memory, word.first());
+        LeasePhase::Off => LookResult::Ask(Limit::NONE),
+        LeasePhase::NoLine => LookResult::Ask(HighWater::load(memory, word.first()).limit(timescale)),
+        LeasePhase::FirstPublication => {
+            let high_water = HighWater::load(memory, word.first());
             let ticks = counter.now_ordered();
             if !memory.is_still(word) {
-                Found::Changed
-            } else if patience.lasts(word, ticks, &floor) {
-                Found::Wait
+                LookResult::Changed
+            } else if patience.lasts(word, ticks, &high_water) {
+                LookResult::Wait
             } else {
-                Found::Ask(floor.limit(timescale))
+                LookResult::Ask(high_water.limit(timescale))
             }
         }
-        LeasePhase::Live | LeasePhase::Unsure => look_at_lines(memory, counter, word, timescale),
+        LeasePhase::Published | LeasePhase::Doubted => look_at_lines(memory, counter, word, timescale),
     }
 }
 
@@ -360,21 +364,21 @@ fn look_at_lines(
     counter: &impl Counter,
     word: LeaseWord,
     timescale: Timescale,
-) -> Found {
+) -> LookResult {
     let (first_slot, last_slot) = (word.first(), word.second().unwrap_or(word.first()));
     let (first, last) = (Window::load(memory, first_slot), Window::load(memory, last_slot));
     let ticks = counter.now_ordered();
     let (line, slot) = if is_before(ticks, first.line.start_ticks) {
         // R4: the counter was reset.
         let lead_ns = LeaseLine::load_lead(memory, first_slot).max(LeaseLine::load_lead(memory, last_slot));
-        return Found::Ask(timescale.limit(memory, last_slot, last.end_ns(), lead_ns));
+        return LookResult::Ask(timescale.limit(memory, last_slot, last.end_ns(), lead_ns));
     } else if is_before(ticks, first.end_ticks) {
         (first.line, first_slot)
     } else if is_before(ticks, last.end_ticks) {
         (last.line, last_slot)
     } else {
         // R3: the leases have run out.
-        return Found::Ask(timescale.limit(memory, last_slot, last.end_ns(), i64::MAX));
+        return LookResult::Ask(timescale.limit(memory, last_slot, last.end_ns(), i64::MAX));
     };
     look_at_line(memory, word, (&line, slot), ticks, timescale)
 }
@@ -387,15 +391,15 @@ fn look_at_line(
     (line, slot): (&Line, SlotNumber),
     ticks: u64,
     timescale: Timescale,
-) -> Found {
+) -> LookResult {
     let limit = timescale.limit(memory, slot, line.at(ticks), i64::MAX);
     if !memory.is_still(word) {
-        Found::Changed
-    } else if word.phase() == LeasePhase::Unsure || (timescale == Timescale::Unix && limit.is_none()) {
+        LookResult::Changed
+    } else if word.phase() == LeasePhase::Doubted || (timescale == Timescale::Unix && limit.is_none()) {
         // R5; or the line leaves Unix time to the OS.
-        Found::Ask(limit)
+        LookResult::Ask(limit)
     } else {
-        Found::Line(limit)
+        LookResult::Line(limit)
     }
 }
 

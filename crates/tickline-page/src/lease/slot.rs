@@ -1,10 +1,10 @@
-//! What a slot holds: a line with its end, or a floor.
+//! What a slot holds: a line with its end, or a high-water mark.
 //!
-//! | word | line | floor |
+//! | word | line | high-water mark |
 //! |---|---|---|
-//! | 0 | first tick | deadline of an opening, ticks |
-//! | 1 | ns there | floor, ns |
-//! | 2 | slope, 2^-48 ns a tick | longest wait for an opening, ticks |
+//! | 0 | first tick | deadline of a first publication, ticks |
+//! | 1 | ns there | high-water mark, ns |
+//! | 2 | slope, 2^-48 ns a tick | longest wait for a first publication, ticks |
 //! | 3 | first tick at which it does not count any more | 0 |
 //! | 4 | most by which it may be above the OS clock, ns | most by which readings may be above it, ns |
 //! | 5 | Unix time minus the line, ns | the same, of the last line |
@@ -33,9 +33,9 @@ pub enum Timescale {
 pub enum Field {
     /// A line's first tick.
     Start = 0,
-    /// A line's ns there, or the floor, ns.
+    /// A line's ns there, or the high-water mark, ns.
     Base = 1,
-    /// A line's slope, or the longest wait for an opening, ticks.
+    /// A line's slope, or the longest wait for a first publication, ticks.
     Slope = 2,
     /// The first tick at which a line does not count any more.
     End = 3,
@@ -50,9 +50,9 @@ pub enum Field {
 }
 
 impl Field {
-    /// A floor's deadline is where a line's first tick is.
+    /// A high-water mark's deadline is where a line's first tick is.
     pub const DEADLINE: Self = Self::Start;
-    /// A floor's longest wait is where a line's slope is.
+    /// A high-water mark's longest wait is where a line's slope is.
     pub const WAIT: Self = Self::Slope;
 }
 
@@ -84,7 +84,7 @@ impl UnixShift {
         }
     }
 
-    /// The same for a line, or a floor, that may be above the OS clock by `lead_ns`.
+    /// The same for a line, or a high-water mark, that may be above the OS clock by `lead_ns`.
     pub(super) const fn with_lead(self, lead_ns: i64) -> Self {
         let width_ns = self.offset_ns.saturating_sub(self.least_ns);
         Self {
@@ -179,34 +179,34 @@ impl LeaseLine {
         Window { line: self.line, end_ticks: self.end_ticks }.end_ns()
     }
 
-    /// The floor of readings that come after all of this line, which is the last one.
+    /// The high-water mark of readings that come after all of this line, which is the last one.
     #[must_use]
-    pub const fn floor(&self) -> Floor {
-        Floor { ns: self.end_ns(), lead_ns: i64::MAX, deadline_ticks: 0, wait_ticks: 0, unix: self.unix }
+    pub const fn high_water(&self) -> HighWater {
+        HighWater { ns: self.end_ns(), lead_ns: i64::MAX, deadline_ticks: 0, wait_ticks: 0, unix: self.unix }
     }
 }
 
 /// What readings without a line are not below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Floor {
-    /// The floor, ns...
+pub struct HighWater {
+    /// The high-water mark, ns...
     pub ns: i64,
     /// ...as far as it is not above the OS clock by more than this, ns.
     pub lead_ns: i64,
-    /// In an opening: the tick at which nobody waits any more.
+    /// In a first publication: the tick at which nobody waits any more.
     pub deadline_ticks: u64,
-    /// In an opening: how long a reader waits at most, ticks.
+    /// In a first publication: how long a reader waits at most, ticks.
     pub wait_ticks: u64,
     /// Unix time of the last line.
     pub unix: UnixShift,
 }
 
-impl Floor {
-    /// No floor.
+impl HighWater {
+    /// No high-water mark.
     pub const NONE: Self =
         Self { ns: i64::MIN, lead_ns: 0, deadline_ticks: 0, wait_ticks: 0, unix: UnixShift::NONE };
 
-    /// The floor that `slot` holds.
+    /// The high-water mark that `slot` holds.
     #[inline(always)]
     #[must_use]
     pub fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
@@ -234,7 +234,7 @@ impl Floor {
         ]
     }
 
-    /// The floor in a timescale.
+    /// The high-water mark in a timescale.
     #[inline(always)]
     #[must_use]
     pub const fn limit(&self, timescale: Timescale) -> Limit {
@@ -290,9 +290,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_floor_is_limited_by_its_lead() {
-        let floor = Floor { ns: 1_000, lead_ns: 10, ..Floor::NONE };
-        let over = |os_ns| floor.limit(Timescale::Monotonic).applied_to(os_ns, Timescale::Monotonic);
+    fn a_high_water_is_limited_by_its_lead() {
+        let high_water = HighWater { ns: 1_000, lead_ns: 10, ..HighWater::NONE };
+        let over = |os_ns| high_water.limit(Timescale::Monotonic).applied_to(os_ns, Timescale::Monotonic);
         assert_eq!(
             [over(100), over(989), over(995), over(1_000), over(1_001)],
             [110, 999, 1_000, 1_000, 1_001]
@@ -301,11 +301,11 @@ mod tests {
     }
 
     #[test]
-    fn unix_time_that_was_set_back_has_no_floor() {
+    fn unix_time_that_was_set_back_has_no_high_water() {
         let unix = UnixShift { offset_ns: 5_000, lead_ns: 20, least_ns: 4_980 };
-        let floor = Floor { ns: 1_000, unix, ..Floor::NONE };
-        let over = |os_ns| floor.limit(Timescale::Unix).applied_to(os_ns, Timescale::Unix);
+        let high_water = HighWater { ns: 1_000, unix, ..HighWater::NONE };
+        let over = |os_ns| high_water.limit(Timescale::Unix).applied_to(os_ns, Timescale::Unix);
         assert_eq!([over(5_979), over(5_980), over(6_000), over(6_001)], [5_979, 6_000, 6_000, 6_001]);
-        assert_eq!(Floor { unix: UnixShift::NONE, ..floor }.limit(Timescale::Unix), Limit::NONE);
+        assert_eq!(HighWater { unix: UnixShift::NONE, ..high_water }.limit(Timescale::Unix), Limit::NONE);
     }
 }

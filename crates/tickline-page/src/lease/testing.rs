@@ -5,9 +5,9 @@ use core::cell::{Cell, RefCell, RefMut};
 use tickline_core::counter::Counter;
 
 use super::{
-    Config, Did, Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords,
-    Line, Lost, OsClock, PrivateFloor, Reading, SLOT_WORDS, Slope, SlotNumber, Source, Timescale, Writer,
-    WriterStep, read,
+    Config, Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
+    Lost, OsClock, ProcessHighWater, Reading, SLOT_WORDS, Slope, SlotNumber, Source, Timescale, Writer,
+    WriterAction, WriterStep, read,
 };
 use crate::{Header, Machine, WritablePage};
 
@@ -76,26 +76,26 @@ impl Scene {
         })
     }
 
-    /// One whose writer has opened nothing yet.
-    pub(crate) fn cold() -> &'static Self {
+    /// One whose writer has published nothing yet.
+    pub(crate) fn without_line() -> &'static Self {
         let scene = Self::off();
         scene.restart();
         scene
     }
 
     /// A page that serves one line.
-    pub(crate) fn live() -> &'static Self {
-        let scene = Self::cold();
-        scene.does(Did::Opened);
-        assert!(scene.word().phase() == LeasePhase::Live && scene.word().second().is_none());
+    pub(crate) fn published() -> &'static Self {
+        let scene = Self::without_line();
+        scene.does(WriterAction::PublishedFirst);
+        assert!(scene.word().phase() == LeasePhase::Published && scene.word().second().is_none());
         scene
     }
 
     /// A page that serves two lines, the first of which is current.
-    pub(crate) fn live_twice() -> &'static Self {
-        let scene = Self::live();
+    pub(crate) fn published_twice() -> &'static Self {
+        let scene = Self::published();
         scene.pass(6_000);
-        scene.does(Did::Succeeded);
+        scene.does(WriterAction::PublishedNext);
         scene
     }
 
@@ -135,8 +135,8 @@ impl Scene {
 
     /// A step of the scene's writer that does this.
     #[track_caller]
-    pub(crate) fn does(&'static self, did: Did) {
-        assert_eq!(self.step().did, did);
+    pub(crate) fn does(&'static self, action: WriterAction) {
+        assert_eq!(self.step().action, action);
     }
 
     /// Somebody switches the page off.
@@ -222,21 +222,21 @@ impl Scene {
         Estimate { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_ns: Some((unix_ns - 5, unix_ns + 5)) }
     }
 
-    pub(crate) fn read(&'static self, private: &PrivateFloor) -> Reading {
-        read(self, &self, &self, private, Timescale::Monotonic)
+    pub(crate) fn read(&'static self, mark: &ProcessHighWater) -> Reading {
+        read(self, &self, &self, mark, Timescale::Monotonic)
     }
 
     /// A reading of a process of its own.
     pub(crate) fn now(&'static self) -> i64 {
-        self.read(&PrivateFloor::new()).ns
+        self.read(&ProcessHighWater::new()).ns
     }
 
     pub(crate) fn source(&'static self) -> Source {
-        self.read(&PrivateFloor::new()).source
+        self.read(&ProcessHighWater::new()).source
     }
 
     pub(crate) fn read_unix(&'static self) -> Reading {
-        read(self, &self, &self, &PrivateFloor::new(), Timescale::Unix)
+        read(self, &self, &self, &ProcessHighWater::new(), Timescale::Unix)
     }
 
     /// By how much a reading is above the OS clock when it is complete, ns.
@@ -267,7 +267,7 @@ impl Scene {
         self.lines().pop().expect("a line")
     }
 
-    /// Makes the second line say so much more, to tell the two apart.
+    /// Raises the second line by `ns`, to tell the two apart.
     pub(crate) fn raise_second(&self, ns: i64) {
         let second = self.last();
         let line = Line { base_ns: second.line.base_ns + ns, ..second.line };

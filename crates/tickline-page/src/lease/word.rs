@@ -8,16 +8,16 @@
 //! | phase | names | readers return |
 //! |---|---|---|
 //! | 0 `Off` | a slot of the last writer's bank, which holds nothing | the OS clock |
-//! | 1 `Cold` | a floor | the OS clock, not below the floor |
-//! | 2 `Opening` | a floor with a deadline | nothing until the word changes or time is up |
-//! | 3 `Live` | a line, or two | the line |
-//! | 4 `Unsure` | a line, or two | the larger of line and OS clock |
+//! | 1 `NoLine` | a high-water mark | the OS clock, not below the high-water mark |
+//! | 2 `FirstPublication` | a high-water mark with a deadline | nothing until the word changes or time is up |
+//! | 3 `Published` | a line, or two | the line |
+//! | 4 `Doubted` | a line, or two | the larger of line and OS clock |
 //!
 //! `Off` with two slots is for the writers that come, too (`switch_off` in `host/writer.rs`): none
 //! opens the page until the word has one. Phases 5 to 7 mean `Off`. Memory of all zeros is a page
 //! that is off. The bank is that of the writer; readers disregard it.
 //!
-//! No word comes twice: each store raises the generation, also one that switches the page off. A
+//! No word comes twice: each store raises the generation, even one that switches the page off. A
 //! word of all zeros as the only way to say `Off` would start the generations anew, and a reader
 //! that was stopped since the first time would take a new line's slots for those that it has
 //! loaded. A store each microsecond would use all generations up in 142 years.
@@ -30,13 +30,13 @@ pub enum LeasePhase {
     #[default]
     Off = 0,
     /// There is no line: readers ask the OS clock, and keep their order.
-    Cold = 1,
+    NoLine = 1,
     /// The first line is being made, within a millisecond.
-    Opening = 2,
+    FirstPublication = 2,
     /// Readers take their time from a line.
-    Live = 3,
+    Published = 3,
     /// The line may be too low: readers ask the OS clock, too.
-    Unsure = 4,
+    Doubted = 4,
 }
 
 impl LeasePhase {
@@ -45,10 +45,10 @@ impl LeasePhase {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
-            Self::Cold => "cold",
-            Self::Opening => "opening",
-            Self::Live => "live",
-            Self::Unsure => "unsure",
+            Self::NoLine => "no_line",
+            Self::FirstPublication => "first_publication",
+            Self::Published => "published",
+            Self::Doubted => "doubted",
         }
     }
 }
@@ -109,15 +109,15 @@ impl LeaseWord {
     #[must_use]
     pub const fn phase(self) -> LeasePhase {
         match self.0 & 7 {
-            1 => LeasePhase::Cold,
-            2 => LeasePhase::Opening,
-            3 => LeasePhase::Live,
-            4 => LeasePhase::Unsure,
+            1 => LeasePhase::NoLine,
+            2 => LeasePhase::FirstPublication,
+            3 => LeasePhase::Published,
+            4 => LeasePhase::Doubted,
             _ => LeasePhase::Off,
         }
     }
 
-    /// The slot of the floor, or of the first line.
+    /// The slot of the high-water mark, or of the first line.
     #[inline(always)]
     #[must_use]
     pub const fn first(self) -> SlotNumber {
@@ -181,16 +181,15 @@ impl LeaseWord {
 
 #[cfg(test)]
 mod tests {
+    use super::LeasePhase::{Doubted, FirstPublication, NoLine, Off, Published};
     use super::*;
 
     /// Rule W1: no word comes again, not even over a time in which the page was off.
     #[test]
     fn a_word_is_what_it_was_made_of() {
         let mut word = LeaseWord::default();
-        assert_eq!((word.phase(), word.second()), (LeasePhase::Off, None));
-        for phase in
-            [LeasePhase::Off, LeasePhase::Cold, LeasePhase::Opening, LeasePhase::Live, LeasePhase::Unsure]
-        {
+        assert_eq!((word.phase(), word.second()), (Off, None));
+        for phase in [Off, NoLine, FirstPublication, Published, Doubted] {
             for first in SlotNumber::of_bank(0).into_iter().chain(SlotNumber::of_bank(1)) {
                 for second in [None, Some(SlotNumber::from_low_bits(first.index() as u64 + 3))] {
                     let next = word.next(phase, first, second);

@@ -11,8 +11,8 @@ use tickline_core::control::MEETING_MARGIN_NS;
 use tickline_core::counter::Counter;
 
 use super::{
-    Estimate, Floor, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, NS_PER_S, OsClock, Slope,
-    SlotNumber, Swapped, Timescale, is_before,
+    Estimate, HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, NS_PER_S, OsClock, Slope,
+    SlotNumber, SwapResult, Timescale, is_before,
 };
 
 /// What a writer needs to know from outside.
@@ -22,11 +22,11 @@ pub struct Config {
     pub lease_ns: u64,
     /// M: a successor is published no later than this before the end of the line before, ns.
     pub margin_ns: u64,
-    /// W: the longest opening, ns. Readers wait for so long.
+    /// W: the longest first publication, ns. Readers wait for it.
     pub wait_ns: u64,
     /// How far apart the counters of two CPUs may be, and how late a counter may be read, ns.
     pub skew_ns: u64,
-    /// The least time between two openings, ns; doubled after each that came to nothing.
+    /// The least time between two first publications, ns; doubled after each that came to nothing.
     pub pause_ns: u64,
     /// The resolution of the OS clock, ns.
     pub resolution_ns: i64,
@@ -48,17 +48,17 @@ impl Config {
     };
 }
 
-/// Rule W9: from this on the OS clock has left a line behind, ns. An NTP daemon's slew of 500 ppm makes
-/// 0.5 ms in the two leases that a word names.
+/// Rule W9: from this on the OS clock has left a line behind, ns. An NTP daemon's slew of 500 ppm
+/// makes 0.5 ms in the two leases that a word names.
 const LEFT_BEHIND_NS: i64 = 1_000_000;
 
-/// Rule W10: the kernel slews its clock fast beyond this, ppb. At this rate the clock leaves a line by
-/// `LEFT_BEHIND_NS` in the two leases that a word names. An NTP daemon's 500 ppm and the 500 ppm of
-/// adjtime(3) make no more together.
+/// Rule W10: the kernel slews its clock fast beyond this, ppb. At this rate the clock leaves a line
+/// by `LEFT_BEHIND_NS` in the two leases that a word names. An NTP daemon's 500 ppm and the 500 ppm
+/// of adjtime(3) make no more together.
 pub const FAST_SLEW_PPB: u64 = 1_000_000;
 
-/// An opening waits for the OS clock while the floor is further ahead than this, ns. Otherwise
-/// the lead of one line would be added to that of the last, suspend after suspend.
+/// A first publication waits for the OS clock while the high-water mark is further ahead than this,
+/// ns. Otherwise the lead of one line would be added to that of the last, suspend after suspend.
 const AHEAD_NS: i64 = 10_000;
 
 /// A line that is further above the upper bound than this at its end has no successor, ns: the
@@ -66,7 +66,7 @@ const AHEAD_NS: i64 = 10_000;
 /// the line before, so a sleep in each lease would add up.
 const FAR_AHEAD_NS: i64 = 10_000_000;
 
-/// The pause between openings is not doubled more often than this.
+/// The pause between first publications is not doubled more often than this.
 const MOST_DOUBLINGS: u32 = 6;
 
 /// The page is not what this writer has left: it must end.
@@ -93,17 +93,17 @@ pub enum Closing {
 /// What a step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Did {
+pub enum WriterAction {
     /// Nothing was due.
     Waited,
     /// A successor was published.
-    Succeeded,
+    PublishedNext,
     /// A first line was published.
-    Opened,
-    /// An opening took too long, and came to nothing.
+    PublishedFirst,
+    /// A first publication took too long, and came to nothing.
     GaveUp,
-    /// A line was published too late, is far from the OS clock or will be, or was to be closed in doubt:
-    /// readers ask the OS clock too.
+    /// A line was published too late, is far from the OS clock or will be, or was to be closed in
+    /// doubt: readers ask the OS clock too.
     Doubted,
     /// The leases have run out, or the counter was reset: there is no line.
     Ended,
@@ -115,19 +115,19 @@ pub enum Did {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterStep {
     /// What happened.
-    pub did: Did,
+    pub action: WriterAction,
     /// Time until the next step, ns.
     pub next_in_ns: u64,
 }
 
 impl WriterStep {
-    const fn at_once(did: Did) -> Self {
-        Self { did, next_in_ns: 0 }
+    const fn at_once(action: WriterAction) -> Self {
+        Self { action, next_in_ns: 0 }
     }
 }
 
-/// The writer of a page: `docs/lease.md`, "Rules of the writer". One writer has a page at a time, by a lock
-/// that the caller holds.
+/// The writer of a page: `docs/lease.md`, "Rules of the writer". One writer has a page at a time,
+/// by a lock that the caller holds.
 #[derive(Debug)]
 pub struct Writer {
     config: Config,
@@ -137,15 +137,15 @@ pub struct Writer {
     /// Rule W10: what the kernel says, ppb, and whether a fast slew is not over.
     rate_ppb: u64,
     is_slewed: bool,
-    /// Openings in a row that came to nothing.
+    /// First publications in a row that came to nothing.
     doublings: u32,
-    /// The OS clock before which no opening begins.
+    /// The OS clock before which no first publication begins.
     not_before_ns: i64,
 }
 
 impl Writer {
     /// Takes over a page, whose lock the caller holds (rule W7). It goes on with leases that it
-    /// finds; an opening that it finds is over. A page that was switched off from outside
+    /// finds; a first publication that it finds is over. A page that was switched off from outside
     /// (`switch_off`) stays so, and this writer does nothing.
     ///
     /// # Errors
@@ -166,9 +166,9 @@ impl Writer {
         writer.swap(memory, found.taken_over())?;
         let word = writer.word;
         match word.phase() {
-            LeasePhase::Off if !word.stays_off() => writer.go_cold(memory, &Floor::NONE)?,
-            LeasePhase::Opening => writer.go_cold(memory, &Floor::load(memory, word.first()))?,
-            LeasePhase::Off | LeasePhase::Cold | LeasePhase::Live | LeasePhase::Unsure => {}
+            LeasePhase::Off if !word.stays_off() => writer.end(memory, &HighWater::NONE)?,
+            LeasePhase::FirstPublication => writer.end(memory, &HighWater::load(memory, word.first()))?,
+            LeasePhase::Off | LeasePhase::NoLine | LeasePhase::Published | LeasePhase::Doubted => {}
         }
         Ok(writer)
     }
@@ -185,9 +185,9 @@ impl Writer {
         self.closing = None;
     }
 
-    /// Takes note of the kernel's correction of its clock's rate, ppb. Beyond [`FAST_SLEW_PPB`] no line
-    /// is published until an estimate knows the rate again (rule W10). To be called before each step,
-    /// where it is known.
+    /// Takes note of the kernel's correction of its clock's rate, ppb. Beyond [`FAST_SLEW_PPB`] no
+    /// line is published until an estimate knows the rate again (rule W10). To be called before
+    /// each step, where it is known.
     pub fn note_slew(&mut self, rate_ppb: i64) {
         self.rate_ppb = rate_ppb.unsigned_abs();
     }
@@ -198,7 +198,8 @@ impl Writer {
         self.is_slewed
     }
 
-    /// The OS clock has another resolution from now on, ns: the kernel keeps time with something else.
+    /// The OS clock has another resolution from now on, ns: the kernel keeps time with something
+    /// else.
     pub fn set_resolution_ns(&mut self, resolution_ns: i64) {
         self.config.resolution_ns = resolution_ns;
     }
@@ -209,7 +210,8 @@ impl Writer {
         self.word
     }
 
-    /// Does what is due: at most one change of the page, or one opening. Never panics or waits.
+    /// Does what is due: at most one change of the page, or one first publication. Never panics or
+    /// waits.
     ///
     /// # Errors
     ///
@@ -233,18 +235,18 @@ impl Writer {
         let shown = estimate.map(|estimate| estimate.as_shown(self.config.resolution_ns));
         let estimate = shown.as_ref();
         match self.word.phase() {
-            LeasePhase::Off | LeasePhase::Opening => Ok(self.waited(self.config.lease_ns)),
-            LeasePhase::Cold => match estimate {
+            LeasePhase::Off | LeasePhase::FirstPublication => Ok(self.waited(self.config.lease_ns)),
+            LeasePhase::NoLine => match estimate {
                 Some(estimate) => self.first_line(memory, counter, os, estimate),
                 None => Ok(self.waited(self.config.lease_ns)),
             },
-            LeasePhase::Live | LeasePhase::Unsure => self.tend(memory, counter, os, estimate),
+            LeasePhase::Published | LeasePhase::Doubted => self.tend(memory, counter, os, estimate),
         }
     }
 
-    /// No longer than a lease, whatever the page says that the writer has taken over.
+    /// No longer than a lease, by any page that the writer has taken over.
     fn waited(&self, next_in_ns: u64) -> WriterStep {
-        WriterStep { did: Did::Waited, next_in_ns: next_in_ns.min(self.config.lease_ns) }
+        WriterStep { action: WriterAction::Waited, next_in_ns: next_in_ns.min(self.config.lease_ns) }
     }
 
     /// Two slots of this writer's bank that the word does not name.
@@ -265,16 +267,17 @@ impl Writer {
         Ok(())
     }
 
-    fn go_cold(&mut self, memory: &impl LeaseStore, floor: &Floor) -> Result<(), Lost> {
+    /// There is no line from now on, and readings are not below `high_water`.
+    fn end(&mut self, memory: &impl LeaseStore, high_water: &HighWater) -> Result<(), Lost> {
         let slot = self.free_slots().0;
-        memory.fill(slot, &floor.to_words());
-        self.swap(memory, self.word.next(LeasePhase::Cold, slot, None))
+        memory.fill(slot, &high_water.to_words());
+        self.swap(memory, self.word.next(LeasePhase::NoLine, slot, None))
     }
 
     /// Rules W2, W3, W6, W9 and W10: readers ask the OS clock, too, until the leases have run out.
     fn doubt(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, Lost> {
-        self.swap(memory, self.word.next(LeasePhase::Unsure, self.word.first(), self.word.second()))?;
-        Ok(WriterStep::at_once(Did::Doubted))
+        self.swap(memory, self.word.next(LeasePhase::Doubted, self.word.first(), self.word.second()))?;
+        Ok(WriterStep::at_once(WriterAction::Doubted))
     }
 
     /// Looks after the lines that the word names.
@@ -294,34 +297,35 @@ impl Writer {
         let slope = last.line.slope;
         let in_ns = |later: u64| ns_between(ticks, later, slope);
         if is_before(ticks, first.line.start_ticks) {
-            // W4: reset. The lead stays a part of the floor, as it is for the readers of the line:
-            // a value of the OS clock now would be less than what they return until the swap.
+            // W4: reset. The lead stays a part of the high-water mark, as it is for the readers of
+            // the line: a value of the OS clock now would be less than what they return until the
+            // swap.
             let lead_ns = first.lead_ns.max(last.lead_ns);
-            self.go_cold(memory, &Floor { lead_ns, ..last.floor() })?;
-            return Ok(WriterStep::at_once(Did::Ended));
+            self.end(memory, &HighWater { lead_ns, ..last.high_water() })?;
+            return Ok(WriterStep::at_once(WriterAction::Ended));
         }
         if !is_before(ticks, last.end_ticks) {
             // W4: they have run out.
-            self.go_cold(memory, &last.floor())?;
-            return Ok(WriterStep::at_once(Did::Ended));
+            self.end(memory, &last.high_water())?;
+            return Ok(WriterStep::at_once(WriterAction::Ended));
         }
-        if self.word.phase() == LeasePhase::Unsure {
+        if self.word.phase() == LeasePhase::Doubted {
             return Ok(self.waited(in_ns(last.end_ticks)));
         }
         let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
-        // W9, whatever else is known of the OS clock.
+        // W9, with an estimate or without.
         let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > LEFT_BEHIND_NS;
         if self.closing == Some(Closing::InDoubt) || self.is_slewed || is_left_behind {
             return self.doubt(memory);
         }
         let Some(estimate) = estimate else { return Ok(self.waited(in_ns(last.end_ticks))) };
         if estimate.above_upper_ns(&last) > FAR_AHEAD_NS {
-            // Also before Unix time gets another offset, which contains the sleep.
+            // Even before Unix time gets another offset, which contains the sleep.
             return self.doubt(memory);
         }
-        if is_unix_stale(estimate, &last) {
+        if estimate.unix_after(last.unix).offset_ns != last.unix.offset_ns {
             self.republish(memory, estimate, &first, second.as_ref())?;
-            return Ok(WriterStep::at_once(Did::SetUnix));
+            return Ok(WriterStep::at_once(WriterAction::SetUnix));
         }
         let current_slot = second_slot.unwrap_or(first_slot);
         let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in(self.config.skew_ns));
@@ -353,11 +357,11 @@ impl Writer {
         let next = estimate.line((start_ticks, 0), least_ns, end_ticks, estimate.unix_after(last.unix));
         let free = self.free_slots().0;
         memory.fill(free, &next.to_words());
-        let to = self.word.next(LeasePhase::Live, slot, Some(free));
+        let to = self.word.next(LeasePhase::Published, slot, Some(free));
         match memory.swap_between(self.word, to, counter, ticks, limit_ticks) {
-            Swapped::Done => self.word = to,
-            Swapped::OutOfTime => return Ok(self.waited(self.config.skew_ns)),
-            Swapped::Lost => return Err(Lost),
+            SwapResult::Done => self.word = to,
+            SwapResult::OutOfTime => return Ok(self.waited(self.config.skew_ns)),
+            SwapResult::Lost => return Err(Lost),
         }
         let after_ticks = counter.now_ordered();
         if is_before(after_ticks, ticks) || !is_before(after_ticks, last.end_ticks) {
@@ -365,7 +369,7 @@ impl Writer {
         }
         let next_in_ns = ns_between(after_ticks, start_ticks, last.line.slope);
         let next_in_ns = next_in_ns.saturating_add(self.config.skew_ns);
-        Ok(WriterStep { did: Did::Succeeded, next_in_ns })
+        Ok(WriterStep { action: WriterAction::PublishedNext, next_in_ns })
     }
 
     /// The same lines with another Unix time, in slots that the word does not name. Safe whenever
@@ -387,7 +391,7 @@ impl Writer {
             memory.fill(second_free, &with_unix(line).to_words());
             second_free
         });
-        self.swap(memory, self.word.next(LeasePhase::Live, first_free, second_free))
+        self.swap(memory, self.word.next(LeasePhase::Published, first_free, second_free))
     }
 
     fn lease_ticks(&self, estimate: &Estimate) -> u64 {
@@ -402,13 +406,14 @@ impl Writer {
         os: &impl OsClock,
         estimate: &Estimate,
     ) -> Result<WriterStep, Lost> {
-        let floor = Floor::load(memory, self.word.first());
-        let limit = floor.limit(Timescale::Monotonic);
+        let high_water = HighWater::load(memory, self.word.first());
+        let limit = high_water.limit(Timescale::Monotonic);
         let now_ns = os.monotonic_ns();
-        // Not by more than the floor's lead: a floor that is limited by it moves with the OS clock,
-        // and a reader that gives up in the opening is then above the line.
-        let ahead_ns = floor.ns.saturating_sub(now_ns);
-        if ahead_ns > AHEAD_NS.min(floor.lead_ns) {
+        // Not by more than the high-water mark's lead: a high-water mark that is limited by it
+        // moves with the OS clock, and a reader that gives up in the first publication is then
+        // above the line.
+        let ahead_ns = high_water.ns.saturating_sub(now_ns);
+        if ahead_ns > AHEAD_NS.min(high_water.lead_ns) {
             return Ok(self.waited(ahead_ns.unsigned_abs()));
         }
         if now_ns < self.not_before_ns {
@@ -423,8 +428,8 @@ impl Writer {
         // A counter that is behind this one is further from the deadline.
         let skew_ticks = estimate.upper.slope.ticks_in(self.config.skew_ns);
         let longest_ticks = wait_ticks.saturating_add(skew_ticks);
-        memory.fill(slot, &Floor { deadline_ticks, wait_ticks: longest_ticks, ..floor }.to_words());
-        self.swap(memory, self.word.next(LeasePhase::Opening, slot, None))?;
+        memory.fill(slot, &HighWater { deadline_ticks, wait_ticks: longest_ticks, ..high_water }.to_words());
+        self.swap(memory, self.word.next(LeasePhase::FirstPublication, slot, None))?;
 
         let before_ticks = counter.now_ordered();
         let os_ns = os.monotonic_ns();
@@ -443,41 +448,37 @@ impl Writer {
             .applied_to(os_ns, Timescale::Monotonic)
             .max(most_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
-        let unix = estimate.unix_after(floor.unix);
+        let unix = estimate.unix_after(high_water.unix);
         let line = estimate.line((at_ticks, skew_ticks), least_ns, end_ticks, unix);
         let free = self.free_slots().0;
         memory.fill(free, &line.to_words());
-        let to = self.word.next(LeasePhase::Live, free, None);
+        let to = self.word.next(LeasePhase::Published, free, None);
         match memory.swap_between(self.word, to, counter, at_ticks, limit_ticks) {
-            Swapped::Done => self.word = to,
-            Swapped::OutOfTime => return self.give_up(memory),
-            Swapped::Lost => return Err(Lost),
+            SwapResult::Done => self.word = to,
+            SwapResult::OutOfTime => return self.give_up(memory),
+            SwapResult::Lost => return Err(Lost),
         }
         self.doublings = 0;
         let after_ticks = counter.now_ordered();
         if is_before(after_ticks, at_ticks) || !is_before(after_ticks, deadline_ticks) {
             return self.doubt(memory);
         }
-        Ok(WriterStep { did: Did::Opened, next_in_ns: self.config.skew_ns })
+        Ok(WriterStep { action: WriterAction::PublishedFirst, next_in_ns: self.config.skew_ns })
     }
 
-    /// The least time between two openings, ns.
+    /// The least time between two first publications, ns.
     const fn pause_ns(&self) -> u64 {
         self.config.pause_ns.saturating_mul(1 << self.doublings)
     }
 
-    /// Ends an opening with the floor that it began with. The next one waits twice as long.
+    /// Ends a first publication with the high-water mark that it began with. The next one waits
+    /// twice as long.
     fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, Lost> {
-        self.swap(memory, self.word.next(LeasePhase::Cold, self.word.first(), None))?;
+        self.swap(memory, self.word.next(LeasePhase::NoLine, self.word.first(), None))?;
         let next_in_ns = self.pause_ns();
         self.doublings = self.doublings.saturating_add(1).min(MOST_DOUBLINGS);
-        Ok(WriterStep { did: Did::GaveUp, next_in_ns })
+        Ok(WriterStep { action: WriterAction::GaveUp, next_in_ns })
     }
-}
-
-/// Whether the Unix time of `line` is not what the estimate would give it.
-fn is_unix_stale(estimate: &Estimate, line: &LeaseLine) -> bool {
-    estimate.unix_after(line.unix).offset_ns != line.unix.offset_ns
 }
 
 /// Time from a tick to a later one, ns, rounded up; 0 if it is not later.

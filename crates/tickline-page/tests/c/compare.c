@@ -12,11 +12,11 @@ struct input {
     int64_t os[8];
     int64_t has_coarse, coarse;
     uint64_t change_at, new_word;
-    int64_t floor_ns, is_unix, changes_always;
+    int64_t high_water_ns, is_unix, changes_always;
 };
 
 struct output {
-    int64_t refusal, shift_ns, ns, source, floor_ns;
+    int64_t refusal, shift_ns, ns, source, high_water_ns;
     uint64_t counter_reads, os_reads, pauses;
 };
 
@@ -64,11 +64,11 @@ int main(void) {
         machine.knows_offset = in.knows_offset != 0;
         machine.monotonic_offset_ns = in.offset_ns;
         out.refusal = tickline_page_attach(&page, &machine, &out.shift_ns);
-        out.floor_ns = in.floor_ns;
+        out.high_water_ns = in.high_water_ns;
         if (out.refusal == TICKLINE_ATTACHED) {
             struct tickline_reading reading =
-                in.is_unix ? tickline_page_unix(&page, &clocks, &out.floor_ns)
-                           : tickline_page_monotonic(&page, out.shift_ns, &clocks, &out.floor_ns);
+                in.is_unix ? tickline_page_unix(&page, &clocks, &out.high_water_ns)
+                           : tickline_page_monotonic(&page, out.shift_ns, &clocks, &out.high_water_ns);
             out.ns = reading.ns;
             out.source = reading.source;
         } else {

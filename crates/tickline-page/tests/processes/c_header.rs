@@ -60,8 +60,8 @@ fn any_page_is_read_to_an_end_and_alike_in_c() {
         attached += u32::from(output.refusal == 0);
         by_line += u32::from(output.refusal == 0 && output.source == 0);
         waited += u32::from(output.counter_reads > 3);
-        // Rule R1: so many words that change, and one answer of the OS clock. The first look reads
-        // nothing besides if the word names no line.
+        // Rule R1: this many words that change, and one answer of the OS clock. The first look
+        // reads nothing besides if the word names no line.
         let reads = output.counter_reads + output.os_reads;
         gave_up += u32::from(case.changes_always != 0 && (MAX_STARTS..=MAX_STARTS + 1).contains(&reads));
     }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::mem::{offset_of, transmute};
 use std::ops::Range;
 
-use tickline_page::{COUNTER, Counter, Machine, OsClock, Page, PrivateFloor, Reading, Refusal, Source};
+use tickline_page::{COUNTER, Counter, Machine, OsClock, Page, ProcessHighWater, Reading, Refusal, Source};
 
 /// 4096 bytes at a multiple of 64.
 #[repr(C, align(64))]
@@ -26,7 +26,7 @@ pub(crate) struct Case {
     coarse: i64,
     change_at: u64,
     new_word: u64,
-    floor_ns: i64,
+    high_water_ns: i64,
     is_unix: u64,
     /// Whether each answer of a clock finds another writer's word: what a reading gives up on.
     pub(crate) changes_always: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Output {
     ns: i64,
     /// 1 for a reading that asked the OS clock; 0 for a line, or no reading.
     pub(crate) source: i64,
-    floor_ns: i64,
+    high_water_ns: i64,
     pub(crate) counter_reads: u64,
     pub(crate) os_reads: u64,
     pauses: u64,
@@ -56,10 +56,10 @@ impl Output {
         unsafe { transmute(bytes) }
     }
 
-    /// Whatever a page holds: a reading waits no longer than it may, and one that asked the OS is
+    /// For any page: a reading waits no longer than it may, and one that asked the OS is
     /// not below it.
     pub(crate) fn judge(&self, case: &Case) {
-        let Self { refusal, shift_ns, ns, source, pauses, counter_reads, os_reads, .. } = *self;
+        let Self { refusal, shift_ns, ns, source, high_water_ns, counter_reads, os_reads, pauses } = *self;
         assert!(pauses <= 11 && counter_reads <= (1 << 17) + 64 && os_reads <= 65, "{case:?}: {self:?}");
         assert!(refusal == 0 || counter_reads + os_reads == 0, "a page that does not count was read");
         if source == 1 {
@@ -67,7 +67,7 @@ impl Output {
             let shift_ns = if case.is_unix == 0 { shift_ns } else { 0 };
             let os_ns = case.os[place(os_reads - 1)];
             assert!(ns.wrapping_sub(shift_ns) >= os_ns.wrapping_sub(shift_ns), "{case:?}: {self:?}");
-            assert!(case.is_unix != 0 || self.floor_ns >= ns.wrapping_sub(shift_ns), "{case:?}: {self:?}");
+            assert!(case.is_unix != 0 || high_water_ns >= ns.wrapping_sub(shift_ns), "{case:?}: {self:?}");
         }
     }
 }
@@ -105,7 +105,7 @@ impl Case {
             page[random.usize(..6)] ^= 1 << random.u8(..64);
         }
         if random.u8(..4) > 0 {
-            // Slots that hold lines, or floors, near one tick and one time.
+            // Slots that hold lines, or high-water marks, near one tick and one time.
             for slot in page[16..].chunks_exact_mut(8) {
                 slot[0] = near.wrapping_add(random.u64(..1_000_000)).wrapping_sub(500_000);
                 slot[1] = random.u64(..1_000_000);
@@ -138,7 +138,7 @@ impl Case {
             coarse: random.i64(-100_000_000..100_000_000),
             change_at: random.u64(..12),
             new_word: random.u64(..),
-            floor_ns: if random.bool() { i64::MIN } else { random.i64(0..1_000_000) },
+            high_water_ns: if random.bool() { i64::MIN } else { random.i64(0..1_000_000) },
             is_unix: random.u64(..2),
             changes_always: u64::from(random.u8(..16) == 0),
         }
@@ -168,21 +168,20 @@ impl Case {
             time_namespace: self.time_namespace,
             monotonic_offset_ns: (self.knows_offset != 0).then_some(self.offset_ns),
         };
+        let high_water_ns = self.high_water_ns;
         let attached = match page.attach(&machine) {
             Ok(attached) => attached,
-            Err(refusal) => {
-                return Output { refusal: number(refusal), floor_ns: self.floor_ns, ..Output::default() };
-            }
+            Err(refusal) => return Output { refusal: number(refusal), high_water_ns, ..Output::default() },
         };
         let clocks = Clocks { case: self, memory: &memory, output: Cell::new(Output::default()) };
-        let private = PrivateFloor::new();
-        private.raise(self.floor_ns);
+        let mark = ProcessHighWater::new();
+        mark.raise(high_water_ns);
         let Reading { ns, source } = match self.is_unix {
-            0 => attached.monotonic(&clocks, &clocks, &private),
-            _ => attached.unix(&clocks, &clocks, &private),
+            0 => attached.monotonic(&clocks, &clocks, &mark),
+            _ => attached.unix(&clocks, &clocks, &mark),
         };
         let source = i64::from(source == Source::Os);
-        Output { shift_ns: attached.shift_ns(), ns, source, floor_ns: private.ns(), ..clocks.output.get() }
+        Output { shift_ns: attached.shift_ns(), ns, source, high_water_ns: mark.ns(), ..clocks.output.get() }
     }
 }
 

@@ -77,7 +77,7 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
         let is_as_expected = if is_trusted { found == "yes" } else { found.contains(refused) };
         assert!(is_as_expected, "{} with flags {flags}: {found}", place.display());
     }
-    // What others may write to does not count, whoever has mounted it.
+    // What others may write to does not count, however it is mounted.
     fs::set_permissions(&page, Permissions::from_mode(0o646)).unwrap();
     assert!(opened(NOBODY, &page, &folder, MS_RDONLY).unwrap().contains("others may write"));
 }

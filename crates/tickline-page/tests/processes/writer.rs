@@ -49,21 +49,21 @@ fn asks_for_the_writer() {
     }
 }
 
-/// Whoever closes a file loses its locks by fcntl(2).
+/// A process that closes a file loses its locks by fcntl(2).
 #[test]
 fn a_writer_stays_known_to_other_processes() {
     let (_folder, page) = folder();
-    let told = || said_by("writer::asks_for_the_writer", &page, || Ok(())).unwrap();
+    let asked = || said_by("writer::asks_for_the_writer", &page, || Ok(())).unwrap();
     let process = std::process::id();
     let own = Some(process);
     assert_eq!(writer_of(&page).unwrap(), None);
     let writer = PageWriter::create(&page).unwrap();
-    assert_eq!(told(), format!("{own:?}"));
+    assert_eq!(asked(), format!("{own:?}"));
     let error = PageWriter::create(&page).unwrap_err().to_string();
     assert!(error.contains(&format!("process {process} serves this page; a page has one server")), "{error}");
-    assert_eq!(told(), format!("{own:?}"), "after a second writer was refused");
+    assert_eq!(asked(), format!("{own:?}"), "after a second writer was refused");
     assert_eq!(writer_of(&page).unwrap(), own);
-    assert_eq!(told(), format!("{own:?}"), "after this process has asked");
+    assert_eq!(asked(), format!("{own:?}"), "after this process has asked");
     drop(writer);
-    assert_eq!((told(), writer_of(&page).unwrap()), ("None".to_owned(), None));
+    assert_eq!((asked(), writer_of(&page).unwrap()), ("None".to_owned(), None));
 }

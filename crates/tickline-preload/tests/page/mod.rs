@@ -1,4 +1,4 @@
-//! A page for tests: its line is [`AHEAD_NS`] above the OS clock, so that a reading tells where it
+//! A page for tests: its line is [`AHEAD_NS`] above the OS clock, so that a reading shows where it
 //! is from.
 
 use std::fs;
@@ -60,7 +60,7 @@ pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, Pat
     let line = LeaseLine { line, end_ticks: start_ticks + DAY_S * hz, lead_ns, unix };
     let (slot, word) = (SlotNumber::from_low_bits(0), writer.word());
     writer.fill(slot, &line.to_words());
-    assert!(writer.swap(word, word.next(LeasePhase::Live, slot, None)));
+    assert!(writer.swap(word, word.next(LeasePhase::Published, slot, None)));
     (folder, path)
 }
 

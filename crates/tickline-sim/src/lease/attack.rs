@@ -1,7 +1,7 @@
 //! Leases of the real length: attacked by chance, or while the kernel slews its clock and nobody is
 //! late.
 
-use tickline_page::lease::{Closing, Config, PrivateFloor};
+use tickline_page::lease::{Closing, Config, ProcessHighWater};
 
 use super::{ACTORS, Pending, Script, Seen, Stops, WRITER, World};
 
@@ -14,8 +14,9 @@ pub struct Attack {
     pub steps: u64,
     /// Which faults the machine has.
     pub faults: Faults,
-    /// The lines' edge above the middle of an estimate, ns; the OS clock is within 50 ns of that.
-    pub edge_ns: i64,
+    /// The lines' upper bound above the middle of an estimate, ns; the OS clock is within 50 ns of
+    /// that.
+    pub bound_ns: i64,
     /// Where the writer can be stopped.
     pub stops: Stops,
 }
@@ -74,10 +75,9 @@ struct Run {
 
 impl Run {
     fn new(world: &'static World, actors: usize) -> Self {
-        let floors: &'static [PrivateFloor; 2] = Box::leak(Box::default());
+        let marks: &'static [ProcessHighWater; 2] = Box::leak(Box::default());
         let mut scripts = vec![Some(world.writer(Config::DEFAULT, u32::MAX))];
-        scripts
-            .extend((1..actors).map(|actor| Some(world.reader(actor, u32::MAX, Some(&floors[actor & 1])))));
+        scripts.extend((1..actors).map(|actor| Some(world.reader(actor, u32::MAX, Some(&marks[actor & 1])))));
         Self { world, scripts, now_ns: 0, ready_ns: [0; ACTORS] }
     }
 
@@ -106,7 +106,7 @@ impl Run {
 ///
 /// Without memory for a stack.
 pub fn attack(attack: &Attack) -> Result<Seen, String> {
-    let world = World::new(WIDTH_NS, attack.edge_ns, attack.stops, !attack.seed);
+    let world = World::new(WIDTH_NS, attack.bound_ns, attack.stops, !attack.seed);
     match attack.faults {
         Faults::Stale => world.stale_ns.set(2_000),
         Faults::Slews => world.sample_every_ns.set(SAMPLE_EVERY_NS),

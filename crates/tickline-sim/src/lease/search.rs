@@ -9,7 +9,7 @@
 //! Steps that do not depend on the time go before any tick: a tick between two of them is the same
 //! as one behind both. The OS clock jumps from the lower to the upper end of its bound just before
 //! it is read, for the same reason. An actor that would only find again what it has found (a sleep,
-//! an opening that lasts) is blocked until the word or the tick is another.
+//! a first publication that lasts) is blocked until the word or the tick is another.
 //!
 //! States are told apart by a hash of 64 bits of the page, the clocks, what is complete, and what
 //! each actor has observed since it began.
@@ -27,25 +27,24 @@ use super::{Pending, Script, Seen, Stops, WRITER, World};
 /// A machine small enough to be searched.
 #[derive(Debug, Clone, Copy)]
 pub struct Small {
-    /// Whether the page is live at first: a writer has opened, and nothing came between. Otherwise
-    /// it is off.
-    pub is_live: bool,
+    /// Whether a line is published at first, and nothing came between. Otherwise the page is off.
+    pub is_published: bool,
     /// The last tick, from the start.
     pub horizon_ticks: u64,
     /// Steps of a writer, and how often it may be killed and started again.
     pub writer_steps: u32,
     /// See [`writer_steps`](Self::writer_steps).
     pub kills: u64,
-    /// The lines' edge above the middle of the estimate, ns: its half-width of 1, if the rules are
-    /// kept.
-    pub edge_ns: i64,
+    /// The lines' upper bound above the middle of the estimate, ns: its half-width of 1, if the
+    /// rules are kept.
+    pub bound_ns: i64,
     /// Where the writer can be stopped.
     pub stops: Stops,
     /// The most preemptions of a schedule.
     pub most_preemptions: usize,
 }
 
-/// Lengths in ticks: a lease of four, an opening of two.
+/// Lengths in ticks: a lease of four, a first publication of two.
 const CONFIG: Config = Config {
     lease_ns: 4,
     margin_ns: 1,
@@ -62,7 +61,7 @@ const WIDTH_NS: i64 = 1;
 
 /// What a search has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchReport {
     /// What happened in all runs together; runs share their beginnings.
     pub seen: Seen,
     /// Preemptions of the schedule that broke the order, or of all that were taken.
@@ -98,8 +97,8 @@ impl Run {
         let scripts = [Some(world.writer(CONFIG, small.writer_steps)), Some(world.reader(READER, 2, None))];
         let begin_ticks = world.ticks.get();
         let mut run = Self { world, small: *small, scripts, current: WRITER, kills: 0, begin_ticks };
-        if small.is_live {
-            while world.seen.get().opened == 0 {
+        if small.is_published {
+            while world.seen.get().published_first == 0 {
                 run.apply(Move::Resume { actor: WRITER, ticks: 0, rises: false });
             }
         }
@@ -183,8 +182,8 @@ impl Run {
 ///
 /// Without memory for a stack.
 #[must_use]
-pub fn search(small: &Small) -> Found {
-    let world = World::new(WIDTH_NS, small.edge_ns, small.stops, 0);
+pub fn search(small: &Small) -> SearchReport {
+    let world = World::new(WIDTH_NS, small.bound_ns, small.stops, 0);
     let mut visited = HashSet::new();
     let mut total = Seen::default();
     // For each number of preemptions, the moves that lead to what was not yet followed.
@@ -220,24 +219,24 @@ pub fn search(small: &Small) -> Found {
             drop(run);
             if let Some(violation) = world.violation.take() {
                 let violation = Some(format!("{violation}\n{}", schedule(world, small, &path)));
-                return Found { seen: total, preemptions, violation };
+                return SearchReport { seen: total, preemptions, violation };
             }
         }
     }
-    Found { seen: total, preemptions: small.most_preemptions, violation: None }
+    SearchReport { seen: total, preemptions: small.most_preemptions, violation: None }
 }
 
 /// A path: a move a line, `*` before a preemption, what the writer and the reader would do, and the
 /// page's phase.
 fn schedule(world: &'static World, small: &Small, path: &[u8]) -> String {
     let mut run = Run::begin(world, small);
-    let mut told = String::new();
+    let mut moves = String::new();
     for &choice in path {
         let (chosen, cost) = run.moves()[usize::from(choice)];
         let (pending, phase) = (world.pending.each_ref().map(Cell::get), world.memory.word().phase());
-        told += &format!("{} {chosen:?} {:?} {phase:?}\n", if cost > 0 { "*" } else { " " }, &pending[..2]);
+        moves += &format!("{} {chosen:?} {:?} {phase:?}\n", if cost > 0 { "*" } else { " " }, &pending[..2]);
         run.apply(chosen);
     }
     world.violation.take();
-    told
+    moves
 }

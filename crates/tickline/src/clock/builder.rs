@@ -13,7 +13,7 @@ use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Probes, Settings};
 use crate::per_cpu;
 
 /// The least and the most time between two stores of the coarse time. A sleeping thread can hardly
-/// wake more often than each 100 us.
+/// wake more often than every 100 us.
 const RECENT_RANGE: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(10);
 
 /// Named in errors: what some settings need.

@@ -4,6 +4,18 @@ use tickline_core::gate::Reason;
 
 use crate::status::State;
 
+#[cfg(feature = "page")]
+impl crate::Clock {
+    /// On Linux, a clock that reads the time from the page at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`Page`](crate::ErrorKind::Page): this is not Linux.
+    pub fn open_page(_: impl AsRef<std::path::Path>, _: crate::Probes) -> Result<Self, crate::Error> {
+        Err(crate::Error::page("pages need Linux"))
+    }
+}
+
 /// What a clock asks of its page.
 #[derive(Debug)]
 pub(crate) enum PageReader {}

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_page::host::PageWriter;
-use tickline_page::lease::{Closing, Config, Did, LeaseMemory as _, Lost, Writer};
+use tickline_page::lease::{Closing, Config, LeaseMemory as _, Lost, Writer, WriterAction};
 
 use super::os::PageOs;
 use super::slew_ppb;
@@ -114,7 +114,7 @@ impl Publisher {
             }
         }
         let estimate = self.clock.engine().lease_estimate();
-        if self.writer.word().phase() == Phase::Cold && estimate.is_some() {
+        if self.writer.word().phase() == Phase::NoLine && estimate.is_some() {
             // The kernel may keep time with something else since the last line.
             self.writer.set_resolution_ns(os_resolution_ns());
         }
@@ -123,9 +123,9 @@ impl Publisher {
         }
         let step = self.writer.step(&self.page, &self.counter, &self.os, estimate.as_ref())?;
         let next_in = Duration::from_nanos(step.next_in_ns);
-        Ok(match (step.did, &estimate, state) {
-            (Did::Waited, None, State::Fallback(_)) => next_in.min(LATER),
-            (Did::Waited, None, _) => next_in.min(SOON),
+        Ok(match (step.action, &estimate, state) {
+            (WriterAction::Waited, None, State::Fallback(_)) => next_in.min(LATER),
+            (WriterAction::Waited, None, _) => next_in.min(SOON),
             _ => next_in,
         })
     }
@@ -140,7 +140,7 @@ impl Publisher {
     /// Whether the page names a line.
     #[must_use]
     pub fn has_line(&self) -> bool {
-        !matches!(self.phase(), Phase::Off | Phase::Cold)
+        !matches!(self.phase(), Phase::Off | Phase::NoLine)
     }
 
     /// What the page has said since the last step.

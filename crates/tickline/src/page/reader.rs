@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tickline_core::gate::Reason;
 use tickline_core::sample::Reference;
 use tickline_page::host::PageFile;
-use tickline_page::{PrivateFloor, Reading, Source};
+use tickline_page::{ProcessHighWater, Reading, Source};
 
 use super::os::PageOs;
 use super::status::PageStatus;
@@ -25,9 +25,9 @@ const NO_PAGE: i64 = i64::MIN;
 
 /// Readings are by the page.
 const ENABLED: u8 = 0;
-/// Readings are by the page, and raise the private floor.
+/// Readings are by the page, and raise the process's high-water mark.
 const ENDING: u8 = 1;
-/// Readings are by the OS clock, above the private floor.
+/// Readings are by the OS clock, above the process's high-water mark.
 const DISABLED: u8 = 2;
 
 /// A page, and what this process knows of it.
@@ -40,7 +40,7 @@ pub(crate) struct PageReader {
     token: AtomicU64,
     /// By how much its `CLOCK_MONOTONIC` is ahead of the page's, ns; or [`NO_PAGE`].
     shift_ns: AtomicI64,
-    private: PrivateFloor,
+    high_water: ProcessHighWater,
     /// [`ENABLED`], [`ENDING`] or [`DISABLED`].
     switch: AtomicU8,
     /// Why the page is not used in any case.
@@ -48,8 +48,9 @@ pub(crate) struct PageReader {
 }
 
 impl Clock {
-    /// A clock that reads the time from the page at `path`, which another process serves
-    /// (`tickline serve`, or a [`Publisher`](crate::page::Publisher)). Linux only.
+    /// A clock that reads the time from the page at `path`, which another process serves (`tickline
+    /// serve`, or a [`Publisher`](crate::page::Publisher)). Elsewhere than on Linux it is an error
+    /// of the kind [`Page`](crate::ErrorKind::Page).
     ///
     /// The page's server decides how the counter is calibrated and trusted. So this clock has no
     /// thread, no line and no settings of its own but what it may ask the system, and
@@ -72,7 +73,7 @@ impl Clock {
     /// ```no_run
     /// use tickline::{Clock, Probes};
     ///
-    /// let clock = match Clock::of_page("/run/tickline/page.v1", Probes::Full) {
+    /// let clock = match Clock::open_page("/run/tickline/page.v1", Probes::Full) {
     ///     Ok(clock) => clock,
     ///     // Nobody serves it, or it is not trusted.
     ///     Err(error) => {
@@ -82,7 +83,7 @@ impl Clock {
     /// };
     /// println!("{}", clock.now_ns());
     /// ```
-    pub fn of_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
+    pub fn open_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
         learn_environment(probes);
         let switched_off = environment(probes) == Environment::Off;
         let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
@@ -107,7 +108,7 @@ impl PageReader {
             probes,
             token: AtomicU64::new(sys::token()),
             shift_ns: AtomicI64::new(shift_ns),
-            private: PrivateFloor::new(),
+            high_water: ProcessHighWater::new(),
             switch: AtomicU8::new(ENABLED),
             refused: refused
                 .or_else(|| COUNTER.is_none().then_some(Reason::NoCounter))
@@ -115,7 +116,7 @@ impl PageReader {
             file,
         };
         // Rule R8: the process has had the OS clock so far.
-        reader.file.attached(shift_ns).begin(&reader.os, &reader.private);
+        reader.file.attached(shift_ns).begin(&reader.os, &reader.high_water);
         Ok(reader)
     }
 
@@ -130,8 +131,8 @@ impl PageReader {
     pub(crate) fn unix_ns(&self) -> i64 {
         let Some(counter) = COUNTER.filter(|_| self.is_enabled()) else { return OsClock.realtime_ns() };
         match self.shift_ns() {
-            NO_PAGE => OsClock.realtime_ns(),
-            shift_ns => self.file.attached(shift_ns).unix(&counter, &self.os, &self.private).ns,
+            None => OsClock.realtime_ns(),
+            Some(shift_ns) => self.file.attached(shift_ns).unix(&counter, &self.os, &self.high_water).ns,
         }
     }
 
@@ -139,11 +140,8 @@ impl PageReader {
     #[inline]
     fn reading(&self) -> Option<Reading> {
         let counter = COUNTER.filter(|_| self.is_enabled())?;
-        let shift_ns = self.shift_ns();
-        if shift_ns == NO_PAGE {
-            return None;
-        }
-        let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.private);
+        let shift_ns = self.shift_ns()?;
+        let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.high_water);
         // ORDERING: Acquire, pairs with the fence in `disable`: a reading that finds the switch as
         // it was has read the counter before the one that is made there, and is not above that. No
         // test sees a weaker one: Miri maps no file, which a page is, and on x86_64 this is no
@@ -151,42 +149,41 @@ impl PageReader {
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, behind the fence.
         if self.switch.load(Ordering::Relaxed) != ENABLED {
-            self.private.raise(reading.ns.wrapping_sub(shift_ns));
+            self.high_water.raise(reading.ns.wrapping_sub(shift_ns));
         }
         Some(reading)
     }
 
     #[inline]
     fn is_enabled(&self) -> bool {
-        // ORDERING: Acquire, pairs with the second Release store in `disable`: the private floor is
-        // raised. No test sees a weaker one, as in `reading`.
+        // ORDERING: Acquire, pairs with the second Release store in `disable`: the process's
+        // high-water mark is raised. No test sees a weaker one, as in `reading`.
         self.refused.is_none() && self.switch.load(Ordering::Acquire) != DISABLED
     }
 
     /// The OS clock, above what this process has had.
     #[cold]
     fn by_os(&self) -> i64 {
-        let shift_ns = match self.shift_ns() {
-            // Another timescale than the private floor's.
-            NO_PAGE => return OsClock.monotonic_ns(),
-            shift_ns => shift_ns,
-        };
-        let ns = OsClock.monotonic_ns().wrapping_sub(shift_ns).max(self.private.ns());
-        self.private.raise(ns);
+        // Without the page: another timescale than the high-water mark's.
+        let Some(shift_ns) = self.shift_ns() else { return OsClock.monotonic_ns() };
+        let ns = OsClock.monotonic_ns().wrapping_sub(shift_ns).max(self.high_water.ns());
+        self.high_water.raise(ns);
         ns.wrapping_add(shift_ns)
     }
 
-    /// The shift of this process. A forked child may be in another time namespace, and attaches
-    /// again.
+    /// The shift of this process; `None` if the page does not count here. A forked child may be in
+    /// another time namespace, and attaches again.
     #[inline]
-    fn shift_ns(&self) -> i64 {
+    fn shift_ns(&self) -> Option<i64> {
         // ORDERING: Acquire, pairs with the Release store in `attach_again`. No test sees a weaker
         // one, as in `reading`.
-        if self.token.load(Ordering::Acquire) == sys::token() {
+        let shift_ns = if self.token.load(Ordering::Acquire) == sys::token() {
             // ORDERING: Relaxed, stored before the token.
-            return self.shift_ns.load(Ordering::Relaxed);
-        }
-        self.attach_again()
+            self.shift_ns.load(Ordering::Relaxed)
+        } else {
+            self.attach_again()
+        };
+        (shift_ns != NO_PAGE).then_some(shift_ns)
     }
 
     #[cold]
@@ -196,7 +193,7 @@ impl PageReader {
         let shift_ns = match self.probes {
             Probes::Full => self.file.attach_here().ok().map(|attached| {
                 // Rule R8, for a child: its parent may have had the OS clock on another thread.
-                attached.begin(&self.os, &self.private);
+                attached.begin(&self.os, &self.high_water);
                 attached.shift_ns()
             }),
             Probes::Minimal => None,
@@ -218,7 +215,7 @@ impl PageReader {
         // No test sees a weaker one: Miri maps no file, and the store would have to be delayed for
         // longer than the calls in between take.
         fence(Ordering::SeqCst);
-        // It raises the private floor.
+        // It raises the process's high-water mark.
         self.reading();
         // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker
         // one, as in `reading`.
@@ -226,7 +223,8 @@ impl PageReader {
     }
 
     pub(crate) fn enable(&self) {
-        // ORDERING: Relaxed, a flag on its own: readings respect the private floor in any case.
+        // ORDERING: Relaxed, a flag on its own: readings respect the process's high-water mark in
+        // any case.
         self.switch.store(ENABLED, Ordering::Relaxed);
     }
 
@@ -252,7 +250,7 @@ impl PageReader {
             owner: self.file.owner(),
             phase: self.file.phase(),
             lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
-            lease_left_ns: served.and_then(|snapshot| u64::try_from(snapshot.left_ns?).ok()),
+            lease_left_ns: served.and_then(|snapshot| u64::try_from(snapshot.lease_left_ns?).ok()),
         }
     }
 }
@@ -266,25 +264,26 @@ mod tests {
     use crate::page::{Phase, Publisher};
 
     #[test]
-    fn rule_r8_a_forked_child_raises_its_private_floor() {
+    fn rule_r8_a_forked_child_raises_its_high_water() {
         let folder = std::env::temp_dir().join(format!("tickline-r8-{}", std::process::id()));
         std::fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
         let path = folder.join("page");
         let mut publisher = Publisher::start(Clock::builder().start().unwrap(), &path).unwrap();
         for _ in 0..1_000 {
-            if publisher.phase() != Phase::Live {
+            if publisher.phase() != Phase::Published {
                 std::thread::sleep(publisher.step().unwrap().min(core::time::Duration::from_millis(1)));
             }
         }
         let reader = PageReader::open(&path, Probes::Full, None).unwrap();
         let os_ns = OsClock.monotonic_ns();
         // ORDERING: Relaxed for all: one thread.
-        assert!(reader.private.ns() < os_ns - reader.shift_ns.load(Ordering::Relaxed));
-        // As a child of a fork finds it. A reading by a line leaves the private floor as it is.
+        assert!(reader.high_water.ns() < os_ns - reader.shift_ns.load(Ordering::Relaxed));
+        // As a child of a fork finds it. A reading by a line leaves the process's high-water mark
+        // as it is.
         reader.token.store(0, Ordering::Relaxed);
         reader.monotonic_ns();
-        let floor_ns = reader.private.ns() + reader.shift_ns.load(Ordering::Relaxed);
+        let high_water_ns = reader.high_water.ns() + reader.shift_ns.load(Ordering::Relaxed);
         std::fs::remove_dir_all(&folder).unwrap();
-        assert!(floor_ns >= os_ns, "{floor_ns} after {os_ns}, {:?}", publisher.phase());
+        assert!(high_water_ns >= os_ns, "{high_water_ns} after {os_ns}, {:?}", publisher.phase());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-pub use tickline_page::lease::LeasePhase as Phase;
+pub use tickline_page::LeasePhase as Phase;
 
 /// What a page serves to a clock.
 ///
@@ -10,7 +10,7 @@ pub use tickline_page::lease::LeasePhase as Phase;
 /// use tickline::{Clock, Probes};
 ///
 /// # fn main() -> Result<(), tickline::Error> {
-/// let clock = Clock::of_page("/run/tickline/page.v1", Probes::Full)?;
+/// let clock = Clock::open_page("/run/tickline/page.v1", Probes::Full)?;
 /// if let Some(page) = clock.status().page {
 ///     println!("{}: {}, {:?} ns ahead", page.path.display(), page.phase.name(), page.lead_ns);
 /// }

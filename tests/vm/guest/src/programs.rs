@@ -101,8 +101,8 @@ fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
     Ok(json!({ "counted": counted, "timed": timed, "exit_code": exit_code, "said": said }))
 }
 
-/// The count of system calls, with what the server has said meanwhile: if its page was cold, they
-/// are no fault of the program's.
+/// The count of system calls, with what the server has said meanwhile: if its page had no line,
+/// they are no fault of the program's.
 fn count(load: &mut Load) -> Result<Value, String> {
     let log = || fs::read_to_string(LOG).unwrap_or_default();
     let before = log().len();

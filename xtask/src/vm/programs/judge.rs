@@ -188,7 +188,7 @@ pub(super) const HANDED_OVER: [&str; 4] = [
     "error is nothing # it has answered to the end",
     "answers >= 5 # more than once",
     "backward = 0 # its time never steps back",
-    "below_others = 0 # nor is it below what another program had told",
+    "below_others = 0 # nor is it below what another program had returned",
 ];
 
 fn handed_over(run: &Run, program: &Program, faults: &mut Vec<String>) -> String {

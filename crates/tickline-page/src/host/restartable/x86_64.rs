@@ -6,7 +6,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use super::registered::{self, Area, SIGNATURE};
-use crate::lease::Swapped;
+use crate::lease::SwapResult;
 
 /// How often a sequence begins again before the swap counts as too late. One that is preempted each
 /// time has no CPU for a microsecond.
@@ -27,11 +27,11 @@ pub(in crate::host) unsafe fn swap(
     word: NonNull<u64>,
     from_to: [u64; 2],
     ticks: Range<u64>,
-) -> Option<Swapped> {
+) -> Option<SwapResult> {
     let area = registered::area()?;
     // SAFETY: by the caller's promise, and `area` is this thread's.
     let swapped = (0..MOST_RESTARTS).find_map(|_| unsafe { try_swap(area, word, from_to, &ticks, 0) }.0);
-    Some(swapped.unwrap_or(Swapped::OutOfTime))
+    Some(swapped.unwrap_or(SwapResult::OutOfTime))
 }
 
 /// The result of the block: nothing was stored, and the counter was out of its range.
@@ -57,7 +57,7 @@ unsafe fn try_swap(
     [from, to]: [u64; 2],
     ticks: &Range<u64>,
     pauses: u64,
-) -> (Option<Swapped>, u64) {
+) -> (Option<SwapResult>, u64) {
     let mut result: u64 = OUT_OF_TIME;
     let looked: u64;
     // SAFETY: the caller's promises. The block stores to `word`, to the area's descriptor, and to
@@ -128,9 +128,9 @@ unsafe fn try_swap(
         );
     }
     let swapped = match result {
-        OUT_OF_TIME => Some(Swapped::OutOfTime),
-        LOST => Some(Swapped::Lost),
-        DONE => Some(Swapped::Done),
+        OUT_OF_TIME => Some(SwapResult::OutOfTime),
+        LOST => Some(SwapResult::Lost),
+        DONE => Some(SwapResult::Done),
         _ => None,
     };
     (swapped, looked)

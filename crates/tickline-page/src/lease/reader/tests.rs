@@ -1,8 +1,9 @@
 //! The rules of readers, R1 to R10, each broken at its weakest moment. That a reading of any bytes
 //! ends is a test of `tests/processes/`; that none mixes two lines, a model by loom.
 
+use super::super::WriterAction::{Doubted, Ended, PublishedFirst, SetUnix};
 use super::super::testing::{AHEAD_NS, At, Scene, UNIX_NS};
-use super::super::{Closing, Did, Estimate};
+use super::super::{Closing, Estimate};
 use super::*;
 
 /// Lines count until the word has changed 64 times, and a later try keeps the rules of the first.
@@ -11,11 +12,11 @@ fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
     // Each change names the same lines with another Unix offset, which the writer knows `later_ns`
     // behind.
     let changed = |changes, later_ns| {
-        let scene = Scene::live_twice();
+        let scene = Scene::published_twice();
         let change = move |number| {
             if number <= changes {
                 scene.unix_jumps(1_000_000);
-                scene.does(Did::SetUnix);
+                scene.does(SetUnix);
                 scene.unix_jumps(later_ns);
             }
         };
@@ -25,9 +26,9 @@ fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
     for (changes, source) in [(1, Source::Line), (59, Source::Line), (u32::MAX, Source::Os)] {
         assert_eq!(changed(changes, 0).source(), source, "{changes} words");
     }
-    let (scene, private) = (changed(1, 0), PrivateFloor::new());
-    private.raise(scene.truth_ns() + 1_000_000);
-    assert_eq!(scene.read(&private), Reading { ns: private.ns(), source: Source::Line }, "R8");
+    let (scene, mark) = (changed(1, 0), ProcessHighWater::new());
+    mark.raise(scene.truth_ns() + 1_000_000);
+    assert_eq!(scene.read(&mark), Reading { ns: mark.ns(), source: Source::Line }, "R8");
     let scene = changed(1, 20_000_000);
     scene.has_coarse.set(true);
     assert_eq!(Some(scene.read_unix().ns), (&scene).coarse_realtime_ns(), "R9");
@@ -36,9 +37,9 @@ fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
 /// A reader without a line asks the OS, whose clock is above its bounds. Meanwhile a line begins.
 #[test]
 fn rule_r1_a_reading_of_the_os_counts_only_if_the_word_is_the_same() {
-    let scene = Scene::cold();
+    let scene = Scene::without_line();
     let open = move || {
-        scene.does(Did::Opened);
+        scene.does(PublishedFirst);
         // Now it jumps ahead of the line, by a microsecond.
         scene.os_jumps(1_000);
     };
@@ -48,13 +49,13 @@ fn rule_r1_a_reading_of_the_os_counts_only_if_the_word_is_the_same() {
 }
 
 /// What a reader has of the first line alone; nothing where that is not enough.
-fn at_once(scene: &'static Scene, private: &PrivateFloor) -> Option<i64> {
-    read_first_line(scene.words(), &scene, private)
+fn at_once(scene: &'static Scene, mark: &ProcessHighWater) -> Option<i64> {
+    read_first_line(scene.words(), &scene, mark)
 }
 
 #[test]
 fn rule_r2_each_line_counts_in_its_window() {
-    let (scene, private) = (Scene::live_twice(), PrivateFloor::new());
+    let (scene, mark) = (Scene::published_twice(), ProcessHighWater::new());
     scene.raise_second(1_000);
     let [first, second] = *scene.lines() else { panic!("two lines") };
     assert_eq!(first.end_ticks, second.line.start_ticks);
@@ -66,33 +67,33 @@ fn rule_r2_each_line_counts_in_its_window() {
     ] {
         scene.counter_finds(ticks);
         let ns = line.line.at(ticks);
-        assert_eq!(scene.read(&private), Reading { ns, source: Source::Line }, "at {ticks}");
-        assert_eq!(at_once(scene, &private), Some(ns).filter(|_| line == first), "at {ticks}");
+        assert_eq!(scene.read(&mark), Reading { ns, source: Source::Line }, "at {ticks}");
+        assert_eq!(at_once(scene, &mark), Some(ns).filter(|_| line == first), "at {ticks}");
     }
     for before in [1, 1 << 63] {
         scene.counter_finds(first.line.start_ticks.wrapping_sub(before));
-        assert_eq!(at_once(scene, &private), None, "{before} before");
+        assert_eq!(at_once(scene, &mark), None, "{before} before");
     }
 }
 
 #[test]
-fn rule_r3_past_the_leases_the_last_line_is_the_floor() {
-    let scene = Scene::live_twice();
+fn rule_r3_past_the_leases_the_last_line_is_the_high_water() {
+    let scene = Scene::published_twice();
     let last = scene.last();
     scene.ticks.set(last.end_ticks - 11);
     let before_ns = scene.now();
     // The OS clock stood still meanwhile, as in a suspend in which the counter runs on.
     scene.os_jumps(-400_000_000);
-    let reading = scene.read(&PrivateFloor::new());
+    let reading = scene.read(&ProcessHighWater::new());
     assert_eq!(reading, Reading { ns: last.end_ns(), source: Source::Os });
     assert!(reading.ns >= before_ns);
     scene.pass(500_000_000);
-    assert!(scene.ahead_ns().abs() < 100, "the floor is passed");
+    assert!(scene.ahead_ns().abs() < 100, "the mark is passed");
 }
 
 #[test]
 fn rule_r4_after_a_reset_readings_go_on_from_where_they_were() {
-    let scene = Scene::live_twice();
+    let scene = Scene::published_twice();
     scene.pass(700_000);
     let (before_ns, end_ns) = (scene.now(), scene.last().end_ns());
     scene.reset();
@@ -104,12 +105,12 @@ fn rule_r4_after_a_reset_readings_go_on_from_where_they_were() {
 
 #[test]
 fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
-    let scene = Scene::live_twice();
+    let scene = Scene::published_twice();
     scene.writer().close(Closing::InDoubt);
     // W6: a doubt stays.
     scene.writer().close(Closing::AfterLeases);
-    scene.does(Did::Doubted);
-    assert_eq!(at_once(scene, &PrivateFloor::new()), None);
+    scene.does(Doubted);
+    assert_eq!(at_once(scene, &ProcessHighWater::new()), None);
     assert!(scene.ahead_ns() >= 0, "the line is above the OS clock");
     scene.os_jumps(1_000_000);
     assert_eq!(scene.source(), Source::Os);
@@ -121,39 +122,41 @@ fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
     assert!(scene.ahead_ns().abs() < 100);
 }
 
-/// W4, too: leases that have run out leave their end as a floor.
+/// W4, too: leases that have run out leave their end as a high-water mark.
 #[test]
 fn rule_r6_without_a_line_the_counter_is_not_touched() {
-    let scene = Scene::live();
+    let scene = Scene::published();
     let last = scene.last();
     scene.ticks.set(last.end_ticks);
-    scene.does(Did::Ended);
-    assert_eq!(scene.word().phase(), LeasePhase::Cold);
+    scene.does(Ended);
+    assert_eq!(scene.word().phase(), LeasePhase::NoLine);
     scene.os_jumps(-5_000);
     scene.on_step(|at| assert_ne!(at, At::Counter));
-    assert_eq!(Floor::load(scene.words(), scene.word().first()), last.floor());
+    assert_eq!(HighWater::load(scene.words(), scene.word().first()), last.high_water());
     assert_eq!(scene.now(), last.end_ns());
     scene.switch_off();
     assert!(scene.ahead_ns().abs() < 100);
-    assert_eq!(at_once(scene, &PrivateFloor::new()), None);
+    assert_eq!(at_once(scene, &ProcessHighWater::new()), None);
 }
 
-/// Lets a page open, and never ends that.
-fn open(scene: &Scene, deadline_in_ticks: i64, wait_ticks: u64) -> Floor {
+/// Begins a first publication, and never ends it.
+fn begin(scene: &Scene, deadline_in_ticks: i64, wait_ticks: u64) -> HighWater {
     let deadline_ticks = scene.ticks.get().wrapping_add_signed(deadline_in_ticks);
-    let floor = Floor { ns: scene.truth_ns(), lead_ns: i64::MAX, deadline_ticks, wait_ticks, ..Floor::NONE };
-    scene.put(LeasePhase::Opening, &floor.to_words());
-    floor
+    let high_water =
+        HighWater { ns: scene.truth_ns(), lead_ns: i64::MAX, deadline_ticks, wait_ticks, ..HighWater::NONE };
+    scene.put(LeasePhase::FirstPublication, &high_water.to_words());
+    high_water
 }
 
-/// An opening whose writer was stopped: readers wait for W at most, by whichever limit is first.
+/// A first publication whose writer was stopped: readers wait for W at most, by whichever limit is
+/// first.
 #[test]
 #[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
-fn rule_r7_nobody_waits_long_for_an_opening() {
+fn rule_r7_nobody_waits_long_for_a_first_publication() {
     let waited = |scene: &'static Scene, deadline_in_ticks, wait_ticks| {
-        let floor = open(scene, deadline_in_ticks, wait_ticks);
-        let (begin_ticks, reading) = (scene.ticks.get(), scene.read(&PrivateFloor::new()));
-        assert!(reading.source == Source::Os && reading.ns >= floor.ns);
+        let high_water = begin(scene, deadline_in_ticks, wait_ticks);
+        let (begin_ticks, reading) = (scene.ticks.get(), scene.read(&ProcessHighWater::new()));
+        assert!(reading.source == Source::Os && reading.ns >= high_water.ns);
         scene.ticks.get() - begin_ticks
     };
     const MS: i64 = 1_000_000;
@@ -170,26 +173,26 @@ fn rule_r7_nobody_waits_long_for_an_opening() {
     waited(scene, MS, 1_000_000);
     assert_eq!(scene.counter_reads.get(), MAX_STILL_LOOKS, "the counter stands still");
     assert!(scene.pauses.get() <= 9, "{}", scene.pauses.get());
-    // An opening of any length, which no writer makes, on a busy CPU.
+    // A first publication of any length, which no writer makes, on a busy CPU.
     let scene = Scene::off();
     waited(scene, 1 << 60, 1 << 62);
     assert_eq!((scene.counter_reads.get(), scene.pauses.get()), (MAX_LOOKS, 11));
 }
 
-/// A counterexample to one time limit for all openings: a reader that had waited for an opening
-/// that came to nothing gave up at once in the next, and the OS clock was above the line that
-/// followed.
+/// A counterexample to one time limit for all first publications: a reader that had waited for a
+/// first publication that came to nothing gave up at once in the next, and the OS clock was above
+/// the line that followed.
 #[test]
 #[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
-fn rule_r7_each_opening_is_waited_for_by_itself() {
+fn rule_r7_each_first_publication_is_waited_for_by_itself() {
     let scene = Scene::off();
-    open(scene, 1_000_000, 1_000_000);
-    let (begin_ticks, mut openings) = (scene.ticks.get(), 1);
+    begin(scene, 1_000_000, 1_000_000);
+    let (begin_ticks, mut begun) = (scene.ticks.get(), 1);
     scene.on_step(move |at| match at {
         At::Counter => scene.pass(90),
-        At::FirstLook if openings < 3 && scene.ticks.get() > begin_ticks + openings * 900_000 => {
-            openings += 1;
-            open(scene, 1_000_000, 1_000_000);
+        At::FirstLook if begun < 3 && scene.ticks.get() > begin_ticks + begun * 900_000 => {
+            begun += 1;
+            begin(scene, 1_000_000, 1_000_000);
         }
         _ => {}
     });
@@ -200,28 +203,28 @@ fn rule_r7_each_opening_is_waited_for_by_itself() {
 
 #[test]
 fn rule_r8_a_process_is_never_below_what_it_had_from_the_os() {
-    let (scene, private) = (Scene::live(), PrivateFloor::new());
+    let (scene, mark) = (Scene::published(), ProcessHighWater::new());
     // It has used the OS clock until now, which is above its bounds.
     scene.os_jumps(10_000);
     let os_ns = (&scene).monotonic_ns();
-    private.raise(os_ns);
-    assert!(scene.read(&private).ns >= os_ns);
+    mark.raise(os_ns);
+    assert!(scene.read(&mark).ns >= os_ns);
     assert!(scene.now() < os_ns, "the line alone is below");
     // Its own fallback.
-    let (private, last) = (PrivateFloor::new(), scene.last());
+    let (mark, last) = (ProcessHighWater::new(), scene.last());
     scene.ticks.set(last.end_ticks);
-    let fallback = scene.read(&private);
+    let fallback = scene.read(&mark);
     assert_eq!(fallback.source, Source::Os);
     scene.ticks.set(last.end_ticks - 1_000);
-    assert_eq!(scene.read(&private), Reading { ns: fallback.ns, source: Source::Line });
-    assert_eq!(at_once(scene, &private), Some(fallback.ns));
-    private.raise(0);
-    assert_eq!(private.ns(), fallback.ns, "it never falls");
+    assert_eq!(scene.read(&mark), Reading { ns: fallback.ns, source: Source::Line });
+    assert_eq!(at_once(scene, &mark), Some(fallback.ns));
+    mark.raise(0);
+    assert_eq!(mark.ns(), fallback.ns, "it never falls");
 }
 
 #[test]
 fn rule_r9_unix_time_is_never_below_the_kernels_last_tick() {
-    let scene = Scene::live();
+    let scene = Scene::published();
     scene.has_coarse.set(true);
     scene.unix_jumps(20_000_000);
     let ns = (&scene).coarse_realtime_ns().unwrap();
@@ -230,7 +233,7 @@ fn rule_r9_unix_time_is_never_below_the_kernels_last_tick() {
 
 #[test]
 fn rule_r10_unix_time_that_was_set_is_seen_before_the_writer_knows() {
-    let scene = Scene::live();
+    let scene = Scene::published();
     scene.has_coarse.set(true);
     for change_ns in [-3_600_000_000_000, 3_600_000_000_000] {
         scene.unix_ns.set(UNIX_NS + change_ns);
@@ -242,7 +245,7 @@ fn rule_r10_unix_time_that_was_set_is_seen_before_the_writer_knows() {
 /// A line may leave Unix time to the OS.
 #[test]
 fn unix_time_by_the_os_is_that() {
-    let scene = Scene::live_twice();
-    assert_eq!(scene.step_by(&Estimate { unix_ns: None, ..scene.estimate() }).did, Did::SetUnix);
+    let scene = Scene::published_twice();
+    assert_eq!(scene.step_by(&Estimate { unix_ns: None, ..scene.estimate() }).action, SetUnix);
     assert_eq!((scene.read_unix().source, scene.source()), (Source::Os, Source::Line));
 }

@@ -1,12 +1,13 @@
 //! The rules of the writer, W1 to W10. Two writers at once are a model by loom; the simulator has
 //! pages that are served for long, and slews that last.
 
-mod opening;
+mod first_publication;
 
 use core::cell::Cell;
 
 use super::super::testing::{AHEAD_NS, At, Scene, leak};
-use super::super::{PrivateFloor, Source, UnixShift};
+use super::super::{ProcessHighWater, Source, UnixShift};
+use super::WriterAction::{Doubted, Ended, GaveUp, PublishedFirst, PublishedNext, SetUnix, Waited};
 use super::*;
 
 const LEASE: u64 = Config::DEFAULT.lease_ns;
@@ -16,12 +17,12 @@ const LEASE: u64 = Config::DEFAULT.lease_ns;
 #[test]
 fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
     let lead_ns = |resolution_ns| {
-        let scene = Scene::cold();
+        let scene = Scene::without_line();
         scene.writer().set_resolution_ns(resolution_ns);
-        scene.does(Did::Opened);
+        scene.does(PublishedFirst);
         let first = scene.last();
         scene.pass(6_000);
-        scene.does(Did::Succeeded);
+        scene.does(PublishedNext);
         [first.lead_ns, first.unix.lead_ns, scene.last().lead_ns]
     };
     for (coarse_ns, fine_ns) in lead_ns(280).into_iter().zip(lead_ns(1)) {
@@ -32,11 +33,11 @@ fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
 
 #[test]
 fn rule_w2_a_successor_is_not_below_the_line_before() {
-    let scene = Scene::live();
+    let scene = Scene::published();
     scene.pass(6_000);
     // The OS clock turns out to be a millisecond behind.
     scene.os_jumps(-1_000_000);
-    scene.does(Did::Succeeded);
+    scene.does(PublishedNext);
     let [first, second] = *scene.lines() else { panic!("two lines") };
     assert_eq!(second.line.start_ticks, first.end_ticks);
     assert!(second.line.at(first.end_ticks) >= first.line.at(first.end_ticks - 1));
@@ -48,13 +49,13 @@ fn rule_w2_a_successor_is_not_below_the_line_before() {
 #[test]
 #[cfg_attr(miri, ignore = "other tests reach the same code, in less than half a minute")]
 fn rule_w2_sleeps_do_not_add_up() {
-    let scene = Scene::live_twice();
+    let scene = Scene::published_twice();
     let (mut most_ahead_ns, mut last_ns, mut last_unix_ns, mut doubted) = (0, 0, 0, 0);
     for _ in 0..40 {
         let end_ticks = scene.ticks.get() + 200_000_000;
         while scene.ticks.get() < end_ticks {
             let step = scene.step();
-            doubted += u32::from(step.did == Did::Doubted);
+            doubted += u32::from(step.action == Doubted);
             let (now_ns, unix_ns) = (scene.now(), scene.read_unix().ns);
             assert!(now_ns >= last_ns && unix_ns >= last_unix_ns, "{unix_ns} after {last_unix_ns}");
             (last_ns, last_unix_ns) = (now_ns, unix_ns);
@@ -73,31 +74,31 @@ fn rule_w2_sleeps_do_not_add_up() {
 
 #[test]
 fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
-    let scene = Scene::live();
+    let scene = Scene::published();
     let (last, margin_ns) = (scene.last(), Config::DEFAULT.margin_ns);
     scene.ticks.set(last.end_ticks - margin_ns);
     let step = scene.step();
-    assert!(step.did == Did::Waited && step.next_in_ns > margin_ns / 2, "until the end: {step:?}");
+    assert!(step.action == Waited && step.next_in_ns > margin_ns / 2, "until the end: {step:?}");
     // Stopped between the decision and the look.
     scene.ticks.set(last.end_ticks - margin_ns - 10_000);
     scene.once(|at| at == At::Fill, || scene.pass(10_000));
-    scene.does(Did::Waited);
+    scene.does(Waited);
     // The counter was reset between the two.
     scene.ticks.set(last.end_ticks - LEASE / 2);
     scene.once(|at| at == At::Fill, || scene.reset());
-    scene.does(Did::Waited);
+    scene.does(Waited);
     assert_eq!(scene.last(), last);
-    scene.does(Did::Ended);
+    scene.does(Ended);
 }
 
 #[test]
 fn rule_w2_a_successor_is_published_once_its_predecessor_is_current_everywhere() {
-    let scene = Scene::live_twice();
+    let scene = Scene::published_twice();
     scene.ticks.set(scene.last().line.start_ticks + 1_000);
     // A CPU whose counter is 1 us behind would take it for a reset.
-    scene.does(Did::Waited);
+    scene.does(Waited);
     scene.pass(Config::DEFAULT.skew_ns);
-    scene.does(Did::Succeeded);
+    scene.does(PublishedNext);
 }
 
 /// A successor, and a first line.
@@ -105,23 +106,23 @@ fn rule_w2_a_successor_is_published_once_its_predecessor_is_current_everywhere()
 fn rule_w3_a_swap_after_the_end_or_a_reset_is_in_doubt() {
     let acts: [fn(&Scene); 2] = [|scene| scene.pass(LEASE), Scene::reset];
     for (scene, act) in
-        [Scene::live, Scene::cold].into_iter().flat_map(|scene| acts.map(|act| (scene(), act)))
+        [Scene::published, Scene::without_line].into_iter().flat_map(|scene| acts.map(|act| (scene(), act)))
     {
         scene.pass(6_000);
-        let is_line = |at| matches!(at, At::Swap(word) if word.phase() == LeasePhase::Live);
+        let is_line = |at| matches!(at, At::Swap(word) if word.phase() == LeasePhase::Published);
         scene.once(is_line, move || act(scene));
-        scene.does(Did::Doubted);
-        assert_eq!(scene.word().phase(), LeasePhase::Unsure);
+        scene.does(Doubted);
+        assert_eq!(scene.word().phase(), LeasePhase::Doubted);
         assert!(scene.ahead_ns() >= -100, "readers ask the OS clock, too");
-        assert!(matches!(scene.step().did, Did::Waited | Did::Ended), "no successor");
+        assert!(matches!(scene.step().action, Waited | Ended), "no successor");
     }
 }
 
-/// A counterexample to a floor that the writer computes from its own reading of the OS clock: a
-/// reader asks the OS after the writer did, and is ahead of it by the lead.
+/// A counterexample to a high-water mark that the writer computes from its own reading of the OS
+/// clock: a reader asks the OS after the writer did, and is ahead of it by the lead.
 #[test]
-fn rule_w4_the_floor_after_a_reset_is_that_of_its_readers() {
-    let scene = Scene::live_twice();
+fn rule_w4_the_high_water_after_a_reset_is_that_of_its_readers() {
+    let scene = Scene::published_twice();
     let before_ns = scene.now();
     scene.reset();
     let seen = leak(Cell::new(0));
@@ -130,7 +131,7 @@ fn rule_w4_the_floor_after_a_reset_is_that_of_its_readers() {
         seen.set(scene.now());
     };
     scene.once(|at| matches!(at, At::Swap(_)), look);
-    scene.does(Did::Ended);
+    scene.does(Ended);
     let after_ns = scene.now();
     assert!(before_ns <= seen.get() && seen.get() <= after_ns, "{before_ns}, {}, {after_ns}", seen.get());
     assert!(scene.ahead_ns() < AHEAD_NS.end, "the end of the leases is a second ahead");
@@ -138,31 +139,31 @@ fn rule_w4_the_floor_after_a_reset_is_that_of_its_readers() {
 
 #[test]
 fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
-    let scene = Scene::live_twice();
+    let scene = Scene::published_twice();
     let (word, last) = (scene.word(), scene.last());
     scene.writer().close(Closing::AfterLeases);
     scene.ticks.set(last.line.start_ticks + 10_000);
-    scene.does(Did::Waited);
+    scene.does(Waited);
     assert_eq!((scene.word(), scene.source()), (word, Source::Line));
     scene.ticks.set(last.end_ticks);
-    scene.does(Did::Ended);
-    scene.does(Did::Waited);
-    assert_eq!(scene.word().phase(), LeasePhase::Cold);
+    scene.does(Ended);
+    scene.does(Waited);
+    assert_eq!(scene.word().phase(), LeasePhase::NoLine);
     scene.pass(NS_PER_S);
     scene.writer().open();
-    scene.does(Did::Opened);
+    scene.does(PublishedFirst);
 }
 
 /// Also at once (W6). Symptom: systemd started a server again, and it opened the page that had been
 /// switched off.
 #[test]
 fn rule_w7_a_page_that_was_switched_off_stays_so() {
-    let scene = Scene::live_twice();
+    let scene = Scene::published_twice();
     scene.switch_off();
     assert_eq!(scene.try_step(&mut scene.writer(), &scene.estimate()), Err(Lost));
     for _ in 0..2 {
         scene.restart();
-        scene.does(Did::Waited);
+        scene.does(Waited);
         assert!(scene.word().phase() == LeasePhase::Off && scene.word().stays_off());
         scene.on_step(|at| assert_ne!(at, At::Counter));
         assert_eq!(scene.source(), Source::Os);
@@ -171,14 +172,14 @@ fn rule_w7_a_page_that_was_switched_off_stays_so() {
     let word = scene.word();
     assert!(scene.words().swap(word, word.next(LeasePhase::Off, word.first(), None)));
     scene.restart();
-    scene.does(Did::Opened);
+    scene.does(PublishedFirst);
 }
 
 /// Symptom: a writer that had started and was stopped before it filled a slot, and another that
 /// started from the same word, both filled one bank.
 #[test]
 fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
-    let scene = Scene::live_twice();
+    let scene = Scene::published_twice();
     let before = scene.lines();
     let mut first = scene.new_writer();
     scene.restart();
@@ -189,7 +190,7 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
     scene.pass(LEASE);
     assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(Lost));
     let before_ns = scene.now();
-    scene.does(Did::Succeeded);
+    scene.does(PublishedNext);
     assert!(scene.now() >= before_ns && scene.source() == Source::Line, "it goes on with the leases");
     // At once: the second starts between the first's look at the word and its exchange.
     let mut is_first = true;
@@ -203,16 +204,16 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
 }
 
 #[test]
-fn rule_w7_an_opening_that_is_found_is_over() {
+fn rule_w7_a_first_publication_that_is_found_is_over() {
     let scene = Scene::off();
     let (mut first, stopped) = (scene.new_writer(), leak(Cell::new(None)));
     let kill = move || {
         // Killed here; the next one starts. Or not killed: it goes on.
         scene.restart();
-        assert_eq!(scene.word().phase(), LeasePhase::Cold);
+        assert_eq!(scene.word().phase(), LeasePhase::NoLine);
         stopped.set(Some(scene.word()));
     };
-    scene.once(|at| matches!(at, At::Swapped(word) if word.phase() == LeasePhase::Opening), kill);
+    scene.once(|at| matches!(at, At::Swapped(word) if word.phase() == LeasePhase::FirstPublication), kill);
     assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(Lost));
     assert_eq!(stopped.get(), Some(scene.word()));
 }
@@ -220,17 +221,17 @@ fn rule_w7_an_opening_that_is_found_is_over() {
 /// Rule W8: somebody sets the clock. The lines stay as they are, in other slots.
 #[test]
 fn rule_w8_unix_time_is_changed_and_nothing_else() {
-    let scene = Scene::live_twice();
+    let scene = Scene::published_twice();
     let without_unix = || -> Vec<_> {
         scene.lines().iter().map(|line| LeaseLine { unix: UnixShift::NONE, ..*line }).collect()
     };
     let before = without_unix();
-    scene.does(Did::Waited);
+    scene.does(Waited);
     scene.unix_jumps(3_600_000_000_000);
-    scene.does(Did::SetUnix);
+    scene.does(SetUnix);
     assert_eq!(without_unix(), before);
     assert!(AHEAD_NS.contains(&scene.unix_ahead_ns()));
-    scene.does(Did::Waited);
+    scene.does(Waited);
 }
 
 /// The OS clock ran on, and the counter did not: in either line's window.
@@ -238,7 +239,7 @@ fn rule_w8_unix_time_is_changed_and_nothing_else() {
 fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
     for is_second in [false, true] {
         let doubted = |ran_on_ns: i64| {
-            let scene = Scene::live_twice();
+            let scene = Scene::published_twice();
             if is_second {
                 // The writer is late.
                 scene.raise_second(5_000_000);
@@ -246,7 +247,7 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
             }
             let line_ns = scene.now();
             scene.os_jumps(line_ns - scene.truth_ns() + AHEAD_NS.end / 4 + ran_on_ns);
-            (scene.step().did == Did::Doubted, scene.ahead_ns() >= -100)
+            (scene.step().action == Doubted, scene.ahead_ns() >= -100)
         };
         assert!(!doubted(990_000).0, "as much as NTP may do");
         assert_eq!(doubted(1_010_000), (true, true), "readers ask the OS clock");
@@ -258,22 +259,22 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
 /// writer.
 #[test]
 fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
-    let scene = Scene::cold();
+    let scene = Scene::without_line();
     let step = |rate_ppb, open_ppm: u64| {
         scene.writer().note_slew(rate_ppb);
         let Estimate { lower, upper, unix_ns } = scene.estimate();
         let bits = upper.slope.bits;
         let upper = Line { slope: Slope { bits: bits + bits / 1_000_000 * 2 * open_ppm }, ..upper };
-        scene.step_by(&Estimate { lower, upper, unix_ns }).did
+        scene.step_by(&Estimate { lower, upper, unix_ns }).action
     };
-    assert_eq!(step(80_000_000, 0), Did::Waited, "as a server that starts in a slew");
-    assert_eq!(step(0, 80_000), Did::Waited);
+    assert_eq!(step(80_000_000, 0), Waited, "as a server that starts in a slew");
+    assert_eq!(step(0, 80_000), Waited);
     scene.writer().set_resolution_ns(280);
-    assert_eq!(step(0, 1_001), Did::Waited);
-    assert_eq!(step(0, 999), Did::Opened);
+    assert_eq!(step(0, 1_001), Waited);
+    assert_eq!(step(0, 999), PublishedFirst);
     // The rates of an NTP daemon, and adjtime(3) besides, leave the page as it is.
-    assert_eq!((step(-1_000_000, 0), step(1_000_000, 0)), (Did::Succeeded, Did::Waited));
-    assert_eq!(step(1_000_001, 0), Did::Doubted);
+    assert_eq!((step(-1_000_000, 0), step(1_000_000, 0)), (PublishedNext, Waited));
+    assert_eq!(step(1_000_001, 0), Doubted);
 }
 
 /// Any memory can be taken over. Symptom: a server that found garbage in its page slept for years,
@@ -291,7 +292,7 @@ fn any_page_is_taken_over() {
         scene.restart();
         for _ in 0..6 {
             let step = scene.step();
-            assert!(step.did != Did::Waited || step.next_in_ns <= LEASE, "{step:?}");
+            assert!(step.action != Waited || step.next_in_ns <= LEASE, "{step:?}");
             scene.pass(step.next_in_ns.min(LEASE));
         }
     }

@@ -25,7 +25,7 @@ pub(super) struct Seen {
     answers: u64,
     calls: u64,
     backward: u64,
-    /// Its first reading was below one that another program had told before.
+    /// Its first reading was below one that another program had returned before.
     below_others: u64,
     /// How far readings were outside of the OS clock's around them, ns.
     below_os_ns: u64,
@@ -36,14 +36,14 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    fn count(&mut self, clock: &Value, told_ns: Option<u64>) -> Option<u64> {
+    fn count(&mut self, clock: &Value, returned_ns: Option<u64>) -> Option<u64> {
         let number = |index: usize| clock[index].as_u64();
         let (calls, back) = (number(0)?, number(1)?);
         let (first_ns, last_ns, resolution_ns) = (number(2)?, number(3)?, number(4)?);
         let (before_ns, after_ns) = (number(5)?, number(6)?);
         self.calls += calls;
         self.backward += back;
-        self.below_others += u64::from(told_ns.is_some_and(|told_ns| first_ns < told_ns));
+        self.below_others += u64::from(returned_ns.is_some_and(|returned_ns| first_ns < returned_ns));
         self.below_os_ns = self.below_os_ns.max(before_ns.saturating_sub(first_ns + resolution_ns));
         self.above_os_ns = self.above_os_ns.max(last_ns.saturating_sub(after_ns));
         Some(last_ns)
@@ -70,11 +70,11 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
             }
         }
     }
-    let (stop, told_ns) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (stop, returned_ns) = (AtomicBool::new(false), AtomicU64::new(0));
     let done = thread::scope(|scope| {
         let watch = |(name, mut load)| {
-            let (stop, told_ns) = (&stop, &told_ns);
-            scope.spawn(move || report::line(&watch(&mut load, stop, told_ns).report(name)));
+            let (stop, returned_ns) = (&stop, &returned_ns);
+            scope.spawn(move || report::line(&watch(&mut load, stop, returned_ns).report(name)));
         };
         loads.into_iter().for_each(watch);
         let done = hand_over(server);
@@ -87,18 +87,18 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
 }
 
 /// Asks a program again and again.
-pub(super) fn watch(load: &mut Load, stop: &AtomicBool, told_ns: &AtomicU64) -> Seen {
+pub(super) fn watch(load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64) -> Seen {
     let mut seen = Seen::default();
     let mut unix_ns = None;
     while !stop.load(Ordering::Relaxed) {
-        // Acquire: with the store below, so that what was told came before this question.
-        let before_ns = told_ns.load(Ordering::Acquire);
+        // Acquire: with the store below, so that what was returned came before this question.
+        let before_ns = returned_ns.load(Ordering::Acquire);
         match load.ask(CALLS) {
             Ok(answer) => {
                 seen.answers += 1;
                 if let Some(last_ns) = seen.count(&answer["monotonic"], Some(before_ns)) {
                     // Release: see above.
-                    told_ns.fetch_max(last_ns, Ordering::Release);
+                    returned_ns.fetch_max(last_ns, Ordering::Release);
                 }
                 unix_ns = seen.count(&answer["realtime"], unix_ns).or(unix_ns);
             }

@@ -34,7 +34,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 /// does not serve.
 const STARTS: u32 = 3;
 
-/// For how long a page may be cold.
+/// For how long a page may have no line.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often a test that has failed in some mode is repeated alone, in each mode, until it passes:

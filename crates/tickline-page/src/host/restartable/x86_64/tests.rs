@@ -9,14 +9,14 @@ use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use super::*;
 
 /// A look and a swap in two steps, with the same time in between.
-fn plain(word: &AtomicU64, [from, to]: [u64; 2], pauses: u64) -> (Option<Swapped>, u64) {
+fn plain(word: &AtomicU64, [from, to]: [u64; 2], pauses: u64) -> (Option<SwapResult>, u64) {
     let looked = now();
     for _ in 0..pauses {
         core::hint::spin_loop();
     }
     // ORDERING: SeqCst, a test's.
     let swapped = word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
-    (Some(if swapped.is_ok() { Swapped::Done } else { Swapped::Lost }), looked)
+    (Some(if swapped.is_ok() { SwapResult::Done } else { SwapResult::Lost }), looked)
 }
 
 fn now() -> u64 {
@@ -31,11 +31,11 @@ fn a_sequence_swaps_between_two_ticks_only() {
     let word = AtomicU64::new(5);
     let (far, now) = (1 << 62, now());
     for (from, ticks, swapped, left, what) in [
-        (5, now..now + far, Swapped::Done, 6, "in time"),
-        (5, now..now + far, Swapped::Lost, 6, "another word"),
-        (6, now..now + 1, Swapped::OutOfTime, 6, "too late"),
-        (6, now + far..now + far + 1, Swapped::OutOfTime, 6, "too early"),
-        (6, now..now + far, Swapped::Done, 7, "in time"),
+        (5, now..now + far, SwapResult::Done, 6, "in time"),
+        (5, now..now + far, SwapResult::Lost, 6, "another word"),
+        (6, now..now + 1, SwapResult::OutOfTime, 6, "too late"),
+        (6, now + far..now + far + 1, SwapResult::OutOfTime, 6, "too early"),
+        (6, now..now + far, SwapResult::Done, 7, "in time"),
     ] {
         let place = NonNull::new(word.as_ptr()).unwrap();
         // SAFETY: a word of this test's.
@@ -98,7 +98,7 @@ fn old_looks(stops: u32, is_restartable: bool) -> u32 {
                 }
                 _ => plain(&shared.word, ends, PAUSES),
             };
-            if swapped == Some(Swapped::Done) {
+            if swapped == Some(SwapResult::Done) {
                 // ORDERING: SeqCst, before the next swap, which the parent waits for.
                 shared.look(from).store(looked, Ordering::SeqCst);
             }
