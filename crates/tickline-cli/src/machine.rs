@@ -10,6 +10,7 @@ mod log;
 mod system;
 
 use std::fs;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tickline::{Comparison, Hypervisor, Status};
@@ -140,7 +141,7 @@ impl Machine {
             cloud: cloud::find(dmi).map(str::to_owned),
             cpuid: cpuid::read(),
             counter_readable: counter_readable(),
-            vdso_mapped: fs::read_to_string("/proc/self/maps").ok().map(|maps| maps.contains("[vdso]")),
+            vdso_mapped: text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
             vsyscall64: line("/proc/sys/kernel/vsyscall64").and_then(|value| value.parse().ok()),
             allowed_cpus: status_line("Cpus_allowed_list:"),
@@ -160,14 +161,19 @@ impl Machine {
     }
 }
 
+/// What a file says, which need not be UTF-8: names of files and of processes stand in it. `None` if
+/// it is unreadable.
+pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
+}
+
 /// The only line of a file; `None` if the file is unreadable or empty.
 fn line(path: &str) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    Some(text(path)?.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 fn cpu() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let text = text("/proc/cpuinfo")?;
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "))?;
     Some(name.1.to_owned())
 }
@@ -190,7 +196,7 @@ fn acpi_devices() -> Vec<String> {
 
 /// A line of `/proc/self/status`, by its name.
 fn status_line(name: &str) -> Option<String> {
-    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let text = text("/proc/self/status")?;
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(value.trim().to_owned())
 }

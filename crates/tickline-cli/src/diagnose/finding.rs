@@ -73,6 +73,27 @@ impl Finding {
         }
     }
 
+    /// The fix for people, by steps and with their numbers: a long one is divided by its semicolons
+    /// outside of brackets.
+    pub(crate) fn fix_by_step(&self) -> Vec<(String, &str)> {
+        /// Bytes: three lines.
+        const LONG: usize = 250;
+        let mut brackets = 0_u32;
+        let ends = |character| {
+            match character {
+                '(' => brackets += 1,
+                ')' => brackets = brackets.saturating_sub(1),
+                _ => {}
+            }
+            character == ';' && brackets == 0
+        };
+        let steps: Vec<&str> = self.fix.split(ends).map(str::trim).collect();
+        if self.fix.len() < LONG || steps.len() == 1 {
+            return vec![(String::new(), &self.fix)];
+        }
+        (1..).map(|number: u32| format!("{number}. ")).zip(steps).collect()
+    }
+
     /// The gain in words: the same in text and HTML.
     pub(crate) fn gain(&self) -> Option<String> {
         self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"))

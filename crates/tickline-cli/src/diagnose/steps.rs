@@ -198,44 +198,16 @@ mod tests {
         assert_eq!(run(&steps.undo_keep.unwrap()), original);
     }
 
-    /// A stand-in for VirtualBox, which keeps the settings of the machine `sbc` in files.
-    #[cfg(unix)]
-    const VBOXMANAGE: &str = include_str!("vboxmanage_stand_in.sh");
-
+    /// Without the machine's name they change nothing.
     #[cfg(unix)]
     #[test]
-    fn virtualbox_is_told_and_told_back() {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let place = |name: &str| folder.path().join(name);
-        std::fs::write(place("VBoxManage"), VBOXMANAGE).unwrap();
-        std::fs::set_permissions(place("VBoxManage"), std::fs::Permissions::from_mode(0o755)).unwrap();
-        std::fs::write(place("provider"), "default\n").unwrap();
-        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
-        let run = |command: &str, machine: Option<&str>| {
-            let mut shell = std::process::Command::new("sh");
-            shell.args(["-c", command]).env("PATH", &path).env_remove("VM");
-            let output = shell.envs(machine.map(|name| ("VM", name))).output().unwrap();
-            (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
-        };
-        let settings = || ["provider", "mode"].map(|name| std::fs::read_to_string(place(name)).ok());
-        let original = settings();
+    fn the_commands_for_virtualbox_ask_for_the_machines_name() {
         let host = &super::super::texts::TEXTS.hosts["virtualbox"];
-        let Steps { check, keep, undo_keep, .. } = host.steps.clone().unwrap();
-        let (check, keep, undo_keep) = (check.unwrap(), keep.unwrap(), undo_keep.unwrap());
-        for (state, is_off) in [("VMState=\"running\"\n", false), ("VMState=\"poweroff\"\n", true)] {
-            std::fs::write(place("state"), state).unwrap();
-            assert_eq!(run(&check, Some("sbc")).0, is_off, "{state}");
+        for (name, command) in host.steps.as_ref().unwrap().named() {
+            let mut shell = std::process::Command::new("sh");
+            let output = shell.args(["-c", command]).env_remove("VM").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains("VBoxManage list vms"), "{name}: {said}");
         }
-        for command in [&check, &keep, &undo_keep] {
-            let (passed, said) = run(command, None);
-            assert!(!passed && said.contains("VBoxManage list vms"), "{command}: {said}");
-            assert!(!run(command, Some("another")).0, "{command}");
-        }
-        assert_eq!(settings(), original, "nothing was changed yet");
-        assert!(run(&keep, Some("sbc")).0);
-        assert_eq!(settings(), ["kvm\n", "RealTSCOffset\n"].map(|text| Some(text.to_owned())));
-        assert!(run(&undo_keep, Some("sbc")).0);
-        assert_eq!(settings(), original);
     }
 }

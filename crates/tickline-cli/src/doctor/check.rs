@@ -19,8 +19,8 @@ pub(super) fn line(document: &Document) -> (String, Exit) {
         None => (Level::Unknown, "no diagnosis was made"),
     };
     let (status, exit) = match level {
-        Level::Ok => ("OK", Exit::Fast),
-        Level::Slow => ("WARNING", Exit::Closed),
+        Level::Ok => ("OK", Exit::Success),
+        Level::Slow => ("WARNING", Exit::Negative),
         Level::Wrong => ("CRITICAL", Exit::Error),
         Level::Unknown => ("UNKNOWN", Exit::Unknown),
     };

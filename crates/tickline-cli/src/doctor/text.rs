@@ -66,20 +66,24 @@ fn findings(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
             Severity::Note => look.wrap(&first, &text),
         };
         writeln!(out, "{line}")?;
-        let label = |name: &str| format!("         {:<5} ", format!("{name}:"));
+        let label = |name: &str| format!("         {name:<5} ");
         let said = |name: &'static str, text: Option<&str>| text.map(|text| look.wrap(&label(name), text));
         let place = finding.steps.as_ref().and_then(Steps::on);
         // Commands are not wrapped, so that they can be copied.
         let commands = finding.steps.iter().flat_map(Steps::named);
-        let commands = commands.map(|(name, command)| label(name) + &plain(command));
+        let commands = commands.map(|(name, command)| label(&format!("{name}:")) + &plain(command));
         let who = finding.who.map(|command| format!("{command} (counts the calls of each program)"));
-        let lines = finding.evidence.iter().map(|seen| said("seen", Some(seen)));
-        let lines = lines.chain([said("fix", Some(&finding.fix)), said("run", place)]);
-        let lines = lines.chain(commands.map(Some));
-        let mut lines = lines.chain([said("gain", finding.gain().as_deref()), said("who", who.as_deref())]);
+        let fix = finding.fix_by_step();
+        let fix = fix.iter().zip(std::iter::once("fix:").chain(std::iter::repeat("")));
+        let fix = fix.map(|((number, step), name)| Some(look.wrap(&(label(name) + number), step)));
+        let lines = finding.evidence.iter().map(|seen| said("seen:", Some(seen)));
+        let lines = lines.chain(fix).chain([said("run:", place)]).chain(commands.map(Some));
+        let mut lines = lines.chain([said("gain:", finding.gain().as_deref()), said("who:", who.as_deref())]);
         lines.try_for_each(|line| line.map_or(Ok(()), |line| writeln!(out, "{line}")))?;
     }
-    Ok(())
+    findings.first().map_or(Ok(()), |first| {
+        look.say("  ", &format!("What a code in brackets means: tickline explain {}", first.code), out)
+    })
 }
 
 /// Says that nothing is wrong, and which facts show it.
@@ -242,7 +246,7 @@ mod tests {
             "  CPUID        invariant TSC, no rdpid, leaf 15h 2,600.000000 MHz\n",
             "  rights       may not read the counter (PR_SET_TSC), vDSO mapped\n",
             "  namespace    the machine's monotonic time, boot time -5,000 ns from the machine's\n",
-            "  NTP          synchronised, within 7,000 ns of UTC by its own claim, rate corrected by -32,670 ppb, tick 10,834 us, ",
+            "  NTP          synchronised, within 7,000 ns of UTC by its own claim, rate corrected by -32.7 ppm, tick 10,834 us, ",
         ] {
             assert!(text.contains(line), "no {line} in:\n{text}");
         }

@@ -6,7 +6,7 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use super::chart::{cost, latency, offset, time};
+use super::chart::{cost, latency, offset};
 use super::facts;
 use crate::diagnose::{Finding, Level, Severity, Steps};
 use crate::document::{Document, Gate, LatencyRow};
@@ -14,6 +14,7 @@ use crate::measure::as_f64;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::warp::Warp;
 use crate::warp;
+use crate::words::time;
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
@@ -88,10 +89,10 @@ fn head(document: &Document) -> Markup {
             @if let Some(note) = document.build_note() { p.verdict { strong { (note) } } }
             ul.figures {
                 @if let Some(call) = call { (figure("a tickline call", &format!("{call:.1} ns"))) }
-                @if let Some(os) = os { (figure("a clock_gettime", &format!("{os:.1} ns"))) }
+                @if let Some(os) = os { (figure("a clock_gettime", &format!("{os:.0} ns"))) }
                 @if let Some(track) = &document.track {
-                    (figure("largest offset", &format!("{:.0} ns", track.largest_offset_ns)))
-                    (figure("largest bound", &format!("{} ns", track.largest_bound_ns)))
+                    (figure("largest offset", &time(track.largest_offset_ns)))
+                    (figure("largest bound", &time(as_f64(track.largest_bound_ns))))
                 }
             }
         }
@@ -118,7 +119,7 @@ fn findings(found: &[Finding]) -> Markup {
                     dl {
                         @for seen in &finding.evidence { dt { "seen" } dd { (seen) } }
                         dt { "fix" }
-                        dd { (finding.fix) }
+                        @for (number, step) in finding.fix_by_step() { dd { (number) (step) } }
                         @if let Some(place) = finding.steps.as_ref().and_then(Steps::on) {
                             dt { "run" }
                             dd { (place) }
@@ -173,7 +174,7 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
 fn pairs(warp: &Warp) -> Markup {
     let (title, rows) = warp::pairs(warp);
     html! {
-        figure {
+        figure.across {
             h3 { "Counters of the CPUs against each other" }
             p { (warp::verdict(warp)) " " (title) "." }
             table.wide {

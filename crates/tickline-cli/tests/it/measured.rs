@@ -154,6 +154,12 @@ fn a_comparison_is_what_its_schema_says() {
     let mut other = found;
     other["differences"][0]["ratio"] = "twice".into();
     assert_ne!(faults(&schema, &other), [""; 0]);
+    let shown = text(&tickline(&words[..3]).output().unwrap().stdout);
+    for part in
+        ["\n  Differences ", "\n  clocksource  ", "\n  kernel\n      A: ", "\n  Known on one side only "]
+    {
+        assert!(shown.contains(part), "no {part} in:\n{shown}");
+    }
 }
 
 #[test]
@@ -275,6 +281,12 @@ fn the_report_holds_what_json_holds() {
     for part in ["Cost of a call", "Offset from CLOCK_MONOTONIC", "How long single readings take", "Gates"] {
         assert!(report.contains(part), "no {part}");
     }
+    // The heading had another figure for the same cost: 22 beside 22.5.
+    let os = json["costs"].as_array().unwrap().iter().find(|cost| cost["clock"] == "clock_gettime MONOTONIC");
+    let ns = format!("{:.0}", os.unwrap()["cost_ns"].as_f64().unwrap());
+    assert!(report.contains(&format!("<strong>{ns} ns</strong><span>a clock_gettime</span>")), "{ns}");
+    let verdict = json["verdict"].as_str().unwrap();
+    assert!(json["fast"] == false || verdict.contains(&format!("clock_gettime takes {ns},")), "{verdict}");
 }
 
 #[test]

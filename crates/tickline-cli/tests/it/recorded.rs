@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::common::{entries, text, tickline};
-use crate::measured::measured;
 
 /// What the program says of facts.
 fn output(words: &[&str], facts: &str) -> Output {
@@ -74,6 +73,16 @@ fn recorded_machines_are_diagnosed() {
         let line = text(&check.stdout);
         assert!(line.starts_with(status) && line.lines().count() == 1, "{name}: {line}");
         assert_eq!(check.status.code(), exit, "{name}");
+        let metrics = text(&output(&["--openmetrics", "-"], &facts).stdout);
+        assert!(
+            metrics.starts_with("# TYPE tickline_") && metrics.ends_with("\n# EOF\n"),
+            "{name}: {metrics}"
+        );
+        for code in codes {
+            assert!(metrics.contains(&format!("tickline_finding{{code=\"{code}\"")), "{name}: {metrics}");
+            let explained = tickline(&["explain", &code]).output().unwrap();
+            assert!(explained.status.success() && text(&explained.stdout).starts_with(&code), "{code}");
+        }
     }
 }
 
@@ -103,24 +112,10 @@ fn what_is_not_known_or_only_worth_knowing_is_nothing_wrong() {
     assert_eq!((&said["findings"][0]["severity"], code), (&"note".into(), Some(0)));
 }
 
-/// `tickline warp --json` and a report's data contain the comparison of all pairs.
-#[test]
-fn unsynchronised_counters_are_a_finding() {
-    let mut document = measured("warp").json.clone();
-    document["machine"]["clocksource"] = "tsc".into();
-    document["warp"]["synchronised"] = false.into();
-    document["warp"]["pairs"] = json!([{ "from_cpu": 0, "to_cpu": 48, "exchanges": 5_000, "warps": 2_000,
-        "largest_warp_ns": 3_900.0, "offset_least_ns": -4_000.0, "offset_most_ns": -3_900.0, "synchronised": false }]);
-    let (said, code) = diagnosed(&document);
-    let first = &said["findings"][0];
-    assert_eq!((&first["code"], code), (&"counters_unsynchronised".into(), Some(1)), "{said}");
-    assert!(first["evidence"].to_string().contains("CPU 0 and CPU 48"), "{first}");
-}
-
 /// Facts may come from a hostile file.
 #[test]
 fn facts_do_not_steer_the_terminal() {
-    let evil = "\\u001b]0;title\\u0007\\u009b2J";
+    let evil = "\\u001b]0;title\\u0007\\u009b2J\\u202e";
     let machine = format!(r#"{{ "cpu": "{evil}", "clocksource": "hpet{evil}", "counters": "{evil}" }}"#);
     for schema in ["tickline/2", evil] {
         let costs = format!(r#"[{{ "clock": "{evil}" }}]"#);
@@ -131,5 +126,6 @@ fn facts_do_not_steer_the_terminal() {
         let said = [output.stdout, output.stderr].map(|out| String::from_utf8(out).unwrap()).concat();
         assert!(said.contains("]0;title"), "{said}");
         assert!(said.chars().all(|character| character == '\n' || !character.is_control()), "{said:?}");
+        assert!(!said.contains('\u{202e}'), "{said:?}");
     }
 }
