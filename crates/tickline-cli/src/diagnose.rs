@@ -36,6 +36,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod unix_time;
 
 use crate::document::Document;
 
@@ -48,7 +49,7 @@ pub(crate) use steps::Steps;
 type Rule = fn(&Document) -> Option<Finding>;
 
 /// All rules. Findings of one severity are listed in this order.
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 17] = [
     others::counter_denied,
     others::counters_unsynchronised,
     process::clock_interposed,
@@ -58,12 +59,14 @@ const RULES: [Rule; 15] = [
     process::traced,
     process::no_thread,
     others::not_invariant,
+    unix_time::ntp_slewing,
+    unix_time::time_off,
+    unix_time::ntp_unsynchronised,
+    unix_time::utc_error_large,
     others::frequency_implausible,
     others::firmware_writes_tsc,
     others::switched_off,
     others::environment_unrecognised,
-    others::ntp_slewing,
-    others::ntp_unsynchronised,
 ];
 
 /// The findings, the most severe first.

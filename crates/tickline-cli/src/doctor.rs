@@ -38,6 +38,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     let metrics = metrics.map(|target| outputs.open_beside("--openmetrics", target)).transpose()?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
+    document.max_error_ns = args.max_error_ns;
     document.diagnose();
     progress.finish();
     let check = args.check.then(|| check::line(&document));
@@ -64,7 +65,9 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
 fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     let (mut json, mut document) = input::document(file)?;
     let outputs = Outputs::open(&args.json)?;
+    document.max_error_ns = args.max_error_ns;
     document.diagnose();
+    json["max_error_ns"] = document.max_error_ns.into();
     json["health"] = serde_json::to_value(&document.health)?;
     json["findings"] = serde_json::to_value(document.findings())?;
     let (line, exit) = check::line(&document);

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 /// How the program ends; the texts in `help/` explain it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Nothing is slow or wrong, and tickline reads the counter. For a command that makes no such
+    /// Nothing is slow, wrong or not known to be right, and tickline reads the counter. For a command that makes no such
     /// judgement: success.
     Fast = 0,
-    /// The command worked. Something is slow or wrong, a gate is closed, counters are
+    /// The command worked. Something is slow, wrong or not known to be right, a gate is closed, counters are
     /// unsynchronised, costs or documents differ, calls can't be counted, or `--fix` has changed
     /// nothing.
     Closed = 1,

@@ -68,7 +68,7 @@ mod tests {
         collect(&value, "", &mut rows);
         let expected = [
             ("frequency, measured", "2,596.120122 MHz"),
-            ("offset", "-123,456 ns"),
+            ("offset", "-123.5 us"),
             ("length of a hundredth of a second", "123"),
             ("kernel's release", "unknown"),
             ("flags", "a; b"),
