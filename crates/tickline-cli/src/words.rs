@@ -56,7 +56,7 @@ const LARGER: [Larger; 4] = [
     ("ns", 1e4, &[(3.6e12, "h"), (1e9, "s"), (1e6, "ms"), (1e3, "us")]),
     ("us", 1e5, &[(3.6e9, "h"), (1e6, "s"), (1e3, "ms")]),
     ("s", 7_200.0, &[(3_600.0, "h")]),
-    ("ppb", 1e4, &[(1e7, "%"), (1e3, "ppm")]),
+    ("ppb", 1e3, &[(1e7, "%"), (1e3, "ppm")]),
 ];
 
 /// A value with its unit: large frequencies in MHz, spans and rates in the unit that fits.

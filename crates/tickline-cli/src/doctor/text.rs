@@ -90,6 +90,11 @@ fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> 
     let ppm = hz("frequency_hz").zip(hz("nominal_frequency_hz"));
     let ppm = ppm.map(|(measured, nominal)| format!("{:+.0}", (measured / nominal - 1.0) * 1e6));
     json["clock"]["difference_ppm"] = json!(ppm);
+    if facts.machine.ntp.is_some() && facts.utc_bound_ns().is_none() {
+        // The kernel's limits are no claim.
+        json["machine"]["ntp"]["maximum_error_us"] = Value::Null;
+        json["machine"]["ntp"]["estimated_error_us"] = Value::Null;
+    }
     json["machine"]["rate_ppb"] = json!(facts.machine.ntp.as_ref().map(Ntp::rate_ppb));
     json["machine"]["counters"] = json!(facts.counters());
     json["machine"]["kernel_command_line"] = json!(parameters(&facts.machine));
