@@ -88,10 +88,15 @@ pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// Prints one line with performance data, and exits like a monitoring plugin: 0 ok, 1 slow, 2
-    /// wrong, 3 unknown
+    /// Prints one line with performance data, and exits like a monitoring plugin: 0 ok, 1 slow or not
+    /// known to be right, 2 wrong, 3 unknown
     #[arg(long)]
     pub(crate) check: bool,
+
+    /// The largest error of Unix time that is accepted, such as 100ms. A known offset beyond it is
+    /// wrong; a claim beyond it, of the NTP daemon, is not known to be right. By default 128ms and 2s
+    #[arg(long = "max-error", value_name = "TIME", value_parser = span_ns)]
+    pub(crate) max_error_ns: Option<i64>,
 
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
@@ -380,6 +385,13 @@ fn interval(value: &str) -> Result<Duration, String> {
     let seconds = value.parse::<f64>().ok().filter(|seconds| (0.05..=3_600.0).contains(seconds));
     let seconds = seconds.ok_or_else(|| format!("{value} is not a number from 0.05 to 3600"))?;
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// A span of time with its unit, ns.
+fn span_ns(value: &str) -> Result<i64, String> {
+    let span =
+        value.parse::<jiff::SignedDuration>().ok().and_then(|span| i64::try_from(span.as_nanos()).ok());
+    span.filter(|ns| *ns > 0).ok_or_else(|| format!("{value} is not a span of time, such as 100ms or 2s"))
 }
 
 /// A number of percent, with or without the sign `%`.

@@ -39,6 +39,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     let places = open(args)?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
+    document.max_error_ns = args.max_error_ns;
     document.diagnose();
     progress.finish();
     if let Some(exit) = write(places, args, &document, &document, text::write)? {
@@ -55,7 +56,9 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
 fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     let (mut json, mut document) = input::document(file)?;
     let places = open(args)?;
+    document.max_error_ns = args.max_error_ns;
     document.diagnose();
+    json["max_error_ns"] = document.max_error_ns.into();
     json["health"] = serde_json::to_value(&document.health)?;
     json["findings"] = serde_json::to_value(document.findings())?;
     let exit = if document.is_bad() { Exit::Negative } else { Exit::Success };

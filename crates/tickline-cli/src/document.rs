@@ -67,6 +67,8 @@ pub(crate) struct Document {
     pub(crate) fast: bool,
     /// Why tickline does not read the counter, as a stable code.
     pub(crate) reason: Option<String>,
+    /// The largest error of Unix time that is accepted, ns (`--max-error`); null where none was named.
+    pub(crate) max_error_ns: Option<i64>,
     /// What is wrong with the machine's clocks, the most severe first; absent where the command
     /// makes no diagnosis.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
@@ -225,7 +227,7 @@ impl Document {
 }
 
 impl Document {
-    /// The exit code: `Success` if no finding is slow or wrong, and tickline reads the counter.
+    /// The exit code: `Success` if no finding is worse than a note, and tickline reads the counter.
     pub(crate) fn exit(&self) -> Exit {
         if self.fast && !self.is_bad() { Exit::Success } else { Exit::Negative }
     }

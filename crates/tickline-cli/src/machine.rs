@@ -6,6 +6,8 @@ mod cpuid;
 mod hypervisor;
 #[cfg(target_os = "linux")]
 mod log;
+#[cfg(target_os = "linux")]
+mod ntp_daemon;
 #[cfg_attr(not(target_os = "linux"), path = "machine/other.rs")]
 mod system;
 
@@ -76,6 +78,10 @@ pub(crate) struct Machine {
     pub(crate) page_readers: Option<usize>,
     /// The kernel's NTP state.
     pub(crate) ntp: Option<Ntp>,
+    /// What an NTP daemon on this machine says of itself; null where none answers.
+    pub(crate) ntp_daemon: Option<NtpDaemon>,
+    /// Whether systemd runs the machine (sd_booted(3)).
+    pub(crate) systemd: Option<bool>,
     /// How many CPUs' counters the clock has compared and found synchronised; null unless all of
     /// them are.
     pub(crate) synchronised_cpus: Option<u32>,
@@ -117,6 +123,38 @@ pub(crate) struct Ntp {
     pub(crate) maximum_error_us: i64,
     /// The likely error against UTC, by the NTP daemon's claim, us.
     pub(crate) estimated_error_us: i64,
+    /// The names of the bits of its status, such as `PLL` (the kernel steers), `UNSYNC`, `INS` (a leap
+    /// second is due).
+    pub(crate) flags: Option<Vec<String>>,
+}
+
+impl Ntp {
+    /// The correction of the clock's rate, ppb: one microsecond more or less in a hundredth of a
+    /// second is 100 ppm.
+    pub(crate) const fn rate_ppb(&self) -> i64 {
+        self.frequency_ppb.saturating_add(self.tick_us.saturating_sub(10_000).saturating_mul(100_000))
+    }
+}
+
+/// An NTP daemon.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct NtpDaemon {
+    /// `chronyd`, `systemd-timesyncd`, or `ntpd` for any other that serves NTP.
+    pub(crate) name: String,
+    /// Whether it follows another clock.
+    pub(crate) synchronised: bool,
+    /// The clock that it follows: a name, such as PHC0 for a hardware clock, or an address.
+    pub(crate) reference: Option<String>,
+    /// How many clocks are between it and a reference clock.
+    pub(crate) stratum: Option<u16>,
+    /// The offset that it has left to remove, ns; null where it does not tell.
+    pub(crate) offset_ns: Option<i64>,
+    /// Its bound of Unix time's distance from UTC, ns; null where it does not tell.
+    pub(crate) bound_ns: Option<i64>,
+    /// How long ago it learnt the time, s.
+    pub(crate) updated_s: Option<u64>,
 }
 
 impl Machine {
@@ -147,6 +185,7 @@ impl Machine {
             allowed_cpus: status_line("Cpus_allowed_list:"),
             online_cpus: line("/sys/devices/system/cpu/online"),
             page_readers: crate::serve::page_readers(),
+            systemd: fs::exists("/run/systemd/system").ok(),
             synchronised_cpus: match status.comparison {
                 Comparison::Synchronised { cpus } => Some(cpus),
                 _ => None,

@@ -1,6 +1,7 @@
 //! Values of the JSON in words, for the texts, the report and `compare`.
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::terminal::plain;
 
@@ -29,6 +30,11 @@ pub(crate) fn unit(key: &str) -> (&str, Option<&'static str>) {
     found.unwrap_or((key, None))
 }
 
+/// The name of an enumeration's value, as in JSON.
+pub(crate) fn code(value: impl Serialize) -> String {
+    json!(value).as_str().unwrap_or_default().to_owned()
+}
+
 /// A figure with two decimals, or a mark for an unknown one.
 pub(crate) fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
@@ -50,7 +56,7 @@ const LARGER: [Larger; 4] = [
     ("ns", 1e4, &[(3.6e12, "h"), (1e9, "s"), (1e6, "ms"), (1e3, "us")]),
     ("us", 1e5, &[(3.6e9, "h"), (1e6, "s"), (1e3, "ms")]),
     ("s", 7_200.0, &[(3_600.0, "h")]),
-    ("ppb", 1e4, &[(1e7, "%"), (1e3, "ppm")]),
+    ("ppb", 1e3, &[(1e7, "%"), (1e3, "ppm")]),
 ];
 
 /// A value with its unit: large frequencies in MHz, spans and rates in the unit that fits.

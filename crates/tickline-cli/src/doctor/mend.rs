@@ -148,9 +148,4 @@ mod tests {
         assert!(untested(&steps, &Machine::default()).is_some_and(|why| why.contains("log")));
         assert_eq!(untested(&Steps { check: None, ..steps }, &Machine::default()), None);
     }
-
-    #[test]
-    fn without_a_finding_nothing_is_changed() {
-        assert_eq!(mend(&[], &Machine::default(), Consent::Given).unwrap(), Exit::Negative);
-    }
 }

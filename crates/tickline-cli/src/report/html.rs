@@ -14,7 +14,7 @@ use crate::measure::as_f64;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::warp::Warp;
 use crate::warp;
-use crate::words::time;
+use crate::words::{code, time};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
@@ -84,7 +84,7 @@ fn head(document: &Document) -> Markup {
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
-            h1 class=(level.name()) { (heading(document)) @if unsynchronised { " CPUs are unsynchronised." } }
+            h1 class=(code(level)) { (heading(document)) @if unsynchronised { " CPUs are unsynchronised." } }
             p.verdict { (document.verdict) }
             @if let Some(note) = document.build_note() { p.verdict { strong { (note) } } }
             ul.figures {
@@ -114,8 +114,8 @@ fn findings(found: &[Finding]) -> Markup {
                 p { "No call for the time is slow here, and no clock was found to step, by these measurements." }
             }
             @for finding in found {
-                article class=(finding.severity.name()) {
-                    h3 { span.severity { (finding.severity.name()) } " " (finding.what) }
+                article class=(code(finding.severity)) {
+                    h3 { span.severity { (code(finding.severity)) } " " (finding.what) }
                     dl {
                         @for seen in &finding.evidence { dt { "seen" } dd { (seen) } }
                         dt { "fix" }

@@ -84,6 +84,7 @@ pub(super) fn document() -> Document {
     let mut document = Document::new("report");
     document.fast = false;
     document.verdict = format!("A sentence that would run: {HOSTILE}");
+    (document.machine.ntp, document.machine.ntp_daemon) = (None, None);
     document.machine.cpu = Some(HOSTILE.to_owned());
     document.machine.kernel_command_line = Some(format!("a_parameter={}", "0123456789".repeat(40)));
     document.machine.kernel_log = Some(vec![HOSTILE.to_owned(), "x".repeat(300)]);
