@@ -108,8 +108,8 @@ pub(crate) struct Doctor {
     pub(crate) openmetrics: Option<Target>,
 
     /// Diagnoses another machine by the facts that --json has written there to FILE (`-`: standard
-    /// input); measures nothing. Exits with 1 if something is slow or wrong on that machine, else
-    /// with 0, also where too few facts are known
+    /// input); measures nothing. Exits with 0 if nothing on that machine is found slow, wrong or not
+    /// known to be right, else with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 
