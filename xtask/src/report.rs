@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         ["--screenshot", picture] => {
             made(&report, "--release", 20)?;
             // The upper part, to the end of the charts; the scheme as in `check`.
-            let shot = "--screenshot=target/report/whole.png --hide-scrollbars --window-size=1280,1674";
+            let shot = "--screenshot=target/report/whole.png --hide-scrollbars --window-size=1280,1634";
             for (scheme, picture) in [(1, (*picture).to_owned()), (0, picture.replace(".png", "-dark.png"))] {
                 let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
                 let browser = format!("chromium --headless --no-sandbox --disable-gpu {scheme}");
