@@ -158,6 +158,31 @@ fi
 if [ -n "$log" ]; then
     printf '    "kernel_log": [\n%s\n    ],\n' "$(messages)"
 fi
+# What adjtimex(2) says, where a program prints it: adjtimex, or that of busybox.
+timex=$(adjtimex --print 2>/dev/null || busybox adjtimex 2>/dev/null)
+timex() {
+    printf '%s\n' "$timex" | sed -n "s/^[-a-z ]*$1: *\(-\{0,1\}[0-9]\{1,\}\).*/\1/p" | head -n 1
+}
+offset=$(timex offset) frequency=$(timex 'freq[a-z.]*') error=$(timex maxerror) likely=$(timex esterror)
+status=$(timex status) tick=$(timex tick)
+if [ -n "$offset" ] && [ -n "$frequency" ] && [ -n "$error" ] && [ -n "$likely" ] && [ -n "$status" ] && [ -n "$tick" ]; then
+    # STA_NANO and STA_UNSYNC; the frequency has 16 binary places of ppm.
+    [ $((status & 8192)) -ne 0 ] || offset=$((offset * 1000))
+    if [ $((status & 64)) -eq 0 ]; then synchronised=true; else synchronised=false; fi
+    printf '    "ntp": {\n      "synchronised": %s,\n      "frequency_ppb": %s,\n' "$synchronised" $((frequency * 1000 / 65536))
+    printf '      "tick_us": %s,\n      "offset_ns": %s,\n' "$tick" "$offset"
+    printf '      "maximum_error_us": %s,\n      "estimated_error_us": %s\n    },\n' "$error" "$likely"
+fi
+# chronyd's words, in seconds: reference, its name, stratum, time of the update, offset, ..., root
+# delay, root dispersion, interval, leap status.
+chronyc -c -n tracking 2>/dev/null | awk -F, 'NF == 14 {
+    printf "    \"ntp_daemon\": {\n      \"name\": \"chronyd\",\n"
+    printf "      \"synchronised\": %s,\n", $14 == "Not synchronised" || $1 == "7F7F0101" ? "false" : "true"
+    printf "      \"reference\": \"%s\",\n      \"stratum\": %d,\n", $2 == "" ? "none" : $2, $3
+    offset = $5 < 0 ? -$5 : $5
+    printf "      \"offset_ns\": %.0f,\n      \"bound_ns\": %.0f\n    },\n", $5 * 1e9, (offset + $11 / 2 + $12) * 1e9
+}'
+if [ -d "$root/run/systemd/system" ]; then echo '    "systemd": true,'; else echo '    "systemd": false,'; fi
 printf '    "counters": "not compared by facts.sh"\n  }'
 served=$(served)
 if [ -n "$served" ]; then

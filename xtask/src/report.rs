@@ -35,14 +35,15 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         }
         ["--screenshot", picture] => {
             made(&report, "--release", 20)?;
-            // The upper part, to the end of the charts.
-            let shot = "--screenshot=target/report/whole.png --window-size=1280,1100";
-            shown(&format!(
-                "chromium --headless --no-sandbox --disable-gpu {shot} file://{}",
-                report.display()
-            ))?;
-            // 256 colours are enough for charts, and make a third of the file.
-            shown(&format!("pngquant --force --output {picture} -- target/report/whole.png"))?;
+            // The upper part, to the end of the charts; the scheme as in `check`.
+            let shot = "--screenshot=target/report/whole.png --hide-scrollbars --window-size=1280,1634";
+            for (scheme, picture) in [(1, (*picture).to_owned()), (0, picture.replace(".png", "-dark.png"))] {
+                let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
+                let browser = format!("chromium --headless --no-sandbox --disable-gpu {scheme}");
+                shown(&format!("{browser} {shot} file://{}", report.display()))?;
+                // 256 colours are enough for charts, and make a third of the file.
+                shown(&format!("pngquant --force --output {picture} -- target/report/whole.png"))?;
+            }
             check(&report)
         }
         [file] if !file.starts_with('-') => check(&files::root().join(file)),

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 
 use crate::cpu_list::{self, CpuList};
 use crate::measure::pattern::Pattern;
+use crate::terminal::columns;
 
 /// Texts of `help/`, one after the other: what stands below the options in `--help` and in the manual. The
 /// exit codes there are those of `exit.rs`.
@@ -23,7 +24,7 @@ macro_rules! help {
 /// Needs no privileges, and changes nothing on the machine; only `doctor --fix` does. Without a
 /// command it runs `tickline doctor`.
 #[derive(Debug, Parser)]
-#[command(name = "tickline", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
+#[command(name = "tickline", version, term_width = columns().clamp(20, 100), args_conflicts_with_subcommands = true)]
 #[command(after_help = help!("exit_codes_of_a_diagnosis", "program"))]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -67,6 +68,9 @@ pub(crate) enum Command {
     #[command(after_help = help!("run"))]
     Run(Run),
 
+    #[command(after_help = help!("explain"))]
+    Explain(Explain),
+
     #[command(after_help = help!("compare"))]
     Compare(Compare),
 
@@ -84,10 +88,15 @@ pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// Prints one line with performance data, and exits like a monitoring plugin: 0 ok, 1 slow, 2
-    /// wrong, 3 unknown
+    /// Prints one line with performance data, and exits like a monitoring plugin: 0 ok, 1 slow or not
+    /// known to be right, 2 wrong, 3 unknown
     #[arg(long)]
     pub(crate) check: bool,
+
+    /// The largest error of Unix time that is accepted, such as 100ms. A known offset beyond it is
+    /// wrong; a claim beyond it, of the NTP daemon, is not known to be right. By default 128ms and 2s
+    #[arg(long = "max-error", value_name = "TIME", value_parser = span_ns)]
+    pub(crate) max_error_ns: Option<i64>,
 
     /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
@@ -95,12 +104,12 @@ pub(crate) struct Doctor {
 
     /// Writes the main figures to FILE (`-`: to standard output, instead of the text) as
     /// OpenMetrics, for node_exporter's textfile collector
-    #[arg(long, value_name = "FILE", value_parser = target(), conflicts_with = "facts")]
+    #[arg(long, value_name = "FILE", value_parser = target())]
     pub(crate) openmetrics: Option<Target>,
 
     /// Diagnoses another machine by the facts that --json has written there to FILE (`-`: standard
-    /// input); measures nothing. Exits with 0 if nothing is slow or wrong on that machine, else
-    /// with 1
+    /// input); measures nothing. Exits with 0 if nothing on that machine is found slow, wrong or not
+    /// known to be right, else with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 
@@ -132,6 +141,13 @@ pub(crate) struct Report {
     /// Writes the report to FILE (`-`: to standard output)
     #[arg(long = "out", value_name = "FILE", value_parser = target())]
     pub(crate) out: Target,
+}
+
+/// Explains a finding by its code, such as tsc_skew; without a code, lists all
+#[derive(Debug, clap::Args)]
+pub(crate) struct Explain {
+    /// The code, which stands in brackets behind the finding
+    pub(crate) code: Option<String>,
 }
 
 /// Runs a program, and the programs that it runs, with the clock that `tickline serve` publishes in
@@ -371,6 +387,13 @@ fn interval(value: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// A span of time with its unit, ns.
+fn span_ns(value: &str) -> Result<i64, String> {
+    let span =
+        value.parse::<jiff::SignedDuration>().ok().and_then(|span| i64::try_from(span.as_nanos()).ok());
+    span.filter(|ns| *ns > 0).ok_or_else(|| format!("{value} is not a span of time, such as 100ms or 2s"))
+}
+
 /// A number of percent, with or without the sign `%`.
 fn percent(value: &str) -> Result<f64, String> {
     let number = value.strip_suffix('%').unwrap_or(value).trim_end();
@@ -409,30 +432,6 @@ mod tests {
                 panic!("{line}: another command")
             };
             assert_eq!(format!("{found:?}"), format!("{run:?}"), "{line}");
-        }
-    }
-
-    #[test]
-    fn percent_is_read_with_or_without_its_sign() {
-        for (value, expected) in [("10%", 10.0), ("10", 10.0), ("2.5 %", 2.5), ("0", 0.0)] {
-            assert!(percent(value).is_ok_and(|percent| (percent - expected).abs() < 1e-9), "{value}");
-        }
-        for value in ["", "%", "-1", "10001", "NaN", "inf", "10%%", "x"] {
-            assert!(percent(value).is_err_and(|error| error.contains("0 to 10000")), "{value}");
-        }
-    }
-
-    #[test]
-    fn the_doctor_is_the_default() {
-        for arguments in [
-            &["tickline", "--json=a/b.json", "--secs", "7"][..],
-            &["tickline", "doctor", "--json", "a/b.json", "--secs=7"],
-        ] {
-            let Command::Doctor(doctor) = Args::try_parse_from(arguments).unwrap().chosen() else {
-                panic!("another command")
-            };
-            assert_eq!(doctor.json.target, Some(Target::File("a/b.json".into())));
-            assert_eq!(doctor.time, Duration::from_secs(7));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::args;
-use crate::document::{Bench, Document};
+use crate::document::{Bench, CostRow, Document};
 use crate::exit::Exit;
 use crate::measure::costs::{self, LongRun};
 use crate::output::Outputs;
@@ -44,5 +44,39 @@ fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
     look.table_of(&COSTS, &document.costs, out)?;
     let title = format!("Long run: {calls} calls of each clock, with all interruptions");
     writeln!(out, "\n{}", look.wrap("", &title))?;
-    look.table_of(&[("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")], long_run, out)
+    look.table_of(&[("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")], long_run, out)?;
+    disturbed(&document.costs).map_or(Ok(()), |warning| writeln!(out, "\n{}", look.wrap("", &warning)))
+}
+
+/// The warning that other programs have disturbed the measurement; `None` where few clocks suffered.
+fn disturbed(costs: &[CostRow]) -> Option<String> {
+    /// A round that has lost the CPU takes many times as long as the fastest; one at a lower
+    /// frequency of the CPU takes less than twice as long.
+    const SLOWER: f64 = 2.0;
+    let known: Vec<_> = costs.iter().filter_map(|row| row.cost_ns.zip(row.p90_ns)).collect();
+    let all = known.len();
+    let slower = known.into_iter().filter(|(fastest_ns, p90_ns)| *p90_ns > SLOWER * fastest_ns).count();
+    (slower > 0 && slower * 4 >= all).then(|| {
+        format!(
+            "Warning: for {slower} of {all} clocks, one round in ten took more than twice as long as the fastest: something \
+             else uses the CPUs. End it, or measure on an idle CPU (Linux: taskset -c CPU tickline bench), and run this again. Until \
+             then, only the column \"fastest round\" says what a call costs; more --rounds make it surer."
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a loaded machine the column had 500 to 19,000 ns beside 10 ns, and nothing was said.
+    #[test]
+    fn a_disturbed_measurement_is_told_from_a_quiet_one() {
+        let row = |p90_ns| CostRow { cost_ns: Some(10.0), p90_ns: Some(p90_ns), ..CostRow::default() };
+        let warning = |p90s_ns: &[f64]| disturbed(&p90s_ns.iter().copied().map(row).collect::<Vec<_>>());
+        assert_eq!(warning(&[]), None);
+        assert_eq!(warning(&[10.0, 11.0, 12.0, 19.0, 500.0]), None, "one clock alone");
+        let said = warning(&[10.0, 11.0, 12.0, 19_000.0]).expect("a warning");
+        assert!(said.starts_with("Warning: for 1 of 4 clocks") && said.contains("run this again"), "{said}");
+    }
 }

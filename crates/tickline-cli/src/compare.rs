@@ -74,7 +74,7 @@ pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let second = (args.second.as_path(), input::document(&args.second)?);
     let found = compare(first, second, args.above);
     outputs.emit(&found, |out| text::write(&found, Look::of_stdout(), out))?;
-    Ok(if found.differences.is_empty() { Exit::Fast } else { Exit::Closed })
+    Ok(if found.differences.is_empty() { Exit::Success } else { Exit::Negative })
 }
 
 /// A document's file, and the document, as it stands and as the rules read it.

@@ -9,14 +9,14 @@
 //! 1. The fact: add a field with its unit in its name to `Machine` (`machine.rs`), and collect
 //!    it there. Its comment is the schema's description, and says when the field is null. Rules
 //!    read it from the [`Document`].
-//! 2. The rule: add a function to `others.rs`, or, if it explains a slow clock, an arm to `slow`
-//!    in `clocksource.rs`. It returns `None` where a fact that it needs is unknown. Add the
+//! 2. The rule: add a function to `others.rs`, or, if it is about Unix time, to `unix_time.rs`, or,
+//!    if it explains a slow clock, an arm to `slow` in `clocksource.rs`. It returns `None` where a fact that it needs is unknown. Add the
 //!    function to `RULES`.
 //! 3. The text: `texts.json` has the words by a stable code: the severity, one sentence without a
 //!    full stop, the evidence, and the command or setting that mends it. `Finding::new` puts
 //!    figures and names in; `seen` and `fix` add what only the rule can say. What several fixes say
 //!    is in `fix.rs`. A fix must not recommend the TSC where the counters are unsynchronised or the
-//!    TSC is not invariant.
+//!    TSC is not invariant. `explain.md`, beside `src/`, says at more length what the code means.
 //! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. If a key
 //!    changes its meaning or goes away, raise the version (`document.rs`).
 //! 5. The test: add a row to `rule_cases.json`, which starts from a machine without faults. The
@@ -36,6 +36,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod unix_time;
 
 use crate::document::Document;
 
@@ -48,7 +49,7 @@ pub(crate) use steps::Steps;
 type Rule = fn(&Document) -> Option<Finding>;
 
 /// All rules. Findings of one severity are listed in this order.
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 17] = [
     others::counter_denied,
     others::counters_unsynchronised,
     process::clock_interposed,
@@ -58,12 +59,14 @@ const RULES: [Rule; 15] = [
     process::traced,
     process::no_thread,
     others::not_invariant,
+    unix_time::ntp_slewing,
+    unix_time::time_off,
+    unix_time::ntp_unsynchronised,
+    unix_time::utc_error_large,
     others::frequency_implausible,
     others::firmware_writes_tsc,
     others::switched_off,
     others::environment_unrecognised,
-    others::ntp_slewing,
-    others::ntp_unsynchronised,
 ];
 
 /// The findings, the most severe first.

@@ -5,14 +5,17 @@ mod check;
 mod mend;
 mod text;
 
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
+use serde::Serialize;
+
 use crate::args::Doctor;
+use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::openmetrics;
-use crate::output::Outputs;
+use crate::output::{Destination, Outputs};
 use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::wrap::Look;
@@ -33,24 +36,13 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
         return diagnose_recorded(file, args);
     }
     let setup = Setup::start();
-    let outputs = Outputs::open(&args.json)?;
-    let metrics = args.openmetrics.as_ref();
-    let metrics = metrics.map(|target| outputs.open_beside("--openmetrics", target)).transpose()?;
+    let places = open(args)?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
+    document.max_error_ns = args.max_error_ns;
     document.diagnose();
     progress.finish();
-    let check = args.check.then(|| check::line(&document));
-    let takes_stdout = matches!(metrics, Some(None));
-    if let Some(Some(file)) = metrics {
-        file.save(|out| openmetrics::write(&document, out))?;
-    }
-    outputs.emit(&document, |out| match &check {
-        _ if takes_stdout => openmetrics::write(&document, out),
-        Some((line, _)) => writeln!(out, "{line}"),
-        None => text::write(&document, Look::of_stdout(), out),
-    })?;
-    if let Some((_, exit)) = check {
+    if let Some(exit) = write(places, args, &document, &document, text::write)? {
         return Ok(exit);
     }
     if args.fix {
@@ -63,15 +55,44 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
 /// Diagnoses the machine of the file. The JSON output is that of the file, with these findings.
 fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     let (mut json, mut document) = input::document(file)?;
-    let outputs = Outputs::open(&args.json)?;
+    let places = open(args)?;
+    document.max_error_ns = args.max_error_ns;
     document.diagnose();
+    json["max_error_ns"] = document.max_error_ns.into();
     json["health"] = serde_json::to_value(&document.health)?;
     json["findings"] = serde_json::to_value(document.findings())?;
-    let (line, exit) = check::line(&document);
-    if args.check {
-        outputs.emit(&json, |out| writeln!(out, "{line}"))?;
-        return Ok(exit);
+    let exit = if document.is_bad() { Exit::Negative } else { Exit::Success };
+    Ok(write(places, args, &document, &json, text::write_recorded)?.unwrap_or(exit))
+}
+
+/// Where the document goes, and where its figures for a collector go: to a file, or to standard
+/// output.
+type Places = (Outputs, Option<Option<Destination>>);
+
+fn open(args: &Doctor) -> io::Result<Places> {
+    let outputs = Outputs::open(&args.json)?;
+    let metrics = args.openmetrics.as_ref();
+    let metrics = metrics.map(|target| outputs.open_beside("--openmetrics", target)).transpose()?;
+    Ok((outputs, metrics))
+}
+
+/// Writes everything; `write_text` writes the text. Returns the exit code of `--check`, if that is asked for.
+fn write(
+    (outputs, metrics): Places,
+    args: &Doctor,
+    document: &Document,
+    json: &impl Serialize,
+    write_text: fn(&Document, Look, &mut dyn Write) -> io::Result<()>,
+) -> io::Result<Option<Exit>> {
+    let check = args.check.then(|| check::line(document));
+    let takes_stdout = matches!(metrics, Some(None));
+    if let Some(Some(file)) = metrics {
+        file.save(|out| openmetrics::write(document, out))?;
     }
-    outputs.emit(&json, |out| text::write_recorded(&document, Look::of_stdout(), out))?;
-    Ok(if document.is_bad() { Exit::Closed } else { Exit::Fast })
+    outputs.emit(json, |out| match &check {
+        _ if takes_stdout => openmetrics::write(document, out),
+        Some((line, _)) => writeln!(out, "{line}"),
+        None => write_text(document, Look::of_stdout(), out),
+    })?;
+    Ok(check.map(|(_, exit)| exit))
 }

@@ -27,10 +27,12 @@ use tickline::{CpuStatus, Environment, Reason, State, Status};
 use crate::diagnose::{self, Finding, Health};
 use crate::exit::Exit;
 use crate::machine::Machine;
+use crate::measure::as_f64;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::status_when;
 use crate::measure::warp::Warp;
 use crate::measure::watch::state_name;
+use crate::words::time;
 
 /// The schema's name. Its number rises when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/2";
@@ -65,6 +67,8 @@ pub(crate) struct Document {
     pub(crate) fast: bool,
     /// Why tickline does not read the counter, as a stable code.
     pub(crate) reason: Option<String>,
+    /// The largest error of Unix time that is accepted, ns (`--max-error`); null where none was named.
+    pub(crate) max_error_ns: Option<i64>,
     /// What is wrong with the machine's clocks, the most severe first; absent where the command
     /// makes no diagnosis.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
@@ -223,9 +227,9 @@ impl Document {
 }
 
 impl Document {
-    /// The exit code: `Fast` if no finding is slow or wrong, and tickline reads the counter.
+    /// The exit code: `Success` if no finding is worse than a note, and tickline reads the counter.
     pub(crate) fn exit(&self) -> Exit {
-        if self.fast && !self.is_bad() { Exit::Fast } else { Exit::Closed }
+        if self.fast && !self.is_bad() { Exit::Success } else { Exit::Negative }
     }
 
     /// Whether the machine needs care.
@@ -297,13 +301,11 @@ fn verdict(state: State, document: &Document) -> String {
             let costs = document.cost_ns("tickline::now_ns").zip(document.cost_ns(MONOTONIC));
             let costs = costs.map_or_else(String::new, |(now_ns, os_ns)| {
                 let times = times(now_ns, os_ns);
-                format!(": {now_ns:.1} ns a call where clock_gettime takes {os_ns:.1}, {times}")
+                format!(": {now_ns:.1} ns a call where clock_gettime takes {os_ns:.0}, {times}")
             });
             let track = document.track.as_ref().map_or_else(String::new, |track| {
-                let (offset_ns, bound_ns) = (track.largest_offset_ns, track.largest_bound_ns);
-                format!(
-                    "; its largest offset from CLOCK_MONOTONIC was {offset_ns:.0} ns (its own bound: {bound_ns} ns)"
-                )
+                let (offset, bound) = (time(track.largest_offset_ns), time(as_f64(track.largest_bound_ns)));
+                format!("; its largest offset from CLOCK_MONOTONIC was {offset} (its own bound: {bound})")
             });
             format!("tickline reads the counter here{costs}{track}.")
         }

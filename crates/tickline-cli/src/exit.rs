@@ -5,13 +5,13 @@ use std::process::ExitCode;
 /// How the program ends; the texts in `help/` explain it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Nothing is slow or wrong, and tickline reads the counter. For a command that makes no such
-    /// judgement: success.
-    Fast = 0,
-    /// The command worked. Something is slow or wrong, a gate is closed, counters are
-    /// unsynchronised, costs or documents differ, calls can't be counted, or `--fix` has changed
-    /// nothing.
-    Closed = 1,
+    /// The command worked, and nothing speaks against what it is asked about: clocks are known to be
+    /// right, fast, and read from the counter; counters are synchronised, documents agree.
+    Success = 0,
+    /// The command worked, and the answer is no: something is slow, wrong or not known to be right, a
+    /// gate is closed, counters are unsynchronised, costs or documents differ, calls can't be
+    /// counted, or `--fix` has changed nothing.
+    Negative = 1,
     /// An error; for `--check`, something is wrong.
     Error = 2,
     /// For `--check`: unknown. For `warp`: untested.

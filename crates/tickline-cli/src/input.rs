@@ -18,17 +18,23 @@ const MOST_BYTES: u64 = 256 << 20;
 ///
 /// If the file cannot be read, or is no document of the present schema. The error names the file.
 pub(crate) fn document(path: &Path) -> io::Result<(Value, Document)> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let name = if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
     read(path).and_then(|text| parse(&text)).map_err(named)
 }
 
 pub(crate) fn parse(text: &str) -> io::Result<(Value, Document)> {
-    let document: Value = serde_json::from_str(text)?;
+    let no_document = |error| io::Error::other(format!("it is no document that --json writes: {error}"));
+    let document: Value = serde_json::from_str(text).map_err(no_document)?;
     if !document["machine"].is_object() {
         return Err(io::Error::other("it has no object 'machine', which --json writes"));
     }
     let wrong = match document["schema"].as_str() {
-        Some(SCHEMA) => return Ok((document.clone(), serde_json::from_value(document)?)),
+        Some(SCHEMA) => {
+            // The error names the key.
+            let typed = serde_path_to_error::deserialize(&document).map_err(io::Error::other)?;
+            return Ok((document, typed));
+        }
         Some(other) => format!("its schema is '{other}'; this program reads '{SCHEMA}'"),
         None => format!("it has no 'schema'; this program reads '{SCHEMA}'"),
     };
@@ -42,11 +48,11 @@ pub(crate) fn parse(text: &str) -> io::Result<(Value, Document)> {
 ///
 /// If the file cannot be read, is empty, has more than 256 MiB, or is not UTF-8.
 fn read(path: &Path) -> io::Result<String> {
-    if path == Path::new("-") {
-        text(io::stdin().lock(), MOST_BYTES)
-    } else {
-        text(File::open(path)?, MOST_BYTES)
-    }
+    if is_stdin(path) { text(io::stdin().lock(), MOST_BYTES) } else { text(File::open(path)?, MOST_BYTES) }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 fn text(input: impl Read, most_bytes: u64) -> io::Result<String> {
@@ -90,15 +96,18 @@ mod tests {
     #[test]
     fn other_files_are_refused() {
         for (text, part) in [
-            ("{", "EOF"),
+            ("{", "no document that --json writes: EOF"),
             ("[]", "no object 'machine'"),
             (r#"{"machine": {}}"#, "no 'schema'"),
             (
                 r#"{"machine": {}, "schema": "other/1"}"#,
                 "its schema is 'other/1'; this program reads 'tickline/2'",
             ),
-            (r#"{"machine": {"clocksource": 1}, "schema": "tickline/2"}"#, "expected a string"),
-            (r#"{"machine": {"ntp": {"tick_us": 1}}, "schema": "tickline/2"}"#, "missing field"),
+            (
+                r#"{"machine": {"clocksource": 1}, "schema": "tickline/2"}"#,
+                "machine.clocksource: invalid type: integer `1`, expected a string",
+            ),
+            (r#"{"machine": {"ntp": {"tick_us": 1}}, "schema": "tickline/2"}"#, "machine.ntp: missing field"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

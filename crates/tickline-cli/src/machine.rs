@@ -6,10 +6,13 @@ mod cpuid;
 mod hypervisor;
 #[cfg(target_os = "linux")]
 mod log;
+#[cfg(target_os = "linux")]
+mod ntp_daemon;
 #[cfg_attr(not(target_os = "linux"), path = "machine/other.rs")]
 mod system;
 
 use std::fs;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tickline::{Comparison, Hypervisor, Status};
@@ -75,6 +78,10 @@ pub(crate) struct Machine {
     pub(crate) page_readers: Option<usize>,
     /// The kernel's NTP state.
     pub(crate) ntp: Option<Ntp>,
+    /// What an NTP daemon on this machine says of itself; null where none answers.
+    pub(crate) ntp_daemon: Option<NtpDaemon>,
+    /// Whether systemd runs the machine (sd_booted(3)).
+    pub(crate) systemd: Option<bool>,
     /// How many CPUs' counters the clock has compared and found synchronised; null unless all of
     /// them are.
     pub(crate) synchronised_cpus: Option<u32>,
@@ -116,6 +123,38 @@ pub(crate) struct Ntp {
     pub(crate) maximum_error_us: i64,
     /// The likely error against UTC, by the NTP daemon's claim, us.
     pub(crate) estimated_error_us: i64,
+    /// The names of the bits of its status, such as `PLL` (the kernel steers), `UNSYNC`, `INS` (a leap
+    /// second is due).
+    pub(crate) flags: Option<Vec<String>>,
+}
+
+impl Ntp {
+    /// The correction of the clock's rate, ppb: one microsecond more or less in a hundredth of a
+    /// second is 100 ppm.
+    pub(crate) const fn rate_ppb(&self) -> i64 {
+        self.frequency_ppb.saturating_add(self.tick_us.saturating_sub(10_000).saturating_mul(100_000))
+    }
+}
+
+/// An NTP daemon.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct NtpDaemon {
+    /// `chronyd`, `systemd-timesyncd`, or `ntpd` for any other that serves NTP.
+    pub(crate) name: String,
+    /// Whether it follows another clock.
+    pub(crate) synchronised: bool,
+    /// The clock that it follows: a name, such as PHC0 for a hardware clock, or an address.
+    pub(crate) reference: Option<String>,
+    /// How many clocks are between it and a reference clock.
+    pub(crate) stratum: Option<u16>,
+    /// The offset that it has left to remove, ns; null where it does not tell.
+    pub(crate) offset_ns: Option<i64>,
+    /// Its bound of Unix time's distance from UTC, ns; null where it does not tell.
+    pub(crate) bound_ns: Option<i64>,
+    /// How long ago it learnt the time, s.
+    pub(crate) updated_s: Option<u64>,
 }
 
 impl Machine {
@@ -140,12 +179,13 @@ impl Machine {
             cloud: cloud::find(dmi).map(str::to_owned),
             cpuid: cpuid::read(),
             counter_readable: counter_readable(),
-            vdso_mapped: fs::read_to_string("/proc/self/maps").ok().map(|maps| maps.contains("[vdso]")),
+            vdso_mapped: text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
             vsyscall64: line("/proc/sys/kernel/vsyscall64").and_then(|value| value.parse().ok()),
             allowed_cpus: status_line("Cpus_allowed_list:"),
             online_cpus: line("/sys/devices/system/cpu/online"),
             page_readers: crate::serve::page_readers(),
+            systemd: fs::exists("/run/systemd/system").ok(),
             synchronised_cpus: match status.comparison {
                 Comparison::Synchronised { cpus } => Some(cpus),
                 _ => None,
@@ -160,14 +200,19 @@ impl Machine {
     }
 }
 
+/// What a file says, which need not be UTF-8: names of files and of processes stand in it. `None` if
+/// it is unreadable.
+pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
+}
+
 /// The only line of a file; `None` if the file is unreadable or empty.
 fn line(path: &str) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    Some(text(path)?.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 fn cpu() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let text = text("/proc/cpuinfo")?;
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "))?;
     Some(name.1.to_owned())
 }
@@ -190,7 +235,7 @@ fn acpi_devices() -> Vec<String> {
 
 /// A line of `/proc/self/status`, by its name.
 fn status_line(name: &str) -> Option<String> {
-    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let text = text("/proc/self/status")?;
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(value.trim().to_owned())
 }

@@ -18,6 +18,7 @@ mod diagnose;
 mod doctor;
 mod document;
 mod exit;
+mod explain;
 mod input;
 mod machine;
 mod manual;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
     let result = match args.chosen() {
         Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
@@ -91,7 +93,7 @@ fn refused(error: &clap::Error) -> ExitCode {
     // Help and version: clap's own `exit` does not notice that they could not be written.
     let text = error.render();
     let printed = output::text_to_stdout(|out| write!(out, "{}", text.ansi()));
-    finish(printed.map(|()| Exit::Fast))
+    finish(printed.map(|()| Exit::Success))
 }
 
 /// The exit code. Prints the message of an error.

@@ -14,14 +14,14 @@ pub(crate) fn completions(args: &Completions) -> io::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "tickline", &mut script);
     to_stdout(|out| out.write_all(&script))?;
-    Ok(Exit::Fast)
+    Ok(Exit::Success)
 }
 
 /// Prints a manual.
 pub(crate) fn man(args: &Man) -> io::Result<Exit> {
     let manual = manual(args.command.as_deref())?;
     to_stdout(|out| out.write_all(&manual))?;
-    Ok(Exit::Fast)
+    Ok(Exit::Success)
 }
 
 /// The manual of the program, or of the command `name`.
@@ -73,8 +73,6 @@ fn sections(help: &str) -> Roff {
 
 #[cfg(test)]
 mod tests {
-    use clap::ValueEnum;
-
     use super::*;
 
     #[test]
@@ -96,19 +94,6 @@ mod tests {
             for line in help.lines().map(str::trim).filter(|line| !line.is_empty() && !line.ends_with(':')) {
                 assert!(plain.contains(line), "{line} is missing in:\n{manual}");
             }
-        }
-    }
-
-    #[test]
-    fn completions_offer_what_help_shows() {
-        let full = Args::command();
-        for shell in clap_complete::Shell::value_variants() {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Args::command(), "tickline", &mut script);
-            let script = String::from_utf8(script).unwrap();
-            let mut commands = full.get_subcommands().map(Command::get_name);
-            assert!(commands.all(|command| script.contains(command)), "{shell}");
-            assert!(script.contains("secs") && script.contains("version"), "{shell}");
         }
     }
 }

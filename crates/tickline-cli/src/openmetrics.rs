@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::document::Document;
+use crate::machine::Ntp;
 
 /// A gauge. Its name, its labels and its unit change only with the major version of the program.
 #[derive(Debug, Deserialize)]
@@ -41,8 +42,11 @@ impl Gauge {
             (Value::Null, _) => None,
             (value, Some(expected)) => Some(yes(value == expected)),
             (Value::Bool(is_so), None) => Some(yes(*is_so)),
-            (value, None) if place.ends_with("_ns") => Some(value.as_f64()? / 1e9),
-            (value, None) => value.as_f64(),
+            (value, None) => {
+                const SIZES: [(&str, f64); 3] = [("_ns", 1e9), ("_us", 1e6), ("_ppb", 1e9)];
+                let size = SIZES.iter().find(|(end, _)| place.ends_with(end)).map_or(1.0, |(_, size)| *size);
+                Some(value.as_f64()? / size)
+            }
         }
     }
 
@@ -74,7 +78,7 @@ pub(crate) fn write(document: &Document, out: &mut dyn Write) -> io::Result<()> 
             continue;
         }
         writeln!(out, "# TYPE {name} gauge")?;
-        if let Some(unit) = ["seconds", "hertz"].into_iter().find(|unit| name.ends_with(unit)) {
+        if let Some(unit) = ["seconds", "hertz", "ratio"].into_iter().find(|unit| name.ends_with(unit)) {
             writeln!(out, "# UNIT {name} {unit}")?;
         }
         writeln!(out, "# HELP {name} {help}")?;
@@ -90,10 +94,12 @@ fn figures(document: &Document) -> Value {
     let mut json = json!(document);
     let level = json["health"]["level"].clone();
     if !level.is_null() {
-        let levels = ["ok", "slow", "wrong", "unknown"];
+        let levels = ["ok", "unsure", "slow", "wrong", "unknown"];
         json["levels"] =
             levels.map(|name| json!({ "level": name, "applies": level == name })).to_vec().into();
     }
+    json["rate_ppb"] = document.machine.ntp.as_ref().map(Ntp::rate_ppb).into();
+    json["ntp_daemons"] = document.machine.ntp_daemon.iter().map(|daemon| json!(daemon)).collect();
     json["attainable_ns"] = document.attainable_ns().into();
     json["taken_s"] = document.taken_at.parse().ok().map(Timestamp::as_second).into();
     json
@@ -112,8 +118,9 @@ mod tests {
             "taken_at": "1970-01-01T00:00:07Z",
             "machine": { "cpu": "x\"y\\z\n", "kernel": "6.1", "clocksource": "hpet", "hypervisor": "none",
                 "architecture": "x86_64", "available_clocksources": "hpet tsc", "kernel_log": [], "page_readers": 3,
-                "ntp": { "synchronised": true, "tick_us": 10_000, "frequency_ppb": 0, "offset_ns": 0,
-                    "maximum_error_us": 0, "estimated_error_us": 0 } },
+                "ntp": { "synchronised": true, "tick_us": 10_834, "frequency_ppb": -32_670, "offset_ns": 0,
+                    "maximum_error_us": 510, "estimated_error_us": 10 },
+                "ntp_daemon": { "name": "chronyd", "synchronised": true, "reference": "PHC0", "offset_ns": -250, "bound_ns": 4_000 } },
             "clock": { "frequency_hz": 2_000_000_000_u64, "bound_ns": 20, "utc_error_ns": 1_500_000_000 },
             "gates": [{ "gate": "exists", "open": true }, { "gate": "kernel", "open": false }],
             "costs": [

@@ -42,7 +42,7 @@ fn conclude(document: &mut Document) -> Exit {
         return document.exit();
     };
     document.verdict = format!("{} {}", document.verdict, crate::warp::verdict(unsynchronised));
-    Exit::Closed
+    Exit::Negative
 }
 
 /// Writes the report, then the JSON. The verdict goes to standard output, unless report or JSON go
@@ -80,7 +80,7 @@ mod tests {
         let mut document = sample::document();
         let before = document.verdict.clone();
         document.fast = true;
-        assert_eq!(conclude(&mut document), Exit::Closed);
+        assert_eq!(conclude(&mut document), Exit::Negative);
         assert!(found(&document) && says_so(&document), "{:?}", document.findings);
         let added = document.verdict.strip_prefix(&before);
         assert!(
@@ -90,9 +90,9 @@ mod tests {
 
         (document.warp, document.fast, document.verdict) = (None, true, before.clone());
         document.machine.counter_difference_ticks = None;
-        assert_eq!(conclude(&mut document), Exit::Closed, "the sample's clocks are slow");
+        assert_eq!(conclude(&mut document), Exit::Negative, "the sample's clocks are slow");
         document.costs.iter_mut().for_each(|row| row.served_by = row.served_by.and(Some(ServedBy::Vdso)));
-        assert_eq!(conclude(&mut document), Exit::Fast);
+        assert_eq!(conclude(&mut document), Exit::Success);
         assert!(!found(&document) && !says_so(&document) && document.verdict == before, "{document:?}");
     }
 }

@@ -40,8 +40,18 @@ fn schema_of_comparisons() -> Value {
 
 /// The structures of which a file for `--facts` may have some keys only, and the keys that it must
 /// have.
-const PARTIAL: [(&str, &[&str]); 5] =
-    [("Machine", &[]), ("Cpuid", &[]), ("TimeNamespace", &[]), ("ClockStatus", &[]), ("CostRow", &["clock"])];
+const PARTIAL: [(&str, &[&str]); 7] = [
+    ("Machine", &[]),
+    ("Cpuid", &[]),
+    ("TimeNamespace", &[]),
+    ("ClockStatus", &[]),
+    ("CostRow", &["clock"]),
+    ("NtpDaemon", &["name"]),
+    (
+        "Ntp",
+        &["synchronised", "frequency_ppb", "tick_us", "offset_ns", "maximum_error_us", "estimated_error_us"],
+    ),
+];
 
 /// `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` stores the schema of the present
 /// structures.

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             let outputs = Outputs::open(&args.json)?;
             let status = status::Status::of(page)?;
             outputs.emit(&status, |out| status.write(out))?;
-            Ok(if status.serving { Exit::Fast } else { Exit::Closed })
+            Ok(if status.serving { Exit::Success } else { Exit::Negative })
         }
         Some(ServeAction::Off) => off(page),
         Some(ServeAction::On) => on(page),
@@ -72,7 +72,7 @@ fn off(page: &Path) -> io::Result<Exit> {
         Phase::Off => writeln!(out, "{page}: was off already"),
         before => writeln!(out, "{page}: off; it was {}", before.name()),
     })?;
-    Ok(Exit::Fast)
+    Ok(Exit::Success)
 }
 
 fn on(page: &Path) -> io::Result<Exit> {
@@ -82,5 +82,5 @@ fn on(page: &Path) -> io::Result<Exit> {
         true => writeln!(out, "{page}: a server may serve it again; start one"),
         false => writeln!(out, "{page}: was not switched off"),
     })?;
-    Ok(Exit::Fast)
+    Ok(Exit::Success)
 }

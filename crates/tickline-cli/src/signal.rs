@@ -4,7 +4,7 @@
 
 /// Whether this process ignores a signal.
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: all zeros are a valid value.
+    // SAFETY: a `sigaction` has numbers and a pointer alone, of which zeros are valid values.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action the kernel reads no memory of this process; it writes to
     // `action`, which is valid for that.

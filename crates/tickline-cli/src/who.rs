@@ -49,10 +49,10 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let mut document = setup.measure_costs("who", &progress, 0.8);
     document.diagnose();
     let (who, exit) = match counted {
-        Ok(counted) => (counted.into_who(&document), Exit::Fast),
+        Ok(counted) => (counted.into_who(&document), Exit::Success),
         Err(obstacle) => {
             let instead = obstacle.instead(args.process, args.time.as_secs());
-            (Who { obstacle: Some(obstacle.to_string()), instead, ..Who::default() }, Exit::Closed)
+            (Who { obstacle: Some(obstacle.to_string()), instead, ..Who::default() }, Exit::Negative)
         }
     };
     progress.finish();

@@ -1,6 +1,7 @@
 //! Values of the JSON in words, for the texts, the report and `compare`.
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::terminal::plain;
 
@@ -29,6 +30,11 @@ pub(crate) fn unit(key: &str) -> (&str, Option<&'static str>) {
     found.unwrap_or((key, None))
 }
 
+/// The name of an enumeration's value, as in JSON.
+pub(crate) fn code(value: impl Serialize) -> String {
+    json!(value).as_str().unwrap_or_default().to_owned()
+}
+
 /// A figure with two decimals, or a mark for an unknown one.
 pub(crate) fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
@@ -44,13 +50,26 @@ pub(crate) fn cell(value: &Value) -> String {
     }
 }
 
-/// A value with its unit; large frequencies in MHz.
+/// Where a figure of a unit gets too long, and the larger units with their sizes.
+type Larger = (&'static str, f64, &'static [(f64, &'static str)]);
+const LARGER: [Larger; 4] = [
+    ("ns", 1e4, &[(3.6e12, "h"), (1e9, "s"), (1e6, "ms"), (1e3, "us")]),
+    ("us", 1e5, &[(3.6e9, "h"), (1e6, "s"), (1e3, "ms")]),
+    ("s", 7_200.0, &[(3_600.0, "h")]),
+    ("ppb", 1e3, &[(1e7, "%"), (1e3, "ppm")]),
+];
+
+/// A value with its unit: large frequencies in MHz, spans and rates in the unit that fits.
 pub(crate) fn with_unit(value: &Value, unit: Option<&str>) -> String {
-    match (unit, value.as_f64()) {
-        (Some("Hz"), Some(hz)) if hz >= 1e6 => format!("{} MHz", grouped(&format!("{:.6}", hz / 1e6))),
-        (Some(unit), Some(_)) => format!("{} {unit}", text(value)),
-        _ => text(value),
+    let (Some(unit), Some(number)) = (unit, value.as_f64()) else { return text(value) };
+    if unit == "Hz" && number >= 1e6 {
+        return format!("{} MHz", grouped(&format!("{:.6}", number / 1e6)));
     }
+    let larger = LARGER.iter().find(|(small, most, _)| *small == unit && number.abs() >= *most);
+    let larger = larger.and_then(|(.., larger)| larger.iter().find(|(size, _)| number.abs() >= *size));
+    let Some((size, unit)) = larger else { return format!("{} {unit}", text(value)) };
+    let figure = format!("{:.1}", number / size);
+    format!("{} {unit}", grouped(figure.strip_suffix(".0").unwrap_or(&figure)))
 }
 
 /// A value.
@@ -85,4 +104,30 @@ fn grouped(number: &str) -> String {
         text.push(digit);
     }
     text + rest
+}
+
+/// A time with at most three digits, in the unit that suits it.
+pub(crate) fn time(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        size if size < 1e3 => (ns, "ns"),
+        size if size < 1e6 => (ns / 1e3, "us"),
+        size if size < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    let decimals = match value.abs() {
+        size if size >= 100.0 || (size - size.round()).abs() < 1e-9 => 0,
+        _ => 1,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_the_unit_that_suits_them() {
+        let texts = [0.0, 8.84, 168.1, -20.0, 1_500.0, 1e6, 1e9].map(time);
+        assert_eq!(texts, ["0 ns", "8.8 ns", "168 ns", "-20 ns", "1.5 us", "1 ms", "1 s"]);
+    }
 }

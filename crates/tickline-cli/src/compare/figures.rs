@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::diagnose::{Health, diagnose};
 use crate::document::Document;
-use crate::words::unit;
+use crate::words::{code, unit};
 
 /// A fact in words, or a figure with its unit.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ pub(super) fn figures(document: &Value, typed: &Document, above_percent: f64) ->
     let mut figures = vec![Figure::exact("health", &json!(Health::of(typed, &findings).level))];
     figures.extend(
         findings.iter().map(|finding| {
-            Figure::exact(format!("finding {}", finding.code), &finding.severity.name().into())
+            Figure::exact(format!("finding {}", finding.code), &code(finding.severity).into())
         }),
     );
     facts("", &document["machine"], &mut figures);

@@ -30,7 +30,8 @@ pub(super) fn slow(facts: &Document) -> Option<Finding> {
     let finding = if host.is_some() { finding.steps(host) } else { finding };
     let asked =
         served.filter(|_| by_call).map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
-    Some(finding.seen(asked).seen(fix::provider(facts)).gaining(facts))
+    let words = facts.choosing_words().map(|word| format!("the kernel's command line has {word}"));
+    Some(finding.seen(words).seen(asked).seen(fix::provider(facts)).gaining(facts))
 }
 
 /// The vDSO reads the hypervisor's clock, which takes longer than the TSC would. The vDSO must also
@@ -55,9 +56,23 @@ fn with_tsc(key: &'static str, name: &str, fix: String, facts: &Document) -> Fin
     by_name(key, name).fix(fix).steps(fix::tsc_steps(facts))
 }
 
+/// A finding that a switch to another clocksource mends, which the vDSO reads.
+fn not_chosen(name: &str, facts: &Document) -> Option<Finding> {
+    let other = facts.other_for_vdso()?;
+    let finding = Finding::new("clocksource_not_chosen", &[("clocksource", &name), ("other", &other)]);
+    Some(finding.fix(fix::switch_to(other, facts)).steps(steps::switch(other, facts)))
+}
+
 /// A finding whose words name the clocksource.
 fn by_name(key: &'static str, name: &str) -> Finding {
     Finding::new(key, &[("clocksource", &name)])
+}
+
+/// Where the vDSO could read the clocksource.
+fn by_vdso(key: &'static str, name: &str, facts: &Document) -> Finding {
+    let arm =
+        if facts.is_x86() { "" } else { ", or on Arm, a counter with an erratum (dmesg | grep -i erratum)" };
+    Finding::new(key, &[("clocksource", &name), ("arm", &arm)])
 }
 
 fn by_clocksource(current: Option<&str>, facts: &Document) -> Finding {
@@ -67,10 +82,17 @@ fn by_clocksource(current: Option<&str>, facts: &Document) -> Finding {
         Some("xen") => xen(facts),
         Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, facts),
         Some(name) if facts.is_x86() => without_tsc(name, facts),
-        Some(name) => by_name("clocksource_slow", name),
+        Some(name) => not_chosen(name, facts).unwrap_or_else(|| slow_elsewhere(name, facts)),
         None if facts.hypervisor() == "gvisor" => unreadable("clocksource_unknown/gvisor"),
         None => unreadable("clocksource_unknown/system_call"),
     }
+}
+
+/// A slow clocksource on a machine that is not x86, with no better one on offer.
+fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
+    // No processor before ARMv7 has a counter that Linux lets programs read.
+    let is_armv6 = facts.machine.cpu.as_deref().is_some_and(|cpu| cpu.contains("ARMv6"));
+    by_name(if is_armv6 { "clocksource_slow/no_counter" } else { "clocksource_slow" }, name)
 }
 
 fn unreadable(key: &'static str) -> Finding {
@@ -124,8 +146,8 @@ fn by_word(key: &'static str, word: &'static str) -> Finding {
 fn unused(name: &str, facts: &Document) -> Finding {
     match facts.coarse() {
         // The vDSO is in use, so nothing stands between it and the process.
-        Some(ServedBy::Vdso) => by_name("vdso_unused/in_use", name),
-        _ => by_name("vdso_unused/readable", name).seen(mapped(facts)),
+        Some(ServedBy::Vdso) => by_vdso("vdso_unused/in_use", name, facts),
+        _ => by_vdso("vdso_unused/readable", name, facts).seen(mapped(facts)),
     }
 }
 
@@ -187,19 +209,23 @@ fn xen(facts: &Document) -> Finding {
 
 fn hyperv(name: &str, facts: &Document) -> Finding {
     let finding = by_name("hyperv_without_page", name).seen(rejection(facts));
-    if may_use_tsc(facts) { accepted(finding, fix::use_tsc(facts), facts) } else { finding }
+    if may_use_tsc(facts) {
+        return accepted(finding, fix::use_tsc(facts), facts);
+    }
+    not_chosen(name, facts).unwrap_or(finding)
 }
 
 /// An x86 machine whose clocksource is not the TSC.
 fn without_tsc(name: &str, facts: &Document) -> Finding {
     if facts.accepts_tsc() == Some(true) {
-        let chosen = facts.parameter_of("clocksource=");
-        let chosen = chosen.map(|word| format!("the kernel's command line has {word}"));
         let fix = match facts.are_unsynchronised() {
             true => fix::none("the counters are unsynchronised"),
             false => fix::use_tsc(facts),
         };
-        return with_tsc("tsc_not_chosen", name, fix, facts).seen(chosen);
+        return with_tsc("tsc_not_chosen", name, fix, facts);
+    }
+    if let Some(finding) = not_chosen(name, facts) {
+        return finding;
     }
     if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.parameter(word)) {
         return Finding::new("tsc_switched_off", &[("clocksource", &name), ("word", &word)])

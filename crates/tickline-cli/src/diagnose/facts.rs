@@ -19,10 +19,10 @@ const PRECISE: [&str; 3] = [MONOTONIC, "clock_gettime REALTIME", "gettimeofday"]
 const COARSE: &str = "clock_gettime MONOTONIC_COARSE";
 
 /// The ordered counter read of the vDSO: the least cost of a clock that reads the counter.
-const ORDERED: [&str; 2] = ["lfence; rdtsc", "isb; cntvct_el0"];
+const ORDERED: [&str; 3] = ["lfence; rdtsc", "isb; cntvct_el0", "fence; rdtime"];
 
 /// The bare counter read. A recorded machine may have another architecture than this program.
-const BARE: [&str; 2] = ["rdtsc", "cntvct_el0"];
+const BARE: [&str; 3] = ["rdtsc", "cntvct_el0", "rdtime"];
 
 impl Document {
     pub(crate) fn row(&self, clock: &str) -> Option<&CostRow> {
@@ -90,8 +90,30 @@ impl Document {
 
     /// Whether the list of available clocksources names the TSC, accepted or not.
     pub(super) fn lists_tsc(&self) -> bool {
+        self.lists("tsc")
+    }
+
+    fn lists(&self, clocksource: &str) -> bool {
         let list = self.machine.available_clocksources.as_deref().unwrap_or_default();
-        list.split_whitespace().any(|name| name == "tsc")
+        list.split_whitespace().any(|name| name == clocksource)
+    }
+
+    /// A clocksource on offer that the vDSO reads, other than the TSC and the present one; the best one
+    /// first.
+    pub(super) fn other_for_vdso(&self) -> Option<&'static str> {
+        const READ: [&str; 4] =
+            ["arch_sys_counter", "riscv_clocksource", "hyperv_clocksource_tsc_page", "kvm-clock"];
+        let mut offered = READ.into_iter().filter(|name| self.lists(name));
+        offered.find(|name| self.clocksource() != Some(name) && !self.are_unsynchronised())
+    }
+
+    /// The words of the kernel's command line that keep the kernel from another clocksource.
+    pub(super) fn choosing_words(&self) -> impl Iterator<Item = &str> {
+        let line = self.machine.kernel_command_line.as_deref().unwrap_or_default();
+        let chosen = |word: &str| {
+            word.strip_prefix("clocksource=").is_some_and(|name| self.clocksource() == Some(name))
+        };
+        line.split_whitespace().filter(move |word| chosen(word) || *word == "no-kvmclock")
     }
 
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.

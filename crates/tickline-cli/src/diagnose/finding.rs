@@ -16,19 +16,10 @@ pub(crate) enum Severity {
     Wrong,
     /// A call for the time costs more than necessary.
     Slow,
+    /// Times are not known to be right.
+    Unsure,
     /// Worth knowing.
     Note,
-}
-
-impl Severity {
-    /// The name, as in JSON.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Wrong => "wrong",
-            Self::Slow => "slow",
-            Self::Note => "note",
-        }
-    }
 }
 
 /// One finding.
@@ -73,6 +64,27 @@ impl Finding {
         }
     }
 
+    /// The fix for people, by steps and with their numbers: a long one is divided by its semicolons
+    /// outside of brackets.
+    pub(crate) fn fix_by_step(&self) -> Vec<(String, &str)> {
+        /// Bytes: three lines.
+        const LONG: usize = 250;
+        let mut brackets = 0_u32;
+        let ends = |character| {
+            match character {
+                '(' => brackets += 1,
+                ')' => brackets = brackets.saturating_sub(1),
+                _ => {}
+            }
+            character == ';' && brackets == 0
+        };
+        let steps: Vec<&str> = self.fix.split(ends).map(str::trim).collect();
+        if self.fix.len() < LONG || steps.len() == 1 {
+            return vec![(String::new(), &self.fix)];
+        }
+        (1..).map(|number: u32| format!("{number}. ")).zip(steps).collect()
+    }
+
     /// The gain in words: the same in text and HTML.
     pub(crate) fn gain(&self) -> Option<String> {
         self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"))
@@ -84,9 +96,16 @@ impl Finding {
         self
     }
 
-    /// Adds what a call costs, and what it could cost; and the gain, unless there is no fix.
+    /// Adds what a call costs, and what it could cost; and the gain, unless there is no fix. What
+    /// another clocksource than the counter would cost was not measured.
     pub(super) fn gaining(self, facts: &Document) -> Self {
-        let Some((now_ns, then_ns)) = facts.dear() else { return self };
+        let target = self.steps.as_ref().and_then(|steps| steps.clocksource.as_deref());
+        let is_counters = match target.or(facts.clocksource()) {
+            _ if self.code.starts_with("tsc_") => true,
+            Some("xen") => facts.invariant() != Some(false),
+            name => name.is_none_or(|name| ["tsc", "arch_sys_counter", "riscv_clocksource"].contains(&name)),
+        };
+        let Some((now_ns, then_ns)) = facts.dear().filter(|_| is_counters) else { return self };
         let gain_ratio = (!fix::is_none(&self.fix)).then_some(now_ns / then_ns);
         let seen = format!(
             "it takes {now_ns:.0} ns; coarse clock plus counter read, {then_ns:.0} ns, is attainable"

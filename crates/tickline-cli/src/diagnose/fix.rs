@@ -93,7 +93,7 @@ pub(super) fn trust_tsc(facts: &Document) -> String {
             None => "kernel 3.3 or later".to_owned(),
         };
     // `Documentation/admin-guide/kernel-parameters.txt`
-    format!("boot with tsc=reliable clocksource=tsc ({kernel}); {}", fix("reliable_only_where"))
+    format!("boot with tsc=reliable clocksource=tsc ({kernel}), {}", fix("reliable_only_where"))
 }
 
 /// How to keep the kernel's watchdog from the TSC. The kernel still compares the CPUs' counters at
@@ -101,7 +101,7 @@ pub(super) fn trust_tsc(facts: &Document) -> String {
 pub(super) fn no_watchdog(facts: &Document) -> String {
     match facts.invariant() {
         Some(false) => trust_tsc(facts),
-        _ => format!("{}; {}", fix("no_watchdog"), fix("reliable_only_where")),
+        _ => format!("{}, {}", fix("no_watchdog"), fix("reliable_only_where")),
     }
 }
 

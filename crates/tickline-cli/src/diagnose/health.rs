@@ -1,5 +1,5 @@
-//! The machine's clocks in one sentence, which stands first in each output. It is about the
-//! machine, not about tickline's use of the counter.
+//! The machine's clocks in one sentence, which stands first in each output: what the time costs, and
+//! whether it is known to be right. It is about the machine, not about tickline's use of the counter.
 
 use serde::Serialize;
 
@@ -7,71 +7,71 @@ use super::finding::{Finding, Severity};
 use super::fix;
 use crate::document::Document;
 use crate::measure::served_by::ServedBy;
+use crate::words::code;
 
-/// How the machine's clocks are. The order is that of the exit codes of monitoring plugins.
+/// How the machine's clocks are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
-    /// The precise clocks are answered without a system call, and nothing was found.
+    /// The precise clocks are answered without a system call, and Unix time is within a known
+    /// distance of UTC.
     Ok,
+    /// Fast, but not known to be right.
+    Unsure,
     /// A call for the time costs more than necessary.
     Slow,
     /// Times are wrong, or a call for the time ends the process.
     Wrong,
-    /// It is unknown who answers the clocks.
+    /// It is unknown who answers the clocks, or what the kernel's NTP state is.
     Unknown,
-}
-
-impl Level {
-    /// The name, as in JSON.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Slow => "slow",
-            Self::Wrong => "wrong",
-            Self::Unknown => "unknown",
-        }
-    }
 }
 
 /// How the machine's clocks are, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Health {
-    /// `ok`, `slow`, `wrong` or `unknown`.
+    /// `ok`, `unsure` (fast, but not known to be right), `slow`, `wrong` or `unknown`.
     pub(crate) level: Level,
-    /// The reason, in one sentence without a full stop.
+    /// What the time costs, and whether it is known to be right, in one sentence without a full stop.
     pub(crate) text: String,
 }
 
 impl Health {
     /// The health that these findings show. They must be sorted by severity.
     pub(crate) fn of(facts: &Document, findings: &[Finding]) -> Self {
-        let worst = findings.first().filter(|finding| finding.severity < Severity::Note);
-        let (level, text) = match worst {
-            Some(finding) if finding.severity == Severity::Wrong => (Level::Wrong, finding.what.clone()),
-            Some(finding) => (Level::Slow, slow(finding, facts)),
-            None => match facts.precise() {
-                Some((clock, ServedBy::Vdso)) => {
-                    let cost =
-                        facts.precise_ns().map_or_else(String::new, |ns| format!(": {ns:.0} ns a call"));
-                    (Level::Ok, format!("the vDSO answers {clock}{cost}{}", source(facts)))
-                }
-                _ => (Level::Unknown, format!("it is unknown who answers the clocks{}", source(facts))),
-            },
+        let of = |severity| findings.iter().find(|finding| finding.severity == severity);
+        let (wrong, slow, unsure) = (of(Severity::Wrong), of(Severity::Slow), of(Severity::Unsure));
+        let answered = facts.precise().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso);
+        let right = facts.utc();
+        let level = match (wrong, slow, unsure, &right) {
+            (Some(_), ..) => Level::Wrong,
+            (None, Some(_), ..) => Level::Slow,
+            (None, None, Some(_), _) => Level::Unsure,
+            (None, None, None, Some(_)) if answered => Level::Ok,
+            _ => Level::Unknown,
         };
+        let cost = cost(facts, slow);
+        let time = wrong.or(unsure).map(|finding| finding.what.clone()).or(right);
+        let time =
+            time.unwrap_or_else(|| "whether Unix time is right is unknown: no NTP state was read".to_owned());
+        let text = if wrong.is_some() { format!("{time}; {cost}") } else { format!("{cost}; {time}") };
         Self { level, text }
     }
 
     /// Whether the machine needs care.
     pub(crate) fn is_bad(&self) -> bool {
-        matches!(self.level, Level::Slow | Level::Wrong)
+        matches!(self.level, Level::Unsure | Level::Slow | Level::Wrong)
     }
 
     /// The sentence for people, with a hint at the fix.
     pub(crate) fn sentence(&self, findings: &[Finding]) -> String {
-        let level = self.level.name().to_uppercase();
+        let is_unsure = findings.iter().any(|finding| finding.severity == Severity::Unsure);
+        let level = match self.level {
+            Level::Unsure => "FAST, NOT KNOWN RIGHT".to_owned(),
+            Level::Slow if is_unsure => "SLOW, NOT KNOWN RIGHT".to_owned(),
+            level => code(level).to_uppercase(),
+        };
         let fix = match findings.first().filter(|_| self.is_bad()) {
             Some(finding) if fix::is_none(&finding.fix) => " No fix is known.",
             Some(_) => " Fix below.",
@@ -81,20 +81,26 @@ impl Health {
     }
 }
 
-fn slow(finding: &Finding, facts: &Document) -> String {
-    let by_call = match facts.precise() {
-        Some((clock, ServedBy::SystemCall)) => clock.split(' ').next(),
-        _ => None,
-    };
-    let Some(clock) = by_call else { return finding.what.clone() };
-    let costs = match (facts.precise_ns(), facts.dear()) {
-        (_, Some((now, then))) => format!(": {now:.0} ns, {then:.0} possible"),
-        (Some(now), None) => format!(": {now:.0} ns"),
-        (None, None) => String::new(),
-    };
-    format!("every {clock} is a system call{costs}{}", source(facts))
-}
-
-fn source(facts: &Document) -> String {
-    facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"))
+/// What a call for the time costs, and why that is slow.
+fn cost(facts: &Document, slow: Option<&Finding>) -> String {
+    let source = facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"));
+    match (facts.precise(), slow) {
+        (Some((clock, ServedBy::SystemCall)), _) => {
+            let costs = match (
+                facts.precise_ns(),
+                facts.dear().filter(|_| slow.is_some_and(|found| found.gain_ratio.is_some())),
+            ) {
+                (_, Some((now, then))) => format!(": {now:.0} ns, {then:.0} possible"),
+                (Some(now), None) => format!(": {now:.0} ns"),
+                (None, None) => String::new(),
+            };
+            format!("every {} is a system call{costs}{source}", clock.split(' ').next().unwrap_or(clock))
+        }
+        (_, Some(finding)) => finding.what.clone(),
+        (Some((clock, ServedBy::Vdso)), None) => {
+            let cost = facts.precise_ns().map_or_else(String::new, |ns| format!(": {ns:.0} ns a call"));
+            format!("the vDSO answers {clock}{cost}{source}")
+        }
+        _ => format!("it is unknown who answers the clocks{source}"),
+    }
 }

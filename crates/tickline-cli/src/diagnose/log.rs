@@ -60,7 +60,30 @@ pub(super) fn blame(log: &[String]) -> Option<Blame> {
     Some(Blame { key, reason: reason.unwrap_or_default().to_owned(), lines })
 }
 
+/// The command that fails where the log has a message by which the kernel has rejected the TSC, also
+/// one of those above; where it is empty, or may not be read; and where `then` fails.
+pub(super) fn check(then: &str) -> String {
+    const REJECTED: &str = "TSC warp|tsc.*(unstable|skewed)|marking (tsc )?unstable";
+    format!(
+        "log=$(sudo dmesg) && [ -n \"$log\" ] && ! printf '%s\\n' \"$log\" | grep -iE '{REJECTED}' && {then}"
+    )
+}
+
 /// The kernel's messages that firmware has written to the TSC.
 pub(super) fn firmware_writes_tsc(log: &[String]) -> Vec<&String> {
     log.iter().filter(|line| line.contains("[Firmware Bug]: TSC ADJUST")).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    /// A message of each kind.
+    pub(in crate::diagnose) const MESSAGES: [&str; 7] = [
+        "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.",
+        "tsc: Marking TSC unstable due to boot parameter",
+        "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable because the skew is too large:",
+        "clocksource:    Clocksource 'tsc' skewed 436888 ns (0 ms) over watchdog 'hpet' interval of 503029760 ns (503 ms)",
+        "clocksource: timekeeping watchdog on CPU0: hpet read-back delay of 162520ns, attempt 4, marking unstable",
+        "clocksource: timekeeping watchdog on CPU2: wd-tsc-wd read-back delay of 153560ns, attempt 3, marking tsc unstable",
+        "Clocksource tsc unstable (delta = -201134949 ns)",
+    ];
 }

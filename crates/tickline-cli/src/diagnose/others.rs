@@ -1,11 +1,15 @@
-//! Findings about the process's rights, the counters, the NTP state, and the settings.
+//! Findings about the process's rights, the counters, and the settings.
+
+use serde_json::json;
 
 use super::finding::Finding;
 use super::texts::{self, TEXTS};
 use super::{fix, log, steps};
 use crate::document::Document;
+use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
 use crate::measure::served_by::ServedBy;
+use crate::words::with_unit;
 
 /// `PR_SET_TSC`: where the vDSO reads the counter, libc's clocks end the process with SIGSEGV.
 pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
@@ -62,9 +66,13 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
     }
     // On Arm, Linux itself may trap the instruction, to work around an erratum
     // (`drivers/clocksource/arm_arch_timer.c`).
-    let is_arm = name == "cntvct_el0";
-    let finding = Finding::new(if is_arm { "counter_trapped/arm" } else { "counter_trapped" }, &[]);
-    let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| !is_arm);
+    let key = match name {
+        "cntvct_el0" => "counter_trapped/arm",
+        "rdtime" => "counter_trapped/riscv",
+        _ => "counter_trapped",
+    };
+    let finding = Finding::new(key, &[]);
+    let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| key == "counter_trapped");
     let fix = host.and_then(|host| host.untrapped.clone()).unwrap_or_else(|| finding.fix.clone());
     let seen =
         format!("{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns");
@@ -85,8 +93,14 @@ const PLAUSIBLE_PPM: u64 = 5_000;
 /// The measured frequency differs from the nominal one.
 pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
     let (nominal, measured) = (facts.clock.nominal_frequency_hz?, facts.clock.frequency_hz?);
+    // A slew of CLOCK_MONOTONIC is in the measurement, and a finding of its own.
+    let rate_ppb = facts.machine.ntp.as_ref().map_or(0, Ntp::rate_ppb);
+    if rate_ppb.unsigned_abs() / 1_000 > PLAUSIBLE_PPM {
+        return None;
+    }
     let differs = nominal.abs_diff(measured) > nominal / 1_000_000 * PLAUSIBLE_PPM;
-    let values: texts::Values<'_> = &[("nominal", &nominal), ("measured", &measured)];
+    let hz = |hz: u64| with_unit(&json!(hz), Some("Hz"));
+    let values: texts::Values<'_> = &[("nominal", &hz(nominal)), ("measured", &hz(measured))];
     differs.then(|| Finding::new("frequency_implausible", values))
 }
 
@@ -105,37 +119,4 @@ pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
 /// `TICKLINE` is neither `on` nor `off`.
 pub(super) fn environment_unrecognised(facts: &Document) -> Option<Finding> {
     facts.clock.environment_unrecognised.then(|| Finding::new("environment_unrecognised", &[]))
-}
-
-/// Largest lasting correction of a clock's rate, ppb: crystals are off by 100 ppm at most. A
-/// larger one comes from an NTP daemon that slews, or from a wrong frequency of the counter.
-const CRYSTAL_PPB: i64 = 100_000;
-
-/// The kernel corrects its clock's rate by more than any crystal needs.
-pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
-    let ntp = facts.machine.ntp.as_ref()?;
-    // One microsecond more or less in a hundredth of a second is 100 ppm.
-    let rate_ppb =
-        ntp.frequency_ppb.saturating_add(ntp.tick_us.saturating_sub(10_000).saturating_mul(100_000));
-    let values: texts::Values<'_> = &[("rate_ppb", &rate_ppb), ("tick_us", &ntp.tick_us)];
-    (rate_ppb.saturating_abs() > CRYSTAL_PPB).then(|| Finding::new("ntp_slewing", values))
-}
-
-/// The largest error that the kernel claims for its clock, us (`NTP_PHASE_LIMIT`,
-/// `include/linux/timex.h`). The kernel starts with this claim. An NTP daemon sets a smaller one,
-/// which the kernel lets grow by 500 ppm. A smaller claim is therefore a daemon's, and some hours
-/// old at most.
-const NTP_LIMIT_US: i64 = 16_000_000;
-
-/// The kernel does not call Unix time synchronised. chronyd clears STA_UNSYNC only with `rtcsync`
-/// (chrony.conf(5); `set_sync_status` in chrony's `sys_timex.c`), but it always states its error.
-pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
-    let ntp = facts.machine.ntp.as_ref().filter(|ntp| !ntp.synchronised)?;
-    let values: texts::Values<'_> = &[("error_us", &ntp.maximum_error_us)];
-    if ntp.maximum_error_us < NTP_LIMIT_US {
-        return Some(Finding::new("ntp_flag", values));
-    }
-    let set = |value| format!("sudo timedatectl set-ntp {value}");
-    let steps = steps::setting(&set(true), &set(false));
-    Some(Finding::new("ntp_unsynchronised", values).steps(Some(steps)))
 }

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::log;
 use crate::document::Document;
 use crate::machine::CLOCKSOURCE;
 
@@ -95,7 +96,7 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
         // timer has only one counter, and needs no check.
         check: (clocksource == "tsc").then(|| match facts.machine.kernel_log {
             Some(_) => "tickline warp".to_owned(),
-            None => "! sudo dmesg | grep -E 'Marking .*unstable|TSC warp' && tickline warp".to_owned(),
+            None => log::check("tickline warp"),
         }),
         now: Some(choose(clocksource)),
         keep,
@@ -150,7 +151,7 @@ mod tests {
         let place = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         assert_eq!(steps.now.unwrap(), format!("echo tsc | sudo tee {place}"));
         assert_eq!(steps.undo.unwrap(), format!("echo hpet | sudo tee {place}"));
-        assert!(steps.check.unwrap().starts_with("! sudo dmesg"), "the log was not read");
+        assert!(steps.check.unwrap().starts_with("log=$(sudo dmesg) && "), "the log was not read");
         let (keep, undo) = (steps.keep.unwrap(), steps.undo_keep.unwrap());
         assert!(keep.contains("--remove-args=clocksource=hpet --args=clocksource=tsc"), "{keep}");
         assert!(undo.contains("--remove-args=clocksource=tsc --args=clocksource=hpet"), "{undo}");
@@ -173,6 +174,45 @@ mod tests {
         assert!(switch("tsc", &hostile).is_none());
         hostile.machine.clocksource = None;
         assert!(switch("tsc", &hostile).is_none(), "nothing could be taken back");
+    }
+
+    /// Runs a command in a shell with the programs of a folder, and these variables.
+    #[cfg(unix)]
+    fn run(command: &str, folder: &std::path::Path, variables: &[(&str, &str)]) -> (bool, String) {
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", command]).env_clear().env("PATH", path).envs(variables.iter().copied());
+        let output = shell.output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    #[cfg(unix)]
+    fn program(folder: &std::path::Path, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::write(folder.join(name), text).unwrap();
+        std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// The check passed where the log says "Clocksource tsc unstable", and where it was refused.
+    #[cfg(unix)]
+    #[test]
+    fn the_check_fails_where_the_kernel_has_rejected_the_tsc_or_nothing_tells() {
+        const GOOD: &str = "clocksource: Switched to clocksource tsc";
+        let folder = tempfile::tempdir().unwrap();
+        program(folder.path(), "sudo", "#!/bin/sh\nexec \"$@\"\n");
+        program(folder.path(), "dmesg", "#!/bin/sh\nexec printenv LOG\n");
+        program(folder.path(), "tickline", "#!/bin/sh\nexit $WARP\n");
+        let check = switch("tsc", &facts("")).unwrap().check.unwrap();
+        let passes = |variables: &[(&str, &str)]| run(&check, folder.path(), variables).0;
+        assert!(passes(&[("LOG", GOOD), ("WARP", "0")]) && !passes(&[("LOG", GOOD), ("WARP", "3")]));
+        assert!(!passes(&[("WARP", "0")]) && !passes(&[("LOG", ""), ("WARP", "0")]), "refused, and empty");
+        for rejection in log::tests::MESSAGES {
+            assert!(log::blame(&[rejection.to_owned()]).is_some(), "{rejection}");
+            assert!(
+                !passes(&[("LOG", &format!("{GOOD}\n{rejection}\n{GOOD}")), ("WARP", "0")]),
+                "{rejection}"
+            );
+        }
     }
 
     /// The commands for Debian's defaults, run on a file.
@@ -198,44 +238,16 @@ mod tests {
         assert_eq!(run(&steps.undo_keep.unwrap()), original);
     }
 
-    /// A stand-in for VirtualBox, which keeps the settings of the machine `sbc` in files.
-    #[cfg(unix)]
-    const VBOXMANAGE: &str = include_str!("vboxmanage_stand_in.sh");
-
+    /// Without the machine's name they change nothing.
     #[cfg(unix)]
     #[test]
-    fn virtualbox_is_told_and_told_back() {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let place = |name: &str| folder.path().join(name);
-        std::fs::write(place("VBoxManage"), VBOXMANAGE).unwrap();
-        std::fs::set_permissions(place("VBoxManage"), std::fs::Permissions::from_mode(0o755)).unwrap();
-        std::fs::write(place("provider"), "default\n").unwrap();
-        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
-        let run = |command: &str, machine: Option<&str>| {
-            let mut shell = std::process::Command::new("sh");
-            shell.args(["-c", command]).env("PATH", &path).env_remove("VM");
-            let output = shell.envs(machine.map(|name| ("VM", name))).output().unwrap();
-            (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
-        };
-        let settings = || ["provider", "mode"].map(|name| std::fs::read_to_string(place(name)).ok());
-        let original = settings();
+    fn the_commands_for_virtualbox_ask_for_the_machines_name() {
         let host = &super::super::texts::TEXTS.hosts["virtualbox"];
-        let Steps { check, keep, undo_keep, .. } = host.steps.clone().unwrap();
-        let (check, keep, undo_keep) = (check.unwrap(), keep.unwrap(), undo_keep.unwrap());
-        for (state, is_off) in [("VMState=\"running\"\n", false), ("VMState=\"poweroff\"\n", true)] {
-            std::fs::write(place("state"), state).unwrap();
-            assert_eq!(run(&check, Some("sbc")).0, is_off, "{state}");
+        for (name, command) in host.steps.as_ref().unwrap().named() {
+            let mut shell = std::process::Command::new("sh");
+            let output = shell.args(["-c", command]).env_remove("VM").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains("VBoxManage list vms"), "{name}: {said}");
         }
-        for command in [&check, &keep, &undo_keep] {
-            let (passed, said) = run(command, None);
-            assert!(!passed && said.contains("VBoxManage list vms"), "{command}: {said}");
-            assert!(!run(command, Some("another")).0, "{command}");
-        }
-        assert_eq!(settings(), original, "nothing was changed yet");
-        assert!(run(&keep, Some("sbc")).0);
-        assert_eq!(settings(), ["kvm\n", "RealTSCOffset\n"].map(|text| Some(text.to_owned())));
-        assert!(run(&undo_keep, Some("sbc")).0);
-        assert_eq!(settings(), original);
     }
 }

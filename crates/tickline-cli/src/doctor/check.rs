@@ -9,6 +9,7 @@ use crate::diagnose::Level;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::calls::MONOTONIC;
+use crate::measure::signed_f64;
 use crate::output::to_stdout;
 use crate::terminal::plain;
 
@@ -19,8 +20,8 @@ pub(super) fn line(document: &Document) -> (String, Exit) {
         None => (Level::Unknown, "no diagnosis was made"),
     };
     let (status, exit) = match level {
-        Level::Ok => ("OK", Exit::Fast),
-        Level::Slow => ("WARNING", Exit::Closed),
+        Level::Ok => ("OK", Exit::Success),
+        Level::Unsure | Level::Slow => ("WARNING", Exit::Negative),
         Level::Wrong => ("CRITICAL", Exit::Error),
         Level::Unknown => ("UNKNOWN", Exit::Unknown),
     };
@@ -35,12 +36,18 @@ pub(super) fn line(document: &Document) -> (String, Exit) {
         ("tickline", document.cost_ns("tickline::now_ns")),
     ];
     let known: Vec<_> = figures.iter().filter_map(|(name, ns)| Some((name, (*ns)?))).collect();
-    if !known.is_empty() {
+    let bound_ns = document.utc_bound_ns();
+    if bound_ns.is_some() || !known.is_empty() {
         line += " |";
     }
     for (name, ns) in known {
         // The guidelines have no unit below the microsecond. Writing to a string can't fail.
         let _ = write!(line, " {name}={:.4}us;;;0", ns / 1_000.0);
+    }
+    if let Some(bound_ns) = bound_ns {
+        let most =
+            document.max_error_ns.map_or_else(String::new, |ns| format!("{:.6}", signed_f64(ns) / 1e9));
+        let _ = write!(line, " utc_error={:.6}s;{most};;0", signed_f64(bound_ns) / 1e9);
     }
     (line, exit)
 }

@@ -6,10 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::diagnose::{Finding, Level, Severity, Steps};
 use crate::document::{CpuRow, Document, TrackSummary};
-use crate::machine::Machine;
-use crate::measure::served_by::ServedBy;
+use crate::machine::{Machine, Ntp};
 use crate::terminal::plain;
-use crate::words::{UNKNOWN, unit, with_unit};
+use crate::words::{UNKNOWN, code, unit, with_unit};
 use crate::wrap::{BAD, GOOD, Look, SLOW, heading};
 
 /// Writes the document as text.
@@ -39,7 +38,7 @@ fn first_line(document: &Document, look: Look, out: &mut dyn Write) -> io::Resul
     let Some((sentence, health)) = document.headline().zip(document.health.as_ref()) else { return Ok(()) };
     let style = match health.level {
         Level::Ok => GOOD,
-        Level::Slow | Level::Unknown => SLOW,
+        Level::Unsure | Level::Slow | Level::Unknown => SLOW,
         Level::Wrong => BAD,
     };
     let level_bytes = sentence.find(':').unwrap_or(0);
@@ -48,9 +47,6 @@ fn first_line(document: &Document, look: Look, out: &mut dyn Write) -> io::Resul
 
 fn findings(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let findings = facts.findings();
-    if !findings.iter().any(|finding| finding.severity < Severity::Note) {
-        writeln!(out, "\n{}", look.wrap("", &nothing_wrong(facts)))?;
-    }
     for (place, finding) in findings.iter().enumerate() {
         let is_note = |finding: &Finding| finding.severity == Severity::Note;
         match (is_note(finding), place.checked_sub(1).map(|before| is_note(&findings[before]))) {
@@ -58,42 +54,32 @@ fn findings(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
             (true, None | Some(false)) => writeln!(out, "\n{}", heading("Worth knowing"))?,
             _ => {}
         }
-        let (severity, code) = (finding.severity.name(), finding.code);
+        let (severity, code) = (code(finding.severity), finding.code);
         let (first, text) = (format!("  {severity:<6} "), format!("{} [{code}]", finding.what));
         let line = match finding.severity {
             Severity::Wrong => look.wrap_painted(&first, &text, first.len(), BAD),
-            Severity::Slow => look.wrap_painted(&first, &text, first.len(), SLOW),
+            Severity::Slow | Severity::Unsure => look.wrap_painted(&first, &text, first.len(), SLOW),
             Severity::Note => look.wrap(&first, &text),
         };
         writeln!(out, "{line}")?;
-        let label = |name: &str| format!("         {:<5} ", format!("{name}:"));
+        let label = |name: &str| format!("         {name:<5} ");
         let said = |name: &'static str, text: Option<&str>| text.map(|text| look.wrap(&label(name), text));
         let place = finding.steps.as_ref().and_then(Steps::on);
         // Commands are not wrapped, so that they can be copied.
         let commands = finding.steps.iter().flat_map(Steps::named);
-        let commands = commands.map(|(name, command)| label(name) + &plain(command));
+        let commands = commands.map(|(name, command)| label(&format!("{name}:")) + &plain(command));
         let who = finding.who.map(|command| format!("{command} (counts the calls of each program)"));
-        let lines = finding.evidence.iter().map(|seen| said("seen", Some(seen)));
-        let lines = lines.chain([said("fix", Some(&finding.fix)), said("run", place)]);
-        let lines = lines.chain(commands.map(Some));
-        let mut lines = lines.chain([said("gain", finding.gain().as_deref()), said("who", who.as_deref())]);
+        let fix = finding.fix_by_step();
+        let fix = fix.iter().zip(std::iter::once("fix:").chain(std::iter::repeat("")));
+        let fix = fix.map(|((number, step), name)| Some(look.wrap(&(label(name) + number), step)));
+        let lines = finding.evidence.iter().map(|seen| said("seen:", Some(seen)));
+        let lines = lines.chain(fix).chain([said("run:", place)]).chain(commands.map(Some));
+        let mut lines = lines.chain([said("gain:", finding.gain().as_deref()), said("who:", who.as_deref())]);
         lines.try_for_each(|line| line.map_or(Ok(()), |line| writeln!(out, "{line}")))?;
     }
-    Ok(())
-}
-
-/// Says that nothing is wrong, and which facts show it.
-fn nothing_wrong(facts: &Document) -> String {
-    let source = facts.machine.clocksource.as_deref().unwrap_or("unknown");
-    let counters = facts.counters();
-    match facts.precise() {
-        Some((clock, ServedBy::Vdso)) => format!(
-            "No call for the time is slow here, and no clock was found to step: the vDSO answers {clock}; clocksource: {source}; counters: {counters}."
-        ),
-        _ => format!(
-            "No fault was found, but it is unknown who answers the clocks; clocksource: {source}; counters: {counters}."
-        ),
-    }
+    findings.first().map_or(Ok(()), |first| {
+        look.say("  ", &format!("What a code in brackets means: tickline explain {}", first.code), out)
+    })
 }
 
 /// The lines of the section Machine: for each, places in the document, and what is said of a value
@@ -108,6 +94,12 @@ fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> 
     let ppm = hz("frequency_hz").zip(hz("nominal_frequency_hz"));
     let ppm = ppm.map(|(measured, nominal)| format!("{:+.0}", (measured / nominal - 1.0) * 1e6));
     json["clock"]["difference_ppm"] = json!(ppm);
+    if facts.machine.ntp.is_some() && facts.utc_bound_ns().is_none() {
+        // The kernel's limits are no claim.
+        json["machine"]["ntp"]["maximum_error_us"] = Value::Null;
+        json["machine"]["ntp"]["estimated_error_us"] = Value::Null;
+    }
+    json["machine"]["rate_ppb"] = json!(facts.machine.ntp.as_ref().map(Ntp::rate_ppb));
     json["machine"]["counters"] = json!(facts.counters());
     json["machine"]["kernel_command_line"] = json!(parameters(&facts.machine));
     json["machine"]["kernel_log"] = json!(facts.machine.kernel_log.as_ref().map(Vec::len));
@@ -206,11 +198,7 @@ fn track(document: &Document, track: &TrackSummary, look: Look, out: &mut dyn Wr
         let ppb = document.clock.max_drift_ppb;
         format!("Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within {ppb} ppb of the measured one.")
     });
-    let utc = match document.clock.utc_error_ns.map(|ns| ns.div_ceil(1_000)) {
-        Some(us) => format!("Unix time: within {us} us of UTC by the NTP daemon's claim"),
-        None => "Unix time: not known to be synchronised to UTC, by the kernel's NTP state".to_owned(),
-    };
-    let mut lines = [Some(summary), drift, Some(utc)].into_iter().flatten();
+    let mut lines = [Some(summary), drift].into_iter().flatten();
     lines.try_for_each(|line| look.say("", &line, out))
 }
 
@@ -228,9 +216,11 @@ mod tests {
                 "cpuid": { "invariant_tsc": true, "rdpid": false, "leaf_15h_hz": 2_600_000_000_u64 },
                 "time_namespace": { "monotonic_offset_ns": 0, "boottime_offset_ns": -5_000 },
                 "ntp": { "synchronised": true, "tick_us": 10_834, "frequency_ppb": -32_670, "offset_ns": 0,
-                    "maximum_error_us": 7, "estimated_error_us": 7 },
+                    "maximum_error_us": 923_305, "estimated_error_us": 7, "flags": ["UNSYNC", "NANO"] },
+                "ntp_daemon": { "name": "chronyd", "synchronised": true, "reference": "PHC0", "stratum": 1,
+                    "offset_ns": 480_000_000, "bound_ns": 506_000, "updated_s": 9_000 },
             },
-            "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64, "utc_error_ns": 7_000 },
+            "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64 },
         }))
         .unwrap();
         let mut out = Vec::new();
@@ -242,7 +232,8 @@ mod tests {
             "  CPUID        invariant TSC, no rdpid, leaf 15h 2,600.000000 MHz\n",
             "  rights       may not read the counter (PR_SET_TSC), vDSO mapped\n",
             "  namespace    the machine's monotonic time, boot time -5,000 ns from the machine's\n",
-            "  NTP          synchronised, within 7,000 ns of UTC by its own claim, rate corrected by -32,670 ppb, tick 10,834 us, ",
+            "  NTP          synchronised, within 923.3 ms of UTC by its claim, probably within 7 us, rate corrected by 8.3 %, flags: UNSYNC; NANO\n",
+            "  NTP daemon   chronyd, synchronised, follows PHC0, stratum 1, 480 ms left to remove, within 506 us of UTC by its claim, updated 2.5 h ago\n",
         ] {
             assert!(text.contains(line), "no {line} in:\n{text}");
         }
@@ -250,6 +241,6 @@ mod tests {
         let lines: Map<String, Value> = serde_json::from_str(MACHINE).unwrap();
         let places = lines.values().filter_map(Value::as_object).flat_map(Map::keys);
         let missing: Vec<_> = places.filter(|place| json.pointer(place).is_none()).collect();
-        assert_eq!(missing, ["/clock/difference_ppm"], "all but what is derived");
+        assert_eq!(missing, ["/clock/difference_ppm", "/machine/rate_ppb"], "all but what is derived");
     }
 }

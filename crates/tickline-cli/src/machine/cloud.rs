@@ -25,13 +25,9 @@ mod tests {
     #[test]
     fn clouds_are_told_by_their_firmware() {
         for (lines, expected) in [
-            (&[("sys_vendor", "Amazon EC2"), ("product_name", "c5.large")][..], Some("ec2_nitro")),
-            (&[("sys_vendor", "Xen"), ("bios_version", "4.11.amazon")], Some("ec2_xen")),
-            (&[("sys_vendor", "Google"), ("product_name", "Google Compute Engine")], Some("google")),
-            (&[("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")], Some("azure")),
-            (&[("sys_vendor", "Microsoft Corporation"), ("product_name", "Virtual Machine")], None),
+            (&[("sys_vendor", "Xen"), ("bios_version", "4.11.amazon")][..], Some("ec2_xen")),
             (&[("sys_vendor", "Xen"), ("bios_version", "4.17")], None),
-            (&[], None),
+            (&[("sys_vendor", "Microsoft Corporation"), ("product_name", "Virtual Machine")], None),
         ] {
             let line =
                 |name: &str| lines.iter().find(|(key, _)| *key == name).map(|(_, text)| (*text).to_owned());

@@ -59,12 +59,4 @@ mod tests {
         let text = "[    0.370933] clocksource: Switched to clocksource tsc";
         assert_eq!([format!("<6>{text}").as_str(), text].map(without_level), [text; 2]);
     }
-
-    #[test]
-    fn messages_about_clocks_are_told_from_others() {
-        for message in ["tsc: Marking TSC unstable due to boot parameter", "hpet0: 3 comparators"] {
-            assert!(is_about_clocks(message), "{message}");
-        }
-        assert!(!is_about_clocks("EXT4-fs (vda): mounted filesystem"));
-    }
 }

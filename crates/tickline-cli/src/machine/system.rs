@@ -11,7 +11,7 @@ use std::io;
 
 use tickline_page::host::namespace_offset_ns;
 
-use super::{Machine, Ntp, TimeNamespace, log};
+use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon};
 
 /// The facts that this system tells by more than its files.
 pub(super) fn facts() -> Machine {
@@ -21,9 +21,14 @@ pub(super) fn facts() -> Machine {
         clock_gettime_difference_ns: clock_gettime_difference_ns(),
         time_namespace: time_namespace(),
         ntp: ntp(),
+        ntp_daemon: ntp_daemon::read(),
         ..Machine::default()
     }
 }
+
+/// The bits of `timex.status` (`include/uapi/linux/timex.h`), from the lowest.
+const FLAGS: &str = "PLL PPSFREQ PPSTIME FLL INS DEL UNSYNC FREQHOLD PPSSIGNAL PPSJITTER PPSWANDER PPSERROR \
+                     CLOCKERR NANO MODE CLK";
 
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
 fn ntp() -> Option<Ntp> {
@@ -35,6 +40,7 @@ fn ntp() -> Option<Ntp> {
         return None;
     }
     let to_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
+    let flags = FLAGS.split(' ').enumerate().filter(|(bit, _)| (timex.status >> bit) & 1 == 1);
     Some(Ntp {
         synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
         // ppm with 16 binary places
@@ -43,6 +49,7 @@ fn ntp() -> Option<Ntp> {
         offset_ns: i64::from(timex.offset).saturating_mul(to_ns),
         maximum_error_us: timex.maxerror.into(),
         estimated_error_us: timex.esterror.into(),
+        flags: Some(flags.map(|(_, name)| name.to_owned()).collect()),
     })
 }
 

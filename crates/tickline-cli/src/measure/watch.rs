@@ -201,14 +201,6 @@ pub(crate) const fn state_name(state: State) -> &'static str {
     }
 }
 
-/// The reason for a fallback, as a stable code.
-pub(crate) const fn reason_code(state: State) -> Option<&'static str> {
-    match state {
-        State::Fallback(reason) => Some(reason.code()),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,5 +7,3 @@ mod figure;
 pub(super) mod latency;
 pub(super) mod offset;
 mod scale;
-
-pub(super) use self::scale::time;

@@ -23,7 +23,7 @@ pub(super) fn table(value: &Value) -> Markup {
 }
 
 fn collect(value: &Value, key: &str, rows: &mut Vec<(String, String)>) {
-    let Value::Object(inner) = value else { return rows.push((key.to_owned(), text(value))) };
+    let Value::Object(inner) = value else { return };
     let is_count = |(name, value): (&String, &Value)| value.is_number() && words(name).1.is_none();
     if !inner.is_empty() && inner.iter().all(is_count) {
         let seen: Map<_, _> = inner.clone().into_iter().filter(|(_, count)| *count != 0).collect();
@@ -31,25 +31,29 @@ fn collect(value: &Value, key: &str, rows: &mut Vec<(String, String)>) {
         return rows.push((key.to_owned(), seen));
     }
     for (name, value) in inner {
-        let (words, unit) = words(name);
+        let (words, unit, absent) = words(name);
         let key = if key.is_empty() { words } else { format!("{key}, {words}") };
         match value {
-            Value::Number(_) => rows.push((key, with_unit(value, unit))),
-            _ => collect(value, &key, rows),
+            Value::Object(_) => collect(value, &key, rows),
+            Value::Null => rows.push((key, absent.to_owned())),
+            _ => rows.push((key, with_unit(value, unit))),
         }
     }
 }
 
-/// Names for keys that a reader may not know. Other keys are shown with spaces in place of
-/// underscores.
+/// Names for keys that a reader may not know, and what null means there, unless it is unknown. Other
+/// keys are shown with spaces in place of underscores.
 const NAMES: &str = include_str!("names.txt");
 
-/// A key in words, and the unit that it ends with.
-fn words(key: &str) -> (String, Option<&'static str>) {
+/// A key in words, the unit that it ends with, and what null means.
+fn words(key: &str) -> (String, Option<&'static str>, &'static str) {
     let (name, unit) = unit(key);
     let mut names = NAMES.lines().filter_map(|line| line.split_once(" = "));
     let named = names.find(|(known, _)| *known == key || *known == name);
-    (named.map_or_else(|| name.replace('_', " "), |(_, name)| name.to_owned()), unit)
+    match named.map(|(_, name)| name.split_once(" | ").unwrap_or((name, UNKNOWN))) {
+        Some((name, absent)) => (name.to_owned(), unit, absent),
+        None => (name.replace('_', " "), unit, UNKNOWN),
+    }
 }
 
 #[cfg(test)]
@@ -60,7 +64,7 @@ mod tests {
     #[test]
     fn keys_become_words_and_units() {
         let value = json!({
-            "frequency_hz": 2_596_120_122_u64, "offset_ns": -123_456, "tick": 123, "kernel": null, "flags": ["a", "b"], "none": [],
+            "frequency_hz": 2_596_120_122_u64, "offset_ns": -123_456, "tick": 123, "kernel": null, "cloud": null, "interval_ns": 388_888_888, "flags": ["a", "b"], "none": [],
             "cpuid": {"invariant": true, "leaf_15_hz": 5},
             "events": {"rate_change": 2, "expiry": 0}
         });
@@ -68,9 +72,11 @@ mod tests {
         collect(&value, "", &mut rows);
         let expected = [
             ("frequency, measured", "2,596.120122 MHz"),
-            ("offset", "-123,456 ns"),
+            ("offset", "-123.5 us"),
             ("length of a hundredth of a second", "123"),
             ("kernel's release", "unknown"),
+            ("cloud, by the firmware", "none that is known here"),
+            ("time between two recalibrations", "388.9 ms"),
             ("flags", "a; b"),
             ("none", "none"),
             ("CPUID, invariant", "yes"),

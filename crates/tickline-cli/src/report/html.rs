@@ -6,7 +6,7 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use super::chart::{cost, latency, offset, time};
+use super::chart::{cost, latency, offset};
 use super::facts;
 use crate::diagnose::{Finding, Level, Severity, Steps};
 use crate::document::{Document, Gate, LatencyRow};
@@ -14,6 +14,7 @@ use crate::measure::as_f64;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::warp::Warp;
 use crate::warp;
+use crate::words::{code, time};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
@@ -83,15 +84,15 @@ fn head(document: &Document) -> Markup {
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
-            h1 class=(level.name()) { (heading(document)) @if unsynchronised { " CPUs are unsynchronised." } }
+            h1 class=(code(level)) { (heading(document)) @if unsynchronised { " CPUs are unsynchronised." } }
             p.verdict { (document.verdict) }
             @if let Some(note) = document.build_note() { p.verdict { strong { (note) } } }
             ul.figures {
                 @if let Some(call) = call { (figure("a tickline call", &format!("{call:.1} ns"))) }
-                @if let Some(os) = os { (figure("a clock_gettime", &format!("{os:.1} ns"))) }
+                @if let Some(os) = os { (figure("a clock_gettime", &format!("{os:.0} ns"))) }
                 @if let Some(track) = &document.track {
-                    (figure("largest offset", &format!("{:.0} ns", track.largest_offset_ns)))
-                    (figure("largest bound", &format!("{} ns", track.largest_bound_ns)))
+                    (figure("largest offset", &time(track.largest_offset_ns)))
+                    (figure("largest bound", &time(as_f64(track.largest_bound_ns))))
                 }
             }
         }
@@ -113,12 +114,12 @@ fn findings(found: &[Finding]) -> Markup {
                 p { "No call for the time is slow here, and no clock was found to step, by these measurements." }
             }
             @for finding in found {
-                article class=(finding.severity.name()) {
-                    h3 { span.severity { (finding.severity.name()) } " " (finding.what) }
+                article class=(code(finding.severity)) {
+                    h3 { span.severity { (code(finding.severity)) } " " (finding.what) }
                     dl {
                         @for seen in &finding.evidence { dt { "seen" } dd { (seen) } }
                         dt { "fix" }
-                        dd { (finding.fix) }
+                        @for (number, step) in finding.fix_by_step() { dd { (number) (step) } }
                         @if let Some(place) = finding.steps.as_ref().and_then(Steps::on) {
                             dt { "run" }
                             dd { (place) }
@@ -173,7 +174,7 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
 fn pairs(warp: &Warp) -> Markup {
     let (title, rows) = warp::pairs(warp);
     html! {
-        figure {
+        figure.across {
             h3 { "Counters of the CPUs against each other" }
             p { (warp::verdict(warp)) " " (title) "." }
             table.wide {

@@ -54,22 +54,20 @@ fn warp() -> Warp {
     const CPUS: u32 = 96;
     let pair = |(from_cpu, to_cpu)| {
         let synchronised = (to_cpu != 30).then_some(from_cpu >= CPUS / 2 || to_cpu < CPUS / 2);
-        let (least_ns, most_ns, warps, largest_warp_ns) = match synchronised {
-            Some(false) => (-4_000.0, -3_900.0, 2_000, 3_900.0),
-            _ => (-40.0, 30.0, 0, 0.0),
-        };
-        let [offset_least_ns, offset_most_ns] = [least_ns, most_ns].map(|ns| synchronised.map(|_| ns));
-        let exchanges = 5_000;
-        WarpPair {
+        let [least_ns, most_ns] =
+            if synchronised == Some(false) { [-4_000.0, -3_900.0] } else { [-40.0, 30.0] };
+        let offsets = synchronised.map(|_| (least_ns, most_ns)).unzip();
+        let (offset_least_ns, offset_most_ns) = offsets;
+        let pair = WarpPair {
             from_cpu,
             to_cpu,
-            exchanges,
-            warps,
-            largest_warp_ns,
             offset_least_ns,
             offset_most_ns,
             synchronised,
-        }
+            ..WarpPair::default()
+        };
+        let (warps, largest_warp_ns) = if synchronised == Some(false) { (2_000, 3_900.0) } else { (0, 0.0) };
+        WarpPair { exchanges: 5_000, warps, largest_warp_ns, ..pair }
     };
     let pairs = (0..CPUS).flat_map(|from| (from + 1..CPUS).map(move |to| (from, to)));
     Warp {
@@ -86,6 +84,7 @@ pub(super) fn document() -> Document {
     let mut document = Document::new("report");
     document.fast = false;
     document.verdict = format!("A sentence that would run: {HOSTILE}");
+    (document.machine.ntp, document.machine.ntp_daemon) = (None, None);
     document.machine.cpu = Some(HOSTILE.to_owned());
     document.machine.kernel_command_line = Some(format!("a_parameter={}", "0123456789".repeat(40)));
     document.machine.kernel_log = Some(vec![HOSTILE.to_owned(), "x".repeat(300)]);

@@ -58,6 +58,8 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     command.args(arguments);
     let mut helper = None;
     match obstacle(args, &speaker.kind) {
+        // It will not be executed, which the error below says: it has no clock.
+        _ if file.is_none() => {}
         Some(why) => speaker.say_not(&why),
         None => match serve(args, &speaker) {
             Ok(traced_by) => helper = traced_by,
@@ -108,7 +110,8 @@ fn take_signals_as_found() {
     // Those that are ignored have no handler.
     let handled = [libc::SIGSEGV, libc::SIGBUS].into_iter().filter(|signal| !is_ignored(*signal));
     for signal in handled.chain(pipe) {
-        // SAFETY: no handler.
+        // SAFETY: the default action runs no code of this process, so nothing has to be safe in a
+        // handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
@@ -118,19 +121,20 @@ fn leave_files_as_found(command: &mut Command) {
     let leave = || {
         // ORDERING: Relaxed, as above.
         if IGNORED_SIGPIPE.load(Ordering::Relaxed) {
-            // SAFETY: this process is about to be replaced.
+            // SAFETY: an ignored signal runs no code of this process.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         }
         for (file, is_closed) in (0..).zip(&CLOSED) {
             // ORDERING: Relaxed, as above.
             if is_closed.load(Ordering::Relaxed) {
-                // SAFETY: what the standard library has opened there is for this process alone.
+                // SAFETY: the file was closed at the start, so what is open there now is
+                // `/dev/null`, by the standard library, and no value of this process owns it.
                 unsafe { libc::close(file) };
             }
         }
         Ok(())
     };
-    // SAFETY: system calls, in this process itself: `exec` does not fork.
+    // SAFETY: `exec` does not fork, so `leave` runs in a whole process, where it may do anything.
     unsafe { command.pre_exec(leave) };
 }
 
@@ -210,16 +214,16 @@ fn finish_flags() -> i32 {
 /// The signals that wait for this thread.
 fn pending() -> SigSet {
     let mut set = *SigSet::empty().as_ref();
-    // SAFETY: there is room for the answer.
+    // SAFETY: the call writes a set of signals to `set`, which is one.
     unsafe { libc::sigpending(&raw mut set) };
-    // SAFETY: libc has filled it.
+    // SAFETY: it was an empty set before, so it is a set whether or not the call has filled it.
     unsafe { SigSet::from_sigset_t_unchecked(set) }
 }
 
 /// Sets a variable of this process's environment, which the program gets. It may stand there more
 /// than once; ld.so takes another one than the program then.
 fn set(variable: &str, value: &OsStr) {
-    // SAFETY: there is one thread.
+    // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
     unsafe { env::remove_var(variable) };
     // SAFETY: as above.
     unsafe { env::set_var(variable, value) };

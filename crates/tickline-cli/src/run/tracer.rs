@@ -72,7 +72,8 @@ pub(super) fn prepare(gift: Gift<'_>, report: Tell<'_>) -> io::Result<Helper> {
             if let Err(error) = attend(program, &mut helpers, gift, report) {
                 report(Err(error));
             }
-            // SAFETY: ends this process, in which nothing is left to do.
+            // SAFETY: the call does not return, and runs neither destructors nor handlers of
+            // `atexit`, which belong to the parent.
             unsafe { libc::_exit(0) }
         }
         ForkResult::Parent { child } => child,
@@ -99,7 +100,7 @@ pub(super) fn prepare(gift: Gift<'_>, report: Tell<'_>) -> io::Result<Helper> {
 /// calls. `@system-service` is without ptrace, and what a filter kills for cannot be asked.
 /// Container engines have filters, too, but allow it.
 fn is_in_filtered_unit() -> bool {
-    // SAFETY: the call takes no pointer, and changes nothing.
+    // SAFETY: this option takes no pointer, and returns a number.
     let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP) };
     mode == 2 && std::env::var_os("INVOCATION_ID").is_some()
 }
@@ -118,8 +119,8 @@ fn has_one_namespace() -> bool {
 /// As fork(2), but this process gets no signal when the child ends, which the program would get.
 fn fork_silently() -> io::Result<ForkResult> {
     let none: libc::c_long = 0;
-    // SAFETY: clone(2) without any flag and without a signal is a fork, and this process has one
-    // thread.
+    // SAFETY: clone(2) without any flag and without a signal is a fork: the child has its own copy
+    // of the memory. This process has one thread, so no lock is held in it that nobody would free.
     let result = unsafe { libc::syscall(libc::SYS_clone, none, none, none, none, none) };
     match i32::try_from(Errno::result(result)?).map_err(io::Error::other)? {
         0 => Ok(ForkResult::Child),

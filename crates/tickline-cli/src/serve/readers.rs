@@ -9,6 +9,8 @@ use rustix::fs::{major, minor};
 use serde::Serialize;
 use tickline_page::program::LIBRARY;
 
+use crate::machine;
+
 /// A process that has the page mapped.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Reader {
@@ -35,7 +37,7 @@ pub(super) fn find(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>,
                 let Some(by_library) = maps_page(&String::from_utf8_lossy(&maps), &device, &inode) else {
                     continue;
                 };
-                let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                let name = machine::text(format!("/proc/{pid}/comm")).unwrap_or_default();
                 readers.push(Reader { pid, name: name.trim_end().to_owned(), by_library });
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => unreadable += 1,

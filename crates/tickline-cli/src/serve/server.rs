@@ -32,11 +32,11 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         let next_in = publisher.step().map_err(io::Error::other)?;
         if publisher.phase() == Phase::Off {
             log.line("it is switched off; `tickline serve on`, and a start after that, switch it on");
-            return Ok(Exit::Fast);
+            return Ok(Exit::Success);
         }
         if is_ending && !publisher.has_line() {
             log.line("stopped: the leases have run out");
-            return Ok(Exit::Fast);
+            return Ok(Exit::Success);
         }
         log.changes(&publisher);
         // An interrupted sleep is a step that is early, which does nothing.

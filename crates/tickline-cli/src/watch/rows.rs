@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::tally::Fresh;
 use crate::measure::track::Point;
-use crate::measure::watch::{CpuSample, Sample, reason_code, state_name};
+use crate::measure::watch::{CpuSample, Sample, state_name};
 use crate::output::Destination;
 
 /// One row.
@@ -39,7 +39,10 @@ const COLUMNS: [Column; 15] = [
     ("unix_s", |row| row.own(|sample| Some(format!("{:.6}", sample.unix_s)))),
     ("cpu", |row| row.cpu.map_or_else(String::new, |sample| sample.cpu.to_string())),
     ("state", |row| state_name(row.state()).to_owned()),
-    ("reason", |row| reason_code(row.state()).unwrap_or_default().to_owned()),
+    ("reason", |row| match row.state() {
+        tickline::State::Fallback(reason) => reason.code().to_owned(),
+        _ => String::new(),
+    }),
     ("offset_ns", |row| format!("{:.1}", row.point().offset_ns)),
     ("bracket_ns", |row| format!("{:.1}", row.point().bracket_ns)),
     ("bound_before_ns", |row| row.point().before_ns.to_string()),

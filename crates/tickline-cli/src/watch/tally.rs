@@ -127,14 +127,4 @@ mod tests {
         let watch = tally.watch();
         assert_eq!((watch.cpus[0].state, watch.cpus[0].figures.samples), ("fast", 2));
     }
-
-    #[test]
-    fn figures_are_those_of_all_samples() {
-        let mut figures = Figures::default();
-        figures.add(&point(0.0, 5.0), tickline::State::Calibrating);
-        figures.add(&Point { violated: true, inside: false, ..point(1.0, 9.0) }, tickline::State::Fast);
-        assert_eq!((figures.samples, figures.fast_samples), (2, 1));
-        assert_eq!((figures.least_offset_ns, figures.most_offset_ns), (5.0, 9.0), "0 was never seen");
-        assert_eq!((figures.largest_bound_ns, figures.outside_bracket, figures.bound_violated), (25, 1, 1));
-    }
 }

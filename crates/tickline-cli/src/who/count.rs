@@ -17,6 +17,7 @@ use super::clocks::Asked;
 use super::obstacle::Obstacle;
 use super::tracepoint::{self, Tracepoint};
 use crate::cpu_list;
+use crate::machine;
 use crate::measure::calls::monotonic_ns;
 
 /// The time for which calls are counted but not sampled, to choose the sampling period.
@@ -163,8 +164,7 @@ fn number(raw: &[u8], at: usize) -> Option<i32> {
 
 /// The name of a process.
 fn name(pid: u32) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    Some(text.trim_end_matches('\n').to_owned())
+    Some(machine::text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
 }
 
 /// The CPUs that are online.
@@ -194,6 +194,16 @@ mod tests {
         assert_eq!(lost(1_001, 90, 11), 11, "one sample is missing");
         assert_eq!(lost(500, 500, 1), 0);
         assert_eq!(lost(500, 499, 1), 1);
+    }
+
+    /// A process whose name is not UTF-8 was shown as one that had ended.
+    #[test]
+    fn a_process_has_a_name_in_any_encoding() {
+        let before = fs::read("/proc/self/comm").unwrap();
+        fs::write("/proc/self/comm", b"a\xffb").unwrap();
+        let found = name(std::process::id());
+        fs::write("/proc/self/comm", before.trim_ascii_end()).unwrap();
+        assert_eq!(found.as_deref(), Some("a\u{fffd}b"));
     }
 
     #[test]

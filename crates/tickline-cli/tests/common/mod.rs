@@ -19,7 +19,7 @@ use std::process::{Command, Output, Stdio};
 /// The program, where nothing keeps it from the counter.
 pub fn tickline(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
-    command.args(arguments).env_remove("TICKLINE").stdin(Stdio::null());
+    command.args(arguments).env_remove("TICKLINE").env_remove("COLUMNS").stdin(Stdio::null());
     command
 }
 

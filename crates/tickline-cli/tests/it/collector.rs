@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::measured::{document_schema, faults, measured};
 use crate::recorded::diagnosed;
@@ -53,6 +53,18 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
         "[ 1.0] clocksource: \"hpet\"\\\n[ 1.1] usb 1-1: no clock\n[ 1.2] tsc: 3000 MHz",
     );
     program(&programs, "strace", "clock_gettime(CLOCK_REALTIME, {tv_sec=1, tv_nsec=2}) = 0\n000000002");
+    // busybox' words, and chronyd's reply for a hardware clock.
+    program(
+        &programs,
+        "adjtimex",
+        "    mode:         0\n-o  offset:       -480000 us\n-f  freq.adjust:  -655360 (65536 = 1ppm)\n    maxerror:     510000\n\
+         \x20   esterror:     7\n    status:       64 (UNSYNC)\n-t  tick:         10834 us",
+    );
+    program(
+        &programs,
+        "chronyc",
+        "50484330,PHC0,1,1700000000.5,-0.250000000,0.0,0.0,-7.5,0.0,0.0,0.001000000,0.002000000,16.0,Normal",
+    );
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let output = Command::new("sh").arg(SCRIPT).arg("-r").arg(root).env("PATH", path).output().unwrap();
     let facts = facts(&output);
@@ -64,9 +76,18 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
     assert_eq!(machine["hypervisor"], "none");
     assert_eq!(machine["kernel_log"].as_array().unwrap().len(), 2, "{machine}");
     assert_eq!(machine["kernel_log"][0], "[ 1.0] clocksource: \"hpet\"\\");
+    let ntp =
+        ["synchronised", "frequency_ppb", "tick_us", "offset_ns", "maximum_error_us", "estimated_error_us"];
+    let expected = json!([false, -10_000, 10_834, -480_000_000, 510_000, 7]);
+    assert_eq!(json!(ntp.map(|key| &machine["ntp"][key])), expected);
+    let daemon = json!({ "name": "chronyd", "synchronised": true, "reference": "PHC0", "stratum": 1,
+        "offset_ns": -250_000_000, "bound_ns": 252_500_000 });
+    assert_eq!((&machine["ntp_daemon"], &machine["systemd"]), (&daemon, &false.into()));
     assert_eq!(facts["costs"][0]["served_by"], "system_call");
     let (said, code) = diagnosed(&facts);
-    assert_eq!((&said["findings"][0]["code"], code), (&Value::from("tsc_not_chosen"), Some(1)), "{said}");
+    let codes =
+        json!(said["findings"].as_array().unwrap().iter().map(|found| &found["code"]).collect::<Vec<_>>());
+    assert_eq!((codes, code), (json!(["ntp_slewing", "tsc_not_chosen", "ntp_flag"]), Some(1)), "{said}");
     assert_eq!(faults(&document_schema(), &facts), [""; 0]);
 }
 

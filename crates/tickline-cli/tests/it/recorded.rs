@@ -7,10 +7,9 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::common::{entries, text, tickline};
-use crate::measured::measured;
 
 /// What the program says of facts.
 fn output(words: &[&str], facts: &str) -> Output {
@@ -33,21 +32,31 @@ pub(crate) fn diagnosed(facts: &Value) -> (Value, Option<i32>) {
 struct Expected {
     /// The findings' codes.
     codes: Vec<String>,
-    /// A part of the first finding's fix; empty where there are notes alone.
+    /// A part of the first finding's fix.
     fix: String,
-    /// The text's beginning, and parts of it.
-    first: String,
+    /// Parts of the text.
     parts: Vec<String>,
 }
 
-/// The machine comes first: once the first line was about tickline, or about nothing.
+/// The sentence about the machine: the first lines of the text, which are wrapped.
+fn first_line(shown: &str) -> String {
+    let rest = shown.find("\nA recorded machine").expect("what follows");
+    shown[..rest].replace('\n', " ")
+}
+
+/// The first line and the exit codes of each machine: `TICKLINE_WRITE_MACHINES=1 cargo test -p
+/// tickline-cli --test it recorded` rewrites the table.
+const FACTS: &str = "../crates/tickline-cli/tests/facts";
+const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/machines.md");
+
 #[test]
 fn recorded_machines_are_diagnosed() {
     let all: BTreeMap<String, Expected> = serde_json::from_str(include_str!("recorded.json")).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/facts");
     let files: Vec<_> = all.keys().map(|name| format!("{name}.json")).collect();
     assert_eq!(entries(&folder), files, "each recorded machine has its row in recorded.json");
-    for (name, Expected { codes, fix, first, parts }) in all {
+    let mut rows = String::new();
+    for (name, Expected { codes, fix, parts }) in all {
         let facts = fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
         let recorded: Value = serde_json::from_str(&facts).unwrap();
         assert!(recorded["source"].as_str().is_some_and(|source| source.len() > 20), "{name}: its source");
@@ -55,26 +64,44 @@ fn recorded_machines_are_diagnosed() {
         let findings = said["findings"].as_array().unwrap();
         let found: Vec<_> = findings.iter().map(|finding| finding["code"].as_str().unwrap()).collect();
         assert_eq!(found, codes, "{name}: {said}");
-        let is_well = fix.is_empty();
-        let exit = Some(i32::from(!is_well));
-        assert_eq!(code, exit, "{name}");
-        assert!(findings.iter().all(|finding| (finding["severity"] == "note") == is_well), "{name}: {said}");
-        if let Some(finding) = findings.first().filter(|_| !is_well) {
+        let is_well = findings.iter().all(|finding| finding["severity"] == "note");
+        assert_eq!(code, Some(i32::from(!is_well)), "{name}");
+        if let Some(finding) = findings.first() {
             assert!(finding["fix"].as_str().unwrap().contains(&fix), "{name}: {finding}");
             assert!(!finding["evidence"].as_array().unwrap().is_empty(), "{name}: {finding}");
         }
         let is_host = findings.iter().any(|finding| finding["steps"]["place"] == "host");
         assert_eq!(is_host, name == "virtualbox-debian7", "{name}: commands for the host");
         let shown = output(&[], &facts);
-        let shown = (text(&shown.stdout), shown.status.code());
-        assert!(shown.0.starts_with(&first) && shown.1 == exit, "{name}: {shown:?}");
-        assert!(parts.iter().all(|part| shown.0.contains(part)), "{name}: {}", shown.0);
+        assert_eq!(shown.status.code(), code, "{name}");
+        let shown = text(&shown.stdout);
+        assert!(parts.iter().all(|part| shown.contains(part)), "{name}: {shown}");
         let check = output(&["--check"], &facts);
-        let status = if is_well { "TICKLINE OK - " } else { "TICKLINE WARNING - " };
         let line = text(&check.stdout);
-        assert!(line.starts_with(status) && line.lines().count() == 1, "{name}: {line}");
-        assert_eq!(check.status.code(), exit, "{name}");
+        assert_eq!(line.lines().count(), 1, "{name}: {line}");
+        let (said, check) = (first_line(&shown), check.status.code().unwrap());
+        let known: &[i32] = if is_well { &[0, 3] } else { &[1, 2] };
+        assert!(known.contains(&check), "{name}: {check}");
+        rows += &format!("| [`{name}`]({FACTS}/{name}.json) | {said} | {} | {check} |\n", code.unwrap());
+        let metrics = text(&output(&["--openmetrics", "-"], &facts).stdout);
+        assert!(
+            metrics.starts_with("# TYPE tickline_") && metrics.ends_with("\n# EOF\n"),
+            "{name}: {metrics}"
+        );
+        for code in codes {
+            assert!(metrics.contains(&format!("tickline_finding{{code=\"{code}\"")), "{name}: {metrics}");
+            let explained = tickline(&["explain", &code]).output().unwrap();
+            assert!(explained.status.success() && text(&explained.stdout).starts_with(&code), "{code}");
+        }
     }
+    let table = fs::read_to_string(TABLE).unwrap();
+    let (head, _) = table.split_once("|---|---|---|---|\n").expect("a table at its end");
+    let now = format!("{head}|---|---|---|---|\n{rows}");
+    if std::env::var_os("TICKLINE_WRITE_MACHINES").is_some() {
+        fs::write(TABLE, &now).unwrap();
+    }
+    let table = fs::read_to_string(TABLE).unwrap();
+    assert!(table == now, "TICKLINE_WRITE_MACHINES=1 rewrites {TABLE}:\n{rows}");
 }
 
 /// An argument that is wrong must not look like a machine that is.
@@ -94,33 +121,10 @@ fn a_check_that_fails_is_unknown() {
     }
 }
 
-/// Notes alone give exit code 0, like the text.
-#[test]
-fn what_is_not_known_or_only_worth_knowing_is_nothing_wrong() {
-    let (said, code) = diagnosed(&json!({ "schema": "tickline/2", "machine": {} }));
-    assert_eq!((&said["findings"], code), (&json!([]), Some(0)));
-    let (said, code) = diagnosed(&json!({ "schema": "tickline/2", "reason": "switched_off", "machine": {} }));
-    assert_eq!((&said["findings"][0]["severity"], code), (&"note".into(), Some(0)));
-}
-
-/// `tickline warp --json` and a report's data contain the comparison of all pairs.
-#[test]
-fn unsynchronised_counters_are_a_finding() {
-    let mut document = measured("warp").json.clone();
-    document["machine"]["clocksource"] = "tsc".into();
-    document["warp"]["synchronised"] = false.into();
-    document["warp"]["pairs"] = json!([{ "from_cpu": 0, "to_cpu": 48, "exchanges": 5_000, "warps": 2_000,
-        "largest_warp_ns": 3_900.0, "offset_least_ns": -4_000.0, "offset_most_ns": -3_900.0, "synchronised": false }]);
-    let (said, code) = diagnosed(&document);
-    let first = &said["findings"][0];
-    assert_eq!((&first["code"], code), (&"counters_unsynchronised".into(), Some(1)), "{said}");
-    assert!(first["evidence"].to_string().contains("CPU 0 and CPU 48"), "{first}");
-}
-
 /// Facts may come from a hostile file.
 #[test]
 fn facts_do_not_steer_the_terminal() {
-    let evil = "\\u001b]0;title\\u0007\\u009b2J";
+    let evil = "\\u001b]0;title\\u0007\\u009b2J\\u202e";
     let machine = format!(r#"{{ "cpu": "{evil}", "clocksource": "hpet{evil}", "counters": "{evil}" }}"#);
     for schema in ["tickline/2", evil] {
         let costs = format!(r#"[{{ "clock": "{evil}" }}]"#);
@@ -131,5 +135,6 @@ fn facts_do_not_steer_the_terminal() {
         let said = [output.stdout, output.stderr].map(|out| String::from_utf8(out).unwrap()).concat();
         assert!(said.contains("]0;title"), "{said}");
         assert!(said.chars().all(|character| character == '\n' || !character.is_control()), "{said:?}");
+        assert!(!said.contains('\u{202e}'), "{said:?}");
     }
 }

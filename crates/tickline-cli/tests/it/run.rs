@@ -146,9 +146,13 @@ fn what_is_no_library_is_refused() {
 
 #[test]
 fn a_program_that_cannot_be_executed_is_an_error() {
-    let said = output(&["-q", "no-such-program-of-tickline"]);
-    assert_eq!(said.status.code(), Some(127));
-    assert!(text(&said.stderr).contains("no-such-program-of-tickline"), "{}", text(&said.stderr));
+    // Before the error, a line said that the program has the kernel's clock.
+    for program in ["no-such-program-of-tickline", "/nonexistent/program"] {
+        let said = output(&["--", program]);
+        assert_eq!(said.status.code(), Some(127));
+        let line = text(&said.stderr);
+        assert!(line.starts_with(&format!("tickline: {program}: ")) && line.lines().count() == 1, "{line}");
+    }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data");
     std::fs::write(&file, "text").unwrap();

@@ -15,13 +15,12 @@ use crate::watch::ended;
 const FACTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts/numa-watchdog.json");
 
 /// What a command shows on a terminal.
-fn shown(columns: u16, arguments: &[&str], no_color: Option<&str>) -> String {
+fn shown(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let size = Winsize { ws_row: 30, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let OpenptyResult { master, slave } = openpty(&size, None).expect("a pseudo-terminal");
     let end = || Stdio::from(slave.try_clone().expect("a pseudo-terminal"));
     let mut command = tickline(arguments);
-    command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
-    command.envs(no_color.map(|value| ("NO_COLOR", value)));
+    command.env("TERM", "xterm-256color").env_remove("NO_COLOR").envs(variables.iter().copied());
     let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("a child");
     drop((command, slave));
     let mut shown = Vec::new();
@@ -33,9 +32,19 @@ fn shown(columns: u16, arguments: &[&str], no_color: Option<&str>) -> String {
     text(&shown)
 }
 
+const PLAIN: (&str, &str) = ("NO_COLOR", "1");
+
+/// The lines of text. Lines of the progress bar steer the cursor. Commands stay whole, to be
+/// copied, and so do words that are longer than a line.
+fn lines(shown: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_text =
+        |line: &&str| !line.contains('\u{1b}') && !line.contains("sudo ") && line.trim().contains(' ');
+    shown.lines().filter(is_text).map(|line| (line.trim_end().chars().count(), line))
+}
+
 #[test]
 fn colour_is_for_terminals_without_no_color() {
-    let [with, without] = [None, Some("1")].map(|no_color| shown(100, &["--facts", FACTS], no_color));
+    let [with, without] = [&[][..], &[PLAIN]].map(|variables| shown(100, &["--facts", FACTS], variables));
     assert!(with.contains("\u{1b}[") && !without.contains("\u{1b}["), "{with:?}\n{without:?}");
 }
 
@@ -51,15 +60,22 @@ fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
             &["who", "--secs", "1"],
             &["watch", "--secs", "1", "--interval", "0.3"],
         ] {
-            let shown = shown(columns, arguments, Some("1"));
-            // Lines of the progress bar steer the cursor. Commands stay whole, to be copied, and so
-            // do words that are longer than a line.
-            let is_text = |line: &&str| {
-                !line.contains('\u{1b}') && !line.contains("sudo ") && line.trim().contains(' ')
-            };
-            let is_long = |line: &&str| line.trim_end().chars().count() > usize::from(columns);
-            let long: Vec<&str> = shown.lines().filter(is_text).filter(is_long).collect();
+            let shown = shown(columns, arguments, &[PLAIN]);
+            let long: Vec<_> = lines(&shown).filter(|(length, _)| *length > usize::from(columns)).collect();
             assert!(long.is_empty(), "{arguments:?} on {columns} columns: {long:?}");
+        }
+    }
+}
+
+/// A serial console reports 0 columns.
+#[test]
+fn the_width_is_that_of_columns_or_of_the_terminal_or_80() {
+    for (reported, variable, columns) in [(0, "", 80), (0, "60", 60), (90, "60", 60), (90, "0", 90)] {
+        for arguments in [&["--facts", FACTS][..], &["--help"]] {
+            let shown = shown(reported, arguments, &[PLAIN, ("COLUMNS", variable)]);
+            let longest = lines(&shown).map(|(length, _)| length).max().expect("a text");
+            let is_filled = longest > columns - 20 || arguments == ["--help"];
+            assert!(longest <= columns && is_filled, "{arguments:?}, {columns} columns: {longest}\n{shown}");
         }
     }
 }

@@ -87,7 +87,9 @@ pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
     match command.args(["--secs", "1", "--json", "-"]).output() {
         Ok(output) => {
             let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            let bad = ["slow", "wrong"].iter().any(|level| said["health"]["level"] == *level);
+            // Guests have no NTP daemon: that finding counts where there is no other.
+            let findings = said["findings"].as_array().into_iter().flatten();
+            let bad = ["unsure", "slow", "wrong"].iter().any(|level| said["health"]["level"] == *level);
             let expected = i32::from(bad || said["fast"] != true);
             json!({
                 "phase": phase,
@@ -95,7 +97,7 @@ pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
                 "exit_as_said": output.status.code() == Some(expected),
                 "clocksource": said["machine"]["clocksource"],
                 "exit_code": output.status.code(),
-                "finding": said["findings"][0],
+                "finding": findings.min_by_key(|found| found["code"] == "ntp_unsynchronised"),
                 "comparison": { "found": (said["reason"] == "unsynchronised").then_some("unsynchronised") },
                 "said": said,
                 "errors": String::from_utf8_lossy(&output.stderr),

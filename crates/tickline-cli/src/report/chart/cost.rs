@@ -3,9 +3,10 @@
 use maud::{Markup, html};
 
 use super::figure::{Figure, Swatch, WIDTH, units};
-use super::scale::{Scale, time};
+use super::scale::Scale;
 use crate::document::CostRow;
 use crate::measure::served_by::ServedBy;
+use crate::words::time;
 
 /// A row has a name above a bar.
 const ROW: f64 = 34.0;

@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 
 use super::figure::{Figure, Swatch, WIDTH};
-use super::scale::{BOTTOM, HEIGHT, LEFT, Scale, TOP, below, time};
+use super::scale::{BOTTOM, HEIGHT, LEFT, Scale, TOP, below};
 use crate::document::TrackSummary;
 use crate::measure::as_f64;
 use crate::measure::track::Point;
+use crate::words::time;
 
 /// The chart; empty without points.
 pub(in crate::report) fn figure(track: &TrackSummary) -> Markup {

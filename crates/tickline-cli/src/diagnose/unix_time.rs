@@ -1,0 +1,134 @@
+//! Findings about Unix time: whether it is known to be right, by the kernel's NTP state and by what
+//! an NTP daemon says of itself. What nobody claims is not known.
+
+use serde_json::json;
+
+use super::finding::Finding;
+use super::steps;
+use crate::document::Document;
+use crate::words::with_unit;
+
+/// Largest lasting correction of a clock's rate, ppb: crystals are off by 100 ppm at most. A
+/// larger one comes from an NTP daemon that slews, or from a wrong frequency of the counter.
+const CRYSTAL_PPB: i64 = 100_000;
+
+/// The largest correction that NTP's loop makes (`MAXFREQ`, `include/linux/timex.h`), ppb. A larger
+/// one bends the clock on purpose, so that times measured meanwhile are wrong by it.
+const LOOP_PPB: i64 = 500_000;
+
+/// The largest error that the kernel claims for its clock, us (`NTP_PHASE_LIMIT`,
+/// `include/linux/timex.h`). The kernel starts with this claim. An NTP daemon sets a smaller one,
+/// which the kernel lets grow by 500 ppm. A smaller claim is therefore a daemon's, and some hours
+/// old at most.
+const NTP_LIMIT_US: i64 = 16_000_000;
+
+/// The growth of the claim: `MAXFREQ` parts, which are 1 s in 2,000.
+const CLAIM_GROWTH: i64 = 2_000;
+
+/// The largest claim of a daemon at work, ns: systemd-timesyncd claims no error, and does so again
+/// after 2,048 s at most (timesyncd.conf(5)), when the claim has grown to 1.024 s.
+const CLAIM_NS: i64 = 2_000_000_000;
+
+/// The largest offset that a daemon at work leaves, ns: ntpd steps the clock from there on (RFC 5905,
+/// `STEPT`).
+const STEP_NS: i64 = 128_000_000;
+
+impl Document {
+    /// The bound of Unix time's distance from UTC, ns: the kernel's, or else the daemon's. `None` where
+    /// nobody claims one, or a daemon answers that has no time from elsewhere.
+    pub(crate) fn utc_bound_ns(&self) -> Option<i64> {
+        if self.machine.ntp_daemon.as_ref().is_some_and(|daemon| !daemon.synchronised) {
+            return None;
+        }
+        let ntp = self.machine.ntp.as_ref().filter(|ntp| ntp.maximum_error_us < NTP_LIMIT_US);
+        let kernel = ntp.map(|ntp| {
+            ntp.maximum_error_us.saturating_mul(1_000).saturating_add(ntp.offset_ns.saturating_abs())
+        });
+        kernel.or_else(|| self.machine.ntp_daemon.as_ref()?.bound_ns)
+    }
+
+    /// The known offset of Unix time, ns, where it is too large: what kernel or daemon have left to
+    /// remove, or what the daemon expects.
+    fn off_ns(&self) -> Option<i64> {
+        let (ntp, daemon) = (self.machine.ntp.as_ref(), self.machine.ntp_daemon.as_ref());
+        let claimed = ntp.filter(|ntp| ntp.maximum_error_us < NTP_LIMIT_US);
+        let known = [
+            ntp.map(|ntp| ntp.offset_ns),
+            claimed.map(|ntp| ntp.estimated_error_us.saturating_mul(1_000)),
+            daemon.and_then(|daemon| daemon.offset_ns),
+        ];
+        let most = self.max_error_ns.unwrap_or(STEP_NS);
+        known.into_iter().flatten().map(i64::saturating_abs).max().filter(|ns| *ns > most)
+    }
+
+    /// What is known of Unix time, in words; `None` where nothing is.
+    pub(super) fn utc(&self) -> Option<String> {
+        let daemon = self.machine.ntp_daemon.as_ref().map_or("an NTP daemon", |daemon| &daemon.name);
+        Some(format!("Unix time is within {} of UTC, as {daemon} claims", span(self.utc_bound_ns()?)))
+    }
+}
+
+fn span(ns: i64) -> String {
+    with_unit(&json!(ns), Some("ns"))
+}
+
+/// The kernel corrects its clock's rate by more than any crystal needs.
+pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
+    let ntp = facts.machine.ntp.as_ref()?;
+    let rate_ppb = ntp.rate_ppb();
+    if rate_ppb.saturating_abs() <= CRYSTAL_PPB {
+        return None;
+    }
+    let off_ns = facts.off_ns();
+    let key = match off_ns {
+        Some(_) => "ntp_slewing/off",
+        None if rate_ppb.saturating_abs() > LOOP_PPB => "ntp_slewing/fast",
+        None => "ntp_slewing",
+    };
+    let (rate, off) = (with_unit(&json!(rate_ppb), Some("ppb")), span(off_ns.unwrap_or(0)));
+    Some(Finding::new(key, &[("rate", &rate), ("tick_us", &ntp.tick_us), ("off", &off)]))
+}
+
+/// Unix time is known to be off, and no fast slew removes that.
+pub(super) fn time_off(facts: &Document) -> Option<Finding> {
+    let off_ns = facts.off_ns().filter(|_| ntp_slewing(facts).is_none())?;
+    Some(Finding::new("time_off", &[("off", &span(off_ns))]))
+}
+
+/// Nobody claims that Unix time is near UTC.
+///
+/// chronyd clears STA_UNSYNC only with `rtcsync` (chrony.conf(5); `set_sync_status` in chrony's
+/// `sys_timex.c`), but it always states its error.
+pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
+    let (machine, none) = (&facts.machine, || "none".to_owned());
+    let daemon = machine.ntp_daemon.as_ref().filter(|daemon| !daemon.synchronised);
+    let claimed = machine.ntp.as_ref().is_some_and(|ntp| ntp.maximum_error_us < NTP_LIMIT_US);
+    // Windows sets the clock of its guest.
+    let is_wsl = machine.kernel.as_deref().is_some_and(|kernel| kernel.contains("microsoft"));
+    let key = match machine.ntp.as_ref() {
+        _ if daemon.is_some() => "ntp_unsynchronised/daemon",
+        None => return None,
+        Some(ntp) if claimed && ntp.synchronised => return None,
+        Some(_) if claimed => "ntp_flag",
+        Some(_) if is_wsl => "ntp_unsynchronised/wsl",
+        Some(_) if machine.systemd == Some(true) => "ntp_unsynchronised/systemd",
+        Some(_) => "ntp_unsynchronised",
+    };
+    let error = with_unit(&json!(machine.ntp.as_ref().map(|ntp| ntp.maximum_error_us)), Some("us"));
+    let name = daemon.map_or_else(none, |daemon| daemon.name.clone());
+    let reference = daemon.and_then(|daemon| daemon.reference.clone()).unwrap_or_else(none);
+    let finding = Finding::new(key, &[("error", &error), ("daemon", &name), ("reference", &reference)]);
+    let set = |value| format!("sudo timedatectl set-ntp {value}");
+    let steps = (key == "ntp_unsynchronised/systemd").then(|| steps::setting(&set(true), &set(false)));
+    Some(finding.steps(steps))
+}
+
+/// The claim is larger than what was asked for, or than that of any daemon at work.
+pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
+    let bound_ns = facts.utc_bound_ns()?;
+    let most = facts.max_error_ns.unwrap_or(CLAIM_NS);
+    let (bound, age) = (span(bound_ns), span(bound_ns.saturating_mul(CLAIM_GROWTH)));
+    let key = if facts.max_error_ns.is_some() { "utc_error_large/asked" } else { "utc_error_large" };
+    (bound_ns > most && facts.off_ns().is_none())
+        .then(|| Finding::new(key, &[("bound", &bound), ("age", &age), ("most", &span(most))]))
+}

@@ -1,0 +1,46 @@
+//! `tickline explain CODE`: what a finding means, by the section of `explain.md`.
+
+use std::io;
+
+use crate::args;
+use crate::exit::Exit;
+use crate::output::text_to_stdout;
+use crate::wrap::{Look, heading};
+
+const TEXT: &str = include_str!("../explain.md");
+
+/// The codes, and the section of each.
+pub(crate) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TEXT.split("\n## ").skip(1).filter_map(|section| section.split_once("\n\n"))
+}
+
+pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
+    let look = Look::of_stdout();
+    let Some(code) = &args.code else {
+        // The first sentence ends with the severity, in brackets.
+        let sentence = |text: &'static str| text.split_inclusive(").").next().unwrap_or_default();
+        let line = |(code, text)| look.wrap(&format!("{code:<25} "), sentence(text));
+        text_to_stdout(|out| sections().try_for_each(|section| writeln!(out, "{}", line(section))))?;
+        return Ok(Exit::Success);
+    };
+    let Some((_, text)) = sections().find(|(known, _)| known == code) else { return Err(unknown(code)) };
+    text_to_stdout(|out| {
+        writeln!(out, "{}", heading(code))?;
+        text.trim_end().split("\n\n").try_for_each(|paragraph| match paragraph.starts_with(' ') {
+            // Commands stay whole, to be copied.
+            true => writeln!(out, "\n{paragraph}"),
+            false => writeln!(out, "\n{}", look.wrap("", paragraph)),
+        })
+    })?;
+    Ok(Exit::Success)
+}
+
+/// Names the codes that have a word in common with this one; without any, all.
+fn unknown(code: &str) -> io::Error {
+    let words = || code.split(|character: char| !character.is_alphanumeric()).filter(|word| word.len() > 2);
+    let is_near = |known: &&str| words().any(|word| known.contains(&word.to_lowercase()));
+    let codes: Vec<&str> = sections().map(|(code, _)| code).collect();
+    let near: Vec<&str> = codes.iter().copied().filter(is_near).collect();
+    let (which, listed) = if near.is_empty() { ("all", codes) } else { ("near it", near) };
+    io::Error::other(format!("{code} is no code of a finding; {which}: {}", listed.join(", ")))
+}
