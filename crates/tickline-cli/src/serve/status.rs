@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use tickline::page::Phase;
 use tickline_page::host::{PageFile, writer_of};
-use tickline_page::lease::FAST_SLEW_PPB;
+use tickline_page::protocol::FAST_SLEW_PPB;
 use tickline_page::{Attached, HardwareCounter, ProcessHighWater};
 
 use super::readers::{self, Reader};

@@ -2,7 +2,7 @@
 
 use tickline_core::cell::{Bounds, StateCell as _};
 use tickline_core::counter::HardwareCounter;
-use tickline_page::lease::Estimate;
+use tickline_page::protocol::Estimate;
 
 use super::Engine;
 use crate::sys::reference::step_ns;
