@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use tickline_core::counter::Counter;
-use tickline_page::lease::{
+use tickline_page::protocol::{
     LeaseLine, LeaseMemory, LeasePhase, LeaseStore, Line, Slope, SlotNumber, UnixShift,
 };
 use tickline_page::{Attached, Header, Machine, OsClock, ProcessHighWater, WritablePage};

@@ -197,7 +197,7 @@ impl WritablePage {
         unsafe { &*start.cast::<Self>() }
     }
 
-    /// What a [`Writer`](crate::lease::Writer) stores to.
+    /// What a [`Writer`](crate::protocol::Writer) stores to.
     #[must_use]
     pub const fn words(&self) -> &LeaseWords {
         &self.0.words

@@ -40,10 +40,7 @@ mod attach;
 #[cfg(all(feature = "machine", target_os = "linux"))]
 pub mod host;
 mod layout;
-// The protocol, for tickline's own crates, its simulator and its tests. Every release may change
-// it, so that it is not part of the API; what a user of a page needs of it is at the root.
-#[doc(hidden)]
-pub mod lease;
+mod lease;
 mod primitive;
 /// For the library and the program of this version, which start programs with a page. No part of
 /// the API.
@@ -54,6 +51,12 @@ pub mod program;
 pub use attach::{Attached, Machine, Refusal};
 pub use layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 // What a reading takes, and what it is.
-#[doc(inline)]
 pub use lease::{LeasePhase, OsClock, ProcessHighWater, Reading, Source};
 pub use tickline_core::counter::{Counter, HardwareCounter};
+
+// The protocol, for tickline's own crates, its simulator and its tests. Every release may change
+// it, so that it is not part of the API; what a user of a page needs of it is above.
+#[doc(hidden)]
+pub mod protocol {
+    pub use crate::lease::*;
+}

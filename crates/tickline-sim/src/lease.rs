@@ -1,5 +1,5 @@
 //! Leases under attack: several processes read a page whose writers are delayed, killed and started
-//! again, over the real code of `tickline_page::lease`.
+//! again, over the real code of `tickline_page::protocol`.
 //!
 //! Each actor is a coroutine that gives way before every step. [`search`] takes every order of the
 //! steps of a writer and two readers that has few preemptions. [`attack`] lets chance choose, with
@@ -18,7 +18,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
-use tickline_page::lease::{
+use tickline_page::protocol::{
     Closing, Config, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
     OsClock, ProcessHighWater, Reading, SLOT_WORDS, Slope, SlotNumber, Source, SwapResult, Timescale, Writer,
     WriterAction, read,

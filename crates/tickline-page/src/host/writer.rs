@@ -54,7 +54,7 @@ impl WritableMapping {
 }
 
 /// A page's file, locked by this process and mapped for writing. It is memory for a
-/// [`Writer`](crate::lease::Writer). Dropping it gives up the lock; the file
+/// [`Writer`](crate::protocol::Writer). Dropping it gives up the lock; the file
 /// stays, with what it says.
 ///
 /// The process must not fork while it has this: the child would hold the lock, too.
@@ -118,7 +118,7 @@ impl PageWriter {
         Err(PageError::new(&self.path, error))
     }
 
-    /// The error of a [`Writer`](crate::lease::Writer) that finds the page
+    /// The error of a [`Writer`](crate::protocol::Writer) that finds the page
     /// changed.
     #[must_use]
     pub fn lost(&self) -> PageError {

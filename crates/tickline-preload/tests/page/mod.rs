@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
 use tickline_page::host::PageWriter;
-use tickline_page::lease::{
+use tickline_page::protocol::{
     LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixShift,
 };
 use tickline_page::{Counter as _, HardwareCounter};

@@ -1,7 +1,7 @@
 //! Leases of the real length: attacked by chance, or while the kernel slews its clock and nobody is
 //! late.
 
-use tickline_page::lease::{Closing, Config, ProcessHighWater};
+use tickline_page::protocol::{Closing, Config, ProcessHighWater};
 
 use super::{ACTORS, Pending, Script, Seen, Stops, WRITER, World};
 

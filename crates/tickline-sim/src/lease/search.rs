@@ -20,7 +20,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use tickline_page::lease::{Config, LeaseMemory};
+use tickline_page::protocol::{Config, LeaseMemory};
 
 use super::{Pending, Script, Seen, Stops, WRITER, World};
 

@@ -3,7 +3,7 @@
 use tickline_core::cell::Bounds;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::shared::LineReading;
-use tickline_page::lease::Estimate;
+use tickline_page::protocol::Estimate;
 
 use super::Engine;
 use crate::sys::reference::resolution_ns;

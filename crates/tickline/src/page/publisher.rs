@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_page::host::PageWriter;
-use tickline_page::lease::{Closing, Config, LeaseMemory as _, Lost, Writer, WriterAction};
+use tickline_page::protocol::{Closing, Config, LeaseMemory as _, Lost, Writer, WriterAction};
 
 use super::os::PageOs;
 use super::slew_ppb;
