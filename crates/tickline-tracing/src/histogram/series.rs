@@ -4,8 +4,8 @@
 //! when it meets a series for the first time, and remembers the place and its own [`Counts`]. When
 //! the thread has ended, another thread may go on with these counts.
 //!
-//! An allocator may close a span of its own while this module allocates. That span is not counted if
-//! the lock is held, and it would need the lock.
+//! An allocator may close a span of its own while this module allocates with the lock held. If that
+//! span needs the lock, it is not counted.
 //!
 //! A forked child has its parent's table, and the lock as it was. If another thread held that, the
 //! child waits for ever once it needs it.
@@ -222,7 +222,7 @@ fn callsite<'a>(
 
 impl Local {
     /// Whether the callsite's spans have all fields.
-    pub(super) fn counts(&mut self, table: &Table, metadata: &'static Metadata<'static>) -> bool {
+    pub(super) fn has_fields(&mut self, table: &Table, metadata: &'static Metadata<'static>) -> bool {
         callsite(&mut self.callsites, table, metadata).fields.is_some()
     }
 

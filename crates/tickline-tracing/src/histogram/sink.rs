@@ -103,7 +103,7 @@ impl Hooks for Counting {
             let place = match &self.open {
                 None => local.place(table, span.metadata, None, |_| ()),
                 // A span without a slot is not lost: it counts with others.
-                Some(open) => noted(open).or_else(|| local.counts(table, span.metadata).then_some(OTHER)),
+                Some(open) => noted(open).or_else(|| local.has_fields(table, span.metadata).then_some(OTHER)),
             };
             local.series(table, place?).map(|(_, counts)| counts.record(&table.bounds_ns, ns))
         });

@@ -81,6 +81,8 @@ fn callbacks_see_the_fields_that_they_chose() {
 #[cfg(feature = "histogram")]
 mod histograms {
     use super::*;
+    use std::cell::Cell;
+    use std::fmt;
     use std::io::Write;
     use std::process::{Command, Stdio};
     use std::thread;
@@ -127,7 +129,17 @@ mod histograms {
         assert_eq!([even.count, busy[1].count], [1_000, 2]);
     }
 
-    /// Also if a span moves between threads, and if its values are recorded there.
+    struct Closes(Cell<Option<tracing::Span>>);
+
+    impl fmt::Debug for Closes {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            drop(self.0.take());
+            f.write_str("/c")
+        }
+    }
+
+    /// Also if a span moves between threads, if its values are recorded there, and if it ends
+    /// while another one's are formatted.
     #[test]
     fn spans_count_by_target_or_by_the_values_of_fields() {
         let spans = || {
@@ -140,20 +152,22 @@ mod histograms {
                 thread::spawn(|| drop(span)).join().unwrap();
                 drop(info_span!(target: "elsewhere", "other", status = 500));
             }
-            drop(info_span!("request", status = "none", route = ?"/c"));
+            let inside = Closes(Cell::new(Some(info_span!("request", route = "inside", status = 0))));
+            drop(info_span!("request", status = "none", route = ?inside));
             drop(info_span!("request", status = Empty, route = true));
         };
         let lines = [
-            "\"/c\",request,none: 1",
             "/a,request,200: 5",
             "/a,request,201: 5",
             "/b,request,200: 10",
             "/b,request,201: 10",
+            "/c,request,none: 1",
+            "inside,request,0: 1",
             "true,request,: 1",
         ];
         assert_eq!(counted(by(&["route", "span", "status"]), spans), lines);
-        assert_eq!(counted(by(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 32")]);
-        assert_eq!(counted(by(&[]), spans), [": 62"]);
+        assert_eq!(counted(by(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 33")]);
+        assert_eq!(counted(by(&[]), spans), [": 63"]);
     }
 
     /// Each of two threads replaces the span's series.
