@@ -26,11 +26,11 @@
 //! threads, or 2,097,120 open spans of one, some others may count there, too.
 //!
 //! Each thread counts by itself, without a lock. It takes one, which all threads share, when it
-//! meets a series for the first time, and for each span beyond the limit. A reader holds it while it
-//! copies the list of series. A reader finds every span whose end happened before. Not counted are
-//! spans that the program's allocator closes while it is called from here, and those that a thread
-//! closes when it has lost its thread-local memory. When a thread has ended, the next thread to meet
-//! the series goes on with its counts.
+//! meets a series for the first time, and for most spans beyond the limit. A reader holds it while
+//! it copies the list of series. A reader finds every span whose end happened before. Not counted
+//! are spans that the program's allocator closes while it is called from here, and those that a
+//! thread closes when it has lost its thread-local memory. When a thread has ended, the next thread
+//! to meet the series goes on with its counts.
 //!
 //! A signal handler must not create, record or close spans that are counted here: they may not be
 //! counted, or it may wait for ever. A child of a fork has its parent's counts, and may wait for
