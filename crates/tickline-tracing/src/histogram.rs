@@ -1,38 +1,70 @@
-//! Quantiles of the spans' times, by span name, target, or the value of a field.
+//! How long spans take, by name or by the values of their fields: as quantiles for people, and as
+//! histograms for Prometheus.
 //!
-//! Each thread counts in histograms of its own, behind a lock. It waits for it only while a reader
-//! adds these histograms up, which takes microseconds. A reader finds every span whose end happened
-//! before. Not counted are spans that the program's allocator closes while it is called from here,
-//! and those that a thread closes when it has lost its thread-local memory. When a thread has
-//! ended, the next new thread goes on with its counts.
+//! ```
+//! use tickline_tracing::SpanTimingLayer;
+//! use tickline_tracing::histogram::{Histograms, Measure};
+//! use tracing_subscriber::layer::SubscriberExt;
 //!
-//! A signal handler must not close spans that are counted here: it may wait for ever. A child of a
-//! fork has its parent's counts, and may wait for ever if another thread of the parent was just
-//! reading, or counting its first span. When histograms are dropped, a thread keeps its part of
-//! their memory until it ends, or counts in other histograms for the first time.
+//! let histograms = Histograms::new(Measure::Total).labels(&["route", "status"]);
+//! let layer = SpanTimingLayer::new().with_sink(histograms.clone());
+//! tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+//!     let span = tracing::info_span!("request", route = "/item", status = tracing::field::Empty);
+//!     span.in_scope(|| { /* ... */ });
+//!     span.record("status", 200);
+//! });
 //!
-//! Buckets are 1 % wide (two digits). For each callsite and thread they take 1 KiB for each power
-//! of two up to the longest time.
+//! // What the handler of `/metrics` returns, as `text/plain; version=0.0.4`:
+//! let text = histograms.prometheus("http_request_seconds");
+//! let count = "http_request_seconds_count{route=\"/item\",status=\"200\"} 1\n";
+//! assert!(text.contains(count), "{text}");
+//! ```
+//!
+//! Spans that count together are a series: those with the same values of all labels. There are
+//! at most 1,000 series, those included that a span leaves when further values are recorded. Spans
+//! with other values count in one more series, whose values are all `(other)`. With more than 1,024
+//! threads, or 2,097,120 open spans of one, some others may count there, too.
+//!
+//! Each thread counts by itself, without a lock. It takes one, which all threads share, when it
+//! meets a series for the first time, and for most spans beyond the limit. A reader holds it while
+//! it copies the list of series. A reader finds every span whose end happened before. Not counted
+//! are spans that the program's allocator closes while it is called from here, and those that a
+//! thread closes when it has lost its thread-local memory. When a thread has ended, the next thread
+//! to meet the series goes on with its counts.
+//!
+//! A signal handler must not create, record or close spans that are counted here: they may not be
+//! counted, or it may wait for ever. A child of a fork has its parent's counts, and may wait for
+//! ever if another thread of the parent had the lock. When histograms are dropped, a thread keeps
+//! its part of their memory until it ends, or counts in other histograms for the first time.
+//!
+//! For each series and thread the counts take 1 KiB, and 1 KiB for each power of two in which there
+//! are times.
 
 use core::fmt;
-use core::slice;
 use core::time::Duration;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use hdrhistogram::Histogram;
+use crate::sink::{Hooks, Sink};
 
-use crate::kept_fields::KeptFields;
-use crate::sink::{Hooks, Span};
-use crate::timing::SpanTiming;
-
+mod counts;
 mod prometheus;
-mod shards;
+mod series;
+mod sink;
 
-use shards::{Shards, Subject, Times};
+use series::{Fine, Table, lock};
 
-/// Digits of a value that are kept: buckets are 1 % wide.
-const DIGITS: u8 = 2;
+/// The labels that are no fields.
+const NAME: &str = "span";
+const TARGET: &str = "target";
+
+/// The bounds of the buckets unless others are chosen, ms: those of Prometheus' own libraries
+/// (`DefBuckets` in client_golang's `prometheus/histogram.go`).
+const BOUNDS_MS: [u64; 11] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
+
+fn is_field(label: &str) -> bool {
+    !matches!(label, NAME | TARGET)
+}
 
 /// Which of a span's times is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -51,24 +83,8 @@ pub enum Measure {
     Running,
 }
 
-/// Which spans are counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Key {
-    /// Those of one name.
-    #[default]
-    Name,
-    /// Those of one target.
-    Target,
-    /// Those in which this field has the same value: a route, say, or a status. The value recorded
-    /// last counts. Spans without the field do not count. The first 1,000 values of each thread,
-    /// together with the ended one whose counts it took over, have histograms of their own. All
-    /// further values share the histogram `(other)`.
-    Field(&'static str),
-}
-
-/// A histogram of the times of each span name (or another [`Key`]), ns. Clones are the same
-/// histograms: one is the sink, another shows the table.
+/// Histograms of the spans' times, one for each name, or for each combination of the labels'
+/// values. Clones are the same histograms: one is the sink, another is read.
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -83,160 +99,141 @@ pub enum Key {
 ///         tracing::info_span!("work").in_scope(|| ());
 ///     }
 /// });
-/// let summary = histograms.summaries();
-/// assert_eq!((summary[0].name.as_str(), summary[0].count), ("work", 100));
+/// let summary = &histograms.summaries()[0];
+/// assert_eq!((summary.values[0].as_str(), summary.count), ("work", 100));
 /// println!("{histograms}");
 /// ```
 #[derive(Debug, Clone)]
 pub struct Histograms {
     measure: Measure,
-    key: Key,
-    shards: Arc<Shards>,
+    table: Arc<Table>,
 }
 
 impl Histograms {
-    /// Empty histograms, by span name.
+    /// Empty histograms, by the spans' names.
     #[must_use]
     pub fn new(measure: Measure) -> Self {
-        Self::by(Key::Name, measure)
+        let bounds_ns = BOUNDS_MS.iter().map(|ms| ms * 1_000_000).collect();
+        Self { measure, table: Table::new(&[NAME], bounds_ns) }
     }
 
-    /// Empty histograms, by `key`.
-    #[must_use]
-    pub fn by(key: Key, measure: Measure) -> Self {
-        Self { measure, key, shards: Shards::new() }
-    }
-
-    fn merged(&self) -> BTreeMap<String, Times> {
-        let mut merged = BTreeMap::<String, Times>::new();
-        self.shards.for_each(|subject, counted| {
-            let name = match subject {
-                Subject::Callsite(metadata) if self.key == Key::Target => metadata.target(),
-                Subject::Callsite(metadata) => metadata.name(),
-                Subject::Value(value) => value,
-            };
-            match merged.get_mut(name) {
-                Some(times) => times.add(counted),
-                None => merged.entry(name.to_owned()).or_insert_with(Times::new).add(counted),
-            }
-        });
-        merged
-    }
-
-    /// The summaries so far, by name (or another [`Key`]) in alphabetical order. Callsites of the
-    /// same name count together.
-    #[must_use]
-    pub fn summaries(&self) -> Vec<Summary> {
-        let quantile = |histogram: &Histogram<u64>, q| Duration::from_nanos(histogram.value_at_quantile(q));
-        self.merged()
-            .into_iter()
-            .map(|(name, Times { histogram, .. })| Summary {
-                name,
-                count: histogram.len(),
-                p50: quantile(&histogram, 0.5),
-                p90: quantile(&histogram, 0.9),
-                p99: quantile(&histogram, 0.99),
-                p999: quantile(&histogram, 0.999),
-                max: Duration::from_nanos(histogram.max()),
-            })
-            .collect()
-    }
-
-    /// A copy of the histogram of the spans called `name` (or with this target or value), ns;
-    /// `None` if no such span was closed yet.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<Histogram<u64>> {
-        self.merged().remove(name).map(|times| times.histogram)
-    }
-
-    /// The histograms in Prometheus' text format (0.0.4), as one metric of type `summary`, in
-    /// seconds; its label is `span`, `target`, or the field. A server sends the text with the
-    /// content type `text/plain; version=0.0.4`. After a [`reset`](Self::reset) the counts begin
-    /// anew.
+    /// Empty histograms, by these labels: names of fields, or `span` for the span's name, or
+    /// `target` for its target. Spans that lack any of the fields do not count. A field without a
+    /// value, as `tracing::field::Empty`, has the value "". The value recorded last counts.
     ///
-    /// This needs no library. The `metrics` facade would record each span in a second histogram,
-    /// and `prometheus-client` has no summaries.
-    ///
-    /// ```
-    /// use tickline_tracing::SpanTimingLayer;
-    /// use tickline_tracing::histogram::{Histograms, Key, Measure};
-    /// use tracing_subscriber::layer::SubscriberExt;
-    ///
-    /// let histograms = Histograms::by(Key::Field("route"), Measure::Total);
-    /// let layer = SpanTimingLayer::new().with_sink(histograms.clone());
-    /// tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
-    ///     drop(tracing::info_span!("request", route = "/item"));
-    /// });
-    /// let text = histograms.prometheus("http_request_seconds");
-    /// assert!(text.contains("http_request_seconds_count{route=\"/item\"} 1\n"), "{text}");
-    /// ```
+    /// Prometheus' names have no dots: `http.route` becomes `http_route` there.
     ///
     /// # Panics
     ///
-    /// If `metric`, or the name of the field, is empty, begins with a digit, or has other
-    /// characters than ASCII letters, digits and `_`; or if the field is called `quantile`, or
-    /// begins with `__`, which Prometheus keeps for itself.
+    /// If a label is empty, begins with a digit, has other characters than ASCII letters, digits,
+    /// `_` and `.`, is there twice, is called `le`, or begins with `__`, which Prometheus keeps for
+    /// itself; or if there are more than 254.
     #[must_use]
-    pub fn prometheus(&self, metric: &str) -> String {
-        prometheus::text(metric, self.key, &self.merged())
+    pub fn labels(self, labels: &'static [&'static str]) -> Self {
+        prometheus::check(labels);
+        Self { table: Table::new(labels, self.table.bounds_ns.clone()), ..self }
     }
 
-    /// Forgets what was recorded. A span that another thread is just closing may be forgotten, too.
+    /// Empty histograms, whose buckets for [`prometheus`](Self::prometheus) have these upper bounds,
+    /// in any order. A bucket for longer times is added. Otherwise the bounds are 5, 10, 25, 50, 100,
+    /// 250, 500 ms, 1, 2.5, 5 and 10 s.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline_tracing::histogram::{Histograms, Measure};
+    ///
+    /// let chosen = [100, 200, 500, 1_000].map(Duration::from_micros);
+    /// let histograms = Histograms::new(Measure::Busy).buckets(chosen);
+    /// // Powers of two, 1 us to 1 s.
+    /// let powers = (0..=20).map(|power| Duration::from_micros(1 << power));
+    /// let histograms = Histograms::new(Measure::Busy).buckets(powers);
+    /// ```
+    #[must_use]
+    pub fn buckets(self, bounds: impl IntoIterator<Item = Duration>) -> Self {
+        let in_ns = |bound: Duration| u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+        let bounds_ns: BTreeSet<_> = bounds.into_iter().map(in_ns).collect();
+        Self { table: Table::new(self.table.labels, bounds_ns.into_iter().collect()), ..self }
+    }
+
+    /// The summaries so far, by the labels' values in alphabetical order. Callsites of the same name
+    /// count together.
+    #[must_use]
+    pub fn summaries(&self) -> Vec<Summary> {
+        let forgotten = lock(&self.table.forgotten);
+        let summary = |series: series::Series| {
+            let mut times = series.fine();
+            for (end_ns, count) in forgotten.get(&series.values).into_iter().flatten() {
+                times.entry(*end_ns).and_modify(|all| *all -= count);
+            }
+            Summary::of(series.values.to_vec(), &times)
+        };
+        self.table.all().into_iter().filter_map(summary).collect()
+    }
+
+    /// The histograms in Prometheus' text format (0.0.4), as one metric of type `histogram`, in
+    /// seconds. Its name should therefore end in `_seconds`. A server sends the text with the content
+    /// type `text/plain; version=0.0.4`. Buckets, sums and counts only grow, also after a
+    /// [`reset`](Self::reset), so Prometheus adds them up over instances, and takes rates and
+    /// quantiles of any time:
+    ///
+    /// ```text
+    /// histogram_quantile(0.99, sum by (le, route) (rate(http_request_seconds_bucket[5m])))
+    /// ```
+    ///
+    /// A time counts in the bucket of the first bound that it does not exceed, to the ns. A sum may
+    /// lack a span that is just being counted.
+    ///
+    /// There are no native histograms: neither this format nor OpenMetrics 1.0 has them. They need
+    /// protobuf, or [OpenMetrics 2.0](https://prometheus.io/docs/specs/om/open_metrics_spec_2_0/),
+    /// whose status is "Experimental" (2.0.0-rc0, March 2026). Prometheus 3 can make native ones
+    /// with custom buckets of these (`convert_classic_histograms_to_nhcb`).
+    ///
+    /// # Panics
+    ///
+    /// If `metric` is empty, begins with a digit, or has other characters than ASCII letters, digits
+    /// and `_`.
+    #[must_use]
+    pub fn prometheus(&self, metric: &str) -> String {
+        prometheus::text(metric, self)
+    }
+
+    /// Forgets what was recorded, for [`summaries`](Self::summaries) and the table, but not for
+    /// [`prometheus`](Self::prometheus). A span that another thread is just closing may be
+    /// forgotten, too.
     pub fn reset(&self) {
-        self.shards.reset();
+        let mut forgotten = lock(&self.table.forgotten);
+        *forgotten =
+            self.table.all().into_iter().map(|series| (series.values.clone(), series.fine())).collect();
     }
 }
 
-/// The table: a line for each span name.
+/// The table: a line for each combination of the labels' values.
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let summaries = self.summaries();
-        let width = summaries.iter().map(|summary| summary.name.len()).max().unwrap_or(0).max(4);
-        write!(f, "{:<width$} {:>10}", "span", "count")?;
-        for head in ["p50", "p90", "p99", "p99.9", "max"] {
-            write!(f, " {head:>10}")?;
-        }
-        for summary in &summaries {
-            write!(f, "\n{:<width$} {:>10}", summary.name, summary.count)?;
-            for time in [summary.p50, summary.p90, summary.p99, summary.p999, summary.max] {
-                write!(f, " {:>10}", format!("{time:.2?}"))?;
+        let heads = self.table.labels.iter().map(|label| (*label).to_owned()).collect();
+        let mut lines = vec![(heads, ["count", "p50", "p90", "p99", "p99.9", "max"].map(str::to_owned))];
+        lines.extend(self.summaries().into_iter().map(|summary| {
+            let Summary { values, count, p50, p90, p99, p999, max } = summary;
+            let [p50, p90, p99, p999, max] = [p50, p90, p99, p999, max].map(|time| format!("{time:.2?}"));
+            (values, [count.to_string(), p50, p90, p99, p999, max])
+        }));
+        for (number, (values, figures)) in lines.iter().enumerate() {
+            f.write_str(if number == 0 { "" } else { "\n" })?;
+            for (place, value) in values.iter().enumerate() {
+                let width = lines.iter().map(|(values, _)| values[place].chars().count()).max().unwrap_or(0);
+                write!(f, "{value:width$} ")?;
             }
+            let [count, times @ ..] = figures;
+            write!(f, "{count:>10}")?;
+            times.iter().try_for_each(|time| write!(f, " {time:>10}"))?;
         }
         Ok(())
     }
 }
 
-impl Hooks for Histograms {
-    fn fields(&self) -> &[&'static str] {
-        match &self.key {
-            Key::Field(field) => slice::from_ref(field),
-            _ => &[],
-        }
-    }
-
-    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
-        let ns = match self.measure {
-            Measure::Total => times.closed_ns - times.created_ns,
-            Measure::Busy => times.busy_ns,
-            Measure::Idle => times.closed_ns - times.created_ns - times.busy_ns,
-            #[cfg(all(unix, feature = "running"))]
-            Measure::Running => match span.found.with(crate::running::of).flatten() {
-                Some(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
-                None => return,
-            },
-        };
-        let shards = &self.shards;
-        match self.key {
-            Key::Name | Key::Target => shards.record(Subject::Callsite(span.metadata), ns),
-            Key::Field(field) => {
-                _ = span.found.with(|found| {
-                    let mut extensions = found.extensions();
-                    if let Some(value) = extensions.get_mut::<KeptFields>().and_then(|kept| kept.get(field)) {
-                        shards.record(Subject::Value(value), ns);
-                    }
-                })
-            }
-        }
+impl Sink for Histograms {
+    fn hooks(self) -> Box<dyn Hooks> {
+        Box::new(sink::Counting::new(self))
     }
 }
 
@@ -245,8 +242,8 @@ impl Hooks for Histograms {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The spans' name, target, or value of the field.
-    pub name: String,
+    /// The labels' values, in the order of the labels: by default, the spans' name alone.
+    pub values: Vec<String>,
     /// How many were closed.
     pub count: u64,
     /// Half of them took no longer.
@@ -261,6 +258,20 @@ pub struct Summary {
     pub max: Duration,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+impl Summary {
+    /// `None` without times.
+    fn of(values: Vec<String>, times: &Fine) -> Option<Self> {
+        let count = times.values().sum();
+        let quantile = |per_mille: u64| {
+            let rank = (u128::from(count) * u128::from(per_mille)).div_ceil(1_000);
+            let mut up_to = 0;
+            let (end_ns, _) = times.iter().find(|(_, count)| {
+                up_to += u128::from(**count);
+                up_to >= rank.max(1)
+            })?;
+            Some(Duration::from_nanos(*end_ns))
+        };
+        let [p50, p90, p99, p999, max] = [500, 900, 990, 999, 1_000].map(quantile);
+        Some(Self { values, count, p50: p50?, p90: p90?, p99: p99?, p999: p999?, max: max? })
+    }
 }

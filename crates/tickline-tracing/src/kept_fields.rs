@@ -23,40 +23,48 @@ pub(crate) fn has_any(metadata: &Metadata<'_>, names: &[&str]) -> bool {
 }
 
 /// Keeps the values of the fields `names`, which `record` passes to its visitor.
-pub(crate) fn keep(span: &Span<'_>, names: &[&str], record: impl FnOnce(&mut dyn Visit)) {
+pub(crate) fn keep(span: &Span<'_>, names: &[&'static str], record: impl FnOnce(&mut dyn Visit)) {
     // The extensions are not locked while values are formatted: a value's `Debug` may use them.
-    let mut chosen = Chosen { names, found: Vec::new() };
-    record(&mut chosen);
-    span.found.with(|found| {
-        let mut extensions = found.extensions();
-        if extensions.get_mut::<KeptFields>().is_none() {
-            extensions.insert(KeptFields::default());
-        }
-        let Some(KeptFields(kept)) = extensions.get_mut() else { return };
-        for (name, text) in chosen.found {
-            match kept.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, known)) => *known = text,
-                None => kept.push((name, text)),
-            }
-        }
+    let mut found = Vec::new();
+    record(&mut Texts {
+        place: |name: &'static str| names.iter().position(|known| *known == name),
+        take: |place: usize, text: &str| found.push((names[place], text.to_owned())),
+    });
+    span.found.with(|span| {
+        let mut extensions = span.extensions();
+        let KeptFields(mut kept) = extensions.remove().unwrap_or_default();
+        kept.retain(|(known, _)| found.iter().all(|(name, _)| name != known));
+        kept.append(&mut found);
+        extensions.insert(KeptFields(kept));
     });
 }
 
-struct Chosen<'a> {
-    names: &'a [&'a str],
-    found: Vec<(&'static str, String)>,
+/// A visitor that passes on the texts of the fields to which `place` gives a place.
+pub(crate) struct Texts<P, T> {
+    pub(crate) place: P,
+    pub(crate) take: T,
 }
 
-impl Visit for Chosen<'_> {
+impl<P: Fn(&'static str) -> Option<usize>, T: FnMut(usize, &str)> Visit for Texts<P, T> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if self.names.contains(&field.name()) {
-            self.found.push((field.name(), format!("{value:?}")));
+        if let Some(place) = (self.place)(field.name()) {
+            (self.take)(place, &format!("{value:?}"));
         }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if self.names.contains(&field.name()) {
-            self.found.push((field.name(), value.to_owned()));
+        if let Some(place) = (self.place)(field.name()) {
+            (self.take)(place, value);
         }
+    }
+
+    #[cfg(feature = "histogram")]
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.record_str(field, itoa::Buffer::new().format(value));
+    }
+
+    #[cfg(feature = "histogram")]
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.record_str(field, itoa::Buffer::new().format(value));
     }
 }

@@ -132,11 +132,8 @@ where
         let now_ns = self.source.now_ns();
         let metadata = attributes.metadata();
         self.open_spans.insert(id.into_u64(), Running::new(metadata, now_ns));
-        if self.wanting_fields(metadata).next().is_none() {
-            return;
-        }
-        let Some(found) = ctx.span(id) else { return };
-        let span = Span { id, metadata, found: Find { by: &|take| take(&found) } };
+        let span =
+            Span { id, metadata, found: Find { by: &|take| _ = ctx.span(id).map(|found| take(&found)) } };
         self.wanting_fields(metadata).for_each(|sink| sink.created(&span, attributes, now_ns));
     }
 

@@ -32,7 +32,7 @@
 //! | read them in another layer | [`SpanTiming`], in the span's extensions |
 //! | write all spans and events to a file | [`chrome::Chrome`] |
 //! | keep the last moments in memory, and write them when something goes wrong | [`flight::FlightRecorder`] |
-//! | have count, p50, p90, p99, p99.9, max for each span name | [`histogram::Histograms`] |
+//! | have count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
 //! | have `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
 //! | have the CPU time of each span, besides busy and idle | `running::RunningTime` (feature `running`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |

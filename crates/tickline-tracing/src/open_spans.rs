@@ -43,7 +43,7 @@ const FREE: u64 = 0;
 
 /// A slot has a cache line of its own, so that threads with different spans do not wait for each
 /// other. crossbeam's `CachePadded` takes two lines, which would double the table.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(64))]
 struct Slot {
     /// The span that `running` belongs to. It changes only under the lock. It stays a span's number
@@ -55,10 +55,6 @@ struct Slot {
 const _: () = assert!(size_of::<Slot>() == 64);
 
 impl Slot {
-    const fn new() -> Self {
-        Self { span: AtomicU64::new(FREE), running: SpinMutex::new(None) }
-    }
-
     #[inline]
     fn span(&self) -> u64 {
         // ORDERING: Relaxed. A thread has a span's number from the span's creation, which stored
@@ -75,28 +71,88 @@ impl Slot {
     }
 }
 
-/// The slots of one thread, or of several that share them.
+/// The slots of one thread, or of several that share them. They share no cache line with those of
+/// another.
 #[derive(Debug)]
-struct Shard {
-    first: [Slot; FIRST_CHUNK],
+#[repr(align(64))]
+struct Shard<S> {
+    first: [S; FIRST_CHUNK],
     /// Chunk `n + 1` has twice as many slots as chunk `n`.
-    more: [OnceLock<Box<[Slot]>>; CHUNKS - 1],
+    more: [OnceLock<Box<[S]>>; CHUNKS - 1],
 }
 
-impl Shard {
+impl<S: Default> Shard<S> {
     fn new() -> Box<Self> {
         Box::new(Self {
-            first: [const { Slot::new() }; FIRST_CHUNK],
+            first: core::array::from_fn(|_| S::default()),
             more: [const { OnceLock::new() }; CHUNKS - 1],
         })
     }
+}
 
-    /// The chunk of `place` and the place in it; chunk 0 has the first 32.
+/// The chunk of `place` and the place in it; chunk 0 has the first 32.
+#[inline]
+const fn chunk(place: usize) -> (usize, usize) {
+    let from_first = place + FIRST_CHUNK;
+    let chunk = (from_first / FIRST_CHUNK).ilog2();
+    (chunk as usize, from_first - (FIRST_CHUNK << chunk))
+}
+
+/// A slot for each open span, which its number leads to.
+#[derive(Debug)]
+pub(crate) struct Slots<S> {
+    shards: [OnceLock<Box<Shard<S>>>; THREADS],
+}
+
+impl<S: Default> Slots<S> {
+    pub(crate) const fn new() -> Self {
+        Self { shards: [const { OnceLock::new() }; THREADS] }
+    }
+
+    /// The shard of a span, and its place there.
     #[inline]
-    const fn chunk(place: usize) -> (usize, usize) {
-        let from_first = place + FIRST_CHUNK;
-        let chunk = (from_first / FIRST_CHUNK).ilog2();
-        (chunk as usize, from_first - (FIRST_CHUNK << chunk))
+    fn place(span: u64) -> (usize, usize) {
+        // The registry's numbers are made from a `usize` and are not 0, so nothing is lost.
+        let index = usize::try_from(span.wrapping_sub(1)).unwrap_or(0);
+        (index >> PLACE_BITS & (THREADS - 1), index & ((1 << PLACE_BITS) - 1))
+    }
+
+    /// The slot of `span`, if there is one.
+    #[inline]
+    pub(crate) fn get(&self, span: u64) -> Option<&S> {
+        let (shard, place) = Self::place(span);
+        let shard = self.shards.get(shard)?.get()?;
+        shard.first.get(place).or_else(|| {
+            let (chunk, place) = chunk(place);
+            shard.more.get(chunk - 1)?.get()?.get(place)
+        })
+    }
+
+    /// The slot of `span`. Makes its chunk if there is none yet. `None` if there can be none.
+    #[inline]
+    pub(crate) fn get_or_make(&self, span: u64) -> Option<&S> {
+        self.get(span).or_else(|| self.make(span))
+    }
+
+    #[cold]
+    fn make(&self, span: u64) -> Option<&S> {
+        let (shard, place) = Self::place(span);
+        let shard = self.shards.get(shard)?.get_or_init(Shard::new);
+        let (chunk, _) = chunk(place);
+        if let Some(chunk_before) = chunk.checked_sub(1) {
+            shard
+                .more
+                .get(chunk_before)?
+                .get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| S::default()).collect());
+        }
+        self.get(span)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &S> {
+        self.shards.iter().filter_map(OnceLock::get).flat_map(|shard| {
+            let more = shard.more.iter().filter_map(OnceLock::get).flatten();
+            shard.first.iter().chain(more)
+        })
     }
 }
 
@@ -115,14 +171,14 @@ fn patiently<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
 /// A thread with more than 32 open spans adds chunks of 4 KB, 8 KB and so on.
 #[derive(Debug)]
 pub struct OpenSpans {
-    shards: [OnceLock<Box<Shard>>; THREADS],
+    slots: Slots<Slot>,
     /// Open spans that found no slot.
     others: Mutex<HashMap<u64, Running>>,
 }
 
 impl OpenSpans {
     pub(crate) fn new() -> Self {
-        Self { shards: [const { OnceLock::new() }; THREADS], others: Mutex::default() }
+        Self { slots: Slots::new(), others: Mutex::default() }
     }
 
     #[cold]
@@ -133,12 +189,8 @@ impl OpenSpans {
     /// All open spans; `None` if one of them stays locked, as it may in a forked child.
     #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
     pub(crate) fn all(&self) -> Option<Vec<Running>> {
-        let slots = self.shards.iter().filter_map(OnceLock::get).flat_map(|shard| {
-            let more = shard.more.iter().filter_map(OnceLock::get).flatten();
-            shard.first.iter().chain(more)
-        });
         let mut all: Vec<_> = patiently(|| self.others.try_lock().ok())?.values().cloned().collect();
-        for slot in slots.filter(|slot| slot.span() != FREE) {
+        for slot in self.slots.all().filter(|slot| slot.span() != FREE) {
             let kept = patiently(|| slot.running.try_lock())?;
             let running = kept.clone().filter(|_| slot.span() != FREE);
             // Nothing allocates under the lock: an allocator may close the span.
@@ -148,47 +200,13 @@ impl OpenSpans {
         Some(all)
     }
 
-    /// The shard of a span, and its place there.
-    #[inline]
-    fn place(span: u64) -> (usize, usize) {
-        // The registry's numbers are made from a `usize` and are not 0, so nothing is lost.
-        let index = usize::try_from(span.wrapping_sub(1)).unwrap_or(0);
-        (index >> PLACE_BITS & (THREADS - 1), index & ((1 << PLACE_BITS) - 1))
-    }
-
-    /// The slot in which `span` is, if it is in any.
-    #[inline]
-    fn slot(&self, span: u64) -> Option<&Slot> {
-        let (shard, place) = Self::place(span);
-        let shard = self.shards.get(shard)?.get()?;
-        shard.first.get(place).or_else(|| {
-            let (chunk, place) = Shard::chunk(place);
-            shard.more.get(chunk - 1)?.get()?.get(place)
-        })
-    }
-
-    /// The slot of `span`. Makes its chunk if there is none yet.
-    #[cold]
-    fn make_slot(&self, span: u64) -> Option<&Slot> {
-        let (shard, place) = Self::place(span);
-        let shard = self.shards.get(shard)?.get_or_init(Shard::new);
-        let (chunk, _) = Shard::chunk(place);
-        if let Some(chunk_before) = chunk.checked_sub(1) {
-            shard
-                .more
-                .get(chunk_before)?
-                .get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| Slot::new()).collect());
-        }
-        self.slot(span)
-    }
-
     /// Keeps `running` for `span`: in its slot, if that is free. A slot also counts as free if it
     /// has an earlier span of the same number, whose end the layer missed. The registry uses a
     /// number again when its count of uses wraps. A free slot that another thread has locked counts
     /// as taken.
     #[inline]
     pub(crate) fn insert(&self, span: u64, running: Running) {
-        let slot = self.slot(span).or_else(|| self.make_slot(span));
+        let slot = self.slots.get_or_make(span);
         let kept = slot.and_then(|slot| match slot.span() {
             FREE => slot.running.try_lock().filter(|_| slot.span() == FREE),
             _ => slot.get(span),
@@ -205,7 +223,7 @@ impl OpenSpans {
     /// Changes what is kept for `span`, if it is open.
     #[inline]
     pub(crate) fn change<R>(&self, span: u64, change: impl FnOnce(&mut Running) -> R) -> Option<R> {
-        match self.slot(span).and_then(|slot| slot.get(span)) {
+        match self.slots.get(span).and_then(|slot| slot.get(span)) {
             Some(mut kept) => kept.as_mut().map(change),
             None => self.others().get_mut(&span).map(change),
         }
@@ -214,7 +232,7 @@ impl OpenSpans {
     /// Ends `span`. Returns what `end` makes of what was kept for it, if it was open.
     #[inline]
     pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&Running) -> R) -> Option<R> {
-        let slot = self.slot(span);
+        let slot = self.slots.get(span);
         let Some((slot, kept)) = slot.zip(slot.and_then(|slot| slot.get(span))) else {
             let other = self.others().remove(&span);
             return other.as_ref().map(end);
@@ -266,7 +284,7 @@ mod tests {
     fn the_spans_of_a_thread_come_to_the_same_slots_again() {
         const DEEP: usize = 3;
         let places = || -> BTreeSet<(usize, usize)> {
-            let place = |span: &tracing::Span| OpenSpans::place(span.id().expect("enabled").into_u64());
+            let place = |span: &tracing::Span| Slots::<Slot>::place(span.id().expect("enabled").into_u64());
             let nested = |_| {
                 let spans = [(); DEEP].map(|()| tracing::info_span!("span"));
                 spans.each_ref().map(place)
@@ -282,10 +300,12 @@ mod tests {
 
     #[test]
     fn places_are_in_chunks_as_in_the_registry() {
-        let at = |place| Shard::chunk(place);
-        assert_eq!([at(0), at(31), at(32), at(95), at(96)], [(0, 0), (0, 31), (1, 0), (1, 63), (2, 0)]);
+        assert_eq!([0, 31, 32, 95, 96].map(chunk), [(0, 0), (0, 31), (1, 0), (1, 63), (2, 0)]);
         let last = FIRST_CHUNK * ((1 << CHUNKS) - 1) - 1;
-        assert_eq!((at(last), at(last + 1)), ((CHUNKS - 1, (FIRST_CHUNK << (CHUNKS - 1)) - 1), (CHUNKS, 0)));
+        assert_eq!(
+            (chunk(last), chunk(last + 1)),
+            ((CHUNKS - 1, (FIRST_CHUNK << (CHUNKS - 1)) - 1), (CHUNKS, 0))
+        );
     }
 
     /// Symptom: with 2,000 open spans most had no slot, and a span cost 160 ns more.
@@ -321,14 +341,14 @@ mod tests {
         let spans = OpenSpans::new();
         let [first, second] = SAME_SLOT;
         spans.insert(first, Running::of_a_callsite(10));
-        core::mem::forget(spans.slot(first).unwrap().running.lock());
+        core::mem::forget(spans.slots.get(first).unwrap().running.lock());
         let goes_elsewhere = || {
             spans.insert(second, Running::of_a_callsite(20));
             is_elsewhere(&spans, second) && created(&spans, second) == Some(20)
         };
         assert!(goes_elsewhere() && spans.all().is_none(), "taken, and locked");
         // ORDERING: Relaxed, one thread.
-        spans.slot(first).unwrap().span.store(FREE, Ordering::Relaxed);
+        spans.slots.get(first).unwrap().span.store(FREE, Ordering::Relaxed);
         assert!(goes_elsewhere(), "free, and locked");
     }
 

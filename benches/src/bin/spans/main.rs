@@ -17,7 +17,7 @@ use tickline::Clock;
 use tickline_benches::{args, report};
 use tracing::Dispatch;
 
-use subjects::{Subject, empty_spans};
+use subjects::Subject;
 
 /// Spans in a round. They take 100 us or so, which is short against a time slice, so many rounds
 /// are not interrupted.
@@ -66,10 +66,12 @@ fn dispatches(subjects: &[Subject]) -> Vec<Dispatch> {
 }
 
 /// Makes this many spans. Returns ns a span.
-fn span_ns(count: u32) -> f64 {
-    let start = Instant::now();
-    empty_spans(count);
-    start.elapsed().as_secs_f64() * 1e9 / f64::from(count)
+fn span_ns(subject: &Subject, dispatch: &Dispatch, count: u32) -> f64 {
+    tracing::dispatcher::with_default(dispatch, || {
+        let start = Instant::now();
+        (subject.spans)(count);
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(count)
+    })
 }
 
 /// ns a span for each subject.
@@ -77,11 +79,9 @@ fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let mut fastest = vec![f64::INFINITY; subjects.len()];
     let dispatches = dispatches(subjects);
     for _ in 0..rounds {
-        for (dispatch, fastest) in dispatches.iter().zip(&mut fastest) {
-            tracing::dispatcher::with_default(dispatch, || {
-                empty_spans(50);
-                *fastest = fastest.min(span_ns(SPANS));
-            });
+        for ((subject, dispatch), fastest) in subjects.iter().zip(&dispatches).zip(&mut fastest) {
+            span_ns(subject, dispatch, 50);
+            *fastest = fastest.min(span_ns(subject, dispatch, SPANS));
         }
         // Give the traces' writers time, so that their work does not count for other subjects.
         std::thread::sleep(Duration::from_millis(1));
@@ -124,7 +124,7 @@ fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
         }
         dispatches(subjects)
     };
-    let spans = |dispatch: &Dispatch, count| tracing::dispatcher::with_default(dispatch, || span_ns(count));
+    let spans = |dispatches: &[Dispatch], index, count| span_ns(&subjects[index], &dispatches[index], count);
     std::thread::scope(|scope| {
         scope.spawn(|| hold_a_number(&stop, &is_held));
         // ORDERING: Relaxed for all below: hints about what to do next.
@@ -137,7 +137,7 @@ fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
             while !stop.load(Ordering::Relaxed) {
                 // ORDERING: as above.
                 let subject = current.load(Ordering::Relaxed);
-                spans(&dispatches[subject], 50);
+                spans(&dispatches, subject, 50);
                 // ORDERING: as above.
                 running.store(subject, Ordering::Relaxed);
             }
@@ -153,8 +153,8 @@ fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
                     while running.load(Ordering::Relaxed) != index {
                         spin_loop();
                     }
-                    spans(&dispatches[index], 50);
-                    times.push(spans(&dispatches[index], SPANS));
+                    spans(&dispatches, index, 50);
+                    times.push(spans(&dispatches, index, SPANS));
                 }
             }
             // ORDERING: as above.

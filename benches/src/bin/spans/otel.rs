@@ -8,10 +8,9 @@ use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, Span, SpanData, SpanProcessor};
 use tickline_tracing::otel::OtelTimes;
+use tracing::Subscriber;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
-
-use crate::subjects::{MakeDispatch, shared};
 
 /// Takes finished spans, and drops them.
 #[derive(Debug)]
@@ -38,13 +37,13 @@ fn provider() -> SdkTracerProvider {
 }
 
 /// The layer as it is, with the times of `SystemTime`.
-pub(crate) fn plain() -> MakeDispatch {
-    shared(registry().with(tracing_opentelemetry::layer().with_tracer(provider().tracer("spans"))))
+pub(crate) fn plain() -> impl Subscriber {
+    registry().with(tracing_opentelemetry::layer().with_tracer(provider().tracer("spans")))
 }
 
 /// The same layer with tickline's times.
-pub(crate) fn timed() -> MakeDispatch {
+pub(crate) fn timed() -> impl Subscriber {
     let times = OtelTimes::new();
     let tracer = times.tracer(provider().tracer("spans"));
-    shared(registry().with(times.layer(tracing_opentelemetry::layer().with_tracer(tracer))))
+    registry().with(times.layer(tracing_opentelemetry::layer().with_tracer(tracer)))
 }

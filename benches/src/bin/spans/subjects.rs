@@ -10,9 +10,9 @@ use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::format::Rfc3339;
 use tickline_tracing::histogram::{Histograms, Measure};
 use tickline_tracing::over::StdClock;
-use tickline_tracing::{CloseEvents, ClosedSpan, SpanTimingLayer};
+use tickline_tracing::{CloseEvents, SpanTimingLayer};
 use tracing::span::{Attributes, Id};
-use tracing::{Dispatch, Subscriber, info_span};
+use tracing::{Dispatch, Span, Subscriber, info_span};
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
@@ -24,13 +24,15 @@ use crate::otel;
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) dispatch: MakeDispatch,
+    /// Makes so many spans.
+    pub(crate) spans: fn(u32),
 }
 
 /// Spans of the measuring thread that stay open meanwhile.
 const MANY: u32 = 10_000;
 
 fn plain(name: &'static str, layers: impl Subscriber + Send + Sync) -> Subject {
-    Subject { name, dispatch: shared(layers) }
+    Subject { name, dispatch: shared(layers), spans: |count| empty_spans(count, || info_span!("span")) }
 }
 
 /// Many open spans.
@@ -61,6 +63,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
     let kept: Vec<Box<dyn Any>> =
         vec![many(&stores_among_many), many(&timing_among_many), Box::new((guard, std_guard, their_guard))];
     let flight = FlightRecorder::builder().build();
+    let by_fields = Histograms::new(Measure::Total).labels(&["route", "status"]);
     let subjects = vec![
         plain("a registry without layers", registry()),
         plain("a layer that stores an extension", registry().with(Stores)),
@@ -68,14 +71,17 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
         stores_among_many,
         timing_among_many,
         plain("SpanTiming over std", registry().with(std_timing())),
-        plain("SpanTiming, a sink that does nothing", registry().with(timing().with_callback(ignore))),
         plain("SpanTiming, histograms", registry().with(timing().with_sink(Histograms::new(Measure::Total)))),
+        Subject {
+            spans: |count| empty_spans(count, || info_span!("span", route = "/item", status = 200)),
+            ..plain("SpanTiming, histograms by two fields", registry().with(timing().with_sink(by_fields)))
+        },
         plain("SpanTiming, flight recorder", registry().with(timing().with_sink(flight))),
         plain("SpanTiming, Chrome", registry().with(timing().with_sink(chrome))),
         plain("SpanTiming over std, Chrome", registry().with(std_timing().with_sink(chrome_over_std))),
         plain("tracing-chrome", registry().with(their_chrome)),
-        Subject { name: "tracing-opentelemetry, spans dropped", dispatch: otel::plain() },
-        Subject { name: "tracing-opentelemetry, tickline's times", dispatch: otel::timed() },
+        plain("tracing-opentelemetry, spans dropped", otel::plain()),
+        plain("tracing-opentelemetry, tickline's times", otel::timed()),
         plain("SpanTiming, close events to fmt, to a sink", registry().with(closes()).with(fmt())),
         plain(
             "SpanTiming, close events, tickline's timer",
@@ -95,14 +101,14 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
 /// they would with two that are neighbours in memory.
 pub(crate) type MakeDispatch = Box<dyn Fn() -> Dispatch + Send + Sync>;
 
-pub(crate) fn shared(subscriber: impl Subscriber + Send + Sync + 'static) -> MakeDispatch {
+fn shared(subscriber: impl Subscriber + Send + Sync + 'static) -> MakeDispatch {
     let subscriber = Arc::new(subscriber);
     Box::new(move || Dispatch::new(Arc::clone(&subscriber)))
 }
 
-pub(crate) fn empty_spans(count: u32) {
+fn empty_spans(count: u32, make: impl Fn() -> Span) {
     for _ in 0..count {
-        let span = info_span!("span");
+        let span = make();
         let entered = span.enter();
         black_box(());
         drop(entered);
@@ -125,10 +131,4 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Stores {
         let Some(span) = ctx.span(id) else { return };
         span.extensions_mut().insert(Stored::default());
     }
-}
-
-/// What a call costs.
-#[inline(never)]
-fn ignore(span: &ClosedSpan<'_>) {
-    black_box((span.metadata(), span.times().total()));
 }

@@ -1,36 +1,44 @@
 //! Prometheus' text format, 0.0.4 ("Exposition formats" in its documentation).
 
-use std::collections::BTreeMap;
+use super::Histograms;
+use super::series::Series;
 
-use super::{Key, Times};
-
-/// The quantiles of a summary, as text and number.
-const QUANTILES: [(&str, f64); 4] = [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("0.999", 0.999)];
-
-pub(super) fn text(metric: &str, key: Key, all: &BTreeMap<String, Times>) -> String {
-    let label = match key {
-        Key::Name => "span",
-        Key::Target => "target",
-        Key::Field(field) => field,
-    };
+pub(super) fn text(metric: &str, histograms: &Histograms) -> String {
     assert!(is_name(metric), "{metric:?} is no name of a metric in Prometheus");
-    assert!(is_label(label), "{label:?} is no name of a label in Prometheus");
-    let mut text = format!("# HELP {metric} Times of spans.\n# TYPE {metric} summary\n");
-    for (value, times) in all {
-        let value = escaped(value);
-        for (quantile_text, quantile) in QUANTILES {
-            let seconds = seconds(times.histogram.value_at_quantile(quantile));
-            text += &format!("{metric}{{{label}=\"{value}\",quantile=\"{quantile_text}\"}} {seconds}\n");
+    let Histograms { measure, table } = histograms;
+    let measure = format!("{measure:?}").to_lowercase();
+    let mut text =
+        format!("# HELP {metric} The {measure} time of spans, seconds.\n# TYPE {metric} histogram\n");
+    let bounds: Vec<_> = table.bounds_ns.iter().map(|ns| seconds(*ns)).chain(["+Inf".to_owned()]).collect();
+    for Series { values, counts } in table.all() {
+        let (mut buckets, mut sum_ns) = (vec![0; bounds.len()], 0_u64);
+        for counts in counts {
+            buckets.iter_mut().zip(counts.buckets()).for_each(|(all, count)| *all += count);
+            sum_ns = sum_ns.saturating_add(counts.sum_ns());
         }
-        text += &format!("{metric}_sum{{{label}=\"{value}\"}} {}\n", seconds(times.sum_ns));
-        text += &format!("{metric}_count{{{label}=\"{value}\"}} {}\n", times.histogram.len());
+        let count: u64 = buckets.iter().sum();
+        if count == 0 {
+            continue; // the values that a span had before the last were recorded
+        }
+        let pairs = table.labels.iter().zip(&*values);
+        let pairs: Vec<_> =
+            pairs.map(|(label, value)| format!("{}=\"{}\"", label_name(label), escaped(value))).collect();
+        let mut up_to = 0;
+        for (bound, count) in bounds.iter().zip(buckets) {
+            up_to += count;
+            let pairs = [&*pairs, &[format!("le=\"{bound}\"")]].concat().join(",");
+            text += &format!("{metric}_bucket{{{pairs}}} {up_to}\n");
+        }
+        let pairs = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
+        text += &format!("{metric}_sum{pairs} {}\n{metric}_count{pairs} {count}\n", seconds(sum_ns));
     }
     text
 }
 
-/// Seconds with nine decimals. An `f64` does not have enough digits for all values.
+/// Seconds, exactly, with a decimal at least. An `f64` does not have enough digits for all values.
 fn seconds(ns: u64) -> String {
-    format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+    let (whole, decimals) = (ns / 1_000_000_000, format!("{:09}", ns % 1_000_000_000));
+    format!("{whole}.{}{}", &decimals[..1], decimals[1..].trim_end_matches('0'))
 }
 
 fn is_name(name: &str) -> bool {
@@ -38,9 +46,21 @@ fn is_name(name: &str) -> bool {
     name.chars().all(is_plain) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
-/// Names with two underscores are Prometheus' own, and a summary has a label `quantile`.
-fn is_label(name: &str) -> bool {
-    is_name(name) && !name.starts_with("__") && name != "quantile"
+/// A field's name as Prometheus allows it: `http.route` becomes `http_route`.
+fn label_name(label: &str) -> String {
+    label.replace('.', "_")
+}
+
+/// Panics if the labels cannot be those of a histogram. Names with two underscores are Prometheus'
+/// own, and `le` has the bounds.
+pub(super) fn check(labels: &[&str]) {
+    assert!(labels.len() < usize::from(u8::MAX), "{} labels are too many", labels.len());
+    let names: Vec<_> = labels.iter().map(|label| label_name(label)).collect();
+    for (place, name) in names.iter().enumerate() {
+        let is_label = is_name(name) && !name.starts_with("__") && name != "le";
+        assert!(is_label, "{:?} is no name of a label in Prometheus", labels[place]);
+        assert!(!names[..place].contains(name), "the label {:?} is there twice", labels[place]);
+    }
 }
 
 fn escaped(value: &str) -> String {
@@ -52,23 +72,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_has_quantiles_a_sum_and_a_count() {
-        let mut times = Times::new();
-        [1_000_000_000, 1_500_000_000].into_iter().for_each(|ns| times.record(ns));
-        let all = BTreeMap::from([("a\"b\\c\nd".to_owned(), times)]);
-        let text = text("spans_seconds", Key::Field("route"), &all);
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[1], "# TYPE spans_seconds summary");
-        let label = "route=\"a\\\"b\\\\c\\nd\"";
-        assert!(lines[2].starts_with(&format!("spans_seconds{{{label},quantile=\"0.5\"}} 1.0")), "{text}");
-        assert_eq!(lines[6], format!("spans_seconds_sum{{{label}}} 2.500000000"));
-        assert_eq!(lines[7..], [format!("spans_seconds_count{{{label}}} 2")]);
+    fn seconds_are_exact() {
+        for (ns, text) in [
+            (0, "0.0"),
+            (1, "0.000000001"),
+            (5_000_000, "0.005"),
+            (10_000_000_000, "10.0"),
+            (2_500_000_000, "2.5"),
+            (u64::MAX, "18446744073.709551615"),
+        ] {
+            assert_eq!(seconds(ns), text);
+        }
     }
 
     #[test]
     fn names_are_names() {
         assert!(is_name("http_request_seconds") && is_name("_x9"));
-        assert!(is_label("route") && !is_label("quantile") && !is_label("__name__") && !is_label("a.b"));
         assert!(!is_name("9x") && !is_name("") && !is_name("http.status") && !is_name("a b"));
+        check(&["span", "http.route"]);
+        for labels in [&["le"][..], &["__name__"], &["a b"], &["a.b", "a_b"]] {
+            assert!(std::panic::catch_unwind(|| check(labels)).is_err(), "{labels:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::histogram::{Histograms, Key, Measure};
+use tickline_tracing::histogram::{Histograms, Measure};
 use tracing::{Span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -50,7 +50,7 @@ static ALLOCATOR: Closes = Closes;
 /// the allocator closes there is not counted; every other one is, and nothing waits for itself.
 #[test]
 fn nothing_waits_for_itself_and_no_other_span_is_lost() {
-    let histograms = Histograms::by(Key::Field("number"), Measure::Total);
+    let histograms = Histograms::new(Measure::Total).labels(&["number"]);
     let layer = SpanTimingLayer::new()
         .with_callback(|_| IS_ARMED.set(true))
         .with_sink(histograms.clone())

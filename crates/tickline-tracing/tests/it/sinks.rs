@@ -81,24 +81,33 @@ fn callbacks_see_the_fields_that_they_chose() {
 #[cfg(feature = "histogram")]
 mod histograms {
     use super::*;
+    use std::cell::Cell;
+    use std::fmt;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    use std::thread;
     use std::time::Duration;
-    use tickline_tracing::histogram::{Histograms, Key, Measure};
+    use tickline_tracing::histogram::{Histograms, Measure, Summary};
+    use tracing::field::Empty;
 
-    /// Within a bucket of 1 %.
-    fn close(measured: Duration, ns: f64) {
-        let ratio = measured.as_secs_f64() * 1e9 / ns;
-        assert!((0.99..=1.011).contains(&ratio), "{measured:?} for {ns} ns");
+    fn by(labels: &'static [&'static str]) -> Histograms {
+        Histograms::new(Measure::Total).labels(labels)
+    }
+
+    /// The labels' values of the spans of `run`, and how many have them.
+    fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
+        let layer = SpanTimingLayer::new().with_sink(histograms.clone());
+        tracing::subscriber::with_default(registry().with(layer), run);
+        let line = |summary: Summary| format!("{}: {}", summary.values.join(","), summary.count);
+        histograms.summaries().into_iter().map(line).collect()
     }
 
     #[test]
     fn quantiles_of_each_name() {
-        let hand = Hand::default();
-        let (busy, total, idle) =
-            (Histograms::new(Measure::Busy), Histograms::new(Measure::Total), Histograms::new(Measure::Idle));
-        let layer = SpanTimingLayer::over(hand.clone())
-            .with_sink(busy.clone())
-            .with_sink(total.clone())
-            .with_sink(idle.clone());
+        let (hand, all) =
+            (Hand::default(), [Measure::Busy, Measure::Total, Measure::Idle].map(Histograms::new));
+        let layer = SpanTimingLayer::over(hand.clone());
+        let layer = all.iter().fold(layer, |layer, histograms| layer.with_sink(histograms.clone()));
         tracing::subscriber::with_default(registry().with(layer), || {
             for thousand in 1..=1_000 {
                 let span = info_span!("even");
@@ -108,63 +117,137 @@ mod histograms {
             info_span!("once").in_scope(|| hand.advance_ns(77));
             info_span!("once").in_scope(|| hand.advance_ns(77));
         });
-        let summaries = busy.summaries();
-        assert_eq!(
-            summaries.iter().map(|s| (s.name.as_str(), s.count)).collect::<Vec<_>>(),
-            [("even", 1_000), ("once", 2)]
-        );
-        let even = &summaries[0];
-        for (measured, ns) in
-            [(even.p50, 5e5), (even.p90, 9e5), (even.p99, 9.9e5), (even.p999, 9.99e5), (even.max, 1e6)]
-        {
-            close(measured, ns);
+        let [busy, total, idle] = all.map(|histograms| histograms.summaries());
+        let even = &busy[0];
+        let of_even =
+            [(even.p50, 5e5), (even.p90, 9e5), (even.p99, 9.9e5), (even.p999, 9.99e5), (even.max, 1e6)];
+        let others = [(busy[1].max, 77.0), (total[1].p50, 77.0), (idle[0].p50, 5.0)];
+        for (measured, ns) in of_even.into_iter().chain(others) {
+            let ratio = measured.as_secs_f64() * 1e9 / ns;
+            assert!((0.99..=1.011).contains(&ratio), "{measured:?} for {ns} ns");
         }
-        close(summaries[1].max, 77.0);
-        close(idle.summaries()[0].p50, 5.0);
-        close(total.summaries()[1].p50, 77.0);
-        assert_eq!(busy.get("even").unwrap().len(), 1_000);
-        assert!(busy.get("odd").is_none());
-        busy.reset();
-        assert!(busy.summaries().is_empty());
+        assert_eq!([even.count, busy[1].count], [1_000, 2]);
     }
 
+    struct Closes(Cell<Option<tracing::Span>>);
+
+    impl fmt::Debug for Closes {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            drop(self.0.take());
+            f.write_str("/c")
+        }
+    }
+
+    /// Also if a span moves between threads, if its values are recorded there, and if it ends
+    /// while another one's are formatted.
     #[test]
-    fn spans_are_counted_by_target_or_by_the_value_of_a_field() {
-        let targets = Histograms::by(Key::Target, Measure::Total);
-        let statuses = Histograms::by(Key::Field("status"), Measure::Total);
-        let routes = Histograms::by(Key::Field("route"), Measure::Total);
-        let layer = SpanTimingLayer::new()
-            .with_sink(targets.clone())
-            .with_sink(statuses.clone())
-            .with_sink(routes.clone());
-        tracing::subscriber::with_default(registry().with(layer), || {
+    fn spans_count_by_target_or_by_the_values_of_fields() {
+        let spans = || {
             for number in 0..30_u64 {
                 let route = if number % 3 == 0 { "/a" } else { "/b" };
-                let span = info_span!("request", route, status = tracing::field::Empty);
-                span.record("status", 200 + number % 2);
-                drop(info_span!(target: "elsewhere", "other"));
+                let span = info_span!("request", route, status = Empty);
+                thread::scope(|scope| {
+                    scope.spawn(|| span.record("status", 200 + i64::from(number % 2 == 0)));
+                });
+                thread::spawn(|| drop(span)).join().unwrap();
+                drop(info_span!(target: "elsewhere", "other", status = 500));
             }
-        });
-        let counts = |histograms: &Histograms| {
-            let summaries = histograms.summaries();
-            summaries.into_iter().map(|summary| (summary.name, summary.count)).collect::<Vec<_>>()
+            let inside = Closes(Cell::new(Some(info_span!("request", route = "inside", status = 0))));
+            drop(info_span!("request", status = "none", route = ?inside));
+            drop(info_span!("request", status = Empty, route = true));
         };
-        let named = |all: [(&str, u64); 2]| all.map(|(name, count)| (name.to_owned(), count)).to_vec();
-        assert_eq!(counts(&routes), named([("/a", 10), ("/b", 20)]));
-        assert_eq!(counts(&statuses), named([("200", 15), ("201", 15)]));
-        assert_eq!(counts(&targets), named([("elsewhere", 30), (module_path!(), 30)]));
+        let lines = [
+            "/a,request,200: 5",
+            "/a,request,201: 5",
+            "/b,request,200: 10",
+            "/b,request,201: 10",
+            "/c,request,none: 1",
+            "inside,request,0: 1",
+            "true,request,: 1",
+        ];
+        assert_eq!(counted(by(&["route", "span", "status"]), spans), lines);
+        assert_eq!(counted(by(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 33")]);
+        assert_eq!(counted(by(&[]), spans), [": 63"]);
     }
 
+    /// Each of two threads replaces the span's series.
     #[test]
-    fn the_table_has_a_line_for_each_name() {
-        let (hand, histograms) = (Hand::default(), Histograms::new(Measure::Busy));
+    fn values_that_two_threads_record_at_once_all_count() {
+        let record = || {
+            for _ in 0..100 {
+                let span = info_span!("request", route = Empty, status = Empty);
+                thread::scope(|scope| {
+                    scope.spawn(|| (0..10).for_each(|route| _ = span.record("route", route)));
+                    scope.spawn(|| (0..10).for_each(|status| _ = span.record("status", status)));
+                });
+            }
+        };
+        assert_eq!(counted(by(&["route", "status"]), record), ["9,9: 100"]);
+    }
+
+    /// Two subscribers number their spans alike.
+    #[test]
+    fn spans_of_two_subscribers_are_kept_apart() {
+        let (histograms, mut first) = (by(&["route"]), None);
+        counted(histograms.clone(), || first = Some(info_span!("request", route = "/a")));
+        let second = || {
+            let span = info_span!("request", route = "/b");
+            assert_eq!(first.take().unwrap().id(), span.id());
+        };
+        assert_eq!(counted(histograms, second), ["/a: 1", "/b: 1"]);
+    }
+
+    /// Symptom: by a field, the table's heading was `span`.
+    #[test]
+    fn the_table_has_a_column_for_each_label() {
+        let (hand, histograms) = (Hand::default(), by(&["route", "status"]));
         hand.timed(histograms.clone(), || {
-            info_span!("a long name").in_scope(|| hand.advance_ns(100));
+            info_span!("request", route = "/a", status = 404).in_scope(|| hand.advance_ns(100));
         });
         assert_eq!(
             histograms.to_string(),
-            "span             count        p50        p90        p99      p99.9        max\n\
-             a long name          1   100.00ns   100.00ns   100.00ns   100.00ns   100.00ns"
+            "route status      count        p50        p90        p99      p99.9        max\n\
+             /a    404             1   100.00ns   100.00ns   100.00ns   100.00ns   100.00ns"
         );
+    }
+
+    /// Buckets are exact at their bounds, and a reset makes no counter smaller. Prometheus' own
+    /// program prints what it does not like in the text.
+    #[test]
+    fn prometheus_gets_buckets_that_only_grow() {
+        let (hand, histograms) = (Hand::default(), by(&["http.route", "status"]));
+        let histograms = histograms.buckets([2_000, 1_000, 2_000].map(Duration::from_micros));
+        hand.timed(histograms.clone(), || {
+            for ns in [1_000_000, 1_000_001, 2_000_000, 2_000_001] {
+                histograms.reset();
+                let span = info_span!("request", http.route = "a\"b\\c\nd", status = 200);
+                span.in_scope(|| hand.advance_ns(ns));
+            }
+        });
+        assert_eq!(histograms.summaries()[0].count, 1);
+        let text = histograms.prometheus("http_request_seconds");
+        let pairs = r#"http_route="a\"b\\c\nd",status="200""#;
+        let lines = [
+            "# HELP http_request_seconds The total time of spans, seconds.".to_owned(),
+            "# TYPE http_request_seconds histogram".to_owned(),
+            format!("http_request_seconds_bucket{{{pairs},le=\"0.001\"}} 1"),
+            format!("http_request_seconds_bucket{{{pairs},le=\"0.002\"}} 3"),
+            format!("http_request_seconds_bucket{{{pairs},le=\"+Inf\"}} 4"),
+            format!("http_request_seconds_sum{{{pairs}}} 0.006000002"),
+            format!("http_request_seconds_count{{{pairs}}} 4"),
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+        let unlabelled = by(&[]);
+        counted(unlabelled.clone(), || drop(info_span!("work")));
+        let text = text + &unlabelled.prometheus("all_seconds");
+        assert!(text.ends_with("\nall_seconds_count 1\n"), "{text}");
+        let mut promtool = Command::new("promtool");
+        promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+        let Ok(mut promtool) = promtool.spawn() else {
+            return eprintln!("SKIPPED: there is no promtool (Debian's package prometheus)");
+        };
+        promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = promtool.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
     }
 }
