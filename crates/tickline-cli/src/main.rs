@@ -18,6 +18,7 @@ mod diagnose;
 mod doctor;
 mod document;
 mod exit;
+mod flight;
 mod input;
 mod machine;
 mod manual;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Flight(args) => flight::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
         Command::Bench(args) => bench::run(&args),

@@ -87,11 +87,11 @@
 //! # In a forked child
 //!
 //! The child has a copy of the rings, records to it, and may write files of its own. Of rings in a
-//! file it has no copy: it begins with empty ones in memory. (A child made by a bare `clone`, not by
-//! `fork`, would record into its parent's file.) It does not
-//! wait for threads of its parent: if one had just locked the list of rings, `write` returns an
-//! error after a second. (The child may wait for ever in a span that it was in at the fork, if
-//! another thread was just entering or exiting that, or reading whether it is open.)
+//! file it has no copy: it begins with empty ones, in memory. (A child that a bare `clone` made, not
+//! `fork`, would record into its parent's file.) It does not wait for threads of its parent: if one
+//! had just locked the list of rings, `write` returns an error after a second. (The child may wait
+//! for ever in a span that it was in at the fork, if another thread was just entering or exiting
+//! that, or reading whether it is open.)
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -159,8 +159,8 @@ impl Builder {
     }
 }
 
-/// Reads the file of a recorder ([`Builder::create`]), and writes what is in it as a trace. The
-/// process may have ended, or be running.
+/// Reads the file of a recorder ([`Builder::create`]), and writes what is in it as a trace. Of a
+/// process that is still running, records that it overwrites meanwhile are missing or damaged.
 ///
 /// # Errors
 ///
