@@ -1,91 +1,115 @@
-//! A server with a flight recorder that is always on: a slow request writes what happened
-//! before it to a file for <https://ui.perfetto.dev>.
+//! A server with a black box. It answers 50,000 requests but for one, in which it hangs, and is
+//! killed. What it has left shows that one as open, all others as ended. (On Unix.)
 //!
-//! `cargo run --release --example flight_recorder [FILE]`
+//! `cargo run --release --example flight_recorder [TRACE]`
 //!
-//! Its output has: "flight.json", "1 slow", "200 requests".
+//! Its output has: "flight.json", "50000 requests", "1 open", "reaches back".
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, ExitCode, Stdio, exit};
+use std::sync::{Mutex, mpsc};
+use std::{env, fs, thread};
 
+use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::Tracks;
-use tickline_tracing::flight::FlightRecorder;
-use tracing::{info, instrument};
+use tickline_tracing::flight::{self, FlightRecorder};
+use tracing::{Span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 
-/// Longer than this is slow. The one slow request takes 300 ms.
-const SLOW: Duration = Duration::from_millis(250);
+const REQUESTS: u64 = 50_000;
 
-/// How far the file goes back.
-const BEFORE: Duration = Duration::from_secs(5);
+/// The number of the request that hangs. The records since then fit into the rings.
+const HANGS: u64 = 48_000;
 
-/// Clients that send requests at the same time, one after the other each.
-const CLIENTS: u64 = 4;
-
-const REQUESTS: u64 = 200;
-
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args().nth(1).unwrap_or_else(|| "flight.json".to_owned());
-    let _clock = tickline::start()?;
-    let recorder = FlightRecorder::builder().with_fields().tracks(Tracks::ThreadsAndRequests).build();
-    recorder.write_on_panic("panic.json");
-    let slow = Arc::new(AtomicU64::new(0));
-    let (on_slow, found, file) = (recorder.clone(), Arc::clone(&slow), path.clone());
-    let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
-        if span.name() == "request" && span.times().total() > SLOW {
-            // ORDERING: Relaxed, a count.
-            found.fetch_add(1, Ordering::Relaxed);
-            on_slow.write_in_background(&file, BEFORE);
-        }
-    });
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))?;
-
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|client| {
-            tokio::spawn(async move {
-                for number in (client..REQUESTS).step_by(usize::try_from(CLIENTS).unwrap_or(1)) {
-                    request(number).await;
-                }
-            })
-        })
-        .collect();
-    for client in clients {
-        client.await?;
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let trace = env::args().nth(1).unwrap_or_else(|| "flight.json".to_owned());
+    if let Ok(file) = env::var("BLACK_BOX") {
+        return serve(&file);
     }
+    let file = format!("{trace}.box");
+    let mut server = Command::new(env::current_exe()?);
+    let mut server = server.env("BLACK_BOX", &file).stdout(Stdio::piped()).spawn()?;
+    let asked = ask(BufReader::new(server.stdout.take().ok_or("no output")?));
+    server.kill()?; // It has no time to write anything.
+    server.wait()?;
+    asked?;
+    let mut bytes = Vec::new();
+    let left = flight::convert(fs::File::open(&file)?, &mut bytes)?;
+    fs::write(&trace, &bytes)?;
+    fs::remove_file(file)?;
 
-    // The file of the slow request is written in the background. This one replaces it, with all.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let summary = recorder.write(&path)?;
-    // ORDERING: Relaxed, as above.
-    println!("{REQUESTS} requests, {} slow", slow.load(Ordering::Relaxed));
-    println!(
-        "{path}: {} spans, {} open, {} events, {} records overwritten",
-        summary.written, summary.open, summary.events, summary.dropped
-    );
-    Ok(())
+    let events: Vec<Value> = serde_json::from_slice(&bytes)?;
+    let (mut open, mut ended) = (BTreeMap::new(), 0);
+    for event in events.iter().filter(|event| event["name"] == "request") {
+        match event["ph"].as_str() {
+            Some("b") => _ = open.insert(event["id"].as_u64(), event["args"]["number"].as_u64()),
+            _ => ended += u64::from(open.remove(&event["id"].as_u64()) > Some(Some(HANGS))),
+        }
+    }
+    let since_us = left.complete_since_ns.ok_or("nothing was overwritten")? / 1_000;
+    let marks = events.iter().filter(|event| event["args"]["overwritten"].is_u64());
+    let marks = marks.filter_map(|event| event["ts"].to_string().split('.').next()?.parse().ok());
+    println!("{trace}: {REQUESTS} requests, {} open; it reaches back to {since_us} us", left.open);
+    let is_right = open.into_values().eq([Some(HANGS)]) && ended == REQUESTS - HANGS - 1;
+    Ok(if is_right && left.open == 1 && marks.max() == Some(since_us) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
-/// Answers a request. With axum or hyper, a middleware makes this span.
-#[instrument]
-async fn request(number: u64) -> String {
-    let rows = query(number).await;
-    render(rows)
+/// Sends all requests to the server, which prints its address, and reads the answers.
+fn ask(mut said: impl BufRead) -> Result<(), Box<dyn Error>> {
+    let mut address = String::new();
+    said.read_line(&mut address)?;
+    let server = TcpStream::connect(address.trim())?;
+    thread::scope(|scope| {
+        let mut requests = BufWriter::new(&server);
+        scope.spawn(move || (0..REQUESTS).try_for_each(|number| writeln!(requests, "{number}")));
+        let mut answers = BufReader::new(&server).lines().take(usize::try_from(REQUESTS - 1)?);
+        Ok(answers.try_for_each(|answer| answer.map(drop))?)
+    })
 }
 
-/// Waits for a database, which one query finds busy.
-#[instrument]
-async fn query(number: u64) -> u64 {
-    tokio::time::sleep(if number == 150 { SLOW + SLOW / 5 } else { Duration::from_millis(2) }).await;
-    let rows = 100 + number % 50;
-    info!(rows, "answered");
-    rows
+fn serve(file: &str) -> Result<ExitCode, Box<dyn Error>> {
+    let _clock = tickline::start()?;
+    let recorder = FlightRecorder::builder().with_fields().tracks(Tracks::Requests).create(file, 4)?;
+    let layer = SpanTimingLayer::new().with_sink(recorder);
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", listener.local_addr()?);
+    let (client, _) = listener.accept()?;
+    let (requests, received) = mpsc::sync_channel(64);
+    let received = Mutex::new(received);
+    let next = || received.lock().ok()?.recv().ok();
+    let work = || while next().is_some_and(|(number, span)| answer(&client, number, span)) {};
+    thread::scope(|scope| {
+        let _workers = [(); 2].map(|()| scope.spawn(work));
+        let numbers = BufReader::new(&client).lines().map_while(|line| line.ok()?.parse().ok());
+        for number in numbers {
+            if requests.send((number, info_span!("request", number))).is_err() {
+                break;
+            }
+        }
+        exit(1) // The client is gone.
+    })
 }
 
-#[instrument]
-fn render(rows: u64) -> String {
-    (0..rows).map(|row| format!("<li>row {row}\n")).collect()
+/// A request begins on one thread and ends on another.
+fn answer(mut client: &TcpStream, number: u64, request: Span) -> bool {
+    let text = request.in_scope(|| {
+        if number == HANGS {
+            loop {
+                thread::park();
+            }
+        }
+        info_span!("render").in_scope(|| format!("{number}: ok\n"))
+    });
+    drop(request);
+    client.write_all(text.as_bytes()).is_ok()
 }

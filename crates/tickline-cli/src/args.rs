@@ -74,6 +74,9 @@ pub(crate) enum Command {
     #[command(after_help = help!("compare"))]
     Compare(Compare),
 
+    #[command(after_help = help!("flight"))]
+    Flight(Flight),
+
     #[command(after_help = help!("completions"))]
     Completions(Completions),
 
@@ -351,6 +354,20 @@ pub(crate) struct Compare {
 
     #[command(flatten)]
     pub(crate) json: Json,
+}
+
+/// Makes a trace of what a process has left in the file of its flight recorder, however it ended
+///
+/// Programs make such a file by tickline-tracing, flight::Builder::create.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Flight {
+    /// The recorder's file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Writes the trace to TRACE (`-`: to standard output)
+    #[arg(long, value_name = "TRACE", value_parser = target(), default_value = "-")]
+    pub(crate) out: Target,
 }
 
 /// The option of every command that writes JSON.

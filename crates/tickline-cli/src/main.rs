@@ -19,6 +19,7 @@ mod doctor;
 mod document;
 mod exit;
 mod explain;
+mod flight;
 mod input;
 mod machine;
 mod manual;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Flight(args) => flight::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
         Command::Bench(args) => bench::run(&args),

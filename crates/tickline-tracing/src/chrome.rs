@@ -31,7 +31,7 @@
 //! | leaks its guard, or calls `exit` on the thread that made the trace | where the system runs a thread's destructors then: Linux with glibc, macOS |
 //! | calls `exit` on another thread | if it calls [`Flusher::flush`] before |
 //! | aborts, segfaults | if its handler of the signal calls [`Flusher::flush_in_signal_handler`] |
-//! | is killed | no: up to 100 ms before |
+//! | is killed | no: up to 100 ms before; a recorder's file has it all ([`flight`](crate::flight#the-black-box)) |
 //!
 //! Viewers open the file as it is: "the `]` at the end of the JSON Array Format is optional"
 //! (ibid.). The file begins with `[` and an event, and each further event has its comma before it.
@@ -167,7 +167,7 @@ impl Builder {
     ///
     /// If the thread cannot be started.
     pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, Guard)> {
-        let recorder = Recorder::new(self.settings);
+        let recorder = Arc::new(Recorder::new(self.settings));
         let requests = Arc::new(Requests::default());
         let writer = Writer::new(output, Arc::clone(&recorder), Arc::clone(&requests), self.flush_every);
         let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(move || writer.run())?;

@@ -33,6 +33,43 @@
 //! # }
 //! ```
 //!
+//! # The black box
+//!
+//! Nothing of this is left when the process is killed, aborts, segfaults or exits; only a panic can
+//! write it. With [`Builder::create`] the rings are in a mapped file, and stay there whatever ends
+//! the process. Recording costs the same: it is the same stores.
+//!
+#![cfg_attr(unix, doc = "```")]
+#![cfg_attr(not(unix), doc = "```no_run")]
+//! # use tickline_tracing::flight::{self, FlightRecorder};
+//! # use std::fs::File;
+//! # fn main() -> std::io::Result<()> {
+//! # let folder = std::env::temp_dir();
+//! # let (path, trace) = (folder.join("tickline-doc-box"), folder.join("tickline-doc-box.json"));
+//! // In the server: rings for 32 threads, 34 MB.
+//! let recorder = FlightRecorder::builder().with_fields().create(&path, 32)?;
+//! // After its end: `tickline flight FILE --out trace.json`, or
+//! let summary = flight::convert(File::open(&path)?, File::create(&trace)?)?;
+//! # assert_eq!(summary.open, 0);
+//! # std::fs::remove_file(path)?;
+//! # std::fs::remove_file(trace)
+//! # }
+//! ```
+//!
+//! - A record is in the file once it is whole. One that a thread was writing at the end is lost.
+//! - The names of all callsites are in the file, up to the size of one ring.
+//! - The file is its owner's alone (mode 0600), and has its full size from the start, so that a full
+//!   disk is an error of `create`. (Btrfs and ZFS need new space for each change of a file. A full
+//!   disk there ends the process by `SIGBUS`.) Nobody may truncate the file: the process would end by
+//!   `SIGBUS`. To remove it does no harm.
+//! - The file survives the process, not the machine. On a disk the kernel writes it back every few
+//!   seconds, and a thread may wait for that. Choose a file system in memory: `/dev/shm`, `/run`.
+//! - Each file has one recorder. `create` fails while another one has it. The file of a process that
+//!   has ended becomes `PATH.old`, so that a server that starts again leaves it to be read.
+//! - Nobody can ask an ended process which requests were open. Those whose ends may have been
+//!   overwritten are left out: [`Summary::undecided`]. If more threads run than the file has rings,
+//!   a mark says how many; requests that ended on these look open.
+//!
 //! # What is in the file
 //!
 //! The events are in order of time. [`Summary::complete_since_ns`] says how far back the file
@@ -49,16 +86,18 @@
 //!
 //! # In a forked child
 //!
-//! The child has a copy of the rings, records to it, and may write files of its own. It does not
-//! wait for threads of its parent: if one had just locked the list of rings, `write` returns an
-//! error after a second. (The child may wait for ever in a span that it was in at the fork, if
-//! another thread was just entering or exiting that, or reading whether it is open.)
+//! The child has a copy of the rings, records to it, and may write files of its own. Of rings in a
+//! file it has no copy: it begins with empty ones, in memory. (A child that a bare `clone` made, not
+//! `fork`, would record into its parent's file.) It does not wait for threads of its parent: if one
+//! had just locked the list of rings, `write` returns an error after a second. (The child may wait
+//! for ever in a span that it was in at the fork, if another thread was just entering or exiting
+//! that, or reading whether it is open.)
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
@@ -66,6 +105,7 @@ use std::thread;
 
 use crate::sink::{Hooks, Sink};
 use crate::trace;
+use crate::trace::fields;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::recorder::{Recorder, Settings, Summary, Tracks, WhenFull, settings};
 use crate::trace::ring::{Kind, Record, Records};
@@ -98,11 +138,44 @@ impl Builder {
     /// The recorder.
     #[must_use]
     pub fn build(self) -> FlightRecorder {
-        FlightRecorder { recorder: Recorder::new(self.settings), writing: Arc::default() }
+        FlightRecorder::of(Recorder::new(self.settings))
+    }
+
+    /// The recorder, with its records in a file, where they are after the process has ended in any
+    /// way ([the black box](self#the-black-box)). The file has rings for so many threads at once, of
+    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one ring more for names,
+    /// and a head of 4 KiB. Further threads record in memory. The file counts them.
+    ///
+    /// If the process before has left a file there, this becomes `PATH.old`, in place of an older
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be created with all its blocks, for example on a full disk; if another
+    /// recorder writes to the one that is there, or that is none of a recorder; if the process has
+    /// 16 recorders in files already; on a system that is not a Unix.
+    pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
+        Recorder::create(self.settings, path.as_ref(), threads).map(FlightRecorder::of)
     }
 }
 
+/// Reads the file of a recorder ([`Builder::create`]), and writes what is in it as a trace. Of a
+/// process that is still running, records that it overwrites meanwhile are missing or damaged.
+///
+/// # Errors
+///
+/// If the file cannot be read, is not that of a recorder, was written by another kind of machine, or
+/// is cut; the first error of a write. Damaged records are left out, and counted by
+/// [`Summary::damaged`].
+pub fn convert(file: impl Read, output: impl Write) -> io::Result<Summary> {
+    FlightRecorder::of(Recorder::read(file)?).write_to(output)
+}
+
 impl FlightRecorder {
+    fn of(recorder: Recorder) -> Self {
+        Self { recorder: Arc::new(recorder), writing: Arc::default() }
+    }
+
     /// Settings for a recorder.
     #[must_use]
     pub fn builder() -> Builder {
@@ -177,16 +250,18 @@ impl FlightRecorder {
     }
 
     fn write_since(&self, mut output: impl Write, since_ns: u64) -> io::Result<Summary> {
+        let recorder = &self.recorder;
         let mut kept = self.collect()?;
         // Later than the records: a request that ends meanwhile is left out, not shown as open.
-        kept.drop_before(since_ns, self.recorder.open_spans());
-        let mut text = json::head();
+        kept.drop_before(since_ns, recorder.open_spans());
+        let mut text = json::head(recorder);
         for thread in &kept.threads {
             if !thread.name.is_empty() {
                 thread.text.write_name(&thread.name, &mut text);
             }
-            if thread.overwritten > 0 && thread.first_ns >= since_ns {
-                thread.text.write_missing(thread.first_ns, thread.overwritten, &mut text);
+            let first_ns = thread.first_ns.unwrap_or(kept.end_ns);
+            if thread.overwritten > 0 && first_ns >= since_ns {
+                thread.text.write_missing(first_ns, thread.overwritten, &mut text);
             }
         }
         let mut summary = Summary::default();
@@ -201,25 +276,36 @@ impl FlightRecorder {
                 text.clear();
             }
         }
+        if let Some(left) = recorder.left.as_ref().filter(|left| left.outside > 0) {
+            json::push_outside(&mut text, left.process, kept.end_ns, left.outside);
+        }
         text.push_str("\n]\n");
         output.write_all(text.as_bytes())?;
         output.flush()?;
-        summary.dropped = kept.overwritten;
+        (summary.dropped, summary.damaged) = (kept.overwritten, kept.damaged);
+        summary.undecided = kept.undecided;
         Ok(summary)
     }
 
     fn collect(&self) -> io::Result<Kept> {
         let recorder = &self.recorder;
-        let mut kept = Kept { threads: Vec::new(), items: Vec::new(), overwritten: recorder.dropped() };
-        let tracks = recorder.tracks();
-        for track in
-            tracks.ok_or_else(|| io::Error::other("a thread of the parent process has the records locked"))?
+        let mut kept = Kept { overwritten: recorder.dropped(), ..Kept::default() };
+        let rings = recorder.rings();
+        for ring in
+            rings.ok_or_else(|| io::Error::other("a thread of the parent process has the records locked"))?
         {
-            let written = track.ring.records();
-            let words = track.ring.snapshot();
-            let text = ThreadText::new(recorder, track.number);
-            kept.add(track.name, text, written, &words);
+            let written = ring.records();
+            let words = ring.snapshot();
+            let text = ThreadText::new(recorder, ring.number());
+            kept.add(ring.name(), text, written, &words);
         }
+        kept.end_ns = match &recorder.left {
+            Some(left) => {
+                kept.ends_gone_before_ns = left.ends_gone_before_ns;
+                kept.items.iter().map(|item| item.ns).max().unwrap_or(0)
+            }
+            None => tickline::now_ns(),
+        };
         // A request may run on several threads: all records are put in order of time. The sort is
         // stable, so those of a thread stay in order.
         kept.items.sort_by_key(|item| (item.ns, item.kind == Kind::Close));
@@ -237,8 +323,8 @@ struct Thread {
     text: ThreadText,
     /// Records that its ring lost.
     overwritten: u64,
-    /// The time of the first record that its ring still has; without one, that of the copy.
-    first_ns: u64,
+    /// The time of the first record that its ring still has.
+    first_ns: Option<u64>,
 }
 
 /// A record of one of the threads.
@@ -264,11 +350,19 @@ impl Item {
 }
 
 /// What the rings had.
+#[derive(Default)]
 struct Kept {
     threads: Vec<Thread>,
     /// In order of time.
     items: Vec<Item>,
     overwritten: u64,
+    damaged: u64,
+    /// Beginnings that were dropped although nobody knows whether their ends are gone.
+    undecided: u64,
+    /// When the rings were copied, or the process that left them ended.
+    end_ns: u64,
+    /// As [`Left`](crate::trace::file::Left) says.
+    ends_gone_before_ns: u64,
 }
 
 impl Kept {
@@ -280,8 +374,12 @@ impl Kept {
         let mut overwritten = if words.is_empty() { written } else { 0 };
         let (mut blocks, mut first_ns) = (0, None);
         while let Some(record) = records.next() {
+            if !fields::is_text(record.kind == Kind::Instant, record.text) {
+                self.damaged += 1;
+                continue;
+            }
             match record.kind {
-                Kind::Rest => {}
+                Kind::Rest | Kind::Name => {}
                 Kind::Block => {
                     if blocks == 0 {
                         overwritten = record.ns;
@@ -298,19 +396,21 @@ impl Kept {
                 }
             }
         }
-        self.overwritten += overwritten;
-        let first_ns = first_ns.unwrap_or_else(tickline::now_ns);
+        self.damaged += records.damaged();
+        self.overwritten = self.overwritten.saturating_add(overwritten);
         self.threads.push(Thread { name, text, overwritten, first_ns });
     }
 
     /// Since when nothing was overwritten; `None` if nothing was at all.
     fn complete_since_ns(&self) -> Option<u64> {
         let lossy = self.threads.iter().filter(|thread| thread.overwritten > 0);
-        lossy.map(|thread| thread.first_ns).max()
+        lossy.map(|thread| thread.first_ns.unwrap_or(self.end_ns)).max()
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
-    /// of requests whose ends are gone. `still_open` is [`Recorder::open_spans`].
+    /// of requests whose ends are gone. `still_open` is [`Recorder::open_spans`]. Where nobody knows
+    /// that, these are the beginnings from before `ends_gone_before_ns`, or from before something
+    /// was overwritten.
     fn drop_before(&mut self, since_ns: u64, mut still_open: Option<HashMap<(u64, usize), u64>>) {
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
@@ -344,10 +444,12 @@ impl Kept {
                 None => self.items[place].is_wanted = false,
             }
         }
-        if still_open.is_some() {
-            for begin in open.into_values().flatten() {
-                self.items[begin].is_wanted = false;
-            }
+        let gone_before_ns = self.complete_since_ns().unwrap_or(0).max(self.ends_gone_before_ns);
+        for begin in open.into_values().flatten() {
+            let item = &mut self.items[begin];
+            let is_undecided = still_open.is_none() && item.ns < gone_before_ns;
+            item.is_wanted &= still_open.is_none() && !is_undecided;
+            self.undecided += u64::from(is_undecided);
         }
     }
 }
@@ -355,19 +457,19 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::ring::Ring;
+    use crate::trace::memory::RingBox;
 
     /// Symptom: the thread had overwritten its ring while it was copied, but for the beginnings of
     /// blocks, or for nothing. Then the file said that it is complete, or since the end of time.
     #[test]
     fn a_thread_of_which_nothing_is_left_is_incomplete_before_now() {
         let recorder = FlightRecorder::builder().build();
-        let ring = Ring::new(1);
+        let ring = RingBox::new(1);
         ring.push(&Record::new(Kind::End, 7));
         (0..8).for_each(|_| ring.begin_block());
         for words in [ring.snapshot(), Vec::new()] {
-            let mut kept = recorder.collect().unwrap();
             let before_ns = tickline::now_ns();
+            let mut kept = recorder.collect().unwrap();
             kept.add(String::new(), ThreadText::new(&recorder.recorder, 1), ring.records(), &words);
             assert_eq!((kept.overwritten, kept.items.len()), (1, 0));
             assert!((before_ns..=tickline::now_ns()).contains(&kept.complete_since_ns().unwrap()));

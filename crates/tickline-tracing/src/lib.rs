@@ -32,6 +32,7 @@
 //! | read them in another layer | [`SpanTiming`], in the span's extensions |
 //! | write all spans and events to a file | [`chrome::Chrome`] |
 //! | keep the last moments in memory, and write them when something goes wrong | [`flight::FlightRecorder`] |
+//! | have the last moments after a kill, an abort or a segfault | [`flight::Builder::create`], `tickline flight` |
 //! | have count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
 //! | have `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
 //! | have the CPU time of each span, besides busy and idle | `running::RunningTime` (feature `running`, Unix) |
@@ -91,10 +92,10 @@
 //! # Examples
 //!
 //! In the repository's [`examples/`](https://github.com/tickline/tickline/tree/main/examples):
-//! `chrome_trace` (threads, a file for Perfetto), `flight_recorder` (a server's last moments),
-//! `tokio_histograms` (tasks that move between threads), `beside_fmt` (close events, times, and a
-//! layer of one's own that reads the spans' times), `opentelemetry` (exported spans).
-#![forbid(unsafe_code)]
+//! `flight_recorder` (what a killed server leaves), `tokio_histograms` (tasks that move between
+//! threads), `beside_fmt` (close events, times, and a layer of one's own that reads the spans'
+//! times), `opentelemetry` (exported spans).
+#![deny(unsafe_code)] // but for the memory of rings, which may be a mapped file
 
 mod brief_lock;
 #[cfg(feature = "chrome")]

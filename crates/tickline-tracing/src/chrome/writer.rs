@@ -109,7 +109,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_all(&mut self) -> io::Result<()> {
-        self.blocks.push(&json::head())?;
+        self.blocks.push(&json::head(&self.recorder))?;
         self.blocks.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
@@ -140,16 +140,16 @@ impl<W: Write> Writer<W> {
     /// already.
     fn take(&mut self) -> io::Result<bool> {
         let mut is_much = false;
-        for track in self.recorder.tracks().unwrap_or_default() {
+        for ring in self.recorder.rings().unwrap_or_default() {
             // Loaded before the end of the records is, so that no record can come after that end.
-            let has_ended = track.ring.has_ended();
-            let from = track.ring.take(&mut self.words);
-            is_much |= self.words.len() as u64 > track.ring.capacity() / 4;
-            let address = Arc::as_ptr(&track.ring).addr();
+            let has_ended = ring.has_ended();
+            let from = ring.take(&mut self.words);
+            is_much |= self.words.len() as u64 > ring.capacity() / 4;
+            let address = Arc::as_ptr(&ring).addr();
             if !self.words.is_empty() && !self.threads.contains_key(&address) {
-                let thread = ThreadText::new(&self.recorder, track.number);
+                let thread = ThreadText::new(&self.recorder, ring.number());
                 self.text.clear();
-                thread.write_name(&track.name, &mut self.text);
+                thread.write_name(&ring.name(), &mut self.text);
                 self.blocks.push(&self.text)?;
                 self.threads.insert(address, thread);
             }
@@ -166,7 +166,7 @@ impl<W: Write> Writer<W> {
             }
             if has_ended {
                 self.threads.remove(&address);
-                self.recorder.forget(&track.ring);
+                self.recorder.forget(&ring);
             }
         }
         Ok(is_much)

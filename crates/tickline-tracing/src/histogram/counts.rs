@@ -5,6 +5,8 @@ use core::array;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
+use crossbeam_utils::CachePadded;
+
 /// Fine buckets of a power of two. They are 1 % wide at most.
 const STEPS: usize = 1 << STEPS_LOG2;
 const STEPS_LOG2: u32 = 7;
@@ -17,7 +19,9 @@ const CHUNKS: usize = (u64::BITS - STEPS_LOG2 + 1) as usize;
 pub(super) struct Counts {
     /// Those up to each of the chosen bounds, but above the one before; the last has the rest.
     buckets: Box<[AtomicU64]>,
-    sum_ns: AtomicU64,
+    /// In cache lines of its own, as this whole structure is: each span changes it, and what another
+    /// thread has counted may be next to it in memory.
+    sum_ns: CachePadded<AtomicU64>,
     /// The same times in fine buckets. A chunk is made for its first time.
     fine: [OnceLock<Box<[AtomicU64; STEPS]>>; CHUNKS],
 }
@@ -55,7 +59,7 @@ impl Counts {
     pub(super) fn new(bounds: usize) -> Self {
         Self {
             buckets: (0..=bounds).map(|_| AtomicU64::new(0)).collect(),
-            sum_ns: AtomicU64::new(0),
+            sum_ns: CachePadded::new(AtomicU64::new(0)),
             fine: [const { OnceLock::new() }; CHUNKS],
         }
     }

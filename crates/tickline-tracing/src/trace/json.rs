@@ -4,10 +4,9 @@ use std::process;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use tracing_core::Metadata;
 
 use super::fields::{BEHIND_NAME, push_string};
-use super::recorder::Recorder;
+use super::recorder::{Callsite, Recorder};
 use super::ring::{Kind, Record};
 
 /// What the text of one thread's events has in common.
@@ -24,7 +23,7 @@ pub(crate) struct ThreadText {
 
 impl ThreadText {
     pub(crate) fn new(recorder: &Arc<Recorder>, thread: u64) -> Self {
-        let ids = format!("\"pid\":{},\"tid\":{thread}", process::id());
+        let ids = format!("\"pid\":{},\"tid\":{thread}", recorder.process().0);
         let end = format!(",\n{{\"ph\":\"E\",{ids},\"ts\":");
         Self { end, ids, begins: FxHashMap::default(), recorder: Arc::clone(recorder) }
     }
@@ -32,12 +31,12 @@ impl ThreadText {
     /// The text of `record`, with a comma before it; nothing for records that viewers do not need.
     pub(crate) fn write(&mut self, record: &Record<'_>, text: &mut String) {
         match record.kind {
-            Kind::Rest | Kind::Block => return,
+            Kind::Rest | Kind::Block | Kind::Name => return,
             Kind::End => text.push_str(&self.end),
             kind => {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
-                let new = || begin(phase, self.recorder.callsite(record.callsite), &self.ids);
+                let new = || begin(phase, self.recorder.callsite(record.callsite).as_deref(), &self.ids);
                 text.push_str(self.begins.entry((phase as u8, record.callsite)).or_insert_with(new));
             }
         }
@@ -54,19 +53,18 @@ impl ThreadText {
             text.push_str(",\"name\":");
             text.push_str(name);
         }
-        let location = match record.kind {
+        let callsite = match record.kind {
             Kind::Begin | Kind::Instant | Kind::Open if self.recorder.has_locations() => {
                 self.recorder.callsite(record.callsite)
             }
             _ => None,
         };
-        let location =
-            location.and_then(|metadata| Some(format!("{}:{}", metadata.file()?, metadata.line()?)));
+        let location = callsite.as_ref().and_then(|callsite| callsite.place.as_deref());
         if location.is_some() || !members.is_empty() {
             text.push_str(",\"args\":{");
             if let Some(location) = location {
                 text.push_str("\"source\":");
-                push_string(text, &location);
+                push_string(text, location);
                 text.push_str(if members.is_empty() { "" } else { "," });
             }
             text.push_str(members);
@@ -103,17 +101,17 @@ const fn phase(kind: Kind, id: u64) -> char {
 
 /// The beginning of an event, up to its time. The name of a `tracing` event is in its record
 /// instead.
-fn begin(phase: char, metadata: Option<&Metadata<'_>>, ids: &str) -> String {
+fn begin(phase: char, callsite: Option<&Callsite>, ids: &str) -> String {
     let mut text = ",\n{".to_owned();
     if !matches!(phase, 'i' | 'n') {
         text.push_str("\"name\":");
-        push_string(&mut text, metadata.map_or("?", Metadata::name));
+        push_string(&mut text, callsite.map_or("?", |callsite| &callsite.name));
         text.push(',');
     }
     // Viewers group the events of a request by number and category, so all of them have the same
     // category.
     text.push_str("\"cat\":");
-    let target = metadata.map_or("?", Metadata::target);
+    let target = callsite.map_or("?", |callsite| &callsite.target);
     push_string(&mut text, if matches!(phase, 'b' | 'e' | 'n') { "request" } else { target });
     text.push_str(",\"ph\":\"");
     text.push(phase);
@@ -124,10 +122,8 @@ fn begin(phase: char, metadata: Option<&Metadata<'_>>, ids: &str) -> String {
 }
 
 /// The array's first event, the only one without a comma before it.
-pub(crate) fn head() -> String {
-    let process = process::id();
-    let name = std::env::args_os().next().unwrap_or_default();
-    let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_string_lossy();
+pub(crate) fn head(recorder: &Recorder) -> String {
+    let (process, name) = recorder.process();
     let mut text =
         format!("[{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":0,\"args\":{{\"name\":");
     push_string(&mut text, &name);
@@ -139,6 +135,13 @@ pub(crate) fn head() -> String {
 pub(crate) fn push_missing(text: &mut String, ns: u64, missing: u64) {
     let ids = format!("\"pid\":{},\"tid\":0", process::id());
     push_mark(text, &format!("{missing} events missing"), 'p', &ids, ns, &format!("\"dropped\":{missing}"));
+}
+
+/// A mark at the end of what a process has left: so many of its threads are not in it.
+pub(crate) fn push_outside(text: &mut String, process: u32, ns: u64, threads: u64) {
+    let ids = format!("\"pid\":{process},\"tid\":0");
+    let name = format!("{threads} threads had no ring in the file");
+    push_mark(text, &name, 'p', &ids, ns, &format!("\"threads\":{threads}"));
 }
 
 /// An instant of a thread (`scope` is `t`) or of the process (`p`).

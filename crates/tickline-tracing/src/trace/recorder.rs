@@ -1,8 +1,12 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
+use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+use std::path::Path;
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::{Thread, sleep};
@@ -12,8 +16,10 @@ use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
 
 use super::fields::{SpanFields, event_text, members};
+use super::file::{self, Left, RingFile};
 use super::local;
-use super::ring::{Kind, Record, Ring};
+use super::memory::RingBox;
+use super::ring::{Kind, Record};
 use super::thread;
 use crate::open_spans::OpenSpans;
 use crate::sink::{Find, Found, Hooks, Span};
@@ -140,6 +146,12 @@ pub struct Summary {
     /// `CLOCK_MONOTONIC`; `None` if nothing was overwritten. Threads that ended, and whose rings
     /// are gone, do not count here.
     pub complete_since_ns: Option<u64>,
+    /// Records of a recorder's file that are damaged, and were left out. Always 0 for the recorder
+    /// itself.
+    pub damaged: u64,
+    /// Spans of requests that are not in what an ended process has left, because they may have
+    /// ended: they began before records of other threads that were overwritten.
+    pub undecided: u64,
     ended: u64,
 }
 
@@ -151,7 +163,7 @@ impl Summary {
             Kind::Begin | Kind::Open => self.written += 1,
             Kind::End | Kind::Close => self.ended += 1,
             Kind::Instant => self.events += 1,
-            Kind::Rest | Kind::Block | Kind::Inside => return false,
+            Kind::Rest | Kind::Block | Kind::Inside | Kind::Name => return false,
         }
         // The end of a request's span may come first, if it was on another thread.
         self.open = self.written.saturating_sub(self.ended);
@@ -159,32 +171,54 @@ impl Summary {
     }
 }
 
-/// A thread's ring.
-#[derive(Debug, Clone)]
-pub(crate) struct Track {
-    pub(crate) ring: Arc<Ring>,
-    /// The thread's number and name.
-    pub(crate) number: u64,
+/// What a callsite is called.
+#[derive(Debug)]
+pub(crate) struct Callsite {
     pub(crate) name: String,
+    pub(crate) target: String,
+    /// The place in the source, such as `src/main.rs:7`.
+    pub(crate) place: Option<String>,
+}
+
+impl Callsite {
+    fn of(metadata: &Metadata<'_>) -> Self {
+        let place = metadata.file().zip(metadata.line()).map(|(file, line)| format!("{file}:{line}"));
+        Self { name: metadata.name().to_owned(), target: metadata.target().to_owned(), place }
+    }
+
+    /// As a file has it.
+    pub(crate) fn to_text(&self) -> String {
+        [&self.name, &self.target, self.place.as_deref().unwrap_or_default()].join("\0")
+    }
+
+    pub(crate) fn from_text(text: &str) -> Self {
+        let mut parts = text.splitn(3, '\0').map(str::to_owned);
+        let mut part = || parts.next().unwrap_or_default();
+        Self { name: part(), target: part(), place: Some(part()).filter(|place| !place.is_empty()) }
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
     settings: Settings,
-    /// Those of threads that have ended are in the order of their ends.
-    tracks: Mutex<Vec<Track>>,
+    /// The rings of all threads. Those of threads that have ended are in the order of their ends.
+    rings: Mutex<Vec<Arc<RingBox>>>,
     /// Lost records of rings that were removed: those that a removed ring held, or that found no
     /// room in it.
     gone: AtomicU64,
     has_ended: AtomicBool,
     /// The thread that takes the records.
     reader: OnceLock<Thread>,
-    /// Metadata of callsites by its address, which is what records store.
-    callsites: Mutex<FxHashMap<usize, &'static Metadata<'static>>>,
+    /// Callsites by the address of their metadata, which is what records store.
+    callsites: Mutex<FxHashMap<usize, Arc<Callsite>>>,
     /// The open spans of the layers that this is a sink of.
     open_spans: Mutex<Vec<Weak<OpenSpans>>>,
     /// The process that made this. A forked child has no reader.
     process: u32,
+    /// Where the rings are, unless they are in memory alone.
+    file: Option<RingFile>,
+    /// If this was read from a file: by whom it was left.
+    pub(crate) left: Option<Left>,
 }
 
 /// The extension of a span that belongs to a request, for all recorders.
@@ -202,17 +236,46 @@ const KEPT: usize = 8;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Recorder {
-    pub(crate) fn new(settings: Settings) -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
             settings,
-            tracks: Mutex::new(Vec::new()),
+            rings: Mutex::new(Vec::new()),
             gone: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             reader: OnceLock::new(),
             callsites: Mutex::default(),
             open_spans: Mutex::default(),
             process: process::id(),
+            file: None,
+            left: None,
+        }
+    }
+
+    /// A recorder whose rings are in a new file, for so many threads.
+    pub(crate) fn create(settings: Settings, path: &Path, threads: usize) -> io::Result<Self> {
+        let sizes = [threads, settings.bytes_per_thread];
+        let file = RingFile::create(path, sizes, settings.has_locations, &own_name())?;
+        Ok(Self { file: Some(file), ..Self::new(settings) })
+    }
+
+    /// What a process has left in a file.
+    pub(crate) fn read(file: impl io::Read) -> io::Result<Self> {
+        let mut left = file::read(file)?;
+        let settings = Settings { has_locations: left.has_locations, ..Settings::new(WhenFull::Overwrite) };
+        let (rings, callsites) = (mem::take(&mut left.rings), mem::take(&mut left.callsites));
+        Ok(Self {
+            rings: Mutex::new(rings),
+            gone: AtomicU64::new(left.gone),
+            callsites: Mutex::new(callsites),
+            left: Some(left),
+            ..Self::new(settings)
         })
+    }
+
+    /// Number and name of the process whose records these are; in a forked child, the child's.
+    pub(crate) fn process(&self) -> (u32, String) {
+        let left = self.left.as_ref().map(|left| (left.process, left.name.clone()));
+        left.unwrap_or_else(|| (process::id(), own_name()))
     }
 
     pub(crate) const fn when_full(&self) -> WhenFull {
@@ -245,68 +308,97 @@ impl Recorder {
     /// Makes sure that [`callsite`](Self::callsite) knows it.
     #[cold]
     pub(crate) fn add_callsite(&self, address: usize, metadata: &'static Metadata<'static>) {
-        if let Some(mut callsites) = self.lock(&self.callsites) {
-            callsites.insert(address, metadata);
+        if let Some(mut callsites) = self.lock(&self.callsites)
+            && let Entry::Vacant(place) = callsites.entry(address)
+        {
+            let callsite = place.insert(Arc::new(Callsite::of(metadata)));
+            if let Some(file) = &self.file {
+                file.add_name(address, callsite);
+            }
         }
     }
 
     /// The callsite whose metadata is at this address.
-    pub(crate) fn callsite(&self, address: usize) -> Option<&'static Metadata<'static>> {
-        self.lock(&self.callsites)?.get(&address).copied()
+    pub(crate) fn callsite(&self, address: usize) -> Option<Arc<Callsite>> {
+        self.lock(&self.callsites)?.get(&address).cloned()
     }
 
     /// Makes a ring for the present thread.
-    pub(crate) fn join(&self) -> Option<Arc<Ring>> {
-        let ring = Arc::new(Ring::new(self.settings.bytes_per_thread));
+    pub(crate) fn join(&self) -> Option<Arc<RingBox>> {
         let (number, name) = thread::present();
-        self.lock(&self.tracks)?.push(Track { ring: Arc::clone(&ring), number, name });
+        let ring = self.ring_in_file(number, &name).unwrap_or_else(|| {
+            let ring = RingBox::new(self.settings.bytes_per_thread);
+            ring.claim(number, &name);
+            ring
+        });
+        let ring = Arc::new(ring);
+        self.lock(&self.rings)?.push(Arc::clone(&ring));
         Some(ring)
+    }
+
+    /// A ring of the file, if there is one. If none is free, the thread that ended first gives its
+    /// ring away.
+    fn ring_in_file(&self, number: u64, name: &str) -> Option<RingBox> {
+        // What a forked child has in the file's place may be in use, but does not say so.
+        let file = self.file.as_ref().filter(|_| !self.is_in_child())?;
+        file.claim(number, name).or_else(|| {
+            self.forget_first(&mut *self.lock(&self.rings)?);
+            let ring = file.claim(number, name);
+            if ring.is_none() {
+                file.count_outside();
+            }
+            ring
+        })
     }
 
     /// The thread of `ring` ends. If nobody takes records, more than [`KEPT`] rings of such threads
     /// would only take memory.
-    pub(crate) fn leave(&self, ring: &Arc<Ring>) {
-        let Some(mut tracks) = self.lock(&self.tracks) else { return };
+    pub(crate) fn leave(&self, ring: &Arc<RingBox>) {
+        let Some(mut rings) = self.lock(&self.rings) else { return };
         // Under the lock, so that rings are in the order in which their threads end.
         ring.end_thread();
-        let Some(place) = tracks.iter().position(|track| Arc::ptr_eq(&track.ring, ring)) else { return };
-        let track = tracks.remove(place);
-        tracks.push(track);
-        if self.settings.when_full != WhenFull::Overwrite {
-            return;
+        let Some(place) = rings.iter().position(|known| Arc::ptr_eq(known, ring)) else { return };
+        let ring = rings.remove(place);
+        rings.push(ring);
+        let ended = rings.iter().filter(|ring| ring.has_ended()).count();
+        if self.settings.when_full == WhenFull::Overwrite && ended > KEPT {
+            self.forget_first(&mut rings);
         }
-        let ended = tracks.iter().filter(|track| track.ring.has_ended()).count();
-        if ended > KEPT
-            && let Some(first) = tracks.iter().position(|track| track.ring.has_ended())
-        {
-            let track = tracks.remove(first);
+    }
+
+    /// Forgets the ring of the thread that ended first.
+    fn forget_first(&self, rings: &mut Vec<Arc<RingBox>>) {
+        if let Some(first) = rings.iter().position(|ring| ring.has_ended()) {
+            let records = rings.remove(first).records();
             // ORDERING: Relaxed, a count of its own.
-            self.gone.fetch_add(track.ring.records(), Ordering::Relaxed);
+            self.gone.fetch_add(records, Ordering::Relaxed);
+            if let Some(file) = &self.file {
+                file.count_gone(records);
+            }
         }
     }
 
     /// The rings of all threads; `None` only in a forked child, if a thread of the parent has them
     /// locked.
-    pub(crate) fn tracks(&self) -> Option<Vec<Track>> {
-        self.lock(&self.tracks).map(|tracks| tracks.clone())
+    pub(crate) fn rings(&self) -> Option<Vec<Arc<RingBox>>> {
+        self.lock(&self.rings).map(|rings| rings.clone())
     }
 
     /// Forgets a ring whose thread has ended, and whose records were taken.
-    pub(crate) fn forget(&self, ring: &Arc<Ring>) {
+    pub(crate) fn forget(&self, ring: &Arc<RingBox>) {
         // ORDERING: Relaxed, a count of its own.
         self.gone.fetch_add(ring.dropped(), Ordering::Relaxed);
-        if let Some(mut tracks) = self.lock(&self.tracks) {
-            tracks.retain(|track| !Arc::ptr_eq(&track.ring, ring));
+        if let Some(mut rings) = self.lock(&self.rings) {
+            rings.retain(|known| !Arc::ptr_eq(known, ring));
         }
     }
 
     /// Records that found no room, or were in a ring that was removed.
     pub(crate) fn dropped(&self) -> u64 {
-        let tracks = self.lock(&self.tracks);
-        let of_rings: u64 =
-            tracks.iter().flat_map(|tracks| tracks.iter()).map(|track| track.ring.dropped()).sum();
+        let rings = self.lock(&self.rings);
+        let dropped = rings.iter().flat_map(|rings| rings.iter()).map(|ring| ring.dropped());
         // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
-        of_rings + self.gone.load(Ordering::Relaxed)
+        dropped.fold(self.gone.load(Ordering::Relaxed), u64::saturating_add)
     }
 
     pub(crate) fn set_reader(&self, reader: Thread) {
@@ -335,7 +427,7 @@ impl Recorder {
     /// the callsite; `None` if there are no requests, or not all are known. The spans of a layer
     /// that is gone end unseen, so they do not count.
     pub(crate) fn open_spans(&self) -> Option<HashMap<(u64, usize), u64>> {
-        if !self.settings.tracks.has_requests() {
+        if self.left.is_some() || !self.settings.tracks.has_requests() {
             return None;
         }
         let tables: Vec<_> = self.lock(&self.open_spans)?.iter().filter_map(Weak::upgrade).collect();
@@ -354,6 +446,12 @@ impl Recorder {
         // ORDERING: Relaxed, see `end`.
         self.has_ended.load(Ordering::Relaxed)
     }
+}
+
+/// The name of this process: that of its program.
+fn own_name() -> String {
+    let name = std::env::args_os().next().unwrap_or_default();
+    Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The number of the request that a span belongs to.
@@ -478,10 +576,9 @@ mod tests {
     #[test]
     fn a_child_waits_for_no_thread_of_its_parent() {
         let settings = Settings { tracks: Tracks::Requests, ..Settings::new(WhenFull::Overwrite) };
-        let mut recorder = Recorder::new(settings);
-        Arc::get_mut(&mut recorder).unwrap().process = 0;
-        core::mem::forget((recorder.tracks.lock(), recorder.callsites.lock(), recorder.open_spans.lock()));
-        assert!(recorder.join().is_none() && recorder.tracks().is_none());
+        let recorder = Recorder { process: 0, ..Recorder::new(settings) };
+        core::mem::forget((recorder.rings.lock(), recorder.callsites.lock(), recorder.open_spans.lock()));
+        assert!(recorder.join().is_none() && recorder.rings().is_none());
         assert!(recorder.callsite(7).is_none() && recorder.open_spans().is_none());
     }
 }

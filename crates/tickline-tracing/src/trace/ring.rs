@@ -8,9 +8,8 @@
 //! A ring is used in one of two ways. If a reader takes the records ([`Ring::take`]), they stay
 //! until then, and new ones may find no room. If no reader does, new records overwrite the oldest.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-
-use crossbeam_utils::CachePadded;
+use core::mem;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words of a block, 32 KiB. Miri runs this crate's tests with 512 bytes, so that a ring is filled
 /// within seconds.
@@ -46,6 +45,8 @@ pub(crate) enum Kind {
     Open = 6,
     /// It was closed.
     Close = 7,
+    /// Only in a file's ring of names: what a callsite is called.
+    Name = 8,
 }
 
 impl Kind {
@@ -58,6 +59,7 @@ impl Kind {
             5 => Self::Instant,
             6 => Self::Open,
             7 => Self::Close,
+            8 => Self::Name,
             _ => Self::Rest,
         }
     }
@@ -68,7 +70,7 @@ impl Kind {
             Self::Rest => 1,
             Self::Block | Self::End => 2,
             Self::Begin | Self::Inside => 3,
-            Self::Instant | Self::Open | Self::Close => 4,
+            Self::Instant | Self::Open | Self::Close | Self::Name => 4,
         }
     }
 }
@@ -99,17 +101,21 @@ impl Record<'_> {
     }
 }
 
-/// The records of one thread.
+/// The records of one thread. This is their layout in memory, and in a file.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Ring {
-    words: Box<[AtomicU64]>,
-    /// Written by the thread alone. In a cache line of its own, as is what the reader writes.
-    writer: CachePadded<WriterPart>,
+    /// Written by the thread alone. In cache lines of its own, as is what the reader writes.
+    writer: WriterPart,
     /// Records below this were taken. The reader writes it.
-    taken: CachePadded<AtomicU64>,
+    taken: AtomicU64,
+    /// The thread's name, and zeros behind it.
+    name: [AtomicU64; NAME_WORDS],
+    words: [AtomicU64],
 }
 
 #[derive(Debug)]
+#[repr(C, align(128))]
 struct WriterPart {
     /// Where the next record begins. All records below are whole.
     head: AtomicU64,
@@ -119,29 +125,29 @@ struct WriterPart {
     records: AtomicU64,
     /// Records that found no room.
     dropped: AtomicU64,
-    /// Whether the thread has ended.
-    ended: AtomicBool,
+    /// 1 once the thread has ended.
+    ended: AtomicU64,
+    /// 1 while the ring belongs to a thread, or is kept after its end.
+    in_use: AtomicU64,
+    /// The thread's number.
+    number: AtomicU64,
+}
+
+/// Room for 120 bytes; longer names are cut.
+const NAME_WORDS: usize = 15;
+
+/// Words before those of the records.
+pub(crate) const HEAD_WORDS: usize = size_of::<WriterPart>() / 8 + 1 + NAME_WORDS;
+const _: () = assert!(size_of::<WriterPart>() == 128 && HEAD_WORDS == 32);
+
+/// The words of a ring of at least `bytes` bytes: at least four blocks, and a power of two.
+pub(crate) fn capacity(bytes: usize) -> usize {
+    let block = index(BLOCK) * 8;
+    let blocks = bytes.div_ceil(block).clamp(4, usize::MAX / block / 4).next_power_of_two();
+    blocks * index(BLOCK)
 }
 
 impl Ring {
-    /// A ring of at least `bytes` bytes, and at least four blocks.
-    pub(crate) fn new(bytes: usize) -> Self {
-        let block = index(BLOCK) * 8;
-        let blocks = bytes.div_ceil(block).clamp(4, usize::MAX / block / 4).next_power_of_two();
-        let writer = WriterPart {
-            head: AtomicU64::new(0),
-            reserved: AtomicU64::new(0),
-            records: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
-        };
-        Self {
-            words: (0..blocks * index(BLOCK)).map(|_| AtomicU64::new(0)).collect(),
-            writer: CachePadded::new(writer),
-            taken: CachePadded::new(AtomicU64::new(0)),
-        }
-    }
-
     pub(crate) fn capacity(&self) -> u64 {
         self.words.len() as u64
     }
@@ -150,6 +156,45 @@ impl Ring {
     fn word(&self, place: u64) -> &AtomicU64 {
         // BOUND: the length is a power of two.
         &self.words[index(place) & (self.words.len() - 1)]
+    }
+
+    /// Takes an unused ring for a thread. Returns whether it was unused.
+    pub(crate) fn claim(&self, number: u64, name: &str) -> bool {
+        let writer = &self.writer;
+        // ORDERING: Acquire, pairs with the Release store in `release`: what the thread before has
+        // stored comes before what this one stores.
+        if writer.in_use.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        let counts = [&writer.head, &writer.reserved, &writer.records, &writer.dropped, &writer.ended];
+        // ORDERING: Relaxed, from here on: others find the ring by a lock.
+        counts.into_iter().chain([&self.taken]).for_each(|count| count.store(0, Ordering::Relaxed));
+        // ORDERING: Relaxed, as above.
+        writer.number.store(number, Ordering::Relaxed);
+        store_text(&self.name, name);
+        true
+    }
+
+    /// Lets another thread have the ring.
+    pub(crate) fn release(&self) {
+        // ORDERING: Release, pairs with the Acquire exchange in `claim`.
+        self.writer.in_use.store(0, Ordering::Release);
+    }
+
+    pub(crate) fn is_in_use(&self) -> bool {
+        // ORDERING: Relaxed, for a file of which this process has a copy.
+        self.writer.in_use.load(Ordering::Relaxed) == 1
+    }
+
+    /// The number of the ring's thread.
+    pub(crate) fn number(&self) -> u64 {
+        // ORDERING: Relaxed, as in `claim`.
+        self.writer.number.load(Ordering::Relaxed)
+    }
+
+    /// The name of the ring's thread.
+    pub(crate) fn name(&self) -> String {
+        load_text(&self.name)
     }
 
     // For the ring's thread.
@@ -209,10 +254,8 @@ impl Ring {
         }
         if !text_words.is_empty() {
             for (place, bytes) in text_words.iter().zip(record.text.as_bytes().chunks(8)) {
-                let mut word = [0; 8];
-                word[..bytes.len()].copy_from_slice(bytes);
                 // ORDERING: Relaxed, published by the store of the head.
-                place.store(u64::from_le_bytes(word), Ordering::Relaxed);
+                place.store(packed(bytes), Ordering::Relaxed);
             }
         }
         // ORDERING: Relaxed, the thread's own; `snapshot` takes it from the blocks.
@@ -241,14 +284,14 @@ impl Ring {
     pub(crate) fn end_thread(&self) {
         // ORDERING: Release, pairs with the Acquire load in `has_ended`: a reader that sees the end
         // sees the last records.
-        self.writer.ended.store(true, Ordering::Release);
+        self.writer.ended.store(1, Ordering::Release);
     }
 
     // For readers, and the recorder.
 
     pub(crate) fn has_ended(&self) -> bool {
         // ORDERING: Acquire, see `end_thread`.
-        self.writer.ended.load(Ordering::Acquire)
+        self.writer.ended.load(Ordering::Acquire) == 1
     }
 
     /// Records that were written, those that are overwritten included.
@@ -301,57 +344,90 @@ impl Ring {
         self.copy(from, end.max(from), &mut words);
         // ORDERING: Acquire, pairs with the Release fence in `put`.
         fence(Ordering::Acquire);
-        // ORDERING: Relaxed, behind the fence.
+        // ORDERING: Relaxed, behind the fence. In a file it may be anything.
         let intact = oldest(self.writer.reserved.load(Ordering::Relaxed));
-        let gone = usize::try_from(intact - from).map_or(words.len(), |gone| gone.min(words.len()));
+        let gone =
+            usize::try_from(intact.saturating_sub(from)).map_or(words.len(), |gone| gone.min(words.len()));
         words.drain(..gone);
         words
     }
 }
 
-/// The records in `words`.
+/// At most eight bytes of a text as a word.
+#[inline]
+fn packed(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+/// Stores a name, and zeros behind it. Cuts it if it is too long.
+pub(crate) fn store_text(places: &[AtomicU64], text: &str) {
+    let words = text.as_bytes().chunks(8).map(packed).chain(core::iter::repeat(0));
+    // ORDERING: Relaxed: others find the place by a lock.
+    places.iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
+}
+
+/// The name that was stored.
+pub(crate) fn load_text(places: &[AtomicU64]) -> String {
+    // ORDERING: Relaxed, as in `store_text`.
+    let bytes = places.iter().flat_map(|place| place.load(Ordering::Relaxed).to_le_bytes());
+    let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    // It may have been cut inside of a character.
+    String::from_utf8_lossy(&bytes).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned()
+}
+
+/// The records in `words`. These may be from a file, and anything.
 #[derive(Debug)]
 pub(crate) struct Records<'a> {
     words: &'a [u64],
     /// Words of the present block that were read.
     in_block: u64,
-    text: Vec<u8>,
+    text: String,
+    /// Records that were skipped, because they are none. Without a bound for its records, the rest
+    /// of a block counts as one.
+    damaged: u64,
 }
 
 impl<'a> Records<'a> {
     /// `from` is the place of the first word.
     pub(crate) fn new(words: &'a [u64], from: u64) -> Self {
-        Self { words, in_block: from % BLOCK, text: Vec::new() }
+        Self { words, in_block: from % BLOCK, text: String::new(), damaged: 0 }
+    }
+
+    /// Records that were skipped so far, because they are damaged.
+    pub(crate) const fn damaged(&self) -> u64 {
+        self.damaged
     }
 
     /// The next record. Skips the unused rest of a block.
     pub(crate) fn next(&mut self) -> Option<Record<'_>> {
-        let (kind, head) = loop {
+        let mut record = loop {
             let head = *self.words.first()?;
             let kind = Kind::from_byte((head & 0xFF) as u8);
-            if kind != Kind::Rest {
-                break (kind, head);
+            let (head_words, text_len) = (kind.head_words(), head >> 8);
+            let words = head_words + text_len.div_ceil(8);
+            let in_block = BLOCK - self.in_block;
+            if kind == Kind::Rest || words > in_block.min(self.words.len() as u64) {
+                self.damaged += u64::from(head != 0);
+                self.skip(in_block);
+                continue;
             }
-            self.skip(BLOCK - self.in_block);
+            let (heads, text_words) = self.words[..index(words)].split_at(index(head_words));
+            let mut text = mem::take(&mut self.text).into_bytes();
+            text.clear();
+            text_words.iter().for_each(|word| text.extend_from_slice(&word.to_le_bytes()));
+            text.truncate(index(text_len));
+            self.skip(words);
+            let Ok(text) = String::from_utf8(text) else {
+                self.damaged += 1;
+                continue;
+            };
+            self.text = text;
+            let word = |place: usize| heads.get(place).copied().unwrap_or(0);
+            break Record { callsite: index(word(2)), id: word(3), ..Record::new(kind, word(1)) };
         };
-        let text_len = usize::try_from(head >> 8).ok().filter(|len| *len <= MAX_TEXT)?;
-        let head_words = kind.head_words();
-        let words = head_words + (text_len as u64).div_ceil(8);
-        let mut record = Record::new(kind, 0);
-        let word = |place: usize| self.words.get(place).copied().unwrap_or(0);
-        record.ns = word(1);
-        if head_words > 2 {
-            record.callsite = index(word(2));
-        }
-        if head_words > 3 {
-            record.id = word(3);
-        }
-        self.text.clear();
-        let text = self.words.get(index(head_words)..index(words))?;
-        text.iter().for_each(|word| self.text.extend_from_slice(&word.to_le_bytes()));
-        self.text.truncate(text_len);
-        self.skip(words);
-        record.text = core::str::from_utf8(&self.text).unwrap_or_default();
+        record.text = &self.text;
         Some(record)
     }
 
@@ -364,6 +440,7 @@ impl<'a> Records<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::memory::RingBox;
 
     fn push(ring: &Ring, ns: u64, text: &str) {
         let record = Record { kind: Kind::Instant, ns, callsite: 7, id: ns * 3, text };
@@ -400,7 +477,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_overwritten_and_counted() {
-        let ring = Ring::new(1);
+        let ring = RingBox::new(1);
         assert_eq!(ring.capacity(), 4 * BLOCK);
         // The ring is filled 20 times or so.
         let last = 5 * BLOCK;
@@ -422,7 +499,7 @@ mod tests {
     /// Whatever a reader finds while the thread writes is whole, in order, and without gaps.
     #[test]
     fn ordering_a_reader_finds_whole_records_at_any_time() {
-        let ring = Ring::new(0);
+        let ring = RingBox::new(0);
         let last = if cfg!(miri) { 30 } else { 400_000 };
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -444,7 +521,7 @@ mod tests {
     #[test]
     fn ordering_the_last_record_is_there_before_its_threads_end() {
         for _ in 0..8 {
-            let ring = Ring::new(0);
+            let ring = RingBox::new(0);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     push(&ring, 1, "");
@@ -460,7 +537,7 @@ mod tests {
 
     #[test]
     fn ordering_words_are_copied_before_they_are_overwritten() {
-        let (ring, copies) = (Ring::new(0), AtomicU64::new(0));
+        let (ring, copies) = (RingBox::new(0), AtomicU64::new(0));
         for place in 1..=8 {
             std::thread::scope(|scope| {
                 scope.spawn(|| {

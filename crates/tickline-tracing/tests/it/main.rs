@@ -6,6 +6,8 @@
     reason = "a test fails by it; not all features need all"
 )]
 
+#[cfg(all(unix, feature = "chrome"))]
+mod black_box;
 #[cfg(feature = "chrome")]
 mod chrome;
 mod common;

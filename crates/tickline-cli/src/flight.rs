@@ -1,0 +1,35 @@
+//! `tickline flight FILE`: a trace of what a process has left in the file of its flight recorder.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use tickline_tracing::flight;
+
+use crate::args::{Flight, Target};
+use crate::exit::Exit;
+use crate::output::{Destination, to_stdout};
+use crate::terminal::plain_path;
+
+pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", args.file.display()));
+    let file = File::open(&args.file).map_err(named)?;
+    let mut trace = Vec::new();
+    let found = flight::convert(file, &mut trace).map_err(named)?;
+    let text = format!(
+        "{} spans, of which {} did not end, {} events; left out: {} spans that may have ended, {} older \
+         records that were overwritten, {} that are damaged",
+        found.written, found.open, found.events, found.undecided, found.dropped, found.damaged
+    );
+    match &args.out {
+        Target::Stdout => {
+            to_stdout(|out| out.write_all(&trace))?;
+            // A failure here cannot be reported.
+            writeln!(io::stderr(), "{text}").ok();
+        }
+        Target::File(path) => {
+            Destination::open(path)?.save(|out| out.write_all(&trace))?;
+            to_stdout(|out| writeln!(out, "{}: {text}", plain_path(path)))?;
+        }
+    }
+    Ok(if found.damaged == 0 { Exit::Success } else { Exit::Negative })
+}

@@ -1,0 +1,115 @@
+//! The memory of rings: the program's own, or a mapped file.
+#![allow(unsafe_code, reason = "a ring is a view of memory, which may be a mapping")]
+
+#[cfg_attr(not(unix), path = "memory/other.rs")]
+mod mapping;
+
+use core::ops::{Deref, Range};
+use core::ptr;
+use core::sync::atomic::AtomicU64;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::ring::{HEAD_WORDS, Ring, capacity};
+use mapping::Mapping;
+
+/// Words of a [`Chunk`].
+pub(crate) const CHUNK: usize = 16;
+
+/// 128 bytes, aligned to as many: two cache lines.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Chunk(pub(crate) [AtomicU64; CHUNK]);
+
+/// Memory that stays at its place.
+#[derive(Debug)]
+pub(crate) enum Memory {
+    Own(Vec<Chunk>),
+    Mapped(Mapping),
+}
+
+impl Memory {
+    /// Memory of the program's own, which begins with these words; zeros follow.
+    pub(crate) fn own(chunks: usize, mut words: impl Iterator<Item = u64>) -> Self {
+        let mut chunk = || Chunk(core::array::from_fn(|_| AtomicU64::new(words.next().unwrap_or(0))));
+        Self::Own((0..chunks).map(|_| chunk()).collect())
+    }
+
+    /// A new file of zeros, which `fill` changes before it gets its name. An older file that
+    /// `is_ours`, by its first word, becomes `path.old`.
+    pub(crate) fn create(
+        path: &Path,
+        chunks: usize,
+        is_ours: impl Fn(u64) -> bool,
+        fill: impl FnOnce(&[Chunk]),
+    ) -> io::Result<Self> {
+        let created = Mapping::create(path, chunks, is_ours, fill).map(Self::Mapped);
+        created.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    }
+
+    pub(crate) fn chunks(&self) -> &[Chunk] {
+        match self {
+            Self::Own(chunks) => chunks,
+            Self::Mapped(mapping) => mapping.chunks(),
+        }
+    }
+}
+
+/// A ring, and its memory.
+#[derive(Debug)]
+pub(crate) struct RingBox {
+    /// Lives as long as the memory.
+    ring: &'static Ring,
+    _memory: Arc<Memory>,
+}
+
+impl RingBox {
+    /// Chunks of a ring with as many words for records.
+    pub(crate) const fn chunks(capacity: usize) -> usize {
+        (HEAD_WORDS + capacity) / CHUNK
+    }
+
+    /// A ring of at least `bytes` bytes, and at least four blocks, in memory of its own.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let chunks = Self::chunks(capacity(bytes));
+        Self::within(Arc::new(Memory::own(chunks, core::iter::empty())), 0..chunks)
+    }
+
+    /// The ring in this part of the memory for a thread, if none has it.
+    pub(crate) fn claimed(memory: &Arc<Memory>, part: Range<usize>, number: u64, name: &str) -> Option<Self> {
+        let is_free = ring(&memory.chunks()[part.clone()]).claim(number, name);
+        is_free.then(|| Self::within(Arc::clone(memory), part))
+    }
+
+    /// The ring in this part of the memory, which has [`chunks`](Self::chunks).
+    pub(crate) fn within(memory: Arc<Memory>, part: Range<usize>) -> Self {
+        let ring = ptr::from_ref(ring(&memory.chunks()[part]));
+        // SAFETY: the memory stays where it is while this holds it, and `deref` lends no longer.
+        Self { ring: unsafe { &*ring }, _memory: memory }
+    }
+}
+
+/// These chunks as a ring.
+fn ring(chunks: &[Chunk]) -> &Ring {
+    let words = chunks.len() * CHUNK - HEAD_WORDS;
+    assert!(words.is_power_of_two(), "{words} words");
+    let ring = ptr::slice_from_raw_parts(chunks.as_ptr().cast::<AtomicU64>(), words) as *const Ring;
+    // SAFETY: a ring is the atomics of its head, and `words` more, aligned as chunks are.
+    unsafe { &*ring }
+}
+
+impl Deref for RingBox {
+    type Target = Ring;
+
+    #[inline]
+    fn deref(&self) -> &Ring {
+        self.ring
+    }
+}
+
+impl Drop for RingBox {
+    fn drop(&mut self) {
+        self.ring.release();
+    }
+}

@@ -1,0 +1,26 @@
+//! Systems without mapped files.
+
+use core::convert::Infallible;
+use std::io;
+use std::path::Path;
+
+use super::Chunk;
+
+/// There is none.
+#[derive(Debug)]
+pub(crate) struct Mapping(Infallible);
+
+impl Mapping {
+    pub(super) fn create(
+        _: &Path,
+        _: usize,
+        _: impl Fn(u64) -> bool,
+        _: impl FnOnce(&[Chunk]),
+    ) -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "a recorder's file needs Unix"))
+    }
+
+    pub(super) fn chunks(&self) -> &[Chunk] {
+        match self.0 {}
+    }
+}

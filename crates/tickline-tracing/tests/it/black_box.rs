@@ -1,0 +1,165 @@
+//! A recorder's file: whose it is, what is in it, and files that are not what they should be. What
+//! is left after each end of a process is in `crash.rs`.
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::{Barrier, OnceLock};
+use std::{env, process, thread};
+
+use crate::common::Hand;
+use proptest::prelude::{any, prop_assert};
+use proptest::test_runner::Config;
+use proptest::{collection, proptest};
+use serde_json::Value;
+use tickline_tracing::chrome::{Summary, Tracks};
+use tickline_tracing::flight::{self, FlightRecorder};
+use tracing::{Dispatch, dispatcher, info, info_span};
+
+/// A folder of the test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = env::temp_dir().join(format!("tickline-tracing-box-{name}-{}", process::id()));
+    fs::create_dir(&folder).unwrap();
+    folder
+}
+
+fn converted(bytes: &[u8]) -> io::Result<(Summary, Vec<Value>)> {
+    let mut trace = Vec::new();
+    let summary = flight::convert(bytes, &mut trace)?;
+    Ok((summary, serde_json::from_slice(&trace).expect("a trace is JSON, whatever the file is")))
+}
+
+/// What the process before has left is kept. A file that is not a recorder's is not touched, nor is
+/// one that a recorder writes to; nothing is left of what failed.
+#[test]
+fn a_file_is_that_of_one_recorder() {
+    let folder = folder("one");
+    let path = folder.join("box");
+    let create = |threads| FlightRecorder::builder().bytes_per_thread(1).create(&path, threads);
+    let kind = |threads| create(threads).map_err(|error| error.kind()).unwrap_err();
+    fs::write(&path, "a text").unwrap();
+    assert_eq!(kind(1), ErrorKind::AlreadyExists);
+    assert_eq!(fs::read(&path).unwrap(), b"a text");
+    fs::remove_file(&path).unwrap();
+    let first = create(1).unwrap();
+    let len = fs::metadata(&path).unwrap().len();
+    assert_eq!(len, 4_096 + 2 * (256 + (1 << 17)));
+    assert_eq!((kind(1), kind(usize::MAX)), (ErrorKind::ResourceBusy, ErrorKind::InvalidInput));
+    drop(first);
+    let _second = create(2).unwrap();
+    assert_eq!(fs::metadata(path.with_extension("old")).unwrap().len(), len);
+    assert!(fs::metadata(&path).unwrap().len() > len);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// The file is complete while the process runs, and says what it has not: threads for which it has
+/// no ring, and whether the end of a request may be missing.
+#[test]
+fn a_file_says_what_it_has_not() {
+    let (folder, hand) = (folder("lacks"), &Hand::default());
+    let path = folder.join("box");
+    let builder = FlightRecorder::builder().bytes_per_thread(1).tracks(Tracks::Requests);
+    let recorder = builder.create(&path, 2).unwrap();
+    let left = || converted(&fs::read(&path).unwrap()).unwrap();
+    hand.timed(recorder.clone(), || {
+        let hangs = info_span!(parent: None, "hangs");
+        let dispatch = dispatcher::get_default(Dispatch::clone);
+        let on_thread = |run: &(dyn Fn() + Sync)| {
+            thread::scope(|scope| {
+                let named = thread::Builder::new().name("a thread".to_owned());
+                named
+                    .spawn_scoped(scope, || dispatcher::with_default(&dispatch, run))
+                    .unwrap()
+                    .join()
+                    .unwrap();
+            });
+        };
+        on_thread(&|| info!("one"));
+        assert_eq!((left().0.open, left().0.events, left().0.undecided), (1, 1, 0));
+        assert!(left().1.iter().any(|event| event["args"]["name"] == "a thread"));
+        // The second thread takes the ring of the first, which has ended; the third has none.
+        let [joined, recorded] = [(); 2].map(|()| Barrier::new(2));
+        let second = || {
+            info!("two");
+            joined.wait();
+            recorded.wait();
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| on_thread(&second));
+            joined.wait();
+            let (summary, events) = left();
+            assert_eq!((summary.events, summary.dropped), (1, 1));
+            // The end of the request could have been in the ring that is gone.
+            assert_eq!((summary.open, summary.undecided), (0, 1));
+            assert!(events.iter().any(|event| event["name"] == "two"));
+            on_thread(&|| info!("three"));
+            recorded.wait();
+        });
+        let events = left().1;
+        assert!(!events.iter().any(|event| event["name"] == "three"));
+        assert_eq!(events.last().unwrap()["args"]["threads"], 1);
+        drop(hangs);
+        assert_eq!((left().0.written, left().0.open, left().0.undecided), (1, 0, 0));
+    });
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// A small file with records of all kinds.
+fn sample() -> &'static [u8] {
+    static SAMPLE: OnceLock<Vec<u8>> = OnceLock::new();
+    SAMPLE.get_or_init(|| {
+        let (folder, hand) = (folder("sample"), &Hand::default());
+        let path = folder.join("box");
+        let builder = FlightRecorder::builder().bytes_per_thread(1).with_fields().with_source_locations();
+        let recorder = builder.tracks(Tracks::ThreadsAndRequests).create(&path, 1).unwrap();
+        hand.timed(recorder, || {
+            let _around = info_span!("around", text = "\"\\\n\u{1}ü", number = -7, ratio = 1e300).entered();
+            for number in 0..2_000 {
+                hand.advance_ns(1_000);
+                let span = info_span!("inside", number, later = tracing::field::Empty).entered();
+                span.record("later", f64::NAN);
+                info!(number, is_even = number % 2 == 0, "said");
+            }
+        });
+        let bytes = fs::read(&path).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+        bytes
+    })
+}
+
+#[test]
+fn a_file_that_is_cut_or_another_is_an_error() {
+    let (summary, events) = converted(sample()).unwrap();
+    assert!(summary.written > 500 && summary.dropped > 1_000 && summary.damaged == 0, "{summary:?}");
+    assert!(events.iter().any(|event| event["args"]["text"] == "\"\\\n\u{1}ü"));
+    for len in [0, 7, 8, 100, 4_096, sample().len() - 1] {
+        let error = converted(&sample()[..len]).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof), "{len}: {error}");
+    }
+    assert!(flight::convert(File::open("/dev/zero").unwrap(), io::sink()).is_err());
+}
+
+proptest! {
+    #![proptest_config(Config::with_cases(64))]
+
+    /// Whatever a file has, the trace is JSON, and the reader neither panics nor asks for more
+    /// memory than the file takes.
+    #[test]
+    fn any_damage_is_an_error_or_counted(
+        changes in collection::vec((any::<proptest::sample::Index>(), any::<u64>(), 0..4_u8), 1..200)
+    ) {
+        let mut bytes = sample().to_vec();
+        let words = bytes.len() / 8;
+        for (place, value, kind) in changes {
+            // The heads of the file and of its rings are as likely as all the rest.
+            let head = [0, 512, 512 + 32 + (1 << 14)][usize::from(kind) % 3];
+            let word = if kind < 3 { head + place.index(32) } else { place.index(words) };
+            let value = if value % 3 == 0 { value >> (value % 64) } else { value };
+            // The file's first word says what it is.
+            bytes[8 * word.max(1)..][..8].copy_from_slice(&value.to_ne_bytes());
+        }
+        if let Ok((summary, events)) = converted(&bytes) {
+            prop_assert!(summary.written + summary.events <= words as u64 && !events.is_empty());
+        }
+    }
+}
