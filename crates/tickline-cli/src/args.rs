@@ -111,8 +111,8 @@ pub(crate) struct Doctor {
     pub(crate) openmetrics: Option<Target>,
 
     /// Diagnoses another machine by the facts that --json has written there to FILE (`-`: standard
-    /// input); measures nothing. Exits with 0 if nothing on that machine is found slow, wrong or not
-    /// known to be right, else with 1
+    /// input); measures nothing. Exits with 0 if nothing on that machine is found slow or wrong, else
+    /// with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 

@@ -227,12 +227,12 @@ impl Document {
 }
 
 impl Document {
-    /// The exit code: `Success` if no finding is worse than a note, and tickline reads the counter.
+    /// The exit code: `Success` if nothing is slow or wrong, and tickline reads the counter.
     pub(crate) fn exit(&self) -> Exit {
         if self.fast && !self.is_bad() { Exit::Success } else { Exit::Negative }
     }
 
-    /// Whether the machine needs care.
+    /// Whether something on the machine is slow or wrong.
     pub(crate) fn is_bad(&self) -> bool {
         self.health.as_ref().is_some_and(Health::is_bad)
     }

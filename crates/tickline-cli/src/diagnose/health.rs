@@ -59,9 +59,15 @@ impl Health {
         Self { level, text }
     }
 
-    /// Whether the machine needs care.
+    /// Whether something was found slow or wrong. That nobody vouches for Unix time is no finding
+    /// of a fault: many a container has no NTP daemon, on a host that has one.
     pub(crate) fn is_bad(&self) -> bool {
-        matches!(self.level, Level::Unsure | Level::Slow | Level::Wrong)
+        matches!(self.level, Level::Slow | Level::Wrong)
+    }
+
+    /// Whether its worst finding belongs into the sentence.
+    pub(crate) fn needs_care(&self) -> bool {
+        self.level == Level::Unsure || self.is_bad()
     }
 
     /// The sentence for people, with a hint at the fix.
@@ -72,7 +78,7 @@ impl Health {
             Level::Slow if is_unsure => "SLOW, NOT KNOWN RIGHT".to_owned(),
             level => code(level).to_uppercase(),
         };
-        let fix = match findings.first().filter(|_| self.is_bad()) {
+        let fix = match findings.first().filter(|_| self.needs_care()) {
             Some(finding) if fix::is_none(&finding.fix) => " No fix is known.",
             Some(_) => " Fix below.",
             None => "",

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::io;
 
-use crate::diagnose::Level;
+use crate::diagnose::{Health, Level};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::calls::MONOTONIC;
@@ -25,7 +25,8 @@ pub(super) fn line(document: &Document) -> (String, Exit) {
         Level::Wrong => ("CRITICAL", Exit::Error),
         Level::Unknown => ("UNKNOWN", Exit::Unknown),
     };
-    let worst = document.findings().first().filter(|_| document.is_bad());
+    let worst =
+        document.findings().first().filter(|_| document.health.as_ref().is_some_and(Health::needs_care));
     let code = worst.map(|finding| format!(" [{}]", finding.code));
     let mut line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
     // In this format a bar begins the data, so the text must not have one.

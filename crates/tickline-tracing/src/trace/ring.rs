@@ -162,7 +162,8 @@ impl Ring {
     pub(crate) fn claim(&self, number: u64, name: &str) -> bool {
         let writer = &self.writer;
         // ORDERING: Acquire, pairs with the Release store in `release`: what the thread before has
-        // stored comes before what this one stores.
+        // stored comes before what this one stores. No test sees a weaker one: Miri's stores to one
+        // place take effect in the order in which they run.
         if writer.in_use.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
@@ -177,7 +178,8 @@ impl Ring {
 
     /// Lets another thread have the ring.
     pub(crate) fn release(&self) {
-        // ORDERING: Release, pairs with the Acquire exchange in `claim`.
+        // ORDERING: Release, pairs with the Acquire exchange in `claim`. No test sees a weaker one,
+        // as there.
         self.writer.in_use.store(0, Ordering::Release);
     }
 

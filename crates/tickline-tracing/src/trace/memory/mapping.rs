@@ -50,7 +50,8 @@ const PROTECTION: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 /// memory for it, the child goes on to write to its parent's rings.
 extern "C" fn leave_the_parents_files() {
     for place in &PLACES {
-        // ORDERING: Acquire, pairs with the Release store in `remember`: `bytes` is known.
+        // ORDERING: Acquire, pairs with the Release store in `remember`: `bytes` is known. No test
+        // sees a weaker one: a child has what its parent's stores were at the fork.
         let start = place.start.load(Ordering::Acquire);
         if !start.is_null() {
             // ORDERING: Relaxed, behind the Acquire.
@@ -81,7 +82,8 @@ impl Place {
         let _ = file.into_raw_fd();
         // ORDERING: Relaxed, published by the next store.
         place.bytes.store(bytes, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `leave_the_parents_files`.
+        // ORDERING: Release, pairs with the Acquire load in `leave_the_parents_files`. No test sees
+        // a weaker one, as there.
         place.start.store(start, Ordering::Release);
         Ok(place)
     }
