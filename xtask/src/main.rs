@@ -46,7 +46,7 @@ fn main() -> ExitCode {
             print!("{HELP}");
             Ok(0)
         }
-        _ => Err(format!("'{}' is no command\n{HELP}", words.join(" "))),
+        _ => Err(format!("'{}' is not a command\n{HELP}", words.join(" "))),
     };
     match done {
         Ok(code) => ExitCode::from(code),

@@ -43,7 +43,7 @@ const NAMED: usize = 2;
 
 /// CI takes one in this many, so that it has an answer within two minutes, and no weaker orderings,
 /// whose models take minutes to build.
-const SAMPLE: usize = 8;
+const SAMPLE: usize = 12;
 
 /// Runs the mutants that the arguments ask for: all, a sample, or those with this for a rule or as
 /// a part of their description or of their file's name. `--write` stores their rows.

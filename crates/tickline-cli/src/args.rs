@@ -279,7 +279,7 @@ pub(crate) struct Watch {
     pub(crate) cpus: Option<CpuList>,
 }
 
-/// Counts the system calls for the time: by which processes, to which clocks, how often, at what
+/// Counts the system calls that ask for the time: by which processes, to which clocks, how often, at what
 /// cost now and after the fix
 ///
 /// It counts at the kernel's tracepoints, which needs root. Where it can't count, it prints other
@@ -356,7 +356,7 @@ pub(crate) struct Compare {
     pub(crate) json: Json,
 }
 
-/// Makes a trace of what a process has left in the file of its flight recorder, however it ended
+/// Turns the file that a flight recorder left, however its process ended, into a trace
 ///
 /// Programs make such a file by tickline-tracing, flight::Builder::create.
 #[derive(Debug, clap::Args)]

@@ -42,5 +42,5 @@ fn unknown(code: &str) -> io::Error {
     let codes: Vec<&str> = sections().map(|(code, _)| code).collect();
     let near: Vec<&str> = codes.iter().copied().filter(is_near).collect();
     let (which, listed) = if near.is_empty() { ("all", codes) } else { ("near it", near) };
-    io::Error::other(format!("{code} is no code of a finding; {which}: {}", listed.join(", ")))
+    io::Error::other(format!("{code} is not the code of a finding; {which}: {}", listed.join(", ")))
 }

@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = 256 << 20;
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or is no document of the present schema. The error names the file.
+/// If the file cannot be read, or is not a document of the present schema. The error names the file.
 pub(crate) fn document(path: &Path) -> io::Result<(Value, Document)> {
     let name = if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
@@ -24,7 +24,7 @@ pub(crate) fn document(path: &Path) -> io::Result<(Value, Document)> {
 }
 
 pub(crate) fn parse(text: &str) -> io::Result<(Value, Document)> {
-    let no_document = |error| io::Error::other(format!("it is no document that --json writes: {error}"));
+    let no_document = |error| io::Error::other(format!("it is not a document that --json writes: {error}"));
     let document: Value = serde_json::from_str(text).map_err(no_document)?;
     if !document["machine"].is_object() {
         return Err(io::Error::other("it has no object 'machine', which --json writes"));
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn other_files_are_refused() {
         for (text, part) in [
-            ("{", "no document that --json writes: EOF"),
+            ("{", "a document that --json writes: EOF"),
             ("[]", "no object 'machine'"),
             (r#"{"machine": {}}"#, "no 'schema'"),
             (

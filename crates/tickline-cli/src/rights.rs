@@ -3,6 +3,7 @@
 //! call these clocks, so the program gives itself the right. Before that, tickline judges its
 //! gates, because its verdicts are about the rights that the process was started with.
 
+use std::error::Error;
 use std::time::Duration;
 
 use tickline::{Clock, ClockGuard};
@@ -19,9 +20,14 @@ pub(crate) fn start_clock() -> Result<ClockGuard, String> {
     guard
 }
 
+/// An error of the library, with what the system said.
+pub(crate) fn with_cause(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
 /// As `start_clock`, but leaves the process's rights as they are.
 pub(crate) fn start_thread() -> Result<ClockGuard, String> {
-    let guard = tickline::start().map_err(|error| error.to_string());
+    let guard = tickline::start().map_err(|error| with_cause(&error));
     if guard.is_err() {
         Clock::global().maintain();
     }

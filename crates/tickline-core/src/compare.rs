@@ -138,12 +138,13 @@ mod tests {
 
     #[test]
     fn counters_are_unsynchronised_if_zero_is_outside() {
-        for (d, in_step) in [(0, true), (50, true), (-50, true), (66_930, false), (-200, false), (200, false)]
+        for (d, is_synchronised) in
+            [(0, true), (50, true), (-50, true), (66_930, false), (-200, false), (200, false)]
         {
             let difference = measured(d, false);
-            let most_ticks = if in_step { 0 } else { d.unsigned_abs() };
+            let most_ticks = if is_synchronised { 0 } else { d.unsigned_abs() };
             let size_ticks = difference.size_ticks();
-            assert_eq!(size_ticks == 0, in_step, "{d}: {difference:?}");
+            assert_eq!(size_ticks == 0, is_synchronised, "{d}: {difference:?}");
             assert!(
                 (most_ticks.saturating_sub(130)..=most_ticks).contains(&size_ticks),
                 "{d}: {difference:?}"

@@ -278,7 +278,7 @@ impl Control {
         let mut is_stale = false;
         for _ in 0..ATTEMPTS {
             let begin_ticks = counter.now_ordered();
-            let Some(noted) = self.take_sample(shared, counter, reference) else { continue };
+            let Some(outcome) = self.take_sample(shared, counter, reference) else { continue };
             let fit = self.stability.fit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.sampling.note(ticks_between(begin_ticks, counter.now_ordered()));
 
@@ -294,7 +294,9 @@ impl Control {
                 _ if line.state.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
-                Phase::Published if self.slope.is_none() || noted == SampleOutcome::Void && !self.settled => {
+                Phase::Published
+                    if self.slope.is_none() || outcome == SampleOutcome::Void && !self.settled =>
+                {
                     end_line(&line, shared, counter, reference);
                     return (Iteration::Learning, MIN_INTERVAL_NS);
                 }
@@ -351,16 +353,16 @@ impl Control {
         let sample = burst(counter, reference, self.config.resolutions, effort, self.slope)?;
         let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
         let steering_ppb = reference.steering_ppb();
-        let noted =
+        let outcome =
             self.stability.note(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
-        if noted == SampleOutcome::Void {
+        if outcome == SampleOutcome::Void {
             self.unix = UnixTrack::new();
             self.disrupted = true;
         }
         if self.unix.update(reference) {
             shared.events.count(Event::UnixStep);
         }
-        Some(noted)
+        Some(outcome)
     }
 
     /// How many brackets the next burst has: as many as it takes for a sample as narrow as the

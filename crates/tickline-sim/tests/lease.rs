@@ -36,10 +36,8 @@ const KILLED: Small = Small { kills: 1, writer_steps: 3, ..END };
 const ABOVE: [i64; 2] = [0, -1];
 
 fn searched(what: &str, small: &Small) -> SearchReport {
-    let begin = std::time::Instant::now();
     let found = search(small);
-    println!("{what}, bound {}, {:?}: {:?}", small.bound_ns, small.stops, begin.elapsed());
-    println!("    {} states, {} preemptions: {:?}", found.seen.states, found.preemptions, found.seen);
+    println!("{what}, bound {}, {:?}: {:?}", small.bound_ns, small.stops, found.seen);
     found.violation.iter().for_each(|violation| println!("    {violation}"));
     found
 }

@@ -239,9 +239,15 @@ impl FlightRecorder {
     }
 
     fn write_file(&self, path: &Path, since_ns: u64) -> io::Result<Summary> {
+        /// Two threads that panic write at once, each to a file of its own.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         let mut beside = path.as_os_str().to_owned();
-        beside.push(".part");
-        let written = File::create(&beside).and_then(|file| self.write_since(BufWriter::new(file), since_ns));
+        // ORDERING: Relaxed, only the number counts.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        beside.push(format!(".{}.{number}.part", std::process::id()));
+        let _ = fs::remove_file(&beside);
+        let file = File::options().write(true).create_new(true).open(&beside);
+        let written = file.and_then(|file| self.write_since(BufWriter::new(file), since_ns));
         let moved = written.and_then(|summary| fs::rename(&beside, path).map(|()| summary));
         if moved.is_err() {
             let _ = fs::remove_file(&beside);

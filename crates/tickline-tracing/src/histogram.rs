@@ -121,7 +121,8 @@ impl Histograms {
     /// `target` for its target. Spans that lack any of the fields do not count. A field without a
     /// value, as `tracing::field::Empty`, has the value "". The value recorded last counts.
     ///
-    /// Prometheus' names have no dots: `http.route` becomes `http_route` there.
+    /// Call this before cloning: earlier clones keep their labels and counts. Prometheus' names
+    /// have no dots: `http.route` becomes `http_route` there.
     ///
     /// # Panics
     ///
@@ -134,9 +135,10 @@ impl Histograms {
         Self { table: Table::new(labels, self.table.bounds_ns.clone()), ..self }
     }
 
-    /// Empty histograms, whose buckets for [`prometheus`](Self::prometheus) have these upper bounds,
-    /// in any order. A bucket for longer times is added. Otherwise the bounds are 5, 10, 25, 50, 100,
-    /// 250, 500 ms, 1, 2.5, 5 and 10 s.
+    /// Empty histograms, whose buckets for [`prometheus`](Self::prometheus) have these upper
+    /// bounds, in any order. Call this before cloning: earlier clones keep their bounds and counts.
+    /// A bucket for longer times is added. Otherwise the bounds are 5, 10, 25, 50, 100, 250, 500
+    /// ms, 1, 2.5, 5 and 10 s.
     ///
     /// ```
     /// use std::time::Duration;
@@ -155,8 +157,8 @@ impl Histograms {
         Self { table: Table::new(self.table.labels, bounds_ns.into_iter().collect()), ..self }
     }
 
-    /// The summaries so far, by the labels' values in alphabetical order. Callsites of the same name
-    /// count together.
+    /// The summaries so far, by the labels' values in alphabetical order. Callsites of the same
+    /// name count together.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
         let forgotten = lock(&self.table.forgotten);
@@ -171,8 +173,8 @@ impl Histograms {
     }
 
     /// The histograms in Prometheus' text format (0.0.4), as one metric of type `histogram`, in
-    /// seconds. Its name should therefore end in `_seconds`. A server sends the text with the content
-    /// type `text/plain; version=0.0.4`. Buckets, sums and counts only grow, also after a
+    /// seconds. Its name should therefore end in `_seconds`. A server sends the text with the
+    /// content type `text/plain; version=0.0.4`. Buckets, sums and counts only grow, also after a
     /// [`reset`](Self::reset), so Prometheus adds them up over instances, and takes rates and
     /// quantiles of any time:
     ///
@@ -190,8 +192,8 @@ impl Histograms {
     ///
     /// # Panics
     ///
-    /// If `metric` is empty, begins with a digit, or has other characters than ASCII letters, digits
-    /// and `_`.
+    /// If `metric` is empty, begins with a digit, or has other characters than ASCII letters,
+    /// digits and `_`.
     #[must_use]
     pub fn prometheus(&self, metric: &str) -> String {
         prometheus::text(metric, self)

@@ -22,7 +22,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::open_spans::OpenSpans;
 use crate::sink::{Callback, ClosedSpan, Find, Hooks, Sink, Span};
 use crate::source::{GlobalClock, TimeSource};
-use crate::timing::{Running, SpanTiming};
+use crate::timing::{OpenSpan, SpanTiming};
 use crate::unix_offset::UnixOffset;
 
 /// Times every span. The layer puts the times into the span's extensions
@@ -131,7 +131,7 @@ where
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
         let metadata = attributes.metadata();
-        self.open_spans.insert(id.into_u64(), Running::new(metadata, now_ns));
+        self.open_spans.insert(id.into_u64(), OpenSpan::new(metadata, now_ns));
         let span =
             Span { id, metadata, found: Find { by: &|take| _ = ctx.span(id).map(|found| take(&found)) } };
         self.wanting_fields(metadata).for_each(|sink| sink.created(&span, attributes, now_ns));
@@ -172,7 +172,7 @@ where
     #[inline]
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
-        let exit = |running: &mut Running| {
+        let exit = |running: &mut OpenSpan| {
             running.exit(now_ns);
             running.metadata()
         };
@@ -189,7 +189,7 @@ where
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
         let close =
-            |running: &Running| running.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source));
+            |running: &OpenSpan| running.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source));
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,

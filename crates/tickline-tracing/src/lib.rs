@@ -21,7 +21,7 @@
 //! });
 //! # });
 //! let summary = guard.finish()?; // at the end of `main`
-//! println!("{} spans, of which {} did not end", summary.written, summary.open);
+//! println!("{} intervals, of which {} did not end", summary.written, summary.open);
 //! # std::fs::remove_file(path)
 //! # }
 //! ```

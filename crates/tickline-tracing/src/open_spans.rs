@@ -17,7 +17,7 @@ use std::thread;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use crate::brief_lock::lock_briefly;
-use crate::timing::Running;
+use crate::timing::OpenSpan;
 
 /// The lowest bits of the registry's number less 1: the span's place among the open spans of its
 /// thread (sharded-slab 0.1.7, `cfg.rs`: half a word of the registry's chunks, the first of which
@@ -49,7 +49,7 @@ struct Slot {
     /// The span that `running` belongs to. It changes only under the lock. It stays a span's number
     /// until that span ends. A thread therefore sees without the lock that a span is not here.
     span: AtomicU64,
-    running: SpinMutex<Option<Running>>,
+    running: SpinMutex<Option<OpenSpan>>,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);
@@ -66,7 +66,7 @@ impl Slot {
     /// span, or for one in `insert` that has locked the slot too late and gives it up. A forked
     /// child has none of its parent's other threads, and must not wait for locks that they held.
     #[inline]
-    fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Option<Running>>> {
+    fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
         (self.span() == span).then(|| lock_briefly(&self.running))
     }
 }
@@ -173,7 +173,7 @@ fn patiently<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
 pub struct OpenSpans {
     slots: Slots<Slot>,
     /// Open spans that found no slot.
-    others: Mutex<HashMap<u64, Running>>,
+    others: Mutex<HashMap<u64, OpenSpan>>,
 }
 
 impl OpenSpans {
@@ -182,13 +182,13 @@ impl OpenSpans {
     }
 
     #[cold]
-    fn others(&self) -> MutexGuard<'_, HashMap<u64, Running>> {
+    fn others(&self) -> MutexGuard<'_, HashMap<u64, OpenSpan>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All open spans; `None` if one of them stays locked, as it may in a forked child.
     #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
-    pub(crate) fn all(&self) -> Option<Vec<Running>> {
+    pub(crate) fn all(&self) -> Option<Vec<OpenSpan>> {
         let mut all: Vec<_> = patiently(|| self.others.try_lock().ok())?.values().cloned().collect();
         for slot in self.slots.all().filter(|slot| slot.span() != FREE) {
             let kept = patiently(|| slot.running.try_lock())?;
@@ -205,7 +205,7 @@ impl OpenSpans {
     /// number again when its count of uses wraps. A free slot that another thread has locked counts
     /// as taken.
     #[inline]
-    pub(crate) fn insert(&self, span: u64, running: Running) {
+    pub(crate) fn insert(&self, span: u64, running: OpenSpan) {
         let slot = self.slots.get_or_make(span);
         let kept = slot.and_then(|slot| match slot.span() {
             FREE => slot.running.try_lock().filter(|_| slot.span() == FREE),
@@ -222,7 +222,7 @@ impl OpenSpans {
 
     /// Changes what is kept for `span`, if it is open.
     #[inline]
-    pub(crate) fn change<R>(&self, span: u64, change: impl FnOnce(&mut Running) -> R) -> Option<R> {
+    pub(crate) fn change<R>(&self, span: u64, change: impl FnOnce(&mut OpenSpan) -> R) -> Option<R> {
         match self.slots.get(span).and_then(|slot| slot.get(span)) {
             Some(mut kept) => kept.as_mut().map(change),
             None => self.others().get_mut(&span).map(change),
@@ -231,7 +231,7 @@ impl OpenSpans {
 
     /// Ends `span`. Returns what `end` makes of what was kept for it, if it was open.
     #[inline]
-    pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&Running) -> R) -> Option<R> {
+    pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&OpenSpan) -> R) -> Option<R> {
         let slot = self.slots.get(span);
         let Some((slot, kept)) = slot.zip(slot.and_then(|slot| slot.get(span))) else {
             let other = self.others().remove(&span);
@@ -266,14 +266,14 @@ mod tests {
     fn a_slot_is_taken_until_its_span_ends() {
         let spans = OpenSpans::new();
         let [first, second] = SAME_SLOT;
-        spans.insert(first, Running::of_a_callsite(10));
-        spans.insert(second, Running::of_a_callsite(20));
+        spans.insert(first, OpenSpan::of_a_callsite(10));
+        spans.insert(second, OpenSpan::of_a_callsite(20));
         assert!(!is_elsewhere(&spans, first) && is_elsewhere(&spans, second), "both have the same slot");
         assert_eq!(spans.all().map(|all| all.len()), Some(2));
         assert!(spans.change(second, |running| running.exit(0)).is_some());
         assert_eq!(SAME_SLOT.map(|span| created(&spans, span)), [Some(10), Some(20)]);
         assert_eq!(SAME_SLOT.map(|span| created(&spans, span)), [None; 2], "once");
-        spans.insert(second, Running::of_a_callsite(20));
+        spans.insert(second, OpenSpan::of_a_callsite(20));
         assert!(!is_elsewhere(&spans, second));
     }
 
@@ -315,11 +315,11 @@ mod tests {
         let number = |place: u64, thread: u64| 1 + place + (thread << PLACE_BITS);
         let all =
             || [0, 1, 1_023].into_iter().flat_map(|thread| (0..5_000).map(move |place| (place, thread)));
-        all().for_each(|(place, thread)| spans.insert(number(place, thread), Running::of_a_callsite(place)));
+        all().for_each(|(place, thread)| spans.insert(number(place, thread), OpenSpan::of_a_callsite(place)));
         assert!(spans.others().is_empty());
         assert!(all().all(|(place, thread)| created(&spans, number(place, thread)) == Some(place)));
         let beyond = number(FIRST_CHUNK as u64 * ((1 << CHUNKS) - 1), 0);
-        spans.insert(beyond, Running::of_a_callsite(7));
+        spans.insert(beyond, OpenSpan::of_a_callsite(7));
         assert!(is_elsewhere(&spans, beyond) && created(&spans, beyond) == Some(7));
     }
 
@@ -327,9 +327,9 @@ mod tests {
     #[test]
     fn what_was_left_behind_is_not_found_by_a_later_span() {
         let spans = OpenSpans::new();
-        spans.insert(7, Running::of_a_callsite(10));
+        spans.insert(7, OpenSpan::of_a_callsite(10));
         assert!(spans.change(7, |running| running.enter(|| 0)).is_some());
-        spans.insert(7, Running::of_a_callsite(20));
+        spans.insert(7, OpenSpan::of_a_callsite(20));
         let times = spans.remove(7, |running| running.close(30, |_| 0)).unwrap();
         assert_eq!((times.enters(), times.total().as_nanos()), (0, 10));
     }
@@ -340,10 +340,10 @@ mod tests {
     fn nobody_waits_for_a_thread_that_works_on_another_span() {
         let spans = OpenSpans::new();
         let [first, second] = SAME_SLOT;
-        spans.insert(first, Running::of_a_callsite(10));
+        spans.insert(first, OpenSpan::of_a_callsite(10));
         core::mem::forget(spans.slots.get(first).unwrap().running.lock());
         let goes_elsewhere = || {
-            spans.insert(second, Running::of_a_callsite(20));
+            spans.insert(second, OpenSpan::of_a_callsite(20));
             is_elsewhere(&spans, second) && created(&spans, second) == Some(20)
         };
         assert!(goes_elsewhere() && spans.all().is_none(), "taken, and locked");
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn one_waits_for_another() {
         let spans = OpenSpans::new();
-        spans.insert(7, Running::of_a_callsite(0));
+        spans.insert(7, OpenSpan::of_a_callsite(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! A span's times: while it is open ([`Running`]), and when it is closed ([`SpanTiming`]).
+//! A span's times: while it is open ([`OpenSpan`]), and when it is closed ([`SpanTiming`]).
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 /// What is known of a span that is open.
 #[derive(Debug, Clone)]
-pub(crate) struct Running {
+pub(crate) struct OpenSpan {
     metadata: &'static Metadata<'static>,
     created_ns: u64,
     /// The start of the present or last busy interval. `busy_ns` has the earlier ones.
@@ -22,7 +22,7 @@ pub(crate) struct Running {
     enters: u32,
 }
 
-impl Running {
+impl OpenSpan {
     pub(crate) const fn new(metadata: &'static Metadata<'static>, created_ns: u64) -> Self {
         Self { metadata, created_ns, entered_ns: 0, exited_ns: 0, busy_ns: 0, depth: 0, enters: 0 }
     }
@@ -203,7 +203,7 @@ impl SpanTiming {
 }
 
 #[cfg(test)]
-impl Running {
+impl OpenSpan {
     /// A span of the one callsite that tests have for this.
     pub(crate) fn of_a_callsite(created_ns: u64) -> Self {
         let metadata = tracing::subscriber::with_default(tracing_subscriber::registry(), || {
@@ -222,7 +222,7 @@ mod tests {
     /// span counted as idle time.
     #[test]
     fn the_latest_exit_ends_a_busy_interval_in_whatever_order_they_come() {
-        let mut running = Running::of_a_callsite(0);
+        let mut running = OpenSpan::of_a_callsite(0);
         for start in [100, 1_000] {
             running.enter(|| start);
             running.enter(|| start);

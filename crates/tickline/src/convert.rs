@@ -33,8 +33,8 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// Within one anchor, conversions add whole nanoseconds and round nothing. There and back loses
 /// nothing, unless the result would be out of range. Differences and order stay as they were.
 ///
-/// The error of a conversion is [`error`](Self::error), and what the two clocks have moved against
-/// each other between the anchor and the time that is converted:
+/// A conversion is off by at most [`bound`](Self::bound), and by what the two clocks have moved
+/// against each other between the anchor and the time that is converted:
 ///
 /// - tickline's clock and that of `std` both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
 ///   std's `Instant` is the clock that tickline follows). They move against each other within the
@@ -96,7 +96,7 @@ impl<T: Copy> Anchor<T> {
 }
 
 impl Anchor<UnixTime> {
-    /// The present on the global clock, and its Unix time. The error is what the line knows of the
+    /// The present on the global clock, and its Unix time. The bound is what the line knows of the
     /// difference, a few ns; where there is no line, half of a bracket around a reading of Unix
     /// time, 20 ns to 1 us. On a thread with an active mock, both are the mock's.
     #[must_use]
@@ -144,7 +144,7 @@ const fn shifted_ns(ns: u64, here_ns: u64, there_ns: u64) -> u64 {
 }
 
 impl Anchor<StdInstant> {
-    /// The present on the global clock, and on that of `std`. The error is half of a bracket around
+    /// The present on the global clock, and on that of `std`. The bound is half of a bracket around
     /// a reading of std's, 20 ns to 1 us, and the resolution of that. On a thread with an active
     /// mock, the mock's present is taken for std's.
     ///
@@ -178,8 +178,8 @@ impl Anchor<StdInstant> {
     }
 }
 
-/// By a new [`Anchor::std`], which takes 50 ns to 1 us and has its error. There and back is off by
-/// the errors of two anchors; keep one where that matters.
+/// By a new [`Anchor::std`], which takes 50 ns to 1 us, and off by at most its bound. There and
+/// back is off by the bounds of two anchors; keep one where that matters.
 ///
 /// ```
 /// use std::time::Duration;
@@ -201,8 +201,8 @@ impl From<Instant> for StdInstant {
     }
 }
 
-/// By a new [`Anchor::std`], which takes 50 ns to 1 us and has its error. An instant before the
-/// start of the machine becomes [`Instant::ZERO`], one after 2^64 ns the last.
+/// By a new [`Anchor::std`], which takes 50 ns to 1 us, and off by at most its bound. An instant
+/// before the start of the machine becomes [`Instant::ZERO`], one after 2^64 ns the last.
 ///
 /// # Panics
 ///
@@ -213,16 +213,16 @@ impl From<StdInstant> for Instant {
     }
 }
 
-/// By a new [`Anchor::unix`], which has its error: as Unix time is set now, also for an instant
-/// from before somebody set it.
+/// By a new [`Anchor::unix`], and off by at most its bound: as Unix time is set now, also for an
+/// instant from before somebody set it.
 impl From<Instant> for UnixTime {
     fn from(instant: Instant) -> Self {
         Anchor::unix().to_unix(instant)
     }
 }
 
-/// By a new [`Anchor::unix`], which has its error: as Unix time is set now. For a deadline that has
-/// to move when somebody sets the clock, convert it again then.
+/// By a new [`Anchor::unix`], and off by at most its bound: as Unix time is set now. For a deadline
+/// that has to move when somebody sets the clock, convert it again then.
 impl From<UnixTime> for Instant {
     fn from(time: UnixTime) -> Self {
         Anchor::unix().to_instant(time)

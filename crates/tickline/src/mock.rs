@@ -147,11 +147,11 @@ impl MockClock {
     /// this crate read this clock on this thread, until the guard is dropped. The mock that was
     /// activated last counts.
     #[must_use = "the mock is active until the guard is dropped"]
-    pub fn activate(&self) -> Active {
+    pub fn activate(&self) -> MockGuard {
         CURRENT.with_borrow_mut(|stack| stack.push(self.clone()));
         // ORDERING: Relaxed: only this thread reads its own stack.
         ACTIVE.fetch_add(1, Ordering::Relaxed);
-        Active { clock: self.clone(), not_send: core::marker::PhantomData }
+        MockGuard { clock: self.clone(), not_send: core::marker::PhantomData }
     }
 }
 
@@ -171,13 +171,13 @@ impl MockClock {
 /// assert_eq!(before.elapsed(), Duration::ZERO);
 /// ```
 #[derive(Debug)]
-pub struct Active {
+pub struct MockGuard {
     clock: MockClock,
     /// The guard belongs to its thread.
     not_send: core::marker::PhantomData<*const ()>,
 }
 
-impl Drop for Active {
+impl Drop for MockGuard {
     fn drop(&mut self) {
         // ORDERING: Relaxed, as in `activate`.
         ACTIVE.fetch_sub(1, Ordering::Relaxed);

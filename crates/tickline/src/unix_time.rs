@@ -202,7 +202,7 @@ impl fmt::Display for UnixTime {
     }
 }
 
-/// The time of another clock was later than expected: in the place of `std::time::SystemTimeError`.
+/// The time to subtract was the later one. Takes the place of `std::time::SystemTimeError`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -239,7 +239,7 @@ impl From<UnixTime> for SystemTime {
     }
 }
 
-/// What is no [`UnixTime`]: a time before 1970 or after 2^64 ns.
+/// A time that [`UnixTime`] can't hold: before 1970, or after 2^64 ns.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -257,15 +257,14 @@ pub struct UnixTimeError {
 impl fmt::Display for UnixTimeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns_per_s = u128::from(NS_PER_S);
-        let seconds = self.ns.unsigned_abs() / ns_per_s;
-        if self.ns >= 0 {
-            let limit = UnixTime::MAX.as_secs();
-            return write!(f, "{seconds} s after 1970 is beyond the limit of {limit} s");
-        }
-        let fraction = format!("{:09}", self.ns.unsigned_abs() % ns_per_s);
-        match fraction.trim_end_matches('0') {
-            "" => write!(f, "{seconds} s before 1970 is below the limit of 0"),
-            digits => write!(f, "{seconds}.{digits} s before 1970 is below the limit of 0"),
+        let seconds = |ns: u128| {
+            let digits = format!("{}.{:09}", ns / ns_per_s, ns % ns_per_s);
+            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+        };
+        let (time, limit) = (seconds(self.ns.unsigned_abs()), seconds(UnixTime::MAX.ns.into()));
+        match self.ns {
+            0.. => write!(f, "{time} s after 1970 is beyond the limit of {limit} s"),
+            _ => write!(f, "{time} s before 1970 is below the limit of 0"),
         }
     }
 }

@@ -253,7 +253,7 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
     };
     let has_log = facts.machine.kernel_log.is_some();
     let why = match has_log {
-        true => "the kernel's log does not say why (any more)",
+        true => "the kernel's log does not say why, or no longer does",
         false => "the kernel's log, which says why, may not be read by this user",
     };
     // Where there is no fix, there is none whatever the log says.

@@ -12,12 +12,14 @@ use tickline::page::{Phase, Publisher};
 use tickline::{Clock, PerCpu, State};
 
 use crate::exit::Exit;
+use crate::rights::with_cause;
 use crate::terminal::{plain, plain_path};
 
 /// Serves the page until a signal comes, or while the page is not switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
-    let clock = Clock::builder().per_cpu(PerCpu::Off).start().map_err(io::Error::other)?;
+    let clock = Clock::builder().per_cpu(PerCpu::Off).start();
+    let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
     let mut log = Log { page, said: None };
     if publisher.phase() != Phase::Off {
@@ -74,7 +76,7 @@ impl Log<'_> {
 
     fn begins(&self, publisher: &Publisher) {
         self.line(&format!("process {} serves this page", std::process::id()));
-        if !publisher.is_in_memory() {
+        if !publisher.is_locked_in_memory() {
             self.line("the page is not locked in memory (ulimit -l)");
         }
         if !publisher.is_restartable() {

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::common::{is_root, library, text};
 use crate::served::{self, Served, output};
 
-fn is_in_memory(folder: &Path) -> bool {
+fn is_on_tmpfs(folder: &Path) -> bool {
     // Linux, `linux/magic.h`.
     const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
     rustix::fs::statfs(folder).unwrap().f_type == TMPFS_MAGIC
@@ -100,7 +100,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
             "set -e; [ $0 = none ] || mount -t $0 -o mode=755 $0 $1; cp $2 $1/page; chmod 644 $1/page
             mount -t proc -o subset=pid proc /proc; shift 2; exec \"$@\"";
         let page = folder.join("page");
-        if kind == "none" && is_in_memory(&folder) {
+        if kind == "none" && is_on_tmpfs(&folder) {
             println!("SKIPPED: all files of tests are in memory here");
             continue;
         }

@@ -66,7 +66,7 @@ fn monotonic_offset_ns(namespace: u64, table: Option<&[u8]>) -> Option<i64> {
 }
 
 /// Whether an open file is on a file system in memory (tmpfs(5)), as all of `/run` is.
-pub(super) fn is_in_memory(file: impl AsFd) -> bool {
+pub(super) fn is_on_tmpfs(file: impl AsFd) -> bool {
     // Linux, `linux/magic.h`.
     const TMPFS_MAGIC: FsWord = 0x0102_1994;
     fstatfs(file).is_ok_and(|found| found.f_type == TMPFS_MAGIC)

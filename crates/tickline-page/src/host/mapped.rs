@@ -8,7 +8,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::find::is_in_memory;
+use super::find::is_on_tmpfs;
 use super::trust::{FileError, FileFacts, refused};
 use crate::Machine;
 use crate::layout::{PAGE_BYTES, Page};
@@ -85,7 +85,7 @@ impl Drop for Mapping {
 pub struct MappedPage {
     mapping: Mapping,
     owner: u32,
-    is_in_memory: bool,
+    is_on_tmpfs: bool,
 }
 
 impl MappedPage {
@@ -98,7 +98,7 @@ impl MappedPage {
     pub fn open(path: &[u8]) -> Result<Self, FileError> {
         let (file, facts) = Place::of(path)?.open(OFlags::RDONLY)?;
         let mapping = Mapping::of(&file, ProtFlags::READ)?;
-        Ok(Self { mapping, owner: facts.owner, is_in_memory: is_in_memory(&file) })
+        Ok(Self { mapping, owner: facts.owner, is_on_tmpfs: is_on_tmpfs(&file) })
     }
 
     /// The page.
@@ -132,7 +132,7 @@ impl MappedPage {
     ///
     /// As those of [`Machine::find`].
     pub fn machine(&self) -> Result<Machine, FileError> {
-        let header = self.page().header().filter(|_| self.is_in_memory);
+        let header = self.page().header().filter(|_| self.is_on_tmpfs);
         Machine::find_or(header.map(|header| header.boot_id))
     }
 }

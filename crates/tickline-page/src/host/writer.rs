@@ -121,13 +121,13 @@ impl PageWriter {
     /// The error of a [`Writer`](crate::protocol::Writer) that finds the page
     /// changed.
     #[must_use]
-    pub fn lost(&self) -> PageError {
+    pub fn lost_error(&self) -> PageError {
         PageError::new(&self.path, Lost)
     }
 
     /// Whether the kernel keeps the page in memory (mlock(2)).
     #[must_use]
-    pub const fn is_in_memory(&self) -> bool {
+    pub const fn is_locked_in_memory(&self) -> bool {
         self.in_memory
     }
 

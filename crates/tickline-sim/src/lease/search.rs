@@ -64,8 +64,6 @@ const WIDTH_NS: i64 = 1;
 pub struct SearchReport {
     /// What happened in all runs together; runs share their beginnings.
     pub seen: Seen,
-    /// Preemptions of the schedule that broke the order, or of all that were taken.
-    pub preemptions: usize,
     /// The first step back, with the schedule that leads to it; without one, every schedule within
     /// the bounds was taken.
     pub violation: Option<String>,
@@ -219,11 +217,11 @@ pub fn search(small: &Small) -> SearchReport {
             drop(run);
             if let Some(violation) = world.violation.take() {
                 let violation = Some(format!("{violation}\n{}", schedule(world, small, &path)));
-                return SearchReport { seen: total, preemptions, violation };
+                return SearchReport { seen: total, violation };
             }
         }
     }
-    SearchReport { seen: total, preemptions: small.most_preemptions, violation: None }
+    SearchReport { seen: total, violation: None }
 }
 
 /// A path: a move a line, `*` before a preemption, what the writer and the reader would do, and the

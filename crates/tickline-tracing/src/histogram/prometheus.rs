@@ -4,7 +4,7 @@ use super::Histograms;
 use super::series::Series;
 
 pub(super) fn text(metric: &str, histograms: &Histograms) -> String {
-    assert!(is_name(metric), "{metric:?} is no name of a metric in Prometheus");
+    assert!(is_name(metric), "{metric:?} is not the name of a metric in Prometheus");
     let Histograms { measure, table } = histograms;
     let measure = format!("{measure:?}").to_lowercase();
     let mut text =
@@ -58,7 +58,7 @@ pub(super) fn check(labels: &[&str]) {
     let names: Vec<_> = labels.iter().map(|label| label_name(label)).collect();
     for (place, name) in names.iter().enumerate() {
         let is_label = is_name(name) && !name.starts_with("__") && name != "le";
-        assert!(is_label, "{:?} is no name of a label in Prometheus", labels[place]);
+        assert!(is_label, "{:?} is not the name of a label in Prometheus", labels[place]);
         assert!(!names[..place].contains(name), "the label {:?} is there twice", labels[place]);
     }
 }

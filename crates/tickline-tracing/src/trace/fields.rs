@@ -191,7 +191,7 @@ fn behind_string(text: &str) -> Option<&str> {
         }
         let escaped = special.strip_prefix('\\')?;
         rest = match escaped.strip_prefix("u00").and_then(|digits| digits.split_at_checked(2)) {
-            Some((digits, rest)) if u8::from_str_radix(digits, 16).is_ok() => rest,
+            Some((digits, rest)) if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => rest,
             Some(_) => return None,
             None => escaped.strip_prefix(['n', '"', '\\'])?,
         };

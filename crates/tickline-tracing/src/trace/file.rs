@@ -127,6 +127,13 @@ impl RingFile {
     }
 }
 
+impl Drop for RingFile {
+    /// Threads of the past may keep their rings for long, but nobody writes to them.
+    fn drop(&mut self) {
+        self.memory.unlock();
+    }
+}
+
 /// What a process has left in a file.
 #[derive(Debug)]
 pub(crate) struct Left {

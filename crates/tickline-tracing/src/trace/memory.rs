@@ -6,7 +6,7 @@ mod mapping;
 
 use core::ops::{Deref, Range};
 use core::ptr;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,6 +54,13 @@ impl Memory {
             Self::Mapped(mapping) => mapping.chunks(),
         }
     }
+
+    /// Lets another recorder have the file, though rings may still be there.
+    pub(crate) fn unlock(&self) {
+        if let Self::Mapped(mapping) = self {
+            mapping.unlock();
+        }
+    }
 }
 
 /// A ring, and its memory.
@@ -61,7 +68,9 @@ impl Memory {
 pub(crate) struct RingBox {
     /// Lives as long as the memory.
     ring: &'static Ring,
-    _memory: Arc<Memory>,
+    memory: Arc<Memory>,
+    /// Whether another thread may have the ring after this.
+    is_forgotten: AtomicBool,
 }
 
 impl RingBox {
@@ -86,7 +95,18 @@ impl RingBox {
     pub(crate) fn within(memory: Arc<Memory>, part: Range<usize>) -> Self {
         let ring = ptr::from_ref(ring(&memory.chunks()[part]));
         // SAFETY: the memory stays where it is while this holds it, and `deref` lends no longer.
-        Self { ring: unsafe { &*ring }, _memory: memory }
+        Self { ring: unsafe { &*ring }, memory, is_forgotten: AtomicBool::new(false) }
+    }
+
+    /// Lets another thread have the ring once nobody has this. Until then its records are in the
+    /// file, even if the recorder is gone.
+    pub(crate) fn forget(&self) {
+        // ORDERING: Relaxed, read by the last owner.
+        self.is_forgotten.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_mapped(&self) -> bool {
+        matches!(*self.memory, Memory::Mapped(_))
     }
 }
 
@@ -110,6 +130,8 @@ impl Deref for RingBox {
 
 impl Drop for RingBox {
     fn drop(&mut self) {
-        self.ring.release();
+        if *self.is_forgotten.get_mut() {
+            self.ring.release();
+        }
     }
 }

@@ -342,7 +342,7 @@ impl Recorder {
         // What a forked child has in the file's place may be in use, but does not say so.
         let file = self.file.as_ref().filter(|_| !self.is_in_child())?;
         file.claim(number, name).or_else(|| {
-            self.forget_first(&mut *self.lock(&self.rings)?);
+            self.forget_first_of(&mut *self.lock(&self.rings)?, RingBox::is_mapped);
             let ring = file.claim(number, name);
             if ring.is_none() {
                 file.count_outside();
@@ -368,11 +368,17 @@ impl Recorder {
 
     /// Forgets the ring of the thread that ended first.
     fn forget_first(&self, rings: &mut Vec<Arc<RingBox>>) {
-        if let Some(first) = rings.iter().position(|ring| ring.has_ended()) {
-            let records = rings.remove(first).records();
+        self.forget_first_of(rings, |_| true);
+    }
+
+    fn forget_first_of(&self, rings: &mut Vec<Arc<RingBox>>, is_meant: impl Fn(&RingBox) -> bool) {
+        if let Some(first) = rings.iter().position(|ring| ring.has_ended() && is_meant(ring)) {
+            let first = rings.remove(first);
+            first.forget();
+            let records = first.records();
             // ORDERING: Relaxed, a count of its own.
             self.gone.fetch_add(records, Ordering::Relaxed);
-            if let Some(file) = &self.file {
+            if let Some(file) = self.file.as_ref().filter(|_| first.is_mapped()) {
                 file.count_gone(records);
             }
         }

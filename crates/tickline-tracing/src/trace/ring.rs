@@ -238,7 +238,7 @@ impl Ring {
     /// Inlined always: the compiler would rather share one copy with `begin_block`, which is rare.
     #[inline(always)]
     fn put(&self, at: u64, record: &Record<'_>) {
-        let end = at + record.words();
+        let end = at.wrapping_add(record.words());
         // ORDERING: Relaxed, before the fence.
         self.writer.reserved.store(end, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire fence in `snapshot`: a reader that has seen
@@ -246,8 +246,9 @@ impl Ring {
         fence(Ordering::Release);
         let head = record.kind as u64 | (record.text.len() as u64) << 8;
         let first = index(at) & (self.words.len() - 1);
-        // BOUND: a record lies in one block, so it does not wrap.
-        let words = &self.words[first..first + index(end - at)];
+        // A record lies in one block, so it does not wrap; unless a child by a bare `clone` has
+        // moved the head.
+        let Some(words) = self.words.get(first..first + index(record.words())) else { return };
         let heads = [head, record.ns, record.callsite as u64, record.id];
         let (head_words, text_words) = words.split_at(index(record.kind.head_words()));
         for (place, word) in head_words.iter().zip(heads) {

@@ -52,6 +52,41 @@ fn a_file_is_that_of_one_recorder() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Symptom: of two that began at once, one recorded into a file without a name.
+#[test]
+fn of_two_at_once_one_has_the_file() {
+    let folder = folder("two");
+    for round in 0..8 {
+        let (path, ready) = (folder.join(round.to_string()), Barrier::new(2));
+        let create = || {
+            ready.wait();
+            FlightRecorder::builder().bytes_per_thread(1).create(&path, 8)
+        };
+        let both = thread::scope(|scope| [(); 2].map(|()| scope.spawn(create)).map(|it| it.join().unwrap()));
+        assert_eq!(both.iter().filter(|created| created.is_ok()).count(), 1, "{both:?}");
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 8);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// A panic that unwinds `main` drops the recorder. Symptoms: the file was empty; and nobody could
+/// record there again, because this thread still had its ring.
+#[test]
+fn the_records_outlive_the_recorder() {
+    let (folder, hand) = (folder("outlive"), &Hand::default());
+    let path = folder.join("box");
+    let recorder = FlightRecorder::builder().bytes_per_thread(1).create(&path, 2).unwrap();
+    hand.timed(recorder, || {
+        let dispatch = dispatcher::get_default(Dispatch::clone);
+        let there = || dispatcher::with_default(&dispatch, || drop(info_span!("there").entered()));
+        thread::scope(|scope| scope.spawn(there).join().unwrap());
+        drop(info_span!("here").entered());
+    });
+    assert_eq!(converted(&fs::read(&path).unwrap()).unwrap().0.written, 2);
+    FlightRecorder::builder().bytes_per_thread(1).create(&path, 2).unwrap();
+    fs::remove_dir_all(folder).unwrap();
+}
+
 /// The file is complete while the process runs, and says what it has not: threads for which it has
 /// no ring, and whether the end of a request may be missing.
 #[test]

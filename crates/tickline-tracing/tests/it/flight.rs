@@ -240,11 +240,18 @@ fn the_eight_threads_that_ended_last_are_kept() {
 #[test]
 fn a_failed_write_leaves_nothing() {
     let recorder = FlightRecorder::builder().build();
-    let path = env::temp_dir().join(format!("tickline-tracing-dir-{}", process::id()));
-    fs::create_dir(&path).unwrap();
+    let folder = env::temp_dir().join(format!("tickline-tracing-dir-{}", process::id()));
+    let path = folder.join("in the way");
+    fs::create_dir_all(&path).unwrap();
     assert!(recorder.write(&path).is_err(), "a directory is in the way");
-    let mut beside = path.clone().into_os_string();
-    beside.push(".part");
-    assert!(!fs::exists(beside).unwrap());
-    fs::remove_dir(&path).unwrap();
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    // Two at once, as when two threads panic. Symptom: half a file, or no file to move.
+    let path = folder.join("trace");
+    thread::scope(|scope| {
+        let write = || (0..50).for_each(|_| _ = recorder.write(&path).unwrap());
+        (0..2).for_each(|_| _ = scope.spawn(write));
+    });
+    assert!(serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).is_ok());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+    fs::remove_dir_all(&folder).unwrap();
 }

@@ -130,7 +130,7 @@ impl ClockBuilder {
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         let settings = self.check()?;
         if self.driver != Driver::Thread {
-            return Err(unused("start_global", THREAD));
+            return Err(unmet("start_global", THREAD));
         }
         ClockGuard::start(Some(settings))
     }
@@ -147,11 +147,11 @@ impl ClockBuilder {
             [("recent_every", recent_every.is_some()), ("per_cpu", per_cpu == PerCpu::On)]
         {
             if is_chosen && !has_thread {
-                return Err(unused(setting, THREAD));
+                return Err(unmet(setting, THREAD));
             }
         }
         if per_cpu == PerCpu::On && probes == Probes::Minimal {
-            return Err(unused("per_cpu", "full probes"));
+            return Err(unmet("per_cpu", "full probes"));
         }
         if per_cpu == PerCpu::On {
             per_cpu::needs().map_err(|why| Error(Inner::PerCpu(why)))?;
@@ -167,7 +167,7 @@ fn within(setting: &'static str, value: Duration, range: RangeInclusive<Duration
     if range.contains(&value) { Ok(()) } else { Err(error) }
 }
 
-fn unused(setting: &'static str, needs: &'static str) -> Error {
+fn unmet(setting: &'static str, needs: &'static str) -> Error {
     Error(Inner::Unmet { setting, needs })
 }
 

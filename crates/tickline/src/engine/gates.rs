@@ -298,9 +298,9 @@ impl Engine {
         if let Some(reason) = first_closed(self.verdicts()) {
             return State::Fallback(reason);
         }
-        let live =
+        let is_published =
             self.shared.cell.load().is_published() || self.per_cpu_table().is_some_and(Table::is_published);
-        match COUNTER.is_some() && live {
+        match COUNTER.is_some() && is_published {
             true if self.is_disrupted() => State::Disrupted,
             true => State::Fast,
             false => State::Calibrating,

@@ -75,7 +75,7 @@ impl Publisher {
             counter_ticks: resolution_ticks(&counter, &mut Scratch::new()).max(1),
             ..Config::DEFAULT
         };
-        let writer = Writer::start(&page, config).map_err(|Lost| Error::page(page.lost()))?;
+        let writer = Writer::start(&page, config).map_err(|Lost| Error::page(page.lost_error()))?;
         Ok(Self { clock, counter, page, os: PageOs::find(), writer, is_ending: false, is_off: false })
     }
 
@@ -94,7 +94,7 @@ impl Publisher {
                 self.is_off = true;
                 Ok(LATER)
             }
-            step => step.map_err(|Lost| Error::page(self.page.lost())),
+            step => step.map_err(|Lost| Error::page(self.page.lost_error())),
         }
     }
 
@@ -163,8 +163,8 @@ impl Publisher {
 
     /// Whether the page is locked in memory, so that a store never waits for a disk.
     #[must_use]
-    pub const fn is_in_memory(&self) -> bool {
-        self.page.is_in_memory()
+    pub const fn is_locked_in_memory(&self) -> bool {
+        self.page.is_locked_in_memory()
     }
 
     /// Whether no preemption comes between a last look at the counter and its store (rseq(2), on

@@ -74,8 +74,8 @@ impl Token {
         self.turn.store(GIVEN_UP, Ordering::Relaxed);
     }
 
-    /// The token of `turn`: the giver's counter then, and this thread's now, ticks.
-    fn get(&self, turn: u32, counter: &impl Counter) -> Option<Got> {
+    /// The token of `turn`: the giver's counter then, and this thread's `now_ordered`, ticks.
+    fn get(&self, turn: u32, now_ordered: impl Fn() -> u64) -> Option<Got> {
         let (mut since_ns, mut kept_since_ns) = (None, None);
         loop {
             for _ in 0..SPINS {
@@ -83,7 +83,7 @@ impl Token {
                 match self.turn.load(Ordering::Acquire) {
                     GIVEN_UP => return None,
                     found if found == turn => {
-                        let got_ticks = counter.now_ordered();
+                        let got_ticks = now_ordered();
                         // ORDERING: Relaxed, ordered by the load above.
                         let given_ticks = self.given_ticks.load(Ordering::Relaxed);
                         return Some(Got { given_ticks, got_ticks, soon: since_ns.is_none() });
@@ -189,13 +189,11 @@ pub fn between(here: u32, there: u32) -> Exchanges {
 
 /// The thread here: gives first, and counts the round trips.
 fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
-    let mut exchanges = Exchanges::NONE;
+    let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
     let (mut started_ns, mut looked_ns, mut trips) = (None, None, 0);
     for trip in 0..ROUND_TRIPS {
-        token.give(2 * trip + 1, counter.now_ordered());
-        let Some(Got { given_ticks, got_ticks, soon }) = token.get(2 * trip + 2, &counter) else {
-            break;
-        };
+        token.give(2 * trip + 1, now());
+        let Some(Got { given_ticks, got_ticks, soon }) = token.get(2 * trip + 2, now) else { break };
         exchanges.received(given_ticks, got_ticks);
         trips += 1;
         // The first one waits until the other thread runs.
@@ -219,11 +217,11 @@ fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
 
 /// The thread there.
 fn answer(token: &Token, counter: HardwareCounter) -> Exchanges {
-    let mut exchanges = Exchanges::NONE;
+    let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
     for trip in 0..ROUND_TRIPS {
-        let Some(Got { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, &counter) else { break };
+        let Some(Got { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, now) else { break };
         exchanges.sent(given_ticks, got_ticks);
-        token.give(2 * trip + 2, counter.now_ordered());
+        token.give(2 * trip + 2, now());
     }
     exchanges
 }
@@ -249,26 +247,13 @@ pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
 mod tests {
     use super::*;
 
-    /// A counter that stands still at a tick that nothing reaches.
-    struct Late;
-
-    impl Counter for Late {
-        fn now(&self) -> u64 {
-            u64::MAX >> 1
-        }
-        fn now_ordered(&self) -> u64 {
-            self.now()
-        }
-        fn barrier(&self) {}
-    }
-
     #[test]
     fn ordering_a_token_comes_with_its_givers_counter() {
         for _ in 0..8 {
             let token = Token::default();
             thread::scope(|scope| {
                 scope.spawn(|| token.give(1, 7));
-                assert_eq!(token.get(1, &Late).map(|got| got.given_ticks), Some(7));
+                assert_eq!(token.get(1, || 8).map(|got| got.given_ticks), Some(7));
             });
         }
     }
@@ -276,8 +261,8 @@ mod tests {
     #[test]
     fn a_wait_for_a_token_that_never_comes_ends() {
         let token = Token::default();
-        assert_eq!(token.get(1, &Late), None);
-        assert_eq!(token.get(1, &Late), None, "and stays so");
+        assert_eq!(token.get(1, || 8), None);
+        assert_eq!(token.get(1, || 8), None, "and stays so");
     }
 
     /// Two threads of one CPU never run at once, so their exchanges take milliseconds. Enough of

@@ -8,12 +8,12 @@
 
 use core::ptr;
 use core::slice;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::ffi::c_void;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, IntoRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Once;
@@ -33,7 +33,7 @@ struct Place {
     /// Null if there is no mapping.
     start: AtomicPtr<c_void>,
     bytes: AtomicUsize,
-    /// The file, which is locked until its last descriptor is closed; -1 if the place is free.
+    /// The file, which is locked until its descriptors and its mappings are gone; -1 if the place is free.
     file: AtomicI32,
 }
 
@@ -72,10 +72,12 @@ impl Place {
             // SAFETY: the handler may run at any fork.
             unsafe { libc::pthread_atfork(None, None, Some(leave_the_parents_files)) };
         });
-        // ORDERING: Relaxed: each place is its own.
-        let (order, free) = (Ordering::Relaxed, -1);
-        let is_taken =
-            |place: &&Self| place.file.compare_exchange(free, file.as_raw_fd(), order, order).is_ok();
+        // ORDERING: Acquire, pairs with the Release swap in `forget`: the null of the last owner comes
+        // before this one's start. No test sees a weaker one: Miri's stores to one place take effect
+        // in the order in which they run.
+        let is_taken = |place: &&Self| {
+            place.file.compare_exchange(-1, file.as_raw_fd(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
         let Some(place) = PLACES.iter().find(is_taken) else {
             return Err(io::Error::other(format!("this process has {MOST} recorders in files")));
         };
@@ -88,12 +90,13 @@ impl Place {
         Ok(place)
     }
 
-    /// Closes the file, which ends its lock.
+    /// Closes the file.
     fn forget(&self) {
-        // ORDERING: Relaxed, nothing is published.
+        // ORDERING: Relaxed, published by the swap.
         self.start.store(ptr::null_mut(), Ordering::Relaxed);
-        // ORDERING: Relaxed, as above.
-        let file = self.file.swap(-1, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire exchange in `remember`. No test sees a weaker one,
+        // as there.
+        let file = self.file.swap(-1, Ordering::Release);
         if file != -1 {
             // SAFETY: `remember` took the descriptor, and nobody else knows it.
             unsafe { libc::close(file) };
@@ -109,9 +112,12 @@ impl Mapping {
         is_ours: impl Fn(u64) -> bool,
         fill: impl FnOnce(&[Chunk]),
     ) -> io::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         let older = older(path, is_ours)?;
+        // ORDERING: Relaxed, only the number counts.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // A file of this name was left by a process of the same number.
-        let beside = with(path, &format!(".{}", process::id()));
+        let beside = with(path, &format!(".{}.{number}", process::id()));
         let _ = fs::remove_file(&beside);
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&beside)?;
         let created = Self::of(file, chunks).and_then(|mapping| {
@@ -119,12 +125,14 @@ impl Mapping {
             if older.is_some() {
                 fs::rename(path, with(path, ".old"))?;
             }
-            fs::rename(&beside, path)?;
+            // Unlike a rename this fails if another recorder was faster.
+            fs::hard_link(&beside, path).map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => busy(),
+                _ => error,
+            })?;
             Ok(mapping)
         });
-        if created.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
+        let _ = fs::remove_file(&beside);
         created
     }
 
@@ -157,15 +165,26 @@ impl Mapping {
     pub(super) fn chunks(&self) -> &[Chunk] {
         self.chunks
     }
+
+    /// Ends the file's lock, and closes it.
+    pub(super) fn unlock(&self) {
+        let start = self.chunks.as_ptr().cast_mut().cast();
+        // ORDERING: Relaxed, the process's own store. In a forked child the place may be another's.
+        if self.place.start.load(Ordering::Relaxed) == start {
+            // ORDERING: Relaxed, as above.
+            let file = self.place.file.load(Ordering::Relaxed);
+            // The mapping keeps the file open, and so the lock.
+            // SAFETY: the descriptor is open, or -1, which is an error.
+            unsafe { libc::flock(file, libc::LOCK_UN) };
+            self.place.forget();
+        }
+    }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.unlock();
         let start = self.chunks.as_ptr().cast_mut().cast();
-        // ORDERING: Relaxed, the process's own store. In a forked child the place may be another's.
-        if self.place.start.load(Ordering::Relaxed) == start {
-            self.place.forget();
-        }
         // SAFETY: it is mapped until here, and no borrow of the chunks is left.
         unsafe { libc::munmap(start, size_of_val(self.chunks)) };
     }
@@ -190,7 +209,17 @@ fn older(path: &Path, is_ours: impl Fn(u64) -> bool) -> io::Result<Option<File>>
     if file.read_exact(&mut word).is_err() || !is_ours(u64::from_ne_bytes(word)) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is not a recorder's, so it stays"));
     }
-    lock(&file).map(|()| Some(file))
+    lock(&file)?;
+    let (locked, found) = (file.metadata()?, fs::symlink_metadata(path)?);
+    // Another recorder may have moved the file that was there, and ended its lock by that.
+    match (locked.dev(), locked.ino()) == (found.dev(), found.ino()) {
+        true => Ok(Some(file)),
+        false => Err(busy()),
+    }
+}
+
+fn busy() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, "another recorder writes to it")
 }
 
 fn lock(file: &File) -> io::Result<()> {
@@ -200,7 +229,7 @@ fn lock(file: &File) -> io::Result<()> {
     }
     let error = io::Error::last_os_error();
     if error.kind() == io::ErrorKind::WouldBlock {
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another recorder writes to it"));
+        return Err(busy());
     }
     Err(error)
 }

@@ -23,4 +23,8 @@ impl Mapping {
     pub(super) fn chunks(&self) -> &[Chunk] {
         match self.0 {}
     }
+
+    pub(super) fn unlock(&self) {
+        match self.0 {}
+    }
 }
