@@ -81,8 +81,8 @@
 //! The records of each thread reach back as far as its ring does: those of an idle thread reach
 //! back further. The outermost 64 spans that the thread was in at that time are there from their
 //! beginning. A ring is overwritten in pieces of 32 KiB. The rings of the eight threads that ended
-//! last are kept, too. A recorder's memory is therefore that of eight rings, and one for each
-//! thread that runs and has recorded something.
+//! last are kept, too; in a file all are, until another thread needs one. A recorder's memory is
+//! therefore that of eight rings, and one for each thread that runs and has recorded something.
 //!
 //! # In a forked child
 //!
@@ -244,7 +244,7 @@ impl FlightRecorder {
         let mut beside = path.as_os_str().to_owned();
         // ORDERING: Relaxed, only the number counts.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        beside.push(format!(".{}.{number}.part", std::process::id()));
+        beside.push(format!(".{}.{number}.part", process::id()));
         let _ = fs::remove_file(&beside);
         let file = File::options().write(true).create_new(true).open(&beside);
         let written = file.and_then(|file| self.write_since(BufWriter::new(file), since_ns));

@@ -65,13 +65,14 @@ impl Hooks for Counting {
         let Some(slot) = self.open.as_ref().and_then(|open| open.get(span.id.into_u64())) else { return };
         // Again, if another thread has recorded a value meanwhile.
         loop {
-            // ORDERING: Relaxed, as in `created`; the same for the exchange.
+            // ORDERING: Relaxed, as in `created`.
             let before = slot.load(Ordering::Relaxed);
             // Spans that count with others have lost their values.
             let Some(place) = noted(before, span.id).filter(|place| *place != OTHER) else { return };
             let place = table
                 .with(|local| local.place(table, span.metadata, Some(place), |visit| values.record(visit)));
             let Some(after) = place.map(|place| note(span.id, place)) else { return };
+            // ORDERING: Relaxed, as in `created`.
             if slot.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 return;
             }

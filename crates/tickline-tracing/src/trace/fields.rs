@@ -210,3 +210,17 @@ fn behind_value(text: &str) -> Option<&str> {
         matches!(value, "true" | "false" | "null") || is_whole || value.parse().is_ok_and(is_float);
     is_value.then_some(rest)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: the trace of a damaged file was no JSON.
+    #[test]
+    fn only_hexadecimal_digits_are_escaped() {
+        assert!(is_text(false, r#""name":"\u001f","n":-7"#));
+        for text in [r#""name":"\u00+f""#, r#""name":"\u00 f""#, r#""name":"\u001""#] {
+            assert!(!is_text(false, text), "{text}");
+        }
+    }
+}

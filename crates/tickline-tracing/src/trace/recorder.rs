@@ -342,7 +342,7 @@ impl Recorder {
         // What a forked child has in the file's place may be in use, but does not say so.
         let file = self.file.as_ref().filter(|_| !self.is_in_child())?;
         file.claim(number, name).or_else(|| {
-            self.forget_first_of(&mut *self.lock(&self.rings)?, RingBox::is_mapped);
+            self.forget_first(&mut *self.lock(&self.rings)?, RingBox::is_mapped);
             let ring = file.claim(number, name);
             if ring.is_none() {
                 file.count_outside();
@@ -360,18 +360,16 @@ impl Recorder {
         let Some(place) = rings.iter().position(|known| Arc::ptr_eq(known, ring)) else { return };
         let ring = rings.remove(place);
         rings.push(ring);
-        let ended = rings.iter().filter(|ring| ring.has_ended()).count();
+        // The file has room for its rings, and a thread that needs one forgets another.
+        let takes_memory = |ring: &RingBox| !ring.is_mapped();
+        let ended = rings.iter().filter(|ring| ring.has_ended() && takes_memory(ring)).count();
         if self.settings.when_full == WhenFull::Overwrite && ended > KEPT {
-            self.forget_first(&mut rings);
+            self.forget_first(&mut rings, takes_memory);
         }
     }
 
-    /// Forgets the ring of the thread that ended first.
-    fn forget_first(&self, rings: &mut Vec<Arc<RingBox>>) {
-        self.forget_first_of(rings, |_| true);
-    }
-
-    fn forget_first_of(&self, rings: &mut Vec<Arc<RingBox>>, is_meant: impl Fn(&RingBox) -> bool) {
+    /// Forgets the ring of the thread that ended first, of those that are meant.
+    fn forget_first(&self, rings: &mut Vec<Arc<RingBox>>, is_meant: impl Fn(&RingBox) -> bool) {
         if let Some(first) = rings.iter().position(|ring| ring.has_ended() && is_meant(ring)) {
             let first = rings.remove(first);
             first.forget();

@@ -69,20 +69,21 @@ fn of_two_at_once_one_has_the_file() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// A panic that unwinds `main` drops the recorder. Symptoms: the file was empty; and nobody could
-/// record there again, because this thread still had its ring.
+/// A panic that unwinds `main` drops the recorder. Symptoms: the file was empty; rings of the file
+/// were forgotten as those in memory are, though nobody needed them; and nobody could record there
+/// again, because this thread still had its ring.
 #[test]
 fn the_records_outlive_the_recorder() {
     let (folder, hand) = (folder("outlive"), &Hand::default());
     let path = folder.join("box");
-    let recorder = FlightRecorder::builder().bytes_per_thread(1).create(&path, 2).unwrap();
+    let recorder = FlightRecorder::builder().bytes_per_thread(1).create(&path, 12).unwrap();
     hand.timed(recorder, || {
         let dispatch = dispatcher::get_default(Dispatch::clone);
         let there = || dispatcher::with_default(&dispatch, || drop(info_span!("there").entered()));
-        thread::scope(|scope| scope.spawn(there).join().unwrap());
+        (0..11).for_each(|_| thread::scope(|scope| scope.spawn(there).join().unwrap()));
         drop(info_span!("here").entered());
     });
-    assert_eq!(converted(&fs::read(&path).unwrap()).unwrap().0.written, 2);
+    assert_eq!(converted(&fs::read(&path).unwrap()).unwrap().0.written, 12);
     FlightRecorder::builder().bytes_per_thread(1).create(&path, 2).unwrap();
     fs::remove_dir_all(folder).unwrap();
 }
