@@ -48,3 +48,34 @@ pub(crate) fn take(counter_readable: Option<bool>) {
 pub(crate) fn await_judgement() {
     status_when(|status| status.judged, Duration::from_millis(200));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fmt, io};
+
+    use super::*;
+
+    /// As the error of the library whose thread could not be started.
+    #[derive(Debug)]
+    struct NotStarted(io::Error);
+
+    impl fmt::Display for NotStarted {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("not started")
+        }
+    }
+
+    impl Error for NotStarted {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    /// Symptom: "the clock's thread could not be started", and nobody knew why.
+    #[test]
+    fn the_cause_of_an_error_is_said() {
+        let cause = io::Error::other("no memory");
+        assert_eq!(with_cause(&cause), "no memory");
+        assert_eq!(with_cause(&NotStarted(cause)), "not started: no memory");
+    }
+}

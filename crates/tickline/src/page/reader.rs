@@ -282,6 +282,7 @@ mod tests {
         // as it is.
         reader.token.store(0, Ordering::Relaxed);
         reader.monotonic_ns();
+        // ORDERING: Relaxed: one thread.
         let high_water_ns = reader.high_water.ns() + reader.shift_ns.load(Ordering::Relaxed);
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(high_water_ns >= os_ns, "{high_water_ns} after {os_ns}, {:?}", publisher.phase());
