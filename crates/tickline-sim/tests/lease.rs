@@ -90,9 +90,9 @@ fn a_line_below_the_os_clock_that_comes_too_late_is_found() {
     }
 }
 
-/// Steps of each attack, and their number for each kind of fault; fewer where core is not optimised.
+/// Steps of each attack, and their number for each kind of fault.
 const STEPS: u64 = 200_000;
-const ATTACKS: u64 = if cfg!(debug_assertions) { 4 } else { 12 };
+const ATTACKS: u64 = 12;
 
 /// A bound so far below the OS clock that readings which are some steps apart show it, ns.
 const BELOW_NS: i64 = -10_000;
