@@ -4,10 +4,6 @@
 //! The processor's debug registers stop it behind a store (Intel SDM Vol. 3B, "Debug Registers"),
 //! by ptrace(2).
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -22,14 +18,8 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use common::game::{self, Game};
-use common::server::{Server, folder, status, wait_for_line};
-
-/// Not a test of its own: a child process of the test below.
-#[test]
-fn player() {
-    game::play();
-}
+use crate::common::server::{Server, folder, status, wait_for_line};
+use crate::game::{self, Game};
 
 /// The page (`tickline-page`, `layout.rs`): a header, the word in a cache line of its own, slots.
 const WORD: u64 = 64;
