@@ -194,6 +194,9 @@ pub(crate) struct Bench {
     pub(crate) calls: u32,
     /// The long run of each clock.
     pub(crate) long_run: Vec<LongRun>,
+    /// The share of the time for which a CPU has run the measurement, percent: less than 100 where
+    /// others use the CPUs; null where the system does not tell.
+    pub(crate) cpu_percent: Option<f64>,
 }
 
 impl Document {
