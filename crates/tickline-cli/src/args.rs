@@ -128,8 +128,8 @@ pub(crate) struct Doctor {
     pub(crate) yes: bool,
 }
 
-/// Measures for some seconds and writes a report: verdict, findings, charts, facts, and the data
-/// itself
+/// Measures for some seconds and writes a report: verdict, findings, costs, offset, facts, and the
+/// data itself
 ///
 /// The report is one HTML file that loads nothing from elsewhere. It contains facts of the machine,
 /// such as the kernel's command line and its messages about clocks: read it before you share it.

@@ -54,8 +54,8 @@ use crate::exit::Exit;
 
 fn main() -> ExitCode {
     let words = || std::env::args_os().skip(1);
-    // To build all of `Args` takes as long as the rest of `run`, and more stack than some programs have.
-    // It is left to say what is wrong with a command line.
+    // All of `Args` takes as long to build as the rest of `run`, and more stack than some programs
+    // have. It only says what is wrong with such a command line.
     if words().next().is_some_and(|word| word == "run")
         && let Ok(args) = args::Run::try_parse_from(words())
     {
