@@ -96,8 +96,9 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// The largest error of Unix time that is accepted, such as 100ms. A known offset beyond it is
-    /// wrong; a claim beyond it, of the NTP daemon, is not known to be right. By default 128ms and 2s
+    /// The largest error of Unix time that is accepted, such as 100ms. If an offset beyond it is known,
+    /// Unix time is wrong; if the NTP daemon claims no smaller error, Unix time is not known to be
+    /// right. By default 128ms for the offset, and 2s for the claim
     #[arg(long = "max-error", value_name = "TIME", value_parser = span_ns)]
     pub(crate) max_error_ns: Option<i64>,
 
@@ -127,8 +128,8 @@ pub(crate) struct Doctor {
     pub(crate) yes: bool,
 }
 
-/// Measures for some seconds and writes a report: verdict, findings, charts, facts, and the data
-/// itself
+/// Measures for some seconds and writes a report: verdict, findings, costs, offset, facts, and the
+/// data itself
 ///
 /// The report is one HTML file that loads nothing from elsewhere. It contains facts of the machine,
 /// such as the kernel's command line and its messages about clocks: read it before you share it.
@@ -149,7 +150,7 @@ pub(crate) struct Report {
 /// Explains a finding by its code, such as tsc_skew; without a code, lists all
 #[derive(Debug, clap::Args)]
 pub(crate) struct Explain {
-    /// The code, which stands in brackets behind the finding
+    /// The code in brackets behind a finding
     pub(crate) code: Option<String>,
 }
 
@@ -159,7 +160,7 @@ pub(crate) struct Explain {
 /// The program is not changed, and needs no library. Its exit code, its signals and its process
 /// number are its own. Where the kernel's clock is fast, or where no page is served, the program
 /// runs as if it had been started without this command.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Parser)]
 pub(crate) struct Run {
     /// The page [default: the machine's; without one, the user's]
     #[arg(long, value_name = "FILE")]
@@ -173,38 +174,13 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) always: bool,
 
-    /// Does not say on standard error what was done
+    /// Prints nothing of its own on standard error
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
     /// The program, and its arguments, whatever they are
     #[arg(value_names = ["CMD", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
-}
-
-impl Run {
-    /// What [`Args`] finds in a plain command line of `run`; `None` in any other, also one that is wrong.
-    /// To build [`Args`] takes as long as the rest of `run`, and more stack than some programs have.
-    pub(crate) fn plain(mut words: impl Iterator<Item = OsString>) -> Option<Self> {
-        words.next().filter(|word| word == "run")?;
-        let (mut page, mut library, mut always, mut quiet) = (None, None, false, false);
-        let is_value = |word: &OsString| !word.is_empty() && !word.as_encoded_bytes().starts_with(b"-");
-        let program = loop {
-            let word = words.next()?;
-            match word.to_str() {
-                Some("--page") if page.is_none() => page = Some(words.next().filter(is_value)?.into()),
-                Some("--library") if library.is_none() => {
-                    library = Some(words.next().filter(is_value)?.into());
-                }
-                Some("--always") if !always => always = true,
-                Some("-q" | "--quiet") if !quiet => quiet = true,
-                Some("--") => break words.next()?,
-                _ => break Some(word).filter(is_value)?,
-            }
-        };
-        let command = std::iter::once(program).chain(words).collect();
-        Some(Self { page, library, always, quiet, command })
-    }
 }
 
 /// Prints a shell's completions for this program
@@ -279,8 +255,8 @@ pub(crate) struct Watch {
     pub(crate) cpus: Option<CpuList>,
 }
 
-/// Counts the system calls that ask for the time: by which processes, to which clocks, how often, at what
-/// cost now and after the fix
+/// Counts the system calls that read a clock: which processes make them, how often, and what they cost
+/// now and after the fix
 ///
 /// It counts at the kernel's tracepoints, which needs root. Where it can't count, it prints other
 /// commands to run. It does not see the calls that the vDSO answers, since they are no system
@@ -293,10 +269,6 @@ pub(crate) struct Who {
     /// The process whose calls to count, with all its threads; by default, all processes
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     pub(crate) process: Option<u32>,
-
-    /// Counts the calls of all processes (the default)
-    #[arg(long, conflicts_with = "process")]
-    pub(crate) all: bool,
 
     /// How long to count, s (1 to 3600)
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "5", value_parser = seconds)]
@@ -431,24 +403,5 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Args::command().debug_assert();
-    }
-
-    /// What is read without clap is what clap reads; the rest is left to clap.
-    #[test]
-    fn a_plain_run_is_a_run() {
-        let lines = include_str!("plain_run_cases.txt").lines().filter(|line| !line.starts_with('#'));
-        for (kind, line) in lines.map(|line| line.split_at(1)) {
-            let words = || line.split_whitespace().map(OsString::from);
-            let found = Run::plain(words());
-            assert_eq!(found.is_some(), kind == "+", "{line}");
-            let Some(found) = found else { continue };
-            let program = [OsString::from("tickline")];
-            let Command::Run(run) =
-                Args::try_parse_from(program.into_iter().chain(words())).unwrap().chosen()
-            else {
-                panic!("{line}: another command")
-            };
-            assert_eq!(format!("{found:?}"), format!("{run:?}"), "{line}");
-        }
     }
 }

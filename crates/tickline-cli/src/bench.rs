@@ -1,11 +1,13 @@
 //! `tickline bench`: what the clocks cost.
 
 use std::io::{self, Write};
+use std::time::Instant;
 
 use crate::args;
 use crate::document::{Bench, CostRow, Document};
 use crate::exit::Exit;
 use crate::measure::costs::{self, LongRun};
+use crate::measure::{as_f64, calls};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
@@ -16,13 +18,18 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
     costs::settle();
+    let cpu_time = calls::all(false).into_iter().find(|call| call.name == calls::CPU_TIME);
+    let cpu_ns = || cpu_time.as_ref().and_then(|clock| Some(clock.read_ns.as_ref()?()));
+    let (start, before_ns) = (Instant::now(), cpu_ns());
     let costs = costs::measure(args.rounds, progress.part("costs", 0.0, 0.5));
     let mut long_run = costs::long_run(args.calls, progress.part("the long run", 0.5, 1.0));
+    let percent = |(before_ns, now_ns)| as_f64(now_ns - before_ns) / 1e7 / start.elapsed().as_secs_f64();
+    let cpu_percent = before_ns.zip(cpu_ns()).map(percent);
     long_run.iter_mut().filter(|run| !setup.can_call(run.clock)).for_each(LongRun::forget);
     let mut document = setup.document("bench", costs, None);
     drop(setup);
     progress.finish();
-    document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run });
+    document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run, cpu_percent });
     outputs.emit(&document, |out| write(&document, Look::of_stdout(), out))?;
     Ok(document.exit())
 }
@@ -31,7 +38,7 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
 fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     look.say("", &document.verdict, out)?;
     document.build_note().map_or(Ok(()), |note| look.say("", note, out))?;
-    let Some(Bench { rounds, calls, long_run }) = &document.bench else { return Ok(()) };
+    let Some(Bench { rounds, calls, long_run, cpu_percent }) = &document.bench else { return Ok(()) };
     let title = format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved");
     writeln!(out, "\n{}", look.wrap("", &title))?;
     const COSTS: [(&str, &str); 5] = [
@@ -45,22 +52,31 @@ fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
     let title = format!("Long run: {calls} calls of each clock, with all interruptions");
     writeln!(out, "\n{}", look.wrap("", &title))?;
     look.table_of(&[("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")], long_run, out)?;
-    disturbed(&document.costs).map_or(Ok(()), |warning| writeln!(out, "\n{}", look.wrap("", &warning)))
+    disturbed(&document.costs, *cpu_percent)
+        .map_or(Ok(()), |warning| writeln!(out, "\n{}", look.wrap("", &warning)))
 }
 
-/// The warning that other programs have disturbed the measurement; `None` where few clocks suffered.
-fn disturbed(costs: &[CostRow]) -> Option<String> {
+/// The warning that others have disturbed the measurement; `None` where few clocks suffered.
+fn disturbed(costs: &[CostRow], cpu_percent: Option<f64>) -> Option<String> {
     /// A round that has lost the CPU takes many times as long as the fastest; one at a lower
     /// frequency of the CPU takes less than twice as long.
     const SLOWER: f64 = 2.0;
+    /// A process that waits for a CPU keeps one for some ms, in which most rounds fit.
+    const LEAST_PERCENT: f64 = 90.0;
     let known: Vec<_> = costs.iter().filter_map(|row| row.cost_ns.zip(row.p90_ns)).collect();
     let all = known.len();
     let slower = known.into_iter().filter(|(fastest_ns, p90_ns)| *p90_ns > SLOWER * fastest_ns).count();
-    (slower > 0 && slower * 4 >= all).then(|| {
+    let slower = (slower > 0 && slower * 4 >= all).then(|| {
+        format!("for {slower} of {all} clocks, one round in ten took more than twice as long as the fastest")
+    });
+    let waited = cpu_percent.filter(|percent| *percent < LEAST_PERCENT);
+    let waited = waited.map(|percent| format!("it had a CPU for {percent:.0} % of the time"));
+    let signs = slower.into_iter().chain(waited).collect::<Vec<_>>().join("; ");
+    (!signs.is_empty()).then(|| {
         format!(
-            "Warning: for {slower} of {all} clocks, one round in ten took more than twice as long as the fastest: something \
-             else uses the CPUs. End it, or measure on an idle CPU (Linux: taskset -c CPU tickline bench), and run this again. Until \
-             then, only the column \"fastest round\" says what a call costs; more --rounds make it surer."
+            "Warning: something else has used the CPUs during this measurement: {signs}. End it, or measure on an idle CPU \
+             (Linux: taskset -c CPU tickline bench), and run this again. Until then, only the column \"fastest round\" says \
+             what a call costs; more --rounds make it surer."
         )
     })
 }
@@ -73,10 +89,15 @@ mod tests {
     #[test]
     fn a_disturbed_measurement_is_told_from_a_quiet_one() {
         let row = |p90_ns| CostRow { cost_ns: Some(10.0), p90_ns: Some(p90_ns), ..CostRow::default() };
-        let warning = |p90s_ns: &[f64]| disturbed(&p90s_ns.iter().copied().map(row).collect::<Vec<_>>());
+        let warning =
+            |p90s_ns: &[f64]| disturbed(&p90s_ns.iter().copied().map(row).collect::<Vec<_>>(), Some(99.0));
         assert_eq!(warning(&[]), None);
         assert_eq!(warning(&[10.0, 11.0, 12.0, 19.0, 500.0]), None, "one clock alone");
         let said = warning(&[10.0, 11.0, 12.0, 19_000.0]).expect("a warning");
-        assert!(said.starts_with("Warning: for 1 of 4 clocks") && said.contains("run this again"), "{said}");
+        assert!(said.contains("for 1 of 4 clocks") && said.contains("run this again"), "{said}");
+        // Two busy programs on two CPUs, which no round in ten noticed.
+        let said = disturbed(&[row(10.0)], Some(66.0)).expect("a warning");
+        assert!(said.contains("it had a CPU for 66 % of the time"), "{said}");
+        assert_eq!(disturbed(&[row(10.0)], None), None);
     }
 }

@@ -1,6 +1,8 @@
 //! Lists of CPUs as Linux writes them: `0-3,8`.
 
-use tickline::cpu_list;
+use std::io;
+
+use tickline::{cpu_list, exchange};
 
 /// CPUs in ascending order, each once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +26,17 @@ pub(crate) fn parse(value: &str) -> Result<CpuList, String> {
     }
 }
 
+/// The CPUs of the list, if this process may run on each; without a list, all on which it may run.
+pub(crate) fn chosen(list: Option<&CpuList>) -> io::Result<Vec<u32>> {
+    let Some(CpuList(cpus)) = list else { return Ok(exchange::cpus()) };
+    let Some(missing) = cpus.iter().find(|cpu| exchange::on_cpu(**cpu, || ()).is_none()) else {
+        return Ok(cpus.clone());
+    };
+    let usable = exchange::cpus();
+    let but = if usable.is_empty() { String::new() } else { format!(", but on {}", ranges(&usable)) };
+    Err(io::Error::other(format!("--cpus: this process cannot run on CPU {missing}{but}")))
+}
+
 /// A list as Linux writes it: `0-3,8`.
 pub(crate) fn ranges(cpus: &[u32]) -> String {
     let mut text = String::new();
@@ -35,11 +48,6 @@ pub(crate) fn ranges(cpus: &[u32]) -> String {
     text
 }
 
-/// The number of CPUs in a list; `None` if the text is no list.
-pub(crate) fn count(list: &str) -> Option<u32> {
-    u32::try_from(parse(list).ok()?.0.len()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,7 +56,7 @@ mod tests {
     fn lists_are_short() {
         for (cpus, text) in [(&[0, 1, 2, 3, 8][..], "0-3,8"), (&[5], "5"), (&[], ""), (&[1, 3, 4], "1,3-4")] {
             assert_eq!(ranges(cpus), text);
-            assert_eq!(count(text).map_or(0, |count| count as usize), cpus.len());
+            assert_eq!(parse(text).map_or(Vec::new(), |list| list.0), cpus);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::openmetrics;
-use crate::output::{Destination, Outputs};
+use crate::output::{Outputs, Place};
 use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::wrap::Look;
@@ -65,9 +65,8 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     Ok(write(places, args, &document, &json, text::write_recorded)?.unwrap_or(exit))
 }
 
-/// Where the document goes, and where its figures for a collector go: to a file, or to standard
-/// output.
-type Places = (Outputs, Option<Option<Destination>>);
+/// Where the document goes, and where its figures for a collector go.
+type Places = (Outputs, Option<Place>);
 
 fn open(args: &Doctor) -> io::Result<Places> {
     let outputs = Outputs::open(&args.json)?;
@@ -85,8 +84,8 @@ fn write(
     write_text: fn(&Document, Look, &mut dyn Write) -> io::Result<()>,
 ) -> io::Result<Option<Exit>> {
     let check = args.check.then(|| check::line(document));
-    let takes_stdout = matches!(metrics, Some(None));
-    if let Some(Some(file)) = metrics {
+    let takes_stdout = matches!(metrics, Some(Place::Stdout));
+    if let Some(Place::File(file)) = metrics {
         file.save(|out| openmetrics::write(document, out))?;
     }
     outputs.emit(json, |out| match &check {

@@ -6,14 +6,14 @@
 //! The comments on the fields are the descriptions in `schema/`, which a test compares with these
 //! structures (`schema.rs`).
 
-mod bench;
+mod lines;
 mod watch;
 mod who;
 
 pub(crate) use crate::measure::costs::CostRow;
-pub(crate) use crate::measure::latency::{LatencyBin, LatencyRow};
+pub(crate) use crate::measure::latency::LatencyRow;
 pub(crate) use crate::measure::track::TrackSummary;
-pub(crate) use bench::Bench;
+pub(crate) use lines::lines;
 pub(crate) use watch::{CpuWatch, Ending, Figures, Watch};
 pub(crate) use who::{Caller, Who};
 
@@ -29,6 +29,7 @@ use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::as_f64;
 use crate::measure::calls::MONOTONIC;
+use crate::measure::costs::LongRun;
 use crate::measure::status_when;
 use crate::measure::warp::Warp;
 use crate::measure::watch::state_name;
@@ -181,6 +182,21 @@ pub(crate) struct Gate {
     pub(crate) warning: Option<String>,
     /// Reason or warning in words.
     pub(crate) text: Option<String>,
+}
+
+/// The results of `bench` beside the costs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Bench {
+    /// Rounds over all clocks, for the figures in `costs`.
+    pub(crate) rounds: u32,
+    /// Calls of each clock in the long run.
+    pub(crate) calls: u32,
+    /// The long run of each clock.
+    pub(crate) long_run: Vec<LongRun>,
+    /// The share of the time for which a CPU has run the measurement, percent: less than 100 where
+    /// others use the CPUs; null where the system does not tell.
+    pub(crate) cpu_percent: Option<f64>,
 }
 
 impl Document {

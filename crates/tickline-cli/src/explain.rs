@@ -35,12 +35,7 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Names the codes that have a word in common with this one; without any, all.
 fn unknown(code: &str) -> io::Error {
-    let words = || code.split(|character: char| !character.is_alphanumeric()).filter(|word| word.len() > 2);
-    let is_near = |known: &&str| words().any(|word| known.contains(&word.to_lowercase()));
     let codes: Vec<&str> = sections().map(|(code, _)| code).collect();
-    let near: Vec<&str> = codes.iter().copied().filter(is_near).collect();
-    let (which, listed) = if near.is_empty() { ("all", codes) } else { ("near it", near) };
-    io::Error::other(format!("{code} is not the code of a finding; {which}: {}", listed.join(", ")))
+    io::Error::other(format!("{code} is not the code of a finding; all: {}", codes.join(", ")))
 }

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use tickline_tracing::flight;
 
-use crate::args::{Flight, Target};
+use crate::args::Flight;
 use crate::exit::Exit;
-use crate::output::{Destination, to_stdout};
+use crate::output::{Place, to_stdout};
 use crate::terminal::plain_path;
 
 pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
@@ -20,15 +20,16 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
          records that were overwritten, {} that are damaged",
         found.written, found.open, found.events, found.undecided, found.dropped, found.damaged
     );
-    match &args.out {
-        Target::Stdout => {
+    match Place::open(&args.out)? {
+        Place::Stdout => {
             to_stdout(|out| out.write_all(&trace))?;
             // A failure here cannot be reported.
             writeln!(io::stderr(), "{text}").ok();
         }
-        Target::File(path) => {
-            Destination::open(path)?.save(|out| out.write_all(&trace))?;
-            to_stdout(|out| writeln!(out, "{}: {text}", plain_path(path)))?;
+        Place::File(file) => {
+            let name = plain_path(file.path());
+            file.save(|out| out.write_all(&trace))?;
+            to_stdout(|out| writeln!(out, "{name}: {text}"))?;
         }
     }
     Ok(if found.damaged == 0 { Exit::Success } else { Exit::Negative })

@@ -26,9 +26,9 @@ pub(crate) enum Outputs {
 
 impl Outputs {
     pub(crate) fn open(json: &Json) -> io::Result<Self> {
-        Ok(match &json.target {
-            Some(Target::Stdout) => Self::Json,
-            Some(Target::File(path)) => Self::Text(Some(Destination::open(path)?)),
+        Ok(match json.target.as_ref().map(Place::open).transpose()? {
+            Some(Place::Stdout) => Self::Json,
+            Some(Place::File(file)) => Self::Text(Some(file)),
             None => Self::Text(None),
         })
     }
@@ -38,20 +38,16 @@ impl Outputs {
     /// # Errors
     ///
     /// If the place cannot be written, or is that of the JSON.
-    pub(crate) fn open_beside(&self, option: &str, target: &Target) -> io::Result<Option<Destination>> {
+    pub(crate) fn open_beside(&self, option: &str, target: &Target) -> io::Result<Place> {
         let taken = |name: &dyn std::fmt::Display| {
             Err(io::Error::other(format!("{option} {name} and --json name one place: choose two")))
         };
-        match (target, self) {
-            (Target::Stdout, Self::Json) => taken(&"-"),
-            (Target::Stdout, Self::Text(_)) => Ok(None),
-            (Target::File(path), outputs) => {
-                let place = Destination::open(path)?;
-                match outputs {
-                    Self::Text(Some(json)) if json.name == place.name => taken(&path.display()),
-                    _ => Ok(Some(place)),
-                }
+        match (Place::open(target)?, self) {
+            (Place::Stdout, Self::Json) => taken(&"-"),
+            (Place::File(file), Self::Text(Some(json))) if json.name == file.name => {
+                taken(&file.path.display())
             }
+            (place, _) => Ok(place),
         }
     }
 
@@ -73,6 +69,22 @@ impl Outputs {
     }
 }
 
+/// A place to which a document is written.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Stdout,
+    File(Destination),
+}
+
+impl Place {
+    pub(crate) fn open(target: &Target) -> io::Result<Self> {
+        Ok(match target {
+            Target::Stdout => Self::Stdout,
+            Target::File(path) => Self::File(Destination::open(path)?),
+        })
+    }
+}
+
 /// A file to be written. A place that cannot be written is an error before the measurement.
 #[derive(Debug)]
 pub(crate) struct Destination {
@@ -86,7 +98,7 @@ pub(crate) struct Destination {
 
 impl Destination {
     /// Checks the place.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    fn open(path: &Path) -> io::Result<Self> {
         let stream = Self::find(path).map_err(|error| naming(path, &error))?;
         let name = without_links(path);
         if stream.is_none() {

@@ -1,8 +1,7 @@
 //! `tickline report`: the document as an HTML file that needs only a browser.
 
-pub(crate) mod chart;
-mod facts;
 mod html;
+mod offset;
 #[cfg(test)]
 pub(crate) mod sample;
 
@@ -12,7 +11,7 @@ use crate::args::Report;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::{latency, warp};
-use crate::output::{Destination, Outputs};
+use crate::output::{Outputs, Place};
 use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::terminal::plain_path;
@@ -47,11 +46,13 @@ fn conclude(document: &mut Document) -> Exit {
 
 /// Writes the report, then the JSON. The verdict goes to standard output, unless report or JSON go
 /// there.
-fn write(place: Option<Destination>, document: &Document, outputs: Outputs) -> io::Result<()> {
+fn write(place: Place, document: &Document, outputs: Outputs) -> io::Result<()> {
     let report = html::html(document)?;
-    let Some(place) = place else { return outputs.emit(document, |out| writeln!(out, "{report}")) };
-    let name = plain_path(place.path());
-    place.save(|out| writeln!(out, "{report}"))?;
+    let Place::File(file) = place else {
+        return outputs.emit(document, |out| writeln!(out, "{report}"));
+    };
+    let name = plain_path(file.path());
+    file.save(|out| writeln!(out, "{report}"))?;
     let note = document.build_note().map_or_else(String::new, |note| format!("\n{note}"));
     let headline = document.headline().map_or_else(String::new, |headline| headline + "\n");
     let text = format!("{headline}{}{note}\n\nThe report is in {name}.", document.verdict);
@@ -73,8 +74,7 @@ mod tests {
         };
         let says_so = |document: &Document| {
             let report = html::html(document).unwrap();
-            let pair =
-                "<td>0 and 48</td><td>5000</td><td>2000</td><td>3900.0</td><td>-4000.0 to -3900.0</td>";
+            let pair = "<th scope=\"row\">0 and 48</th><td>5000</td><td>2000</td><td>3900.0</td><td>-4000.0 to -3900.0</td>";
             report.contains(" CPUs are unsynchronised.</h1>") && report.contains(pair)
         };
         let mut document = sample::document();

@@ -7,8 +7,7 @@ pub(crate) use text::{HEADS, pairs, verdict};
 use std::io;
 
 use crate::args;
-use crate::cpu_list::CpuList;
-use crate::cpus;
+use crate::cpu_list::{self, CpuList};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::pattern::Pattern;
@@ -22,7 +21,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let guard = rights::start_clock();
     // The comparison needs to know whether the process may read the counter.
     rights::await_judgement();
-    let cpus = cpus::chosen(args.cpus.as_ref())?;
+    let cpus = cpu_list::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();

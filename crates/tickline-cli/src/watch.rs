@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts;
 
 use crate::args::{self, Target};
-use crate::cpus;
+use crate::cpu_list;
 use crate::document::{Document, Ending, TrackSummary, Watch};
 use crate::exit::Exit;
 use crate::measure::watch::{Sample, Watcher};
@@ -43,7 +43,7 @@ fn stops() -> Vec<i32> {
 
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let guard = rights::start_clock();
-    let mut cpus = cpus::chosen(args.cpus.as_ref())?;
+    let mut cpus = cpu_list::chosen(args.cpus.as_ref())?;
     if args.cpus.is_none() {
         cpus.truncate(MOST_CPUS);
     }
@@ -58,10 +58,9 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut view = View::of(args);
     let start = Instant::now();
     let mut tally = Tally::new(args.json.target.as_ref().map(|_| Vec::new()));
-    let watched = watch(args, cpus, &stop, &mut view, rows.as_mut(), &mut tally);
+    let watched = watch(args, cpus, &stop, rows.as_mut(), &mut tally);
     let watched_s = start.elapsed().as_secs_f64();
     let ended_by = watched?;
     let mut document = Document::new("watch");
@@ -85,17 +84,17 @@ fn watch(
     args: &args::Watch,
     cpus: Vec<u32>,
     stop: &AtomicBool,
-    view: &mut View,
     mut rows: Option<&mut Table>,
     tally: &mut Tally,
 ) -> io::Result<Ending> {
-    let mut watcher = Watcher::new(cpus, args.interval);
+    let (mut watcher, mut view) = (Watcher::new(cpus, args.interval), View::of(args));
     let start = Instant::now();
     let mut due = start;
     let ending = loop {
         let sample = watcher.sample();
         tally.add(&sample);
-        let shown = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample)).and_then(|()| view.show(&sample));
+        let written = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample));
+        let shown = written.and_then(|()| view.as_mut().map_or(Ok(()), |view| view.show(&sample)));
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
@@ -114,7 +113,7 @@ fn watch(
             break Ending::Time;
         }
     };
-    tally.add_cpu_samples(&watcher.cpu_samples());
+    tally.add_cpu_samples(&watcher.new_cpu_samples());
     Ok(ending)
 }
 
@@ -134,22 +133,18 @@ fn is_stopped_before(due: Instant, stop: &AtomicBool) -> bool {
 /// Lines on a terminal from one heading to the next.
 const LINES_PER_HEAD: usize = 20;
 
-/// Where the samples are shown.
-enum View {
-    /// In lines: so many, with the events that were printed.
-    Lines(usize, Vec<(&'static str, u64)>),
-    /// Nowhere: standard output carries rows or JSON.
-    Nothing,
-}
+/// The lines that show the samples: their number, and the events that were printed.
+struct View(usize, Vec<(&'static str, u64)>);
 
 impl View {
-    fn of(args: &args::Watch) -> Self {
+    /// `None` where standard output carries rows or JSON.
+    fn of(args: &args::Watch) -> Option<Self> {
         let is_taken = args.csv == Some(Target::Stdout) || args.json.target == Some(Target::Stdout);
-        if is_taken { Self::Nothing } else { Self::Lines(0, Vec::new()) }
+        (!is_taken).then(|| Self(0, Vec::new()))
     }
 
     fn show(&mut self, sample: &Sample) -> io::Result<()> {
-        let Self::Lines(count, printed) = self else { return Ok(()) };
+        let Self(count, printed) = self;
         let is_terminal = io::stdout().is_terminal();
         let say = |line: &str| {
             // A terminal would break it in the middle of words.

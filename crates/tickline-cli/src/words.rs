@@ -35,41 +35,28 @@ pub(crate) fn code(value: impl Serialize) -> String {
     json!(value).as_str().unwrap_or_default().to_owned()
 }
 
-/// A figure with two decimals, or a mark for an unknown one.
-pub(crate) fn figure(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
-}
-
 /// A value for a table: figures with two decimals, and a mark for what is unknown.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
-        Value::Null => figure(None),
-        Value::Number(number) if number.is_f64() => figure(number.as_f64()),
+        Value::Null => "-".to_owned(),
+        Value::Number(number) if number.is_f64() => format!("{:.2}", number.as_f64().unwrap_or_default()),
         Value::Number(number) => number.to_string(),
         other => text(other),
     }
 }
 
-/// Where a figure of a unit gets too long, and the larger units with their sizes.
-type Larger = (&'static str, f64, &'static [(f64, &'static str)]);
-const LARGER: [Larger; 4] = [
-    ("ns", 1e4, &[(3.6e12, "h"), (1e9, "s"), (1e6, "ms"), (1e3, "us")]),
-    ("us", 1e5, &[(3.6e9, "h"), (1e6, "s"), (1e3, "ms")]),
-    ("s", 7_200.0, &[(3_600.0, "h")]),
-    ("ppb", 1e3, &[(1e7, "%"), (1e3, "ppm")]),
-];
-
-/// A value with its unit: large frequencies in MHz, spans and rates in the unit that fits.
+/// A value with its unit: large frequencies in MHz, times and rates in the unit that suits them.
 pub(crate) fn with_unit(value: &Value, unit: Option<&str>) -> String {
     let (Some(unit), Some(number)) = (unit, value.as_f64()) else { return text(value) };
-    if unit == "Hz" && number >= 1e6 {
-        return format!("{} MHz", grouped(&format!("{:.6}", number / 1e6)));
+    match unit {
+        "Hz" if number >= 1e6 => format!("{} MHz", grouped(&format!("{:.6}", number / 1e6))),
+        "ns" => time(number),
+        "us" => time(number * 1e3),
+        "s" => time(number * 1e9),
+        "ppb" if number.abs() >= 1e7 => short(number / 1e7) + " %",
+        "ppb" if number.abs() >= 1e3 => short(number / 1e3) + " ppm",
+        _ => format!("{} {unit}", text(value)),
     }
-    let larger = LARGER.iter().find(|(small, most, _)| *small == unit && number.abs() >= *most);
-    let larger = larger.and_then(|(.., larger)| larger.iter().find(|(size, _)| number.abs() >= *size));
-    let Some((size, unit)) = larger else { return format!("{} {unit}", text(value)) };
-    let figure = format!("{:.1}", number / size);
-    format!("{} {unit}", grouped(figure.strip_suffix(".0").unwrap_or(&figure)))
 }
 
 /// A value.
@@ -112,13 +99,16 @@ pub(crate) fn time(ns: f64) -> String {
         size if size < 1e3 => (ns, "ns"),
         size if size < 1e6 => (ns / 1e3, "us"),
         size if size < 1e9 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
+        size if size < 7.2e12 => (ns / 1e9, "s"),
+        _ => (ns / 3.6e12, "h"),
     };
-    let decimals = match value.abs() {
-        size if size >= 100.0 || (size - size.round()).abs() < 1e-9 => 0,
-        _ => 1,
-    };
-    format!("{value:.decimals$} {unit}")
+    let figure = if value.abs() < 100.0 { short(value) } else { format!("{value:.0}") };
+    format!("{figure} {unit}")
+}
+
+/// A figure with one decimal, unless that is 0.
+fn short(figure: f64) -> String {
+    format!("{figure:.1}").replace(".0", "")
 }
 
 #[cfg(test)]
@@ -127,7 +117,7 @@ mod tests {
 
     #[test]
     fn times_have_the_unit_that_suits_them() {
-        let texts = [0.0, 8.84, 168.1, -20.0, 1_500.0, 1e6, 1e9].map(time);
-        assert_eq!(texts, ["0 ns", "8.8 ns", "168 ns", "-20 ns", "1.5 us", "1 ms", "1 s"]);
+        let texts = [0.0, 8.84, 168.1, -20.0, 1_500.0, 1e6, 1e9, 9e12].map(time);
+        assert_eq!(texts, ["0 ns", "8.8 ns", "168 ns", "-20 ns", "1.5 us", "1 ms", "1 s", "2.5 h"]);
     }
 }

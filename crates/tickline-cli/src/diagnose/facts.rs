@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use tickline_core::gate::Clocksource;
 
 use super::log::{self, Blame};
-use crate::cpu_list::{count, ranges};
+use crate::cpu_list::{self, ranges};
 use crate::document::{CostRow, Document};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
@@ -187,8 +187,8 @@ impl Document {
         let all =
             |warp: &Warp| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
         // tickline's clock compares only the CPUs that this process may use.
-        let clock =
-            online.and_then(count).is_some_and(|online| self.machine.synchronised_cpus == Some(online));
+        let online = online.and_then(|list| u32::try_from(cpu_list::parse(list).ok()?.0.len()).ok());
+        let clock = online.is_some() && online == self.machine.synchronised_cpus;
         (clock || self.warp.as_ref().is_some_and(all)) && !self.are_unsynchronised()
     }
 

@@ -47,6 +47,14 @@ pub(crate) struct Finding {
     pub(crate) who: Option<&'static str>,
 }
 
+/// A part of a finding for people.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Text(String),
+    /// To be copied, so it is not wrapped.
+    Command(String),
+}
+
 impl Finding {
     /// A finding by its key in `texts.json`, with the values of its words.
     pub(super) fn new(key: &'static str, values: Values<'_>) -> Self {
@@ -64,9 +72,23 @@ impl Finding {
         }
     }
 
-    /// The fix for people, by steps and with their numbers: a long one is divided by its semicolons
-    /// outside of brackets.
-    pub(crate) fn fix_by_step(&self) -> Vec<(String, &str)> {
+    /// What is said below its sentence, in text and HTML: names, and their texts.
+    pub(crate) fn said(&self) -> Vec<(&'static str, Said)> {
+        let gain = self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"));
+        let who = self.who.map(|command| format!("{command} (counts the calls of each program)"));
+        let texts = self.evidence.iter().map(|seen| ("seen", seen.clone()));
+        let texts = texts.chain(self.fix_by_step().into_iter().map(|step| ("fix", step)));
+        let texts =
+            texts.chain(self.steps.as_ref().and_then(Steps::on).map(|place| ("run", place.to_owned())));
+        let commands = self.steps.iter().flat_map(Steps::named);
+        let commands = commands.map(|(name, command)| (name, Said::Command(command.to_owned())));
+        let last = gain.map(|gain| ("gain", gain)).into_iter().chain(who.map(|who| ("who", who)));
+        let text = |(name, text)| (name, Said::Text(text));
+        texts.map(text).chain(commands).chain(last.map(text)).collect()
+    }
+
+    /// The fix, step by step: a long one is divided by its semicolons outside of brackets.
+    fn fix_by_step(&self) -> Vec<String> {
         /// Bytes: three lines.
         const LONG: usize = 250;
         let mut brackets = 0_u32;
@@ -80,14 +102,9 @@ impl Finding {
         };
         let steps: Vec<&str> = self.fix.split(ends).map(str::trim).collect();
         if self.fix.len() < LONG || steps.len() == 1 {
-            return vec![(String::new(), &self.fix)];
+            return vec![self.fix.clone()];
         }
-        (1..).map(|number: u32| format!("{number}. ")).zip(steps).collect()
-    }
-
-    /// The gain in words: the same in text and HTML.
-    pub(crate) fn gain(&self) -> Option<String> {
-        self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"))
+        (1..).zip(steps).map(|(number, step): (u32, _)| format!("{number}. {step}")).collect()
     }
 
     /// Adds evidence: a list, or what is known of it.

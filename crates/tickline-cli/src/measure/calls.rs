@@ -43,6 +43,9 @@ pub(crate) const COUNTER: &str = HardwareCounter::NAMES.0;
 /// The clock that tickline follows and programs measure with.
 pub(crate) const MONOTONIC: &str = "clock_gettime MONOTONIC";
 
+/// How long a CPU has run this thread.
+pub(crate) const CPU_TIME: &str = "clock_gettime THREAD_CPUTIME";
+
 /// A call that enters the kernel, whatever the vDSO offers.
 pub(crate) const SYSTEM_CALL: &str = "system call clock_gettime";
 
@@ -94,7 +97,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
         clock("clock_gettime MONOTONIC_COARSE", || clock_ns(libc::CLOCK_MONOTONIC_COARSE)),
         clock("clock_gettime TAI", || clock_ns(libc::CLOCK_TAI)),
         clock("clock_gettime PROCESS_CPUTIME", || clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)),
-        clock("clock_gettime THREAD_CPUTIME", || clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)),
+        clock(CPU_TIME, || clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)),
         call(SYSTEM_CALL, || {
             let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             // SAFETY: the system call writes a timespec to a valid address.

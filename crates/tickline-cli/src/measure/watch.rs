@@ -2,8 +2,7 @@
 //! CPU by another thread.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,9 +19,6 @@ pub(crate) const SKEW_S: f64 = 10.0;
 
 /// Least number of samples for a skew.
 const SKEW_SAMPLES: usize = 3;
-
-/// How often the sampler checks the stop flag.
-const NAP: Duration = Duration::from_millis(50);
 
 /// One sample, and the clock's status at that time.
 #[derive(Debug, Clone)]
@@ -42,6 +38,8 @@ pub(crate) struct Sample {
     pub(crate) changes: Vec<Change>,
     /// The newest sample on each CPU.
     pub(crate) cpus: Vec<CpuSample>,
+    /// The samples on CPUs since the sample before, in the order of time.
+    pub(crate) new_cpus: Vec<CpuSample>,
 }
 
 /// A sample on one CPU.
@@ -85,19 +83,37 @@ pub(crate) struct Watcher {
     start: Instant,
     before: Events,
     recent: VecDeque<(f64, f64)>,
-    sampler: CpuSampler,
+    /// From the thread that takes a sample on one CPU after the other.
+    by_cpu: Receiver<CpuSample>,
+    cpus: BTreeMap<u32, CpuSample>,
     monitor: Monitor,
 }
 
 impl Watcher {
-    /// Starts a thread that samples each of `cpus` every `interval`.
+    /// Starts a thread that samples each of `cpus` every `interval`. It may have to wait for a busy CPU,
+    /// so nobody joins it: it ends once nobody receives its samples.
     pub(crate) fn new(cpus: Vec<u32>, interval: Duration) -> Self {
         let start = Instant::now();
+        // It waits while samples of several rounds are left, as behind a pipe that nobody reads.
+        let (sender, by_cpu) = sync_channel(4 * cpus.len());
+        let run = move || {
+            loop {
+                let round = Instant::now();
+                let mut samples = cpus.iter().filter_map(|cpu| sample_on(*cpu, start));
+                if samples.any(|sample| sender.send(sample).is_err()) {
+                    return;
+                }
+                thread::sleep(interval.saturating_sub(round.elapsed()));
+            }
+        };
+        // Without a thread, there are no samples by CPU.
+        thread::Builder::new().name("tickline-samples".to_owned()).spawn(run).ok();
         Self {
             start,
             before: Clock::global().status().events,
             recent: VecDeque::new(),
-            sampler: CpuSampler::start(cpus, interval, start),
+            by_cpu,
+            cpus: BTreeMap::new(),
             monitor: Monitor::new(may_read_counter()),
         }
     }
@@ -120,6 +136,8 @@ impl Watcher {
         self.recent.iter().for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
         let events = status.events.iter().zip(self.before.iter());
         let events = events.map(|((event, now), (_, before))| (event.name(), now.saturating_sub(before)));
+        let new_cpus = self.new_cpu_samples();
+        self.cpus.extend(new_cpus.iter().map(|sample| (sample.cpu, *sample)));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Sample {
             unix_s: unix.as_secs_f64(),
@@ -128,58 +146,15 @@ impl Watcher {
             skew_ppb: slope.ppb(),
             events: events.collect(),
             changes: self.monitor.changes(at_s, status.frequency_hz),
-            cpus: self.sampler.samples(),
+            cpus: self.cpus.values().copied().collect(),
+            new_cpus,
             status,
         }
     }
 
-    /// The newest sample on each CPU.
-    pub(crate) fn cpu_samples(&self) -> Vec<CpuSample> {
-        self.sampler.samples()
-    }
-}
-
-/// A thread that takes a sample on one CPU after the other. It may have to wait for a busy CPU, so
-/// nobody joins it: the drop sets its stop flag.
-#[derive(Debug)]
-struct CpuSampler {
-    stop: Arc<AtomicBool>,
-    samples: Arc<Mutex<BTreeMap<u32, CpuSample>>>,
-}
-
-impl CpuSampler {
-    fn start(cpus: Vec<u32>, interval: Duration, start: Instant) -> Self {
-        let this = Self { stop: Arc::default(), samples: Arc::default() };
-        let (stop, samples) = (Arc::clone(&this.stop), Arc::clone(&this.samples));
-        let run = move || {
-            // ORDERING: Relaxed, pairs with the store in `drop`; a flag that is polled.
-            while !stop.load(Ordering::Relaxed) {
-                let pass = Instant::now();
-                for cpu in &cpus {
-                    if let Some(sample) = sample_on(*cpu, start) {
-                        samples.lock().unwrap_or_else(PoisonError::into_inner).insert(*cpu, sample);
-                    }
-                }
-                // ORDERING: as above.
-                while pass.elapsed() < interval && !stop.load(Ordering::Relaxed) {
-                    thread::sleep(interval.saturating_sub(pass.elapsed()).min(NAP));
-                }
-            }
-        };
-        // Without a thread, there are no samples by CPU.
-        thread::Builder::new().name("tickline-samples".to_owned()).spawn(run).ok();
-        this
-    }
-
-    fn samples(&self) -> Vec<CpuSample> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner).values().copied().collect()
-    }
-}
-
-impl Drop for CpuSampler {
-    fn drop(&mut self) {
-        // ORDERING: Relaxed, pairs with the loads in `start`.
-        self.stop.store(true, Ordering::Relaxed);
+    /// The samples on CPUs that nobody has taken yet.
+    pub(crate) fn new_cpu_samples(&self) -> Vec<CpuSample> {
+        self.by_cpu.try_iter().collect()
     }
 }
 

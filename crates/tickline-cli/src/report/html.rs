@@ -4,17 +4,17 @@
 use std::io;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::chart::{cost, latency, offset};
-use super::facts;
-use crate::diagnose::{Finding, Level, Severity, Steps};
-use crate::document::{Document, Gate, LatencyRow};
+use super::offset;
+use crate::diagnose::{Finding, Level, Said, Severity};
+use crate::document::{CostRow, Document, Gate, LatencyRow, lines};
 use crate::measure::as_f64;
 use crate::measure::calls::MONOTONIC;
+use crate::measure::served_by::ServedBy;
 use crate::measure::warp::Warp;
 use crate::warp;
-use crate::words::{code, time};
+use crate::words::{UNKNOWN, code, text, time};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
@@ -22,9 +22,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// The report on a document.
 pub(super) fn html(document: &Document) -> io::Result<String> {
     let data = serde_json::to_value(document)?;
-    // The log has a section of its own, since it is long.
-    let mut machine = data["machine"].clone();
-    let log = machine.as_object_mut().and_then(|machine| machine.shift_remove("kernel_log"));
+    let facts = lines(document)?;
     let whole = html! {
         (DOCTYPE)
         html lang="en" {
@@ -43,23 +41,20 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
                 main {
                     @if let Some(found) = &document.findings { (findings(found)) }
                     section.charts aria-label="Charts" {
-                        (cost::figure(&document.costs))
+                        @if document.costs.iter().any(|row| row.cost_ns.is_some()) { (costs(&document.costs)) }
                         @if let Some(track) = &document.track { (offset::figure(track)) }
-                        @if !document.latencies.is_empty() {
-                            div { (latency::figure(&document.latencies)) (latencies(&document.latencies)) }
-                        }
+                        @if !document.latencies.is_empty() { (latencies(&document.latencies)) }
                         @if let Some(found) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) { (pairs(found)) }
                     }
                     section.tables aria-label="Facts" {
-                        div { h2 { "Machine" } (facts::table(&machine)) }
-                        div { h2 { "Clock" } (facts::table(&data["clock"])) }
-                        div { h2 { "Gates" } (gates(&document.gates)) }
+                        div { h2 { "Machine" } (table("facts", &[], facts.into_iter().map(fact))) }
+                        div { h2 { "Gates" } (table("facts", &[], document.gates.iter().map(gate))) }
                     }
                 }
-                @if let Some(log) = log.as_ref().and_then(Value::as_array) {
+                @if let Some(log) = &document.machine.kernel_log {
                     section.log {
                         h2 { "The kernel's messages about clocks" }
-                        pre { @for line in log.iter().filter_map(Value::as_str) { (line) "\n" } }
+                        pre { @for line in log { (line) "\n" } }
                     }
                 }
                 footer {
@@ -84,7 +79,7 @@ fn head(document: &Document) -> Markup {
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
-            h1 class=(code(level)) { (heading(document)) @if unsynchronised { " CPUs are unsynchronised." } }
+            h1 class=(code(level)) { (document.headline().unwrap_or_default()) @if unsynchronised { " CPUs are unsynchronised." } }
             p.verdict { (document.verdict) }
             @if let Some(note) = document.build_note() { p.verdict { strong { (note) } } }
             ul.figures {
@@ -99,12 +94,6 @@ fn head(document: &Document) -> Markup {
     }
 }
 
-/// The sentence about the machine; without a diagnosis, what tickline does there.
-fn heading(document: &Document) -> String {
-    let without = if document.fast { "The counter serves." } else { "The OS clock serves." };
-    document.headline().unwrap_or_else(|| without.to_owned())
-}
-
 fn findings(found: &[Finding]) -> Markup {
     let none = !found.iter().any(|finding| finding.severity < Severity::Note);
     html! {
@@ -117,24 +106,14 @@ fn findings(found: &[Finding]) -> Markup {
                 article class=(code(finding.severity)) {
                     h3 { span.severity { (code(finding.severity)) } " " (finding.what) }
                     dl {
-                        @for seen in &finding.evidence { dt { "seen" } dd { (seen) } }
-                        dt { "fix" }
-                        @for (number, step) in finding.fix_by_step() { dd { (number) (step) } }
-                        @if let Some(place) = finding.steps.as_ref().and_then(Steps::on) {
-                            dt { "run" }
-                            dd { (place) }
-                        }
-                        @for (name, command) in finding.steps.iter().flat_map(Steps::named) {
+                        @for (name, said) in finding.said() {
                             dt { (name) }
-                            dd.step { code { (command) } button hidden type="button" { "Copy" } }
-                        }
-                        @if let Some(gain) = finding.gain() {
-                            dt { "gain" }
-                            dd { (gain) }
-                        }
-                        @if let Some(command) = finding.who {
-                            dt { "who" }
-                            dd.step { code { (command) } button hidden type="button" { "Copy" } }
+                            @match said {
+                                Said::Text(text) => dd { (text) },
+                                Said::Command(command) => {
+                                    dd.step { code { (command) } button hidden type="button" { "Copy" } }
+                                }
+                            }
                         }
                     }
                 }
@@ -147,24 +126,70 @@ fn figure(name: &str, value: &str) -> Markup {
     html! { li { strong { (value) } span { (name) } } }
 }
 
-fn latencies(rows: &[LatencyRow]) -> Markup {
+/// A table, whose class says how it looks. The first cell of a row names it.
+fn table(class: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Markup>>) -> Markup {
     html! {
-        table.wide {
-            thead {
-                tr {
-                    th scope="col" { "from one to the next" }
-                    @for name in ["median", "99 %", "99.99 %", "longest"] { th.number scope="col" { (name) } }
-                }
-            }
+        table class=(class) {
+            @if !heads.is_empty() { thead { tr { @for head in heads { th scope="col" { (head) } } } } }
             tbody {
                 @for row in rows {
                     tr {
-                        th scope="row" { (row.clock) }
-                        @for ns in [row.median_ns, row.p99_ns, row.p99_99_ns, row.max_ns].map(as_f64) {
-                            td.number { (time(ns)) }
+                        @for (place, cell) in row.iter().enumerate() {
+                            @if place == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// What a call costs, with bars as long as the logarithm of the cost: 2 and 25 ns must be told apart
+/// beside 1,000.
+fn costs(rows: &[CostRow]) -> Markup {
+    let largest = rows.iter().filter_map(|row| row.cost_ns).fold(10.0, f64::max);
+    let width = |ns: f64| format!("width: {:.1}%", (100.0 * ns.log10() / largest.log10()).max(1.0));
+    let row = |row: &CostRow| {
+        let bar = row.cost_ns.map(|ns| html! { div class={ "bar " (owner(row)) } style=(width(ns)) {} });
+        let cost = row.cost_ns.map_or("not available".to_owned(), time);
+        let served_by = row.served_by.map(|served_by| text(&json!(served_by))).unwrap_or_default();
+        vec![html! { (row.clock) }, bar.unwrap_or_default(), html! { (cost) }, html! { (served_by) }]
+    };
+    html! {
+        figure {
+            h3 { "Cost of a call" }
+            (table("wide costs", &["clock", "", "cost", "answered by"], rows.iter().map(row)))
+            figcaption {
+                "Calls in a tight loop; the fastest of the interleaved rounds counts. Bars are logarithmic: shorter is better. "
+                "No clock that reads the counter can cost less than the bare counter."
+            }
+        }
+    }
+}
+
+/// The owner of the clock, and whether it enters the kernel, as a class.
+fn owner(row: &CostRow) -> &'static str {
+    match row.served_by {
+        _ if row.clock.starts_with("tickline") => "tickline",
+        Some(ServedBy::SystemCall) => "call",
+        _ if row.clock.starts_with("system call") => "call",
+        _ => "other",
+    }
+}
+
+fn latencies(rows: &[LatencyRow]) -> Markup {
+    let row = |row: &LatencyRow| {
+        let times = [row.median_ns, row.p99_ns, row.p99_99_ns, row.max_ns].map(as_f64);
+        std::iter::once(html! { (row.clock) }).chain(times.map(|ns| html! { (time(ns)) })).collect()
+    };
+    let heads = ["from one to the next", "median", "99 %", "99.99 %", "longest"];
+    html! {
+        figure {
+            h3 { "How long single readings take" }
+            (table("wide", &heads, rows.iter().map(row)))
+            figcaption {
+                "A loop reads a clock; this is the time from each reading to the next, by that clock. The slow ones waited for a "
+                "new line or a kernel update, or while an interrupt, another process or the hypervisor had the CPU."
             }
         }
     }
@@ -177,10 +202,7 @@ fn pairs(warp: &Warp) -> Markup {
         figure.across {
             h3 { "Counters of the CPUs against each other" }
             p { (warp::verdict(warp)) " " (title) "." }
-            table.wide {
-                thead { tr { @for head in warp::HEADS { th scope="col" { (head) } } } }
-                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
-            }
+            (table("wide", &warp::HEADS, rows.iter().map(|row| row.iter().map(|cell| html! { (cell) }).collect())))
             figcaption {
                 "Two threads exchange the counter's value; the offset is the interval that contains the difference between "
                 "the two counters. It is mostly as wide as an exchange takes."
@@ -189,22 +211,17 @@ fn pairs(warp: &Warp) -> Markup {
     }
 }
 
-fn gates(gates: &[Gate]) -> Markup {
-    html! {
-        table.facts {
-            tbody {
-                @for gate in gates {
-                    tr {
-                        th scope="row" { (gate.gate.replace('_', " ")) }
-                        td {
-                            @if gate.open { "open" } @else { strong.closed { "closed" } }
-                            @if let Some(text) = &gate.text { ": " (text) }
-                        }
-                    }
-                }
-            }
-        }
-    }
+fn fact((name, text): (String, String)) -> Vec<Markup> {
+    let class = (text == UNKNOWN).then_some("quiet");
+    vec![html! { (name) }, html! { span class=[class] { (text) } }]
+}
+
+fn gate(gate: &Gate) -> Vec<Markup> {
+    let state = html! {
+        @if gate.open { "open" } @else { strong.closed { "closed" } }
+        @if let Some(text) = &gate.text { ": " (text) }
+    };
+    vec![html! { (gate.gate.replace('_', " ")) }, state]
 }
 
 /// JSON that cannot end its script element, whatever its strings contain: `<`, `>` and `&` occur
@@ -246,6 +263,23 @@ mod tests {
         ] {
             assert!(report.contains(part), "{part} is not shown");
         }
+    }
+
+    #[test]
+    fn bars_show_what_is_known() {
+        let shown = costs(&[
+            sample::cost("tickline::now_ns", Some(2.0), None),
+            sample::cost("rdtscp", None, None),
+            sample::cost("gettimeofday", Some(25.0), Some(ServedBy::Vdso)),
+            sample::cost("clock_gettime PROCESS_CPUTIME", Some(1_000.0), Some(ServedBy::SystemCall)),
+        ]);
+        let shown = shown.into_string();
+        for part in
+            ["width: 10.0%", "2 ns", "not available", "width: 46.6%", "vDSO", "width: 100.0%", "system call"]
+        {
+            assert!(shown.contains(part), "no {part} in {shown}");
+        }
+        assert_eq!(shown.matches("class=\"bar call\"").count(), 1, "{shown}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! `cargo xtask report`, which opens the report in a browser.
 
 use crate::diagnose::{Finding, Place, Severity, Steps};
-use crate::document::{CostRow, Document, LatencyBin, LatencyRow, TrackSummary};
+use crate::document::{CostRow, Document, LatencyRow, TrackSummary};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
 use crate::measure::track::Point;
@@ -32,49 +32,35 @@ pub(super) fn track() -> TrackSummary {
     TrackSummary::of((0..1_000).map(made).collect())
 }
 
-pub(super) fn latency(clock: &'static str, shift: u64) -> LatencyRow {
-    let bins =
-        [(0, 0, 10), (9, 9, 900_000), (10, 10, 90_000), (11, 11, 5_000), (150, 150, 70), (20_000, 20_223, 3)];
-    let moved = |ns: u64| if ns == 0 { 0 } else { ns + shift };
-    let bins = bins.map(|(from, to, count)| LatencyBin { from_ns: moved(from), to_ns: moved(to), count });
-    LatencyRow {
-        clock,
-        readings: bins.iter().map(|bin| bin.count).sum(),
-        min_ns: 0,
-        median_ns: moved(9),
-        p99_ns: moved(11),
-        p99_99_ns: moved(150),
-        max_ns: moved(20_223),
-        bins: bins.to_vec(),
-    }
+const fn latency(clock: &'static str, median_ns: u64) -> LatencyRow {
+    let (min_ns, p99_ns, p99_99_ns, max_ns) = (0, median_ns + 2, median_ns + 140, median_ns + 20_000);
+    LatencyRow { clock, readings: 1_000_000, min_ns, median_ns, p99_ns, p99_99_ns, max_ns, bins: Vec::new() }
 }
 
-/// All pairs of two sockets with unsynchronised counters; one CPU could not be compared.
+/// More pairs than a table shows: one is unsynchronised, one could not be compared.
 fn warp() -> Warp {
-    const CPUS: u32 = 96;
-    let pair = |(from_cpu, to_cpu)| {
-        let synchronised = (to_cpu != 30).then_some(from_cpu >= CPUS / 2 || to_cpu < CPUS / 2);
-        let [least_ns, most_ns] =
-            if synchronised == Some(false) { [-4_000.0, -3_900.0] } else { [-40.0, 30.0] };
-        let offsets = synchronised.map(|_| (least_ns, most_ns)).unzip();
-        let (offset_least_ns, offset_most_ns) = offsets;
-        let pair = WarpPair {
-            from_cpu,
-            to_cpu,
-            offset_least_ns,
-            offset_most_ns,
-            synchronised,
-            ..WarpPair::default()
-        };
-        let (warps, largest_warp_ns) = if synchronised == Some(false) { (2_000, 3_900.0) } else { (0, 0.0) };
-        WarpPair { exchanges: 5_000, warps, largest_warp_ns, ..pair }
+    let offset = |least_ns, most_ns| WarpPair {
+        exchanges: 5_000,
+        offset_least_ns: Some(least_ns),
+        offset_most_ns: Some(most_ns),
+        synchronised: Some(true),
+        ..WarpPair::default()
     };
-    let pairs = (0..CPUS).flat_map(|from| (from + 1..CPUS).map(move |to| (from, to)));
+    let unsynchronised = WarpPair {
+        to_cpu: 48,
+        warps: 2_000,
+        largest_warp_ns: 3_900.0,
+        synchronised: Some(false),
+        ..offset(-4_000.0, -3_900.0)
+    };
+    let unknown = WarpPair { to_cpu: 47, ..WarpPair::default() };
+    let others = (1..47).map(|to_cpu| WarpPair { to_cpu, ..offset(-40.0, 30.0) });
+    let pairs = [unsynchronised, unknown].into_iter().chain(others).collect();
     Warp {
-        cpus: (0..CPUS).collect(),
+        cpus: (0..49).collect(),
         synchronised: Some(false),
         largest_warp_ns: 3_900.0,
-        pairs: pairs.map(pair).collect(),
+        pairs,
         ..Warp::default()
     }
 }
@@ -117,7 +103,7 @@ pub(super) fn document() -> Document {
         cost("clock_gettime PROCESS_CPUTIME", Some(18_000.0), Some(ServedBy::SystemCall)),
     ];
     document.track = Some(track());
-    document.latencies = vec![latency("tickline::now_ns", 0), latency(MONOTONIC, 1_500)];
+    document.latencies = vec![latency("tickline::now_ns", 9), latency(MONOTONIC, 1_509)];
     document.warp = Some(warp());
     document
 }

@@ -3,10 +3,9 @@
 
 use std::io::{self, Write};
 
-use super::tally::Fresh;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, Sample, state_name};
-use crate::output::Destination;
+use crate::output::Place;
 
 /// One row.
 struct Row<'a> {
@@ -60,21 +59,19 @@ const COLUMNS: [Column; 15] = [
 pub(crate) struct Table {
     writer: csv::Writer<Box<dyn Write>>,
     name: String,
-    fresh: Fresh,
 }
 
 impl Table {
     /// Creates the table with the row of headings.
-    /// Without a destination it goes to standard output.
-    pub(crate) fn create(place: Option<Destination>) -> io::Result<Self> {
+    pub(crate) fn create(place: Place) -> io::Result<Self> {
         let (place, name): (Box<dyn Write>, _) = match place {
-            None => (Box::new(io::stdout()), "standard output".to_owned()),
-            Some(place) => {
-                let name = place.path().display().to_string();
-                (Box::new(place.stream()?), name)
+            Place::Stdout => (Box::new(io::stdout()), "standard output".to_owned()),
+            Place::File(file) => {
+                let name = file.path().display().to_string();
+                (Box::new(file.stream()?), name)
             }
         };
-        let mut table = Self { writer: csv::Writer::from_writer(place), name, fresh: Fresh::default() };
+        let mut table = Self { writer: csv::Writer::from_writer(place), name };
         let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.name()));
         match table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events)) {
             // The row of the first sample meets a broken pipe again, and ends the watch, as any
@@ -86,9 +83,8 @@ impl Table {
 
     /// Writes the row of a sample, and those of the CPUs' samples since the last one.
     pub(crate) fn add(&mut self, sample: &Sample) -> io::Result<()> {
-        let samples: Vec<CpuSample> = self.fresh.of(&sample.cpus).copied().collect();
         self.row(&Row { sample, cpu: None })?;
-        samples.iter().try_for_each(|cpu| self.row(&Row { sample, cpu: Some(cpu) }))
+        sample.new_cpus.iter().try_for_each(|cpu| self.row(&Row { sample, cpu: Some(cpu) }))
     }
 
     fn row(&mut self, row: &Row<'_>) -> io::Result<()> {

@@ -7,24 +7,6 @@ use crate::measure::migration::Change;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, Sample, Slope, state_name};
 
-/// Filters the samples on CPUs for new ones.
-#[derive(Debug, Default)]
-pub(crate) struct Fresh {
-    seen_s: BTreeMap<u32, f64>,
-}
-
-impl Fresh {
-    pub(crate) fn of<'a>(
-        &mut self,
-        samples: &'a [CpuSample],
-    ) -> impl Iterator<Item = &'a CpuSample> + use<'a, '_> {
-        samples.iter().filter(|sample| {
-            let before = self.seen_s.insert(sample.cpu, sample.point.at_s);
-            before.is_none_or(|at_s| at_s < sample.point.at_s)
-        })
-    }
-}
-
 /// Points in the JSON, some 100 bytes each: a day with one sample a second. Of a longer watch, the
 /// older ones are thinned out.
 const MOST_POINTS: usize = 100_000;
@@ -51,7 +33,6 @@ pub(crate) struct Tally {
     all: Figures,
     slope: Slope,
     cpus: BTreeMap<u32, (&'static str, Figures)>,
-    fresh: Fresh,
     changes: Vec<Change>,
     /// The counts at the last sample.
     events: Vec<(&'static str, u64)>,
@@ -70,17 +51,16 @@ impl Tally {
         if sample.state == tickline::State::Fast {
             self.slope.add(sample.point.at_s, sample.point.offset_ns);
         }
-        self.add_cpu_samples(&sample.cpus);
+        self.add_cpu_samples(&sample.new_cpus);
         self.events.clone_from(&sample.events);
         let space = MOST_CHANGES.saturating_sub(self.changes.len());
         self.changes.extend(sample.changes.iter().take(space).cloned());
     }
 
-    /// Adds the newest sample on each CPU, if it is new. Must be called at the end as well. The
-    /// sampler goes on after the last sample of the main thread, so without that call the states
-    /// would be an interval old.
+    /// Adds samples on CPUs. Must be called at the end as well: they go on after the last sample of the
+    /// main thread, so without that call the states would be an interval old.
     pub(crate) fn add_cpu_samples(&mut self, samples: &[CpuSample]) {
-        for sample in self.fresh.of(samples) {
+        for sample in samples {
             let (state, figures) = self.cpus.entry(sample.cpu).or_default();
             *state = state_name(sample.state);
             figures.add(&sample.point, sample.state);
@@ -118,11 +98,10 @@ mod tests {
     /// `watch --secs 2` reported "calibrating" for every CPU at its end, although the counter
     /// served: it lost the CPUs' samples after the main thread's last one.
     #[test]
-    fn a_cpu_sample_after_the_last_one_counts_once() {
+    fn a_cpu_sample_after_the_last_one_counts() {
         let sample = |at_s, state| CpuSample { cpu: 3, point: point(at_s, 1.0), state };
         let mut tally = Tally::default();
         tally.add_cpu_samples(&[sample(0.0, tickline::State::Calibrating)]);
-        tally.add_cpu_samples(&[sample(1.0, tickline::State::Fast)]);
         tally.add_cpu_samples(&[sample(1.0, tickline::State::Fast)]);
         let watch = tally.watch();
         assert_eq!((watch.cpus[0].state, watch.cpus[0].figures.samples), ("fast", 2));

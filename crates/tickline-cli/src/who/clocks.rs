@@ -2,6 +2,7 @@
 //! vDSO answered it.
 
 use crate::document::Document;
+use crate::measure::calls::{GETPPID, SYSTEM_CALL};
 use crate::measure::served_by::ServedBy;
 
 /// What a system call asks for.
@@ -31,6 +32,20 @@ impl Asked {
             Self::Time => "time".to_owned(),
             Self::Clock(number) => format!("clock_gettime {}", clock_name(number)),
         }
+    }
+
+    /// The cost of a system call to this clock, ns: that of the clock, if a system call answers it; else
+    /// that of a system call that reads the counter, or of one that does not. `None` for the CPU time of
+    /// another process, and for the clock of a device.
+    pub(super) fn cost_ns(self, facts: &Document) -> Option<f64> {
+        let own = facts.row(&self.name()).filter(|row| row.served_by == Some(ServedBy::SystemCall));
+        own.and_then(|row| row.cost_ns).or_else(|| match self {
+            Self::Time | Self::Clock(5 | 6) => facts.cost_ns(GETPPID),
+            Self::GetTimeOfDay | Self::Clock(0 | 1 | 4 | 7..=9 | 11) => facts.cost_ns(SYSTEM_CALL),
+            // No vDSO answers these, even where it is unknown who does.
+            Self::Clock(2 | 3) => facts.cost_ns(&self.name()),
+            Self::Clock(_) => None,
+        })
     }
 
     /// The cost of a call once the machine is fixed and the program uses the vDSO, ns. `now_ns` is
@@ -86,7 +101,10 @@ pub(super) mod tests {
             "costs": [
                 { "clock": "clock_gettime MONOTONIC", "cost_ns": 900.0, "served_by": served_by },
                 { "clock": "clock_gettime MONOTONIC_COARSE", "cost_ns": 5.0, "served_by": "vdso" },
+                { "clock": "clock_gettime PROCESS_CPUTIME", "cost_ns": 400.0, "served_by": "system_call" },
                 { "clock": "lfence; rdtsc", "cost_ns": 20.0 },
+                { "clock": "system call clock_gettime", "cost_ns": 1_000.0 },
+                { "clock": "system call getppid", "cost_ns": 200.0 },
             ],
         });
         serde_json::from_value(facts).unwrap()
@@ -120,6 +138,25 @@ pub(super) mod tests {
         // The vDSO is there, and the program does not use it.
         let bypassed = facts("vdso", "6.1.0-1");
         assert_eq!(Asked::Clock(1).fixed_ns(Some(1_000.0), &bypassed), Some(900.0));
+    }
+
+    #[test]
+    fn a_system_call_costs_what_the_table_of_costs_says() {
+        let mut facts = facts("vdso", "6.1.0");
+        facts
+            .costs
+            .iter_mut()
+            .for_each(|row| row.served_by = row.served_by.filter(|_| row.clock.contains("MONOTONIC")));
+        for (asked, cost_ns) in [
+            (Asked::Clock(1), Some(1_000.0)),
+            (Asked::GetTimeOfDay, Some(1_000.0)),
+            (Asked::Clock(6), Some(200.0)),
+            (Asked::Clock(2), Some(400.0)),
+            (Asked::Clock(-6), None),
+            (Asked::Clock(1_000), None),
+        ] {
+            assert_eq!(asked.cost_ns(&facts), cost_ns, "{asked:?}");
+        }
     }
 
     #[test]

@@ -19,15 +19,13 @@ pub(super) enum Obstacle {
 impl Obstacle {
     /// The commands, the most useful first. `seconds` is how long to count.
     pub(super) fn instead(&self, process: Option<u32>, seconds: u64) -> Vec<String> {
-        let target = process.map_or_else(|| "--all".to_owned(), |pid| pid.to_string());
         let mut commands = Vec::new();
-        match self {
-            Self::NotMounted => {
-                commands.push("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned());
-                commands.push(format!("sudo tickline who {target} --secs {seconds}"));
-            }
-            Self::Denied => commands.push(format!("sudo tickline who {target} --secs {seconds}")),
-            Self::NotBuilt | Self::Other(_) => {}
+        if *self == Self::NotMounted {
+            commands.push("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned());
+        }
+        if matches!(self, Self::NotMounted | Self::Denied) {
+            let target = process.map_or_else(String::new, |pid| format!(" {pid}"));
+            commands.push(format!("sudo tickline who{target} --secs {seconds}"));
         }
         if !matches!(self, Self::NotBuilt) {
             let which = process.map_or_else(|| "-a".to_owned(), |pid| format!("-p {pid}"));
@@ -84,7 +82,7 @@ mod tests {
         assert!(denied[1].starts_with("sudo perf trace -s -e ") && denied[1].contains(" -p 71 "));
         let unmounted = Obstacle::NotMounted.instead(None, 2);
         assert!(unmounted[0].starts_with("sudo mount -t tracefs "));
-        assert_eq!(unmounted[1], "sudo tickline who --all --secs 2");
+        assert_eq!(unmounted[1], "sudo tickline who --secs 2");
         let lacking = Obstacle::NotBuilt.instead(None, 5);
         assert_eq!(lacking.len(), 1, "perf needs tracepoints too: {lacking:?}");
         let other = Obstacle::from(io::Error::from_raw_os_error(24)).instead(None, 5);

@@ -2,10 +2,12 @@
 
 use std::io::{self, Write};
 
+use serde_json::json;
+
 use crate::document::{Caller, Document, Who};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
-use crate::words::figure;
+use crate::words::cell;
 use crate::wrap::Look;
 
 /// The most rows that are shown. The JSON has all.
@@ -90,7 +92,7 @@ fn rows(callers: &[Caller], look: Look, out: &mut dyn Write) -> io::Result<()> {
         let name = caller.process.as_deref().unwrap_or("(ended)").to_owned();
         let cost = caller.cost_ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
         let (pid, calls) = (caller.pid.to_string(), format!("{:.0}", caller.calls_per_second));
-        let shares = [caller.core_percent, caller.fixed_core_percent].map(figure);
+        let shares = [caller.core_percent, caller.fixed_core_percent].map(|share| cell(&json!(share)));
         [vec![pid, name, caller.clock.clone(), calls, cost], shares.into()].concat()
     };
     let rows: Vec<_> = callers.iter().take(ROWS).map(row).collect();

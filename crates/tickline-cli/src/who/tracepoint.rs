@@ -71,14 +71,8 @@ fn offset(format: &str, field: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// The file of Linux 6.1 on x86_64.
+    /// From the file of Linux 6.1 on x86_64.
     const FORMAT: &str = "\
-name: sys_enter_clock_gettime
-ID: 320
-format:
-\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
-\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
-\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
 \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
 
 \tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;

@@ -8,13 +8,26 @@
 ))]
 pub mod filter;
 #[cfg(target_os = "linux")]
-pub mod game;
-#[cfg(target_os = "linux")]
 pub mod server;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a machine under load may take for what takes a second at most.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = done() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// The program, where nothing keeps it from the counter.
 pub fn tickline(arguments: &[&str]) -> Command {

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long a machine under load may take for what takes a second at most.
-const PATIENCE: Duration = Duration::from_secs(120);
+use super::until;
 
 pub fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -61,17 +60,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
-    }
-}
-
-pub fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = done() {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::common::{NOBODY, is_root, text, tickline};
 
 /// A folder that everybody may enter, with the program in it: where it was built may be closed to
 /// others.
-fn open_folder() -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn open_folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
     let program = folder.path().join("tickline");

@@ -1,7 +1,6 @@
 //! The program as users run it.
 //!
-//! Apart from these stand tests that execute themselves again: `hand_over`, `stopped` and
-//! `run_served`.
+//! Apart from these stand tests that execute themselves again: `hand_over` and `run_served`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

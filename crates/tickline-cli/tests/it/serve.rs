@@ -11,8 +11,9 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tickline_page::host::PageWriter;
 
-use crate::common::server::{Server, folder, run, serve, status, until, wait_for_line};
-use crate::common::{entries, is_root, library, text};
+use crate::common::server::{Server, folder, run, serve, status, wait_for_line};
+use crate::common::{entries, is_root, library, text, until};
+use crate::harmless::open_folder;
 
 #[test]
 fn a_server_serves_until_it_is_stopped() {
@@ -238,9 +239,7 @@ fn status_lists_who_reads_the_page() {
 #[test]
 fn a_user_without_rights_serves_that_users_programs() {
     const USER: u32 = 4_711;
-    let (folder, _) = folder();
-    let program = folder.path().join("tickline");
-    fs::copy(env!("CARGO_BIN_EXE_tickline"), &program).unwrap();
+    let (folder, program) = open_folder();
     let runtime = folder.path().join("runtime");
     fs::create_dir(&runtime).unwrap();
     let as_user = |words: &[&str]| {

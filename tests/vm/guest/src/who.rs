@@ -60,15 +60,15 @@ pub(crate) fn ask() {
 pub(crate) fn watch_asker() -> io::Result<()> {
     let first = machine::clocksource();
     machine::choose_clocksource("hpet")?;
-    report::line(&who("who_unmounted", &mut tickline(), "--all", 0));
+    report::line(&who("who_unmounted", &mut tickline(), None, 0));
     system::mount(c"tracefs", c"/sys/kernel/tracing")?;
-    report::line(&who("who_nobody", tickline().uid(NOBODY), "--all", 0));
+    report::line(&who("who_nobody", tickline().uid(NOBODY), None, 0));
     for (phase, clocksource) in [("who_hpet", "hpet"), ("who_tsc", first.as_str()), ("who_pid", "hpet")] {
         machine::choose_clocksource(clocksource)?;
         let asker = start()?;
         let pid = asker.id();
-        let which = if phase == "who_pid" { pid.to_string() } else { "--all".to_owned() };
-        let mut seen = who(phase, &mut tickline(), &which, pid);
+        let process = (phase == "who_pid").then_some(pid);
+        let mut seen = who(phase, &mut tickline(), process, pid);
         finish(asker, &mut seen)?;
         report::line(&seen);
     }
@@ -100,9 +100,10 @@ fn permille(ratio: f64) -> u64 {
     (ratio * 1_000.0).clamp(0.0, 1e9) as u64
 }
 
-/// What the program says of these processes, and of the one with the number `asker`.
-fn who(phase: &str, command: &mut Command, which: &str, asker: u32) -> Value {
-    let output = match command.args(["who", which, "--secs", COUNTS_S, "--json", "-"]).output() {
+/// What the program says of this process, or of all, and of the one with the number `asker`.
+fn who(phase: &str, command: &mut Command, process: Option<u32>, asker: u32) -> Value {
+    command.arg("who").args(process.map(|pid| pid.to_string()));
+    let output = match command.args(["--secs", COUNTS_S, "--json", "-"]).output() {
         Ok(output) => output,
         Err(error) => return json!({ "phase": phase, "errors": error.to_string() }),
     };

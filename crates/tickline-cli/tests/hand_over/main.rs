@@ -4,10 +4,13 @@
 //! The child processes are this program, with a page in their environment.
 
 #![cfg(target_os = "linux")]
+#![allow(clippy::print_stderr, reason = "what was skipped, and what was counted")]
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "../../tickline/tests/common/fork.rs"]
+#[path = "../../../tickline/tests/common/fork.rs"]
 mod fork;
+mod game;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -16,11 +19,12 @@ use std::time::Duration;
 
 use tickline::{Clock, Probes, State};
 
-use common::game::{self, Board, Game};
-use common::server::{Server, folder, run, status, until, wait_for_line};
+use common::server::{Server, folder, run, status, wait_for_line};
+use common::until;
 use fork::code_of_fork;
+use game::{Board, Game};
 
-/// Not a test of its own: a child process of the tests below.
+/// Not a test of its own: a child process of the others.
 #[test]
 fn player() {
     game::play();

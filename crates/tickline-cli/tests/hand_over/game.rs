@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use tickline::{Clock, Probes, State};
 
-use super::server::until;
+use crate::common::until;
 
 const PAGE: &str = "TICKLINE_TEST_PAGE";
 const BOARD: &str = "TICKLINE_TEST_BOARD";
@@ -22,7 +22,7 @@ const PLAYER: &str = "TICKLINE_TEST_PLAYER";
 
 /// What the players share: a file, mapped.
 #[repr(C)]
-pub struct Board {
+pub(crate) struct Board {
     /// Number of readings so far; the player of the same parity is next.
     turn: AtomicU64,
     /// The last reading, ns.
@@ -37,7 +37,7 @@ pub struct Board {
 }
 
 impl Board {
-    pub fn open(path: &Path) -> &'static Self {
+    pub(crate) fn open(path: &Path) -> &'static Self {
         let file =
             File::options().read(true).write(true).create(true).truncate(false).open(path).expect("a file");
         file.set_len(4096).expect("room");
@@ -50,13 +50,13 @@ impl Board {
     }
 
     /// A player's reading, which comes after the other's.
-    pub fn take(&self, ns: i64) {
+    pub(crate) fn take(&self, ns: i64) {
         let before_ns = self.last_ns.swap(ns, Ordering::SeqCst);
         self.step_back_ns.fetch_max(before_ns - ns, Ordering::SeqCst);
         self.turn.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub fn step_back_ns(&self) -> i64 {
+    pub(crate) fn step_back_ns(&self) -> i64 {
         self.step_back_ns.load(Ordering::SeqCst)
     }
 
@@ -82,7 +82,7 @@ impl Board {
 }
 
 /// What the test `player` does: a child process of [`Game`], unless it is called by itself.
-pub fn play() {
+pub(crate) fn play() {
     let (Some(page), Some(board), Some(player)) =
         (env::var_os(PAGE), env::var_os(BOARD), env::var_os(PLAYER))
     else {
@@ -98,13 +98,13 @@ pub fn play() {
     });
 }
 
-pub struct Game {
+pub(crate) struct Game {
     board: &'static Board,
     players: Vec<Child>,
 }
 
 impl Game {
-    pub fn start(page: &Path, folder: &Path) -> Self {
+    pub(crate) fn start(page: &Path, folder: &Path) -> Self {
         let path = folder.join("board");
         let board = Board::open(&path);
         let players = ["0", "1"].map(|player| {
@@ -120,12 +120,12 @@ impl Game {
         Self { board, players: players.into() }
     }
 
-    pub fn handovers(&self) -> u64 {
+    pub(crate) fn handovers(&self) -> u64 {
         self.board.turn.load(Ordering::SeqCst)
     }
 
     /// Lets the players play for a while, and at least for some handovers.
-    pub fn go_on(&mut self, time: Duration) {
+    pub(crate) fn go_on(&mut self, time: Duration) {
         let before = self.handovers();
         thread::sleep(time);
         until("the players play", || {
@@ -137,7 +137,7 @@ impl Game {
     }
 
     /// Ends the game, and says what it was. Fails if a reading was below the one before it.
-    pub fn end(mut self, serves: bool) {
+    pub(crate) fn end(mut self, serves: bool) {
         self.board.end.store(1, Ordering::SeqCst);
         for player in &mut self.players {
             let status = player.wait().expect("a child");
@@ -168,6 +168,6 @@ impl Drop for Game {
 }
 
 /// How often a test does all it does: once, or as often as `TICKLINE_TEST_ROUNDS` says.
-pub fn rounds() -> usize {
+pub(crate) fn rounds() -> usize {
     env::var("TICKLINE_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().expect("a number of rounds"))
 }

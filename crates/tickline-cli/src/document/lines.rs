@@ -1,0 +1,109 @@
+//! What a document says of its machine in words, line by line: for `doctor` and for the report.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde_json::{Map, Value, json};
+
+use super::Document;
+use crate::machine::{Machine, Ntp};
+use crate::words::{UNKNOWN, unit, with_unit};
+
+/// For each line, places in the document, and what is said of a value there: where it is known, where
+/// it is unknown, and where it is false or 0. What has no words is left out.
+const LINES: &str = include_str!("lines.json");
+
+/// The name of each line, and its text.
+pub(crate) fn lines(facts: &Document) -> io::Result<Vec<(String, String)>> {
+    let mut json = json!({ "machine": facts.machine, "clock": facts.clock });
+    let hz = |key: &str| json["clock"][key].as_f64();
+    let ppm = hz("frequency_hz").zip(hz("nominal_frequency_hz"));
+    let ppm = ppm.map(|(measured, nominal)| format!("{:+.0}", (measured / nominal - 1.0) * 1e6));
+    json["clock"]["difference_ppm"] = json!(ppm);
+    if facts.clock.bound_ns.is_none() {
+        json["clock"]["max_drift_ppb"] = Value::Null;
+    }
+    let happened: BTreeMap<_, _> = facts.clock.events.iter().filter(|(_, count)| **count > 0).collect();
+    json["clock"]["events"] = if happened.is_empty() { Value::Null } else { json!(happened) };
+    if facts.machine.ntp.is_some() && facts.utc_bound_ns().is_none() {
+        // The kernel's limits are no claim.
+        json["machine"]["ntp"]["maximum_error_us"] = Value::Null;
+        json["machine"]["ntp"]["estimated_error_us"] = Value::Null;
+    }
+    json["machine"]["rate_ppb"] = json!(facts.machine.ntp.as_ref().map(Ntp::rate_ppb));
+    json["machine"]["counters"] = json!(facts.counters());
+    json["machine"]["kernel_command_line"] = json!(parameters(&facts.machine));
+    json["machine"]["kernel_log"] = json!(facts.machine.kernel_log.as_ref().map(Vec::len));
+    let lines: Map<String, Value> = serde_json::from_str(LINES)?;
+    let line = |(name, places): (String, Value)| {
+        let places = places.as_object().into_iter().flatten();
+        let facts = places.map(|(place, texts)| said(place, json.pointer(place).unwrap_or_default(), texts));
+        let facts: Vec<_> = facts.filter(|fact| !fact.is_empty()).collect();
+        (name, if facts.is_empty() { UNKNOWN.to_owned() } else { facts.join(", ") })
+    };
+    Ok(lines.into_iter().map(line).collect())
+}
+
+/// What one of these `texts` says of the value at a place; nothing if it has no words.
+fn said(place: &str, value: &Value, texts: &Value) -> String {
+    let text = match value {
+        Value::Null => &texts[1],
+        value if *value == false || (*value == 0 && texts[2].is_string()) => &texts[2],
+        _ => &texts[0],
+    };
+    text.as_str().unwrap_or_default().replace("{}", &with_unit(value, unit(place).1))
+}
+
+/// The words of the kernel's command line that concern clocks; the JSON has the whole line.
+fn parameters(machine: &Machine) -> Option<String> {
+    const TOPICS: [&str; 9] =
+        ["tsc", "clocksource", "hpet", "vdso", "acpi_pm", "no-kvmclock", "lpj", "nohz", "isolcpus"];
+    let line = machine.kernel_command_line.as_ref()?;
+    let words: Vec<&str> =
+        line.split_whitespace().filter(|word| TOPICS.iter().any(|topic| word.contains(topic))).collect();
+    Some(if words.is_empty() { "nothing about clocks".to_owned() } else { words.join(" ") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: the section showed keys of the JSON ("counter_readable no").
+    #[test]
+    fn the_machine_is_described_in_words() {
+        let mut facts: Document = serde_json::from_value(json!({
+            "machine": {
+                "counter_readable": false,
+                "vdso_mapped": true,
+                "cpuid": { "invariant_tsc": true, "rdpid": false, "leaf_15h_hz": 2_600_000_000_u64 },
+                "time_namespace": { "monotonic_offset_ns": 0, "boottime_offset_ns": -5_000 },
+                "ntp": { "synchronised": true, "tick_us": 10_834, "frequency_ppb": -32_670, "offset_ns": 0,
+                    "maximum_error_us": 923_305, "estimated_error_us": 7, "flags": ["UNSYNC", "NANO"] },
+                "ntp_daemon": { "name": "chronyd", "synchronised": true, "reference": "PHC0", "stratum": 1,
+                    "offset_ns": 480_000_000, "bound_ns": 506_000, "updated_s": 9_000 },
+            },
+            "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64 },
+        }))
+        .unwrap();
+        facts.clock.events = [("rate_change", 2), ("expiry", 0)].into();
+        let lines = lines(&facts).unwrap();
+        let text: String = lines.into_iter().map(|(name, text)| format!("{name}: {text}\n")).collect();
+        for line in [
+            "CPU: unknown\n",
+            "counter: 2,599.000000 MHz measured, -385 ppm from nominal, 2,600.000000 MHz nominal (by ",
+            "CPUID: invariant TSC, no rdpid, leaf 15h 2,600.000000 MHz\n",
+            "rights: may not read the counter (PR_SET_TSC), vDSO mapped\n",
+            "namespace: the machine's monotonic time, boot time -5 us from the machine's\n",
+            "NTP: synchronised, within 923 ms of UTC by its claim, probably within 7 us, rate corrected by 8.3 %, flags: UNSYNC; NANO\n",
+            "NTP daemon: chronyd, synchronised, follows PHC0, stratum 1, 480 ms left to remove, within 506 us of UTC by its claim, updated 2.5 h ago\n",
+            "events: rate change 2\n",
+        ] {
+            assert!(text.contains(line), "no {line} in:\n{text}");
+        }
+        let json = json!({ "machine": facts.machine, "clock": facts.clock });
+        let lines: Map<String, Value> = serde_json::from_str(LINES).unwrap();
+        let places = lines.values().filter_map(Value::as_object).flat_map(Map::keys);
+        let missing: Vec<_> = places.filter(|place| json.pointer(place).is_none()).collect();
+        assert_eq!(missing, ["/clock/difference_ppm", "/machine/rate_ppb"], "all but what is derived");
+    }
+}

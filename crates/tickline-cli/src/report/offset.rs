@@ -1,0 +1,186 @@
+//! Offset and bound over time, as SVG, which needs no script. Colours are classes of `report.css`; what
+//! differs in colour also differs in shape.
+
+use maud::{Markup, html};
+
+use crate::document::TrackSummary;
+use crate::measure::as_f64;
+use crate::measure::track::Point;
+use crate::words::time;
+
+/// The width of the view box. A text of 12 units is 10 pixels high on a screen of 390 pixels.
+const WIDTH: f64 = 440.0;
+/// The places of the axes.
+const LEFT: f64 = 66.0;
+const TOP: f64 = 8.0;
+const BOTTOM: f64 = 212.0;
+/// What the horizontal axis shows stands below its labels.
+const HEIGHT: f64 = BOTTOM + 38.0;
+
+/// The chart; empty without points.
+pub(super) fn figure(track: &TrackSummary) -> Markup {
+    let Some(last) = track.points.last() else { return Markup::default() };
+    let limit = limit(&track.points);
+    let x = Scale::new(0.0, last.at_s, LEFT, WIDTH - 4.0);
+    let y = Scale::new(-limit, limit, BOTTOM, TOP);
+    let beyond = track.points.iter().filter(|point| point.offset_ns.abs() > limit).count();
+    let summary = format!(
+        "{} samples over {:.0} s: largest offset {:.0} ns, largest bound {} ns, bound violated {} times",
+        track.points.len(),
+        last.at_s,
+        track.largest_offset_ns,
+        track.largest_bound_ns,
+        track.bound_violated
+    );
+    let swatch = |symbol: Markup| html! { svg.swatch viewBox="0 0 22 10" aria-hidden="true" { (symbol) } };
+    html! {
+        figure {
+            h3 { "Offset from CLOCK_MONOTONIC, and claimed bound" }
+            ul.legend {
+                li { (swatch(html! { path.offset d="M4 5h0M11 5h0M18 5h0" {} })) "offset" }
+                li { (swatch(html! { rect.bound width="22" height="10" {} })) "claimed bound" }
+                @if track.bound_violated > 0 {
+                    li { (swatch(html! { path.bad d="M0 5H22" {} })) "bound violated" }
+                }
+            }
+            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(summary) {
+                (axes(&x, &y))
+                path.bound d=(band(&track.points, &x, &y)) {}
+                path.axis d=(format!("M{LEFT} {0}H{WIDTH}", y.at(0.0))) {}
+                path.offset d=(offsets(&track.points, &x, &y)) {}
+                @for point in track.points.iter().filter(|point| point.violated) {
+                    path.bad d=(format!("M{} {}m-4 -4l8 8m0 -8l-8 8", x.at(point.at_s), y.at(point.offset_ns))) {
+                        title { "bound violated at " (format!("{:.2} s", point.at_s)) }
+                    }
+                }
+            }
+            figcaption {
+                "Each sample brackets a reading between two reads of CLOCK_MONOTONIC; the offset is the reading minus their "
+                "middle. The bound says where CLOCK_MONOTONIC may be: the line at 0 must be within it. "
+                (track.points.len()) " samples: " (track.outside_bracket) " outside of their bracket, "
+                (track.bound_violated) " contradict the bound."
+                @if beyond > 0 { " " (beyond) " beyond the range, drawn at its border." }
+            }
+        }
+    }
+}
+
+/// A thin line and a label for each mark: seconds below, ns to the left.
+fn axes(x: &Scale, y: &Scale) -> Markup {
+    let seconds = |s: f64| format!("{s:.0$} s", usize::from(x.high < 5.0));
+    html! {
+        @for value in x.marks() {
+            @let place = x.at(value);
+            path.grid d=(format!("M{place} {TOP}V{BOTTOM}")) {}
+            // A label near an end is moved inwards.
+            text.middle[(20.0..WIDTH - 20.0).contains(&place)].end[place >= WIDTH - 20.0] x=(place) y=(BOTTOM + 15.0) {
+                (seconds(value))
+            }
+        }
+        @for value in y.marks() {
+            @let place = y.at(value);
+            path.grid d=(format!("M{LEFT} {place}H{WIDTH}")) {}
+            text.end x=(LEFT - 5.0) y=(units(place + 4.0)) { (time(value)) }
+        }
+        text.middle x=(units((LEFT + WIDTH) / 2.0)) y=(HEIGHT - 4.0) { "time since the start" }
+    }
+}
+
+/// The range of the drawing, ns: all points, unless a few would make the others indistinguishable.
+fn limit(points: &[Point]) -> f64 {
+    let reach = |point: &Point| ends(point).into_iter().fold(0.0, |far: f64, end| far.max(end.abs()));
+    let mut reaches: Vec<f64> = points.iter().map(reach).collect();
+    reaches.sort_by(f64::total_cmp);
+    let (largest, usual) = (reaches[reaches.len() - 1], reaches[(reaches.len() - 1) * 98 / 100]);
+    1.1 * if largest > 4.0 * usual { usual } else { largest }.max(1.0)
+}
+
+/// The ends of the claimed bound, ns from CLOCK_MONOTONIC.
+fn ends(point: &Point) -> [f64; 2] {
+    [point.offset_ns - as_f64(point.before_ns), point.offset_ns + as_f64(point.after_ns)]
+}
+
+/// The area between the claimed bounds.
+fn band(points: &[Point], x: &Scale, y: &Scale) -> String {
+    let there = points.iter().map(|point| (point.at_s, ends(point)[1]));
+    let back = points.iter().rev().map(|point| (point.at_s, ends(point)[0]));
+    let places = there.chain(back).map(|(at_s, ns)| format!("{} {}", x.at(at_s), y.at(ns)));
+    format!("M{}Z", places.collect::<Vec<_>>().join("L"))
+}
+
+/// A dot for each point.
+fn offsets(points: &[Point], x: &Scale, y: &Scale) -> String {
+    points.iter().map(|point| format!("M{} {}h0", x.at(point.at_s), y.at(point.offset_ns))).collect()
+}
+
+/// Values from `low` to `high` on a line of the drawing, from the place `from` to the place `to`.
+#[derive(Debug)]
+struct Scale {
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    fn new(low: f64, high: f64, from: f64, to: f64) -> Self {
+        Self { low, high: if high > low { high } else { low + 1.0 }, from, to }
+    }
+
+    /// Where a value is; values outside are at the ends.
+    fn at(&self, value: f64) -> f64 {
+        let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
+        units(self.from + share * (self.to - self.from))
+    }
+
+    /// Some five values between the ends, in steps of 1, 2, 5 or 10 times a power of ten.
+    fn marks(&self) -> Vec<f64> {
+        let least = (self.high - self.low) / 5.0;
+        let power = 10_f64.powf(least.log10().floor());
+        let step = power * [1.0, 2.0, 5.0].into_iter().find(|step| step * power >= least).unwrap_or(10.0);
+        let first = (self.low / step).ceil();
+        let values = (0..100).map(|index| (first + f64::from(index)) * step);
+        values.take_while(|value| *value <= self.high + step * 1e-6).collect()
+    }
+}
+
+/// A share of the view box, to a tenth of a unit.
+fn units(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::{point, track};
+
+    #[test]
+    fn the_range_holds_everything_unless_a_few_are_far_off() {
+        assert!((limit(&[point(0.0, 5.0), point(1.0, -30.0)]) - 60.5).abs() < 1e-9);
+        let mut points: Vec<Point> = (0..200).map(|index| point(f64::from(index), 0.0)).collect();
+        assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
+        points[0].offset_ns = 551.0;
+        assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
+    }
+
+    #[test]
+    fn a_violation_is_marked_and_in_the_legend() {
+        let mut track = track();
+        let loud = figure(&track).into_string();
+        assert!(loud.contains("bound violated at 0.14 s"), "{loud}");
+        track.points[7].violated = false;
+        track.bound_violated = 0;
+        let quiet = figure(&track).into_string();
+        assert!(!quiet.contains("violated at") && quiet.contains("claimed bound"), "{quiet}");
+        track.points.clear();
+        assert!(figure(&track).into_string().is_empty());
+    }
+
+    #[test]
+    fn marks_are_round_and_inside() {
+        assert_eq!(Scale::new(-30.0, 30.0, 0.0, 1.0).marks(), [-20.0, 0.0, 20.0]);
+        assert_eq!(Scale::new(0.0, 10.0, 0.0, 1.0).marks(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(Scale::new(0.0, 3_600.0, 0.0, 1.0).marks(), [0.0, 1_000.0, 2_000.0, 3_000.0]);
+        assert!(!Scale::new(5.0, 5.0, 0.0, 1.0).marks().is_empty(), "no range is one of 1");
+    }
+}

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Prometheus' two parsers accept what `doctor --openmetrics` writes, as stored and of this machine: that of OpenMetrics,
+# in the client for Python, and that of the older text format, in promtool, which also judges names. Each refuses a
+# damaged file.
+set -u
+stored=crates/tickline-cli/src/openmetrics_expected.txt
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+
+openmetrics() {
+    /usr/bin/python3 -c "
+import sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as families
+print(sys.argv[1], 'has', len(list(families(open(sys.argv[1]).read()))), 'families')" "$1"
+}
+
+text_format() {
+    promtool check metrics <"$1"
+}
+
+cargo run -q -p tickline-cli -- doctor --openmetrics - >"$folder/live"
+# 1: a gate is closed, or a clock is slow.
+[ $? -le 1 ] || exit 1
+sed 's/level="ok"/level="ok/' $stored >"$folder/damaged"
+for parser in openmetrics text_format; do
+    for file in $stored "$folder/live"; do
+        $parser "$file" || { echo "FAILED: $parser does not accept $file" && exit 1; }
+    done
+    $parser "$folder/damaged" >/dev/null 2>&1 && echo "FAILED: $parser accepts a damaged file" && exit 1
+    echo "$parser accepts both, and refuses a damaged file"
+done
