@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
-use crate::common::Hand;
+use crate::common::{Hand, on_thread};
 use serde_json::{Value, json};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Summary, Tracks};
@@ -109,15 +109,13 @@ fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
         assert_eq!(written(recorder).0.complete_since_ns, None);
         let requests: Vec<_> = (0..10).map(|_| info_span!(parent: None, "request")).collect();
         let hangs = info_span!(parent: None, "hangs");
-        let dispatch = dispatcher::get_default(Dispatch::clone);
-        let flood = || {
+        on_thread(|| {
             drop(requests);
             for _ in 0..20_000 {
                 hand.advance_ns(1_000);
                 drop(info_span!(parent: None, "flood"));
             }
-        };
-        thread::scope(|scope| scope.spawn(|| dispatcher::with_default(&dispatch, flood)).join().unwrap());
+        });
         hand.advance_ns(1);
         drop(info_span!("late"));
         let (summary, events) = written(recorder);
@@ -171,19 +169,14 @@ fn the_last_moments_alone() {
 fn it_writes_while_threads_record() {
     let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1 << 17).with_fields());
     let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for worker in 0..3 {
-            let (dispatch, stop) = (&dispatch, &stop);
-            scope.spawn(move || {
-                dispatcher::with_default(dispatch, || {
-                    // ORDERING: Relaxed, a hint to stop.
-                    while !stop.load(Ordering::Relaxed) {
-                        info_span!("outer", worker)
-                            .in_scope(|| info_span!("inner").in_scope(|| info!("told")));
-                    }
-                });
-            });
+    let work = || {
+        // ORDERING: Relaxed, a hint to stop.
+        while !stop.load(Ordering::Relaxed) {
+            info_span!("outer", number = 7).in_scope(|| info_span!("inner").in_scope(|| info!("told")));
         }
+    };
+    thread::scope(|scope| {
+        (0..3).for_each(|_| _ = scope.spawn(|| dispatcher::with_default(&dispatch, work)));
         let mut spans = 0;
         for _ in 0..20 {
             let (summary, events) = written(&recorder);
