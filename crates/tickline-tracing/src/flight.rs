@@ -153,7 +153,8 @@ impl Builder {
     ///
     /// If the file cannot be created with all its blocks, for example on a full disk; if another
     /// recorder writes to the one that is there, or that is none of a recorder; if the process has
-    /// 16 recorders in files already; on a system that is not a Unix.
+    /// 16 recorders in files already, or no memory to note what `fork` must do; on a system that is
+    /// not a Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
         Recorder::create(self.settings, path.as_ref(), threads).map(FlightRecorder::of)
     }

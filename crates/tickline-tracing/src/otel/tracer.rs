@@ -22,14 +22,6 @@ pub struct TimedTracer<T> {
     pub(super) shared: Arc<Shared>,
 }
 
-impl<T> TimedTracer<T> {
-    /// The offset of Unix time from monotonic time, for a span that starts now.
-    fn offset(&self) -> Offset {
-        let clock = &*self.shared.clock;
-        Offset(self.shared.offset.get(clock.now_ns(), clock))
-    }
-}
-
 /// A span of a [`TimedTracer`].
 #[derive(Debug)]
 pub struct TimedSpan<S> {
@@ -75,7 +67,8 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
 
     fn build_with_context(&self, mut builder: SpanBuilder, parent: &Context) -> Self::Span {
         let offset = take_created(&mut builder).map(|created_ns| {
-            let offset = self.offset();
+            let clock = &*self.shared.clock;
+            let offset = Offset(self.shared.offset.get(clock.now_ns(), clock));
             builder.start_time = Some(offset.unix(created_ns));
             offset
         });

@@ -56,9 +56,10 @@ impl TimeSource for Hand {
 pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTiming)>>>);
 
 impl Closed {
-    pub fn into_sink(self) -> Callback {
+    pub fn sink(&self) -> Callback {
+        let all = Arc::clone(&self.0);
         Callback::new(move |span| {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push((span.name(), *span.times()));
+            all.lock().unwrap_or_else(PoisonError::into_inner).push((span.name(), *span.times()));
         })
     }
 

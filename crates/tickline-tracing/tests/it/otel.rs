@@ -36,7 +36,7 @@ fn exported<T: TimeSource + Clone>(
     let tracer = times.tracer(provider.tracer("test"));
     let otel = tracing_opentelemetry::layer().with_tracer(tracer.clone());
     let otel = times.layer(otel.with_context_activation(is_activated)).with_filter(LevelFilter::INFO);
-    let timing = |closed: &Closed| SpanTimingLayer::over(clock.clone()).with_sink(closed.clone().into_sink());
+    let timing = |closed: &Closed| SpanTimingLayer::over(clock.clone()).with_sink(closed.sink());
     subscriber::with_default(registry().with(closed.map(timing)).with(otel), || run(&tracer));
     exporter.get_finished_spans().unwrap()
 }
