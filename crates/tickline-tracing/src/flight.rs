@@ -57,7 +57,7 @@
 //! ```
 //!
 //! - A record is in the file once it is whole. One that a thread was writing at the end is lost.
-//! - The names of all callsites are in the file, up to the size of one ring.
+//! - The names of all callsites are in the file: up to 1,024 bytes for each, and one ring for all.
 //! - The file is its owner's alone (mode 0600), and has its full size from the start, so that a full
 //!   disk is an error of `create`. (Btrfs and ZFS need new space for each change of a file. A full
 //!   disk there ends the process by `SIGBUS`.) Nobody may truncate the file: the process would end by
@@ -153,7 +153,8 @@ impl Builder {
     ///
     /// If the file cannot be created with all its blocks, for example on a full disk; if another
     /// recorder writes to the one that is there, or that is none of a recorder; if the process has
-    /// 16 recorders in files already; on a system that is not a Unix.
+    /// 16 recorders in files already, or no memory to note what `fork` must do; on a system that is
+    /// not a Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
         Recorder::create(self.settings, path.as_ref(), threads).map(FlightRecorder::of)
     }
@@ -164,8 +165,8 @@ impl Builder {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is not that of a recorder, was written by another kind of machine, or
-/// is cut; the first error of a write. Damaged records are left out, and counted by
+/// If the file cannot be read, is not that of a recorder, was written by another kind of machine, is
+/// cut, or has longer names of a callsite than a recorder writes; the first error of a write. Damaged records are left out, and counted by
 /// [`Summary::damaged`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<Summary> {
     FlightRecorder::of(Recorder::read(file)?).write_to(output)
@@ -267,7 +268,8 @@ impl FlightRecorder {
             }
             let first_ns = thread.first_ns.unwrap_or(kept.end_ns);
             if thread.overwritten > 0 && first_ns >= since_ns {
-                thread.text.write_missing(first_ns, thread.overwritten, &mut text);
+                let what = ["older records overwritten", "overwritten"];
+                thread.text.write_mark(first_ns, thread.overwritten, what, &mut text);
             }
         }
         let mut summary = Summary::default();
@@ -283,7 +285,8 @@ impl FlightRecorder {
             }
         }
         if let Some(left) = recorder.left.as_ref().filter(|left| left.outside > 0) {
-            json::push_outside(&mut text, left.process, kept.end_ns, left.outside);
+            let what = ["threads had no ring in the file", "threads"];
+            ThreadText::new(recorder, 0).write_mark(kept.end_ns, left.outside, what, &mut text);
         }
         text.push_str("\n]\n");
         output.write_all(text.as_bytes())?;

@@ -84,7 +84,7 @@
 //! - `chrome` (default): the modules `chrome` and `flight`.
 //! - `local-time`: times in the system's time zone, by jiff.
 //! - `running`: the module `running`, on Unix, by nix.
-//! - `opentelemetry-0-33`, `opentelemetry-0-32`: the module `otel`, for that version of OpenTelemetry.
+//! - `opentelemetry-0-33`: the module `otel`, for that version of OpenTelemetry.
 //!
 //! Without features the crate needs `tickline`, `tracing-core`, the registry of
 //! `tracing-subscriber`, and `spin`, which has no dependencies.
@@ -97,7 +97,6 @@
 //! times), `opentelemetry` (exported spans).
 #![deny(unsafe_code)] // but for the memory of rings, which may be a mapped file
 
-mod brief_lock;
 #[cfg(feature = "chrome")]
 pub mod chrome;
 mod close_event;
@@ -110,7 +109,7 @@ pub mod histogram;
 mod kept_fields;
 mod layer;
 mod open_spans;
-#[cfg(any(feature = "opentelemetry-0-32", feature = "opentelemetry-0-33"))]
+#[cfg(feature = "opentelemetry-0-33")]
 pub mod otel;
 #[cfg(all(unix, feature = "running"))]
 pub mod running;

@@ -5,8 +5,7 @@
 //! sides: layers around the OpenTelemetry layer read the clock, and a tracer inside puts their
 //! readings into the spans.
 //!
-#![cfg_attr(feature = "opentelemetry-0-33", doc = "```")]
-#![cfg_attr(not(feature = "opentelemetry-0-33"), doc = "```ignore")]
+//! ```
 //! use opentelemetry::trace::TracerProvider;
 //! use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
 //! use tickline_tracing::otel::OtelTimes;
@@ -25,15 +24,10 @@
 //! assert_eq!(exporter.get_finished_spans().unwrap()[0].name, "request");
 //! ```
 //!
-//! # Versions
+//! # Version
 //!
-//! Two versions of the crate `opentelemetry` have a feature here, and both may be on. Older
-//! versions of `tracing-opentelemetry` do not accept a tracer of another crate.
-//!
-//! | feature | `opentelemetry` | `tracing-opentelemetry` |
-//! |---|---|---|
-//! | `opentelemetry-0-33` | 0.33 | 0.34 |
-//! | `opentelemetry-0-32` | 0.32 | 0.33 |
+//! The feature `opentelemetry-0-33` is for version 0.33 of the crate `opentelemetry`, which
+//! `tracing-opentelemetry` 0.34 uses.
 //!
 //! # Which times
 //!
@@ -48,22 +42,17 @@
 //! nor shorter if somebody sets the clock meanwhile.
 //!
 //! Calls that bypass `tracing` keep their times: `OpenTelemetrySpanExt::add_event`, and spans that
-//! are started by the tracer itself. If two threads compete, one with the first enter of a span and
-//! the other with an event in it, that event may keep the time of `SystemTime`.
+//! are started by the tracer itself. So does an event that comes before OpenTelemetry starts its
+//! span: when it is first entered (when it is closed, without context activation), or gets a child.
 //!
 //! # Filters
 //!
 //! Put a filter around the whole: `times.layer(otel).with_filter(filter)`. If the filter is inside,
-//! spans that it hides still cost two readings of the clock and an entry in their extensions.
+//! spans that it hides still cost three readings of the clock and an entry in their extensions.
 //!
 //! [`tracing-opentelemetry`]: https://docs.rs/tracing-opentelemetry
 
-use core::fmt;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use core::time::Duration;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 use tracing_core::Subscriber;
 use tracing_subscriber::layer::Layer;
@@ -74,25 +63,19 @@ use crate::unix_offset::UnixOffset;
 
 mod call;
 mod layers;
-mod versions;
+mod tracer;
 
 use layers::{After, Before};
-
-/// Numbers the spans of the process, so that a tracer finds the times of their events.
-static NEXT_SPAN: AtomicU64 = AtomicU64::new(1);
+pub use tracer::{TimedSpan, TimedTracer};
 
 /// The clock for one OpenTelemetry layer and its tracer; see the [module](self).
 #[derive(Debug, Clone)]
 pub struct OtelTimes(Arc<Shared>);
 
+#[derive(Debug)]
 struct Shared {
     clock: Box<dyn TimeSource>,
     offset: UnixOffset,
-    /// Monotonic times of the events of spans that OpenTelemetry has not started yet, by the span's
-    /// number. OpenTelemetry starts a span at its first enter, so that few have such events.
-    waiting: Mutex<HashMap<u64, Vec<u64>>>,
-    /// Spans in `waiting`.
-    waiting_spans: AtomicUsize,
 }
 
 impl OtelTimes {
@@ -105,12 +88,7 @@ impl OtelTimes {
     /// Times of another clock, for tests.
     #[must_use]
     pub fn over(clock: impl TimeSource) -> Self {
-        Self(Arc::new(Shared {
-            clock: Box::new(clock),
-            offset: UnixOffset::new(),
-            waiting: Mutex::default(),
-            waiting_spans: AtomicUsize::new(0),
-        }))
+        Self(Arc::new(Shared { clock: Box::new(clock), offset: UnixOffset::new() }))
     }
 
     /// `tracer` with these times, for `tracing_opentelemetry::layer().with_tracer`. It does nothing
@@ -127,79 +105,12 @@ impl OtelTimes {
         S: Subscriber + for<'a> LookupSpan<'a>,
         L: Layer<S>,
     {
-        Before(Arc::clone(&self.0)).and_then(layer).and_then(After(Arc::clone(&self.0)))
+        Before(Arc::clone(&self.0)).and_then(layer).and_then(After)
     }
 }
 
 impl Default for OtelTimes {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("offset", &self.offset).finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Vec<u64>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps the time of an event until OpenTelemetry starts its span.
-    fn wait(&self, span: u64, event_ns: u64) {
-        let mut waiting = self.lock();
-        waiting.entry(span).or_default().push(event_ns);
-        // ORDERING: Relaxed, pairs with the load in `take_waiting`.
-        self.waiting_spans.store(waiting.len(), Ordering::Relaxed);
-    }
-
-    /// The times of a span's events that were kept, ns.
-    fn take_waiting(&self, span: u64) -> Vec<u64> {
-        // ORDERING: Relaxed, pairs with the store in `wait`. No time is lost: a thread that sees
-        // the event in its span has taken OpenTelemetry's lock after it.
-        if self.waiting_spans.load(Ordering::Relaxed) == 0 {
-            return Vec::new();
-        }
-        let mut waiting = self.lock();
-        let times = waiting.remove(&span).unwrap_or_default();
-        // ORDERING: Relaxed, as in `wait`.
-        self.waiting_spans.store(waiting.len(), Ordering::Relaxed);
-        times
-    }
-}
-
-/// A tracer whose spans have tickline's times; made by [`OtelTimes::tracer`].
-#[derive(Debug, Clone)]
-pub struct TimedTracer<T> {
-    tracer: T,
-    shared: Arc<Shared>,
-}
-
-impl<T> TimedTracer<T> {
-    /// The offset of Unix time from monotonic time, for a span that starts now.
-    fn offset(&self) -> Offset {
-        let clock = &*self.shared.clock;
-        Offset(self.shared.offset.get(clock.now_ns(), clock))
-    }
-}
-
-/// A span of a [`TimedTracer`].
-#[derive(Debug)]
-pub struct TimedSpan<S> {
-    span: S,
-    /// `None` if the span did not come from a layer that [`OtelTimes`] knows.
-    offset: Option<Offset>,
-}
-
-/// The offset of Unix time from monotonic time, ns.
-#[derive(Debug, Clone, Copy)]
-struct Offset(i64);
-
-impl Offset {
-    fn unix(self, monotonic_ns: u64) -> SystemTime {
-        UNIX_EPOCH + Duration::from_nanos(monotonic_ns.saturating_add_signed(self.0))
     }
 }

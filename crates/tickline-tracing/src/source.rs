@@ -3,17 +3,20 @@
 //! Programs use tickline's clock. The trait is for tests, which move a clock by hand. [`StdClock`]
 //! is for measurements of the same layer over `std`.
 
+use core::fmt;
 use core::time::Duration;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant as StdInstant, SystemTime, UNIX_EPOCH};
+
+use tickline::{Anchor, Instant};
 
 /// A clock.
-pub trait TimeSource: Send + Sync + 'static {
+pub trait TimeSource: fmt::Debug + Send + Sync + 'static {
     /// The present monotonic time, ns. Later readings of one thread must not be smaller. The layer
     /// calls this while a span's slot is locked, so it must not enter a span.
     fn now_ns(&self) -> u64;
 
-    /// Unix time, ns.
-    fn unix_ns(&self) -> u64;
+    /// Unix time less monotonic time, ns.
+    fn unix_offset_ns(&self) -> i64;
 }
 
 /// tickline's global clock. With tickline's feature `mock`, the mock clock that is active on the
@@ -31,16 +34,16 @@ impl TimeSource for GlobalClock {
         tickline::now_ns()
     }
 
-    #[inline]
-    fn unix_ns(&self) -> u64 {
-        tickline::unix_ns()
+    fn unix_offset_ns(&self) -> i64 {
+        let (anchor, now) = (Anchor::unix(), Instant::now());
+        anchor.to_unix(now).as_nanos().wrapping_sub(now.as_nanos()).cast_signed()
     }
 }
 
 /// `std::time::Instant` and `SystemTime`, to measure the same layer without tickline.
 #[derive(Debug, Clone, Copy)]
 pub struct StdClock {
-    start: Instant,
+    start: StdInstant,
 }
 
 impl StdClock {
@@ -48,7 +51,7 @@ impl StdClock {
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a start is no default")]
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self { start: StdInstant::now() }
     }
 }
 
@@ -58,9 +61,10 @@ impl TimeSource for StdClock {
         whole_ns(self.start.elapsed())
     }
 
-    #[inline]
-    fn unix_ns(&self) -> u64 {
-        whole_ns(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    /// By one reading of each clock. If the thread is preempted in between, it is off by as much.
+    fn unix_offset_ns(&self) -> i64 {
+        let unix_ns = whole_ns(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+        unix_ns.wrapping_sub(self.now_ns()).cast_signed()
     }
 }
 

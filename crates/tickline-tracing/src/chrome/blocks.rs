@@ -56,51 +56,29 @@ impl<W: Write> Blocks<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
 
-    /// Keeps each write on its own.
-    #[derive(Clone, Default)]
-    struct Writes(Arc<Mutex<Vec<Vec<u8>>>>);
-
-    impl Write for Writes {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().push(bytes.to_vec());
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// The lengths at which a write of `len` bytes at `offset` may stop: at the end of each block,
-    /// and at its own end.
-    fn ends_of_blocks(offset: usize, len: usize) -> impl Iterator<Item = usize> {
-        (1..=len).filter(move |part| (offset + part).is_multiple_of(BLOCK) || *part == len)
-    }
-
+    /// Wherever the kernel stops, at the end of a block or of a write.
     #[test]
     fn each_block_ends_with_a_whole_event() {
-        let writes = Writes::default();
-        let mut blocks = Blocks::new(writes.clone());
-        blocks.push("[{\"n\":0}").unwrap();
-        for n in 1..2_000_usize {
-            let text = "x".repeat(n * 37 % 700);
-            blocks.push(&format!(",\n{{\"n\":{n},\"text\":\"{text}\"}}")).unwrap();
+        let (mut blocks, mut flushed) = (Blocks::new(Vec::new()), Vec::new());
+        for n in 0..2_000_usize {
+            let (comma, text) = (if n == 0 { "[" } else { ",\n" }, "x".repeat(n * 37 % 700));
+            blocks.push(&format!("{comma}{{\"n\":{n},\"text\":\"{text}\"}}")).unwrap();
             if n % 97 == 0 {
                 blocks.flush().unwrap();
+                flushed.push(blocks.output.len());
             }
         }
         blocks.flush().unwrap();
-        let (mut whole, mut events) = (Vec::new(), 0);
-        for write in writes.0.lock().unwrap().iter() {
-            // Wherever the kernel stops, at the end of a block or of the write.
-            for part in ends_of_blocks(whole.len(), write.len()) {
-                let closed = [&whole[..], &write[..part], b"]"].concat();
-                let parsed: serde_json::Value = serde_json::from_slice(&closed).unwrap();
-                events = parsed.as_array().unwrap().len();
-            }
-            whole.extend_from_slice(write);
+        let (mut start, mut events) = (0, 0);
+        flushed.extend((BLOCK..blocks.output.len()).step_by(BLOCK));
+        flushed.push(blocks.output.len());
+        flushed.sort_unstable();
+        for end in flushed {
+            let part =
+                str::from_utf8(&blocks.output[start..end]).unwrap().trim_start_matches(['[', ',', '\n']);
+            let parsed: Vec<serde_json::Value> = serde_json::from_str(&format!("[{part}]")).unwrap();
+            (start, events) = (end, events + parsed.len());
         }
         assert_eq!(events, 2_000);
     }

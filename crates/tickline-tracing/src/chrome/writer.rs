@@ -180,7 +180,8 @@ impl<W: Write> Writer<W> {
         }
         self.summary.dropped += missing;
         self.text.clear();
-        json::push_missing(&mut self.text, self.last_ns, missing);
+        let process = ThreadText::new(&self.recorder, 0);
+        process.write_mark(self.last_ns, missing, ["events missing", "dropped"], &mut self.text);
         self.blocks.push(&self.text)
     }
 }

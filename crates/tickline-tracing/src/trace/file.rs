@@ -6,18 +6,22 @@
 //! with its address and its names.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
-use super::memory::{CHUNK, Chunk, Memory, RingBox};
+use super::memory::{CHUNK, Chunk, Mapping, Memory, RingBox};
 use super::recorder::Callsite;
 use super::ring::{self, BLOCK, Kind, Record, Records};
 
 /// `ticklfr1`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr1");
+
+/// The most bytes that a callsite's names may take together. Each record repeats them in the trace,
+/// so those of a hostile file could make it thousands of times as long as the file.
+const MAX_NAMES: usize = 1_024;
+const _: () = assert!(MAX_NAMES <= ring::MAX_TEXT || cfg!(miri));
 
 const HEAD_CHUNKS: usize = 4_096 / (8 * CHUNK);
 
@@ -85,8 +89,9 @@ impl RingFile {
             }
             ring::store_text(&head[1].0, process);
         };
-        let memory = Memory::create(path, HEAD_CHUNKS + rings, |word| word == MAGIC, fill)?;
-        let memory = Arc::new(memory);
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let mapping = Mapping::create(path, HEAD_CHUNKS + rings, MAGIC, fill).map_err(named)?;
+        let memory = Arc::new(Memory::Mapped(mapping));
         let names = RingBox::within(Arc::clone(&memory), HEAD_CHUNKS..HEAD_CHUNKS + chunks);
         Ok(Self { memory, chunks, threads, names })
     }
@@ -116,9 +121,12 @@ impl RingFile {
     /// Adds the names of a callsite, if there is room. The caller's lock keeps others out.
     pub(crate) fn add_name(&self, address: usize, callsite: &Callsite) {
         let text = callsite.to_text();
+        if text.len() > MAX_NAMES {
+            return self.names.count_dropped();
+        }
         let record = Record { callsite: address, text: &text, ..Record::new(Kind::Name, 0) };
         if record.words() > self.names.left() {
-            if text.len() > ring::MAX_TEXT || self.names.head() + 2 * BLOCK > self.names.capacity() {
+            if self.names.head() + 2 * BLOCK > self.names.capacity() {
                 return self.names.count_dropped();
             }
             self.names.begin_block();
@@ -147,7 +155,7 @@ pub(crate) struct Left {
     /// Threads for which there was no ring.
     pub(crate) outside: u64,
     pub(crate) rings: Vec<Arc<RingBox>>,
-    pub(crate) callsites: FxHashMap<usize, Arc<Callsite>>,
+    pub(crate) callsites: HashMap<usize, Arc<Callsite>>,
 }
 
 /// Reads a file. It may have any content.
@@ -170,11 +178,14 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Left> {
         let memory = Arc::new(chunks(&mut input, count)?);
         Ok::<_, io::Error>(RingBox::within(memory, 0..count))
     };
-    let mut callsites = FxHashMap::default();
+    let mut callsites = HashMap::new();
     let words = next_ring()?.snapshot();
     let mut records = Records::new(&words, 0);
     while let Some(record) = records.next() {
         if record.kind == Kind::Name {
+            if record.text.len() > MAX_NAMES {
+                return Err(wrong("the names of a callsite take more than 1,024 bytes"));
+            }
             callsites.insert(record.callsite, Arc::new(Callsite::from_text(record.text)));
         }
     }

@@ -1,9 +1,7 @@
 //! Records as "Trace Event Format" (Google, 2016).
 
-use std::process;
+use std::collections::HashMap;
 use std::sync::Arc;
-
-use rustc_hash::FxHashMap;
 
 use super::fields::{BEHIND_NAME, push_string};
 use super::recorder::{Callsite, Recorder};
@@ -12,12 +10,14 @@ use super::ring::{Kind, Record};
 /// What the text of one thread's events has in common.
 #[derive(Debug)]
 pub(crate) struct ThreadText {
+    /// The thread's number.
+    thread: u64,
     /// `"pid":1,"tid":2`.
     ids: String,
     /// The beginning of its `E` events.
     end: String,
     /// The beginning of the other events, up to the time, by phase and address of the callsite.
-    begins: FxHashMap<(u8, usize), String>,
+    begins: HashMap<(u8, usize), String>,
     recorder: Arc<Recorder>,
 }
 
@@ -25,7 +25,7 @@ impl ThreadText {
     pub(crate) fn new(recorder: &Arc<Recorder>, thread: u64) -> Self {
         let ids = format!("\"pid\":{},\"tid\":{thread}", recorder.process().0);
         let end = format!(",\n{{\"ph\":\"E\",{ids},\"ts\":");
-        Self { end, ids, begins: FxHashMap::default(), recorder: Arc::clone(recorder) }
+        Self { thread, end, ids, begins: HashMap::new(), recorder: Arc::clone(recorder) }
     }
 
     /// The text of `record`, with a comma before it; nothing for records that viewers do not need.
@@ -54,7 +54,7 @@ impl ThreadText {
             text.push_str(name);
         }
         let callsite = match record.kind {
-            Kind::Begin | Kind::Instant | Kind::Open if self.recorder.has_locations() => {
+            Kind::Begin | Kind::Instant | Kind::Open if self.recorder.settings.has_locations => {
                 self.recorder.callsite(record.callsite)
             }
             _ => None,
@@ -73,10 +73,14 @@ impl ThreadText {
         text.push('}');
     }
 
-    /// A mark that says how many of the thread's records are missing before it.
-    pub(crate) fn write_missing(&self, ns: u64, missing: u64, text: &mut String) {
-        let name = format!("{missing} older records overwritten");
-        push_mark(text, &name, 't', &self.ids, ns, &format!("\"overwritten\":{missing}"));
+    /// A mark that says that so many of `what` are missing. With the number 0, it is not the
+    /// thread's but the process's.
+    pub(crate) fn write_mark(&self, ns: u64, missing: u64, [what, key]: [&str; 2], text: &mut String) {
+        let (ids, scope) = (&self.ids, if self.thread == 0 { 'p' } else { 't' });
+        text.push_str(&format!(",\n{{\"name\":\"{missing} {what}\",\"ph\":\"i\","));
+        text.push_str(&format!("\"s\":\"{scope}\",{ids},\"ts\":"));
+        push_microseconds(text, ns);
+        text.push_str(&format!(",\"args\":{{\"{key}\":{missing}}}}}"));
     }
 
     /// The event that names the thread.
@@ -129,26 +133,6 @@ pub(crate) fn head(recorder: &Recorder) -> String {
     push_string(&mut text, &name);
     text.push_str("}}");
     text
-}
-
-/// A mark that says how many events are missing before it.
-pub(crate) fn push_missing(text: &mut String, ns: u64, missing: u64) {
-    let ids = format!("\"pid\":{},\"tid\":0", process::id());
-    push_mark(text, &format!("{missing} events missing"), 'p', &ids, ns, &format!("\"dropped\":{missing}"));
-}
-
-/// A mark at the end of what a process has left: so many of its threads are not in it.
-pub(crate) fn push_outside(text: &mut String, process: u32, ns: u64, threads: u64) {
-    let ids = format!("\"pid\":{process},\"tid\":0");
-    let name = format!("{threads} threads had no ring in the file");
-    push_mark(text, &name, 'p', &ids, ns, &format!("\"threads\":{threads}"));
-}
-
-/// An instant of a thread (`scope` is `t`) or of the process (`p`).
-fn push_mark(text: &mut String, name: &str, scope: char, ids: &str, ns: u64, args: &str) {
-    text.push_str(&format!(",\n{{\"name\":\"{name}\",\"ph\":\"i\",\"s\":\"{scope}\",{ids},\"ts\":"));
-    push_microseconds(text, ns);
-    text.push_str(&format!(",\"args\":{{{args}}}}}"));
 }
 
 /// Appends `ns` as microseconds with three decimals, which is the format's unit.

@@ -215,7 +215,7 @@ impl Local {
             return self.write_shortened(recorder, *record);
         }
         let mut record = *record;
-        if recorder.when_full() != WhenFull::Overwrite && !self.has_room(recorder, record.words()) {
+        if recorder.settings.when_full != WhenFull::Overwrite && !self.has_room(recorder, record.words()) {
             if record.kind == Kind::End {
                 record.text = "";
             } else {
@@ -241,7 +241,7 @@ impl Local {
     #[cold]
     fn begin_block(&mut self, recorder: &Recorder) {
         self.ring.begin_block();
-        if recorder.when_full() != WhenFull::Overwrite {
+        if recorder.settings.when_full != WhenFull::Overwrite {
             self.taken = self.ring.taken();
             if self.ring.head() - self.taken > self.ring.capacity() / 4 {
                 recorder.wake_reader();
@@ -276,7 +276,8 @@ impl Local {
             if fits(self.taken) {
                 return true;
             }
-            if recorder.when_full() != WhenFull::Wait || recorder.has_ended() || recorder.is_in_child() {
+            if recorder.settings.when_full != WhenFull::Wait || recorder.has_ended() || recorder.is_in_child()
+            {
                 return false;
             }
             recorder.wake_reader();

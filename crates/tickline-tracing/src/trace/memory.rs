@@ -7,12 +7,10 @@ mod mapping;
 use core::ops::{Deref, Range};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::ring::{HEAD_WORDS, Ring, capacity};
-use mapping::Mapping;
+pub(crate) use mapping::Mapping;
 
 /// Words of a [`Chunk`].
 pub(crate) const CHUNK: usize = 16;
@@ -34,18 +32,6 @@ impl Memory {
     pub(crate) fn own(chunks: usize, mut words: impl Iterator<Item = u64>) -> Self {
         let mut chunk = || Chunk(core::array::from_fn(|_| AtomicU64::new(words.next().unwrap_or(0))));
         Self::Own((0..chunks).map(|_| chunk()).collect())
-    }
-
-    /// A new file of zeros, which `fill` changes before it gets its name. An older file that
-    /// `is_ours`, by its first word, becomes `path.old`.
-    pub(crate) fn create(
-        path: &Path,
-        chunks: usize,
-        is_ours: impl Fn(u64) -> bool,
-        fill: impl FnOnce(&[Chunk]),
-    ) -> io::Result<Self> {
-        let created = Mapping::create(path, chunks, is_ours, fill).map(Self::Mapped);
-        created.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
     }
 
     pub(crate) fn chunks(&self) -> &[Chunk] {

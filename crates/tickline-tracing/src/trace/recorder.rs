@@ -11,7 +11,6 @@ use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::{Thread, sleep};
 
-use rustc_hash::FxHashMap;
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
 
@@ -200,7 +199,7 @@ impl Callsite {
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    settings: Settings,
+    pub(crate) settings: Settings,
     /// The rings of all threads. Those of threads that have ended are in the order of their ends.
     rings: Mutex<Vec<Arc<RingBox>>>,
     /// Lost records of rings that were removed: those that a removed ring held, or that found no
@@ -210,7 +209,7 @@ pub(crate) struct Recorder {
     /// The thread that takes the records.
     reader: OnceLock<Thread>,
     /// Callsites by the address of their metadata, which is what records store.
-    callsites: Mutex<FxHashMap<usize, Arc<Callsite>>>,
+    callsites: Mutex<HashMap<usize, Arc<Callsite>>>,
     /// The open spans of the layers that this is a sink of.
     open_spans: Mutex<Vec<Weak<OpenSpans>>>,
     /// The process that made this. A forked child has no reader.
@@ -276,14 +275,6 @@ impl Recorder {
     pub(crate) fn process(&self) -> (u32, String) {
         let left = self.left.as_ref().map(|left| (left.process, left.name.clone()));
         left.unwrap_or_else(|| (process::id(), own_name()))
-    }
-
-    pub(crate) const fn when_full(&self) -> WhenFull {
-        self.settings.when_full
-    }
-
-    pub(crate) const fn has_locations(&self) -> bool {
-        self.settings.has_locations
     }
 
     fn has_fields(&self, metadata: &Metadata<'_>) -> bool {

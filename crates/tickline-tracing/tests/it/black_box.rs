@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Barrier, OnceLock};
 use std::{env, process, thread};
 
-use crate::common::Hand;
+use crate::common::{Hand, on_thread};
 use proptest::prelude::{any, prop_assert};
 use proptest::test_runner::Config;
 use proptest::{collection, proptest};
@@ -78,9 +78,7 @@ fn the_records_outlive_the_recorder() {
     let path = folder.join("box");
     let recorder = FlightRecorder::builder().bytes_per_thread(1).create(&path, 12).unwrap();
     hand.timed(recorder, || {
-        let dispatch = dispatcher::get_default(Dispatch::clone);
-        let there = || dispatcher::with_default(&dispatch, || drop(info_span!("there").entered()));
-        (0..11).for_each(|_| thread::scope(|scope| scope.spawn(there).join().unwrap()));
+        (0..11).for_each(|_| on_thread(|| drop(info_span!("there").entered())));
         drop(info_span!("here").entered());
     });
     assert_eq!(converted(&fs::read(&path).unwrap()).unwrap().0.written, 12);
@@ -99,18 +97,7 @@ fn a_file_says_what_it_has_not() {
     let left = || converted(&fs::read(&path).unwrap()).unwrap();
     hand.timed(recorder.clone(), || {
         let hangs = info_span!(parent: None, "hangs");
-        let dispatch = dispatcher::get_default(Dispatch::clone);
-        let on_thread = |run: &(dyn Fn() + Sync)| {
-            thread::scope(|scope| {
-                let named = thread::Builder::new().name("a thread".to_owned());
-                named
-                    .spawn_scoped(scope, || dispatcher::with_default(&dispatch, run))
-                    .unwrap()
-                    .join()
-                    .unwrap();
-            });
-        };
-        on_thread(&|| info!("one"));
+        on_thread(|| info!("one"));
         assert_eq!((left().0.open, left().0.events, left().0.undecided), (1, 1, 0));
         assert!(left().1.iter().any(|event| event["args"]["name"] == "a thread"));
         // The second thread takes the ring of the first, which has ended; the third has none.
@@ -120,15 +107,16 @@ fn a_file_says_what_it_has_not() {
             joined.wait();
             recorded.wait();
         };
+        let dispatch = dispatcher::get_default(Dispatch::clone);
         thread::scope(|scope| {
-            scope.spawn(|| on_thread(&second));
+            scope.spawn(|| dispatcher::with_default(&dispatch, second));
             joined.wait();
             let (summary, events) = left();
             assert_eq!((summary.events, summary.dropped), (1, 1));
             // The end of the request could have been in the ring that is gone.
             assert_eq!((summary.open, summary.undecided), (0, 1));
             assert!(events.iter().any(|event| event["name"] == "two"));
-            on_thread(&|| info!("three"));
+            on_thread(|| info!("three"));
             recorded.wait();
         });
         let events = left().1;
@@ -173,6 +161,20 @@ fn a_file_that_is_cut_or_another_is_an_error() {
         assert!(matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof), "{len}: {error}");
     }
     assert!(flight::convert(File::open("/dev/zero").unwrap(), io::sink()).is_err());
+}
+
+/// Symptom: each of many spans repeated a name of 16 KiB, and 266 KB became a trace of 1 GB.
+#[test]
+fn long_names_are_an_error() {
+    // The ring of names, in words: its end, and the head and the text of its first record.
+    let [end, head, text] = [512, 512 + 32 + 2, 512 + 32 + 6];
+    let mut bytes = sample().to_vec();
+    for (word, value) in [(end, 200), (end + 1, 200), (head, 8 | 1_025_u64 << 8)] {
+        bytes[8 * word..][..8].copy_from_slice(&value.to_ne_bytes());
+    }
+    bytes[8 * text..][..1_025].fill(b'x');
+    let error = converted(&bytes).unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidData && error.to_string().contains("1,024"), "{error}");
 }
 
 proptest! {

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
 
-use crate::common::{Hand, Kept};
+use crate::common::{Hand, Kept, on_thread};
 use serde_json::{Value, json};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Builder, Chrome, Summary, Tracks};
@@ -16,13 +16,11 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
 /// Makes a trace of what `run` does. Checks its format.
-fn traced(builder: Builder, run: impl FnOnce(&Hand, &Dispatch)) -> (Summary, Vec<Value>) {
+fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (Summary, Vec<Value>) {
     let (hand, kept) = (Hand::default(), Kept::default());
     hand.set_ns(1_000);
     let (chrome, guard) = builder.write_to(kept.clone()).unwrap();
-    let layer = SpanTimingLayer::over(hand.clone()).with_sink(chrome);
-    let dispatch = Dispatch::new(registry().with(layer));
-    dispatcher::with_default(&dispatch, || run(&hand, &dispatch));
+    hand.timed(chrome, || run(&hand));
     let summary = guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_slice(&kept.bytes()).unwrap();
     let trace = Trace::of(&events);
@@ -115,7 +113,7 @@ impl Trace {
 #[test]
 fn busy_intervals_are_exact() {
     let text = "a\"b\\c\n\r\t\0\u{1f}\u{7f}\u{b5}\u{1F600}\\";
-    let (summary, events) = traced(Chrome::builder().with_fields(), |hand, _| {
+    let (summary, events) = traced(Chrome::builder().with_fields(), |hand| {
         let outer = info_span!("outer \"quoted\"", args = 7, text, flag = true, half = 0.5);
         outer.in_scope(|| {
             hand.advance_ns(1);
@@ -262,7 +260,7 @@ fn open_spans_are_in_the_file_also_after_a_flush() {
 /// Guards may be dropped in another order than that of nesting. Each span still has its own times.
 #[test]
 fn spans_may_end_out_of_order() {
-    let (_, events) = traced(Chrome::builder(), |hand, _| {
+    let (_, events) = traced(Chrome::builder(), |hand| {
         let first = info_span!("first").entered();
         hand.advance_ns(10);
         let second = info_span!("second").entered();
@@ -280,7 +278,7 @@ fn spans_may_end_out_of_order() {
 
 #[test]
 fn events_are_instants_and_recorded_values_are_there() {
-    let (summary, events) = traced(Chrome::builder().with_fields(), |hand, _| {
+    let (summary, events) = traced(Chrome::builder().with_fields(), |hand| {
         let span = info_span!("request", route = "/", status = tracing::field::Empty);
         span.in_scope(|| {
             hand.advance_ns(7);
@@ -316,15 +314,13 @@ impl fmt::Debug for Loud {
 #[test]
 fn a_request_is_one_track() {
     let builder = Chrome::builder().tracks(Tracks::Requests).with_fields().with_source_locations();
-    let (summary, events) = traced(builder, |_, dispatch| {
+    let (summary, events) = traced(builder, |_| {
         let requests = [1, 2].map(|user| info_span!("request", user));
         for request in &requests {
             request.in_scope(|| info_span!("here").in_scope(|| tracing::info!("told")));
             request.in_scope(|| request.record("user", tracing::field::debug(Loud)));
             let child = info_span!(parent: request, "elsewhere");
-            std::thread::scope(|scope| {
-                scope.spawn(|| dispatcher::with_default(dispatch, || child.in_scope(|| ())));
-            });
+            on_thread(|| child.in_scope(|| ()));
         }
     });
     assert_eq!((summary.written, summary.open, summary.events), (6, 0, 4));
@@ -353,7 +349,7 @@ fn a_request_is_one_track() {
 /// longer than a block of the file.
 #[test]
 fn long_fields_are_left_out() {
-    let (_, events) = traced(Chrome::builder().with_fields(), |_, _| {
+    let (_, events) = traced(Chrome::builder().with_fields(), |_| {
         for (text, said) in [("x".repeat(40_000), "left out"), ("y".repeat(10_000), "there")] {
             info_span!("work", text).in_scope(|| tracing::info!(text, "{said}"));
         }

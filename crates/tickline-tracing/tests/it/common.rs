@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use tickline_tracing::over::TimeSource;
 use tickline_tracing::{Callback, Sink, SpanTiming, SpanTimingLayer};
+use tracing::{Dispatch, dispatcher};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
@@ -12,7 +14,7 @@ use tracing_subscriber::registry;
 pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
 
 /// Stands still until it is moved: its monotonic time, and by how much Unix time was set back, ns.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Hand(Arc<Mutex<[u64; 2]>>);
 
 impl Hand {
@@ -44,9 +46,8 @@ impl TimeSource for Hand {
         self.hands()[0]
     }
 
-    fn unix_ns(&self) -> u64 {
-        let [monotonic_ns, back_ns] = *self.hands();
-        UNIX_OFFSET_NS + monotonic_ns - back_ns
+    fn unix_offset_ns(&self) -> i64 {
+        (UNIX_OFFSET_NS - self.hands()[1]).cast_signed()
     }
 }
 
@@ -55,9 +56,10 @@ impl TimeSource for Hand {
 pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTiming)>>>);
 
 impl Closed {
-    pub fn into_sink(self) -> Callback {
+    pub fn sink(&self) -> Callback {
+        let all = Arc::clone(&self.0);
         Callback::new(move |span| {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push((span.name(), *span.times()));
+            all.lock().unwrap_or_else(PoisonError::into_inner).push((span.name(), *span.times()));
         })
     }
 
@@ -75,6 +77,16 @@ impl Closed {
         assert_eq!(named.len(), 1, "spans called {name}");
         named[0].1
     }
+}
+
+/// Runs `run` with this thread's subscriber on a thread of its own, which is called "a thread".
+pub fn on_thread(run: impl FnOnce() + Send) {
+    let dispatch = dispatcher::get_default(Dispatch::clone);
+    thread::scope(|scope| {
+        let named = thread::Builder::new().name("a thread".to_owned());
+        let run = || dispatcher::with_default(&dispatch, run);
+        named.spawn_scoped(scope, run).unwrap().join().unwrap();
+    });
 }
 
 /// Output that is kept.

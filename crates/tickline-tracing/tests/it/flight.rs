@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
-use crate::common::Hand;
+use crate::common::{Hand, on_thread};
 use serde_json::{Value, json};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Summary, Tracks};
@@ -109,15 +109,13 @@ fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
         assert_eq!(written(recorder).0.complete_since_ns, None);
         let requests: Vec<_> = (0..10).map(|_| info_span!(parent: None, "request")).collect();
         let hangs = info_span!(parent: None, "hangs");
-        let dispatch = dispatcher::get_default(Dispatch::clone);
-        let flood = || {
+        on_thread(|| {
             drop(requests);
             for _ in 0..20_000 {
                 hand.advance_ns(1_000);
                 drop(info_span!(parent: None, "flood"));
             }
-        };
-        thread::scope(|scope| scope.spawn(|| dispatcher::with_default(&dispatch, flood)).join().unwrap());
+        });
         hand.advance_ns(1);
         drop(info_span!("late"));
         let (summary, events) = written(recorder);
@@ -163,39 +161,6 @@ fn the_last_moments_alone() {
         }
         assert_eq!(names(&events, "n"), ["late event"]);
         assert_eq!((summary.written, summary.open, summary.events), (4, 2, 1));
-    });
-}
-
-/// Files that are written while threads record are whole.
-#[test]
-fn it_writes_while_threads_record() {
-    let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1 << 17).with_fields());
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for worker in 0..3 {
-            let (dispatch, stop) = (&dispatch, &stop);
-            scope.spawn(move || {
-                dispatcher::with_default(dispatch, || {
-                    // ORDERING: Relaxed, a hint to stop.
-                    while !stop.load(Ordering::Relaxed) {
-                        info_span!("outer", worker)
-                            .in_scope(|| info_span!("inner").in_scope(|| info!("told")));
-                    }
-                });
-            });
-        }
-        let mut spans = 0;
-        for _ in 0..20 {
-            let (summary, events) = written(&recorder);
-            spans += summary.written;
-            assert_eq!(summary.written, names(&events, "B").len() as u64);
-            // At most the spans that each thread is in are open. All ends have their beginnings.
-            assert!(summary.open <= 6, "{summary:?}");
-            thread::sleep(Duration::from_millis(2));
-        }
-        // ORDERING: Relaxed, a hint to stop.
-        stop.store(true, Ordering::Relaxed);
-        assert!(spans > 0);
     });
 }
 
@@ -245,13 +210,35 @@ fn a_failed_write_leaves_nothing() {
     fs::create_dir_all(&path).unwrap();
     assert!(recorder.write(&path).is_err(), "a directory is in the way");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-    // Two at once, as when two threads panic. Symptom: half a file, or no file to move.
-    let path = folder.join("trace");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Two threads write at once, as when both panic, while a third records. Symptom: half a file, or no
+/// file to move.
+#[test]
+fn two_threads_write_while_another_records() {
+    let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1).with_fields());
+    let folder = env::temp_dir().join(format!("tickline-tracing-at-once-{}", process::id()));
+    fs::create_dir(&folder).unwrap();
+    let (path, stop) = (folder.join("trace"), AtomicBool::new(false));
+    let work = || {
+        // ORDERING: Relaxed, a hint to stop.
+        while !stop.load(Ordering::Relaxed) {
+            info_span!("outer", number = 7).in_scope(|| info_span!("inner").in_scope(|| info!("told")));
+        }
+    };
+    // The spans that the thread is in may be open. All ends have their beginnings.
+    let write = || (0..50).all(|_| recorder.write(&path).is_ok_and(|summary| summary.open <= 2));
     thread::scope(|scope| {
-        let write = || (0..50).for_each(|_| _ = recorder.write(&path).unwrap());
-        (0..2).for_each(|_| _ = scope.spawn(write));
+        scope.spawn(|| dispatcher::with_default(&dispatch, work));
+        let are_whole = [(); 2].map(|()| scope.spawn(write)).map(|thread| thread.join());
+        // ORDERING: Relaxed, a hint to stop.
+        stop.store(true, Ordering::Relaxed);
+        assert!(are_whole.into_iter().all(|is_whole| matches!(is_whole, Ok(true))));
     });
     assert!(serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).is_ok());
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    let (summary, events) = written(&recorder);
+    assert!(summary.written > 0 && summary.written == names(&events, "B").len() as u64, "{summary:?}");
     fs::remove_dir_all(&folder).unwrap();
 }

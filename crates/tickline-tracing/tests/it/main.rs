@@ -15,7 +15,7 @@ mod common;
 mod flight;
 #[cfg(feature = "fmt")]
 mod formats;
-#[cfg(all(feature = "opentelemetry-0-32", feature = "opentelemetry-0-33"))]
+#[cfg(feature = "opentelemetry-0-33")]
 mod otel;
 #[cfg(feature = "histogram")]
 mod reentrant;

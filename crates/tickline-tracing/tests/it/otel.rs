@@ -1,20 +1,186 @@
-//! Times of spans that tracing-opentelemetry exports, with each of its versions.
+//! Times of spans that tracing-opentelemetry exports.
 //!
 //! The clock is moved by hand, from the first nanosecond of 2026 on, so a time by `SystemTime::now`
 //! is seen.
-#![expect(clippy::duplicate_mod, reason = "the same checks for each version")]
 
-macro_rules! version {
-    ($version:ident, $otel:ident, $sdk:ident, $layer:ident) => {
-        #[path = "otel"]
-        mod $version {
-            use {$layer as otel_layer, $otel as otel, $sdk as sdk};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-            #[path = "checks.rs"]
-            mod checks;
-        }
-    };
+use crate::common::{Closed, Hand, UNIX_OFFSET_NS};
+use opentelemetry::trace::{TraceContextExt, Tracer, TracerProvider};
+use opentelemetry::{Context, Value};
+use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracer, SdkTracerProvider, SpanData};
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::otel::{OtelTimes, TimedTracer};
+use tickline_tracing::over::{GlobalClock, TimeSource};
+use tracing::{Dispatch, debug_span, dispatcher, info, info_span, subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::registry;
+
+fn at(monotonic_ns: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(UNIX_OFFSET_NS + monotonic_ns)
 }
 
-version!(with_0_32, opentelemetry_0_32, opentelemetry_sdk_0_32, tracing_opentelemetry_0_33);
-version!(with_0_33, opentelemetry, opentelemetry_sdk, tracing_opentelemetry);
+/// What is exported of the spans of `run`: with a timing layer, if its times are to go to `closed`.
+fn exported<T: TimeSource + Clone>(
+    clock: &T,
+    closed: Option<&Closed>,
+    is_activated: bool,
+    run: impl FnOnce(&TimedTracer<SdkTracer>),
+) -> Vec<SpanData> {
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+    let times = OtelTimes::over(clock.clone());
+    let tracer = times.tracer(provider.tracer("test"));
+    let otel = tracing_opentelemetry::layer().with_tracer(tracer.clone());
+    let otel = times.layer(otel.with_context_activation(is_activated)).with_filter(LevelFilter::INFO);
+    let timing = |closed: &Closed| SpanTimingLayer::over(clock.clone()).with_sink(closed.sink());
+    subscriber::with_default(registry().with(closed.map(timing)).with(otel), || run(&tracer));
+    exporter.get_finished_spans().unwrap()
+}
+
+fn span<'a>(spans: &'a [SpanData], name: &str) -> &'a SpanData {
+    let named: Vec<_> = spans.iter().filter(|span| span.name == name).collect();
+    assert_eq!(named.len(), 1, "spans called {name}");
+    named[0]
+}
+
+/// Asserts a span's start, its events and its end.
+#[track_caller]
+fn check(span: &SpanData, start_ns: u64, events: &[(&str, u64)], end_ns: u64) {
+    assert_eq!((span.start_time, span.end_time), (at(start_ns), at(end_ns)), "{span:?}");
+    let found: Vec<_> = span.events.iter().map(|event| (&*event.name, event.timestamp)).collect();
+    assert_eq!(found, events.iter().map(|(name, ns)| (*name, at(*ns))).collect::<Vec<_>>());
+}
+
+fn number(span: &SpanData, key: &str) -> u128 {
+    match span.attributes.iter().find(|attribute| attribute.key.as_str() == key).unwrap().value {
+        Value::I64(number) => number.try_into().unwrap(),
+        ref value => panic!("{key} is {value:?}"),
+    }
+}
+
+/// Start, end and events; and `busy_ns` and `idle_ns`, whose sum is the time from creation to end.
+/// By which attributes the times come to the tracer is not exported.
+#[test]
+fn times_are_ours() {
+    let (hand, closed) = (Hand::default(), Closed::default());
+    let spans = exported(&hand, Some(&closed), true, |_| {
+        hand.set_ns(1_000);
+        let outer = info_span!("outer", user = 7);
+        hand.set_ns(1_100);
+        outer.in_scope(|| {
+            hand.set_ns(1_200);
+            info!("first");
+            hand.set_ns(1_300);
+            info_span!("inner").in_scope(|| {
+                hand.set_ns(1_450);
+                info!("second");
+                hand.set_ns(1_500);
+            });
+            hand.set_ns(1_600);
+        });
+        hand.set_ns(1_700);
+        outer.in_scope(|| hand.set_ns(1_900));
+        // Its end comes later than its last exit.
+        hand.set_ns(5_000);
+    });
+    let [outer, inner] = ["outer", "inner"].map(|name| span(&spans, name));
+    check(outer, 1_000, &[("first", 1_200)], 1_900);
+    check(inner, 1_300, &[("second", 1_450)], 1_500);
+    assert_eq!(inner.parent_span_id, outer.span_context.span_id());
+    for exported in [outer, inner] {
+        let own = closed.one(&exported.name);
+        assert_eq!(exported.start_time, SystemTime::from(own.created()));
+        assert_eq!(number(exported, "busy_ns"), own.busy().as_nanos());
+        assert_eq!(number(exported, "idle_ns"), own.idle().as_nanos());
+        assert!(
+            exported.attributes.iter().all(|it| !it.key.as_str().starts_with("tickline")),
+            "{exported:?}"
+        );
+    }
+    assert_eq!(["busy_ns", "idle_ns", "user"].map(|key| number(outer, key)), [700, 3_300, 7]);
+}
+
+/// OpenTelemetry starts the parent late. Events that others add keep their times.
+#[test]
+fn a_span_that_is_started_late_has_our_times() {
+    for is_activated in [true, false] {
+        let hand = Hand::default();
+        let spans = exported(&hand, None, is_activated, |_| {
+            hand.set_ns(10);
+            let parent = info_span!("parent");
+            parent.add_event_with_timestamp("by hand", at(3), Vec::new());
+            hand.set_ns(40);
+            // Starts the parent.
+            let child = info_span!(parent: &parent, "child");
+            hand.set_ns(50);
+            child.in_scope(|| ());
+            hand.set_ns(60);
+            parent.add_event_with_timestamp("by hand, late", at(4), Vec::new());
+            info!(parent: &parent, "late");
+            drop(child);
+            hand.set_ns(70);
+        });
+        let events = [("by hand", 3), ("by hand, late", 4), ("late", 60)];
+        // The parent was never entered, so it ends when it is closed.
+        check(span(&spans, "parent"), 10, &events, 70);
+        check(span(&spans, "child"), 40, &[], 50);
+    }
+}
+
+/// What users do besides still works: contexts, parents, spans of the tracer itself, filters.
+#[test]
+fn the_rest_of_the_layer_is_as_before() {
+    let (hand, before) = (Hand::default(), SystemTime::now());
+    let spans = exported(&hand, None, true, |tracer| {
+        let remote = Context::new().with_span(tracer.start("remote"));
+        let local = info_span!("local");
+        let _ = local.set_parent(remote.clone());
+        assert_eq!(local.context().span().span_context().trace_id(), remote.span().span_context().trace_id());
+        local.in_scope(|| {
+            hand.advance_ns(5);
+            debug_span!("hidden").in_scope(|| hand.advance_ns(5));
+        });
+    });
+    let [remote, local] = ["remote", "local"].map(|name| span(&spans, name));
+    assert_eq!((spans.len(), local.parent_span_id), (2, remote.span_context.span_id()));
+    check(local, 0, &[], 10);
+    // The tracer's own spans have the SDK's times.
+    assert!(remote.start_time >= before && remote.end_time >= remote.start_time);
+}
+
+/// A span becomes neither longer nor shorter; later spans have the new time.
+#[test]
+fn a_clock_that_is_set_changes_no_duration() {
+    let hand = Hand::default();
+    let spans = exported(&hand, None, true, |_| {
+        info_span!("first").in_scope(|| {
+            hand.set_unix_back_ns(3_000_000_000);
+            hand.advance_ns(5_000_000_000);
+            info!("told");
+        });
+        info_span!("second").in_scope(|| ());
+    });
+    check(span(&spans, "first"), 0, &[("told", 5_000_000_000)], 5_000_000_000);
+    check(span(&spans, "second"), 2_000_000_000, &[], 2_000_000_000);
+}
+
+/// Each span has its own times, whatever other threads do meanwhile.
+#[test]
+fn threads_keep_their_times_apart() {
+    let spans = exported(&GlobalClock, None, true, |_| {
+        let dispatch = dispatcher::get_default(Dispatch::clone);
+        let work = || (0..500).for_each(|_| info_span!("work").in_scope(|| info!("told")));
+        thread::scope(|scope| {
+            (0..4).for_each(|_| _ = scope.spawn(|| dispatcher::with_default(&dispatch, work)));
+        });
+    });
+    assert_eq!(spans.len(), 2_000);
+    for span in spans {
+        let told = span.events.iter().next().unwrap().timestamp;
+        assert!(span.events.len() == 1 && span.start_time <= told && told <= span.end_time, "{span:?}");
+    }
+}

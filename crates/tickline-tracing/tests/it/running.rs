@@ -78,29 +78,20 @@ fn time_asleep_is_busy_but_not_running() {
 fn threads_add_up() {
     let (seen, _, dispatch) = subscriber();
     let span = dispatcher::with_default(&dispatch, || info_span!("outer"));
-    let mut least = Duration::ZERO;
-    for _ in 0..3 {
-        let (span, dispatch) = (span.clone(), dispatch.clone());
-        let thread = thread::spawn(move || {
-            dispatcher::with_default(&dispatch, || {
-                span.in_scope(|| {
-                    let start = cpu();
-                    info_span!("inner").in_scope(|| work(Duration::from_millis(1)));
-                    work(Duration::from_millis(1));
-                    cpu() - start
-                })
-            })
-        });
-        least += thread.join().unwrap();
-    }
+    let inside = || {
+        let start = cpu();
+        info_span!("inner").in_scope(|| work(Duration::from_millis(1)));
+        work(Duration::from_millis(1));
+        cpu() - start
+    };
+    let in_span = || dispatcher::with_default(&dispatch, || span.in_scope(inside));
+    let one = || thread::scope(|scope| scope.spawn(in_span).join().unwrap());
+    let least: Duration = (0..3).map(|_| one()).sum();
     drop(span);
     let seen = seen.lock().unwrap();
-    let inner: Vec<_> =
-        seen.iter().filter(|(name, ..)| *name == "inner").map(|seen| seen.2.unwrap()).collect();
-    let outer = seen.iter().find(|(name, ..)| *name == "outer").unwrap().2.unwrap();
+    let named = |name| seen.iter().filter(move |seen| seen.0 == name).map(|seen| seen.2.unwrap());
+    let (inner, outer): (Vec<_>, _) = (named("inner").collect(), named("outer").next().unwrap());
     assert!(inner.len() == 3 && inner.iter().all(|time| *time >= Duration::from_millis(1)), "{inner:?}");
-    assert!(
-        outer >= least && outer >= inner.iter().sum::<Duration>() + Duration::from_millis(3),
-        "{outer:?}"
-    );
+    let all_inner: Duration = inner.iter().sum();
+    assert!(outer >= least && outer >= all_inner + Duration::from_millis(3), "{outer:?}");
 }

@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::Once;
+use std::sync::OnceLock;
 
 use super::Chunk;
 
@@ -67,11 +67,14 @@ extern "C" fn leave_the_parents_files() {
 impl Place {
     /// Remembers a mapping, and keeps its file open.
     fn remember(file: File, start: *mut c_void, bytes: usize) -> io::Result<&'static Self> {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
+        static INSTALLED: OnceLock<libc::c_int> = OnceLock::new();
+        let installed = INSTALLED.get_or_init(|| {
             // SAFETY: the handler may run at any fork.
-            unsafe { libc::pthread_atfork(None, None, Some(leave_the_parents_files)) };
+            unsafe { libc::pthread_atfork(None, None, Some(leave_the_parents_files)) }
         });
+        if *installed != 0 {
+            return Err(io::Error::from_raw_os_error(*installed));
+        }
         // ORDERING: Acquire, pairs with the Release swap in `forget`: the null of the last owner comes
         // before this one's start. No test sees a weaker one: Miri's stores to one place take effect
         // in the order in which they run.
@@ -105,15 +108,16 @@ impl Place {
 }
 
 impl Mapping {
-    /// See [`Memory::create`](super::Memory::create).
-    pub(super) fn create(
+    /// A new file of zeros, which `fill` changes before it gets its name. An older file whose first
+    /// word is `magic` becomes `path.old`.
+    pub(crate) fn create(
         path: &Path,
         chunks: usize,
-        is_ours: impl Fn(u64) -> bool,
+        magic: u64,
         fill: impl FnOnce(&[Chunk]),
     ) -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let older = older(path, is_ours)?;
+        let older = older(path, magic)?;
         // ORDERING: Relaxed, only the number counts.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // A file of this name was left by a process of the same number.
@@ -198,7 +202,7 @@ fn with(path: &Path, behind: &str) -> PathBuf {
 }
 
 /// The file that is there, locked, if a process has left it.
-fn older(path: &Path, is_ours: impl Fn(u64) -> bool) -> io::Result<Option<File>> {
+fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Ok(found) if found.is_file() => {}
@@ -206,7 +210,7 @@ fn older(path: &Path, is_ours: impl Fn(u64) -> bool) -> io::Result<Option<File>>
     }
     let mut file = File::options().read(true).write(true).open(path)?;
     let mut word = [0; 8];
-    if file.read_exact(&mut word).is_err() || !is_ours(u64::from_ne_bytes(word)) {
+    if file.read_exact(&mut word).is_err() || u64::from_ne_bytes(word) != magic {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is not a recorder's, so it stays"));
     }
     lock(&file)?;

@@ -11,12 +11,7 @@ use super::Chunk;
 pub(crate) struct Mapping(Infallible);
 
 impl Mapping {
-    pub(super) fn create(
-        _: &Path,
-        _: usize,
-        _: impl Fn(u64) -> bool,
-        _: impl FnOnce(&[Chunk]),
-    ) -> io::Result<Self> {
+    pub(crate) fn create(_: &Path, _: usize, _: u64, _: impl FnOnce(&[Chunk])) -> io::Result<Self> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "a recorder's file needs Unix"))
     }
 
