@@ -91,7 +91,7 @@ impl State {
         // SAFETY: there is one thread, and nobody reads `attached` before `self.service` is stored.
         let place = unsafe { &mut *self.attached.get() };
         place.write(attached);
-        // ORDERING: Release, pairs with the Acquire load in `attached`. No test detects a weaker
+        // ORDERING: Release, pairs with the Acquire load in `attached`. No test sees a weaker
         // ordering, for the reason given there.
         self.service.store(ptr::from_ref(service).cast_mut(), Ordering::Release);
     }
@@ -106,7 +106,7 @@ impl ServiceCell {
     #[inline(always)]
     pub(crate) fn get(self) -> ServiceState {
         // ORDERING: Acquire, pairs with the exchange in `raise_to`: if this is `Served`, the
-        // process's high-water mark is raised. No test detects a weaker ordering, as in `attached`.
+        // process's high-water mark is raised. No test sees a weaker ordering, as in `attached`.
         match self.0.load(Ordering::Acquire) {
             0 => ServiceState::Unknown,
             1 => ServiceState::Attaching,
@@ -118,7 +118,7 @@ impl ServiceCell {
     /// times.
     pub(crate) fn raise_to(self, state: ServiceState) {
         // ORDERING: SeqCst: also a full fence, so that this thread asks the OS clock only after the
-        // others can see the new state. No test detects a weaker ordering, because on x86_64 every
+        // others can see the new state. No test sees a weaker ordering, because on x86_64 every
         // exchange is a full fence.
         self.0.fetch_max(state as u32, Ordering::SeqCst);
     }
@@ -127,7 +127,7 @@ impl ServiceCell {
     /// this thread asked it. The mark may then be lower than this thread's time.
     pub(crate) fn may_have_attached(self) -> bool {
         // ORDERING: SeqCst, pairs with the exchange in `raise_to`: the load below comes after this
-        // thread's question to the OS clock. No test detects a weaker ordering, because no test can
+        // thread's question to the OS clock. No test sees a weaker ordering, because no test can
         // delay the kernel's answer.
         fence(Ordering::SeqCst);
         matches!(self.get(), ServiceState::Attaching | ServiceState::Served)

@@ -149,7 +149,7 @@ impl Vdso {
             let place = unsafe { &*place };
             // ORDERING: Release, pairs with a program's load of the symbol: a thread that looks
             // symbols up meanwhile sees the old value, or the new value and the code that it leads
-            // to. No test detects a weaker ordering on x86_64.
+            // to. No test sees a weaker ordering on x86_64.
             place.store(target as u64, Ordering::Release);
         }
         // If the kernel refuses this, the symbols still lead here.
