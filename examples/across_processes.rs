@@ -1,14 +1,14 @@
-//! One timescale for all processes: a process sends a time to another one, which compares it with
-//! its own reading.
+//! One timescale for all processes: a process sends a time to another process, and that process
+//! compares the time with its own reading.
 //!
 //! `cargo run --release --example across_processes`
 //!
 //! Its output has: "there", "back", "0 of them backward", "serves".
 //!
-//! All times are `CLOCK_MONOTONIC` of the time namespace, whatever serves them, so each way of a
-//! round trip can be measured. Between processes, and between threads, only `now_ordered_ns` is
-//! in order: a time that was read before another is not larger, apart from the two clocks'
-//! bounds, because each process has calibrated its own clock.
+//! All times are `CLOCK_MONOTONIC` of the time namespace, whatever serves them, so a program can
+//! measure each way of a round trip. Between processes, and between threads, only `now_ordered_ns`
+//! is in order: an earlier reading is not larger than a later one. Between processes this holds
+//! within the two clocks' bounds, because each process has calibrated its own clock.
 #![expect(
     clippy::print_stdout,
     reason = "an example that prints a table, and a child that answers through a pipe"
@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         there_ns.push(its_ns - sent_ns);
         back_ns.push(received_ns - its_ns);
     }
-    drop(to); // the end of its input is the end of the child
+    drop(to); // the child ends when its input ends
     other.wait()?;
 
     show("there", there_ns);

@@ -1,5 +1,5 @@
-//! Certainty: readings with bounds, the least and the most that something took, and which of two
-//! threads was first.
+//! Readings with bounds: the least and the most time that a task took, and which of two threads was
+//! first.
 //!
 //! `cargo run --release --example error_bounds`
 //!
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tickline::{Clock, Instant, Reading, UnixTime};
 
-/// Two threads meet so often, and read the clock.
+/// The number of times that two threads meet and read the clock.
 const MEETINGS: usize = 1_000;
 
 /// Whether one reading was certainly before another.
@@ -27,7 +27,7 @@ fn main() -> Result<(), tickline::Error> {
     let _clock = tickline::start()?;
     let clock = Clock::global();
 
-    // The bound is narrow once the reference has been watched for a while.
+    // The bound becomes narrow while the clock watches the reference.
     for _ in 0..3 {
         let start = clock.reading();
         thread::sleep(Duration::from_millis(100));

@@ -1,5 +1,6 @@
-//! A server with a black box. It answers 50,000 requests but for one, in which it hangs, and is
-//! killed. What it has left shows that one as open, all others as ended. (On Unix.)
+//! A server with a flight recorder. It answers 50,000 requests except one, in which it hangs until
+//! it is killed. The recorder's file shows this request as open, and all others as ended. (On
+//! Unix.)
 //!
 //! `cargo run --release --example flight_recorder [TRACE]`
 //!
@@ -23,7 +24,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 const REQUESTS: u64 = 50_000;
 
-/// The number of the request that hangs. The records since then fit into the rings.
+/// The number of the request that hangs. The records of all later requests fit into the rings.
 const HANGS: u64 = 48_000;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -35,7 +36,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut server = Command::new(env::current_exe()?);
     let mut server = server.env("BLACK_BOX", &file).stdout(Stdio::piped()).spawn()?;
     let asked = ask(BufReader::new(server.stdout.take().ok_or("no output")?));
-    server.kill()?; // It has no time to write anything.
+    server.kill()?; // the server has no time to write anything
     server.wait()?;
     asked?;
     let mut bytes = Vec::new();
@@ -63,7 +64,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     })
 }
 
-/// Sends all requests to the server, which prints its address, and reads the answers.
+/// Reads the server's address from its output, sends all requests, and reads the answers.
 fn ask(mut said: impl BufRead) -> Result<(), Box<dyn Error>> {
     let mut address = String::new();
     said.read_line(&mut address)?;

@@ -1,21 +1,21 @@
-//! Does criterion with the counter measure what is known? A chain of multiplications, whose time a
-//! long run tells; two long routines, on which both clocks must agree; and `compare`, with a
-//! routine and itself, and with one that takes 4 cycles longer.
+//! Checks criterion with the counter against known times: a chain of multiplications, whose time a
+//! long run shows; two long routines, on which both clocks must agree; and `compare`, which
+//! compares a routine with itself, and with a routine that takes 4 cycles longer.
 //!
 //! `cargo run --release --example known_delays [-- --short]`
 //!
 //! Nothing else should run meanwhile, and the process should be bound to one CPU (`taskset -c 1`).
-//! It takes a minute. It ends with 1 if one of these is not kept:
+//! The program takes a minute. It ends with 1 if one of these limits is violated:
 //!
 //! 1. The median of `bench_pairs` is off by at most 2 ns or the counter's resolution, whichever is
-//!    larger. Two things are no fault of the clock, and are allowed for: the error of an empty
-//!    function, because a call between two readings begins in an empty pipeline, and by how much
-//!    the truth changed meanwhile, because the core may change its frequency. The empty closure has
-//!    neither.
+//!    larger. The limit also allows for two errors that are no fault of the clock. One is the error
+//!    of an empty function, because a call between two readings begins in an empty pipeline. The
+//!    other is the change of the true time meanwhile, because the core may change its frequency.
+//!    The empty closure has neither error.
 //! 2. Both clocks agree within 0.1 % on long routines, in the very same runs.
-//! 3. `compare` calls a routine and itself the same, and the longer one different.
+//! 3. `compare` finds that a routine equals itself, and that the longer routine differs.
 //!
-//! With `--short`, and where the OS clock measures, nothing fails.
+//! With `--short`, or if the OS clock measures, nothing fails.
 //!
 //! CI runs it with: --short
 //! Its output has: "WallTime", "pairs", "long routine", "A against B".
@@ -33,7 +33,7 @@ use criterion::{BatchSize, Criterion};
 use serde_json::Value;
 use tickline_criterion::{BenchPairs, CounterTime, compare};
 
-/// The most that both clocks may differ by on long routines: 0.1 %.
+/// The largest relative difference of both clocks on long routines: 0.1 %.
 const AGREEMENT: f64 = 0.001;
 
 /// How much is measured, by which clock, and where criterion stores it.
@@ -54,9 +54,10 @@ macro_rules! doubled {
     };
 }
 
-/// This many multiplications, below 1,024, each of which needs the one before. Squares, because a
-/// product with a constant would be folded; in straight lines of each power of two, because the
-/// end of a loop may be guessed wrong, which takes 5 ns.
+/// Makes this many multiplications, fewer than 1,024, each of which needs the result of the one
+/// before. They are squares, because the compiler would fold products with a constant. They are in
+/// straight lines of each power of two, because the CPU may mispredict the end of a loop, which
+/// takes 5 ns.
 #[inline(never)]
 fn chain(mut value: u64, count: u32) -> u64 {
     macro_rules! bit {
@@ -79,8 +80,8 @@ fn chain(mut value: u64, count: u32) -> u64 {
     value
 }
 
-/// A chain of this many multiplications, and with `MORE` 4 cycles more. Each call needs the one
-/// before, so that calls do not overlap.
+/// A chain of this many multiplications, which takes 4 cycles more with `MORE`. Each call needs the
+/// result of the call before, so that calls do not overlap.
 fn each<const MORE: bool>(count: u32) -> impl FnMut() -> u64 {
     let mut value = 3;
     move || {
@@ -92,7 +93,8 @@ fn each<const MORE: bool>(count: u32) -> impl FnMut() -> u64 {
     }
 }
 
-/// What a call takes, ns, where each needs the one before: the median of many runs of some 30 us.
+/// The time of a call, ns, if each call needs the result of the call before: the median of many
+/// runs of some 30 us.
 fn truth_ns(during: Duration, mut call: impl FnMut(u64) -> u64) -> f64 {
     const CALLS: u32 = 500;
     let (begin, mut runs_ns) = (Instant::now(), Vec::new());
@@ -108,7 +110,7 @@ fn truth_ns(during: Duration, mut call: impl FnMut(u64) -> u64) -> f64 {
 /// A routine of a known time, measured. Errors are ns.
 struct Row {
     truth_ns: f64,
-    /// By how much the truth changed while the rest was measured.
+    /// How much the true time changed during the other measurements.
     apart_ns: f64,
     wall_error_ns: f64,
     mean_error_ns: f64,
@@ -167,7 +169,7 @@ impl Run {
         })
     }
 
-    /// Known delays. Returns how many limits are not kept.
+    /// Measures known delays. Returns how many limits are violated.
     fn delays(&self) -> Result<usize, Box<dyn Error>> {
         let limit_ns = self.time.calibration().map_or(f64::INFINITY, |known| known.resolution_ns.max(2.0));
         let mut rows = vec![("empty closure", self.row("empty", |_| (), || 0.0)?)];
@@ -203,7 +205,8 @@ impl Run {
         Ok(broken)
     }
 
-    /// The same routine, and one that takes 4 cycles longer. Returns how many were misjudged.
+    /// Compares a routine with itself, and with one that takes 4 cycles longer. Returns how many
+    /// comparisons are wrong.
     fn comparisons(&self) -> Result<usize, Box<dyn Error>> {
         let count = self.count(50.0);
         let mut criterion = self.criterion(self.time.clone()).measurement_time(Duration::from_millis(400));
@@ -221,7 +224,7 @@ impl Run {
     }
 }
 
-/// A long routine by both clocks at once. Returns how many limits are not kept.
+/// Measures a long routine by both clocks at once. Returns how many limits are violated.
 fn agreement(name: &str, time: &CounterTime, mut routine: impl FnMut()) -> usize {
     let (wall_start, start) = (WallTime.start(), time.start());
     let begin = Instant::now();

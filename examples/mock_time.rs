@@ -1,5 +1,6 @@
-//! Tests that wait for nothing: a cache whose entries end after a minute, by a mock clock that is
-//! active on the thread; and a limiter that gets its clock, which all threads then share.
+//! Tests that wait for nothing. One tests a cache whose entries last a minute, with a mock clock
+//! that is active on the thread. The other tests a limiter that gets its clock as a value, which
+//! all threads share.
 //!
 //! `cargo run --release --features mock --example mock_time`
 //!
@@ -18,7 +19,7 @@ use std::time::Duration;
 use tickline::mock::MockClock;
 use tickline::{Clock, Instant, UnixTime};
 
-/// The code under test: nothing in it knows of mocks.
+/// The code under test. It does not know about mocks.
 struct Cache {
     entries: HashMap<&'static str, Entry>,
     lasts: Duration,
@@ -56,7 +57,7 @@ fn an_entry_lasts_a_minute() {
     assert!(cache.get("answer").is_some());
     println!("at 59 s: found");
 
-    // Somebody sets the clock back: deadlines do not care.
+    // Setting Unix time back does not change deadlines.
     clock.step_unix_ns(-3_600_000_000_000);
     clock.advance(Duration::from_secs(1));
     assert!(cache.get("answer").is_none());

@@ -1,5 +1,5 @@
-//! Spans for OpenTelemetry with tickline's times: those that `tracing-opentelemetry` exports are
-//! the ones that tickline's other layers show.
+//! Spans for OpenTelemetry with tickline's times. `tracing-opentelemetry` exports the same times
+//! that tickline's other layers show.
 //!
 //! `cargo run --release --example opentelemetry --features opentelemetry-0-33`
 //!
@@ -19,7 +19,7 @@ use tracing_subscriber::layer::SubscriberExt;
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let _clock = tickline::start()?;
-    // A program that sends its spans away has the exporter of opentelemetry-otlp here.
+    // A program that sends its spans to a collector uses the exporter of opentelemetry-otlp here.
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
 

@@ -1,5 +1,5 @@
-//! Tasks on tokio whose spans are entered and exited many times, on different threads; a table of
-//! what they took.
+//! Tasks on tokio, whose spans are entered and exited many times, on different threads. The example
+//! prints a table of their times.
 //!
 //! `cargo run --release --example tokio_histograms`
 //!

@@ -5,8 +5,8 @@
 //! random time, between two exchanges or in the middle of one, so that threads meet at ever new
 //! places. Meanwhile a publisher replaces the line every millisecond by a line with another slope.
 //! The reference is CLOCK_MONOTONIC, bent by a rate that changes at random. Sometimes the publisher
-//! sleeps past the end of the window, or closes a gate. Readers then fall back to the reference, and
-//! the line has to recover. The control loop, the cell and the counter are the real ones.
+//! sleeps past the end of the window, or closes a gate. Readers then fall back to the reference,
+//! and the line has to recover. The control loop, the cell and the counter are the real ones.
 //!
 //! Two control runs show that the threads would detect a backward step: one uses counters that are
 //! unsynchronised on purpose ([`unsynchronised`]), the other reads the counter without a fence.

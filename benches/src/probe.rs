@@ -1,7 +1,7 @@
 //! The measurement that a child of `startup` makes, for any clock.
 //!
-//! This file is not a part of the library, because the library links fastant, which runs code before
-//! `main`.
+//! This file is not a part of the library, because the library links fastant, which runs code
+//! before `main`.
 
 use std::time::Duration;
 

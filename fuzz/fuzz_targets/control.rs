@@ -14,8 +14,8 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
 
-/// The limit of reads of the machine's clocks in one call, including all calls that come in between.
-/// An iteration of four attempts takes some 300.
+/// The limit of reads of the machine's clocks in one call, including all calls that come in
+/// between. An iteration of four attempts takes some 300.
 const MAX_READS: u32 = 20_000;
 
 /// From this many reads in one call on, time passes faster and faster, so that a reader that waits

@@ -1,5 +1,5 @@
-//! Measures tickline's offset from CLOCK_MONOTONIC, whether its bound holds, and the CPU time of its
-//! thread.
+//! Measures tickline's offset from CLOCK_MONOTONIC, whether its bound holds, and the CPU time of
+//! its thread.
 //!
 //! Each sample brackets an ordered reading with two calls of clock_gettime. A reading outside its
 //! bracket is wrong, whatever the bracket's width. Only narrow brackets give an offset, because the

@@ -1,5 +1,5 @@
-//! Measures each clock's drift from CLOCK_MONOTONIC. All clocks are in one run, so that the state of
-//! the machine is the same for all.
+//! Measures each clock's drift from CLOCK_MONOTONIC. All clocks are in one run, so that the state
+//! of the machine is the same for all.
 //!
 //! Every 20 ms the program takes each clock's offset from the narrowest of 20 brackets. Offsets
 //! count from the first one, since most clocks have zeros of their own. The drift is the slope of

@@ -4,16 +4,16 @@
 //! Eight threads exchange readings of two clocks, with random sleeps. No reading may be below an
 //! earlier one that it follows. The clocks are the global one, and one with a thread and a line
 //! every millisecond. Every eighth reading has its bounds compared with the OS clock, read before
-//! and after it. Meanwhile four threads disturb the clocks: they call `maintain`, switch the counter
-//! off and on, start and drop the global clock's thread and clocks of their own, and fork children,
-//! which check the order from their parent's last reading on.
+//! and after it. Meanwhile four threads disturb the clocks: they call `maintain`, switch the
+//! counter off and on, start and drop the global clock's thread and clocks of their own, and fork
+//! children, which check the order from their parent's last reading on.
 //!
 //! The time is divided into rounds. At the end of a round every thread has been joined and every
 //! guard dropped, so memory, threads and descriptors of two rounds can be compared.
 //!
-//! For a tenth of the time, threads pinned to all CPUs exchange readings of a clock whose line bends
-//! every millisecond (`exchange::ordered`). For a second, they exchange readings of counters that
-//! are unsynchronised on purpose, and must find backward steps.
+//! For a tenth of the time, threads pinned to all CPUs exchange readings of a clock whose line
+//! bends every millisecond (`exchange::ordered`). For a second, they exchange readings of counters
+//! that are unsynchronised on purpose, and must find backward steps.
 //!
 //! `cargo xtask soak --minutes 10`, or `cargo run --release -p tickline-benches --bin soak [--
 //! --secs 60]`
@@ -45,8 +45,8 @@ const SOME_SKIPPED: u8 = 77;
 
 /// How much more memory may be resident at the end than after any round of the first half, KiB. A
 /// stack or a heap keeps the pages that it once needed, and grows by 700 KiB in the first three
-/// minutes. This growth ends, but a leak never does. Ten minutes have some 4,500 starts and drops in
-/// each half, so a leak of 120 bytes in each of them shows.
+/// minutes. This growth ends, but a leak never does. Ten minutes have some 4,500 starts and drops
+/// in each half, so a leak of 120 bytes in each of them shows.
 const SETTLING_KIB: u64 = 512;
 
 /// Threads that exchange readings. Every second one is pinned to a CPU. The kernel places the
@@ -239,8 +239,8 @@ impl Reader<'_> {
 /// The work of a thread. It ends when `runs` returns false.
 type Work = fn(&[Subject<'_>], &mut Tally, Rng, &dyn Fn() -> bool);
 
-/// Runs the threads that exchange readings and the threads that disturb the clocks, for `time`. When
-/// this returns, all of them have ended.
+/// Runs the threads that exchange readings and the threads that disturb the clocks, for `time`.
+/// When this returns, all of them have ended.
 fn round(own: &Clock, number: u64, time: Duration) -> Tally {
     let stop = AtomicBool::new(false);
     let all = [Subject::new(Clock::global()), Subject::new(own)];
@@ -391,8 +391,8 @@ fn fork_children(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: 
 }
 
 /// The work of a child. It makes readings, which must not be below any of its parent's. Then it
-/// may start and drop the global clock's thread. Returns 0, or the sum of what was wrong: 1 the order,
-/// 2 the bounds, 4 a start.
+/// may start and drop the global clock's thread. Returns 0, or the sum of what was wrong: 1 the
+/// order, 2 the bounds, 4 a start.
 fn child_work(all: &[Subject<'_>], random: &mut Rng) -> i32 {
     let mut tally = Tally::default();
     for subject in all {

@@ -28,8 +28,8 @@ const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
 const NEAR_NS: core::ops::Range<i64> = -2_000_000..12_000_000;
 
 /// Outside of [`NEAR_NS`] the process may be in another time namespace, or the line may have run on
-/// in a suspend, for at most two leases. A distance of more than this, ns, is taken for another time
-/// namespace.
+/// in a suspend, for at most two leases. A distance of more than this, ns, is taken for another
+/// time namespace.
 const FAR_NS: i64 = 2_000_000_000;
 
 /// The monotonic time, ns, if the page's line gives it at once, as it nearly always does. Calls

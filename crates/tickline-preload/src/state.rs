@@ -68,7 +68,7 @@ impl State {
     #[inline(always)]
     pub(crate) fn attached(&self) -> Option<(&Attached<'static>, ServiceCell)> {
         // ORDERING: Acquire, pairs with the Release store in `attach`: the value is there. No test
-        // detects a weaker ordering, because x86_64 loads and stores with this ordering anyway, and
+        // sees a weaker ordering, because x86_64 loads and stores with this ordering anyway, and
         // Miri can't load the library.
         let service = NonNull::new(self.service.load(Ordering::Acquire))?;
         // SAFETY: this memory is never unmapped, and holds an atomic from the start.

@@ -36,8 +36,8 @@ const MOST_SYMBOLS: usize = 8;
 /// The size of a [`trampoline`], bytes.
 const TRAMPOLINE_BYTES: usize = 24;
 
-/// Code for the offset `at` in the image, which jumps to `function`. It passes the vDSO's start as a
-/// third argument, so that `function` notices if the program has moved the vDSO.
+/// Code for the offset `at` in the image, which jumps to `function`. It passes the vDSO's start as
+/// a third argument, so that `function` notices if the program has moved the vDSO.
 fn trampoline(at: usize, function: usize) -> [u8; TRAMPOLINE_BYTES] {
     let mut code = *b"\x48\x8d\x15....\xff\x25\x03\0\0\0\xcc\xcc\xcc........";
     // lea rdx, [rip - (at + 7)]; jmp [rip + 3]; the function's address.

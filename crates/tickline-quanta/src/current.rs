@@ -20,8 +20,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Clock>> = const { RefCell::new(None) };
 }
 
-/// Runs `f`. Within `f`, [`Instant`] reads `clock` on this thread. [`Clock`]s and other threads keep
-/// their time. Calls may be nested, and a panic of `f` also ends the replacement.
+/// Runs `f`. Within `f`, [`Instant`] reads `clock` on this thread. [`Clock`]s and other threads
+/// keep their time. Calls may be nested, and a panic of `f` also ends the replacement.
 ///
 /// Without the feature `mock`, this only runs `f`.
 #[cfg_attr(feature = "mock", doc = "```")]
@@ -86,8 +86,8 @@ impl Instant {
     }
 
     /// The coarse present: the time that an [`Upkeep`](crate::Upkeep) or
-    /// [`set_recent`](crate::set_recent) stored last, even inside [`with_clock`](crate::with_clock).
-    /// If nothing was stored, this is [`now`](Self::now).
+    /// [`set_recent`](crate::set_recent) stored last, even inside
+    /// [`with_clock`](crate::with_clock). If nothing was stored, this is [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn recent() -> Self {
@@ -98,8 +98,8 @@ impl Instant {
     }
 }
 
-/// The present of the clock that replaces tickline's on this thread. `None` without such a clock, or
-/// if the thread is ending.
+/// The present of the clock that replaces tickline's on this thread. `None` without such a clock,
+/// or if the thread is ending.
 #[cfg(feature = "mock")]
 #[cold]
 fn replaced_now() -> Option<Instant> {

@@ -43,8 +43,8 @@
 //!
 //! # Order
 //!
-//! [`Clock::now`], [`Instant::now`] and [`Clock::raw`] are in order within a thread. Between threads
-//! they are in order to some nanoseconds, rarely microseconds, because they call
+//! [`Clock::now`], [`Instant::now`] and [`Clock::raw`] are in order within a thread. Between
+//! threads they are in order to some nanoseconds, rarely microseconds, because they call
 //! [`tickline::now_ns`]. quanta promises order, and reads the counter in the same way. Differences
 //! saturate at zero. If threads compare times, use [`tickline::Instant::now_ordered`], which
 //! converts into an [`Instant`].

@@ -1,5 +1,5 @@
-//! Replaces functions that some targets lack: 64-bit atomics on some targets with 32 bits, processes
-//! on WebAssembly.
+//! Replaces functions that some targets lack: 64-bit atomics on some targets with 32 bits,
+//! processes on WebAssembly.
 
 #[cfg(target_has_atomic = "64")]
 mod word {

@@ -12,8 +12,8 @@ pub(crate) fn stored() -> Instant {
     Instant::from_ns(RECENT_NS.load())
 }
 
-/// Stores the coarse time for all threads. An [`Upkeep`](crate::Upkeep) calls this at an interval. A
-/// program with timers of its own may call this instead. The instant 0, which a new mock clock
+/// Stores the coarse time for all threads. An [`Upkeep`](crate::Upkeep) calls this at an interval.
+/// A program with timers of its own may call this instead. The instant 0, which a new mock clock
 /// shows, counts as no time.
 ///
 /// ```

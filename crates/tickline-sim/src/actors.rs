@@ -188,8 +188,8 @@ impl Context {
         goes_on.then_some(outcome)
     }
 
-    /// If readers drive, a verdict against the counter may stay, because they collect the facts only
-    /// after an iteration.
+    /// If readers drive, a verdict against the counter may stay, because they collect the facts
+    /// only after an iteration.
     fn gate_after_iteration(&self, barred: bool) {
         let by_readers = self.clock.readers_drive.get();
         self.check.gate_after_iteration(barred && !by_readers, self.may_lack_line());
@@ -304,8 +304,8 @@ impl Context {
     }
 
     /// How long to wait, and whether the wait aims at the replacement of a line. A wait without aim
-    /// has a random length. An aimed wait ends soon after the driver wakes up, or around the time at
-    /// which an actor goes on that was stopped in the middle of an iteration.
+    /// has a random length. An aimed wait ends soon after the driver wakes up, or around the time
+    /// at which an actor goes on that was stopped in the middle of an iteration.
     fn think_ps(&self) -> (u64, bool) {
         let (world, most_ps) = (&self.world, self.world.scenario.think_ns * PS);
         let think_ps = self.random_ps(most_ps);

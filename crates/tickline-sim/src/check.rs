@@ -83,7 +83,8 @@ counts! {
 }
 
 /// The smallest difference between the rates of two bounds, ppb: 5 to either side, less the error
-/// of rounding. It does not include the kernel's dither, which has a range of its own in the bounds.
+/// of rounding. It does not include the kernel's dither, which has a range of its own in the
+/// bounds.
 const LEAST_SPREAD_PPB: u128 = 9;
 
 /// The number of iterations that may find the gate closed after the last act on it: one waits until
@@ -271,8 +272,8 @@ impl Check {
         );
     }
 
-    /// Compares an offset with the limits. Closer limits hold if nothing had disturbed the clock for
-    /// a while when this thread last read a clock. The reading may be complete much later.
+    /// Compares an offset with the limits. Closer limits hold if nothing had disturbed the clock
+    /// for a while when this thread last read a clock. The reading may be complete much later.
     fn offset(&self, offset_ns: i64, read_ps: u64) {
         let mut counts = self.world.counts.borrow_mut();
         let (off_ns, limits) = (offset_ns.unsigned_abs(), &self.limits);

@@ -2,14 +2,14 @@
 //! the page's writers. They run the real code of `tickline_page::protocol`.
 //!
 //! Each actor is a coroutine that yields before every step. [`search`] tries all orders of the
-//! steps of a writer and two readers that have few preemptions. [`attack`] chooses orders by chance,
-//! with leases of the real length and faults of the machine. In [`slewed`] the kernel slews its
-//! clock.
+//! steps of a writer and two readers that have few preemptions. [`attack`] chooses orders by
+//! chance, with leases of the real length and faults of the machine. In [`slewed`] the kernel slews
+//! its clock.
 //!
 //! In the search and the attack, [`Stops`] says whether the writer can be stopped between its last
 //! read of the counter and its swap. If it can, the lines must be at or above the OS clock. If it
-//! can't, the order holds wherever the OS clock is. Each half of the promise has its own runs, and a
-//! run in which neither condition holds must find a step back.
+//! can't, the order holds wherever the OS clock is. Each half of the promise has its own runs, and
+//! a run in which neither condition holds must find a step back.
 //!
 //! The simulator does not see weak memory, nor a stop between two loads from one slot. Loom checks
 //! both.
@@ -221,7 +221,8 @@ impl World {
     }
 
     /// An actor that makes `readings` readings, one after the other. With `mark` one process makes
-    /// them all. Without it each is in a process of its own, which knows nothing of earlier readings.
+    /// them all. Without it each is in a process of its own, which knows nothing of earlier
+    /// readings.
     fn reader(&'static self, actor: usize, readings: u32, mark: Option<&'static ProcessHighWater>) -> Script {
         let world = self;
         Script::new(move |yielder| {

@@ -128,8 +128,8 @@ impl Context {
         calibration.ready_ns = calibration.due_ns - (wait_ns >> 2);
     }
 
-    /// Runs an iteration on `cpu`, and a second one after a recovery. `None` if the thread could not
-    /// stay on `cpu`.
+    /// Runs an iteration on `cpu`, and a second one after a recovery. `None` if the thread could
+    /// not stay on `cpu`.
     fn iterate_on(&self, cpu: usize, calibration: &mut CpuCalibration) -> Option<Outcome> {
         let me = self.world.me();
         if !self.go_to(cpu) {

@@ -167,7 +167,8 @@ pub enum What {
         /// The new [`Machine::bracket_ns`], within the same range.
         ns: u64,
     },
-    /// All threads on one CPU stop, because the hypervisor does not schedule the vCPU. At most 60 s.
+    /// All threads on one CPU stop, because the hypervisor does not schedule the vCPU. At most 60
+    /// s.
     Pause {
         /// The CPU.
         cpu: u32,

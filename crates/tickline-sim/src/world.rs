@@ -1,9 +1,9 @@
 //! The world that all actors share: true time, the clocks, and what each actor is doing.
 //!
 //! An actor is a coroutine that runs the code of `tickline-core` over [`Access`]. The coroutine
-//! yields before each of its steps. The scheduler (`run`) then lets true time pass, lets others run,
-//! and resumes the actor when the step takes place. So a step is atomic, and anything may happen
-//! between two steps.
+//! yields before each of its steps. The scheduler (`run`) then lets true time pass, lets others
+//! run, and resumes the actor when the step takes place. So a step is atomic, and anything may
+//! happen between two steps.
 //!
 //! # Out of order
 //!
@@ -334,8 +334,8 @@ impl SteppedCell {
         state
     }
 
-    /// Loads the state. Not every processor loads 16 bytes at once. One load in four therefore loads
-    /// two halves, in either order, and anything may happen between them.
+    /// Loads the state. Not every processor loads 16 bytes at once. One load in four therefore
+    /// loads two halves, in either order, and anything may happen between them.
     fn load_state(&self) -> State {
         self.world.step(Step::Load);
         let first = self.inner.load();

@@ -77,8 +77,8 @@ fn a_writer_in_time_keeps_the_order_wherever_the_os_clock_is() {
 }
 
 /// The writer is stopped between its read of the counter and its swap. Meanwhile the old line ends,
-/// and a reader gets the OS clock. After the swap another reader gets the successor, which is lower.
-/// The same happens in a first publication.
+/// and a reader gets the OS clock. After the swap another reader gets the successor, which is
+/// lower. The same happens in a first publication.
 #[test]
 fn a_line_below_the_os_clock_that_comes_too_late_is_found() {
     for (what, small, second) in [("successor", SUCCESSOR, "Some("), ("first line", FIRST, "None")] {

@@ -1,9 +1,9 @@
-//! From what a PVH loader leaves (32-bit protected mode, no paging; Xen `docs/misc/pvh.pandoc`)
-//! to Rust in 64-bit mode.
+//! Takes the processor from the state in which a PVH loader leaves it (32-bit protected mode, no
+//! paging; Xen `docs/misc/pvh.pandoc`) to Rust in 64-bit mode.
 //!
-//! What must be set, and in which order: AMD APM vol. 2, 14.6 "Enabling and Activating Long
-//! Mode". Pages of 2 MiB map the first 4 GiB to themselves; the HPET is there. Interrupts stay
-//! off: nothing here needs one, and there is no table of handlers.
+//! AMD APM vol. 2, 14.6 "Enabling and Activating Long Mode", says what must be set, and in which
+//! order. Pages of 2 MiB map the first 4 GiB to themselves, including the HPET. Interrupts stay
+//! off, because nothing here needs one, and there is no table of handlers.
 
 use core::arch::global_asm;
 
@@ -86,8 +86,8 @@ global_asm!(
     main = sym crate::main,
 );
 
-/// Ample: a clock with its control loop has less than 16 KiB, as `tickline` asserts, and here
-/// half of that is static.
+/// The size of the stack. It is ample: a clock with its control loop has less than 16 KiB, as
+/// `tickline` asserts, and half of this is static here.
 const STACK_BYTES: usize = 256 * 1024;
 
 #[repr(C, align(4096))]

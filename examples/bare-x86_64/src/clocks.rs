@@ -2,9 +2,9 @@
 //!
 //! | reference | step | why, or why not |
 //! |---|---|---|
-//! | **HPET** | 10 ns in QEMU, 100 at most | says its exact period itself, has 64 bits, needs no interrupt |
+//! | **HPET** | 10 ns in QEMU, up to 100 elsewhere | states its exact period itself, has 64 bits, needs no interrupt |
 //! | PIT | 838 ns | wraps after 55 ms, and each read is three port accesses |
-//! | local APIC timer | some ns | its frequency is not known: it would have to be calibrated first |
+//! | local APIC timer | some ns | its frequency is unknown, so it would have to be calibrated first |
 //! | RTC | 1 s | finer only by interrupts |
 
 use core::arch::asm;
@@ -14,16 +14,16 @@ use core::ptr;
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 
-/// The time-stamp counter. (`tickline_core::counter::HardwareCounter` is the same thing; written
-/// out here because another machine needs such code.) The numbers are those of the contract in
-/// `tickline_core::counter`.
+/// The time-stamp counter. (`tickline_core::counter::HardwareCounter` does the same. This example
+/// shows the code that another machine needs.) The numbers in the comments are those of the
+/// contract in `tickline_core::counter`.
 pub struct Tsc;
 
 impl Counter for Tsc {
     fn now(&self) -> u64 {
-        // 1, the rate, is for the gates to judge; 2, a TSC never steps back on one CPU; 5, ring 0
-        // may always read it.
-        // SAFETY: every x86_64 processor has it.
+        // 1: the gates judge the rate. 2: a TSC never steps back on one CPU. 5: ring 0 may always
+        // read it.
+        // SAFETY: every x86_64 processor has this instruction.
         unsafe { _rdtsc() }
     }
 
@@ -43,11 +43,12 @@ impl Counter for Tsc {
 /// of 32 bits here.
 pub struct Hpet {
     base: *mut u32,
-    /// The period of its counter, fs.
+    /// The period of the timer's counter, fs.
     period_fs: u32,
 }
 
-/// Where PC chipsets have it (the same, 3.2.4 has the ACPI table that tells for certain).
+/// The address of the HPET in PC chipsets. (The ACPI table in 3.2.4 of the specification states the
+/// address for certain.)
 const BASE: usize = 0xfed0_0000;
 /// Capabilities: bit 13 of the low word says that the counter has 64 bits, the high word is the
 /// period.
@@ -82,8 +83,8 @@ impl Hpet {
         let configuration = hpet.read(CONFIGURATION) | RUN;
         // SAFETY: mapped, as the caller promises.
         let register = unsafe { hpet.base.add(CONFIGURATION) };
-        // SAFETY: as above; the bit starts the counter, and no timer raises an interrupt unless
-        // told to.
+        // SAFETY: as above. The bit starts the counter, and no timer raises an interrupt without
+        // being set up for it.
         unsafe { register.write_volatile(configuration) };
         Some(hpet)
     }
@@ -100,8 +101,8 @@ impl Hpet {
         u64::from(self.period_fs).div_ceil(FS_PER_NS).cast_signed()
     }
 
-    /// Its counter. Two words that belong together: the high one is the same before and after the
-    /// low one.
+    /// The timer's counter. Its two words belong together if the high word is the same before and
+    /// after the read of the low word.
     fn count(&self) -> u64 {
         loop {
             let high = self.read(HIGH);
@@ -123,7 +124,7 @@ impl Reference for Hpet {
         ns.cast_signed()
     }
 
-    /// This machine does not know the date: its 1970 is when it was switched on.
+    /// This machine does not know the date, so its Unix time begins when it is switched on.
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns()
     }

@@ -13,9 +13,9 @@
 //! | file | what |
 //! |---|---|
 //! | `clocks.rs` | the counter (TSC) and the reference (HPET), and why this one |
-//! | `trust.rs` | whether the counter may be used: facts for the gates of `tickline-core` |
-//! | `main.rs` | the clock, its driver, and what is expected of them |
-//! | `boot.rs`, `port.rs`, `link.ld` | what an operating system would do otherwise |
+//! | `trust.rs` | decides whether the counter may be used: facts for the gates of `tickline-core` |
+//! | `main.rs` | the clock, its driver, and their checks |
+//! | `boot.rs`, `port.rs`, `link.ld` | the work of an operating system |
 
 #![no_std]
 #![no_main]
@@ -35,16 +35,16 @@ use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
 
-/// The clock: everybody may read it, interrupt handlers and other CPUs included.
+/// The clock. Any code may read it, including interrupt handlers and other CPUs.
 static CLOCK: Shared = Shared::new(LineCell::new());
 
-/// The time between iterations in the steady state, ns. Short, so that there is something to see
-/// in seconds.
+/// The time between iterations in the steady state, ns. It is short, so that a few seconds show
+/// many iterations.
 const INTERVAL_NS: u64 = 100_000_000;
 
 const MS: i64 = 1_000_000;
 
-/// The time, ns: by the counter where possible, otherwise by the HPET; never less than before.
+/// The time, ns, from the counter if possible, otherwise from the HPET. It never decreases.
 fn now_ns(hpet: &Hpet) -> i64 {
     match CLOCK.read_ordered(&Tsc) {
         Some(ns) => ns,
@@ -52,7 +52,7 @@ fn now_ns(hpet: &Hpet) -> i64 {
     }
 }
 
-/// The manual driver: an iteration when one is due.
+/// The manual driver. It runs an iteration when one is due.
 struct Driver {
     control: Control,
     due_ns: i64,
@@ -69,7 +69,7 @@ impl Driver {
     }
 }
 
-/// What was seen of the clock.
+/// The observations of the clock.
 #[derive(Default)]
 struct Seen {
     readings: u64,
@@ -139,7 +139,7 @@ extern "C" fn main() -> ! {
     let mut seen = Seen::default();
 
     seen.watch("without a driver", None, &hpet, 20);
-    // The first line, as soon as there is one.
+    // Wait for the first line.
     while CLOCK.read(&Tsc).is_none() {
         driver.serve(&hpet);
     }

@@ -1,4 +1,4 @@
-//! What hangs on I/O ports: the serial line, and QEMU's way out.
+//! Devices on I/O ports: the serial line, and QEMU's exit device.
 
 use core::arch::asm;
 use core::fmt;
@@ -8,11 +8,11 @@ const COM1: u16 = 0x3f8;
 const LINE_STATUS: u16 = COM1 + 5;
 const TRANSMITTER_EMPTY: u8 = 1 << 5;
 
-/// Where `-device isa-debug-exit,iobase=0xf4,iosize=4` listens. QEMU ends with twice the value
-/// plus one.
+/// The port of `-device isa-debug-exit,iobase=0xf4,iosize=4`. QEMU's exit code is twice the written
+/// value plus one.
 const DEBUG_EXIT: u16 = 0xf4;
 
-/// How the program ends, as a value for that device. QEMU itself uses neither exit code.
+/// The value for the exit device. QEMU itself uses neither of the exit codes.
 #[derive(Clone, Copy)]
 pub enum End {
     /// Exit code 33.
@@ -21,9 +21,9 @@ pub enum End {
     Failed = 17,
 }
 
-/// Ends QEMU; elsewhere, stands still.
+/// Ends QEMU. On a real machine, stands still.
 pub fn exit(end: End) -> ! {
-    // SAFETY: nobody but QEMU listens there.
+    // SAFETY: only QEMU has a device at this port.
     unsafe { write(DEBUG_EXIT, end as u8) };
     loop {
         // SAFETY: with interrupts off this waits for ever.
@@ -57,18 +57,18 @@ macro_rules! say {
 
 /// # Safety
 ///
-/// Whatever writing `value` to `port` does must be wanted.
+/// The caller must want every effect of writing `value` to `port`.
 unsafe fn write(port: u16, value: u8) {
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's promise.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) };
 }
 
 /// # Safety
 ///
-/// Whatever reading `port` does must be wanted.
+/// The caller must want every effect of reading `port`.
 unsafe fn read(port: u16) -> u8 {
     let value;
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's promise.
     unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nostack, preserves_flags)) };
     value
 }

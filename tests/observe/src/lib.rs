@@ -26,9 +26,9 @@ pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     }
 }
 
-/// A reading, with readings of an OS clock before and after it, ns. A reading outside the bracket is
-/// wrong by at least the distance, however wide the bracket is. A reading inside is known only to the
-/// bracket's width.
+/// A reading, with readings of an OS clock before and after it, ns. A reading outside the bracket
+/// is wrong by at least the distance, however wide the bracket is. A reading inside is known only
+/// to the bracket's width.
 #[derive(Debug, Clone, Copy)]
 pub struct Bracket {
     /// The OS clock before the reading.
@@ -156,8 +156,8 @@ pub struct Count {
 }
 
 impl Count {
-    /// One exchange: loads the largest reading so far, reads the clock, and stores the larger of the
-    /// two. Returns the loaded and the new reading.
+    /// One exchange: loads the largest reading so far, reads the clock, and stores the larger of
+    /// the two. Returns the loaded and the new reading.
     #[inline(always)]
     pub fn exchange(&mut self, largest: &AtomicU64, read: impl FnOnce() -> u64) -> (u64, u64) {
         // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading with this

@@ -97,8 +97,8 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
 }
 
 /// Makes a thread's own `Dispatch`. The global default, which programs use, counts no references.
-/// Two threads with one `Dispatch` would compete for its reference count at every span. So would two
-/// threads whose `Dispatch`es are neighbours in memory.
+/// Two threads with one `Dispatch` would compete for its reference count at every span. So would
+/// two threads whose `Dispatch`es are neighbours in memory.
 pub(crate) type MakeDispatch = Box<dyn Fn() -> Dispatch + Send + Sync>;
 
 fn shared(subscriber: impl Subscriber + Send + Sync + 'static) -> MakeDispatch {

@@ -1,5 +1,5 @@
-//! A page for tests. Its line is [`AHEAD_NS`] above the OS clock, so that a reading shows whether it
-//! comes from the page.
+//! A page for tests. Its line is [`AHEAD_NS`] above the OS clock, so that a reading shows whether
+//! it comes from the page.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -162,8 +162,8 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
     Ok(world.seen.get())
 }
 
-/// The time until an actor's next step, ns: usually a few ns, and sometimes up to three leases. Long
-/// delays are more frequent before a swap.
+/// The time until an actor's next step, ns: usually a few ns, and sometimes up to three leases.
+/// Long delays are more frequent before a swap.
 fn delay(chance: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
     match chance.u32(..1_000) {
         0..=99 if is_swap => chance.u64(..1_500_000_000),

@@ -1,10 +1,11 @@
 //! An exhaustive search of a small machine, within bounds.
 //!
-//! The machine has a writer, its successor after a kill, and two readings. The second reading begins
-//! when the first is complete, so that a step back can show between them. A *preemption* is a move
-//! away from an actor that could go on: to another actor, to a later tick, or to a new writer by a
-//! kill. The search takes all schedules without a preemption, then all with one, and so on (the idea
-//! is from [CHESS]). Ticks that pass while the actor sleeps, or after it has ended, cost nothing.
+//! The machine has a writer, its successor after a kill, and two readings. The second reading
+//! begins when the first is complete, so that a step back can show between them. A *preemption* is
+//! a move away from an actor that could go on: to another actor, to a later tick, or to a new
+//! writer by a kill. The search takes all schedules without a preemption, then all with one, and so
+//! on (the idea is from [CHESS]). Ticks that pass while the actor sleeps, or after it has ended,
+//! cost nothing.
 //!
 //! Steps that do not depend on the time go before any tick, because a tick between two such steps
 //! has the same effect as a tick after both. For the same reason the OS clock jumps from the lower
@@ -12,8 +13,8 @@
 //! observation (in a sleep, or in a first publication that lasts) is blocked until the word or the
 //! tick changes.
 //!
-//! Two states are the same if a hash of 64 bits agrees. It covers the page, the clocks, the complete
-//! readings, and each actor's observations since it began.
+//! Two states are the same if a hash of 64 bits agrees. It covers the page, the clocks, the
+//! complete readings, and each actor's observations since it began.
 //!
 //! [CHESS]: M. Musuvathi and S. Qadeer, "Iterative context bounding for systematic testing of
 //! multithreaded programs", PLDI 2007.
@@ -65,8 +66,8 @@ const WIDTH_NS: i64 = 1;
 pub struct SearchReport {
     /// The events of all runs together. Events that runs have in common count once.
     pub seen: Seen,
-    /// The first step back, with the schedule that leads to it. `None` if the search has taken every
-    /// schedule within the bounds.
+    /// The first step back, with the schedule that leads to it. `None` if the search has taken
+    /// every schedule within the bounds.
     pub violation: Option<String>,
 }
 
@@ -225,8 +226,8 @@ pub fn search(small: &Small) -> SearchReport {
     SearchReport { seen: total, violation: None }
 }
 
-/// Prints a path, one move a line: `*` marks a preemption, then come the pending steps of the writer
-/// and the reader, and the page's phase.
+/// Prints a path, one move a line: `*` marks a preemption, then come the pending steps of the
+/// writer and the reader, and the page's phase.
 fn schedule(world: &'static World, small: &Small, path: &[u8]) -> String {
     let mut run = Run::begin(world, small);
     let mut moves = String::new();

@@ -87,7 +87,8 @@ pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
     match command.args(["--secs", "1", "--json", "-"]).output() {
         Ok(output) => {
             let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another finding.
+            // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another
+            // finding.
             let findings = said["findings"].as_array().into_iter().flatten();
             let bad = ["slow", "wrong"].iter().any(|level| said["health"]["level"] == *level);
             let expected = i32::from(bad || said["fast"] != true);
@@ -340,8 +341,8 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
 }
 
 /// Watches the clock straight after a resume. Reports until when readings missed their own bounds,
-/// ms; until when they missed them although the status was not "disrupted", ms; and how far readings
-/// were ahead of the OS clock.
+/// ms; until when they missed them although the status was not "disrupted", ms; and how far
+/// readings were ahead of the OS clock.
 pub(crate) fn resumed(clock: &Clock) -> Value {
     let start_ns = monotonic_ns();
     let (mut outside_ms, mut unsaid_ms, mut ahead_ns, mut said_ms) = (0, 0, 0, 0);

@@ -73,8 +73,8 @@ impl Lab<'_> {
     }
 }
 
-/// Waits until `happened` is true, but for at most `time`. Returns whether it became true, and after
-/// how many microseconds of the guest's time.
+/// Waits until `happened` is true, but for at most `time`. Returns whether it became true, and
+/// after how many microseconds of the guest's time.
 pub(crate) fn wait_for(time: Duration, mut happened: impl FnMut() -> bool) -> Value {
     let start_ns = monotonic_ns();
     loop {

@@ -1,6 +1,6 @@
 //! The first process of a guest. It reads the name of an act from the kernel's command line,
-//! performs the act on the kernel and on tickline, reports as JSON, and powers off. `cargo xtask vm`
-//! judges the report.
+//! performs the act on the kernel and on tickline, reports as JSON, and powers off. `cargo xtask
+//! vm` judges the report.
 //!
 //! `tickline.act=NAME` names the act (`acts.rs`). `tickline.trust=kernel` or `measured` chooses
 //! what the clock trusts, `tickline.waive=invariant` assumes an invariant counter, and

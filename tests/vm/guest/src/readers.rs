@@ -1,6 +1,6 @@
 //! One thread on each CPU that reads all the time. It loads the largest reading of all threads,
-//! reads the clock, and stores the larger of the two. An ordered reading below the loaded value is a
-//! backward step.
+//! reads the clock, and stores the larger of the two. An ordered reading below the loaded value is
+//! a backward step.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,8 +19,8 @@ const BATCH: u64 = 256;
 /// be many times slower.
 const OS_EVERY: u64 = 16;
 
-/// The readers' niceness, nice(2). The clock's thread and the thread that takes brackets get the CPU
-/// at once, and readers get the rest.
+/// The readers' niceness, nice(2). The clock's thread and the thread that takes brackets get the
+/// CPU at once, and readers get the rest.
 const NICE: i32 = 10;
 
 /// What the readers have counted so far.

@@ -19,8 +19,8 @@ use crate::{machine, report, system};
 /// The argument that makes this program the caller, which only calls the clock.
 pub(crate) const CALLER: &str = "caller";
 
-/// The number of calls in a row, and of rows. The fastest row counts, because a busy host takes time
-/// from some.
+/// The number of calls in a row, and of rows. The fastest row counts, because a busy host takes
+/// time from some.
 const CALLS: u64 = 1_000;
 const BATCHES: u32 = 50;
 
@@ -54,9 +54,9 @@ pub(crate) fn call() {
     }
 }
 
-/// Makes the kernel keep time with hpet, serves a page, and runs the caller: without tickline, under
-/// `tickline run`, after the server was killed, with the next server, when the next server has
-/// ended, and after the kernel's clock has run too fast for a while.
+/// Makes the kernel keep time with hpet, serves a page, and runs the caller: without tickline,
+/// under `tickline run`, after the server was killed, with the next server, when the next server
+/// has ended, and after the kernel's clock has run too fast for a while.
 ///
 /// # Errors
 ///
