@@ -6,8 +6,8 @@
 //! - `LD_PRELOAD`: the dynamic linker loads the library, and runs `loaded` (`entry.rs`) before the
 //!   program. The library's functions replace libc's.
 //! - `tickline run` maps the library into a static program that has just been executed, and calls
-//!   its function `start`. The program then begins in its function `finish`. The section
-//!   `.tickline` has the addresses of both.
+//!   the library's function `start`. The program then begins in the library's function `finish`.
+//!   The section `.tickline` has the addresses of both functions.
 //!
 //! In both cases the library redirects the vDSO's symbols to itself. Static programs, and programs
 //! that bypass libc, then get the same clock. The vDSO's own code stays as it is, and answers what

@@ -31,10 +31,10 @@ pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
 /// another CPU in the middle of an iteration, ns. The mark assumes that the reference has been
 /// 36.9 % slower since the iteration's sample (rule 5), so it leads by 0.6 of that time.
 ///
-/// The writer accepts a sample up to half of the interval old, and up to twice as old as the
-/// sampling took, with its 32 reads of the reference. It is then stopped at most three times. Stops
-/// within all of the last samples count for two more, as scenarios show. If a suspend can't be
-/// ruled out, the mark is the end of the window.
+/// The writer accepts a sample only if its age is at most half of the interval, and at most twice
+/// the time that sampling took, with its 32 reads of the reference. The writer is then stopped at
+/// most three times. Stops within all of the last samples count for two more, as scenarios show. If
+/// a suspend can't be ruled out, the mark is the end of the window.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
     let by_chance = [(chance.preempt_one_in, chance.preempt_ns), (chance.stall_one_in, chance.stall_ns)];
@@ -75,8 +75,8 @@ impl Limits {
         let interval_ns = scenario.clock.interval_ns;
         let window_ns = interval_ns * valid_intervals(scenario);
         // The longest window. A suspend can put readings, and the high-water mark of a retired
-        // line, ahead of the reference by as much as the window. Past the window, readers compare
-        // the line with the reference (rule 12).
+        // line, ahead of the reference by as much as the window. Past the window, a line
+        // counts only for ticks that the reference vouches for (rule 12).
         let longest_window_ns = window_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         let is_skewed = machine.skew_ticks != 0 && !scenario.clock.per_cpu;
