@@ -1,5 +1,5 @@
-//! One timescale for all processes: a process sends a time to another one, which compares it with
-//! its own reading.
+//! One timescale for all processes: a process sends a time to another process, and that process
+//! compares the time with its own reading.
 //!
 //! `cargo run --release --example across_processes`
 //!
@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         there_ns.push(its_ns - sent_ns);
         back_ns.push(received_ns - its_ns);
     }
-    drop(to); // the end of its input is the end of the child
+    drop(to); // the child ends when its input ends
     other.wait()?;
 
     show("there", there_ns);

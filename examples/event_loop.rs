@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     });
 
-    let mut timers_ns = VecDeque::new(); // all of one length, so in order
+    let mut timers_ns = VecDeque::new(); // all timers have the same length, so they are in order
     let (mut due_ns, mut iterations, mut requests, mut answers, mut latest_ns) = (0, 0, 0, 0, 0);
     let end_ns = clock.now_ns() + PATIENCE_NS;
     while answers < REQUESTS {

@@ -36,7 +36,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut server = Command::new(env::current_exe()?);
     let mut server = server.env("BLACK_BOX", &file).stdout(Stdio::piped()).spawn()?;
     let asked = ask(BufReader::new(server.stdout.take().ok_or("no output")?));
-    server.kill()?; // It has no time to write anything.
+    server.kill()?; // the server has no time to write anything
     server.wait()?;
     asked?;
     let mut bytes = Vec::new();
@@ -64,7 +64,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     })
 }
 
-/// Sends all requests to the server, which prints its address, and reads the answers.
+/// Reads the server's address from its output, sends all requests, and reads the answers.
 fn ask(mut said: impl BufRead) -> Result<(), Box<dyn Error>> {
     let mut address = String::new();
     said.read_line(&mut address)?;

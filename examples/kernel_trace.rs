@@ -14,8 +14,8 @@
 //! | perf | `perf record -k CLOCK_MONOTONIC`; `perf script --ns` |
 //! | bpftrace, BPF | `nsecs`, `bpf_ktime_get_ns()` use it already |
 //!
-//! This program changes no setting. It makes its mark if the clock is `mono` already and the
-//! process may write marks; otherwise it says what is missing.
+//! This program changes no setting. If the clock is already `mono`, and the process may write
+//! marks, the program makes its mark. Otherwise it says what is missing.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::fs;
@@ -55,13 +55,13 @@ fn mark() -> Result<[u64; 3], String> {
     fs::write(format!("{FOLDER}/trace_marker"), &mark).map_err(|error| format!("trace_marker: {error}"))?;
     let after_ns = tickline::now_ordered_ns();
     let stamp_us = stamp_us(&read("trace")?, &mark).ok_or("the mark is not in the trace")?;
-    // ftrace rounds to the nearest.
+    // ftrace rounds to the nearest microsecond.
     Ok([before_ns / 1_000, stamp_us, after_ns.div_ceil(1_000)])
 }
 
 fn main() -> Result<(), tickline::Error> {
     let _clock = tickline::start()?;
-    thread::sleep(Duration::from_millis(10)); // the first line is there after some 0.2 ms
+    thread::sleep(Duration::from_millis(10)); // the first line comes after some 0.2 ms
     let ns = tickline::now_ns();
     println!("what happens at {ns} ns, a trace shows at {}", as_in_traces(ns));
     match mark() {

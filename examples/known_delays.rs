@@ -14,7 +14,7 @@
 //!    is the change of the true time during the measurement, because the core may change its
 //!    frequency. The empty closure has neither.
 //! 2. Both clocks agree within 0.1 % on long routines, in the very same runs.
-//! 3. `compare` calls a routine and itself the same, and the longer one different.
+//! 3. `compare` finds that a routine equals itself, and that the longer routine differs.
 //!
 //! With `--short`, and where the OS clock measures, the exit code is always 0.
 //!

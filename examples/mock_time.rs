@@ -18,7 +18,7 @@ use std::time::Duration;
 use tickline::mock::MockClock;
 use tickline::{Clock, Instant, UnixTime};
 
-/// The code under test: nothing in it knows of mocks.
+/// The code under test. It does not know about mocks.
 struct Cache {
     entries: HashMap<&'static str, Entry>,
     lasts: Duration,

@@ -1,4 +1,4 @@
-//! `--name value` and `--name` arguments, without a parser's dependency.
+//! Reads arguments of the form `--name value`, without depending on a parser.
 
 /// The value after `--name`, or `default`.
 ///

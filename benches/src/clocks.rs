@@ -1,4 +1,4 @@
-//! The clocks that are compared.
+//! The clocks that the programs compare.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn per_cpu_clock() -> Option<&'static Clock> {
     CLOCK.get_or_init(make).as_ref()
 }
 
-/// What is compared of lines for each CPU, where there can be such.
+/// The readings by a line for each CPU, if this machine can have such lines.
 fn per_cpu_subjects() -> Vec<Subject> {
     if per_cpu_clock().is_none() {
         return Vec::new();
@@ -55,7 +55,7 @@ fn per_cpu_subjects() -> Vec<Subject> {
     ]
 }
 
-/// Everything that is compared. The first two are the bare counter, plain and ordered.
+/// Every clock that the programs compare. The first two are the bare counter, plain and ordered.
 #[must_use]
 pub fn subjects() -> Vec<Subject> {
     let mut subjects = vec![
@@ -78,8 +78,8 @@ pub fn subjects() -> Vec<Subject> {
     subjects
 }
 
-/// What `startup` tries: each clock by its name in the other tables, the program that tries it, and
-/// its argument.
+/// The clocks of `startup`: the clock's name in the other tables, the program that measures it, and
+/// the program's argument.
 pub const PROBES: [(&str, &str, &str); 6] = [
     ("std Instant::now", "startup_probe", "std"),
     ("tickline now_ns", "startup_probe", "tickline"),

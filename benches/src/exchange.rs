@@ -1,20 +1,19 @@
-//! Backward steps between threads: each takes the largest reading so far, reads the clock, and
-//! stores the larger one.
+//! Looks for backward steps between threads. Each thread loads the largest reading so far, reads
+//! the clock, and stores the larger of the two.
 //!
-//! One thread is pinned to each CPU that the process may use. Now and then one sleeps for a
+//! One thread is pinned to each CPU that the process may use. Now and then a thread sleeps for a
 //! random time, between two exchanges or in the middle of one, so that threads meet at ever new
-//! places. Meanwhile a publisher replaces the line every millisecond by one whose slope differs:
-//! the reference is CLOCK_MONOTONIC bent by a rate that changes at random. Sometimes it sleeps
-//! past the end of the window, or closes a gate, so that readers fall back to the reference and
-//! the line has to recover. The control loop, the cell and the counter are the real ones.
+//! places. Meanwhile a publisher replaces the line every millisecond by a line with another slope.
+//! The reference is CLOCK_MONOTONIC, bent by a rate that changes at random. Sometimes the publisher
+//! sleeps past the end of the window, or closes a gate. Readers then fall back to the reference,
+//! and the line has to recover. The control loop, the cell and the counter are the real ones.
 //!
-//! Two runs show that a backward step would be seen: the same threads with counters that are
-//! unsynchronised on purpose ([`unsynchronised`]), and with a counter that is read without a
-//! fence.
+//! Two control runs show that the threads would detect a backward step: one uses counters that are
+//! unsynchronised on purpose ([`unsynchronised`]), the other reads the counter without a fence.
 //!
-//! This shows what the CPU does with the instructions, which no model shows. It does not show a
-//! thread that is stopped in the middle of a reading just when the line changes, because that is
-//! too rare (readings without their second look at the state have passed). tickline-core's tests
+//! These runs show how the CPU executes the instructions, which no model shows. They do not show a
+//! thread that is stopped in the middle of a reading just when the line changes, because this is
+//! too rare (readings without their second load of the state have passed). tickline-core's tests
 //! stop threads there on purpose: see `xtask/mutants.toml`.
 
 use std::collections::BTreeMap;
@@ -33,15 +32,15 @@ use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, Shared};
 use tickline_observe::{Count, monotonic_ns};
 
-/// The largest rate by which the reference is bent to either side, ppm. It may be 250: the
-/// high-water mark after a reset of the counter allows for a change of rate by 500 (`shared.rs` in
-/// core), which two bends make together.
+/// The largest rate by which the reference is bent to either side, ppm. The limit is 250, because
+/// the high-water mark after a reset of the counter allows for a change of rate by 500 (`shared.rs`
+/// in core), and two bends in opposite directions add up.
 pub const BENT_PPM: i64 = 100;
 
 /// Time between two lines, ns.
 const INTERVAL_NS: u64 = 1_000_000;
 
-/// Exchanges between two sleeps of a thread, at most: about a millisecond.
+/// The largest number of exchanges between two sleeps of a thread: about a millisecond.
 const RUN: u64 = 40_000;
 
 /// The longest sleep of a thread between, or in the middle of, exchanges, us.
@@ -50,8 +49,8 @@ const NAP_US: u64 = 100;
 /// The longest sleep of the publisher, us: some three times the longest validity of its lines.
 const LONG_NAP_US: u64 = 20_000;
 
-/// Of this many iterations of the publisher one is followed by a long sleep, and another by a gate
-/// that is closed and opened.
+/// One iteration of the publisher in this many is followed by a long sleep. Another one is followed
+/// by closing and opening a gate.
 const RARELY: u64 = 256;
 
 /// The results of a run with a publisher.
@@ -59,7 +58,7 @@ const RARELY: u64 = 256;
 pub struct Report {
     /// The threads' results, in ns.
     pub count: Count,
-    /// What has happened to the clock, new lines among it.
+    /// The clock's events, for example new lines.
     pub events: BTreeMap<&'static str, u64>,
 }
 
@@ -67,7 +66,7 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// Why it would not, in words.
+/// If tickline would not use the counter: the reason, in words.
 pub fn usable_counter() -> Result<HardwareCounter, String> {
     let clock = Clock::builder().driver(Driver::Manual).start().map_err(|error| error.to_string())?;
     clock.maintain(); // judges the gates
@@ -84,17 +83,17 @@ pub fn cpus() -> Vec<core_affinity::CoreId> {
     core_affinity::get_core_ids().unwrap_or_default()
 }
 
-/// Threads that exchange readings.
+/// The number of threads that exchange readings.
 #[must_use]
 pub fn threads() -> usize {
     cpus().len().max(2)
 }
 
-/// Ordered readings for `time`, while the line changes.
+/// Exchanges ordered readings for `time`, while the line changes.
 ///
 /// # Panics
 ///
-/// If a thread does.
+/// If a thread panics.
 #[must_use]
 pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
     let clock = Shared::new(LineCell::new());
@@ -106,7 +105,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
             std::thread::yield_now();
         }
         let count = exchange(time, |_| {
-            // As `now_ordered_ns`: the inlined path, or else the slow one.
+            // Like `now_ordered_ns`, this takes the inlined path or else the slow one.
             let ns = clock.read_ordered(&counter);
             ns.unwrap_or_else(|| clock.read_slow(&counter, &reference).ns).unsigned_abs()
         });
@@ -118,14 +117,14 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
     })
 }
 
-/// A counter that is ahead by 2^24 ticks, some milliseconds, on every second thread: backward
-/// steps on any machine.
+/// Exchanges readings of a counter that is ahead by 2^24 ticks, some milliseconds, on every second
+/// thread. This makes backward steps on any machine.
 #[must_use]
 pub fn unsynchronised(counter: HardwareCounter, time: Duration) -> Count {
     exchange(time, |thread| counter.now_ordered() + ((thread as u64 & 1) << 24))
 }
 
-/// Readings of any clock for `time`, in its own unit.
+/// Exchanges readings of any clock for `time`, in the clock's own unit.
 #[must_use]
 pub fn between(time: Duration, read: impl Fn() -> u64 + Sync) -> Count {
     exchange(time, |_| read())
@@ -158,7 +157,7 @@ fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
     sum
 }
 
-/// Sleeps for up to `most_us`: between two exchanges, or in the middle of one, before or after its
+/// Sleeps for up to `most_us`, between two exchanges, or in the middle of one before or after the
 /// reading.
 pub fn nap(
     count: &mut Count,
@@ -184,7 +183,7 @@ pub fn nap(
     });
 }
 
-/// A line every millisecond, mostly.
+/// Publishes a line about every millisecond.
 fn publish(counter: HardwareCounter, clock: &Shared, reference: &Bent, stop: &AtomicBool) {
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
@@ -215,8 +214,8 @@ fn publish(counter: HardwareCounter, clock: &Shared, reference: &Bent, stop: &At
     }
 }
 
-/// CLOCK_MONOTONIC, bent: it runs by `rate_ppm` faster since `since_ns`, and `ahead_ns` had been
-/// gathered by then.
+/// A bent CLOCK_MONOTONIC. It was `ahead_ns` ahead at `since_ns`, and has run `rate_ppm` too fast
+/// since then.
 #[derive(Debug)]
 struct Bent(Mutex<Bend>);
 

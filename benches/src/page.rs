@@ -13,7 +13,7 @@ use crate::subject::{Subject, counter, same, subject};
 /// Longer than any run of the measurements, ticks.
 const WINDOW_TICKS: u64 = 1 << 42;
 
-/// The kernel's clocks as a program's reader has them.
+/// The kernel's clocks, as a reader in a program uses them.
 struct Os;
 
 impl OsClock for Os {
@@ -45,7 +45,7 @@ fn attached() -> Attached<'static> {
     page.attach(&MACHINE).expect("the page of this machine")
 }
 
-/// Readings of a page.
+/// The readings of a page that the programs compare.
 pub(crate) fn subjects() -> Vec<Subject> {
     static PRIVATE: ProcessHighWater = ProcessHighWater::new();
     vec![subject!(Internal, "page", {

@@ -1,5 +1,6 @@
-//! The other clocks, each used as its own documentation says, and set up before it is measured:
-//! those that users of std, quanta, fastant (as minstant before it) and coarsetime come from.
+//! The clocks with which tickline is compared: std, quanta, fastant (formerly minstant),
+//! coarsetime, and the OS clocks. Each is used as its own documentation says, and set up before the
+//! measurement.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,14 +26,14 @@ pub(crate) fn subjects() -> Vec<Subject> {
         }),
         subject!(Time, "quanta Instant::now", quanta::Instant::now, ns quanta_ns()),
         subject!(Time, "quanta Clock::now", {
-            let clock = epoch!(quanta::Clock, quanta::Clock::new()); // as its users also do
+            let clock = epoch!(quanta::Clock, quanta::Clock::new()); // some users call it like this
             move || clock.now()
         }, ns quanta_ns()),
         subject!(
             Time,
             "fastant now, in ns",
             {
-                // For ns: its instants hold ticks.
+                // fastant's instants hold ticks, and the anchor converts them to ns.
                 let anchor = epoch!(fastant::Anchor, fastant::Anchor::new());
                 move || fastant::Instant::now().as_unix_nanos(anchor)
             },

@@ -1,7 +1,7 @@
-//! The measurement of a child of `startup`, for any clock.
+//! The measurement that a child of `startup` makes, for any clock.
 //!
-//! A file of its own, not a part of the library: that links fastant, which runs code before
-//! `main`.
+//! This file is not a part of the library, because the library links fastant, which runs code
+//! before `main`.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tickline_observe::monotonic_ns;
 /// How long a clock may take until the counter serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Calls `read` until `served` says, of the number of calls, whether the clock reads the counter.
-/// Prints `CLOCK_MONOTONIC` before the first call, after it, and when the counter served (0:
-/// never), and the longest call, ns.
+/// Calls `read` until `served`, which gets the number of calls, says that the clock reads the
+/// counter. Prints `CLOCK_MONOTONIC` before the first call, after it, and when the counter served
+/// (0: never), and the longest call, ns.
 #[expect(clippy::print_stdout, reason = "a program that prints figures")]
 pub(crate) fn probe(read: impl Fn(), served: impl Fn(u32) -> Option<bool>) {
-    _ = monotonic_ns(); // the loader's work for the vDSO does not belong to a clock
+    _ = monotonic_ns(); // the loader resolves the vDSO's symbol here, outside of the measurement
     let start_ns = monotonic_ns();
     read();
     let first_ns = monotonic_ns();

@@ -1,7 +1,7 @@
 //! The output of the programs, and figures of many runs.
 //!
-//! The fields of each program's report are documented where they are declared; a name ends in its
-//! unit, a name without one is a count or a text.
+//! The declaration of each program's report documents its fields. A field's name ends in its unit.
+//! A field without a unit is a count or a text.
 
 use std::io::{self, Write};
 
@@ -19,17 +19,17 @@ pub fn print<R: Serialize>(report: &R) {
     writeln!(out).expect("standard output");
 }
 
-/// The middle of many figures and the largest, in the unit that the field's name says.
+/// The median and the largest of many figures, in the unit that the field's name says.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Spread {
     /// The median.
     pub median: f64,
-    /// The largest.
+    /// The largest figure.
     pub largest: f64,
 }
 
 impl Spread {
-    /// Of `figures`; `None` if there are none.
+    /// The spread of `figures`; `None` if there are none.
     #[must_use]
     pub fn of(mut figures: Vec<f64>) -> Option<Self> {
         figures.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! A clock that is compared, as a closure that is inlined into the loop that measures it.
+//! A clock that the programs compare: a closure, inlined into the loop that measures it.
 
 use std::time::Duration;
 
@@ -6,33 +6,32 @@ use serde::Serialize;
 use tickline_core::counter::HardwareCounter;
 use tickline_observe::Count;
 
-/// What a call is for; clocks are compared with their like.
+/// The purpose of a call. Clocks are compared within their group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
     /// An instruction without a clock around it.
     Counter,
-    /// The time in ns, or what the clock's users compare and subtract as such.
+    /// The time in ns, or a value that the clock's users compare and subtract as a time.
     Time,
     /// A time that may be milliseconds old.
     Coarse,
-    /// No public call.
+    /// A call that is not public.
     Internal,
 }
 
-/// A clock, and what is done with it. The second loop waits for each result.
+/// A clock, with the loops that measure it.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
-    /// What is called.
+    /// The name of the call.
     pub name: &'static str,
-    /// What it is compared with.
+    /// The group of the call.
     pub group: Group,
     /// This many calls, as fast as they go.
     pub tight: fn(u32),
     /// This many calls, each complete before the next begins.
     pub awaited: fn(u32),
-    /// A reading in that unit, since a zero of the clock's own. The first call may set the clock
-    /// up.
+    /// A reading in `unit`, from the clock's own zero. The first call may set up the clock.
     pub read: fn() -> u64,
     /// Exchanges readings between threads for this time.
     pub exchange: fn(Duration) -> Count,
@@ -44,14 +43,14 @@ pub struct Subject {
 ///
 /// # Panics
 ///
-/// If there is none: nothing here can be compared then.
+/// If the machine has none. The programs can then compare nothing.
 #[must_use]
 pub fn counter() -> HardwareCounter {
     HardwareCounter::if_present().expect("this target has no counter")
 }
 
-/// A call that is inlined into the loop that measures it, and what makes a number in `unit` of its
-/// result.
+/// Makes a [`Subject`] of a call, which is inlined into the measuring loops, and of a conversion of
+/// its result into a number in `unit`.
 macro_rules! subject {
     ($group:ident, $name:expr, $call:expr, $unit:ident $value:expr) => {
         $crate::subject::Subject {
@@ -84,12 +83,12 @@ macro_rules! subject {
 }
 pub(crate) use subject;
 
-/// What is a number already.
+/// The conversion of a result that is already a number.
 pub(crate) fn same(value: u64) -> u64 {
     value
 }
 
-/// A first reading, made once, of a clock whose instants show no zero.
+/// A value that is made once, at the first use: the zero of a clock whose instants have none.
 macro_rules! epoch {
     ($kind:ty, $now:expr) => {{
         static EPOCH: ::std::sync::OnceLock<$kind> = ::std::sync::OnceLock::new();

@@ -1,8 +1,8 @@
-//! The control loop and its readers on a machine that does whatever the input says. Between any
-//! two reads of a clock the counter and the reference may jump anywhere, and a reader or a gate
+//! Runs the control loop and its readers on a machine that does whatever the input says. Between
+//! any two reads of a clock the counter and the reference may jump anywhere, and a reader or a gate
 //! may come in between. Nothing may panic or overflow, and every call must return.
 //!
-//! Order and bounds are not checked, because neither is promised on such a machine.
+//! The target does not check order and bounds, because tickline promises neither on such a machine.
 #![no_main]
 
 use std::cell::{Cell, RefCell};
@@ -14,19 +14,19 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
 
-/// Reads at the machine that one call may take, with all that comes in between: an iteration of
-/// four attempts takes some 300.
+/// The limit of reads of the machine's clocks in one call, including all calls that come in
+/// between. An iteration of four attempts takes some 300.
 const MAX_READS: u32 = 20_000;
 
-/// From this many reads in one call on, time passes faster and faster: a reader that waits for a
-/// time waits for that time.
+/// From this many reads in one call on, time passes faster and faster, so that a reader that waits
+/// for a time reaches it.
 const PATIENT_READS: u32 = 2_000;
 
-/// Calls in one input, and calls within calls.
+/// The limits of calls in one input, and of calls within calls.
 const MAX_CALLS: u32 = 400;
 const MAX_DEPTH: u32 = 2;
 
-/// The input, byte by byte; zeros when it has come to its end.
+/// The input, byte by byte. Zeros follow its end.
 struct Input(RefCell<std::vec::IntoIter<u8>>);
 
 impl Input {
@@ -48,7 +48,7 @@ impl Input {
     }
 }
 
-/// The result does not matter: the call came back.
+/// Ignores a result. The target only checks that the call returns.
 fn done<T>(_: T) {}
 
 struct Machine<'a, S> {
@@ -58,7 +58,7 @@ struct Machine<'a, S> {
     ns: Cell<i64>,
     unix_offset_ns: Cell<i64>,
     steering_ppb: Cell<Option<i64>>,
-    /// What passes with each read.
+    /// The ticks that pass with each read.
     ticks_a_read: Cell<u64>,
     ns_a_read: Cell<i64>,
     /// Reads until the next disturbance.
@@ -83,7 +83,7 @@ impl<S: StateCell> Machine<'_, S> {
         self.ns.set(self.ns.get().wrapping_add(self.ns_a_read.get()));
     }
 
-    /// Both clocks go on, as in this many reads.
+    /// Advances both clocks as in this many reads.
     fn pass(&self, reads: u64) {
         let ticks = self.ticks_a_read.get().wrapping_mul(reads);
         self.ticks.set(self.ticks.get().wrapping_add(ticks));
@@ -104,7 +104,7 @@ impl<S: StateCell> Machine<'_, S> {
             144..=151 => self.ticks.set(self.ticks.get().wrapping_add(input.power())),
             152..=159 => self.ticks.set(self.ticks.get().wrapping_sub(input.power())),
             160..=163 => self.ticks.set(input.number()),
-            // Just before `ticks` wrap, or before they do shifted.
+            // Just before `ticks` wrap, or before the shifted `ticks` wrap.
             164..=165 => self.ticks.set((u64::MAX >> (input.byte() % 8)) - u64::from(input.byte())),
             166..=167 => self.ticks.set(input.byte().into()),
             168..=175 => self.ns.set(self.ns.get().wrapping_add(input.power().cast_signed())),
@@ -120,7 +120,7 @@ impl<S: StateCell> Machine<'_, S> {
             216..=217 => self.ns_a_read.set(input.number().cast_signed()),
             218..=219 => self.steering_ppb.set(Some(input.number().cast_signed())),
             220 => self.steering_ppb.set(None),
-            // Somebody else comes in between.
+            // Another call comes in between.
             _ if self.depth.get() < MAX_DEPTH => {
                 self.depth.set(self.depth.get() + 1);
                 self.anyone();
@@ -130,7 +130,7 @@ impl<S: StateCell> Machine<'_, S> {
         }
     }
 
-    /// What anyone may do to a clock at any time.
+    /// A call that any thread may make at any time.
     fn anyone(&self) {
         match self.input.byte() % 8 {
             0 => done(self.shared.read(&self)),

@@ -1,5 +1,6 @@
-//! Any bytes as a page, and as the clocks' answers: a reading ends, waits no longer than it may, is
-//! not below the OS clock that it asked, and a page that does not count is not read at all.
+//! Reads any bytes as a page, with any bytes as the clocks' answers. A reading must end, must wait
+//! no longer than allowed, and must not be below the OS clock that it asked. A page that is not
+//! valid must not be read at all.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,7 +13,7 @@ use cases::Case;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&how, rest)) = data.split_first() else { return };
-    // What the input does not say is plausible. A header is kept, or the input's.
+    // Everything that the input does not set is plausible. The header stays, or the input sets it.
     let mut bytes = Case::random(how.into()).to_bytes();
     let (clocks, page) = rest.split_at(rest.len().min(Case::CLOCKS.len()));
     let start = if how & 1 == 0 { 0 } else { 64 };

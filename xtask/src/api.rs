@@ -1,5 +1,5 @@
-//! `cargo xtask api`: the public API of each published library, by cargo-public-api, compared with
-//! what is stored in `docs/api/`. `--write` stores it.
+//! `cargo xtask api`: compares the public API of each published library, as cargo-public-api lists
+//! it, with the list in `docs/api/`. `--write` stores the list.
 //!
 //! The program's API is its command line and its JSON (`crates/tickline-cli/schema/`).
 
@@ -15,11 +15,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     let mut code = 0;
     for name in PUBLISHED.iter().filter(|name| **name != "tickline-cli") {
-        // One target for all developers: what is public differs between systems.
+        // One target for all developers, because the public API differs between systems.
         let mut list = command(&format!(
             "cargo +nightly public-api -p {name} --all-features -ss --target x86_64-unknown-linux-gnu"
         ));
-        // With the other things that the nightly compiler builds.
+        // The other builds of the nightly compiler are in this directory, too.
         let present = output(list.env("CARGO_TARGET_DIR", "target/nightly"))? + "\n";
         let path = format!("docs/api/{name}.txt");
         if is_write {

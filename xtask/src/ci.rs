@@ -1,4 +1,4 @@
-//! What CI checks (`xtask/ci.toml`), and commands that are a few lines each.
+//! The checks of CI (`xtask/ci.toml`), and commands that are a few lines each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use crate::step::{self, Step};
 use crate::targets::{PUBLISHED, packages};
 use crate::vm::table::processor;
 
-/// The crates that come with `tickline` on Linux by default: `tickline-core` and `libc`. With
-/// `tickline-core` comes none.
+/// The largest number of crates that each of these crates brings along on Linux by default.
+/// `tickline` brings `tickline-core` and `libc`, and `tickline-core` brings none.
 const MOST_DEPENDENCIES: [(&str, usize); 2] = [("tickline-core", 0), ("tickline", 2)];
 
-/// Runs these lanes, in the order of the table, and stores what became of the nightly one.
+/// Runs these lanes, in the order of the table, and stores the result of the nightly lane.
 pub(crate) fn run(lanes: &[&str]) -> Result<u8, String> {
     let (code, table) = step::run_all(&steps(lanes)?);
     if lanes == ["nightly"] {
@@ -41,7 +41,7 @@ fn steps(lanes: &[&str]) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// `cargo xtask dependencies`: the crates that come with those that promise few dependencies.
+/// `cargo xtask dependencies`: checks the dependencies of the crates that promise to have few.
 pub(crate) fn dependencies() -> Result<u8, String> {
     let mut code = 0;
     for (name, most) in MOST_DEPENDENCIES {
@@ -59,8 +59,8 @@ pub(crate) fn dependencies() -> Result<u8, String> {
     Ok(code)
 }
 
-/// `cargo xtask bare`: builds `examples/bare-x86_64`, and boots it under QEMU's emulation. What the
-/// machine prints on its serial line is shown; the exit code says whether it passed.
+/// `cargo xtask bare`: builds `examples/bare-x86_64`, and boots it under QEMU's emulation. Shows
+/// the output of the machine's serial line. The exit code says whether the program passed.
 pub(crate) fn bare() -> Result<u8, String> {
     /// QEMU's exit code when the program has passed: `End::Passed` in the example's `port.rs`, by
     /// the rule named there.
@@ -69,7 +69,7 @@ pub(crate) fn bare() -> Result<u8, String> {
         "cargo build --release --target x86_64-unknown-none --manifest-path examples/bare-x86_64/Cargo.toml \
          --target-dir target",
     )?;
-    // It takes 3 s of the machine's own time. `timeout` only ends a program that hangs.
+    // The program takes 3 s of the machine's own time. `timeout` only ends a program that hangs.
     let qemu = "timeout 60 qemu-system-x86_64 -accel tcg -nodefaults -no-reboot -display none -cpu max -serial stdio \
                 -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel target/x86_64-unknown-none/release/tickline-bare";
     let status = step::command(qemu).status().map_err(|error| format!("qemu: {error}"))?;
@@ -77,8 +77,8 @@ pub(crate) fn bare() -> Result<u8, String> {
     Ok(u8::from(status.code() != Some(PASSED)))
 }
 
-/// `cargo xtask sim`: the simulator's program, with optimisation and overflow checks; random
-/// scenarios unless the arguments name another command.
+/// `cargo xtask sim`: runs the simulator's program, with optimisation and overflow checks. It runs
+/// random scenarios unless the arguments name another command.
 pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
     let is_named = arguments.first().is_some_and(|first| ["replay", "track", "help"].contains(first));
     let run = if is_named { "" } else { "run" };
@@ -87,8 +87,8 @@ pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2))
 }
 
-/// `cargo xtask soak`: everything at once on this machine, and counts that must be 0; 1 minute, or
-/// as many as are asked for.
+/// `cargo xtask soak`: does everything at once on this machine, for 1 minute or as many as the
+/// arguments say, and counts errors.
 pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
     let minutes = match *arguments {
         [] => "1",
@@ -96,7 +96,7 @@ pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
         _ => return Err("takes --minutes N".into()),
     };
     let secs = 60 * minutes.parse::<u64>().map_err(|error| format!("--minutes {minutes}: {error}"))?;
-    // It fails if a count is not 0.
+    // The program fails if a count is not 0.
     step::shown(&format!("cargo run --release -q -p tickline-benches --bin soak -- --secs {secs}"))
         .map(|()| 0)
 }
@@ -112,7 +112,7 @@ mod tests {
         assert!(names.len() == steps.len() && steps.iter().all(|step| !step.command.contains('{')));
     }
 
-    /// A name that is skipped leaves out each test that begins so.
+    /// The name of a skipped test leaves out each test whose name begins with it.
     #[test]
     fn every_test_that_is_skipped_is_there_once() {
         let sources = step::said("git grep -hw fn -- *.rs").unwrap();

@@ -1,5 +1,6 @@
-//! `cargo xtask dist`: the program as one file that needs nothing, for any Linux on x86_64, and a
-//! Debian package and a tarball of it, with the library that `tickline run` maps into others.
+//! `cargo xtask dist`: builds the program as one static file, for any Linux on x86_64. Packs it
+//! into a Debian package and a tarball, with the library that `tickline run` maps into other
+//! programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +14,18 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 /// `[profile.dist]` is in the workspace's `Cargo.toml`.
 const BUILD: &str = "cargo build -q --profile dist -p tickline-cli --target x86_64-unknown-linux-musl";
 
-/// For the target's name, and where to put it. `cargo install cargo-deb`.
+/// The command that makes the package, for the target's name and the folder of the package. `cargo
+/// install cargo-deb` installs it.
 const PACKAGE: &str =
     "cargo deb -q -p tickline-cli --profile dist --no-build --no-strip -Z gzip --deb-revision= --target";
 
-/// What `tickline run` maps into programs, and how it is built.
+/// The library that `tickline run` maps into programs, and the command that builds it.
 pub(crate) const LIBRARY: &str = "libtickline_preload.so";
 pub(crate) const PRELOAD: &str = "cargo build -q --profile preload -p tickline-preload";
 
-/// Builds the program, checks that it is static, packs it, and prints what was made.
+/// Builds the program, checks that it is static, packs it, and prints the names of the files.
 pub(crate) fn run() -> Result<u8, String> {
-    // A compiler without rustup may have the target all the same: the build will tell.
+    // A compiler without rustup may have the target as well. If not, the build fails.
     Command::new("rustup").args(["target", "add", TARGET]).output().ok();
     shown(BUILD)?;
     shown(PRELOAD)?;
@@ -42,7 +44,7 @@ pub(crate) fn run() -> Result<u8, String> {
     Ok(0)
 }
 
-/// Makes the Debian package of what is built in `folder`, as `crates/tickline-cli/Cargo.toml` says.
+/// Makes the Debian package of the files in `folder`, as `crates/tickline-cli/Cargo.toml` says.
 pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     let built = folder.join(TARGET).join("dist");
     let program = built.join("tickline").display().to_string();
@@ -69,7 +71,8 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("no package in {place}"))
 }
 
-/// What help lists, but for itself: two spaces, and the command's name.
+/// The commands that a help text lists, without `help`. A line has two spaces and the command's
+/// name.
 fn commands(help: &str) -> impl Iterator<Item = &str> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names =
@@ -77,7 +80,8 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty() && *name != "help")
 }
 
-/// The package's files, from `/`: what an archive of that format (deb(5)) has under this name.
+/// The tarball of the package's files, with paths from `/`. It is a member of the package's archive
+/// (deb(5)).
 pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
     let path = package.with_extension("tar.gz");
     let files = output(&["ar", "p", &package.display().to_string(), "data.tar.gz"])?;
@@ -85,7 +89,7 @@ pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// What a command writes.
+/// The output of a command.
 fn output(words: &[&str]) -> Result<Vec<u8>, String> {
     let failed = |why: &str| format!("`{}`: {why}", words.join(" "));
     let (program, arguments) = words.split_first().ok_or_else(|| failed("no command"))?;
@@ -93,15 +97,16 @@ fn output(words: &[&str]) -> Result<Vec<u8>, String> {
     if done.status.success() { Ok(done.stdout) } else { Err(failed(&String::from_utf8_lossy(&done.stderr))) }
 }
 
-/// What the library stands before in a program with `LD_PRELOAD`: any other name would stand before
-/// something of the program's, too.
+/// The functions that the library replaces in a program with `LD_PRELOAD`. Any other exported name
+/// could replace a function of the program.
 const EXPORTS: [&str; 3] = ["clock_gettime", "gettimeofday", "timespec_get"];
 
-/// What it must find in libc, even in the oldest one; a library that finds less is not loaded, and
-/// neither is the program. Whatever else it needed would be missing in a static program, too.
+/// The names that the library must find in libc, even in the oldest. If one is missing, the dynamic
+/// linker loads neither the library nor the program. Any further name would also be missing in a
+/// static program.
 const IMPORTS: [&str; 2] = ["__errno_location", "environ"];
 
-/// Reads the library, and judges what it exports and imports.
+/// Reads the library, and checks its exports and imports.
 pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
     let path = folder.join("preload").join(LIBRARY);
     let path = path.display();
@@ -109,7 +114,7 @@ pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
     let (mut exports, mut imports) = (Vec::new(), Vec::new());
     for line in listed.lines() {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
-            // Weak: it may be missing.
+            // A weak symbol may be missing.
             [.., "w" | "W" | "v" | "V", _] => {}
             ["U", name] => imports.push(name),
             [.., name] => exports.push(name),

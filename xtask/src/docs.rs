@@ -1,15 +1,15 @@
-//! The documents: none is longer than it should be, and every pointer to a file is true.
+//! Checks of the documents: none is too long, and every name of a file is the name of a file.
 
 use std::path::Path;
 
 use crate::files::{read, root};
 use crate::step::said;
 
-/// Lines, at most.
+/// The documents with limits, in lines.
 const LIMITS: [(&str, usize); 3] = [("README.md", 140), ("CONTRIBUTING.md", 150), ("DESIGN.md", 330)];
 
-/// What a name in backticks ends with that is a file of this repository, or else of none: of the
-/// kernel's sources and of JSON that programs write there are others.
+/// A name in backticks with one of these ends must be a file of this repository. Names with other
+/// ends may be files of the kernel's sources, or JSON that programs write.
 const ENDS: [&str; 8] = [".rs", ".md", ".toml", ".sh", ".yaml", ".svg", ".png", ".py"];
 
 /// Files of other projects, and files that programs write.
@@ -32,7 +32,7 @@ fn documents_are_short() {
     }
 }
 
-/// What a text points to: names of files in backticks, and links.
+/// The files to which a text points, by names in backticks and by links.
 fn pointers(text: &str) -> impl Iterator<Item = (bool, &str)> {
     let names = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).map(|name| (false, name));
     let links = text.split("](").skip(1).filter_map(|rest| Some((true, rest.split_once(')')?.0)));

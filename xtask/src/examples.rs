@@ -1,14 +1,14 @@
-//! `cargo xtask examples`: every example in `examples/`, run twice, once with the counter
-//! switched off.
+//! `cargo xtask examples`: runs every example in `examples/` twice, once with the counter switched
+//! off.
 //!
-//! There is no list: cargo says which examples there are. The head of an example says on one line
-//! what it must print, and an example without that line fails:
+//! There is no list of examples: cargo knows them. The head of an example has one line that says
+//! what the example must print, and an example without this line fails:
 //!
 //! ```text
 //! //! Its output has: "this", "and that".
 //! ```
 //!
-//! One that takes long by default may have another line, `CI runs it with: --short`.
+//! An example that takes a long time by default may have another line, `CI runs it with: --short`.
 
 use std::fs;
 
@@ -20,12 +20,12 @@ use crate::step::{command, output, said};
 /// Optimised, as people run them.
 const BUILD: &str = "cargo build --release --workspace --examples --all-features --quiet --message-format json-render-diagnostics";
 
-/// The text of a clock's state while the counter is in use, and while it is not (`State` in
+/// The text of a clock's state while the counter is in use, and while it is not in use (`State` in
 /// `tickline`).
 const BY_COUNTER: &str = "the counter serves";
 const BY_OS: &str = "the OS clock serves, because";
 
-/// Builds and runs all. Fails if one of them does, or does not print what its head says.
+/// Builds and runs all examples. Fails if an example fails, or does not print what its head says.
 pub(crate) fn run() -> Result<u8, String> {
     let built = said(BUILD)?;
     let (mut count, mut code) = (0, 0);
@@ -48,7 +48,7 @@ pub(crate) fn run() -> Result<u8, String> {
     if count > 0 { Ok(code) } else { Err("cargo has built no example".into()) }
 }
 
-/// Runs an example twice, shows what it prints as it is, and judges both.
+/// Runs an example twice, shows the output of the first run, and judges both runs.
 fn check(program: &str, source: &str) -> Result<(), String> {
     let line = |start: &str| source.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default();
     // Examples write their files here. They take less than 2 s; `timeout` only ends one that hangs.

@@ -1,4 +1,4 @@
-//! Files of the workspace: read whole, and replaced whole.
+//! Reads and replaces whole files of the workspace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(crate) fn read(path: impl AsRef<Path>) -> Result<String, String> {
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Puts `text` in the place of the file, which is never seen half-written.
+/// Replaces the file by `text`. Nobody ever sees the file half-written.
 pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
     let path = root().join(path);
     let mut new = path.clone().into_os_string();
@@ -33,8 +33,8 @@ pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
     })
 }
 
-/// The text between the markers `<!-- NAME -->` and `<!-- /NAME -->` of a page, what is before it,
-/// and what follows. Each marker is there once.
+/// Splits a page at its block: the text before, between and after the markers `<!-- NAME -->` and
+/// `<!-- /NAME -->`. The page must have each marker once.
 fn parts<'a>(text: &'a str, name: &str) -> Result<[&'a str; 3], String> {
     let (first, last) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     if text.matches(&first).count() != 1 || text.matches(&last).count() != 1 {
@@ -58,13 +58,13 @@ pub(crate) fn with_block(text: &str, name: &str, block: &str) -> Result<String, 
     parts(text, name).map(|[before, _, after]| [before, block, after].concat())
 }
 
-/// Puts `block` in the place of the one of this name in a page.
+/// Replaces the block of this name in a page by `block`.
 pub(crate) fn store_block(path: &str, name: &str, block: &str) -> Result<(), String> {
     store(path, &with_block(&read(path)?, name, block).map_err(|why| format!("{path}: {why}"))?)
 }
 
-/// For each of `starts` the row that begins so: from `new`, or else from `stored`. Rows that begin
-/// otherwise are left out.
+/// For each of `starts`, the row that begins with it: from `new`, or else from `stored`. Leaves out
+/// all other rows.
 pub(crate) fn merged(starts: &[String], new: &str, stored: &str) -> Result<String, String> {
     let row = |start: &String| {
         let mut rows = new.lines().chain(stored.lines()).filter(|row| row.starts_with(start));
@@ -75,7 +75,7 @@ pub(crate) fn merged(starts: &[String], new: &str, stored: &str) -> Result<Strin
     starts.iter().map(row).collect()
 }
 
-/// What is in a folder; nothing if there is no such folder.
+/// The entries of a folder; none if there is no such folder.
 pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
 }

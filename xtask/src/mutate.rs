@@ -1,14 +1,14 @@
 //! The mutation check: takes out one rule at a time, or weakens one ordering, and shows that a test
-//! fails for it.
+//! then fails.
 //!
-//! The workspace is copied to `target/mutate/tree`; each mutant of `xtask/mutants.toml` is applied
-//! there, tests are built and run, and the file is put back. A rule's mutant is *caught* if a unit
-//! test of its crate fails, or if the tests do not end: some rules make sure that nobody waits.
-//! Tests in which threads race do not count.
+//! The check copies the workspace to `target/mutate/tree`. For each mutant of `xtask/mutants.toml`
+//! it changes the file there, builds and runs tests, and restores the file. A rule's mutant is
+//! *caught* if a unit test of its crate fails, or if the tests do not end, because some rules make
+//! sure that nobody waits. Tests in which threads race do not count.
 //!
 //! A weaker ordering must fail a model by loom (core, leases), or a test under Miri (elsewhere).
 //! Ordinary tests would miss it, because x86 keeps most orderings anyway. A model that does not end
-//! has not caught it: models grow with the executions that the orderings allow.
+//! has not caught the mutant, because a model takes longer if its orderings allow more executions.
 //!
 //! A mutant that does not compile proves nothing and is an error. So is a table that does not match
 //! the sources.
@@ -22,25 +22,25 @@ use std::time::{Duration, Instant};
 use table::{Mutant, Table, Tests};
 use tree::Tree;
 
-/// How long tests may take, as a multiple of their time without a mutation, and at least. They take
-/// a second, or a few on a busy machine; a model takes seconds.
-const PATIENCE: (u32, Duration) = (20, Duration::from_secs(10));
+/// How long tests may take: a multiple of their time without a mutation, but at least a minimum.
+/// They take a second, or a few on a busy machine.
+const TIMEOUT: (u32, Duration) = (20, Duration::from_secs(10));
 
-/// The same for a model, and for tests without a mutation.
-const MODEL_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a model, or the tests without a mutation, may take. A model takes seconds.
+const MODEL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Seeds under Miri that a weakening may take to be caught. Most take one or two.
+/// The limit of seeds under Miri that may be necessary to catch a weakening. Most need one or two.
 const SEEDS: u32 = 32;
 
-/// Failed tests that are named; the others are counted.
+/// The number of failed tests that a row names. The row only counts the others.
 const NAMED: usize = 2;
 
-/// CI takes one in this many, so that it has an answer within two minutes, and no weaker orderings,
-/// whose models take minutes to build.
+/// CI takes one mutant in this many, so that it has an answer within two minutes. It takes no
+/// weaker orderings, because their models take minutes to build.
 const SAMPLE: usize = 12;
 
-/// Runs the mutants that the arguments ask for: all, a sample, or those with this for a rule or as
-/// a part of their description or of their file's name.
+/// Runs the mutants that the arguments name: all, a sample, or those whose rule is the argument, or
+/// whose description or file name contains it.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let all = Table::load()?.mutants()?;
     let mut mutants: Vec<&Mutant> = match arguments {
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let start = Instant::now();
     let tree = Tree::copy()?;
     let mut survivors = 0;
-    // What is built and run alike.
+    // Group the mutants that need the same build and the same tests.
     mutants.sort_by_key(|it| (it.tests(), it.package()));
     let is_alike =
         |one: &&Mutant, other: &&Mutant| one.tests() == other.tests() && one.package() == other.package();
@@ -71,17 +71,17 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     Ok(u8::from(survivors > 0))
 }
 
-/// Applies each of a crate's mutants in its turn, and runs the tests. How many survived.
+/// Applies each of a crate's mutants in turn, and runs the tests. Returns how many survived.
 fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Result<usize, String> {
-    let (mut survivors, mut patience) = (0, MODEL_PATIENCE);
+    let (mut survivors, mut patience) = (0, MODEL_TIMEOUT);
     let mut green = Vec::new();
     if tests == Tests::Unit {
-        let without = tree.build(package, tests)?.run(&[], MODEL_PATIENCE)?;
+        let without = tree.build(package, tests)?.run(&[], MODEL_TIMEOUT)?;
         if !without.red.is_empty() || without.hangs {
             return Err(format!("the tests are red without any mutation: {}", without.red.join(", ")));
         }
         println!("{} tests of {package}, {:.1} s", without.green.len(), without.took.as_secs_f64());
-        patience = (without.took * PATIENCE.0).max(PATIENCE.1);
+        patience = (without.took * TIMEOUT.0).max(TIMEOUT.1);
         green = without.green;
     }
     let mut red_without = Vec::new();
@@ -103,7 +103,7 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
             }
             Tests::Unit => {
                 let ran = tree.build(package, tests)?.run(&[], patience)?;
-                // The tests that have not ended, and those that wait behind them.
+                // The tests that have not ended, and the tests that have not begun because of them.
                 let unended = || green.iter().filter(|test| !ran.green.contains(test)).cloned().collect();
                 Ok(if ran.hangs { (unended(), true) } else { (ran.red, false) })
             }
@@ -114,17 +114,17 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
     Ok(survivors)
 }
 
-/// Whether the test of a weakening passes without it.
+/// Whether the test of a weakening passes without the weakening.
 fn is_green(tree: &Tree, mutant: &Mutant) -> Result<bool, String> {
     if mutant.tests() == Tests::Miri {
         return tree.passes_under_miri(mutant.package(), &mutant.test, 1);
     }
-    let ran = tree.build(mutant.package(), mutant.tests())?.run(&[&mutant.test], MODEL_PATIENCE)?;
+    let ran = tree.build(mutant.package(), mutant.tests())?.run(&[&mutant.test], MODEL_TIMEOUT)?;
     Ok(ran.red.is_empty() && !ran.green.is_empty())
 }
 
 fn row(mutant: &Mutant, red: &[String], hangs: bool) -> String {
-    // The tests that were written for the rule, then those for other rules, then all others.
+    // First the tests of this rule, then the tests of other rules, then all others.
     let own = format!("rule_{}_", mutant.rule);
     let mut red: Vec<&str> = red.iter().map(|test| test.rsplit("::").next().unwrap_or(test)).collect();
     red.sort_unstable_by_key(|test| (!test.starts_with(&own), !test.starts_with("rule_"), *test));

@@ -1,8 +1,9 @@
-//! `cargo xtask ports`: published programs over this project's clock, judged by their own tests.
+//! `cargo xtask ports`: runs the tests of published programs over this project's clock.
 //!
-//! Those that depend on quanta are built as they are published, with one dependency patched
-//! (`crates/tickline-quanta/patch/`). Of the others, lines are replaced. Cargo fetches all sources;
-//! none is part of this repository. Libraries, integration tests and documentation tests run.
+//! Programs that depend on quanta are built as they are published, with one patched dependency
+//! (`crates/tickline-quanta/patch/`). In the others, this command replaces lines. Cargo fetches all
+//! sources, and none is part of this repository. Unit tests, integration tests and documentation
+//! tests run.
 
 use std::path::Path;
 
@@ -11,12 +12,12 @@ use serde_json::Value;
 use crate::files::{self, read, root, store};
 use crate::step::{self, SOME_SKIPPED, command, said};
 
-/// A published crate, its version, the features that it is tested with, and what is replaced in its
-/// sources: nothing where its dependency `quanta` is patched.
+/// A published crate, its version, the features with which it is tested, and the texts that are
+/// replaced in its sources. The list of texts is empty if its dependency `quanta` is patched.
 type Port = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// The newest versions when they were chosen. moka compares times of threads, so it takes
-/// `now_ordered`.
+/// The programs, in versions that were the newest when they were chosen. moka compares times of
+/// different threads, so it gets `now_ordered`.
 const PORTS: [Port; 6] = [
     ("governor", "0.10.4", "", &[]),
     ("metrics-util", "0.20.4", "", &[]),
@@ -41,12 +42,12 @@ const PORTS: [Port; 6] = [
     ),
 ];
 
-/// The version that the patched programs ask for, as their lock file then has it.
+/// The version of quanta in the lock files of the patched programs.
 const PATCHED: &str = "\"0.12.6+tickline\"";
 
-/// Tests run so often until they pass. governor's `tests/future.rs` asserts that a call takes at
-/// most 200 us, and that a wait which began before a reading takes 100 ms after it: a thread that
-/// is preempted there fails by any clock.
+/// Tests run up to this often until they pass. governor's `tests/future.rs` asserts that a call
+/// takes at most 200 us, and that a wait which began before a reading takes 100 ms after it. If the
+/// thread is preempted there, the test fails with any clock.
 const TRIES: usize = 3;
 
 pub(crate) fn run() -> Result<u8, String> {
@@ -81,15 +82,15 @@ pub(crate) fn run() -> Result<u8, String> {
     Ok(code)
 }
 
-/// Lays a crate out, gives it this project's clock, and runs its tests. Returns how many passed.
+/// Copies a crate, gives it this project's clock, and runs its tests. Returns how many passed.
 fn test((name, version, features, edits): &Port, source: &Path) -> Result<u64, String> {
     let folder = files::target().join("ports").join(format!("{name}-{version}"));
     let (from, to) = (source.display(), folder.display());
-    // What cargo unpacks may be read-only.
+    // The files that cargo unpacks may be read-only.
     said(&format!("rm -rf {to}"))?;
     said(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
     for (text, instead) in *edits {
-        // It fails if no file has the text.
+        // `grep` fails if no file has the text.
         let files = step::output(command("grep -rlF").args([*text, &format!("{to}/src")]))?;
         for file in files.lines() {
             store(file, &read(file)?.replace(text, instead))?;
@@ -117,7 +118,7 @@ fn test((name, version, features, edits): &Port, source: &Path) -> Result<u64, S
     let mut last = String::new();
     for _ in 0..TRIES {
         let (status, output) = step::logged(&mut tests, name).map_err(|error| error.to_string())?;
-        // A patch that does not apply is a warning to cargo.
+        // If a patch does not apply, cargo only warns.
         let lock = read(folder.join("Cargo.lock"))?;
         if !lock.contains(is_it) || lock.contains("[[patch.unused]]") {
             return Err("its lock file does not have this project".into());

@@ -1,6 +1,6 @@
 //! `cargo xtask record`: measures tickline and its peers, and stores the figures with a
 //! description of the machine. The tables in `benches/README.md` and in the README show the
-//! newest record of each processor. Nothing else should run on the machine meanwhile.
+//! newest record of each processor. During a measurement nothing else should run on the machine.
 
 mod markdown;
 mod tables;
@@ -13,16 +13,17 @@ use crate::files::{entries, read, root, store, with_block};
 use crate::step::{SOME_SKIPPED, command, said, shown};
 use tables::{Record, at};
 
-/// Changes when a field is renamed or changes its meaning; see `benches/record/README.md`.
+/// The version of the record's fields. It changes when a field gets another name or another
+/// meaning; see `benches/record/README.md`.
 const SCHEMA: &str = "tickline-record/2";
 
-/// Where records are kept: the newest of each processor.
+/// The folder with the newest record of each processor.
 const FOLDER: &str = "benches/record";
 
-/// Writes a block from the records.
+/// A function that writes a block from the records.
 type Write = fn(&[Record]) -> Result<String, String>;
 
-/// Files with blocks between markers, which each record writes anew.
+/// Files with blocks between markers. Each new record rewrites the blocks.
 const PAGES: [(&str, &[(&str, Write)]); 2] = [
     ("README.md", &[("short", tables::short)]),
     (
@@ -36,9 +37,9 @@ const PAGES: [(&str, &[(&str, Write)]); 2] = [
     ),
 ];
 
-/// The programs of `benches/`, by the key under which their output is stored. `LONG` is the length
-/// of each long measurement, s; `SETTLE` what goes before a clock is watched. Behind a slash is
-/// what a smoke run takes, which only shows that everything runs.
+/// The programs of `benches/`, by the key of their output in the record. `LONG` is the length of
+/// each long measurement, s. `SETTLE` is the time that clocks get to settle before, s. The argument
+/// behind a slash is for a smoke run, which only shows that everything runs.
 const SUITE: [(&str, &str); 8] = [
     ("cost", "ratios --rounds 200/5"),
     ("startup", "startup --runs 101/3"),
@@ -50,12 +51,13 @@ const SUITE: [(&str, &str); 8] = [
     ("spans", "spans --rounds 600/5"),
 ];
 
-/// More processes in which drift is watched, since clocks calibrate anew in each.
+/// The number of further processes that measure drift, because clocks calibrate anew in each
+/// process.
 const DRIFT_PROCESSES: u32 = 8;
 
-/// Measures, stores and writes the tables; `--secs N`: long measurements take N seconds;
-/// `--smoke`: as short as can be, and nothing is written; `--readme`: the tables from stored
-/// records.
+/// Measures, stores the record, and writes the tables. With `--secs N` long measurements take N
+/// seconds. `--smoke` makes all measurements as short as possible, and writes nothing. `--readme`
+/// only writes the tables from the stored records.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let (secs, is_smoke): (u64, bool) = match arguments {
         ["--readme"] => return write_pages(&stored()?).map(|()| 0),
@@ -64,7 +66,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         ["--secs", text] => (text.parse().map_err(|error| format!("--secs {text}: {error}"))?, false),
         _ => return Err("takes --smoke, --secs N or --readme".into()),
     };
-    rewritten(&stored()?)?; // a page without its markers, before minutes are spent
+    rewritten(&stored()?)?; // finds a page without its markers, before minutes are spent
     shown("cargo build --release -q -p tickline-benches -p tickline-cli")?;
     let found = said_json("target/release/tickline --secs 1 --json -")?;
     if let Some(why) = no_counter(&found) {
@@ -94,7 +96,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     Ok(0)
 }
 
-/// Runs the suite; the whole record. `found` is what the program `tickline` says.
+/// Runs the suite. Returns the whole record. `found` is the report of the program `tickline`.
 fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Result<Value, String> {
     let start = Instant::now();
     let mut record = json!({
@@ -131,8 +133,8 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
     Ok(record)
 }
 
-/// The JSON that a command prints. The program `tickline` ends with 1 where a gate is closed; that
-/// is recorded as well.
+/// The JSON that a command prints. The program `tickline` ends with 1 if a gate is closed. Such a
+/// report counts, too.
 fn said_json(line: &str) -> Result<Value, String> {
     let output = command(line).output().map_err(|error| format!("`{line}`: {error}"))?;
     if !matches!(output.status.code(), Some(0 | 1)) {
@@ -142,7 +144,8 @@ fn said_json(line: &str) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("`{line}` printed no JSON: {error}"))
 }
 
-/// Why there is no bare counter to compare with, by the output of the program `tickline`.
+/// The reason from the report of the program `tickline` if there is no bare counter to compare
+/// with.
 fn no_counter(found: &Value) -> Option<String> {
     let gates = found["gates"].as_array()?;
     let closed = |name: &str| gates.iter().any(|gate| gate["gate"] == name && gate["open"] == false);
@@ -183,8 +186,8 @@ fn write_pages(records: &[Record]) -> Result<(), String> {
     rewritten(records)?.into_iter().try_for_each(|(path, text)| store(path, &text))
 }
 
-/// The processor by which a record is kept: its name without trade marks and the clock rate, and on
-/// x86 its family and model, because guests see names that many processors share.
+/// The processor's name in a record: without trade marks and the clock rate, and on x86 with family
+/// and model, because guests see names that many processors share.
 fn processor(name: &str, cpuinfo: &str) -> String {
     let value = |key: &str| {
         let line =
@@ -203,8 +206,8 @@ fn processor(name: &str, cpuinfo: &str) -> String {
     }
 }
 
-/// `text` as a part of a file name: small letters and digits, with single hyphens for everything
-/// else.
+/// `text` as a part of a file name: small letters and digits, and a single hyphen in place of all
+/// other characters.
 fn sanitised(text: &str) -> String {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
@@ -214,7 +217,7 @@ fn sanitised(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The pages' tables are those of the stored records, and each is of another processor.
+    /// The pages' tables agree with the stored records, and each record is of another processor.
     #[test]
     fn the_pages_say_what_the_records_say() {
         let records = stored().unwrap();

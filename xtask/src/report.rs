@@ -1,7 +1,7 @@
 //! `cargo xtask report`: opens a report in headless Chromium, at two widths, light and dark. A
 //! report fails if the browser reports an error, if the report requests anything, if it is wider
-//! than the window, if texts of a chart overlap or are cut off, or if its data is not what it
-//! should be (`report.js`). `--screenshot FILE` makes the picture of the documentation.
+//! than the window, if texts of a chart overlap or are cut off, or if its data is wrong
+//! (`report.js`). `--screenshot FILE` makes the documentation's picture.
 
 use std::path::Path;
 
@@ -17,11 +17,11 @@ const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => 
     for (const name of ['error', 'warn', 'log']) console[name] = (...what) => faults.push(name + ' ' + what); \
     const made = URL.createObjectURL; URL.createObjectURL = blob => made.call(URL, window.download = blob);</script>";
 
-/// Pixels: a desktop's window and a telephone's.
+/// The widths of a desktop's window and of a telephone's, pixels.
 const WIDTHS: [u32; 2] = [1_280, 390];
 
-/// Without an argument, a report of this machine and one of an invented machine with everything
-/// that a report can show are checked; with a file's name, that report is.
+/// Checks the report in the named file. Without an argument, checks a report of this machine, and a
+/// report of an invented machine that shows everything that a report can show.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let folder = files::target().join("report");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         }
         ["--screenshot", picture] => {
             made(&report, "--release", 20)?;
-            // The upper part, to the end of the charts; the scheme as in `check`.
+            // The window shows the report up to the end of the charts. The scheme is as in `check`.
             let shot = "--screenshot=target/report/whole.png --hide-scrollbars --window-size=1280,1634";
             for (scheme, picture) in [(1, (*picture).to_owned()), (0, picture.replace(".png", "-dark.png"))] {
                 let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
@@ -51,17 +51,17 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     }
 }
 
-/// Makes a report of this machine. A release build is for figures; it also watches the clock for
-/// longer.
+/// Makes a report of this machine. A release build is necessary for figures, and watches the clock
+/// for longer.
 fn made(report: &Path, build: &str, secs: u32) -> Result<(), String> {
     let line =
         format!("cargo run -q -p tickline-cli {build} -- report --secs {secs} --out {}", report.display());
     let status = command(&line).status().map_err(|error| error.to_string())?;
-    // 1 is a machine whose counter cannot be used: its report is one, too.
+    // 1 means that this machine's counter cannot be used. It has a report, too.
     if matches!(status.code(), Some(0 | 1)) { Ok(()) } else { Err(format!("`{line}`: {status}")) }
 }
 
-/// Prints the faults of a report, at each width and in each scheme; 1 if there are some.
+/// Prints the faults of a report, at each width and in each scheme. Returns 1 if there are some.
 fn check(report: &Path) -> Result<u8, String> {
     let text = read(report)?;
     let (head, body) = text.split_once("<head>").ok_or("the report has no head")?;

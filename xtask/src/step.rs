@@ -1,4 +1,5 @@
-//! Commands, and steps: commands with what they need, run in a row, and a summary.
+//! Runs commands, and steps. A step is a command with its requirements. Steps run in a row, and end
+//! with a summary.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ use serde::Deserialize;
 
 use crate::files;
 
-/// A command, and what it needs to be there; `xtask/ci.toml` says what each field means.
+/// A command with its requirements. `xtask/ci.toml` says what each field means.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Step {
@@ -28,26 +29,27 @@ pub(crate) struct Step {
     beside: bool,
 }
 
-/// The exit code of a command that has skipped some of its checks, and said which: all others
+/// The exit code of a command that has skipped some of its checks, and printed which. All others
 /// have passed.
 pub(crate) const SOME_SKIPPED: u8 = 77;
 
 #[derive(Debug)]
 enum End {
     Passed,
-    /// Why, and then what its output says of it.
+    /// The exit status, and the lines of the output that tell why.
     Failed(String),
-    /// What it needs; empty if only parts were skipped.
+    /// The requirement that is missing; empty if only parts were skipped.
     Skipped(String),
 }
 
-/// How a step has ended, and how long it took, s.
+/// A step's name, its end, and how long it took, s.
 type Done<'a> = (&'a str, End, f64);
 
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
-/// passed. The output of each step follows at its end, and is kept in `target/ci`. Steps that may
-/// run beside others begin at the place of the first of them. The summary repeats why a step has
-/// failed, for a reader who sees only the end. Returns the exit code, and the summary as a table.
+/// passed. Prints the output of each step when the step ends, and keeps it in `target/ci`. Steps
+/// that may run beside others begin at the place of the first of them. The summary repeats why a
+/// step has failed, for a reader who sees only the end. Returns the exit code, and the summary as a
+/// table.
 pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
     let ends = thread::scope(|scope| {
         let (mut ends, mut beside) = (Vec::new(), None);
@@ -115,8 +117,8 @@ fn run(step: &Step) -> End {
     }
 }
 
-/// Runs a command to its end. Returns both of its output streams, which it writes to a file: a
-/// process that it leaves behind may keep that open.
+/// Runs a command to its end. Returns both of its output streams. The command writes them to a
+/// file, because a process that it leaves behind could keep a pipe open.
 pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatus, String)> {
     let folder = files::target().join("ci");
     fs::create_dir_all(&folder)?;
@@ -126,7 +128,8 @@ pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatu
     Ok((status, String::from_utf8_lossy(&fs::read(path)?).into_owned()))
 }
 
-/// The last lines that tell why, each with the one behind it, or else the last ones.
+/// The last lines of the output that name an error, each with the next line. If there are none, the
+/// last lines.
 fn faults(output: &str) -> String {
     const SIGNS: [&str; 4] = ["FAILED", "panicked at", "error:", "error["];
     const MOST: usize = 16;
@@ -146,12 +149,12 @@ pub(crate) fn passed(output: &str) -> u64 {
     counts.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
 }
 
-/// What a command prints, if it succeeds, without the line break at its end.
+/// The output of a command, if it succeeds, without the line break at the end.
 pub(crate) fn said(line: &str) -> Result<String, String> {
     output(&mut command(line))
 }
 
-/// The same of a command that has more than words.
+/// As [`said`], for a command with an environment or with arguments that have spaces.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let what = format!("{command:?}").replace('"', "");
     let output = command.output().map_err(|error| format!("`{what}`: {error}"))?;
@@ -161,7 +164,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
 }
 
-/// Runs a command before the user's eyes.
+/// Runs a command, and lets it print to the terminal.
 pub(crate) fn shown(line: &str) -> Result<(), String> {
     match command(line).status() {
         Ok(status) if status.success() => Ok(()),
@@ -170,7 +173,7 @@ pub(crate) fn shown(line: &str) -> Result<(), String> {
     }
 }
 
-/// The command, to be run in the root of the workspace.
+/// The command of this line, which runs in the root of the workspace.
 pub(crate) fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());

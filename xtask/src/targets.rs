@@ -1,5 +1,5 @@
-//! `cargo xtask targets`: checks what compiles and runs on each target, and makes the table. CI
-//! and documentation share one list of targets.
+//! `cargo xtask targets`: checks for each target which parts compile and run, and makes the table.
+//! CI and documentation share one list of targets.
 
 mod list;
 mod machine;
@@ -14,7 +14,7 @@ use crate::vm::BUILD;
 use list::{Counter, Crates, HOST, RISC_V, Target};
 use machine::Machine;
 
-/// Where the table is kept, and its head.
+/// The page with the table, and the table's head.
 const STORED: &str = "PLATFORM.md";
 const TITLES: &str = "| target | compiled | unit tests run | control loop run | counter path checked |\n|---|---|---|---|---|\n";
 
@@ -27,9 +27,9 @@ const RAN: &str = "control loop: ";
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
-    /// It passed, or there is nothing to check; what the table says.
+    /// It passed, or there is nothing to check. Has the table's text.
     Said(String),
-    /// Not checked, because something is missing here; what that is.
+    /// Not checked, because something is missing on this machine. Has its name.
     Skipped(String),
     Failed,
 }
@@ -50,21 +50,21 @@ impl Outcome {
     }
 }
 
-/// How much is run in emulators.
+/// The amount of tests on each target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     /// Unit tests, integration tests, doc tests.
     Full,
-    /// For other targets the libraries alone, since the program takes longest to compile; unit
-    /// tests only, by emulators, and none for RISC-V; no optimised tests. What is left out the
-    /// table calls "nightly".
+    /// For other targets only the libraries, because the program takes longest to compile.
+    /// Emulators run only unit tests, and none for RISC-V. No optimised tests. For the missing
+    /// parts the table says "nightly".
     Short,
 }
 
-/// Checks the targets whose names have one of `names` in them, or all, or with `--others` all but
-/// x86_64 Linux, which other steps of CI check, and less of each (`Extent::Short`); prints the
-/// table. Fails if a check does. With `--write` the table goes to `PLATFORM.md`, if nothing
-/// failed or was skipped.
+/// Checks the targets whose names contain one of `names`, or all targets, and prints the table.
+/// `--others` leaves out x86_64 Linux, which other steps of CI check, and checks less of each
+/// target (`Extent::Short`). Fails if a check fails. `--write` stores the table in `PLATFORM.md`,
+/// unless a check failed or was skipped.
 pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
     let (write, others) = (names == ["--write"], names == ["--others"]);
     let names = if write || others { &[] } else { names };
@@ -97,7 +97,7 @@ pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
     Ok(0)
 }
 
-/// The target's name, and what was found: compiled, unit tests, control loop, counter path.
+/// The target's name, and the results: compiled, unit tests, control loop, counter path.
 fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
     let start = Instant::now();
     println!("\n=== {}", target.triple);
@@ -108,7 +108,7 @@ fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
     let machines =
         Machine::that_runs(target, false).and_then(|own| Ok((own, Machine::that_runs(target, true)?)));
     let [tests, control_loop, path] = match (&compiled, machines) {
-        // Nothing else has a meaning.
+        // If the target does not compile, no other result has a meaning.
         (Failed | Skipped(_), _) => [(); 3].map(|()| compiled.clone()),
         (_, Err(missing)) => [(); 3].map(|()| Skipped(missing.clone())),
         (_, Ok((plain, with_files))) => {
@@ -135,8 +135,8 @@ pub(crate) fn packages(crates: &[&str]) -> String {
     crates.iter().map(|name| format!(" -p {name}")).collect()
 }
 
-/// `--target` and its name; nothing for this machine's own, so that what was built for other
-/// steps is used.
+/// `--target` and the target's name. Empty for this machine's own target, so that cargo uses the
+/// builds of other steps.
 fn option(target: &Target) -> String {
     if target.triple == HOST { String::new() } else { format!(" --target {}", target.triple) }
 }
@@ -179,7 +179,7 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     }
 }
 
-/// `name`, and how often tests said that they had nothing to test there.
+/// `name`, and how often tests said that they had nothing to test.
 fn with_skips(name: &str, output: &str) -> String {
     let skips: Vec<&str> = output.lines().filter_map(|line| Some(line.split_once(SKIPPED)?.1)).collect();
     skips.iter().for_each(|why| println!("    SKIPPED in a test: {why}"));

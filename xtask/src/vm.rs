@@ -21,15 +21,15 @@ use table::Row;
 use crate::files;
 use crate::step::SOME_SKIPPED;
 
-/// Where kernel, initramfs and the guests' consoles are kept.
+/// The folder for kernel, initramfs and the guests' consoles.
 fn folder() -> PathBuf {
     files::target().join("vm")
 }
 
-/// Runs the scenarios of these names, or all; judges them and prints tables. Fails if one of them
-/// does, and says so if one was skipped. `--write` stores the rows, unless one has failed.
-/// `--prepare` only fetches what guests need, so that CI can distinguish a skipped step from one
-/// that has passed.
+/// Runs the scenarios of these names, or all; judges them and prints tables. Fails if a scenario
+/// fails, and says so if one was skipped. `--write` stores the rows, unless a scenario has failed.
+/// `--prepare` only fetches what guests need, so that CI can distinguish a skipped step from a
+/// passed one.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let (names, is_write) = match arguments {
         ["--programs", rest @ ..] => return programs::run(rest),
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
             Some(Err(Failure::Missing(what))) => qemu::Run::unavailable(&what),
             Some(Err(Failure::Broken(what))) => qemu::Run { phases: Vec::new(), broken: Some(what) },
         };
-        // The guest's report, a line for each phase.
+        // The guest's report has a line for each phase.
         let lines: String = run.phases.iter().map(|phase| format!("{phase}\n")).collect();
         files::store(folder().join(format!("{}.json", one.name)), &lines)?;
         let verdict = judge::judge(one, &run);

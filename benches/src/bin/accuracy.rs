@@ -1,10 +1,10 @@
-//! How far tickline is from CLOCK_MONOTONIC, whether its bound holds, and what its thread uses of
-//! a core.
+//! Measures tickline's offset from CLOCK_MONOTONIC, whether its bound holds, and the CPU time of
+//! its thread.
 //!
 //! Each sample brackets an ordered reading with two calls of clock_gettime. A reading outside its
-//! bracket is wrong whatever the bracket's width. Offsets are taken from brackets that are at
-//! most the counter's resolution wider than the narrowest one seen while the clock settles,
-//! because the middle of a wider one is less exact.
+//! bracket is wrong, whatever the bracket's width. Only narrow brackets give an offset, because the
+//! middle of a wider bracket is less exact. A bracket is narrow if it is at most the counter's
+//! resolution wider than the narrowest bracket while the clock settles.
 //!
 //! `cargo run --release -p tickline-benches --bin accuracy [-- --secs 60 --driver thread|reader
 //! --settle 10]`
@@ -22,15 +22,15 @@ const SPARE_NS: u64 = 12;
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Who recalibrates: thread or reader.
+    /// The driver of recalibration: thread or reader.
     driver: &'static str,
     watched_s: u64,
-    /// Before that.
+    /// How long the clock settled before, s.
     settled_s: u64,
-    /// At the end.
+    /// The clock's state at the end.
     state: String,
     max_drift_ppb: u64,
-    /// What tickline's thread used of a core; none without a thread.
+    /// The share of a core that tickline's thread used; none without a thread.
     thread_cpu_percent: Option<f64>,
     #[serde(flatten)]
     tally: Tally,
@@ -39,17 +39,17 @@ struct Report {
 #[derive(Debug, Default, Serialize)]
 struct Tally {
     readings: u64,
-    /// Outside of their own bracket.
+    /// Readings outside of their own bracket.
     outside: u64,
     /// Bounds that did not contain CLOCK_MONOTONIC.
     bound_violated: u64,
-    /// Served by something else than the line.
+    /// Readings that the line did not serve.
     not_by_the_line: u64,
     #[serde(skip)]
     narrowest_ns: u64,
-    /// Widest bracket that gives an offset.
+    /// The widest bracket that gives an offset.
     narrow_ns: u64,
-    /// Readings in such brackets; none, and there are no offsets.
+    /// Readings in such brackets. If there are none, there are no offsets.
     narrow: u64,
     least_offset_ns: Option<f64>,
     most_offset_ns: Option<f64>,

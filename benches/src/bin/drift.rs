@@ -1,10 +1,11 @@
-//! How far each clock drifts away from CLOCK_MONOTONIC. All clocks are in one run, so that they
-//! see the same machine.
+//! Measures each clock's drift from CLOCK_MONOTONIC. All clocks are in one run, so that the state
+//! of the machine is the same for all.
 //!
-//! Every 20 ms each clock's offset is taken from the narrowest of 20 brackets. Offsets count from
-//! the first one, since most clocks have zeros of their own; drift is the slope of the line of
-//! least squares through them. Clocks that calibrate once have another rate in every process.
-//! Coarse clocks are left out, because their offset is the age of the time that they return.
+//! Every 20 ms the program takes each clock's offset from the narrowest of 20 brackets. Offsets
+//! count from the first one, since most clocks have zeros of their own. The drift is the slope of
+//! the line of least squares through the offsets. Clocks that calibrate once have another rate in
+//! every process. Coarse clocks are left out, because their offset is the age of the time that they
+//! return.
 //!
 //! `cargo run --release -p tickline-benches --bin drift [-- --secs 60 --settle 10]`
 
@@ -20,14 +21,14 @@ use tickline_observe::Bracket;
 /// Time between two samples.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Brackets a sample, of which the narrowest counts.
+/// The number of brackets in a sample. The narrowest counts.
 const TRIES: u32 = 20;
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// How long the clocks were watched.
+    /// How long the program watched the clocks.
     watched_s: u64,
-    /// The time between setting them up and that.
+    /// How long the clocks settled between their set-up and the first sample.
     settled_s: u64,
     samples: usize,
     clocks: Vec<Drift>,
@@ -48,7 +49,7 @@ fn main() {
     let guard = tickline::start().expect("the global clock's thread");
     let mut subjects = subjects();
     subjects.retain(|subject| subject.group == Group::Time);
-    // Sets them up.
+    // The first reading sets up a clock.
     subjects.iter().for_each(|subject| _ = (subject.read)());
     sleep(Duration::from_secs(settled_s));
 

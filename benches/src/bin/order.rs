@@ -1,14 +1,15 @@
-//! Backward steps between threads; see the library's module `exchange` for what the threads do.
+//! Looks for backward steps between threads. The library's module `exchange` describes the threads.
 //!
-//! First with ordered readings, while the line is replaced every millisecond by one whose slope
-//! differs by up to 100 ppm to either side. Then with each clock as its users call it, in
-//! interleaved rounds, while tickline recalibrates every millisecond.
+//! First the threads exchange ordered readings, while a publisher replaces the line every
+//! millisecond by a line whose slope differs by up to 100 ppm to either side. Then they exchange
+//! readings of each clock as its users call it, in interleaved rounds, while tickline recalibrates
+//! every millisecond.
 //!
 //! `cargo run --release -p tickline-benches --bin order [-- --secs 60 --clock-ms 4000]`
 //!
-//! Ends with 1 if an ordered reading stepped back, or if the control run shows that such a step
-//! would not be seen. Says SKIPPED on one CPU, and where tickline would not use the counter; it
-//! still compares the clocks there. `--clock-ms 0` leaves them out.
+//! Ends with 1 if an ordered reading stepped back, or if the control run did not find the steps of
+//! unsynchronised counters. On one CPU, or if tickline would not use the counter, it says SKIPPED,
+//! and only compares the clocks. `--clock-ms 0` leaves out the clocks.
 #![expect(clippy::print_stderr, reason = "a program that says what failed")]
 
 use std::process::ExitCode;
@@ -23,20 +24,19 @@ use tickline_benches::{args, report};
 use tickline_core::counter::Counter;
 use tickline_observe::Count;
 
-/// How many parts each clock's time is taken in.
+/// The number of rounds into which each clock's time is divided.
 const ROUNDS: u32 = 4;
 
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    /// Why nothing could be shown; if tickline would not use the counter, there still is the list
-    /// of clocks.
+    /// Why the first part was skipped. The list of clocks may still be there.
     skipped: Option<String>,
     /// Ordered readings while the line changes.
     ordered: Option<exchange::Report>,
     /// The bare counter without a fence, in ticks.
     plain: Option<Count>,
-    /// The control run, with counters that are unsynchronised on purpose, in ticks: backward
-    /// steps must be seen.
+    /// The control run, with counters that are unsynchronised on purpose, in ticks. It must find
+    /// backward steps.
     control: Option<Count>,
     /// How long threads exchanged each clock's readings.
     clock_ms: u64,
@@ -47,7 +47,7 @@ struct Report {
 struct Exchanged {
     clock: &'static str,
     group: Group,
-    /// Of the largest step.
+    /// The unit of the largest step.
     unit: &'static str,
     count: Count,
 }

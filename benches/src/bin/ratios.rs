@@ -1,5 +1,6 @@
-//! The cost of a reading: every clock in interleaved rounds, of which the fastest counts, as
-//! ratios to the bare counter in the same run. The clock's thread recalibrates every millisecond.
+//! Measures the cost of a reading of every clock, as a ratio to the bare counter in the same run.
+//! The clocks take turns in each round, and the fastest round counts. The clock's thread
+//! recalibrates every millisecond.
 //!
 //! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200]`
 
@@ -17,10 +18,10 @@ const CALLS: u32 = 2_000;
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Of which the fastest counts.
+    /// The number of rounds. The fastest counts.
     rounds: u32,
     calls_a_round: u32,
-    /// What tickline's clock said before the first round.
+    /// The state of tickline's clock before the first round.
     state: String,
     clocks: Vec<Cost>,
 }
@@ -29,11 +30,12 @@ struct Report {
 struct Cost {
     clock: &'static str,
     group: Group,
-    /// One call after the other.
+    /// The cost of a call in a tight loop.
     tight_ns: f64,
-    /// Each call complete before the next begins.
+    /// The cost of a call in a loop that waits for each result.
     awaited_ns: f64,
-    /// To the bare counter in the same column and run; so is the next one.
+    /// The ratio to the bare counter in the same kind of loop and the same run. `awaited_ratio` is
+    /// of this kind, too.
     tight_ratio: f64,
     awaited_ratio: f64,
 }

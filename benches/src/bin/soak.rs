@@ -1,24 +1,25 @@
-//! Everything at once, for as long as is asked for: does order hold, and does nothing grow?
+//! Does everything at once, for as long as the arguments say. Checks that order holds, and that
+//! nothing grows.
 //!
-//! Eight threads hand readings of two clocks to each other, with random sleeps; a reading that is
-//! handed over must not be above a later one. The clocks are the global one, and one with a thread
-//! and a line every millisecond. Every eighth reading has its bounds compared with the OS clock,
-//! read before and after it. Meanwhile four threads make trouble: they call `maintain`, switch
-//! the counter off and on, start and drop the global clock's thread and clocks of their own, and
-//! fork children, which check the order from their parent's last reading on.
+//! Eight threads exchange readings of two clocks, with random sleeps. No reading may be below an
+//! earlier one that it follows. The clocks are the global one, and one with a thread and a line
+//! every millisecond. Every eighth reading has its bounds compared with the OS clock, read before
+//! and after it. Meanwhile four threads disturb the clocks: they call `maintain`, switch the
+//! counter off and on, start and drop the global clock's thread and clocks of their own, and fork
+//! children, which check the order from their parent's last reading on.
 //!
-//! The time is cut into rounds. After each, every thread has been joined and every guard dropped,
-//! so memory, threads and descriptors of two rounds can be compared.
+//! The time is divided into rounds. At the end of a round every thread has been joined and every
+//! guard dropped, so memory, threads and descriptors of two rounds can be compared.
 //!
-//! A tenth of the time goes to threads pinned to all CPUs, which exchange readings of a clock
-//! whose line bends every millisecond (`exchange::ordered`), and a second to counters that are
-//! unsynchronised on purpose: backward steps are seen here.
+//! For a tenth of the time, threads pinned to all CPUs exchange readings of a clock whose line
+//! bends every millisecond (`exchange::ordered`). For a second, they exchange readings of counters
+//! that are unsynchronised on purpose, and must find backward steps.
 //!
 //! `cargo xtask soak --minutes 10`, or `cargo run --release -p tickline-benches --bin soak [--
 //! --secs 60]`
 //!
-//! Ends with 1 if a count that must be 0 is not; with 77 if the counter does not serve here, so
-//! that parts were skipped.
+//! Ends with 1 if a count that must be 0 is not 0, and with 77 if the counter does not serve here,
+//! so that parts were skipped.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints a table")]
 
 use std::fs;
@@ -33,29 +34,29 @@ use tickline_benches::args;
 use tickline_benches::exchange::{self, BENT_PPM, up_to_us};
 use tickline_observe::{Bounded, Count};
 
-/// Rounds, of which the first is the warm-up.
+/// The number of rounds. The first is the warm-up.
 const ROUNDS: u32 = 12;
 
-/// The part of the time that goes to lines which bend.
+/// One part in this many of the time goes to lines that bend.
 const BENT: u32 = 10;
 
-/// The exit code of a command that has skipped some of its checks, and said which.
+/// The exit code of a command that has skipped some of its checks, and printed which.
 const SOME_SKIPPED: u8 = 77;
 
 /// How much more memory may be resident at the end than after any round of the first half, KiB. A
-/// stack or a heap keeps the pages that it once needed, and in the first three minutes that grows
-/// by 700 KiB. That has an end, a leak has none. Ten minutes have some 4,500 starts and drops in
-/// each half, so 120 bytes lost in each of them show.
+/// stack or a heap keeps the pages that it once needed, and grows by 700 KiB in the first three
+/// minutes. This growth ends, but a leak never does. Ten minutes have some 4,500 starts and drops
+/// in each half, so a leak of 120 bytes in each of them shows.
 const SETTLING_KIB: u64 = 512;
 
-/// Threads that hand readings over. Every second one is pinned to a CPU, the others go where the
-/// kernel puts them.
+/// Threads that exchange readings. Every second one is pinned to a CPU. The kernel places the
+/// others.
 const THREADS: usize = 8;
 
-/// Readings between two sleeps of a thread, at most: about a millisecond.
+/// The largest number of readings between two sleeps of a thread: about a millisecond.
 const RUN: u64 = 40_000;
 
-/// Readings in a row of a child, or of a clock that is made and dropped, at most.
+/// The largest number of readings in a row by a child, or of a clock that is made and dropped.
 const SHORT_RUN: u64 = 5_000;
 
 /// The longest sleep between, or in the middle of, two exchanges, us.
@@ -66,20 +67,20 @@ const NAP_US: u64 = 100;
 const RARELY: u64 = 64;
 const LONG_NAP_US: u64 = 20_000;
 
-/// Calls of `maintain`, and changes of the switch, in a row, at most.
+/// The largest number of calls of `maintain`, or changes of the switch, in a row.
 const BURST: u64 = 50;
 
-/// The longest pause between two bursts of switching, us: with less of it, the counter hardly ever
-/// serves.
+/// The longest pause between two bursts of switching, us. With shorter pauses the counter would
+/// hardly ever serve.
 const PAUSE_US: u64 = 200_000;
 
 /// The interval of the clock that recalibrates often.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// One reading in this many is compared with the OS clock, one is plain.
+/// Of this many readings, one is compared with the OS clock, and one is plain.
 const KINDS: u64 = 8;
 
-/// The time after which a child that hangs is killed, s. A child takes a thousandth of it.
+/// The time after which a child that hangs is killed, s. A child takes a thousandth of this time.
 const CHILD_S: u32 = 60;
 
 /// The longest wait for threads that were joined to leave procfs.
@@ -109,7 +110,7 @@ fn main() -> ExitCode {
     let (mut tally, mut rounds) = (Tally::default(), Vec::new());
     for number in 0..ROUNDS {
         tally.add(&round(&own, u64::from(number), time * (BENT - 1) / BENT / ROUNDS));
-        rounds.push(Held::at_rest(before.threads + 1)); // with the thread of the clock that lives through all rounds
+        rounds.push(Held::at_rest(before.threads + 1)); // one more: the thread of `own`
     }
     drop(own);
     let after = Held::at_rest(before.threads);
@@ -136,7 +137,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a thread has counted, or all of them.
+/// The counts of one thread, or of all threads.
 #[derive(Debug, Default)]
 struct Tally {
     /// Ordered readings, each compared with the largest that was complete before it, ns.
@@ -146,8 +147,8 @@ struct Tally {
     plain_backward: u64,
     /// Readings whose bounds were compared with the OS clock.
     compared: u64,
-    /// Those whose bounds contained no moment between the two times of the OS clock, and by how
-    /// much at most.
+    /// Readings whose bounds contained no moment between the two times of the OS clock, and the
+    /// largest distance.
     outside: u64,
     outside_ns: u64,
     /// Readings with bounds that the counter served.
@@ -159,7 +160,7 @@ struct Tally {
     /// Starts that ended in an error.
     refused: u64,
     children: u64,
-    /// Children that were killed, or found something wrong.
+    /// Children that were killed, or reported an error.
     failed_children: u64,
 }
 
@@ -182,7 +183,7 @@ impl Tally {
     }
 }
 
-/// A clock, and the largest ordered reading of it that was handed over.
+/// A clock, and the largest of its ordered readings so far.
 struct Subject<'a> {
     clock: &'a Clock,
     largest: AtomicU64,
@@ -206,7 +207,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Up to this many readings: plain ones, ordered ones, and some with their bounds.
+    /// Makes up to `count` readings: plain ones, ordered ones, and some with their bounds.
     fn read(&mut self, tally: &mut Tally, count: u64) {
         let clock = self.subject.clock;
         for turn in 0..count {
@@ -235,18 +236,18 @@ impl Reader<'_> {
     }
 }
 
-/// What a thread does, for as long as `runs` says.
+/// The work of a thread. It ends when `runs` returns false.
 type Work = fn(&[Subject<'_>], &mut Tally, Rng, &dyn Fn() -> bool);
 
-/// Threads that hand over and threads that make trouble, for `time`. When this returns, all of them
-/// are gone.
+/// Runs the threads that exchange readings and the threads that disturb the clocks, for `time`.
+/// When this returns, all of them have ended.
 fn round(own: &Clock, number: u64, time: Duration) -> Tally {
     let stop = AtomicBool::new(false);
     let all = [Subject::new(Clock::global()), Subject::new(own)];
     let cpus = exchange::cpus();
     let work = |index: usize| {
-        let work = TROUBLES.get(index).copied().unwrap_or(hand_over);
-        let hands_over = index.checked_sub(TROUBLES.len()).filter(|index| index % 2 == 0);
+        let work = DISTURBANCES.get(index).copied().unwrap_or(exchange_readings);
+        let hands_over = index.checked_sub(DISTURBANCES.len()).filter(|index| index % 2 == 0);
         if let Some(cpu) = hands_over.and_then(|index| cpus.get(index / 2 % cpus.len())) {
             core_affinity::set_for_current(*cpu);
         }
@@ -259,7 +260,7 @@ fn round(own: &Clock, number: u64, time: Duration) -> Tally {
     thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> =
-            (0..TROUBLES.len() + THREADS).map(|index| scope.spawn(move || work(index))).collect();
+            (0..DISTURBANCES.len() + THREADS).map(|index| scope.spawn(move || work(index))).collect();
         sleep(time);
         // ORDERING: Relaxed, as above.
         stop.store(true, Ordering::Relaxed);
@@ -268,14 +269,14 @@ fn round(own: &Clock, number: u64, time: Duration) -> Tally {
     sum
 }
 
-const TROUBLES: [Work; 4] = [maintain, switch, start_and_drop, fork_children];
+const DISTURBANCES: [Work; 4] = [maintain, switch, start_and_drop, fork_children];
 
 fn nap(random: &mut Rng, most_us: u64) {
     sleep(up_to_us(random, most_us));
 }
 
-/// Reads the clocks in turn, and sleeps between two readings, or in the middle of handing one over.
-fn hand_over(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
+/// Reads the clocks in turn, and sleeps between two exchanges, or in the middle of one.
+fn exchange_readings(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
     let mut readers: Vec<Reader<'_>> = all.iter().map(Subject::reader).collect();
     while runs() {
         for reader in &mut readers {
@@ -299,7 +300,7 @@ fn maintain(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn 
     }
 }
 
-/// Leaves the counter switched on.
+/// Switches the counter off and on, and leaves it switched on.
 fn switch(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
     while runs() {
         for subject in all {
@@ -316,7 +317,8 @@ fn switch(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn
     }
 }
 
-/// The global clock's thread, by several guards at once, and clocks of every driver.
+/// Starts and drops the global clock's thread, with several guards at once, and clocks with every
+/// driver.
 fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
     while runs() {
         let mut guards = Vec::new();
@@ -327,7 +329,7 @@ fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs:
                 Clock::builder().interval(INTERVAL).start_global()
             } {
                 Ok(guard) => guards.push(guard),
-                // The first guard has other settings, so the rest may be refused.
+                // The first guard has other settings, so tickline may refuse the rest.
                 Err(error) if error.kind() == tickline::ErrorKind::Running => {}
                 Err(_) => tally.refused += 1,
             }
@@ -342,7 +344,7 @@ fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs:
     }
 }
 
-/// A clock of its own, for some readings.
+/// Makes a clock, reads it some times, and drops it.
 fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
     let driver = [Driver::Thread, Driver::Reader, Driver::Manual][random.usize(0..3)];
     let interval = Duration::from_millis(1 + random.u64(0..50));
@@ -366,18 +368,17 @@ fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
     tally.made += 1;
 }
 
-/// Forks children one after the other: each goes on where its parent's clocks were, with no thread
-/// of theirs.
+/// Forks children one after the other. A child inherits its parent's clocks, without their threads.
 fn fork_children(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
     while runs() {
         nap(&mut random, LONG_NAP_US);
-        // SAFETY: the child below takes no lock that another thread could hold now, but the
-        // allocator's and those of making threads, which fork sees to.
+        // SAFETY: other threads could hold only locks of the allocator and of thread creation that
+        // the child below takes, and `fork` makes these usable in the child.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: passes a number; nothing handles the signal, which ends the process.
+            // SAFETY: passes a number. The signal has no handler, so it ends the process.
             unsafe { libc::alarm(CHILD_S) };
-            let fault = live(all, &mut random);
+            let fault = child_work(all, &mut random);
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(fault) };
         }
@@ -389,12 +390,13 @@ fn fork_children(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: 
     }
 }
 
-/// A child's life: readings, which must not be below any of its parent's; then what its parent
-/// does, too. Returns 0 if nothing was wrong, or what was: 1 the order, 2 the bounds, 4 a start.
-fn live(all: &[Subject<'_>], random: &mut Rng) -> i32 {
+/// The work of a child. It makes readings, which must not be below any of its parent's. Then it
+/// may start and drop the global clock's thread. Returns 0, or the sum of what was wrong: 1 the
+/// order, 2 the bounds, 4 a start.
+fn child_work(all: &[Subject<'_>], random: &mut Rng) -> i32 {
     let mut tally = Tally::default();
     for subject in all {
-        // The largest reading is the parent's when it forked: this memory is the child's own.
+        // The largest reading is the parent's at the fork, because this memory is the child's own.
         let mut reader = subject.reader();
         reader.read(&mut tally, random.u64(0..SHORT_RUN));
         nap(random, LONG_NAP_US / 4);
@@ -419,8 +421,8 @@ fn live(all: &[Subject<'_>], random: &mut Rng) -> i32 {
     i32::from(backward > 0) | i32::from(tally.outside > 0) << 1 | i32::from(is_refused) << 2
 }
 
-/// Has all threads share one heap. By default each new thread takes the next of 8 heaps a CPU,
-/// whose first pages would count as growth until the last heap has been used.
+/// Makes all threads share one heap. By default each new thread takes the next of 8 heaps for each
+/// CPU. The first pages of each heap would count as growth until the last heap has been used.
 fn keep_one_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: passes numbers, before the first thread is made.
@@ -429,7 +431,7 @@ fn keep_one_heap() {
     };
 }
 
-/// What this process holds, by procfs; 0 where there is none.
+/// The resources that this process holds, from procfs; 0 without procfs.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     resident_kib: u64,
@@ -439,7 +441,7 @@ struct Held {
 
 impl Held {
     fn now() -> Self {
-        // What was freed goes back to the kernel, so that what is left is held.
+        // Give freed memory back to the kernel, so that only memory in use counts.
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
         // SAFETY: passes a number; the allocator locks what it needs.
         unsafe {
@@ -450,12 +452,13 @@ impl Held {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
         };
-        // Without the one that reads the folder.
+        // The descriptor that reads the folder does not count.
         let descriptors = fs::read_dir("/proc/self/fd").map_or(0, |folder| folder.count().saturating_sub(1));
         Self { resident_kib: line("VmRSS:"), threads: line("Threads:"), descriptors: descriptors as u64 }
     }
 
-    /// Once there are at most this many threads; else after a while.
+    /// Waits until there are at most `threads` threads, but not forever, and then returns the
+    /// resources.
     fn at_rest(threads: u64) -> Self {
         let start = Instant::now();
         loop {
@@ -468,7 +471,7 @@ impl Held {
     }
 }
 
-/// Prints counts, and remembers how many are wrong.
+/// Prints counts, and counts the wrong ones.
 #[derive(Debug, Default)]
 struct Table {
     faults: usize,
@@ -481,7 +484,7 @@ impl Table {
         self.faults += usize::from(count != 0);
     }
 
-    /// A count of what must have happened, or the others mean nothing.
+    /// A count that must not be 0, because the others would then mean nothing.
     fn must_be_some(&mut self, what: &str, count: u64) {
         let verdict = if count == 0 { "  MUST NOT BE 0" } else { "" };
         println!("  {what:<58} {count:>14}{verdict}");
@@ -489,7 +492,7 @@ impl Table {
     }
 
     fn tally(&mut self, tally: &Tally) {
-        println!("\n{THREADS} threads, and {} that make trouble", TROUBLES.len());
+        println!("\n{THREADS} threads, and {} that make trouble", DISTURBANCES.len());
         self.must_be_some("readings that were handed over", tally.ordered.exchanges);
         self.must_be_zero("  steps back between threads", tally.ordered.backward);
         self.must_be_zero("  the largest, ns", tally.ordered.largest);

@@ -1,12 +1,13 @@
-//! Start-up in fresh processes. For each clock: the time of the first call, from the start of the
-//! process to the first reading, and until the clock reads the counter. Also how much longer a
-//! program that only says hello takes with tickline than with std.
+//! Measures the start-up of each clock in fresh processes: the time of the first call, the time
+//! from the start of the process to the first reading, and the time until the clock reads the
+//! counter. Also measures how much longer a program that only says hello takes with tickline than
+//! with std.
 //!
-//! Rounds are interleaved: a process follows that of another clock, so caches are as cold as
-//! after any other program.
+//! Rounds are interleaved, so that each process follows a process of another clock. Caches are then
+//! as cold as after any other program.
 //!
-//! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` in the folder
-//! of this one.
+//! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` in the same
+//! folder as this program.
 //!
 //! `cargo build --release -p tickline-benches && target/release/startup [--runs 101]`
 
@@ -21,7 +22,7 @@ use tickline_observe::{monotonic_ns, to_f64};
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Fresh processes of each kind.
+    /// The number of fresh processes of each kind.
     runs: usize,
     clocks: Vec<Startup>,
     hello: Hello,
@@ -30,30 +31,30 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct Startup {
     clock: &'static str,
-    /// The first call, with its set-up.
+    /// The first call, including the set-up of the clock.
     first_call_us: Option<Spread>,
     /// From the start of the process to the end of the first call.
     first_reading_us: Option<Spread>,
     /// From the start of the first call, under steady use, until the counter serves; none if it
     /// never does.
     counter_us: Option<Spread>,
-    /// The longest call until then.
+    /// The longest call until the counter serves.
     slowest_call_us: Option<Spread>,
 }
 
-/// Whole processes.
+/// The times of whole processes.
 #[derive(Debug, Serialize)]
 struct Hello {
     with_std_us: Option<Spread>,
     with_tickline_us: Option<Spread>,
-    /// The difference in pairs of runs, so that changes of the machine affect both alike.
+    /// The difference, taken in pairs of runs, so that changes of the machine affect both alike.
     difference_us: Option<Spread>,
 }
 
-/// A child's output: `CLOCK_MONOTONIC` when it was started, and what it says (`probe.rs`), ns.
+/// `CLOCK_MONOTONIC` when the child was started, and the child's output (`probe.rs`), ns.
 type Seen = [u64; 5];
 
-/// One of the programs in the folder of this one.
+/// A program in the same folder as this one.
 fn sibling(name: &str) -> Command {
     let own = std::env::current_exe().expect("this program's path");
     Command::new(own.with_file_name(name))

@@ -1,5 +1,5 @@
-//! A child of `startup`: the first readings of the clock that the argument names. Those with code
-//! before `main` have programs of their own.
+//! A child of `startup`: makes the first readings of the clock that the argument names. Clocks with
+//! code before `main` have programs of their own.
 
 use std::hint::black_box;
 
@@ -11,7 +11,7 @@ mod probe;
 
 use probe::probe;
 
-/// A status may take a system call, so it is taken now and then only.
+/// A status may take a system call, so only some calls take it.
 fn tickline_serves(calls: u32) -> Option<bool> {
     if !calls.is_multiple_of(16) {
         return None;
@@ -25,7 +25,7 @@ fn main() {
         Some("tickline") => probe(|| _ = black_box(tickline::now_ns()), tickline_serves),
         Some("libc") => probe(|| _ = black_box(monotonic_ns()), |_| Some(false)),
         Some("std") => probe(|| _ = black_box(std::time::Instant::now()), |_| Some(false)),
-        // It does not say when it falls back to the OS.
+        // quanta does not say whether it falls back to the OS.
         Some("quanta") => probe(|| _ = black_box(quanta::Instant::now()), |_| Some(true)),
         Some("coarsetime") => probe(|| _ = black_box(coarsetime::Instant::now()), |_| Some(false)),
         other => panic!("{other:?} is no clock"),

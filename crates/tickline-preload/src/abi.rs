@@ -1,5 +1,5 @@
-//! The functions to which the vDSO's symbols lead: a result of 0, or a negative error number, as
-//! the kernel's own have it (vdso(7)); `errno` stays as it is.
+//! The functions to which the redirected vDSO symbols lead. Like the kernel's own (vdso(7)), they
+//! return 0 or a negative error number, and leave `errno` as it is.
 
 use core::ffi::c_int;
 
@@ -7,14 +7,14 @@ use crate::original::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, NANOS, Timespec, Ti
 use crate::serve::{self, Clock};
 use crate::state::state;
 
-/// `clock_gettime`, for callers of the vDSO, which is at `vdso`. Never faults for a clock that the
-/// page does not serve.
+/// `clock_gettime`, for callers of the vDSO. The trampoline passes the vDSO's address as `vdso`.
+/// Never faults for a clock that the page does not serve.
 ///
 /// # Safety
 ///
 /// As `clock_gettime`: `time` is null, or there is room for a time at it.
 pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec, vdso: *mut u8) -> c_int {
-    state().vdso_is_at(vdso);
+    state().set_vdso_start(vdso);
     // SAFETY: by the caller's promise.
     unsafe { clock_gettime_inline(clock, time) }
 }
@@ -25,13 +25,13 @@ pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec,
 ///
 /// As `gettimeofday`: each is null, or there is room at it.
 pub(crate) unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64, vdso: *mut u8) -> c_int {
-    state().vdso_is_at(vdso);
+    state().set_vdso_start(vdso);
     // SAFETY: by the caller's promise.
     unsafe { gettimeofday_inline(time, zone) }
 }
 
-/// `clock_gettime`, for callers whose own cost counts: to jump from function to function is much of
-/// what a reading takes, most of all in an emulator.
+/// `clock_gettime`, inlined into its callers. Calls between functions would be a large part of a
+/// reading's cost, most of all in an emulator.
 ///
 /// # Safety
 ///
@@ -39,12 +39,12 @@ pub(crate) unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64,
 #[inline(always)]
 pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> c_int {
     let state = state();
-    // The kernel has its own answer to a null pointer.
-    let Some((attached, known)) = state.attached().filter(|_| !time.is_null()) else {
+    // The kernel decides what a null pointer means.
+    let Some((attached, service)) = state.attached().filter(|_| !time.is_null()) else {
         return original::clock_gettime(clock, time);
     };
     let served = match clock {
-        CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, known) {
+        CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, service) {
             // SAFETY: not null.
             Some(ns) => return unsafe { store(time, ns) },
             None => Clock::Monotonic,
@@ -53,16 +53,17 @@ pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> 
         _ => return original::clock_gettime(clock, time),
     };
     // SAFETY: not null.
-    unsafe { serve_by(time, clock, served) }
+    unsafe { serve_out_of_line(time, clock, served) }
 }
 
-/// All that serving may take. On its own, because it takes all registers.
+/// Serves a reading that the inlined path could not. It is a function of its own because it needs
+/// all registers.
 ///
 /// # Safety
 ///
 /// There is room for a time at `time`.
 #[inline(never)]
-unsafe fn serve_by(time: *mut Timespec, clock: c_int, served: Clock) -> c_int {
+unsafe fn serve_out_of_line(time: *mut Timespec, clock: c_int, served: Clock) -> c_int {
     match serve::time_ns(served) {
         // SAFETY: by the caller's promise.
         Some(ns) => unsafe { store(time, ns) },
@@ -72,7 +73,7 @@ unsafe fn serve_by(time: *mut Timespec, clock: c_int, served: Clock) -> c_int {
 
 /// # Safety
 ///
-/// There is room for a time at `time`. It may be unaligned for all that the kernel would care.
+/// There is room for a time at `time`. `time` may be unaligned, as the kernel accepts that too.
 #[inline(always)]
 unsafe fn store(time: *mut Timespec, ns: i64) -> c_int {
     // SAFETY: by the caller's promise.
@@ -102,7 +103,7 @@ pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval, zone: *mut u64) -> 
     }
 }
 
-/// Seconds, and the nanoseconds of the second.
+/// Splits `ns` into seconds and the nanoseconds within the second.
 #[inline(always)]
 #[expect(
     clippy::cast_possible_wrap,

@@ -18,7 +18,7 @@ use crate::state::state;
 ///
 /// To be called once, while there is one thread.
 pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
-    // RDTSC would end the program where it is denied (prctl(2), PR_SET_TSC).
+    // Where the kernel denies RDTSC, executing it would end the program (prctl(2), PR_SET_TSC).
     if time_stamp_counter_readability() != Ok(TimeStampCounterReadability::Readable) {
         return StartResult::CounterDenied;
     }
@@ -33,20 +33,21 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
     };
     let Ok(machine) = file.machine() else { return StartResult::OtherMachine };
     let Ok(attached) = file.leak().attach(&machine) else { return StartResult::OtherMachine };
-    let Some(here) = wiped_on_fork() else { return StartResult::OldKernel };
+    let Some(service) = wiped_on_fork() else { return StartResult::OldKernel };
     attached.begin(&crate::serve::Original::new(), &state().high_water);
     // SAFETY: by the caller's promise.
-    unsafe { state().attach(attached, here) };
+    unsafe { state().attach(attached, service) };
     StartResult::Served
 }
 
-/// Memory that a forked child finds full of zeros (madvise(2), MADV_WIPEONFORK: Linux 4.14).
+/// Memory that the kernel fills with zeros in a forked child (madvise(2), MADV_WIPEONFORK: Linux
+/// 4.14).
 fn wiped_on_fork() -> Option<&'static AtomicU32> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, at a place of the kernel's choice.
     let start = unsafe { mmap_anonymous(ptr::null_mut(), PAGE_BYTES, protection, MapFlags::PRIVATE) }.ok()?;
     // SAFETY: the mapping that was just made.
     unsafe { madvise(start, PAGE_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
-    // SAFETY: a page of zeros, aligned, never unmapped, and used as an atomic alone.
+    // SAFETY: a page of zeros, aligned, never unmapped, and used only as an atomic.
     Some(unsafe { &*start.cast::<AtomicU32>() })
 }

@@ -1,4 +1,4 @@
-//! Where this library begins to work, before the program does.
+//! The library's two entry points. Both run before the program's first instruction.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{self, NonNull};
@@ -11,22 +11,22 @@ use tickline_page::program::{
 use crate::attach;
 use crate::interpose;
 use crate::state::state;
-use crate::vdso::{Trouble, Vdso};
+use crate::vdso::{RedirectError, Vdso};
 
-/// What `tickline run` calls.
+/// The functions that `tickline run` calls.
 #[repr(C)]
 struct Entries {
     start: unsafe extern "C" fn(*const c_char, *mut c_void, c_int) -> c_int,
     finish: unsafe extern "C" fn(),
 }
 
-/// Where `tickline run` finds that: by the name of the section.
+/// `tickline run` finds the entry points by the name of this section.
 #[used]
 #[unsafe(link_section = ".tickline")]
-static ENTRIES: Entries = Entries { start, finish: tickline_finish };
+static ENTRIES: Entries = Entries { start, finish: tickline_resume_program };
 
-/// Called by `tickline run`, in a program that has executed no instruction yet. `path` is the
-/// page's, `vdso` what `AT_SYSINFO_EHDR` says, or null; `serve` is a [`Serve`]. Returns a
+/// `tickline run` calls this in a program that has executed no instruction yet. `path` is the
+/// page's path, `vdso` the value of `AT_SYSINFO_EHDR` or null, and `serve` a [`Serve`]. Returns a
 /// [`StartResult`].
 ///
 /// # Safety
@@ -37,19 +37,20 @@ unsafe extern "C" fn start(path: *const c_char, vdso: *mut c_void, serve: c_int)
     let path = unsafe { CStr::from_ptr(path) };
     let serve = if serve == Serve::Always as c_int { Serve::Always } else { Serve::WhereSlow };
     // SAFETY: by the caller's promise.
-    (unsafe { begin(path, vdso, serve) }) as c_int
+    (unsafe { start_serving(path, vdso, serve) }) as c_int
 }
 
 /// # Safety
 ///
 /// As [`start`].
-unsafe fn begin(path: &CStr, vdso: *mut c_void, serve: Serve) -> StartResult {
+unsafe fn start_serving(path: &CStr, vdso: *mut c_void, serve: Serve) -> StartResult {
     // SAFETY: `vdso` is what the kernel says.
     let vdso = unsafe { Vdso::at(vdso) };
-    match vdso.as_ref().map(Vdso::remember) {
-        // Something else than a copy of this library works, too: the vDSO's symbols lead to it.
-        Some(Err(Trouble::Taken)) => return StartResult::AlreadyServed,
-        Some(Ok(()) | Err(Trouble::Unknown | Trouble::ReadOnly)) | None => {}
+    match vdso.as_ref().map(Vdso::record_functions) {
+        // The vDSO's symbols lead to another copy of this library, or to something else. That one
+        // stays in charge.
+        Some(Err(RedirectError::AlreadyRedirected)) => return StartResult::AlreadyServed,
+        Some(Ok(()) | Err(RedirectError::UnknownLayout | RedirectError::ReadOnly)) | None => {}
     }
     if serve == Serve::WhereSlow && kernels_clock_is_fast() {
         return StartResult::Fast;
@@ -59,25 +60,28 @@ unsafe fn begin(path: &CStr, vdso: *mut c_void, serve: Serve) -> StartResult {
     if result != StartResult::Served {
         return result;
     }
-    match vdso.as_ref().map(Vdso::lead_here) {
+    match vdso.as_ref().map(Vdso::redirect_symbols) {
         Some(Ok(())) => StartResult::Served,
-        Some(Err(Trouble::ReadOnly)) => StartResult::VdsoReadOnly,
-        Some(Err(Trouble::Unknown | Trouble::Taken)) | None => StartResult::NoVdso,
+        Some(Err(RedirectError::ReadOnly)) => StartResult::VdsoReadOnly,
+        Some(Err(RedirectError::UnknownLayout | RedirectError::AlreadyRedirected)) | None => {
+            StartResult::NoVdso
+        }
     }
 }
 
 unsafe extern "C" {
-    /// Where the program goes on when `tickline run` has let go of it, to begin at the address in
-    /// `rbx`: all other registers but the stack's are zero then, as the kernel has them (Linux,
-    /// `asm/elf.h`, `ELF_PLAT_INIT`). Until `rdi`, the helper, has ended, its files may be open; no
-    /// zombie of it is left. `rbp` has [`FinishFlag`]s.
-    fn tickline_finish();
+    /// The program continues here after `tickline run` has detached from it. This code jumps to the
+    /// program's start, whose address is in `rbx`. All other registers but the stack's are then
+    /// zero, as the kernel sets them (Linux, `asm/elf.h`, `ELF_PLAT_INIT`). `rdi` is the process id
+    /// of the helper: the code waits for the helper's end, because until then its files may be
+    /// open, and leaves no zombie. `rbp` has [`FinishFlag`]s.
+    fn tickline_resume_program();
 }
 
 core::arch::global_asm!(
-    ".hidden tickline_finish",
-    ".globl tickline_finish",
-    "tickline_finish:",
+    ".hidden tickline_resume_program",
+    ".globl tickline_resume_program",
+    "tickline_resume_program:",
     "mov [rsp - 8], rbx",
     // wait4(rdi, NULL, __WALL, NULL)
     "mov eax, 61",
@@ -112,7 +116,7 @@ core::arch::global_asm!(
     "xor r10d, r10d",
     "xor r11d, r11d",
     "jmp [rsp - 8]",
-    // SIG_IGN; no flags, no mask; and no time.
+    // SIG_IGN, no flags and no mask; the second and third word are also the timeout of zero.
     ".balign 8",
     "4: .quad 1, 0, 0, 0",
     // SIGCHLD.
@@ -121,42 +125,42 @@ core::arch::global_asm!(
     take_child = const FinishFlag::TakeChild as i32,
 );
 
-/// What the dynamic linker runs before the program.
+/// The dynamic linker calls this before the program starts.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOADED: extern "C" fn() = loaded;
 
 extern "C" fn loaded() {
-    interpose::find_own();
+    interpose::find_libc_functions();
     if state().attached().is_some() {
         return;
     }
     let is = |value: &CStr, text: &str| value.to_bytes() == text.as_bytes();
     let vdso = ptr::with_exposed_provenance_mut(auxiliary(AT_SYSINFO_EHDR).unwrap_or(0));
     if variable(SWITCH_VARIABLE).is_some_and(|value| is(value, OFF)) {
-        // What the program asks for goes to the vDSO, as without this library.
+        // The program's calls go to the vDSO, as without this library.
         // SAFETY: `vdso` is what the kernel says.
         if let Some(vdso) = unsafe { Vdso::at(vdso) } {
-            vdso.remember().ok();
+            vdso.record_functions().ok();
         }
         return;
     }
-    // Who runs a set-user-id program does not choose its clock.
+    // The user who runs a set-user-id program must not choose its clock.
     let is_trusted = auxiliary(AT_SECURE) == Some(0);
     let variable = |name| variable(name).filter(|_| is_trusted);
     let (page, serve) = (variable(PAGE_VARIABLE), variable(SERVE_VARIABLE));
     let is_always = serve.is_some_and(|value| is(value, ALWAYS));
     let serve = if is_always { Serve::Always } else { Serve::WhereSlow };
     // SAFETY: the linker calls this once. If a program with threads loads the library by `dlopen`,
-    // nothing leads them here before the state is complete.
-    let _: StartResult = unsafe { begin(page.unwrap_or(PAGE), vdso, serve) };
+    // no symbol leads the other threads here before the state is complete.
+    let _: StartResult = unsafe { start_serving(page.unwrap_or(PAGE), vdso, serve) };
 }
 
 const AT_SECURE: usize = 23;
 const AT_SYSINFO_EHDR: usize = 33;
 
 unsafe extern "C" {
-    /// The address of libc's `getauxval`; null where it has none: before glibc 2.16.
+    /// The address of libc's `getauxval`; null where libc has none (glibc before 2.16).
     fn tickline_getauxval() -> *mut c_void;
     static environ: *const *const c_char;
 }
@@ -170,7 +174,7 @@ core::arch::global_asm!(
     "ret",
 );
 
-/// What the kernel says of this process (getauxval(3)); `None` where libc does not pass it on.
+/// An entry of the auxiliary vector (getauxval(3)); `None` where libc has no `getauxval`.
 fn auxiliary(kind: usize) -> Option<usize> {
     // SAFETY: the code above, which loads an address, and changes no register but its result's.
     let getauxval = unsafe { tickline_getauxval() };
@@ -179,16 +183,16 @@ fn auxiliary(kind: usize) -> Option<usize> {
     }
     // SAFETY: libc's function of this name, whose type this is.
     let getauxval: unsafe extern "C" fn(usize) -> usize = unsafe { core::mem::transmute(getauxval) };
-    // SAFETY: any number may be asked for.
+    // SAFETY: `getauxval` accepts any number.
     Some(unsafe { getauxval(kind) })
 }
 
-/// The value of a variable of the environment. It stays where the kernel has put it.
+/// The value of an environment variable, in the memory where the kernel put it.
 fn variable(name: &str) -> Option<&'static CStr> {
-    // SAFETY: libc has set it before it runs this; nobody changes it meanwhile.
+    // SAFETY: libc sets `environ` before it runs this code, and nobody changes it meanwhile.
     let list = NonNull::new(unsafe { environ }.cast_mut())?;
     let entries = (0..).map_while(|place| {
-        // SAFETY: the list ends with a null pointer, where this stops.
+        // SAFETY: the list ends with a null pointer, and the iteration stops there.
         let entry = unsafe { list.add(place) };
         // SAFETY: as above.
         NonNull::new(unsafe { entry.read() }.cast_mut())

@@ -1,5 +1,5 @@
-//! The functions that stand before libc's in a program with `LD_PRELOAD`: -1 and `errno` in case of
-//! an error, as libc has it.
+//! The functions that replace libc's in a program with `LD_PRELOAD`. As libc's functions do, they
+//! report an error by -1 and `errno`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{self, NonNull};
@@ -10,8 +10,8 @@ use crate::original::{CLOCK_REALTIME, Timespec, Timeval};
 
 unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
-    /// The address of libc's `dlsym`; null where the program has none: before glibc 2.34 it is in a
-    /// library of its own.
+    /// The address of libc's `dlsym`; null where the program has none. Before glibc 2.34 `dlsym` is
+    /// in a library of its own.
     fn tickline_dlsym() -> *mut c_void;
 }
 
@@ -24,7 +24,7 @@ core::arch::global_asm!(
     "ret",
 );
 
-/// What libc's function returns for the kernel's result.
+/// Converts the kernel's result to libc's convention.
 fn with_errno(result: c_int) -> c_int {
     if result >= 0 {
         return result;
@@ -50,14 +50,14 @@ unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
 /// As libc's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
-    // About the time zone, each libc has an answer of its own, which may differ from the kernel's.
-    let own = if zone.is_null() { None } else { own(&GETTIMEOFDAY) };
-    if let Some(own) = own {
-        // SAFETY: libc's function of this name, whose type this is.
-        let own: unsafe extern "C" fn(*mut Timeval, *mut u64) -> c_int =
-            unsafe { core::mem::transmute(own.as_ptr()) };
+    // Each libc answers about the time zone in its own way, which may differ from the kernel's.
+    let function = if zone.is_null() { None } else { libc_function(&GETTIMEOFDAY) };
+    if let Some(function) = function {
+        // SAFETY: this is the type of libc's function of this name.
+        let function: unsafe extern "C" fn(*mut Timeval, *mut u64) -> c_int =
+            unsafe { core::mem::transmute(function.as_ptr()) };
         // SAFETY: by the caller's promise.
-        return unsafe { own(time, zone) };
+        return unsafe { function(time, zone) };
     }
     // SAFETY: by the caller's promise.
     with_errno(unsafe { abi::gettimeofday_inline(time, zone) })
@@ -78,38 +78,38 @@ unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
         let result = unsafe { abi::clock_gettime_inline(CLOCK_REALTIME, time) };
         return if result == 0 { base } else { 0 };
     }
-    let Some(own) = own(&TIMESPEC_GET) else { return 0 };
-    // SAFETY: libc's function of this name, whose type this is.
-    let own: unsafe extern "C" fn(*mut Timespec, c_int) -> c_int =
-        unsafe { core::mem::transmute(own.as_ptr()) };
+    let Some(function) = libc_function(&TIMESPEC_GET) else { return 0 };
+    // SAFETY: this is the type of libc's function of this name.
+    let function: unsafe extern "C" fn(*mut Timespec, c_int) -> c_int =
+        unsafe { core::mem::transmute(function.as_ptr()) };
     // SAFETY: by the caller's promise.
-    unsafe { own(time, base) }
+    unsafe { function(time, base) }
 }
 
-/// Libc's own functions; null where they are not found, or not yet.
+/// Libc's own functions; null until `find_libc_functions` finds them.
 static GETTIMEOFDAY: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static TIMESPEC_GET: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-fn own(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
-    // ORDERING: Relaxed: the address of what is there all the time.
+fn libc_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
+    // ORDERING: Relaxed: the function at this address is there all the time.
     NonNull::new(function.load(Ordering::Relaxed))
 }
 
-/// Finds libc's own functions. To be called when the library is loaded: later, the linker's lock
-/// could be held by a thread that a fork has left behind.
-pub(crate) fn find_own() {
+/// Finds libc's own functions. Called only when the library is loaded: in a forked child, the
+/// linker's lock may belong to a thread of the parent that does not exist in the child.
+pub(crate) fn find_libc_functions() {
     for (place, name) in [(&GETTIMEOFDAY, c"gettimeofday"), (&TIMESPEC_GET, c"timespec_get")] {
-        let found = next(name).map_or(ptr::null_mut(), NonNull::as_ptr);
-        // ORDERING: Relaxed, as in `own`.
+        let found = find_next(name).map_or(ptr::null_mut(), NonNull::as_ptr);
+        // ORDERING: Relaxed, as in `libc_function`.
         place.store(found, Ordering::Relaxed);
     }
 }
 
-/// Libc's function of this name; `None` where that is not found.
-fn next(name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: the code above, which loads an address, and changes no register but its result's.
+/// Libc's function of this name; `None` if the linker does not find it.
+fn find_next(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: the code above loads an address, and changes only the register of its result.
     let dlsym = NonNull::new(unsafe { tickline_dlsym() })?;
-    // SAFETY: libc's function of this name, whose type this is.
+    // SAFETY: this is the type of libc's function of this name.
     let dlsym: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void =
         unsafe { core::mem::transmute(dlsym.as_ptr()) };
     // SAFETY: a name with a zero at its end.

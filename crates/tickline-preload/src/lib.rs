@@ -1,25 +1,26 @@
-//! `libtickline_preload.so`: a program that has it loaded gets `CLOCK_MONOTONIC` and
-//! `CLOCK_REALTIME` from the page that `tickline serve` publishes, in place of a system call.
+//! `libtickline_preload.so` gives a program `CLOCK_MONOTONIC` and `CLOCK_REALTIME` from the page
+//! that `tickline serve` publishes, in place of a system call.
 //!
-//! It comes into a program in one of two ways:
+//! The library gets into a program in one of two ways:
 //!
-//! - `LD_PRELOAD`: the dynamic linker loads it, and runs `loaded` (`entry.rs`) before the
-//!   program. Its functions stand before libc's;
-//! - `tickline run` maps it into a static program that has just been executed, and calls `start`,
-//!   whose address is in the section `.tickline`, as is that of `finish`, by which the program
-//!   begins.
+//! - `LD_PRELOAD`: the dynamic linker loads the library, and runs `loaded` (`entry.rs`) before the
+//!   program. The library's functions replace libc's.
+//! - `tickline run` maps the library into a static program that has just been executed, and calls
+//!   the library's function `start`. The program then begins in the library's function `finish`.
+//!   The section `.tickline` has the addresses of both functions.
 //!
-//! Either way the vDSO's symbols then lead to it, so that static programs, and those that pass libc
-//! by, get the same clock. The vDSO's own code stays as it is, for all that the page does not
-//! serve.
+//! In both cases the library redirects the vDSO's symbols to itself. Static programs, and programs
+//! that bypass libc, then get the same clock. The vDSO's own code stays as it is, and answers what
+//! the page does not serve.
 //!
 //! ```text
 //! libc, Go, ...  ->  vDSO's symbol  ->  abi  ->  serve  ->  the page (tickline-page)
 //! LD_PRELOAD     ->  interpose      ->          |   \-->  the vDSO's own code, or a system call
 //! ```
 //!
-//! Built with `--profile preload`, where a panic aborts, it has no standard library: it calls
-//! nothing of libc but what `entry` and `interpose` name, and can be mapped into a static program.
+//! `--profile preload` builds the library without the standard library, because a panic aborts in
+//! that profile. Such a library calls only the functions of libc that `entry` and `interpose` name,
+//! so it can be mapped into a static program.
 
 #![cfg_attr(all(panic = "abort", target_os = "linux", target_arch = "x86_64"), no_std)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]

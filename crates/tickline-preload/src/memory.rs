@@ -1,6 +1,6 @@
-//! What the compiler calls to copy and to compare, and what names itself in tables for unwinding.
-//! In a static program there is nothing to take it from, so it is here, hidden from the dynamic
-//! linker. Only the start uses it.
+//! The functions that the compiler calls to copy and to compare memory, and the function that the
+//! unwinding tables name. A static program offers none of them, so they are defined here, hidden
+//! from the dynamic linker. Only the code that starts the library uses them.
 
 core::arch::global_asm!(
     ".hidden memcpy, memmove, memset, memcmp, bcmp, strlen, rust_eh_personality",

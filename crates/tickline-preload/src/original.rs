@@ -1,5 +1,5 @@
-//! What answers where the page does not: the vDSO's own functions, or the kernel. Results are the
-//! kernel's: 0, or a negative error number.
+//! The clocks that this library replaces: the vDSO's own functions, or the kernel's system calls.
+//! They answer what the page does not serve. They return 0 or a negative error number.
 
 use core::ffi::c_int;
 use core::ptr::NonNull;
@@ -33,10 +33,10 @@ const SYS_CLOCK_GETTIME: usize = 228;
 
 pub(crate) const NANOS: i64 = 1_000_000_000;
 
-/// The function that is so far behind the vDSO's start; `None` if there is none.
+/// The function `offset` bytes behind the vDSO's start; `None` if there is none.
 #[inline(always)]
 fn in_vdso(offset: &AtomicUsize) -> Option<NonNull<u8>> {
-    // ORDERING: Relaxed, for both. They are stored before anything leads here; the offset stays.
+    // ORDERING: Relaxed, for both. They are stored before any symbol leads here; the offset stays.
     let (start, offset) = (state().vdso.load(Ordering::Relaxed), offset.load(Ordering::Relaxed));
     NonNull::new(start.wrapping_add(offset)).filter(|_| offset != 0)
 }
@@ -45,12 +45,12 @@ fn in_vdso(offset: &AtomicUsize) -> Option<NonNull<u8>> {
 #[inline(always)]
 pub(crate) fn vdso_clock_gettime() -> Option<extern "C" fn(c_int, *mut Timespec) -> c_int> {
     let function = in_vdso(&state().clock_gettime);
-    // SAFETY: the address of the vDSO's function of this name, whose type this is (vdso(7)), or
-    // null.
+    // SAFETY: null, or the address of the vDSO's function of this name. This is the function's type
+    // (vdso(7)).
     unsafe { core::mem::transmute(function) }
 }
 
-/// What the vDSO itself answers, or the kernel where there is no vDSO.
+/// Asks the vDSO itself, or the kernel where there is no vDSO.
 pub(crate) fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     match vdso_clock_gettime() {
         Some(vdso) => vdso(clock, time),
@@ -73,7 +73,7 @@ const fn register(number: c_int) -> usize {
     number as usize
 }
 
-/// A system call with two arguments, past libc, which would set `errno`.
+/// A system call with two arguments. It bypasses libc, which would set `errno`.
 #[expect(clippy::cast_possible_truncation, reason = "the kernel returns 0 or a small negative number")]
 fn system_call(number: usize, first: usize, second: usize) -> c_int {
     let result: isize;

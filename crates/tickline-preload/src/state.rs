@@ -1,4 +1,4 @@
-//! What a process that has this library knows.
+//! The state of the library in a process.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -7,13 +7,13 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use tickline_page::{Attached, ProcessHighWater};
 
-/// The state of this copy of the library. A second copy in a process, which finds the vDSO's
-/// symbols taken, has nothing but the way to the first one.
+/// The state of this copy of the library. A second copy in the same process finds the vDSO's
+/// symbols redirected, and only keeps their targets, which lead to the first copy.
 static STATE: State = State {
     vdso: AtomicPtr::new(ptr::null_mut()),
     clock_gettime: AtomicUsize::new(0),
     gettimeofday: AtomicUsize::new(0),
-    here: AtomicPtr::new(ptr::null_mut()),
+    service: AtomicPtr::new(ptr::null_mut()),
     attached: UnsafeCell::new(MaybeUninit::uninit()),
     high_water: ProcessHighWater::new(),
 };
@@ -24,14 +24,14 @@ pub(crate) const fn state() -> &'static State {
     &STATE
 }
 
-/// What a process knows of its clocks.
+/// What the library knows about the clocks of its process.
 #[repr(C)]
 pub(crate) struct State {
-    /// A [`Here`], in memory that the kernel fills with zeros in a forked child; null until
+    /// A [`ServiceState`], in memory that the kernel fills with zeros in a forked child; null until
     /// `attached` has a value. Each reading loads this first.
-    here: AtomicPtr<AtomicU32>,
-    /// Where the vDSO is, and how far behind that its own functions are, bytes; 0 where there are
-    /// none.
+    service: AtomicPtr<AtomicU32>,
+    /// The vDSO's start, and the distances of its own functions from the start, bytes; 0 for a
+    /// function that it does not have.
     pub(crate) vdso: AtomicPtr<u8>,
     pub(crate) clock_gettime: AtomicUsize,
     pub(crate) gettimeofday: AtomicUsize,
@@ -40,14 +40,14 @@ pub(crate) struct State {
     pub(crate) high_water: ProcessHighWater,
 }
 
-// SAFETY: `attached` is written once, by the thread that loads the library, before `here` is
-// stored; read only after that was seen.
+// SAFETY: the thread that loads the library writes `attached` once, before it stores `service`.
+// Other threads read `attached` only after they have seen `service`.
 unsafe impl Sync for State {}
 
-/// Whether this process has the page's monotonic time. It is not known in a child of a fork.
+/// Whether the page serves this process's monotonic time. A forked child does not know it at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Here {
+pub(crate) enum ServiceState {
     Unknown = 0,
     /// The process's high-water mark is about to be raised to the OS clock.
     Attaching = 1,
@@ -55,79 +55,81 @@ pub(crate) enum Here {
 }
 
 impl State {
-    /// The vDSO is at `start`. A program may have moved it, with its functions.
+    /// Records that the vDSO is at `start`. The program may have moved it (mremap(2)).
     #[inline(always)]
-    pub(crate) fn vdso_is_at(&self, start: *mut u8) {
+    pub(crate) fn set_vdso_start(&self, start: *mut u8) {
         // ORDERING: Relaxed, for both: threads that call a moved vDSO store the same.
         if self.vdso.load(Ordering::Relaxed) != start {
             self.vdso.store(start, Ordering::Relaxed);
         }
     }
 
-    /// The page, if one was found, and what is known of this process.
+    /// The page, if `attach` has found one, and whether it serves this process.
     #[inline(always)]
-    pub(crate) fn attached(&self) -> Option<(&Attached<'static>, Known)> {
+    pub(crate) fn attached(&self) -> Option<(&Attached<'static>, ServiceCell)> {
         // ORDERING: Acquire, pairs with the Release store in `attach`: the value is there. No test
-        // sees a weaker one: this library is for x86_64, which loads and stores so, and Miri can't
-        // load it.
-        let here = NonNull::new(self.here.load(Ordering::Acquire))?;
-        // SAFETY: it is memory that is never unmapped, and holds an atomic from the start on.
-        let known = Known(unsafe { here.as_ref() });
-        // SAFETY: nobody writes to it any more.
+        // sees a weaker ordering, because x86_64 loads and stores with this ordering anyway, and
+        // Miri can't load the library.
+        let service = NonNull::new(self.service.load(Ordering::Acquire))?;
+        // SAFETY: this memory is never unmapped, and holds an atomic from the start.
+        let service = ServiceCell(unsafe { service.as_ref() });
+        // SAFETY: nobody writes to `attached` after `service` is stored.
         let attached = unsafe { &*self.attached.get() };
-        // SAFETY: it was written before `here` was stored.
-        Some((unsafe { attached.assume_init_ref() }, known))
+        // SAFETY: `attach` wrote it before it stored `service`.
+        Some((unsafe { attached.assume_init_ref() }, service))
     }
 
-    /// The process is served by `attached`; `here` is memory for [`Here`].
+    /// Records that the page `attached` serves the process. `service` is the memory of the
+    /// [`ServiceState`].
     ///
     /// # Safety
     ///
     /// To be called once, while there is one thread.
-    pub(crate) unsafe fn attach(&'static self, attached: Attached<'static>, here: &'static AtomicU32) {
+    pub(crate) unsafe fn attach(&'static self, attached: Attached<'static>, service: &'static AtomicU32) {
         // ORDERING: Relaxed, before the Release store below.
-        here.store(Here::Served as u32, Ordering::Relaxed);
-        // SAFETY: one thread, and nobody reads it before `self.here` is stored.
+        service.store(ServiceState::Served as u32, Ordering::Relaxed);
+        // SAFETY: there is one thread, and nobody reads `attached` before `self.service` is stored.
         let place = unsafe { &mut *self.attached.get() };
         place.write(attached);
-        // ORDERING: Release, pairs with the Acquire load in `attached`. No test sees a weaker one,
-        // as there.
-        self.here.store(ptr::from_ref(here).cast_mut(), Ordering::Release);
+        // ORDERING: Release, pairs with the Acquire load in `attached`. No test sees a weaker
+        // ordering, for the reason given there.
+        self.service.store(ptr::from_ref(service).cast_mut(), Ordering::Release);
     }
 }
 
-/// What is known of this process.
+/// The [`ServiceState`] of this process, in memory that the kernel wipes on fork.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known(&'static AtomicU32);
+pub(crate) struct ServiceCell(&'static AtomicU32);
 
-impl Known {
+impl ServiceCell {
     /// Whether this process is served, as far as it is known.
     #[inline(always)]
-    pub(crate) fn here(self) -> Here {
-        // ORDERING: Acquire, pairs with the exchange in `rise_to`: if this is `Served`, the private
-        // high-water mark is raised. No test sees a weaker one, as in `attached`.
+    pub(crate) fn get(self) -> ServiceState {
+        // ORDERING: Acquire, pairs with the exchange in `raise_to`: if this is `Served`, the
+        // process's high-water mark is raised. No test sees a weaker ordering, as in `attached`.
         match self.0.load(Ordering::Acquire) {
-            0 => Here::Unknown,
-            1 => Here::Attaching,
-            _ => Here::Served,
+            0 => ServiceState::Unknown,
+            1 => ServiceState::Attaching,
+            _ => ServiceState::Served,
         }
     }
 
-    /// What was found out. It never falls: threads find out at different times.
-    pub(crate) fn rise_to(self, here: Here) {
-        // ORDERING: SeqCst: also a full fence, so that what this thread asks the OS clock next is
-        // asked when others can see this. No test sees a weaker one: every exchange is that on
-        // x86_64.
-        self.0.fetch_max(here as u32, Ordering::SeqCst);
+    /// Raises the state to `state`. The state never falls, because threads learn it at different
+    /// times.
+    pub(crate) fn raise_to(self, state: ServiceState) {
+        // ORDERING: SeqCst: also a full fence, so that this thread asks the OS clock only after the
+        // others can see the new state. No test sees a weaker ordering, because on x86_64 every
+        // exchange is a full fence.
+        self.0.fetch_max(state as u32, Ordering::SeqCst);
     }
 
-    /// Whether a thread may have asked the OS clock, for the process's high-water mark, before this
-    /// one did: that may be less than what this one has.
+    /// Whether another thread may have asked the OS clock for the process's high-water mark before
+    /// this thread asked it. The mark may then be lower than this thread's time.
     pub(crate) fn may_have_attached(self) -> bool {
-        // ORDERING: SeqCst, pairs with the exchange in `rise_to`: behind what this thread has
-        // asked. No test sees a weaker one: the partner is an answer of the kernel, which none can
-        // delay.
+        // ORDERING: SeqCst, pairs with the exchange in `raise_to`: the load below comes after this
+        // thread's question to the OS clock. No test sees a weaker ordering, because no test can
+        // delay the kernel's answer.
         fence(Ordering::SeqCst);
-        matches!(self.here(), Here::Attaching | Here::Served)
+        matches!(self.get(), ServiceState::Attaching | ServiceState::Served)
     }
 }

@@ -1,9 +1,9 @@
-//! The vDSO of this process (vdso(7)): its functions, and where its symbols lead.
+//! The vDSO of this process (vdso(7)): finds its functions, and redirects its symbols.
 //!
 //! A symbol's value is a distance from the vDSO's start, and a program may move its vDSO
-//! (mremap(2)) and look symbols up again. So they lead to code within the image, which moves with
-//! it, and which jumps here. The image has room for that at its end, where the kernel maps zeros up
-//! to a whole page.
+//! (mremap(2)) and look symbols up again. The symbols therefore lead to trampolines within the
+//! image, which move with it, and which jump to this library. The trampolines are at the end of the
+//! image, where the kernel maps zeros up to a whole page.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -19,7 +19,8 @@ use rustix::mm::{MprotectFlags, mprotect};
 use crate::abi;
 use crate::state::state;
 
-/// The size of `Elf64_Ehdr`, bytes, and of `Elf64_Sym`, with the place of `st_value` (elf(5)).
+/// The sizes of `Elf64_Ehdr` and `Elf64_Sym`, and the offset of `st_value` in the latter, bytes
+/// (elf(5)).
 const HEADER_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
 const VALUE_AT: usize = 8;
@@ -29,15 +30,15 @@ const PAGE_BYTES: usize = 4096;
 /// More than any vDSO has.
 const MOST_BYTES: usize = 16 * PAGE_BYTES;
 
-/// The most symbols that may have to lead here: two functions, by two names each.
+/// More symbols than there are to redirect: two functions have two names each.
 const MOST_SYMBOLS: usize = 8;
 
-/// The size of a [`way`], bytes.
-const WAY_BYTES: usize = 24;
+/// The size of a [`trampoline`], bytes.
+const TRAMPOLINE_BYTES: usize = 24;
 
-/// Code that jumps to `function`, at `at` in the image. It passes the vDSO's start as a third
-/// argument, which shows whether that was moved.
-fn way(at: usize, function: usize) -> [u8; WAY_BYTES] {
+/// Code for the offset `at` in the image, which jumps to `function`. It passes the vDSO's start as
+/// a third argument, so that `function` notices if the program has moved the vDSO.
+fn trampoline(at: usize, function: usize) -> [u8; TRAMPOLINE_BYTES] {
     let mut code = *b"\x48\x8d\x15....\xff\x25\x03\0\0\0\xcc\xcc\xcc........";
     // lea rdx, [rip - (at + 7)]; jmp [rip + 3]; the function's address.
     code[3..7].copy_from_slice(&(at + 7).wrapping_neg().to_le_bytes()[..4]);
@@ -51,19 +52,19 @@ pub(crate) struct Vdso {
     length: usize,
 }
 
-/// Why the symbols don't lead here.
+/// Why the vDSO's symbols were not redirected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// The image is not understood.
-    Unknown,
-    /// The symbols lead out of the vDSO already.
-    Taken,
-    /// The kernel does not let the image be changed.
+pub(crate) enum RedirectError {
+    /// The image does not have the expected layout.
+    UnknownLayout,
+    /// The symbols already lead out of the vDSO's own code.
+    AlreadyRedirected,
+    /// The kernel does not allow writing to the image.
     ReadOnly,
 }
 
 impl Vdso {
-    /// The vDSO at `base`; `None` if that is null, or the start of something else.
+    /// The vDSO at `base`; `None` if `base` is null, or the start of something else.
     ///
     /// # Safety
     ///
@@ -74,82 +75,84 @@ impl Vdso {
         let header = unsafe { slice::from_raw_parts(base.as_ptr(), HEADER_BYTES) };
         let (ident, header) = header.split_at(EI_NIDENT);
         let header = FileHeader::parse_tail(parse_ident::<NativeEndian>(ident).ok()?, header).ok()?;
-        // The kernel maps the whole file, at whose end the table of sections is.
+        // The kernel maps the whole file, and the table of sections is at the file's end.
         let sections = usize::from(header.e_shentsize) * usize::from(header.e_shnum);
         let length = usize::try_from(header.e_shoff).ok()?.checked_add(sections)?;
         (HEADER_BYTES..=MOST_BYTES).contains(&length).then_some(Self { base, length })
     }
 
-    /// The image, to read its symbols. `lead_here` changes it while there is no such slice.
+    /// The image, to read its symbols. `redirect_symbols` changes it only while no such slice
+    /// exists.
     fn image(&self) -> &[u8] {
-        // SAFETY: mapped for as long as the program lives, and changed by `lead_here` alone.
+        // SAFETY: mapped for as long as the program lives, and only `redirect_symbols` changes it.
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.length) }
     }
 
-    /// Keeps where the functions are in [`state`].
-    pub(crate) fn remember(&self) -> Result<(), Trouble> {
-        let mut is_taken = false;
-        self.each_symbol(|name, value, _| {
+    /// Records the addresses of the functions in [`state`].
+    pub(crate) fn record_functions(&self) -> Result<(), RedirectError> {
+        let mut is_redirected = false;
+        self.for_each_symbol(|name, value, _| {
             let place = match name {
                 "__vdso_clock_gettime" => &state().clock_gettime,
                 "__vdso_gettimeofday" => &state().gettimeofday,
                 _ => return Ok(()),
             };
-            let offset = usize::try_from(value).map_err(|_| Trouble::Unknown)?;
-            is_taken |= offset >= self.length;
-            // ORDERING: Relaxed: before anything leads here.
+            let offset = usize::try_from(value).map_err(|_| RedirectError::UnknownLayout)?;
+            is_redirected |= offset >= self.length;
+            // ORDERING: Relaxed: no symbol leads here yet.
             place.store(offset, Ordering::Relaxed);
             Ok(())
         })?;
-        // ORDERING: Relaxed for both: before anything leads here.
+        // ORDERING: Relaxed for both: no symbol leads here yet.
         let order = Ordering::Relaxed;
         state().vdso.store(self.base.as_ptr(), order);
-        if is_taken {
-            return Err(Trouble::Taken);
+        if is_redirected {
+            return Err(RedirectError::AlreadyRedirected);
         }
-        if state().clock_gettime.load(order) == 0 { Err(Trouble::Unknown) } else { Ok(()) }
+        if state().clock_gettime.load(order) == 0 { Err(RedirectError::UnknownLayout) } else { Ok(()) }
     }
 
-    /// Lets the symbols of what is served lead here.
-    pub(crate) fn lead_here(&self) -> Result<(), Trouble> {
+    /// Redirects the symbols of the served functions to this library.
+    pub(crate) fn redirect_symbols(&self) -> Result<(), RedirectError> {
         let mut places = [None; MOST_SYMBOLS];
         let mut free = places.iter_mut();
-        let first = self.length.next_multiple_of(WAY_BYTES);
-        let ways = [
+        let first = self.length.next_multiple_of(TRAMPOLINE_BYTES);
+        let trampolines = [
             (first, abi::clock_gettime as *const () as usize),
-            (first + WAY_BYTES, abi::gettimeofday as *const () as usize),
+            (first + TRAMPOLINE_BYTES, abi::gettimeofday as *const () as usize),
         ];
-        self.each_symbol(|name, _, value_at| {
-            let (way, _) = match name {
-                "clock_gettime" | "__vdso_clock_gettime" => ways[0],
-                "gettimeofday" | "__vdso_gettimeofday" => ways[1],
+        self.for_each_symbol(|name, _, value_at| {
+            let (target, _) = match name {
+                "clock_gettime" | "__vdso_clock_gettime" => trampolines[0],
+                "gettimeofday" | "__vdso_gettimeofday" => trampolines[1],
                 _ => return Ok(()),
             };
             let place = self.base.as_ptr().wrapping_add(value_at).cast::<AtomicU64>();
-            *free.next().filter(|_| place.is_aligned()).ok_or(Trouble::Unknown)? = Some((place, way));
+            *free.next().filter(|_| place.is_aligned()).ok_or(RedirectError::UnknownLayout)? =
+                Some((place, target));
             Ok(())
         })?;
-        let end = first + ways.len() * WAY_BYTES;
+        let end = first + trampolines.len() * TRAMPOLINE_BYTES;
         if end > self.mapped_bytes() {
-            return Err(Trouble::Unknown);
+            return Err(RedirectError::UnknownLayout);
         }
         self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
-        for (at, function) in ways {
-            let place = self.base.as_ptr().wrapping_add(at).cast::<[u8; WAY_BYTES]>();
-            // SAFETY: mapped, as it is before `end`, and writable since `protect`; nothing leads to
-            // it yet.
-            unsafe { place.write(way(at, function)) };
+        for (at, function) in trampolines {
+            let place = self.base.as_ptr().wrapping_add(at).cast::<[u8; TRAMPOLINE_BYTES]>();
+            // SAFETY: mapped, as it is before `end`, and writable since `protect`; no symbol leads
+            // to it yet.
+            unsafe { place.write(trampoline(at, function)) };
         }
-        for (place, way) in places.into_iter().flatten() {
+        for (place, target) in places.into_iter().flatten() {
             // SAFETY: aligned, within the image, and writable since `protect`; no slice of the
-            // image is left.
+            // image exists any more.
             let place = unsafe { &*place };
             // ORDERING: Release, pairs with a program's load of the symbol: a thread that looks
-            // symbols up meanwhile sees the old value, or the new one and the code at it. No test
-            // sees a weaker one, on x86_64.
-            place.store(way as u64, Ordering::Release);
+            // symbols up meanwhile sees the old value, or the new value and the code that it leads
+            // to. No test sees a weaker ordering on x86_64.
+            place.store(target as u64, Ordering::Release);
         }
-        // If that is refused, the symbols lead here all the same.
+        // If the kernel refuses this, the symbols still lead here.
         self.protect(MprotectFlags::READ | MprotectFlags::EXEC).ok();
         Ok(())
     }
@@ -159,28 +162,31 @@ impl Vdso {
         self.length.next_multiple_of(PAGE_BYTES)
     }
 
-    /// Changes what may be done with the image. Executing it is always allowed: other threads may.
-    fn protect(&self, flags: MprotectFlags) -> Result<(), Trouble> {
+    /// Sets the memory protection of the image. `flags` must allow executing it, because other
+    /// threads may execute it now.
+    fn protect(&self, flags: MprotectFlags) -> Result<(), RedirectError> {
         // SAFETY: the vDSO's own pages, which are private to this process.
         unsafe { mprotect(self.base.as_ptr().cast(), self.mapped_bytes(), flags) }
-            .map_err(|_| Trouble::ReadOnly)
+            .map_err(|_| RedirectError::ReadOnly)
     }
 
-    /// Calls `act` with each symbol's name, its value, and the place of its value in the image.
-    fn each_symbol(
+    /// Calls `visit` with each symbol's name, its value, and the place of its value in the image.
+    fn for_each_symbol(
         &self,
-        mut act: impl FnMut(&str, u64, usize) -> Result<(), Trouble>,
-    ) -> Result<(), Trouble> {
-        let file = ElfBytes::<NativeEndian>::minimal_parse(self.image()).map_err(|_| Trouble::Unknown)?;
-        let mut sections = file.section_headers().ok_or(Trouble::Unknown)?.iter();
-        let table = sections.find(|section| section.sh_type == SHT_DYNSYM).ok_or(Trouble::Unknown)?;
-        let start = usize::try_from(table.sh_offset).map_err(|_| Trouble::Unknown)?;
-        let found = file.dynamic_symbol_table().map_err(|_| Trouble::Unknown)?;
-        let (symbols, names) = found.ok_or(Trouble::Unknown)?;
+        mut visit: impl FnMut(&str, u64, usize) -> Result<(), RedirectError>,
+    ) -> Result<(), RedirectError> {
+        let file = ElfBytes::<NativeEndian>::minimal_parse(self.image())
+            .map_err(|_| RedirectError::UnknownLayout)?;
+        let mut sections = file.section_headers().ok_or(RedirectError::UnknownLayout)?.iter();
+        let table =
+            sections.find(|section| section.sh_type == SHT_DYNSYM).ok_or(RedirectError::UnknownLayout)?;
+        let start = usize::try_from(table.sh_offset).map_err(|_| RedirectError::UnknownLayout)?;
+        let found = file.dynamic_symbol_table().map_err(|_| RedirectError::UnknownLayout)?;
+        let (symbols, names) = found.ok_or(RedirectError::UnknownLayout)?;
         for (index, symbol) in symbols.iter().enumerate() {
             let name = usize::try_from(symbol.st_name).ok().and_then(|at| names.get(at).ok());
             if let Some(name) = name {
-                act(name, symbol.st_value, start + index * SYMBOL_BYTES + VALUE_AT)?;
+                visit(name, symbol.st_value, start + index * SYMBOL_BYTES + VALUE_AT)?;
             }
         }
         Ok(())

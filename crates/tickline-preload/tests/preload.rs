@@ -1,6 +1,6 @@
-//! A program with the library in `LD_PRELOAD`, next to system calls of its own: this test, executed
-//! again. That every call answers as without the library is a test of `tickline-cli`
-//! (`every_call_answers_as_without_a_page`).
+//! Each test executes itself again with the library in `LD_PRELOAD`, and compares its clocks with
+//! system calls. A test of `tickline-cli` (`every_call_answers_as_without_a_page`) checks that
+//! every call answers as without the library.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
@@ -26,7 +26,7 @@ use page::{AHEAD_NS, counter_is_readable, page_off_by, served_page, system_call_
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tempfile::TempDir;
 
-/// The test that a child runs, and what it does there.
+/// The variable that tells the test `child` what to do in the executed process.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
 
 type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
@@ -44,7 +44,8 @@ fn libc_ns(clock: libc::clockid_t) -> i64 {
 
 /// Whether readings by this function are from the page.
 fn is_served_by(clock_gettime: ClockGettime, clock: libc::clockid_t) -> bool {
-    // A thread can be stopped between any two of the readings, so the one before is the bound.
+    // This thread can be stopped between the two readings. Only a time from the page can still be
+    // above the later system call.
     (0..100).any(|_| ns_by(clock_gettime, clock) > system_call_ns(clock))
 }
 
@@ -73,7 +74,7 @@ fn passes(child: &mut Command) {
     assert!(text(&stdout).contains("1 passed"));
 }
 
-/// What the other tests run in a child.
+/// The other tests run this one in a child process. `ROLE` names its part.
 #[test]
 fn child() {
     match env::var(ROLE).as_deref() {
@@ -92,7 +93,7 @@ fn child() {
     }
 }
 
-/// A page and its folder; `None` where no page is read.
+/// A page and its folder; `None` where the library does not read pages.
 fn served_page_if_read() -> Option<(TempDir, PathBuf)> {
     let is_read = counter_is_readable();
     if !is_read {
@@ -110,23 +111,22 @@ fn a_program_is_served() {
     for role in ["native", "off"] {
         passes(run(role, &page).env("TICKLINE", "off"));
     }
-    // Nothing, a link to a page that is right, and a page in a folder that is a link to the right
-    // one.
+    // A missing page, a symbolic link to the page, and the page by a symbolic link to its folder.
     let (link, folder) = (page.with_file_name("link"), page.with_file_name("folder"));
     symlink(&page, &link).unwrap();
     symlink(page.parent().unwrap(), &folder).unwrap();
     for page in [Path::new("/nonexistent/page"), &link, &folder.join("page"), &folder.join("./page")] {
         passes(&mut run("native", page));
     }
-    // A page that others may write to.
+    // A page is refused if other users may write to it.
     for (mode, role) in [(0o666, "native"), (0o644, "served")] {
         fs::set_permissions(&page, fs::Permissions::from_mode(mode)).unwrap();
         passes(&mut run(role, &page));
     }
     for (role, less_ns, more_ns) in [
         ("far", 0, 200_000_000),
-        // So far that a child of a fork finds it near and far by turns, as the kernel's ticks go
-        // on.
+        // At this distance, a forked child finds the line near and far by turns, depending on the
+        // kernel's last tick.
         ("behind", AHEAD_NS + 2_500_000, 0),
         // As in the moments after a VM was paused.
         ("left", LEFT_NS, 0),
@@ -136,7 +136,7 @@ fn a_program_is_served() {
     }
 }
 
-/// However it is closed: the vDSO's symbols lead to it.
+/// `dlclose` does not unmap the library, because the vDSO's symbols lead to it.
 #[test]
 fn the_library_stays_where_it_is() {
     passes(run("closed", Path::new("/nonexistent/page")).env_remove("LD_PRELOAD"));
@@ -144,7 +144,7 @@ fn the_library_stays_where_it_is() {
 
 fn open_library(path: &Path) -> *mut libc::c_void {
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-    // SAFETY: the library asks the kernel, and sets up itself.
+    // SAFETY: the library's start-up code only asks the kernel and sets up the library.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     assert!(!handle.is_null());
     handle
@@ -168,8 +168,8 @@ fn clock_gettime_of(handle: *mut libc::c_void) -> ClockGettime {
     unsafe { mem::transmute::<*mut libc::c_void, ClockGettime>(function) }
 }
 
-/// Another copy of the library, as a program that `tickline run` traces may have it, leads to the
-/// first.
+/// A second copy of the library leads to the first one. A program that `tickline run` traces may
+/// have two copies.
 fn twice() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.so");
@@ -177,7 +177,8 @@ fn twice() {
     assert!(is_served_by(clock_gettime_of(open_library(&copy)), libc::CLOCK_MONOTONIC));
 }
 
-/// A process that may not read the counter has the kernel's clock, also once it may.
+/// A process that starts without the right to read the counter has the kernel's clock, and keeps it
+/// when it later gets the right.
 #[test]
 fn a_process_that_is_denied_the_counter_is_not_served() {
     let Some((_folder, page)) = served_page_if_read() else { return };
@@ -186,9 +187,10 @@ fn a_process_that_is_denied_the_counter_is_not_served() {
     }
 }
 
-/// Opens the library while the counter may not be read, or at any time.
+/// Opens the library, while the process may not read the counter if `is_denied`.
 fn opened(is_denied: bool) {
-    // With a dynamic linker that itself reads the counter at its start, no program is executed so.
+    // A dynamic linker may itself read the counter at its start, so the counter is denied only
+    // here, and not before the program is executed.
     let set = |mode: libc::c_int| {
         // SAFETY: no pointer goes in.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
@@ -204,7 +206,7 @@ const SERVED: [libc::clockid_t; 2] = [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIM
 fn served() {
     for clock in SERVED {
         assert!(is_served(clock), "clock {clock}");
-        // Never far from the kernel's, however long this thread was stopped.
+        // The time stays near the kernel's, however long this thread was stopped.
         let (before_ns, page_ns, after_ns) = (system_call_ns(clock), libc_ns(clock), system_call_ns(clock));
         assert!(page_ns >= before_ns, "clock {clock}");
         assert!(page_ns <= after_ns + 2 * AHEAD_NS, "clock {clock}");
@@ -226,8 +228,8 @@ fn native() {
     }
 }
 
-/// Symptom: a library that was switched off made a system call of what the vDSO can answer: a
-/// filter of system calls may not allow that.
+/// Symptom: a library that was switched off made a system call for a time that the vDSO can answer.
+/// A filter of system calls may forbid that call.
 fn off() {
     let denied = code_of_fork(|| {
         let rules = [(libc::SYS_clock_gettime, vec![])].into_iter().collect();
@@ -253,7 +255,8 @@ fn has_vdso() -> bool {
     unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) != 0 }
 }
 
-/// Unix time that the page puts far above the kernel's last tick was set by somebody (rule R10).
+/// If the page's Unix time is far above the kernel's last tick, somebody has set the clock (rule
+/// R10).
 fn far() {
     assert!(is_served(libc::CLOCK_MONOTONIC));
     if has_vdso() {
@@ -263,8 +266,8 @@ fn far() {
     }
 }
 
-/// Symptom: a child of a fork had the OS clock, as long as it did not know its time namespace, and
-/// then a line that was below that (rule R8).
+/// Symptom: a forked child used the OS clock until it knew its time namespace, and then a line that
+/// was below the OS clock (rule R8).
 fn behind() {
     for _ in 0..50 {
         let code = code_of_fork(|| {
@@ -283,10 +286,10 @@ fn behind() {
     }
 }
 
-/// By how much the line is lower at first in [`left`], ns: 5 s below the OS clock.
+/// How much lower the line is at first in [`left`], ns: it is 5 s below the OS clock.
 const LEFT_NS: i64 = AHEAD_NS + 5_000_000_000;
 
-/// Makes the line in the file at `path` say so much more.
+/// Raises the line of the page at `path` by `ns`.
 fn raise_line(path: &Path, ns: i64) {
     let file = fs::File::options().read(true).write(true).open(path).unwrap();
     let load = |place| {
@@ -294,20 +297,20 @@ fn raise_line(path: &Path, ns: i64) {
         file.read_exact_at(&mut bytes, place).unwrap();
         u64::from_ne_bytes(bytes)
     };
-    // The word, and the base of the slot that it names first (tickline-page's README).
+    // The word at 64 names the slot of the line, which contains the base (tickline-page's README).
     let base = 128 + 64 * (load(64) >> 3 & 7) + 8;
     file.write_all_at(&load(base).wrapping_add_signed(ns).to_ne_bytes(), base).unwrap();
 }
 
-/// Symptom: a child of a fork that first found the line seconds behind had the kernel's clock for
-/// life.
+/// Symptom: a forked child that first found the line seconds behind kept the kernel's clock for its
+/// whole life.
 fn left() {
     let page = PathBuf::from(env::var_os("TICKLINE_PAGE").unwrap());
     let code = code_of_fork(|| {
         let had_kernels = !is_served(libc::CLOCK_MONOTONIC);
         raise_line(&page, LEFT_NS);
-        // At the end of a kernel's tick the coarse clock is so late that a line 5 ms ahead is not
-        // near.
+        // Just before a tick of the kernel, the coarse clock is so late that a line 5 ms ahead does
+        // not count as near.
         let is_served_soon = (0..1_000).any(|_| {
             thread::sleep(Duration::from_millis(1));
             is_served(libc::CLOCK_MONOTONIC)
@@ -317,8 +320,8 @@ fn left() {
     assert_eq!(code, 0);
 }
 
-/// A child of a fork in another time namespace has the kernel's clock there. The line is 5 ms
-/// ahead. Symptom: one whose clock was 23 ms ahead was served, 18 ms below its own clock.
+/// A forked child in another time namespace has the kernel's clock there. The line is 5 ms ahead.
+/// Symptom: the page served a child whose clock was 23 ms ahead, 18 ms below its own clock.
 fn elsewhere() {
     for ahead_ns in [100_000_000_000_000, 23_000_000] {
         let moved = code_in_time_namespace(ahead_ns, || {

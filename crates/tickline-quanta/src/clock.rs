@@ -40,7 +40,7 @@ impl Clock {
         Self { source: Source::Tickline }
     }
 
-    /// A clock that stands at 0 until its [`Mock`] moves it, on whichever thread.
+    /// A clock that stands at 0 until its [`Mock`] moves it. Any thread may move it.
     ///
     /// ```
     /// let (clock, mock) = quanta::Clock::mock();
@@ -102,10 +102,10 @@ impl Clock {
         end.saturating_sub(start)
     }
 
-    /// The coarse present: what an [`Upkeep`](crate::Upkeep) or [`set_recent`](crate::set_recent)
-    /// stored last. Of a mock, its present.
+    /// The coarse present: the time that an [`Upkeep`](crate::Upkeep) or
+    /// [`set_recent`](crate::set_recent) stored last. A mock clock returns its present time.
     ///
-    /// The instant 0 if nothing was stored yet; [`Instant::recent`] reads the clock then.
+    /// Returns the instant 0 if nothing was stored yet. [`Instant::recent`] then reads the clock.
     #[inline]
     #[must_use]
     pub fn recent(&self) -> Instant {

@@ -1,5 +1,5 @@
-//! The present of [`Instant`]: by tickline's clock, by the clock that [`with_clock`] has put in its
-//! place on this thread, or by the coarse time that somebody stored.
+//! The present of [`Instant`]. It comes from tickline's clock, from the clock with which
+//! [`with_clock`] has replaced it on this thread, or from the stored coarse time.
 
 #[cfg(feature = "mock")]
 use std::cell::RefCell;
@@ -10,8 +10,8 @@ use crate::clock::Clock;
 use crate::instant::Instant;
 use crate::recent;
 
-/// How many closures [`with_clock`] runs, on all threads. While there is none, readings skip the
-/// thread-local.
+/// The number of closures that [`with_clock`] is running, on all threads. While it is 0, readings
+/// skip the thread-local.
 #[cfg(feature = "mock")]
 static REPLACED: AtomicUsize = AtomicUsize::new(0);
 
@@ -20,10 +20,10 @@ thread_local! {
     static CURRENT: RefCell<Option<Clock>> = const { RefCell::new(None) };
 }
 
-/// Runs `f`, in which [`Instant`] reads `clock` on this thread. [`Clock`]s, and other threads, are
-/// not affected. Calls may be nested; a panic of `f` ends the replacement too.
+/// Runs `f`. Within `f`, [`Instant`] reads `clock` on this thread. [`Clock`]s and other threads
+/// keep their time. Calls may be nested, and a panic of `f` also ends the replacement.
 ///
-/// Without the feature `mock`, only runs `f`.
+/// Without the feature `mock`, this only runs `f`.
 #[cfg_attr(feature = "mock", doc = "```")]
 #[cfg_attr(not(feature = "mock"), doc = "```ignore")]
 /// use std::time::Duration;
@@ -71,7 +71,7 @@ impl Drop for Replaced {
 
 impl Instant {
     /// The present, in order within a thread; between threads, see [Order](crate#order). Inside
-    /// [`with_clock`](crate::with_clock), that clock's.
+    /// [`with_clock`](crate::with_clock), the present of the replacing clock.
     #[inline]
     #[must_use]
     pub fn now() -> Self {
@@ -85,9 +85,9 @@ impl Instant {
         Self::from_ns(tickline::now_ns())
     }
 
-    /// The coarse present: what an [`Upkeep`](crate::Upkeep) or [`set_recent`](crate::set_recent)
-    /// stored last, even inside [`with_clock`](crate::with_clock). [`now`](Self::now) if nothing
-    /// was stored.
+    /// The coarse present: the time that an [`Upkeep`](crate::Upkeep) or
+    /// [`set_recent`](crate::set_recent) stored last, even inside
+    /// [`with_clock`](crate::with_clock). If nothing was stored, this is [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn recent() -> Self {
@@ -98,8 +98,8 @@ impl Instant {
     }
 }
 
-/// The present of the clock that takes tickline's place on this thread; `None` if none does, or if
-/// the thread is ending.
+/// The present of the clock that replaces tickline's on this thread. `None` without such a clock,
+/// or if the thread is ending.
 #[cfg(feature = "mock")]
 #[cold]
 fn replaced_now() -> Option<Instant> {

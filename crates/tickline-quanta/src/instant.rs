@@ -1,4 +1,4 @@
-//! A point in time. Its present is in `current.rs`.
+//! A point in time. `current.rs` reads the present.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};

@@ -24,30 +24,30 @@
 //! | | quanta | here |
 //! |---|---|---|
 //! | the first clock | calibrates for up to 200 ms | costs nothing; the OS clock serves the first calls |
-//! | the rate | that of the one calibration | follows `CLOCK_MONOTONIC` |
-//! | when the counter serves | CPUID says that it is there and constant | tickline's gates are open ([`tickline#trust`]) |
+//! | the rate | measured once, in the calibration | follows `CLOCK_MONOTONIC` |
+//! | the counter serves if | CPUID reports that it exists and is constant | tickline's gates are open ([`tickline#trust`]) |
 //! | [`Clock::raw`] | ticks of the counter, or ns without one | ns, so [`Clock::scaled`] changes nothing |
 //! | [`Mock`] beyond 0 or 2^64 ns | panics in a debug build, else wraps | panics |
 //! | `Instant += Duration`, `-=` | as above | panics, as `+` and `-` do |
 //! | `Instant` | | is also `Hash` |
-//! | a panic inside [`with_clock`] | leaves the clock in place | takes it away |
+//! | a panic inside [`with_clock`] | leaves the clock in place | ends the replacement |
 //! | dropping a [`Handle`] | waits for up to an interval | wakes the thread |
 //! | a forked child | has no upkeep, and can't start one | can start one |
 //! | feature `prost` | `Instant` into `Timestamp` | none: the time since a machine's start is no Unix time |
 //! | feature `flaky_tests` | runs more of its own tests | has no effect |
 //!
 //! `raw` is in nanoseconds because programs keep one value, and compare with it for as long as they
-//! run. Governor does so with the value 0. Such differences of ticks step back when the clock
-//! learns a better rate, unless it keeps the first one for ever, as quanta does, and drifts. A
-//! conversion is one multiplication.
+//! run. Governor does so with the value 0. If the values were ticks, such differences would step
+//! back when the clock learns a better rate. quanta avoids this by keeping the first rate for ever,
+//! and drifts. A conversion is one multiplication.
 //!
 //! # Order
 //!
-//! [`Clock::now`], [`Instant::now`] and [`Clock::raw`] are in order within a thread, and between
-//! threads to some nanoseconds, rarely microseconds: that is [`tickline::now_ns`]. quanta promises
-//! order, and reads the counter in the same way. Differences saturate at zero. Where
-//! threads compare times, take [`tickline::Instant::now_ordered`], which converts into an
-//! [`Instant`].
+//! [`Clock::now`], [`Instant::now`] and [`Clock::raw`] are in order within a thread. Between
+//! threads they are in order to some nanoseconds, rarely microseconds, because they call
+//! [`tickline::now_ns`]. quanta promises order, and reads the counter in the same way. Differences
+//! saturate at zero. If threads compare times, use [`tickline::Instant::now_ordered`], which
+//! converts into an [`Instant`].
 //!
 //! # Guarantees
 //!
@@ -57,7 +57,7 @@
 //! # Features
 //!
 //! `mock` (default): [`Mock`], [`IntoNanoseconds`], [`Clock::mock`]. Without it [`with_clock`] only
-//! calls its closure, and readings skip the test for a clock in its place.
+//! calls its closure, and readings skip the test for a replacing clock.
 #![forbid(unsafe_code)]
 
 mod clock;

@@ -1,11 +1,11 @@
-//! A time that tests move.
+//! A mock clock's time, which tests move.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::platform::Word;
 
-/// What a [`Mock`] can be moved by: a [`Duration`], or a number of nanoseconds.
+/// An amount of time by which a [`Mock`] can be moved: a [`Duration`], or a number of nanoseconds.
 pub trait IntoNanoseconds {
     /// The time, ns.
     fn into_nanos(self) -> u64;

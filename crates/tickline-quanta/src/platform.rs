@@ -1,4 +1,5 @@
-//! What targets lack: 64-bit atomics on some with 32 bits, processes on WebAssembly.
+//! Replaces functions that some targets lack: 64-bit atomics on some targets with 32 bits,
+//! processes on WebAssembly.
 
 #[cfg(target_has_atomic = "64")]
 mod word {
@@ -15,8 +16,9 @@ mod word {
 
         #[inline]
         pub(crate) fn load(&self) -> u64 {
-            // ORDERING: Acquire, pairs with the Release of `store` and `update`. Weaker would let a
-            // test see a mock's time without what its mover did before.
+            // ORDERING: Acquire, pairs with the Release of `store` and `update`. With a weaker
+            // ordering, a test could see a mock's time before the earlier writes of the thread that
+            // moved it.
             self.0.load(Ordering::Acquire)
         }
 
@@ -28,8 +30,9 @@ mod word {
         /// Stores what `change` makes of the value, unless that is `None`; returns the value.
         #[cfg(feature = "mock")]
         pub(crate) fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-            // ORDERING: Release, pairs with the Acquire of `load`, which sees the pasts of all
-            // movers up to the last one. Relaxed to load: a mover is not told when the others were.
+            // ORDERING: Release, pairs with the Acquire of `load`, which sees the earlier writes of
+            // all threads that have moved the clock. Relaxed to load: a thread that moves the clock
+            // does not depend on the others' writes.
             self.0.fetch_update(Ordering::Release, Ordering::Relaxed, change)
         }
     }
@@ -49,7 +52,7 @@ mod word {
                 while word.load() == 0 {
                     std::thread::yield_now();
                 }
-                // ORDERING: Relaxed: `word` is to order it behind the store above.
+                // ORDERING: Relaxed: `word` must order this load behind the store above.
                 assert_eq!(past.load(Ordering::Relaxed), 1);
             });
         }
@@ -104,7 +107,7 @@ mod word {
 
 pub(crate) use word::Word;
 
-/// A number for this process, not 0: unlike its parent's after a fork.
+/// A number for this process, not 0. A forked child's number differs from its parent's.
 pub(crate) fn process() -> u32 {
     // `process::id` panics where there are no processes.
     if cfg!(target_family = "wasm") { 1 } else { std::process::id() }

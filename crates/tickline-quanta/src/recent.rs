@@ -3,18 +3,18 @@
 use crate::instant::Instant;
 use crate::platform::Word;
 
-/// ns; 0: none.
+/// The coarse time, ns; 0 if none is stored.
 static RECENT_NS: Word = Word::new(0);
 
-/// The coarse time, as it was stored; the instant 0 if it was not.
+/// The stored coarse time; the instant 0 if none is stored.
 #[inline]
 pub(crate) fn stored() -> Instant {
     Instant::from_ns(RECENT_NS.load())
 }
 
-/// Stores the coarse time, for all threads. An [`Upkeep`](crate::Upkeep) does so in an interval; a
-/// program with timers of its own may do it in their place. The instant 0, which a new mock clock
-/// shows, is as if none had been stored.
+/// Stores the coarse time for all threads. An [`Upkeep`](crate::Upkeep) calls this at an interval.
+/// A program with timers of its own may call this instead. The instant 0, which a new mock clock
+/// shows, counts as no time.
 ///
 /// ```
 /// use quanta::{Clock, Instant, set_recent};

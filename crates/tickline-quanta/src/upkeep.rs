@@ -11,12 +11,12 @@ use crate::clock::Clock;
 use crate::platform::process;
 use crate::recent::set_recent;
 
-/// The process whose upkeep runs; 0: none. A forked child inherits its parent's number, and no
+/// The process whose upkeep runs, or 0. A forked child inherits its parent's number, but not the
 /// thread.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
-/// A thread that stores the coarse time in an interval, for [`Clock::recent`] and
-/// [`Instant::recent`](crate::Instant::recent). One can run in a process.
+/// A thread that stores the coarse time at an interval, for [`Clock::recent`] and
+/// [`Instant::recent`](crate::Instant::recent). Each process can run one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,16 +44,16 @@ pub struct Upkeep {
 pub struct Handle {
     is_done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// The one that has the thread.
+    /// The process that has the thread.
     process: u32,
 }
 
 /// Why an [`Upkeep`] did not start.
 #[derive(Debug)]
 pub enum Error {
-    /// This process has one that runs.
+    /// This process already runs an upkeep.
     UpkeepRunning,
-    /// The OS made no thread.
+    /// The OS could not create the thread.
     FailedToSpawnUpkeepThread(io::Error),
 }
 
@@ -87,18 +87,18 @@ impl Upkeep {
         Self { interval, clock }
     }
 
-    /// Stores the coarse time, and starts the thread that goes on with it.
+    /// Stores the coarse time, and starts the thread that updates it.
     ///
     /// # Errors
     ///
-    /// [`Error::UpkeepRunning`] if this process has one that runs, and
-    /// [`Error::FailedToSpawnUpkeepThread`] if the OS makes no thread.
+    /// [`Error::UpkeepRunning`] if this process already runs an upkeep, and
+    /// [`Error::FailedToSpawnUpkeepThread`] if the OS can't create the thread.
     pub fn start(self) -> Result<Handle, Error> {
         let Self { interval, clock } = self;
         let process = process();
-        // ORDERING: Acquire, pairs with the Release of `end`: what the former upkeep stored comes
-        // before what this one stores. No test sees a weaker one: there, threads store in the order
-        // in which they run.
+        // ORDERING: Acquire, pairs with the Release of `end`: the stores of the former upkeep come
+        // before those of this one. No test sees a weaker ordering, because in tests the threads
+        // store in the order in which they run.
         if RUNNING.swap(process, Ordering::Acquire) == process {
             return Err(Error::UpkeepRunning);
         }
@@ -124,7 +124,8 @@ impl Upkeep {
 
 /// Lets another upkeep start.
 fn end() {
-    // ORDERING: Release, pairs with the Acquire in `start`. No test sees a weaker one, as there.
+    // ORDERING: Release, pairs with the Acquire in `start`. No test sees a weaker ordering, as
+    // there.
     RUNNING.store(0, Ordering::Release);
 }
 
@@ -132,11 +133,11 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.process != process() {
-            mem::forget(thread); // there is none to join in this process
+            mem::forget(thread); // this process has no thread to join
             return;
         }
-        // ORDERING: Relaxed, as in the thread: `unpark` comes after, and `park_timeout` returns for
-        // it.
+        // ORDERING: Relaxed, as in the thread: `unpark` comes later, and makes `park_timeout`
+        // return.
         self.is_done.store(true, Ordering::Relaxed);
         thread.thread().unpark();
         drop(thread.join()); // the thread can't have panicked

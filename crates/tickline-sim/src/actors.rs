@@ -1,6 +1,6 @@
 //! The actors: threads that read, drivers of the control loop, and threads that open and close
-//! the gate. They run the code of `tickline-core`, the decisions of the reader driver included;
-//! `maintain` and `review` stand for those of `tickline`'s engine.
+//! the gate. They run the code of `tickline-core`, including its decisions when readers drive.
+//! `maintain` and `review` stand for the functions of these names in `tickline`'s engine.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,13 +18,13 @@ use crate::check::{Begin, Check, From, Mark, ONE_LINE};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Driver, Verdict, What};
-use crate::world::{Actor, ClockRead, Hands, Step, SteppedCell, World};
+use crate::world::{Access, Actor, ClockRead, Step, SteppedCell, World};
 
-/// How long before a stopped actor goes on readers begin to read, ps.
-const HASTE_PS: u64 = 3_000_000;
+/// Readers begin to read this long before a stopped actor goes on, ps.
+const AIM_AHEAD_PS: u64 = 3_000_000;
 
-/// A reading that takes more steps than this waits for another thread. A reader loads a state
-/// that announces a replacement a thousand times at most, in two steps each; a few such states may
+/// A reading that takes more steps than this waits for another thread. While a state announces a
+/// replacement, a reader loads it up to a thousand times, in two steps each. A few such states may
 /// follow each other.
 const READING_STEPS: u64 = 20_000;
 
@@ -41,16 +41,16 @@ pub(crate) struct Clock {
     /// The result of a judgement made now, and that of the last one.
     pub(crate) verdict: Cell<Verdict>,
     judged: Cell<Verdict>,
-    /// Whether the thread that calibrates the CPUs was woken for all of them.
+    /// Whether the thread was woken to calibrate all CPUs now.
     pub(crate) forced: Cell<bool>,
-    /// What the program is to do to the gate; the next idle thread takes each.
+    /// The program's actions on the gate that are still to do. An idle thread takes the first one.
     pub(crate) orders: RefCell<VecDeque<What>>,
 }
 
-/// What the gate stops.
-struct Line<'a>(&'a Shared<SteppedCell>, Hands);
+/// The line that the gate stops.
+struct GatedLine<'a>(&'a Shared<SteppedCell>, Access);
 
-impl Gated for Line<'_> {
+impl Gated for GatedLine<'_> {
     fn close(&self) {
         self.0.close_gate(&self.1, &self.1);
     }
@@ -62,7 +62,7 @@ impl Gated for Line<'_> {
 
 /// Everything that an actor reaches.
 #[derive(Clone)]
-pub(crate) struct Cast {
+pub(crate) struct Context {
     pub(crate) world: Rc<World>,
     pub(crate) clock: Rc<Clock>,
     pub(crate) check: Rc<Check>,
@@ -100,7 +100,7 @@ impl Clock {
         }
     }
 
-    /// The line of a clock that has one for all.
+    /// The line of a clock that has one line for all CPUs.
     fn shared(&self) -> &Shared<SteppedCell> {
         &self.units[ONE_LINE]
     }
@@ -111,30 +111,30 @@ impl Clock {
     }
 }
 
-impl Cast {
+impl Context {
     pub(crate) fn new(world: Rc<World>) -> Self {
         let clock = Rc::new(Clock::new(&world));
         let check = Rc::new(Check::new(Rc::clone(&world)));
         Self { world, clock, check }
     }
 
-    pub(crate) fn hands(&self) -> Hands {
-        Hands(Rc::clone(&self.world))
+    pub(crate) fn access(&self) -> Access {
+        Access(Rc::clone(&self.world))
     }
 
-    pub(crate) fn below(&self, limit: u64) -> u64 {
+    pub(crate) fn random_below(&self, limit: u64) -> u64 {
         self.world.chance.borrow_mut().u64(..limit.max(1))
     }
 
-    /// Up to `most` ps, each order of magnitude as likely as another.
-    pub(crate) fn some_ps(&self, most_ps: u64) -> u64 {
+    /// A random time up to `most_ps`. Each order of magnitude is equally likely.
+    pub(crate) fn random_ps(&self, most_ps: u64) -> u64 {
         let shift = self.world.chance.borrow_mut().u32(..24);
-        self.below(most_ps >> shift)
+        self.random_below(most_ps >> shift)
     }
 
     // ---- drivers ------------------------------------------------------------------------------
 
-    /// The thread.
+    /// The thread that drives the clock.
     pub(crate) fn drive(&self) {
         loop {
             let outcome = self.maintain(Renewal::Ahead);
@@ -146,7 +146,7 @@ impl Cast {
                 None => MIN_INTERVAL_NS,
             };
             if !self.review() {
-                self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
+                self.world.step(Step::Sleep(wait_ns * PS + self.random_ps(200_000 * PS)));
             }
         }
     }
@@ -157,14 +157,15 @@ impl Cast {
         unsafe { self.clock.control.try_lock(self.clock.token.get(), |control| *control = None) }
     }
 
-    /// An iteration, and a second one after a recovery. `None` if another thread has the lock.
+    /// Runs an iteration, and a second one after a recovery. `None` if another thread has the lock,
+    /// or the gate is closed.
     fn maintain(&self, renewal: Renewal) -> Option<Outcome> {
         let me = self.world.running.get();
         let mut guard = self.lock()?;
         self.world.actors[me].serving.set(true);
-        self.world.actors[me].patience.set(u64::MAX);
+        self.world.actors[me].steps_left.set(u64::MAX);
         let known = guard.is_some();
-        let now_ns = || self.hands().monotonic_ns();
+        let now_ns = || self.access().monotonic_ns();
         let judge = |_| Some(self.judge(&mut guard));
         if self.clock.keeper.admit(known, now_ns, &self.line(), judge).is_none() {
             self.world.actors[me].serving.set(false);
@@ -174,32 +175,32 @@ impl Cast {
         let control = guard.as_mut()?;
         control.config.renewal = renewal;
         let mut outcome = self.iterate(ONE_LINE, control)?;
-        let gate_turns = self.world.scenario.clock.gate_ns != 0;
-        if outcome.iteration == Iteration::Recovered && !gate_turns {
+        let gate_toggles = self.world.scenario.clock.gate_ns != 0;
+        if outcome.iteration == Iteration::Recovered && !gate_toggles {
             outcome = self.iterate(ONE_LINE, control)?;
         }
         let barred = outcome.iteration == Iteration::GateClosed;
         self.gate_after_iteration(barred);
         let next_in_ns = i64::try_from(outcome.next_in_ns).expect("an interval");
         let due_ns = self.world.returned_ns().saturating_add(next_in_ns);
-        let goes_on = self.clock.keeper.note_iteration(barred && !gate_turns, due_ns);
+        let goes_on = self.clock.keeper.note_iteration(barred && !gate_toggles, due_ns);
         self.world.actors[me].serving.set(false);
         goes_on.then_some(outcome)
     }
 
-    /// Readers collect the facts only after an iteration, so a verdict against the counter stays
-    /// when they drive.
+    /// If readers drive, a verdict against the counter may stay, because they collect the facts
+    /// only after an iteration.
     fn gate_after_iteration(&self, barred: bool) {
         let by_readers = self.clock.readers_drive.get();
         self.check.gate_after_iteration(barred && !by_readers, self.may_lack_line());
     }
 
-    fn line(&self) -> Line<'_> {
-        Line(self.clock.shared(), self.hands())
+    fn line(&self) -> GatedLine<'_> {
+        GatedLine(self.clock.shared(), self.access())
     }
 
-    /// Judges the gates in a few steps: facts are collected one after the other, and other
-    /// threads run in between.
+    /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
+    /// collects one fact after the other.
     fn judge(&self, control: &mut Option<Control>) -> Conclusion {
         self.world.step(Step::Load);
         let verdict = self.clock.verdict.get();
@@ -217,7 +218,7 @@ impl Cast {
         Conclusion::Open
     }
 
-    /// Judges the gates again if the facts have changed. Returns whether it did.
+    /// Judges the gates again if the facts have changed. Returns whether it has judged.
     fn review(&self) -> bool {
         if self.clock.verdict.get() == self.clock.judged.get() {
             return false;
@@ -230,45 +231,45 @@ impl Cast {
         reviewed.is_some()
     }
 
-    /// Whether the clock need not have a line.
+    /// Whether the clock is allowed to be without a line.
     fn may_lack_line(&self) -> bool {
         self.clock.verdict.get() != Verdict::Open || self.clock.keeper.stage() == Stage::Disabled
     }
 
-    /// An iteration for a cell. `None` if the thread did not stay on the cell's CPU.
+    /// Runs an iteration for a cell. `None` if the thread did not stay on the cell's CPU.
     pub(crate) fn iterate(&self, unit: usize, control: &mut Control) -> Option<Outcome> {
         let now_ps = self.world.now_ps.get();
-        let noted = &self.world.units[unit];
-        let last_ps = noted.iteration_began_ps.replace(now_ps);
+        let own_unit = &self.world.units[unit];
+        let last_ps = own_unit.iteration_began_ps.replace(now_ps);
         if now_ps - last_ps > 2 * self.clock.config.interval_ns * PS {
-            self.check.disturbed(now_ps); // no iteration has come for a while
+            self.check.disturbed(now_ps); // there was no iteration for a while
         }
         let valid_ns = valid_intervals(&self.world.scenario) * self.clock.config.interval_ns;
         if self.world.clocks.borrow().has_no_line(now_ps, valid_ns) {
             self.check.disturbed(now_ps);
         }
-        let last = noted.newest_start_ticks.get();
-        let (shared, hands) = (&self.clock.units[unit], self.hands());
+        let last = own_unit.newest_start_ticks.get();
+        let (shared, access) = (&self.clock.units[unit], self.access());
         let outcome = match self.is_per_cpu() {
-            true => per_cpu::maintain(control, shared, unit, &hands, &hands),
-            false => Some(control.maintain(shared, &hands, &hands)),
+            true => per_cpu::maintain(control, shared, unit, &access, &access),
+            false => Some(control.maintain(shared, &access, &access)),
         };
         let mut counts = self.world.counts.borrow_mut();
         counts.iterations += 1;
-        // Also by a thread that was moved away afterwards.
-        if noted.newest_start_ticks.get() != last {
+        // A thread that was moved away afterwards may have published a line, too.
+        if own_unit.newest_start_ticks.get() != last {
             counts.publications += 1;
             let oldest = control.evidence_ticks().expect("a line has evidence");
-            let since_ps = noted.time_ps(&self.world.clocks.borrow(), oldest);
-            noted.evidence.borrow_mut().insert(noted.newest_start_ticks.get(), since_ps);
+            let since_ps = own_unit.time_ps(&self.world.clocks.borrow(), oldest);
+            own_unit.evidence.borrow_mut().insert(own_unit.newest_start_ticks.get(), since_ps);
         } else if outcome.is_none() {
-            noted.iteration_began_ps.set(last_ps);
+            own_unit.iteration_began_ps.set(last_ps);
         }
         outcome
     }
 
-    /// As `tickline`'s engine: readers that call often renew a line past its window, and start
-    /// one when an iteration is due.
+    /// Like `tickline`'s engine: readers that call often renew a line past its window, and start a
+    /// line when an iteration is due.
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { keeper, config, .. } = &*self.clock;
         let wanted = !self.is_per_cpu() && keeper.wants_iteration(reading, config.interval_ns);
@@ -281,20 +282,20 @@ impl Cast {
 
     // ---- readers ------------------------------------------------------------------------------
 
-    /// A thread that reads, in bursts and now and then.
+    /// A thread that reads, sometimes in bursts.
     pub(crate) fn read(&self) {
         let mut aimed = false;
         loop {
             if self.world.scenario.even {
                 self.one_reading();
                 let half_ps = self.world.scenario.think_ns * PS / 2;
-                self.world.step(Step::Sleep(half_ps + self.below(half_ps)));
+                self.world.step(Step::Sleep(half_ps + self.random_below(half_ps)));
                 continue;
             }
-            let readings = if aimed || self.below(4) == 0 { 1 + self.below(64) } else { 1 };
+            let readings = if aimed || self.random_below(4) == 0 { 1 + self.random_below(64) } else { 1 };
             for _ in 0..readings {
                 self.one_reading();
-                self.world.step(Step::Sleep(self.below(50_000)));
+                self.world.step(Step::Sleep(self.random_below(50_000)));
             }
             let think_ps;
             (think_ps, aimed) = self.think_ps();
@@ -302,43 +303,43 @@ impl Cast {
         }
     }
 
-    /// How long to wait: any time, and then `false`; or until a line is replaced, which is the
-    /// moment to read. That is soon after the driver wakes up, or around the time at which an
-    /// actor goes on that was stopped in the middle of an iteration.
+    /// How long to wait, and whether the wait aims at the replacement of a line. A wait without aim
+    /// has a random length. An aimed wait ends soon after the driver wakes up, or around the time
+    /// at which an actor goes on that was stopped in the middle of an iteration.
     fn think_ps(&self) -> (u64, bool) {
         let (world, most_ps) = (&self.world, self.world.scenario.think_ns * PS);
-        let think_ps = self.some_ps(most_ps);
+        let think_ps = self.random_ps(most_ps);
         let now_ps = world.now_ps.get();
         let until_ps = |actor: &Actor| actor.ready_ps.get().saturating_sub(now_ps);
         let stopped = world
             .actors
             .iter()
-            .find(|actor| actor.alive.get() && actor.serving.get() && until_ps(actor) > HASTE_PS);
+            .find(|actor| actor.alive.get() && actor.serving.get() && until_ps(actor) > AIM_AHEAD_PS);
         let driver = world.driver.get().map(|driver| &world.actors[driver]);
         let driver = driver.filter(|driver| driver.asleep.get() && until_ps(driver) > 0);
         let aim_ps = match stopped {
-            Some(actor) => Some(until_ps(actor) - HASTE_PS + self.below(2 * HASTE_PS)),
-            // An iteration takes as long as some fifty brackets.
+            Some(actor) => Some(until_ps(actor) - AIM_AHEAD_PS + self.random_below(2 * AIM_AHEAD_PS)),
+            // An iteration takes about as long as fifty brackets.
             None => driver.map(|driver| {
-                let iteration_ps = 64 * world.bracket_ns.get() * PS + 2 * HASTE_PS;
-                until_ps(driver) + self.below(iteration_ps)
+                let iteration_ps = 64 * world.bracket_ns.get() * PS + 2 * AIM_AHEAD_PS;
+                until_ps(driver) + self.random_below(iteration_ps)
             }),
         };
         match aim_ps.filter(|&ps| ps < most_ps) {
-            Some(aim_ps) if self.below(2) == 0 => (aim_ps, true),
+            Some(aim_ps) if self.random_below(2) == 0 => (aim_ps, true),
             _ => (think_ps, false),
         }
     }
 
     fn one_reading(&self) {
-        let kind = self.below(9);
+        let kind = self.random_below(9);
         let begin = self.check.begin();
-        self.world.me().patience.set(READING_STEPS);
-        if self.is_per_cpu() && self.below(4) == 0 {
+        self.world.me().steps_left.set(READING_STEPS);
+        if self.is_per_cpu() && self.random_below(4) == 0 {
             self.go_elsewhere();
         }
         self.read_the_clock(kind, begin);
-        self.world.me().patience.set(u64::MAX);
+        self.world.me().steps_left.set(u64::MAX);
     }
 
     /// Whether each CPU has a line.
@@ -346,11 +347,10 @@ impl Cast {
         self.world.scenario.clock.per_cpu
     }
 
-    /// A reading of one of the kinds, by the line for all or by that of the CPU that this happens
-    /// to be on.
+    /// A reading of one of the kinds, by the common line or by the line of the current CPU.
     fn read_the_clock(&self, kind: u64, begin: Begin) {
-        let (shared, units, hands, check) =
-            (self.clock.shared(), &self.clock.units, self.hands(), &self.check);
+        let (shared, units, access, check) =
+            (self.clock.shared(), &self.clock.units, self.access(), &self.check);
         let per_cpu = self.is_per_cpu();
         let unit = || self.world.me().last_read.get().unit;
         let complete = || self.world.step(Step::End);
@@ -363,13 +363,13 @@ impl Cast {
                 }
             }
             2 => {
-                let by_cpu = || per_cpu::unit(units, CpuCounter::now(&hands));
+                let by_cpu = || per_cpu::unit(units, CpuCounter::now(&access));
                 let ns = match per_cpu {
                     true => by_cpu().and_then(|(unit, read)| unit.read_unix(&read)),
-                    false => shared.read_unix(&hands),
+                    false => shared.read_unix(&access),
                 };
                 if let Some(ns) = ns {
-                    // Nothing has happened since the reading's second look at the state, so this
+                    // No step has come after the reading's second load of the state, so this bound
                     // belongs to its line.
                     let margin_ns = self.world.units[unit()].unix_bound_ns.get();
                     complete();
@@ -382,10 +382,10 @@ impl Cast {
                 let is_ordered = kind != 0;
                 let by_cpu = |read| per_cpu::unit(units, read).and_then(|(unit, read)| unit.read(&read));
                 let ns = match (per_cpu, is_ordered) {
-                    (false, false) => shared.read(&hands),
-                    (false, true) => shared.read_ordered(&hands),
-                    (true, false) => by_cpu(CpuCounter::now(&hands)),
-                    (true, true) => by_cpu(CpuCounter::now_ordered(&hands)),
+                    (false, false) => shared.read(&access),
+                    (false, true) => shared.read_ordered(&access),
+                    (true, false) => by_cpu(CpuCounter::now(&access)),
+                    (true, true) => by_cpu(CpuCounter::now_ordered(&access)),
                 };
                 if let Some(ns) = ns {
                     complete();
@@ -405,7 +405,7 @@ impl Cast {
         if self.maintain_as_reader(&reading) {
             (unit, reading) = self.read_slow();
         } else {
-            // A read whose attempt failed is not part of the reading.
+            // The reads of the failed iteration are not part of the reading.
             me.last_read.set(last_read);
             me.counter_read.set(counter_read);
             me.loaded.set(loaded);
@@ -418,7 +418,7 @@ impl Cast {
         check.end(begin, unit, reading.ns, from, true);
         if kind == 1 && from == From::SlowPath && !per_cpu {
             let begin = check.begin();
-            if let Some(reading) = shared.read_bounds_slow(&hands, &hands) {
+            if let Some(reading) = shared.read_bounds_slow(&access, &access) {
                 complete();
                 check.end(begin, ONE_LINE, reading.ns, From::SlowPath, true);
                 check.bounds(&reading);
@@ -427,24 +427,25 @@ impl Cast {
     }
 
     fn read_bounds(&self) -> Option<LineReading> {
-        let hands = self.hands();
+        let access = self.access();
         if self.is_per_cpu() {
-            let (unit, read) = per_cpu::unit(&self.clock.units, CpuCounter::now_ordered(&hands))?;
+            let (unit, read) = per_cpu::unit(&self.clock.units, CpuCounter::now_ordered(&access))?;
             return unit.read_bounds(&read);
         }
-        self.clock.shared().read_bounds(&hands)
+        self.clock.shared().read_bounds(&access)
     }
 
-    /// A reading by the slow path, and the cell that it used.
+    /// A reading by the slow path, with the cell that it used.
     fn read_slow(&self) -> (usize, SlowReading) {
-        let hands = self.hands();
+        let access = self.access();
         if self.is_per_cpu() {
-            return per_cpu::read_slow(&self.clock.units, &hands, &hands).expect("every CPU is in the table");
+            return per_cpu::read_slow(&self.clock.units, &access, &access)
+                .expect("every CPU is in the table");
         }
-        (ONE_LINE, self.clock.shared().read_slow(&hands, &hands))
+        (ONE_LINE, self.clock.shared().read_slow(&access, &access))
     }
 
-    /// A reader that only records offsets and bounds at even times, on any CPU, for a plot.
+    /// A reader that only records offsets and bounds for a plot, at regular times, on any CPU.
     pub(crate) fn record(&self, every_ps: u64) {
         loop {
             let at_ns = self.world.now_ps.get() / PS;
@@ -457,7 +458,7 @@ impl Cast {
         }
     }
 
-    /// A point of a plot, by a line; `at_ns` is the caller's.
+    /// A point of a plot, from a reading by a line. The caller sets `at_ns`.
     fn mark(&self, reading: &LineReading) -> Mark {
         let ClockRead { true_ns, unit, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
@@ -474,7 +475,7 @@ impl Cast {
         }
     }
 
-    /// The same by the slow path.
+    /// A point of a plot, from a reading by the slow path.
     fn mark_slow(&self) -> Mark {
         let (unit, SlowReading { ns, source }) = self.read_slow();
         let me = self.world.me();
@@ -485,24 +486,25 @@ impl Cast {
 
     // ---- gatekeepers --------------------------------------------------------------------------
 
-    /// A thread that turns the gate of the cell again and again, behind the keeper's back.
-    pub(crate) fn turn_gate(&self) {
+    /// A thread that closes and opens the gate of the cell again and again, without the keeper's
+    /// knowledge.
+    pub(crate) fn toggle_gate(&self) {
         let most_ps = self.world.scenario.clock.gate_ns * PS;
         let line = self.line();
         loop {
-            self.world.step(Step::Sleep(self.below(most_ps)));
+            self.world.step(Step::Sleep(self.random_below(most_ps)));
             self.check.acts(|| {
                 line.close();
-                self.world.step(Step::Sleep(self.some_ps(most_ps)));
+                self.world.step(Step::Sleep(self.random_ps(most_ps)));
                 line.open();
             });
             self.check.disturbed(self.world.now_ps.get());
         }
     }
 
-    /// A thread of the program that switches the counter off and on, and sets policies, by order;
-    /// the scheduler wakes it.
-    pub(crate) fn keep_gate(&self) {
+    /// A thread of the program that carries out the scenario's orders: it switches the counter off
+    /// and on, and sets policies. The scheduler wakes it.
+    pub(crate) fn follow_orders(&self) {
         let (keeper, line) = (&self.clock.keeper, self.line());
         loop {
             let Some(order) = self.clock.orders.borrow_mut().pop_front() else {

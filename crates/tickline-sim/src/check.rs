@@ -9,9 +9,9 @@
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::by_line`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
 //! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_iteration`] |
-//! | a reading is what its line says; where each CPU has one, it is the line of the CPU | [`Check::by_line`] |
+//! | a reading is the time of its line; if each CPU has a line, it is the line of the reading's CPU | [`Check::by_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::offset`] |
-//! | the bound holds whenever its assumption does | [`Check::bounds`] |
+//! | the bound holds whenever its assumption holds | [`Check::bounds`] |
 //! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_iteration`] |
 
 use core::cell::{Cell, RefCell};
@@ -25,7 +25,7 @@ use crate::machine::{PS, PS_PER_S};
 use crate::scenario::MAX_CPUS;
 use crate::world::{MAX_ACTORS, World};
 
-/// A type of counts: each with its name, and how those of two runs become one.
+/// Defines a type of counts. Each has a name, and a function that adds the counts of two runs.
 macro_rules! counts {
     ($(#[$about:meta])* $type:ident; $($(#[$doc:meta])* $name:ident: $of:ident, $together:ident;)*) => {
         $(#[$about])*
@@ -67,28 +67,28 @@ counts! {
     iterations: u64, saturating_add;
     /// Published lines, first lines included.
     publications: u64, saturating_add;
-    /// States that came again, with others in between.
+    /// States that came again after other states.
     again: u64, saturating_add;
-    /// High-water marks below what was returned, by a swap of a state that the thread had loaded in
-    /// an earlier life of it.
+    /// High-water marks below a returned time, left by a thread that had loaded the state in an
+    /// earlier life of this state.
     low_marks: u64, saturating_add;
-    /// Calibrations whose thread was moved away.
+    /// Calibrations that failed because their thread was moved to another CPU.
     lost: u64, saturating_add;
-    /// Bounds that held, and whose assumption held.
+    /// Bounds whose assumption held. All these bounds held, too.
     bounds_checked: u64, saturating_add;
-    /// The largest offset while nothing had happened for a while, ns.
+    /// The largest offset long after the last fault, ns.
     calm_offset_ns: u64, max;
-    /// The largest offset of all, ns.
+    /// The largest offset at any time, ns.
     offset_ns: u64, max;
 }
 
-/// The smallest difference of rates that bounds ever allow for, ppb: 5 to either side, less the
-/// error of rounding. It does not include the kernel's dither, which has a range of its own in
-/// the bounds.
+/// The smallest difference between the rates of two bounds, ppb: 5 to either side, less the error
+/// of rounding. It does not include the kernel's dither, which has a range of its own in the
+/// bounds.
 const LEAST_SPREAD_PPB: u128 = 9;
 
-/// Iterations that may find the gate closed after the last act on it: one that waits until the
-/// facts are judged again, one that judges them, and one that finds the effect of a late act.
+/// The number of iterations that may find the gate closed after the last act on it: one waits until
+/// the facts are judged again, one judges them, and one finds the effect of a late act.
 const MOST_BARRED: u64 = 3;
 
 /// The cell of a clock with one line.
@@ -102,15 +102,15 @@ pub(crate) enum From {
     Reference,
 }
 
-/// What was known when a reading began.
+/// The facts at the beginning of a reading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begin {
     high_water_ns: [i64; MAX_CPUS],
-    /// The calls of `enable()` that had begun, if the counter was switched off.
+    /// If the counter was switched off: the number of calls of `enable()` that had begun.
     off_since: Option<u64>,
 }
 
-/// Bounds whose evidence is not known yet.
+/// Bounds that the simulator can't judge yet, because it does not know their evidence.
 struct Pending {
     from_ps: u64,
     unit: usize,
@@ -125,7 +125,7 @@ pub(crate) struct Check {
     /// Whether the counter is switched off: a `disable()` that no `enable()` overlapped has
     /// returned, and no `enable()` has begun since.
     is_off: Cell<bool>,
-    /// Calls of `enable()` that have begun, and that have not returned.
+    /// The numbers of calls of `enable()` that have begun, and that have not returned.
     enables_begun: Cell<u64>,
     enables_under_way: Cell<u64>,
     /// Calls of the program that change the gate and have not returned.
@@ -190,19 +190,20 @@ impl Check {
         }
     }
 
-    /// A reading of `ns` by a cell is complete.
+    /// Checks a complete reading of `ns` by a cell.
     pub(crate) fn end(&self, begin: Begin, unit: usize, ns: i64, from: From, ordered: bool) {
         let world = &self.world;
         if from != From::Reference {
-            // Past the window, the reference was read after the counter.
+            // Past the window, the reader reads the reference after the counter. The line's read
+            // counts.
             world.me().last_read.set(world.me().counter_read.get());
         }
         let (me, last_read) = (world.running.get(), world.me().last_read.get());
         let loaded = world.me().loaded.get();
         let met = |(state, at_ps)| state == loaded.state && last_read.at_ps > at_ps;
         if from != From::Reference && world.units[unit].reset.get().is_some_and(met) {
-            // Nobody has read since the counter started again, and by now the counter is back in
-            // the window of the old line.
+            // Nobody has read since the counter started again, and the counter is now back in the
+            // window of the old line. No reader can detect this reset.
             world.is_over.set(true);
             return;
         }
@@ -236,8 +237,8 @@ impl Check {
         self.offset(ns - last_read.returned_ns, last_read.at_ps);
     }
 
-    /// A reading of `ns` used a line: one of the cell whose counter it read, at a tick for which
-    /// the line counts.
+    /// Checks the line of a reading of `ns`. The line must belong to the cell whose counter the
+    /// reading used, and must hold at the tick of the reading.
     fn by_line(&self, unit: usize, ns: i64, from: From) {
         let world = &self.world;
         let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
@@ -250,15 +251,15 @@ impl Check {
         let by_line_ns = line.at(last_read.ticks);
         assert!(ns == by_line_ns, "{ns} ns by cell {unit}, by its line it is {by_line_ns} ns");
         if from == From::Inlined && world.scenario.clock.per_cpu {
-            // The reader reads the counter before the state: a line that was published in between
-            // counts from its predecessor's end, give or take how long the counter shows the same
-            // value.
+            // The reader reads the counter before the state. A line that was published in between
+            // holds from its predecessor's end on. The two may differ by as long as the counter
+            // shows the same value.
             let machine = &world.scenario.machine;
             let moves_ps = 2 * (machine.counter_resolution_ticks + 1) * PS_PER_S / machine.counter_hz;
             let at_ps = last_read.at_ps;
             assert!(at_ps + moves_ps >= since_ps, "a line of {since_ps} ps, read at {at_ps} ps: {state:?}");
         } else {
-            // Or it came again before the reading's second look.
+            // The state may have come again before the reading's second load.
             let is_in_use = last_read.state == state || own.lives(state) != loaded.life;
             assert!(is_in_use, "a line that was not in use: {state:?}, in use was {:?}", last_read.state);
         }
@@ -271,8 +272,8 @@ impl Check {
         );
     }
 
-    /// Compares an offset with the limits: closer ones if nothing had disturbed the clock for a
-    /// while when this thread last read a clock. Its reading may be complete much later.
+    /// Compares an offset with the limits. Closer limits hold if nothing had disturbed the clock
+    /// for a while when this thread last read a clock. The reading may be complete much later.
     fn offset(&self, offset_ns: i64, read_ps: u64) {
         let mut counts = self.world.counts.borrow_mut();
         let (off_ns, limits) = (offset_ns.unsigned_abs(), &self.limits);
@@ -286,7 +287,7 @@ impl Check {
         }
     }
 
-    /// A reading with bounds is complete.
+    /// Checks a complete reading with bounds.
     pub(crate) fn bounds(&self, reading: &LineReading) {
         let last_read = self.world.me().last_read.get();
         let truth_ns = last_read.true_ns;
@@ -301,8 +302,8 @@ impl Check {
         self.judge_bounds();
     }
 
-    /// Judges the bounds whose evidence is known by now. Those of an iteration that never ended
-    /// stay open.
+    /// Judges the bounds whose evidence is known by now. If an iteration never ended, its bounds
+    /// are not judged.
     fn judge_bounds(&self) {
         self.pending.borrow_mut().retain(|pending| {
             let evidence = self.world.units[pending.unit].evidence.borrow();
@@ -319,9 +320,9 @@ impl Check {
         let bounds = &reading.bounds;
         let (slowest, fastest) = (bounds.lower.slope.bits, bounds.upper.slope.bits);
         let clocks = self.world.clocks.borrow();
-        // A rate that did not change is within any maximum drift, because that includes what the
-        // samples leave open. Samples that were thinned out after they had limited the slopes
-        // were at most twice as old as the oldest that is left.
+        // A rate that did not change is within any maximum drift, because the drift includes the
+        // uncertainty of the samples. Some samples limited the slopes and were then thinned out.
+        // They were at most twice as old as the oldest remaining sample.
         let start_ps = self.world.units[*unit].time_ps(&clocks, bounds.lower.start_ticks);
         let fitted_ps = since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
         let straight = self.limits.step_back_ns == 0 && clocks.was_straight(fitted_ps);
@@ -345,8 +346,8 @@ impl Check {
         );
     }
 
-    /// A reading in Unix time is complete. Its line claims to know Unix time to `margin_ns`, by
-    /// the narrowest of a few samples, all of which may have been interrupted.
+    /// Checks a complete reading in Unix time. Its line claims to know Unix time to `margin_ns`,
+    /// from the narrowest of a few samples. All of these samples may have been interrupted.
     pub(crate) fn unix(&self, ns: i64, margin_ns: u64) {
         let last_read = self.world.me().last_read.get();
         if last_read.born_ps <= self.unix_step_ps.get() {
@@ -361,7 +362,7 @@ impl Check {
         );
     }
 
-    /// A reading that used the counter is complete.
+    /// Checks a complete reading that used the counter.
     pub(crate) fn not_behind_the_gate(&self, begin: Begin) {
         let stayed_off = begin.off_since == Some(self.enables_begun.get());
         assert!(!stayed_off, "the counter was used behind a closed gate");
@@ -392,14 +393,14 @@ impl Check {
         self.barred.set(0);
     }
 
-    /// The process forked: calls that were under way never return.
+    /// The process forked. In the child, calls that were under way never return.
     pub(crate) fn forked(&self) {
         self.enables_under_way.set(0);
         self.acts_under_way.set(0);
     }
 
-    /// An iteration is over. `barred`: it could not make a line because of a gate. `excused`:
-    /// something speaks against a line.
+    /// Checks the gate after an iteration. `barred`: a gate kept the iteration from making a line.
+    /// `excused`: there is a reason against a line.
     pub(crate) fn gate_after_iteration(&self, barred: bool, excused: bool) {
         if !barred || excused || self.acts_under_way.get() != 0 {
             return self.barred.set(0);
@@ -412,13 +413,13 @@ impl Check {
         );
     }
 
-    /// Something happened to the machine, and is over at `until_ps`.
+    /// Records a disturbance of the machine, which is over at `until_ps`.
     pub(crate) fn disturbed(&self, until_ps: u64) {
         self.disturbed_ps.set(self.disturbed_ps.get().max(until_ps));
     }
 
-    /// The driver has run an iteration for a cell, or was kept from it. `excused`: a line is not
-    /// needed.
+    /// Checks a cell after the driver's iteration, whether or not the iteration took place.
+    /// `excused`: the clock does not need a line.
     pub(crate) fn after_iteration(&self, state: State, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());

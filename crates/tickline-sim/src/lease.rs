@@ -1,16 +1,18 @@
-//! Leases under attack: several processes read a page whose writers are delayed, killed and started
-//! again, over the real code of `tickline_page::protocol`.
+//! Attacks on leases: several processes read a page, while the simulator delays, kills and restarts
+//! the page's writers. They run the real code of `tickline_page::protocol`.
 //!
-//! Each actor is a coroutine that gives way before every step. [`search`] takes every order of the
-//! steps of a writer and two readers that has few preemptions. [`attack`] lets chance choose, with
-//! leases of the real length and faults of the machine. In [`slewed`] the kernel slews its clock.
+//! Each actor is a coroutine that yields before every step. [`search`] tries all orders of the
+//! steps of a writer and two readers that have few preemptions. [`attack`] chooses orders by
+//! chance, with leases of the real length and faults of the machine. In [`slewed`] the kernel slews
+//! its clock.
 //!
-//! In both, [`Stops`] says whether the writer can be stopped between its last look at the counter
-//! and its swap. If it can, the lines must be at or above the OS clock; if it can't, the order
-//! holds wherever the OS clock is. Each half of the promise has its own runs, and a run in which
-//! neither condition holds must find a step back.
+//! In the search and the attack, [`Stops`] says whether the writer can be stopped between its last
+//! read of the counter and its swap. If it can, the lines must be at or above the OS clock. If it
+//! can't, the order holds wherever the OS clock is. Each half of the promise has its own runs, and
+//! a run in which neither condition holds must find a step back.
 //!
-//! What neither sees: weak memory, and a stop between two loads from one slot (loom).
+//! The simulator does not see weak memory, nor a stop between two loads from one slot. Loom checks
+//! both.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -33,17 +35,17 @@ pub use attack::{Attack, Faults, Slew, WIDTH_NS, attack, slewed};
 pub use search::{SearchReport, Small, search};
 
 counts! {
-    /// What happened in a run.
+    /// The events of a run.
     Seen;
-    /// Readings that are complete, by a line.
+    /// Complete readings by a line.
     by_line: u64, saturating_add;
-    /// The same by the OS clock.
+    /// Complete readings by the OS clock.
     by_os: u64, saturating_add;
     /// First lines that were published.
     published_first: u64, saturating_add;
     /// Successors that were published.
     published_next: u64, saturating_add;
-    /// First publications that came to nothing.
+    /// First publications that the writer gave up.
     gave_up: u64, saturating_add;
     /// Lines that were doubted.
     doubted: u64, saturating_add;
@@ -51,9 +53,9 @@ counts! {
     ended: u64, saturating_add;
     /// Writers that were killed.
     killed: u64, saturating_add;
-    /// The most that a reading was above the OS clock when it was complete, ns.
+    /// How far a reading was above the OS clock when it was complete, ns; the maximum.
     ahead_ns: i64, max;
-    /// The most that one was below it, ns.
+    /// How far a reading was below the OS clock when it was complete, ns; the maximum.
     behind_ns: i64, max;
     /// States of a search.
     states: u64, saturating_add;
@@ -65,18 +67,18 @@ pub enum Stops {
     /// Before each of its steps.
     #[default]
     Anywhere,
-    /// As in a restartable sequence (rule W2): not between its last look at the counter and its
-    /// swap.
+    /// Not between its last read of the counter and its swap, as in a restartable sequence (rule
+    /// W2).
     BeforeTheLook,
 }
 
-/// What an actor does when it goes on.
+/// The step that an actor makes when it goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Pending {
-    /// A step at which the time does not matter.
+    /// An access to memory, at which the time does not matter.
     #[default]
     Memory,
-    /// The same: a swap of the word.
+    /// A swap of the word, at which the time does not matter either.
     Swap,
     /// A read of the counter, or the beginning of a writer's step.
     Counter,
@@ -84,26 +86,26 @@ enum Pending {
     Os,
     /// The writer sleeps until this tick.
     Sleep(u64),
-    /// A reader has found this word at this tick before, in a first publication: it would find it
-    /// again.
+    /// A reader in a first publication has found this word at this tick before. It would only find
+    /// them again.
     Spin(u64, u64),
 }
 
-/// One nanosecond a tick; the clocks, the page, and what is complete.
+/// The clocks, the page, and the complete readings. A tick is one nanosecond.
 #[derive(Default)]
 struct World {
     memory: LeaseWords,
     ticks: Cell<u64>,
-    /// The middle of what a fresh estimate says of the OS clock, minus the ticks, ns.
+    /// The middle of a fresh estimate of the OS clock, minus the ticks, ns.
     base_ns: Cell<i64>,
-    /// By how much the kernel changes the OS clock's rate, and the 10^-9 ns that are not in
-    /// `base_ns` yet.
+    /// The kernel's correction of the OS clock's rate, ppb; and the part of it that `base_ns` does
+    /// not contain yet, 10^-9 ns.
     rate_ppb: Cell<i64>,
     rest: Cell<i64>,
-    /// How old a sample becomes before the next one is taken, ns; what the newest says.
+    /// The age at which a new sample replaces the last one, ns; and the newest sample.
     sample_every_ns: Cell<u64>,
     sample: Cell<Sample>,
-    /// The OS clock minus that middle, ns: within the width of an estimate.
+    /// The OS clock minus the middle of the estimate, ns: within the estimate's width.
     off_ns: Cell<i64>,
     width_ns: i64,
     /// The upper bound of an estimate above the middle, ns.
@@ -111,7 +113,7 @@ struct World {
     /// How old a reading of the OS clock may be, ns.
     stale_ns: Cell<i64>,
     chance: RefCell<fastrand::Rng>,
-    /// The largest complete reading by a line, and by the OS clock.
+    /// The largest complete readings by a line and by the OS clock, ns.
     line_ns: Cell<i64>,
     os_ns: Cell<i64>,
     closing: Cell<Option<Closing>>,
@@ -126,11 +128,11 @@ struct World {
 #[derive(Debug, Clone, Copy, Default)]
 struct Sample {
     ticks: u64,
-    /// [`World::base_ns`] and [`World::rate_ppb`] then.
+    /// [`World::base_ns`] and [`World::rate_ppb`] at the time of the sample.
     base_ns: i64,
     rate_ppb: i64,
-    /// By how much the rate may differ, ppb: as much as the kernel has changed it, as in
-    /// `tickline-core`'s `stability.rs`; half of that with each later sample.
+    /// How far the rate may differ from `rate_ppb`, ppb. As in `tickline-core`'s `stability.rs`,
+    /// this is the kernel's last change of the rate, and each later sample halves it.
     open_ppb: i64,
 }
 
@@ -138,7 +140,7 @@ const ACTORS: usize = 5;
 const WRITER: usize = 0;
 
 impl World {
-    /// One that stays: actors that are killed keep what refers to it.
+    /// A world that is never freed, because actors that were killed keep references to it.
     fn new(width_ns: i64, bound_ns: i64, stops: Stops, seed: u64) -> &'static Self {
         let chance = RefCell::new(fastrand::Rng::with_seed(seed));
         let world = Box::leak(Box::new(Self { width_ns, bound_ns, stops, chance, ..Self::default() }));
@@ -146,7 +148,7 @@ impl World {
         world
     }
 
-    /// As it was at first.
+    /// Restores the world's initial state.
     fn reset(&self) {
         for slot in 0..8 {
             self.memory.fill(SlotNumber::from_low_bits(slot), &[0; SLOT_WORDS]);
@@ -166,8 +168,8 @@ impl World {
         self.ticks.get().cast_signed() + self.base_ns.get() + self.off_ns.get()
     }
 
-    /// Time passes for the counter and the OS clock, which wanders within its bounds and never goes
-    /// back.
+    /// Lets time pass for the counter and the OS clock. The OS clock wanders within its bounds, but
+    /// never goes back.
     fn pass(&self, ns: u64) {
         self.ticks.set(self.ticks.get() + ns);
         let rest = ns.cast_signed() * self.rate_ppb.get() + self.rest.get();
@@ -204,7 +206,7 @@ impl World {
         self.seen.set(seen);
     }
 
-    /// All that the future depends on, besides what the search knows.
+    /// A hash of everything on which the future depends. `known` is the search's part of it.
     fn hash(&self, known: impl Hash) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.memory.word().to_bits().hash(&mut hasher);
@@ -218,29 +220,31 @@ impl World {
         hasher.finish()
     }
 
-    /// `readings` readings, each after all that are complete by then: of a process, or each in a
-    /// process of its own, which knows nothing of those before.
+    /// An actor that makes `readings` readings, one after the other. With `mark` one process makes
+    /// them all. Without it each is in a process of its own, which knows nothing of earlier
+    /// readings.
     fn reader(&'static self, actor: usize, readings: u32, mark: Option<&'static ProcessHighWater>) -> Script {
         let world = self;
-        Script::new(move |hand| {
-            let hands = Hands::new(world, hand, actor);
+        Script::new(move |yielder| {
+            let access = Access::new(world, yielder, actor);
             for _ in 0..readings {
                 let before = (world.line_ns.get(), world.os_ns.get());
                 if mark.is_some() {
-                    hands.note(before);
+                    access.observe(before);
                 }
                 let own = ProcessHighWater::new();
                 let of_process = mark.unwrap_or(&own);
-                let Reading { ns, source } = read(&hands, &hands, &hands, of_process, Timescale::Monotonic);
-                // A line that was raised to what another thread had from the OS is as ordered as
-                // that.
+                let Reading { ns, source } =
+                    read(&access, &access, &access, of_process, Timescale::Monotonic);
+                // Another thread of the process may have raised its mark to a time of the OS clock.
+                // A reading at the mark is only as ordered as the OS clock.
                 let is_raised = mark.is_some() && ns == of_process.ns();
                 world.judge(ns, if is_raised { Source::Os } else { source }, before);
                 if mark.is_some() {
-                    hands.step(Pending::Memory);
+                    access.step(Pending::Memory);
                 } else {
                     world.observed[actor].set(0);
-                    hands.note(ns);
+                    access.observe(ns);
                 }
             }
         })
@@ -258,7 +262,8 @@ impl World {
         });
         let most = if source == Source::Line { &self.line_ns } else { &self.os_ns };
         most.set(most.get().max(ns));
-        // An OS clock that is not ordered is not made so; but no line is out of order with it.
+        // Readings by an unordered OS clock are as unordered as the OS clock itself. But readings
+        // by a line are ordered with all others.
         let least_ns = if source == Source::Os { os_ns.saturating_sub(self.stale_ns.get()) } else { os_ns };
         if ns < line_ns.max(least_ns) {
             let word = self.memory.word();
@@ -271,22 +276,22 @@ impl World {
         }
     }
 
-    /// A writer that takes the page over and does `steps` steps.
+    /// A writer that takes over the page and makes `steps` steps.
     fn writer(&'static self, config: Config, steps: u32) -> Script {
         let world = self;
-        Script::new(move |hand| {
-            let hands = Hands::new(world, hand, WRITER);
-            let Ok(mut writer) = Writer::start(&hands, config) else { return };
+        Script::new(move |yielder| {
+            let access = Access::new(world, yielder, WRITER);
+            let Ok(mut writer) = Writer::start(&access, config) else { return };
             for _ in 0..steps {
                 match world.closing.get() {
                     Some(closing) => writer.close(closing),
                     None => writer.open(),
                 }
-                hands.step(Pending::Counter);
+                access.step(Pending::Counter);
                 writer.note_slew(world.rate_ppb.get());
                 let estimate = world.estimate();
-                hands.note(world.ticks.get());
-                let Ok(step) = writer.step(&hands, &hands, &hands, Some(&estimate)) else { return };
+                access.observe(world.ticks.get());
+                let Ok(step) = writer.step(&access, &access, &access, Some(&estimate)) else { return };
                 world.count(|seen| match step.action {
                     WriterAction::PublishedFirst => seen.published_first += 1,
                     WriterAction::PublishedNext => seen.published_next += 1,
@@ -296,7 +301,7 @@ impl World {
                     _ => {}
                 });
                 if step.action == WriterAction::Waited {
-                    hands.step(Pending::Sleep(world.ticks.get().saturating_add(step.next_in_ns)));
+                    access.step(Pending::Sleep(world.ticks.get().saturating_add(step.next_in_ns)));
                 }
             }
         })
@@ -304,29 +309,29 @@ impl World {
 }
 
 /// An actor's access to the world.
-struct Hands<'a> {
+struct Access<'a> {
     world: &'a World,
-    hand: &'a Yielder<(), ()>,
+    yielder: &'a Yielder<(), ()>,
     actor: usize,
     /// The word and the tick at the last read of the counter.
     last: Cell<(u64, u64)>,
-    /// Whether it is between its look at the counter and its swap (rule W2).
+    /// Whether the writer is between its read of the counter and its swap (rule W2).
     is_looking: Cell<bool>,
 }
 
-impl<'a> Hands<'a> {
-    fn new(world: &'a World, hand: &'a Yielder<(), ()>, actor: usize) -> Self {
-        Self { world, hand, actor, last: Cell::default(), is_looking: Cell::default() }
+impl<'a> Access<'a> {
+    fn new(world: &'a World, yielder: &'a Yielder<(), ()>, actor: usize) -> Self {
+        Self { world, yielder, actor, last: Cell::default(), is_looking: Cell::default() }
     }
 
     fn step(&self, pending: Pending) {
         self.world.pending[self.actor].set(pending);
-        self.note(1_u8);
-        self.hand.suspend(());
+        self.observe(1_u8);
+        self.yielder.suspend(());
     }
 
-    /// What the actor does next depends on what it has observed, and on nothing else.
-    fn note(&self, what: impl Hash) {
+    /// Records an observation of the actor. Its next steps depend only on its observations.
+    fn observe(&self, what: impl Hash) {
         let observed = &self.world.observed[self.actor];
         let mut hasher = DefaultHasher::new();
         (observed.get(), self.actor).hash(&mut hasher);
@@ -335,27 +340,27 @@ impl<'a> Hands<'a> {
     }
 }
 
-impl LeaseMemory for Hands<'_> {
+impl LeaseMemory for Access<'_> {
     fn word(&self) -> LeaseWord {
         self.step(Pending::Memory);
         let word = self.world.memory.word();
-        self.note(word.to_bits());
+        self.observe(word.to_bits());
         word
     }
     fn field(&self, slot: SlotNumber, field: Field) -> u64 {
         let value = self.world.memory.field(slot, field);
-        self.note(value);
+        self.observe(value);
         value
     }
     fn is_still(&self, word: LeaseWord) -> bool {
         self.step(Pending::Memory);
         let is_still = self.world.memory.is_still(word);
-        self.note(is_still);
+        self.observe(is_still);
         is_still
     }
 }
 
-impl LeaseStore for Hands<'_> {
+impl LeaseStore for Access<'_> {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
         self.step(Pending::Memory);
         self.world.memory.fill(slot, words);
@@ -363,10 +368,10 @@ impl LeaseStore for Hands<'_> {
     fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
         self.step(Pending::Swap);
         let is_done = self.world.memory.swap(from, to);
-        self.note(is_done);
+        self.observe(is_done);
         is_done
     }
-    /// By the code that the page has for that. `counter` is this actor's.
+    /// Runs the page's own code for this swap. `counter` is this actor's counter.
     fn swap_between(
         &self,
         from: LeaseWord,
@@ -378,12 +383,12 @@ impl LeaseStore for Hands<'_> {
         self.is_looking.set(true);
         let swapped = self.world.memory.swap_between(from, to, counter, least_ticks, limit_ticks);
         self.is_looking.set(false);
-        self.note(swapped == SwapResult::Done);
+        self.observe(swapped == SwapResult::Done);
         swapped
     }
 }
 
-impl Counter for Hands<'_> {
+impl Counter for Access<'_> {
     fn now(&self) -> u64 {
         let world = self.world;
         let (word, ticks) = (world.memory.word(), world.ticks.get());
@@ -396,7 +401,7 @@ impl Counter for Hands<'_> {
         });
         let ticks = world.ticks.get();
         self.last.set((world.memory.word().to_bits(), ticks));
-        self.note(ticks);
+        self.observe(ticks);
         if self.is_looking.get() && world.stops == Stops::Anywhere {
             self.step(Pending::Swap);
         }
@@ -408,7 +413,7 @@ impl Counter for Hands<'_> {
     fn barrier(&self) {}
 }
 
-impl OsClock for Hands<'_> {
+impl OsClock for Access<'_> {
     fn monotonic_ns(&self) -> i64 {
         self.step(Pending::Os);
         let mut ns = self.world.os_now_ns();
@@ -418,7 +423,7 @@ impl OsClock for Hands<'_> {
                 ns -= chance.i64(0..=self.world.stale_ns.get());
             }
         }
-        self.note(ns);
+        self.observe(ns);
         ns
     }
     fn realtime_ns(&self) -> i64 {
@@ -430,22 +435,22 @@ impl OsClock for Hands<'_> {
 }
 
 thread_local! {
-    /// Stacks of actors that have ended: mapping new ones would take longer than what they do.
+    /// Stacks of actors that have ended, for reuse. Mapping a new stack takes longer than a run.
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An actor. Dropping one kills it wherever it is: a process that is killed does nothing any more,
-/// so its stack is not unwound, which would run its code.
+/// An actor. Dropping it kills it at its present step. A killed process does nothing any more, so
+/// its stack is not unwound: unwinding would run its code.
 struct Script(Option<Coroutine<(), (), ()>>);
 
 impl Script {
     fn new(actor: impl FnOnce(&Yielder<(), ()>) + 'static) -> Self {
         let used = STACKS.with_borrow_mut(Vec::pop);
         let stack = used.unwrap_or_else(|| DefaultStack::new(64 << 10).expect("memory for a stack"));
-        Self(Some(Coroutine::with_stack(stack, |hand, ()| actor(hand))))
+        Self(Some(Coroutine::with_stack(stack, |yielder, ()| actor(yielder))))
     }
 
-    /// Lets it do a step. Whether it goes on.
+    /// Lets the actor make a step. Returns whether it has further steps.
     fn resume(&mut self) -> bool {
         matches!(self.0.as_mut().expect("only a drop takes it").resume(()), CoroutineResult::Yield(()))
     }

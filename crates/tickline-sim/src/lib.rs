@@ -2,18 +2,20 @@
 //!
 //! It has CPUs with counters, a reference clock, and actors (readers, a driver, gatekeepers) that
 //! run the real code of `tickline-core`. The [scheduler](run()) may delay each of their steps for
-//! any time. A [`Scenario`] is a value that determines a run: it can be stored as JSON, and gives
-//! the same run each time.
+//! any time. A [`Scenario`] determines a run completely. It can be stored as JSON, and gives the
+//! same run each time.
 //!
 //! ```text
 //! scenario -> run (scheduler) -> actors -> tickline-core -> world (steps) -> machine (clocks)
 //!                                     \-----> check (invariants, against limits)
 //! ```
 //!
-//! `cargo xtask sim` runs random scenarios. It cannot see weak memory orderings, because steps
-//! are atomic, and in order except for reads of the counter: loom checks the orderings. Nor can
-//! it see preemption between the stores to a slot (loom does), or the machine code (`cargo xtask
-//! soak` runs it).
+//! `cargo xtask sim` runs random scenarios. The simulator misses three kinds of errors:
+//!
+//! - weak memory orderings, because steps are atomic, and in order except for reads of the counter:
+//!   loom checks the orderings;
+//! - preemption between the stores to a slot: loom checks this too;
+//! - errors in the machine code: `cargo xtask soak` runs it.
 //!
 //! # Example
 //!

@@ -5,35 +5,36 @@ use tickline_core::control::MEETING_MARGIN_NS;
 use crate::machine::{LONGEST_TICK_PS, PS};
 use crate::scenario::{Driver, Scenario, Sleep, What};
 
-/// What a run may not exceed.
+/// The limits that every reading of a run must keep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// How far an ordered reading may step back: as far as the counters differ, ns.
+    /// How far an ordered reading may step back, ns: as far as the counters differ.
     pub(crate) step_back_ns: i64,
-    /// Offsets, ever, ns.
+    /// The largest offset at any time, ns.
     pub(crate) offset_ns: u64,
-    /// Offsets, when nothing has happened for [`calm_after_ns`](Self::calm_after_ns), ns.
+    /// The largest offset after [`calm_after_ns`](Self::calm_after_ns) without a fault, ns.
     pub(crate) calm_offset_ns: u64,
     pub(crate) calm_after_ns: u64,
-    /// From the end of a fault to the next line, ns.
+    /// The longest time from the end of a fault to the next line, ns.
     pub(crate) recovery_ns: u64,
-    /// What a read of Unix time adds, ns.
+    /// The error that a read of Unix time adds, ns.
     pub(crate) unix_ns: u64,
 }
 
-/// For how long a line is valid, in intervals: twice its window, which is two intervals, or four
-/// where a thread calibrates each CPU.
+/// How long a line is valid, in intervals. This is twice the window, which is two intervals, or
+/// four if a thread calibrates each CPU.
 pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
     if scenario.clock.per_cpu { 8 } else { 4 }
 }
 
 /// How far the high-water mark may be ahead of the reference after the writer was moved to
 /// another CPU in the middle of an iteration, ns. The mark assumes that the reference has been
-/// 36.9 % slower since the iteration's sample (rule 5), so it leads by 0.6 of that time. The
-/// writer is stopped three times at most after it has found the sample young enough: no older than
-/// half of the interval, nor than sampling took twice, with its 32 reads of the reference. Stops
-/// within all of the last samples count for two more, which is what scenarios show. If a suspend
-/// can't be ruled out, the mark is the end of the window.
+/// 36.9 % slower since the iteration's sample (rule 5), so it leads by 0.6 of that time.
+///
+/// The writer accepts a sample only if its age is at most half of the interval, and at most twice
+/// the time that sampling took, with its 32 reads of the reference. The writer is then stopped at
+/// most three times. Stops within all of the last samples count for two more, as scenarios show. If
+/// a suspend can't be ruled out, the mark is the end of the window.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
     let by_chance = [(chance.preempt_one_in, chance.preempt_ns), (chance.stall_one_in, chance.stall_ns)];
@@ -74,22 +75,22 @@ impl Limits {
         let interval_ns = scenario.clock.interval_ns;
         let window_ns = interval_ns * valid_intervals(scenario);
         // The longest window. A suspend can put readings, and the high-water mark of a retired
-        // line, so far ahead of the reference. Past the window the reference must vouch for them
-        // (rule 12).
+        // line, ahead of the reference by as much as the window. Past the window, a line
+        // counts only for ticks that the reference vouches for (rule 12).
         let longest_window_ns = window_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         let is_skewed = machine.skew_ticks != 0 && !scenario.clock.per_cpu;
         // A high-water mark that was taken on the faster CPU also has a margin.
         let skew_ns = if is_skewed { ticks_ns(machine.skew_ticks) + MEETING_MARGIN_NS } else { 0 };
-        // Two brackets: half of one at both ends of the shortest baseline, extrapolated once more
-        // by as much. Stale values are worse than a bracket of that length, because the samples
-        // do not know about them.
+        // Two brackets: half a bracket at each end of the shortest baseline, and as much again by
+        // extrapolation. A stale value is worse than a bracket of the same length, because the
+        // bounds of the samples do not include it.
         let bracket_ns = longest_bracket_ns(scenario);
         let read_ns = 4 * bracket_ns
             + 12 * machine.stale_ns
             + 2 * machine.resolution_ns
             + 2 * ticks_ns(machine.counter_resolution_ticks);
-        // A high-water mark is the old line 5 us later. A line that starts there does so 5 us
+        // A high-water mark is the old line's time 5 us later. The next line starts there, 5 us
         // before its publication.
         let high_water_ns = 2 * MEETING_MARGIN_NS;
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
@@ -100,13 +101,13 @@ impl Limits {
                 What::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
                 What::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
                 What::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
-                // The high-water mark is the end of the window at most; or the counter behaves as
-                // one that stands still.
+                // The high-water mark is at most the end of the window. If the counter is not
+                // reset, it behaves like one that stands still.
                 What::Suspend { for_ns, counter: Sleep::Resets, reference_runs } => {
                     jumps_ns += longest_window_ns;
                     asleep_ns += if reference_runs { for_ns } else { 0 };
                 }
-                // A line that runs on, and a high-water mark, are ahead by the window at most.
+                // A line that runs on, and a high-water mark, are ahead by at most the window.
                 What::Suspend { for_ns, counter: Sleep::Runs, reference_runs: false } => {
                     jumps_ns += for_ns.min(longest_window_ns);
                 }
@@ -122,10 +123,10 @@ impl Limits {
         let seconds = scenario.duration_ns / 1_000_000_000 + 1;
         let wander_ppb = machine.wander_ppb.unsigned_abs();
         let rates_ppb = fastest.abs_diff(slowest) + counter_ppb + wander_ppb * seconds.min(300);
-        // How far dithering leads the reference from a straight line.
+        // How far dithering moves the reference away from a straight line.
         let dither_ns = share_ns(LONGEST_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
-        // Brackets that begin on one CPU and end on another may make any slope, so only order is
-        // promised, up to the skew.
+        // Brackets that begin on one CPU and end on another may make any slope. With skew the clock
+        // therefore promises only order, and that only up to the skew.
         let is_led_in = ticks_ns(if is_skewed { machine.skew_ticks } else { 0 })
             + scenario.chance.out_of_order_ns
             < MEETING_MARGIN_NS;
@@ -137,11 +138,11 @@ impl Limits {
                 + skewed_ns
                 + high_water_ns
                 + dither_ns
-                // It is slewed away by the end of the window, so at the end of the validity there
-                // is as much on the other side.
+                // The line removes a jump by the end of its window. If no new line comes, it is off
+                // by as much on the other side when its validity ends.
                 + jumps_ns * 3 / 2
                 + share_ns(window_ns, 2 * rates_ppb)
-                // A first line is known to 2e-3, for 200 us.
+                // The slope of a first line is known to 2e-3, and the line lasts 200 us.
                 + share_ns(200_000, 4_000_000),
             calm_offset_ns: read_ns
                 + skewed_ns
@@ -150,12 +151,12 @@ impl Limits {
                 + share_ns(window_ns, 10 + 10 * wander_ppb),
             // A lead is slewed at half rate, so it takes twice as long to go.
             calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(window_ns, 2 * rates_ppb),
-            // Readers that read rarely start no line. With more skew than the lead-in of a line (5
-            // us) covers, a reader on the slower CPU finds each new line's start ahead of its
-            // counter, takes that for a reset, and retires the line.
+            // Readers that read rarely start no line. The lead-in of a line covers a skew of 5 us.
+            // With more skew, a reader on the slower CPU finds each new line's start ahead of its
+            // counter. The reader takes this for a reset, and retires the line.
             recovery_ns: if scenario.clock.per_cpu {
-                // The thread comes back an interval after it could not be on a CPU, and may stay
-                // on each of the others first.
+                // If the thread can't be on a CPU, it comes back an interval later, and may first
+                // stay on each of the others.
                 2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
             } else if scenario.clock.driver == Driver::Thread && is_led_in {
                 interval_ns + 20_000_000

@@ -1,11 +1,11 @@
 //! The counter and the reference as functions of true time, which is in picoseconds.
 //!
-//! The counter's rate is the truth; only the reference changes its rate. Between events both are
-//! straight, so each is one ramp that starts anew at an event.
+//! The counter's rate is constant, and only the reference changes its rate. Both are straight lines
+//! between events, and each event starts a new line.
 
 use crate::scenario::{Machine, Sleep};
 
-/// The shift of the simulated counters: from 7.9 MHz up.
+/// The shift of the simulated counters. It allows lines from 7.9 MHz up.
 pub(crate) const SHIFT: u32 = 7;
 
 /// Binary places of a slope, ns a tick.
@@ -23,7 +23,7 @@ const NS_BITS: u32 = 60;
 /// Binary places of the counter's rate, ticks per ps.
 const RATE_BITS: u32 = 64;
 
-/// The counter's value after a reset, ticks: a wake-up takes some time.
+/// The counter's value when the machine goes on after a reset, ticks: a wake-up takes some time.
 const RESET_TICKS: u64 = 5_000;
 
 /// The longest time between two of the kernel's ticks, ps: 100 ms when idle.
@@ -32,7 +32,7 @@ pub(crate) const LONGEST_TICK_PS: u64 = 100_000_000_000;
 /// The counter of every CPU, without its skew.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
-    /// Before this moment the counter was another one, ps.
+    /// When this counter's line began, ps. Before, its value or rate was another one.
     pub(crate) since_ps: u64,
     base_ticks: u64,
     rate: u128,
@@ -85,7 +85,7 @@ pub(crate) struct Reference {
     /// In 2^-60 ns per ps.
     rate: i128,
     nominal_ppb: i64,
-    /// Gathered by dithering, 2^-60 ns.
+    /// The time that dithering has added so far, 2^-60 ns.
     dither_phase: i128,
     dither_sign: i64,
     next_tick_ps: u64,
@@ -99,7 +99,8 @@ pub(crate) struct Clocks {
     machine: Machine,
     pub(crate) counter: Counter,
     reference: Reference,
-    /// Since when the reference has had which rate, ns per tick in units of 2^-48, without dither.
+    /// The reference's rates without dither, each with the time from which it held: ps, and ns per
+    /// tick in units of 2^-48.
     rates: Vec<(u64, u128)>,
     /// When reference or counter last jumped, ps.
     pub(crate) jumped_ps: u64,
@@ -143,7 +144,8 @@ impl Clocks {
         clocks
     }
 
-    /// The reference as a call returns it at `at_ps`, ns. Later calls have later times.
+    /// The value of the reference that a call returns at `at_ps`, ns. Calls must come in the order
+    /// of their times.
     pub(crate) fn reference_ns(&mut self, at_ps: u64) -> i64 {
         self.advance(at_ps);
         self.returned(self.true_ns(at_ps))
@@ -172,8 +174,8 @@ impl Clocks {
         self.jumped_ps < from_ps && self.rates[first..].iter().all(|(_, rate)| within(*rate))
     }
 
-    /// Whether neither clock changed its rate or jumped since `from_ps`, but for the kernel's
-    /// dither.
+    /// Whether both clocks have kept their rates and have not jumped since `from_ps`. The kernel's
+    /// dither does not count.
     pub(crate) fn was_straight(&self, from_ps: u64) -> bool {
         (self.jumped_ps == 0 || self.jumped_ps < from_ps)
             && self.rates.last().is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
@@ -185,7 +187,7 @@ impl Clocks {
         let too_slow = (1_u128 << (SLOPE_BITS + SHIFT)) * 49 / 50;
         let reach_ps = u128::from(valid_ns + 10_000) * u128::from(PS);
         let reach = u64::try_from((reach_ps * self.counter.rate) >> RATE_BITS).expect("minutes");
-        // The counter's rate may have been another one when the line was planned.
+        // The counter may have had another rate when the writer planned the line.
         let (now, reach) = (self.counter.at(now_ps), reach + reach / 4);
         self.rates.last().is_some_and(|(_, bits)| *bits >= too_slow)
             || (now.wrapping_sub(reach / 4) ^ now.wrapping_add(reach)) & !(u64::MAX >> SHIFT) != 0
@@ -193,7 +195,7 @@ impl Clocks {
 
     /// The kernel's ticks, and the wander of each second, up to `at_ps`.
     fn advance(&mut self, at_ps: u64) {
-        // Nobody has read for long, so the kernel's ticks do not matter.
+        // If nobody has read for a long time, the kernel's ticks in between do not matter.
         if self.reference.next_tick_ps + 20 * PS_PER_S < at_ps {
             self.reference.next_tick_ps = at_ps;
         }
@@ -205,7 +207,7 @@ impl Clocks {
             let reference = &mut self.reference;
             let longest_ps = LONGEST_TICK_PS >> reference.chance.u32(..6);
             let length_ps = reference.chance.u64(1_000_000_000..=longest_ps);
-            // As the kernel does, towards its intended line.
+            // Like the kernel, dither towards the intended line.
             reference.dither_sign = if reference.dither_phase > 0 { -1 } else { 1 };
             let ppb = reference.dither_sign * self.machine.dither_ppb;
             reference.dither_phase += i128::from(length_ps) * (rate_of(ppb) - rate_of(0));
@@ -266,7 +268,7 @@ impl Clocks {
         self.jumped_ps = at_ps;
     }
 
-    /// The machine sleeps from `at_ps` to `end_ps`. Whether the counter started again.
+    /// The machine sleeps from `at_ps` to `end_ps`. Returns whether the counter started again.
     pub(crate) fn suspend(
         &mut self,
         (at_ps, end_ps): (u64, u64),
@@ -310,7 +312,7 @@ fn unsigned_rate(rate: i128) -> u128 {
     u128::try_from(rate).expect("rates change by 10 % at most")
 }
 
-/// Ticks between two readings, as core sees them.
+/// The value of a CPU's counter that differs from the machine's by `skew_ticks`, ticks.
 pub(crate) fn skewed(ticks: u64, skew_ticks: i64) -> u64 {
     ticks.wrapping_add_signed(skew_ticks)
 }

@@ -53,9 +53,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// A line for each point: time (s), offset and bounds of monotonic time and offset of Unix time
-/// (ns), and whether a line served. An empty line is a gap, in which nobody ran; two end a
-/// scenario.
+/// Prints a line for each point: time (s), offset and bounds of monotonic time, offset of Unix time
+/// (ns), and whether a line served. One empty line marks a gap in which no thread ran. Two empty
+/// lines end a scenario.
 fn track() -> Result<(), String> {
     const EVERY_NS: u64 = 50_000_000;
     for Named { name, plot, .. } in all() {

@@ -1,5 +1,5 @@
-//! Scenarios with names: what the documentation's plots show, and what tests state limits for. They
-//! are in `scenarios.json`, each as what differs from the first.
+//! Scenarios with names. The documentation plots some of them, and tests state limits for them. The
+//! file `scenarios.json` describes each by its differences from the first.
 
 use std::collections::BTreeMap;
 
@@ -16,30 +16,30 @@ pub struct Named {
     pub name: String,
     /// What happens, and what is expected.
     pub what: String,
-    /// Its title in the documentation's plot, if it is there.
+    /// Its title in the documentation's plot, if the plot shows it.
     pub plot: Option<String>,
-    /// What differs from the first.
+    /// Its differences from the first scenario.
     scenario: Value,
-    /// What its track must keep, whatever the seed.
+    /// The limits of its track for every seed.
     #[serde(default)]
     pub limits: Vec<Limit>,
-    /// Counts, and events of the clock, by their names: the least and the most of each, whatever
-    /// the seed.
+    /// The least and the greatest number of counts and of events of the clock, by their names, for
+    /// every seed.
     #[serde(default)]
     pub counts: BTreeMap<String, [i128; 2]>,
 }
 
-/// What a part of a track must keep, or that of each CPU where each has a line of its own.
+/// The limits of a part of a track. If each CPU has a line, they hold for each CPU's points.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
     /// Where the part begins, ms of simulated time.
     pub from_ms: u64,
-    /// Where it ends, if not with the run, ms.
+    /// Where the part ends, ms; `None`: at the end of the run.
     pub to_ms: Option<u64>,
-    /// The most that the largest error may be, ns.
+    /// The upper limit of the largest error, ns.
     pub error_ns: Option<i64>,
-    /// The least that it must be, ns: what the scenario is about has happened.
+    /// The lower limit of the largest error, ns. It shows that the scenario's fault has happened.
     pub least_error_ns: Option<i64>,
     /// The largest error of a reading by a line, ns.
     pub line_error_ns: Option<i64>,
@@ -47,7 +47,7 @@ pub struct Limit {
     pub unix_error_ns: Option<i64>,
     /// The largest half-width of a bound, ns.
     pub bound_ns: Option<i64>,
-    /// By how much bounds may be wrong, ns; 0 if all must hold.
+    /// How far the reference may be outside the bounds, ns; 0 if all bounds must hold.
     pub outside_ns: Option<i64>,
     /// The largest share of bounds that are wrong, permille.
     pub wrong_permille: Option<i64>,
@@ -55,7 +55,7 @@ pub struct Limit {
     pub slow_permille: Option<[i64; 2]>,
 }
 
-/// All of them.
+/// All named scenarios.
 ///
 /// # Panics
 ///
@@ -65,11 +65,11 @@ pub fn all() -> Vec<Named> {
     serde_json::from_str(include_str!("../scenarios.json")).expect("the list of scenarios")
 }
 
-/// The scenario of a name.
+/// The scenario that is called `name`, with this seed.
 ///
 /// # Panics
 ///
-/// If there is none, or the file has a mistake.
+/// If no scenario has this name, or the file has a mistake.
 #[must_use]
 pub fn named(name: &str, seed: u64) -> Scenario {
     let mut all = all();

@@ -1,24 +1,25 @@
-//! A line for each CPU: the CPU on which an actor is, and the thread that calibrates the CPUs.
+//! Clocks with a line for each CPU: simulates moves of actors between CPUs, and the thread that
+//! calibrates the CPUs.
 //!
 //! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and `iterate_on`
 //! stand for `CpuPass` of `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
 //! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
 //! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
 //!
-//! Not simulated here: the gate (faults of the gate do nothing), and the choice of the mode.
+//! The simulation leaves out the gate (faults of the gate do nothing), and the choice of the mode.
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::{Counter, CpuCounter};
 
-use crate::actors::Cast;
+use crate::actors::Context;
 use crate::machine::PS;
-use crate::world::{Actor, Hands, Step, World};
+use crate::world::{Access, Actor, Step, World};
 
 /// As in `tickline`'s `per_cpu.rs`.
 const STAY_NS: u64 = 2_000_000;
 const STAY_ITERATIONS: u32 = 16;
 
-/// One stop of a bound thread in this many moves it, as a change of its cpuset does.
+/// One stop in this many moves a thread that is bound to its CPU, as a change of its cpuset does.
 const UNBOUND_ONE_IN: u32 = 16;
 
 // ---- the world --------------------------------------------------------------------------------
@@ -36,7 +37,7 @@ impl World {
         online[self.chance.borrow_mut().usize(..online.len())]
     }
 
-    /// Never the last one.
+    /// Takes a CPU offline, unless it is the last one online.
     pub(crate) fn set_offline(&self, cpu: u32) {
         let mut online = self.online.borrow_mut();
         if online.iter().filter(|on| **on).count() > 1 {
@@ -44,7 +45,7 @@ impl World {
         }
     }
 
-    /// An actor was stopped, and goes on where there is a CPU for it.
+    /// An actor that was stopped goes on, on any CPU that is online.
     pub(crate) fn move_elsewhere(&self, actor: &Actor) {
         if actor.bound.get() && self.chance.borrow_mut().u32(..UNBOUND_ONE_IN) != 0 {
             return;
@@ -53,7 +54,7 @@ impl World {
     }
 }
 
-impl CpuCounter for Hands {
+impl CpuCounter for Access {
     fn now(&self) -> Option<(u64, usize)> {
         let ticks = Counter::now(self);
         Some((ticks, self.0.me().last_read.get().unit))
@@ -71,7 +72,7 @@ impl CpuCounter for Hands {
 
 // ---- the thread -------------------------------------------------------------------------------
 
-/// What the thread remembers of a CPU.
+/// The thread's calibration of one CPU.
 #[derive(Debug, Default)]
 struct CpuCalibration {
     control: Option<Box<Control>>,
@@ -79,7 +80,7 @@ struct CpuCalibration {
     ready_ns: i64,
 }
 
-impl Cast {
+impl Context {
     /// The thread, which calibrates the CPUs in turn.
     pub(crate) fn drive_cpus(&self) {
         let mut calibrations: Vec<CpuCalibration> =
@@ -101,11 +102,11 @@ impl Cast {
             self.world.me().bound.set(false);
             let wait_ns = if self.clock.forced.get() { 0 } else { next_ns - self.world.returned_ns() };
             let wait_ns = u64::try_from(wait_ns).unwrap_or(0).max(MIN_INTERVAL_NS);
-            self.world.step(Step::Sleep(wait_ns * PS + self.some_ps(200_000 * PS)));
+            self.world.step(Step::Sleep(wait_ns * PS + self.random_ps(200_000 * PS)));
         }
     }
 
-    /// Iterations on `cpu`, until the next one is far enough away to leave.
+    /// Runs iterations on `cpu`, until the next one is so far away that the thread may leave.
     fn calibrate(&self, cpu: usize, calibration: &mut CpuCalibration) {
         let interval_ns = self.clock.config.interval_ns;
         let mut outcome = None;
@@ -113,7 +114,7 @@ impl Cast {
             outcome = self.iterate_on(cpu, calibration);
             match outcome {
                 Some(Outcome { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(interval_ns >> 1) => {
-                    self.world.step(Step::Sleep(next_in_ns * PS + self.some_ps(100_000 * PS)));
+                    self.world.step(Step::Sleep(next_in_ns * PS + self.random_ps(100_000 * PS)));
                 }
                 _ => break,
             }
@@ -127,8 +128,8 @@ impl Cast {
         calibration.ready_ns = calibration.due_ns - (wait_ns >> 2);
     }
 
-    /// An iteration on `cpu`, and a second one after a recovery. `None` if the thread could not be
-    /// there all the time.
+    /// Runs an iteration on `cpu`, and a second one after a recovery. `None` if the thread could
+    /// not stay on `cpu`.
     fn iterate_on(&self, cpu: usize, calibration: &mut CpuCalibration) -> Option<Outcome> {
         let me = self.world.me();
         if !self.go_to(cpu) {
@@ -150,8 +151,8 @@ impl Cast {
         Some(outcome)
     }
 
-    /// Puts the thread on `cpu`, unless that is offline. It gets there when the CPU has time for
-    /// it.
+    /// Moves the thread to `cpu`, unless the CPU is offline. The thread arrives when the CPU has
+    /// time for it.
     fn go_to(&self, cpu: usize) -> bool {
         let (world, me) = (&self.world, self.world.me());
         if !world.online.borrow()[cpu] {
@@ -164,14 +165,14 @@ impl Cast {
         if paused_ps != 0 {
             self.check.disturbed(now_ps + paused_ps);
         }
-        world.step(Step::Sleep(paused_ps + self.some_ps(100_000 * PS)));
+        world.step(Step::Sleep(paused_ps + self.random_ps(100_000 * PS)));
         me.fence_ps.set(world.now_ps.get());
         true
     }
 
     // ---- readers ------------------------------------------------------------------------------
 
-    /// Between two readings a thread goes to another CPU now and then.
+    /// Moves the thread to another CPU between two readings.
     pub(crate) fn go_elsewhere(&self) {
         let actor = self.world.me();
         actor.cpu.set(self.world.some_cpu());

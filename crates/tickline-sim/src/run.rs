@@ -7,12 +7,12 @@ use corosensei::{Coroutine, CoroutineResult};
 use tickline_core::shared::Event;
 use tickline_core::state::Phase;
 
-use crate::actors::Cast;
+use crate::actors::Context;
 use crate::check::{Counts, Mark};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Fault, Scenario, What};
-use crate::world::{FOREVER_PS, Hand, MAX_ACTORS, Step, World};
+use crate::world::{FOREVER_PS, MAX_ACTORS, Step, StepYielder, World};
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub struct Outcome {
 ///
 /// # Errors
 ///
-/// The invariant that did not hold, or a panic, and when: after how many steps, and at which
-/// simulated time.
+/// The invariant that did not hold, or a panic, with the number of steps and the simulated time at
+/// which it happened.
 pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
     run_tracked(scenario, 0)
 }
@@ -41,42 +41,42 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
 ///
 /// As [`run`].
 pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String> {
-    let mut stage = Stage::new(scenario, every_ns);
-    let end = catch_unwind(AssertUnwindSafe(|| stage.play()));
-    end.map(|()| stage.outcome()).map_err(|panic| {
+    let mut scheduler = Scheduler::new(scenario, every_ns);
+    let end = catch_unwind(AssertUnwindSafe(|| scheduler.play()));
+    end.map(|()| scheduler.outcome()).map_err(|panic| {
         let text =
             panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-        let at_ns = stage.cast.world.now_ps.get() / PS;
-        format!("step {}, {at_ns} ns: {}", stage.steps, text.unwrap_or("a panic without words"))
+        let at_ns = scheduler.context.world.now_ps.get() / PS;
+        format!("step {}, {at_ns} ns: {}", scheduler.steps, text.unwrap_or("a panic without words"))
     })
 }
 
-/// The most threads of the program that change the gate at the same time.
+/// The limit of threads of the program that change the gate at the same time.
 const MAX_GATEKEEPERS: usize = 3;
 
-/// An actor, which goes on forever.
+/// The coroutine of an actor. It never ends.
 type Script = Coroutine<(), Step, ()>;
 
-struct Stage {
-    cast: Cast,
+struct Scheduler {
+    context: Context,
     scripts: [Option<Script>; MAX_ACTORS],
-    /// Newest first.
+    /// The faults that are still to come, the latest first.
     faults: Vec<Fault>,
     /// The scripts of actors that a forked child does not have.
     left_behind: Vec<Script>,
     driver: Option<usize>,
     gatekeepers: Vec<usize>,
-    /// When the machine woke up last, or will, ps.
+    /// When the machine last woke up, or will wake up, ps.
     awake_ps: u64,
     steps: u64,
 }
 
-impl Stage {
+impl Scheduler {
     fn new(scenario: &Scenario, every_ns: u64) -> Self {
         let mut faults = scenario.faults.clone();
         faults.sort_by_key(|fault| core::cmp::Reverse(fault.at_ns));
-        let mut stage = Self {
-            cast: Cast::new(World::new(scenario)),
+        let mut scheduler = Self {
+            context: Context::new(World::new(scenario)),
             scripts: Default::default(),
             faults,
             left_behind: Vec::new(),
@@ -86,52 +86,52 @@ impl Stage {
             steps: 0,
         };
         if scenario.clock.driver == crate::scenario::Driver::Thread {
-            stage.start_driver();
+            scheduler.start_driver();
         }
         for _ in 0..scenario.readers {
-            stage.employ(Cast::read);
+            scheduler.add_actor(Context::read);
         }
         for _ in 0..if scenario.clock.gate_ns == 0 { 0 } else { MAX_GATEKEEPERS } {
-            let place = stage.employ(Cast::turn_gate);
-            stage.gatekeepers.push(place);
+            let place = scheduler.add_actor(Context::toggle_gate);
+            scheduler.gatekeepers.push(place);
         }
         if every_ns != 0 {
-            stage.employ(move |cast| cast.record(every_ns * PS));
+            scheduler.add_actor(move |context| context.record(every_ns * PS));
         }
-        stage
+        scheduler
     }
 
     /// Adds an actor. Returns its place.
-    fn employ(&mut self, script: impl FnOnce(&Cast) + 'static) -> usize {
+    fn add_actor(&mut self, script: impl FnOnce(&Context) + 'static) -> usize {
         let place = self.scripts.iter().position(Option::is_none).expect("a place is free");
-        let cast = self.cast.clone();
-        self.scripts[place] = Some(Coroutine::new(move |hand: &Hand, ()| {
-            cast.world.hand.set(hand);
-            script(&cast);
+        let context = self.context.clone();
+        self.scripts[place] = Some(Coroutine::new(move |yielder: &StepYielder, ()| {
+            context.world.yielder.set(yielder);
+            script(&context);
         }));
-        let cpu = self.cast.world.some_cpu();
-        let actor = &self.cast.world.actors[place];
+        let cpu = self.context.world.some_cpu();
+        let actor = &self.context.world.actors[place];
         actor.alive.set(true);
         actor.serving.set(false);
         actor.cpu.set(cpu);
         actor.bound.set(false);
         actor.late_ps.set(0);
-        actor.patience.set(u64::MAX);
-        let now_ps = self.cast.world.now_ps.get();
-        actor.ready_ps.set(now_ps + self.cast.world.chance.borrow_mut().u64(..1_000_000));
+        actor.steps_left.set(u64::MAX);
+        let now_ps = self.context.world.now_ps.get();
+        actor.ready_ps.set(now_ps + self.context.world.chance.borrow_mut().u64(..1_000_000));
         actor.fence_ps.set(now_ps);
         place
     }
 
     fn start_driver(&mut self) {
-        let per_cpu = self.cast.world.scenario.clock.per_cpu;
-        let driver = self.employ(if per_cpu { Cast::drive_cpus } else { Cast::drive });
+        let per_cpu = self.context.world.scenario.clock.per_cpu;
+        let driver = self.add_actor(if per_cpu { Context::drive_cpus } else { Context::drive });
         self.driver = Some(driver);
-        self.cast.world.driver.set(self.driver);
+        self.context.world.driver.set(self.driver);
     }
 
     fn play(&mut self) {
-        let world = Rc::clone(&self.cast.world);
+        let world = Rc::clone(&self.context.world);
         let (max_steps, end_ps) = (world.scenario.max_steps, world.scenario.duration_ns * PS);
         while self.steps < max_steps && !world.is_over.get() {
             let next = (0..MAX_ACTORS)
@@ -159,15 +159,16 @@ impl Stage {
         }
     }
 
-    /// When the step takes place.
+    /// Decides when the step takes place.
     fn schedule(&self, place: usize, step: Step) {
-        let world = &self.cast.world;
+        let world = &self.context.world;
         let actor = &world.actors[place];
         let now_ps = world.now_ps.get();
         actor.asleep.set(matches!(step, Step::Sleep(_)));
         let mut chance = world.chance.borrow_mut();
         if let (Step::Load, true) = (step, actor.late_ps.get() > now_ps) {
-            // It is executed before the read of the counter that precedes it in the program.
+            // The CPU executes this load before the read of the counter that precedes it in the
+            // program.
             actor.ready_ps.set(chance.u64(now_ps..=actor.late_ps.get()));
             return;
         }
@@ -178,22 +179,22 @@ impl Stage {
             Step::Load => chance.u64(200..3_000),
             Step::Swap if missed(&mut chance, 16) => chance.u64(60_000..200_000),
             Step::Swap => chance.u64(5_000..20_000),
-            // Half of the bracket is before the reference's moment, half between that and the
-            // next read of the counter.
+            // Half of the bracket lies before the moment of the reference's value, and half between
+            // this moment and the next read of the counter.
             Step::Reference | Step::Counter => chance.u64(bracket_ps / 4..=bracket_ps * 3 / 4),
             Step::End | Step::Published => 500,
             Step::Sleep(ps) => ps,
         };
         let chances = &world.scenario.chance;
-        // The rules of order matter at these steps. They are rare, so chance alone would hardly
-        // ever stop an actor there.
+        // The rules of order matter at these steps. The steps are rare, so an even chance for all
+        // steps would hardly ever stop an actor there.
         let phase = world.units[world.unit_of(actor)].state.get().phase();
         let critical = match step {
             Step::Swap | Step::Published => true,
             Step::Reference if phase == Phase::NoLine => true,
             _ => actor.serving.get() && phase == Phase::Replacing,
         };
-        // Where states come again, a thread that holds an old one must be stopped for long.
+        // If states come again, a thread that holds an old state must be stopped for a long time.
         let holds_old = step == Step::Swap && !actor.serving.get() && world.scenario.clock.gate_ns != 0;
         let often = match (holds_old, critical) {
             (true, _) => 256,
@@ -217,15 +218,15 @@ impl Stage {
             world.move_elsewhere(actor);
             self.interrupted(place, ready_ps);
             if critical && actor.serving.get() {
-                self.rouse(now_ps, ready_ps);
+                self.wake_readers(now_ps, ready_ps);
             }
         }
     }
 
-    /// An actor was stopped at a critical step: half of the sleeping actors read meanwhile, or
-    /// when it goes on.
-    fn rouse(&self, from_ps: u64, until_ps: u64) {
-        let world = &self.cast.world;
+    /// Wakes half of the sleeping actors after an actor was stopped at a critical step. They read
+    /// meanwhile, or when the actor goes on.
+    fn wake_readers(&self, from_ps: u64, until_ps: u64) {
+        let world = &self.context.world;
         let mut chance = world.chance.borrow_mut();
         for (place, actor) in world.actors.iter().enumerate() {
             let sleeps = actor.alive.get() && actor.asleep.get() && actor.ready_ps.get() > until_ps;
@@ -237,12 +238,12 @@ impl Stage {
         }
     }
 
-    /// An actor was stopped until `until_ps`.
+    /// Records that an actor is stopped until `until_ps`.
     fn interrupted(&self, place: usize, until_ps: u64) {
-        let actor = &self.cast.world.actors[place];
+        let actor = &self.context.world.actors[place];
         actor.fence_ps.set(until_ps);
         if actor.serving.get() || self.driver == Some(place) {
-            self.cast.check.disturbed(until_ps);
+            self.context.check.disturbed(until_ps);
         }
     }
 
@@ -250,9 +251,9 @@ impl Stage {
 
     /// Stops an actor until `until_ps`.
     fn stop(&self, place: usize, until_ps: u64) {
-        let actor = &self.cast.world.actors[place];
+        let actor = &self.context.world.actors[place];
         if actor.alive.get() && actor.ready_ps.get() < until_ps {
-            actor.ready_ps.set(until_ps + self.cast.world.chance.borrow_mut().u64(..1_000_000));
+            actor.ready_ps.set(until_ps + self.context.world.chance.borrow_mut().u64(..1_000_000));
             self.interrupted(place, actor.ready_ps.get());
         }
     }
@@ -262,7 +263,7 @@ impl Stage {
     }
 
     fn strike(&mut self, what: What) {
-        let world = Rc::clone(&self.cast.world);
+        let world = Rc::clone(&self.context.world);
         let now_ps = world.now_ps.get();
         world.counts.borrow_mut().faults += 1;
         let mut over_ps = now_ps;
@@ -270,9 +271,9 @@ impl Stage {
             What::Rate { ppb, announced } => world.clocks.borrow_mut().change_rate(now_ps, ppb, announced),
             What::UnixStep { by_ns } => {
                 world.clocks.borrow_mut().unix_offset_ns += by_ns;
-                self.cast.check.unix_step_ps.set(now_ps);
+                self.context.check.unix_step_ps.set(now_ps);
                 // The kernel wakes the thread.
-                self.cast.clock.forced.set(true);
+                self.context.clock.forced.set(true);
                 let driver = self.driver.map(|place| &world.actors[place]);
                 if let Some(driver) = driver.filter(|driver| driver.asleep.get()) {
                     driver.ready_ps.set(now_ps + 50_000 * PS);
@@ -295,20 +296,20 @@ impl Stage {
                 for place in 0..MAX_ACTORS {
                     let actor = &world.actors[place];
                     if !reference_runs && actor.ready_ps.get() < FOREVER_PS {
-                        // Timers count the reference's time.
+                        // Timers run by the reference.
                         actor.ready_ps.set(actor.ready_ps.get() + for_ns * PS);
                         self.interrupted(place, actor.ready_ps.get());
                     }
                     self.stop(place, over_ps);
                     actor.fence_ps.set(over_ps);
                 }
-                // The kernel wakes the thread (Linux `timerfd_resume`) if it knows that it was
-                // asleep.
+                // After a suspend that it knows of, the kernel wakes the thread (Linux
+                // `timerfd_resume`).
                 let is_woken = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
                 if let Some(place) = driver.filter(|_| is_woken) {
                     let within_ps = world.chance.borrow_mut().u64(..100_000 * PS);
                     world.actors[place].ready_ps.set(over_ps + within_ps);
-                    self.cast.clock.forced.set(true);
+                    self.context.clock.forced.set(true);
                 }
             }
             What::Pause { cpu, for_ns } => {
@@ -338,14 +339,14 @@ impl Stage {
             What::DriverStarts => {
                 if self.driver.is_none() {
                     self.start_driver();
-                    self.cast.clock.readers_drive.set(false);
+                    self.context.clock.readers_drive.set(false);
                 }
             }
             What::Fork => self.fork(),
             What::GateCloses | What::GateOpens | What::JudgeAgain => self.order(what),
             What::Verdict { verdict } => {
-                self.cast.clock.verdict.set(verdict);
-                self.cast.check.acts(|| {});
+                self.context.clock.verdict.set(verdict);
+                self.context.check.acts(|| {});
             }
         }
         let disturbs = match what {
@@ -355,31 +356,32 @@ impl Stage {
             _ => true,
         };
         if disturbs {
-            self.cast.check.disturbed(over_ps);
+            self.context.check.disturbed(over_ps);
         }
     }
 
-    /// Gives this order to an idle thread of the program, to a new one, or to the first.
+    /// Gives this order to the program's threads. It wakes an idle thread, or starts a new one. If
+    /// there are enough threads, the first one that becomes idle takes the order.
     fn order(&mut self, order: What) {
-        let world = Rc::clone(&self.cast.world);
+        let world = Rc::clone(&self.context.world);
         if world.scenario.clock.per_cpu {
             return; // a table has no gate of its own
         }
-        self.cast.clock.orders.borrow_mut().push_back(order);
+        self.context.clock.orders.borrow_mut().push_back(order);
         let idle = |place: &usize| world.actors[*place].ready_ps.get() >= FOREVER_PS;
         if let Some(place) = self.gatekeepers.iter().copied().find(idle) {
             world.actors[place].ready_ps.set(world.now_ps.get());
             world.actors[place].fence_ps.set(world.now_ps.get());
         } else if self.gatekeepers.len() < MAX_GATEKEEPERS {
-            let place = self.employ(Cast::keep_gate);
+            let place = self.add_actor(Context::follow_orders);
             self.gatekeepers.push(place);
         }
     }
 
-    /// One reader that is not in the middle of an iteration goes on alone. Iterations of the
-    /// others stay half done.
+    /// Forks the process. Only one reader survives, which is not in the middle of an iteration. The
+    /// iterations of other actors stay unfinished.
     fn fork(&mut self) {
-        let world = Rc::clone(&self.cast.world);
+        let world = Rc::clone(&self.context.world);
         let survivor = (0..MAX_ACTORS).find(|&place| {
             world.actors[place].alive.get()
                 && !world.actors[place].serving.get()
@@ -388,29 +390,29 @@ impl Stage {
         });
         let Some(survivor) = survivor else { return };
         for place in (0..MAX_ACTORS).filter(|&place| place != survivor) {
-            // Kept, and not unwound yet, because unwinding would release locks.
+            // The script is kept until the run ends, because unwinding it would release locks.
             self.left_behind.extend(self.scripts[place].take());
-            self.cast.world.actors[place].alive.set(false);
+            self.context.world.actors[place].alive.set(false);
         }
         self.driver = None;
-        self.cast.clock.token.set(self.cast.clock.token.get() + 1);
-        self.cast.clock.readers_drive.set(true);
+        self.context.clock.token.set(self.context.clock.token.get() + 1);
+        self.context.clock.readers_drive.set(true);
         self.gatekeepers.clear();
-        self.cast.check.forked();
+        self.context.check.forked();
         for _ in 0..2 {
-            self.employ(Cast::read);
+            self.add_actor(Context::read);
         }
     }
 
     fn outcome(&self) -> Outcome {
-        let events = |event| self.cast.clock.events(event);
-        let mut counts = *self.cast.world.counts.borrow();
+        let events = |event| self.context.clock.events(event);
+        let mut counts = *self.context.world.counts.borrow();
         counts.steps = self.steps;
-        counts.simulated_ns = self.cast.world.now_ps.get() / PS;
+        counts.simulated_ns = self.context.world.now_ps.get() / PS;
         Outcome {
             counts,
             events: Event::ALL.iter().map(|event| (event.name(), events(*event))).collect(),
-            track: self.cast.check.track.borrow().clone(),
+            track: self.context.check.track.borrow().clone(),
         }
     }
 }

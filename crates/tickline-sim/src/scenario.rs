@@ -1,7 +1,7 @@
-//! Scenarios: values that determine a run. The same scenario gives the same run, step by step.
+//! Scenarios. A scenario determines a run: the same scenario gives the same run, step by step.
 //!
-//! A scenario is written down as one line of JSON. The fields say which values the machine was made
-//! for; nothing checks them.
+//! A scenario is stored as one line of JSON. The documentation of a field says which values the
+//! simulator supports. No code checks them.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct Scenario {
     /// Decides everything that happens by chance.
     pub seed: u64,
-    /// The run ends after this many steps...
+    /// The run ends after this many steps, or after `duration_ns`.
     pub max_steps: u64,
-    /// ...or after this much simulated time, ns; at most 10 days.
+    /// The run ends after this simulated time, ns, or after `max_steps`. At most 10 days.
     pub duration_ns: u64,
     /// The processor and the reference clock.
     pub machine: Machine,
@@ -23,12 +23,12 @@ pub struct Scenario {
     pub readers: u32,
     /// The longest pause between two readings of a thread, ns. From 1 us to 1 hour.
     pub think_ns: u64,
-    /// Whether a thread's readings are single and even, at least half of the longest pause apart.
-    /// Otherwise they also come in bursts, after pauses of any order of magnitude.
+    /// Whether a thread reads regularly, with pauses from half the longest pause up to the longest.
+    /// Otherwise readings also come in bursts, after pauses of any order of magnitude.
     pub even: bool,
-    /// What happens by chance at any step.
+    /// Delays that happen by chance at any step.
     pub chance: Chance,
-    /// What happens at a given time, in any order.
+    /// Faults at given times. The list may have any order.
     pub faults: Vec<Fault>,
 }
 
@@ -36,9 +36,9 @@ pub struct Scenario {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// 1 to 8.
+    /// The number of CPUs: 1 to 8.
     pub cpus: u32,
-    /// Ticks per second: 1 MHz to 10 GHz. There is a line from 7.9 MHz up.
+    /// Ticks per second: 1 MHz to 10 GHz. The clock has a line only from 7.9 MHz up.
     pub counter_hz: u64,
     /// How many ticks the counter moves by at a time: 1 to 1,000.
     pub counter_resolution_ticks: u64,
@@ -46,13 +46,13 @@ pub struct Machine {
     pub counter_origin: u64,
     /// The largest difference between the counters of two CPUs, ticks: up to 100,000.
     pub skew_ticks: u64,
-    /// Whether the kernel keeps time with the same counter: then the reference moves with the
+    /// Whether the kernel keeps time with the same counter. The reference then moves with the
     /// counter's steps. Not with skew.
     pub same_counter: bool,
     /// The resolution of the reference, ns: 1 to 1,000.
     pub resolution_ns: u64,
-    /// Some callers of the reference get a value that is up to so old, ns, but never less than an
-    /// earlier one, as with Linux' `read_hpet`: 0 to 10,000. Not with the same counter.
+    /// Some callers of the reference get a value that is up to this old, ns: 0 to 10,000. As with
+    /// Linux' `read_hpet`, values never decrease. Not with the same counter.
     pub stale_ns: u64,
     /// The reference at time 0, ns.
     pub reference_origin_ns: i64,
@@ -63,8 +63,7 @@ pub struct Machine {
     pub dither_ppb: i64,
     /// Each second the rate changes by up to this, ppb: up to 10,000.
     pub wander_ppb: i64,
-    /// Whether the kernel keeps silent about suspends and their length. It does not wake the
-    /// thread then either.
+    /// Whether the kernel hides suspends and their length. It then does not wake the thread either.
     pub hides_suspends: bool,
     /// The mean time of a read of the reference between two reads of the counter, ns: 10 to
     /// 100,000.
@@ -79,76 +78,76 @@ pub struct Clock {
     pub interval_ns: u64,
     /// Who runs the iterations.
     pub driver: Driver,
-    /// Whether each CPU has a line of its own, by its own counter; with the thread only. Faults
-    /// of the gate do nothing then.
+    /// Whether each CPU has a line of its own, by its own counter. Only with [`Driver::Thread`].
+    /// Faults of the gate then do nothing.
     pub per_cpu: bool,
-    /// A thread closes and opens the gate of the cell again and again, after pauses of up to so
-    /// long, ns; 0 for never, 10 ms at most. The driver then leaves first lines in use. On a
+    /// A thread closes and opens the gate of the cell again and again, after pauses of up to this
+    /// length, ns: at most 10 ms, 0 for never. The driver then leaves first lines in use. On a
     /// machine whose clocks agree, the same states come again and again. Not with `per_cpu`.
     pub gate_ns: u64,
 }
 
-/// Who runs the iterations.
+/// The threads that run the iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
-    /// A thread.
+    /// A thread of its own.
     Thread,
-    /// Whichever reader finds one due.
+    /// Any reader that finds an iteration due.
     Readers,
 }
 
-/// What happens by chance, at each step of each thread.
+/// Delays that happen by chance, at each step of each thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chance {
     /// A thread is preempted before one step in this many; 0 for never.
     pub preempt_one_in: u64,
-    /// For up to this long, ns: at most 1 s. Short ones are more frequent.
+    /// The longest preemption, ns: at most 1 s. Short preemptions are more frequent.
     pub preempt_ns: u64,
-    /// A thread is stopped for long before one step in this many; 0 for never.
+    /// A thread is stopped for a long time before one step in this many; 0 for never.
     pub stall_one_in: u64,
-    /// For up to this long, ns: at most 60 s.
+    /// The longest such stop, ns: at most 60 s.
     pub stall_ns: u64,
     /// How far from its place in the program the CPU may execute a read of the counter, ns: at
     /// most 4,000, which the margin of the meeting point allows for.
     pub out_of_order_ns: u64,
 }
 
-/// What happens at a given time.
+/// A fault or an action at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     /// When, ns of true time.
     pub at_ns: u64,
-    /// What.
+    /// The fault or action.
     pub what: What,
 }
 
-/// A fault, or somebody's action.
+/// A fault of the machine, or an action of the program, the kernel or the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// The reference runs at another rate from now on. `announced`: `adjtimex` says so.
+    /// The reference runs at another rate from now on.
     Rate {
-        /// Off the nominal one, up to 226 million, which is the most that Linux does (`ADJ_TICK`,
-        /// `ADJ_FREQUENCY`, `ADJ_OFFSET` and `adjtime` together).
+        /// The difference from the nominal rate, ppb: up to 226 million, which is Linux' limit
+        /// (`ADJ_TICK`, `ADJ_FREQUENCY`, `ADJ_OFFSET` and `adjtime` together).
         ppb: i64,
-        /// Whether the kernel says so.
+        /// Whether `adjtimex` reports the new rate.
         announced: bool,
     },
-    /// Unix time is set, by up to 10 years either way.
+    /// The user sets Unix time, by up to 10 years either way.
     UnixStep {
-        /// By so much, ns.
+        /// The change, ns.
         by_ns: i64,
     },
-    /// The monotonic clock jumps ahead: a hypervisor has resumed the machine elsewhere. At most 1
-    /// hour.
+    /// The monotonic clock jumps ahead, because a hypervisor has resumed the machine elsewhere. At
+    /// most 1 hour.
     Jump {
-        /// By so much, ns.
+        /// The change, ns.
         by_ns: u64,
     },
-    /// Nobody runs for a while, of at most 1 day.
+    /// No thread runs for a while, of at most 1 day.
     Suspend {
         /// How long, ns.
         for_ns: u64,
@@ -157,60 +156,62 @@ pub enum What {
         /// Whether the reference goes on.
         reference_runs: bool,
     },
-    /// The counter has another rate from now on: a migration between hosts.
+    /// The counter has another rate from now on, because of a migration between hosts.
     CounterRate {
-        /// Off the rate before, up to 100 million.
+        /// The difference from the rate before, ppb: up to 100 million.
         ppb: i64,
     },
-    /// A read of the reference takes another time from now on: more or fewer CPUs wait for the
-    /// same device.
+    /// A read of the reference takes more or less time from now on, because more or fewer CPUs wait
+    /// for the same device.
     Bracket {
-        /// As [`Machine::bracket_ns`], and within the same range.
+        /// The new [`Machine::bracket_ns`], within the same range.
         ns: u64,
     },
-    /// All threads on one CPU stop: a vCPU that is not scheduled. At most 60 s.
+    /// All threads on one CPU stop, because the hypervisor does not schedule the vCPU. At most 60
+    /// s.
     Pause {
-        /// Which.
+        /// The CPU.
         cpu: u32,
         /// How long, ns.
         for_ns: u64,
     },
-    /// All CPUs stop: a system management interrupt. At most 1 s.
+    /// All CPUs stop for a system management interrupt. At most 1 s.
     Smi {
         /// How long, ns.
         for_ns: u64,
     },
-    /// A CPU goes offline; its threads go elsewhere. Never the last one.
+    /// A CPU goes offline, and its threads move to others. The last CPU stays online.
     Offline {
-        /// Which.
+        /// The CPU.
         cpu: u32,
     },
     /// A CPU comes back.
     Online {
-        /// Which.
+        /// The CPU.
         cpu: u32,
     },
-    /// The thread that drives the clock is stopped; readers too, if they drive it. At most 1 hour.
+    /// The thread that drives the clock does not run. Readers that drive it do not run either. At
+    /// most 1 hour.
     Starve {
         /// How long, ns.
         for_ns: u64,
     },
-    /// The thread that drives the clock ends, wherever it is.
+    /// The thread that drives the clock ends, at any of its steps.
     DriverDies,
     /// A thread of its own starts to drive the clock.
     DriverStarts,
-    /// The process forks: only one reader is left, in a copy of the memory.
+    /// The process forks. Only one reader goes on, in a copy of the memory.
     Fork,
-    /// The program switches the counter off. Several threads carry out acts that are close to
-    /// each other.
+    /// The program switches the counter off. If the program's actions are close to each other,
+    /// several threads carry them out.
     GateCloses,
     /// The program switches it on again.
     GateOpens,
-    /// The program sets another policy: the line ends, and the gates are judged again.
+    /// The program sets another policy. The line ends, and the driver judges the gates again.
     JudgeAgain,
     /// From now on judgements have this result.
     Verdict {
-        /// To what.
+        /// The result.
         verdict: Verdict,
     },
 }
@@ -221,15 +222,15 @@ pub enum What {
 pub enum Verdict {
     /// Every gate is open.
     Open,
-    /// One is closed for a reason that passes by itself: the driver judges again an interval
+    /// A gate is closed for a reason that passes by itself. The driver judges again an interval
     /// later.
     Passing,
-    /// One is closed. The driver checks the facts now and then, and has the gate judged again
-    /// when they change.
+    /// A gate is closed. The driver checks the facts now and then, and judges the gate again when
+    /// they change.
     Closed,
 }
 
-/// What the counter does while nobody runs.
+/// What the counter does in a suspend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sleep {
@@ -237,19 +238,19 @@ pub enum Sleep {
     Runs,
     /// It stands still.
     Stops,
-    /// It starts again near 0. If that is less than a window back, it stands still instead:
-    /// readers cannot detect a counter that comes back within the window of the present line, and
-    /// there is no promise of order on such a machine.
+    /// It starts again near 0. If this would move it back by less than a window, it stands still
+    /// instead. Readers cannot detect a counter that comes back within the window of the present
+    /// line, so the clock promises no order on such a machine.
     Resets,
 }
 
 const SECOND: u64 = 1_000_000_000;
 
-/// CPUs at most.
+/// The limit of [`Machine::cpus`].
 pub(crate) const MAX_CPUS: usize = 8;
 
 impl Scenario {
-    /// A scenario that `seed` decides, with everything in it.
+    /// A random scenario, which `seed` determines completely.
     #[must_use]
     pub fn random(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -305,7 +306,7 @@ impl Scenario {
             let at_ns = if rng.bool() { random_ns(rng, duration_ns) } else { rng.u64(0..duration_ns) };
             let what = random_fault(rng, &scenario);
             scenario.faults.push(Fault { at_ns, what });
-            // What has stopped usually goes on again.
+            // Most faults are followed by their end.
             let again = match what {
                 What::Rate { .. } => {
                     Some(What::Rate { ppb: scenario.machine.rate_ppb, announced: rng.bool() })
@@ -317,7 +318,7 @@ impl Scenario {
                 _ => None,
             };
             if matches!(what, What::GateCloses | What::JudgeAgain | What::Verdict { .. }) {
-                // Several threads deal with the gate at the same time, or while it is being judged.
+                // Several threads change the gate at the same time, or while the driver judges it.
                 for _ in 0..rng.u32(..6) {
                     let what =
                         pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
@@ -331,7 +332,8 @@ impl Scenario {
             }
         }
         if rng.u32(..4) == 0 {
-            // A restless reference: lines are off, and differ from each other, all the time.
+            // The reference often changes its rate, so lines are always wrong, and differ from each
+            // other.
             let most = pick(rng, &[20_000, 500_000, 500_000, 50_000_000]);
             let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
             for _ in 0..rng.u32(20..100) {
@@ -341,12 +343,12 @@ impl Scenario {
             }
         }
         if scenario.clock.driver == Driver::Readers && rng.u32(..4) == 0 {
-            // Calls are about as frequent as they must be for an iteration to be worth it.
+            // Readers call about as often as is necessary to make an iteration worthwhile.
             scenario.even = true;
             scenario.think_ns = (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
         }
         if rng.u32(..8) == 0 {
-            // A restless program, while the kernel is undecided.
+            // The program often switches the gate, while the kernel's verdict may still change.
             let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
             let verdict = |verdict| What::Verdict { verdict };
             scenario.faults.push(Fault { at_ns: 0, what: verdict(Verdict::Passing) });
@@ -359,7 +361,7 @@ impl Scenario {
         if rng.u32(..4) == 0 {
             restless_sleep(rng, &mut scenario);
         }
-        // Last: what else a seed decides does not depend on this.
+        // This choice comes last, so that a seed's other choices do not depend on it.
         if scenario.clock.driver == Driver::Thread && rng.u32(..6) == 0 {
             scenario.clock.per_cpu = true;
             let machine = &mut scenario.machine;
@@ -368,7 +370,7 @@ impl Scenario {
             machine.skew_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
         }
         if rng.u32(..8) == 0 {
-            // Many CPUs come to read the device, and most of them leave it again.
+            // Many CPUs begin to read the device, and most of them stop again.
             let at_ns = rng.u64(0..duration_ns);
             let usual_ns = scenario.machine.bracket_ns;
             let slower = What::Bracket { ns: pick(rng, &[2, 4, 20]) * usual_ns.min(250) };
@@ -383,10 +385,10 @@ impl Scenario {
         scenario
     }
 
-    /// Makes the same states come again and again. Counter and reference agree exactly, and are
-    /// seen to the microsecond. Threads turn the gate all the time, so one first line follows the
-    /// other, most of them with the same slope and the same `b`. Threads are stopped for longer
-    /// than it takes the count to come around.
+    /// Makes the same states come again and again. Counter and reference agree exactly, and have a
+    /// resolution of a microsecond. Threads close and open the gate all the time, so one first line
+    /// follows another, mostly with the same slope and the same `b`. Threads are stopped for longer
+    /// than the count needs to wrap around.
     pub fn repeat(&mut self) {
         let machine = &mut self.machine;
         (machine.counter_hz, machine.counter_resolution_ticks, machine.rate_ppb) = (SECOND, 1_000, 0);
@@ -401,9 +403,8 @@ impl Scenario {
     }
 }
 
-/// Suspends that follow each other within a window or two, and what makes them worse: strong
-/// slews before and between them, a driver that is stopped meanwhile, a kernel that keeps silent
-/// about them.
+/// Suspends that follow each other within a window or two. Strong slews before and between them, a
+/// stopped driver, or a kernel that hides them make them worse.
 fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let interval_ns = scenario.clock.interval_ns;
     scenario.machine.hides_suspends = rng.u32(..4) == 0;
@@ -426,10 +427,10 @@ fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
                 _ => rng.u64(0..3 * interval_ns),
             };
             let counter = pick(rng, &[Sleep::Runs, Sleep::Runs, Sleep::Runs, Sleep::Resets]);
-            // A machine that is restored is reset without a suspend.
+            // Restoring a virtual machine resets the counter without a suspend.
             let for_ns = if counter == Sleep::Resets && rng.bool() { 0 } else { for_ns };
             strike(at_ns, What::Suspend { for_ns, counter, reference_runs: rng.u32(..8) == 0 });
-            // Faults are at true times: the next one follows when the machine is awake.
+            // Faults have true times, so add the suspend: the next fault comes after the wake-up.
             at_ns += for_ns + random_ns(rng, interval_ns / 4);
         }
     }
@@ -465,7 +466,7 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> What {
     }
 }
 
-/// Up to `most`, each order of magnitude as likely as another.
+/// A random time up to `most`, ns. Each order of magnitude is equally likely.
 fn random_ns(rng: &mut fastrand::Rng, most: u64) -> u64 {
     rng.u64(..) % (most >> rng.u32(..20)).max(1)
 }

@@ -1,4 +1,4 @@
-//! What the simulator knows about one cell and its lines: the common one, or that of a CPU.
+//! The simulator's records of one cell and its lines. The cell is the common one, or that of a CPU.
 
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -9,17 +9,16 @@ use tickline_core::state::{Phase, State};
 use crate::check::Counts;
 use crate::machine::{Clocks, skewed};
 
-/// What is known about one cell and its lines.
+/// The records of one cell and its lines.
 #[derive(Debug, Default)]
 pub(crate) struct Unit {
-    /// The difference of this CPU's counter from the machine's, ticks, where the cell belongs to
-    /// a CPU.
+    /// How far this CPU's counter is ahead of the machine's, ticks; 0 for the common cell.
     skew_ticks: i64,
     /// The largest ordered reading that is complete, ns.
     pub(crate) returned_ns: Cell<i64>,
-    /// What the cell holds.
+    /// The cell's state.
     pub(crate) state: Cell<State>,
-    /// How often it has held each state.
+    /// How often the cell has held each state.
     lives: RefCell<HashMap<State, u64>>,
     /// The state when the counter last started again, and when that was, ps.
     pub(crate) reset: Cell<Option<(State, u64)>>,
@@ -33,14 +32,15 @@ pub(crate) struct Unit {
     pub(crate) newest_start_ticks: Cell<u64>,
     /// How well that line claims to know Unix time, ns.
     pub(crate) unix_bound_ns: Cell<u64>,
-    /// When the cell last lost its line or got one, ps: its next line counts from then on.
+    /// When the cell last began to replace its line or to publish a first one, ps. The next line
+    /// holds from then on.
     closed_ps: Cell<u64>,
-    /// Each line by its state, and since when it counts, ps.
+    /// Each line by its state, and the time from which it holds, ps.
     pub(crate) by_state: RefCell<HashMap<State, (CellLine, u64)>>,
 }
 
 impl Unit {
-    /// One for each CPU.
+    /// The records for cells with counters of these skews.
     pub(crate) fn for_each(skew_ticks: &[i64]) -> Vec<Self> {
         skew_ticks.iter().map(|&skew_ticks| Self { skew_ticks, ..Self::default() }).collect()
     }

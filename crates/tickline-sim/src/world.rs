@@ -1,18 +1,18 @@
 //! The world that all actors share: true time, the clocks, and what each actor is doing.
 //!
-//! An actor is a coroutine that runs the code of `tickline-core` over [`Hands`]. Before each of
-//! its steps it gives way; the scheduler (`run`) lets true time pass, lets others run, and
-//! resumes it when the step takes place. So a step is atomic, and anything may happen between
-//! two.
+//! An actor is a coroutine that runs the code of `tickline-core` over [`Access`]. The coroutine
+//! yields before each of its steps. The scheduler (`run`) then lets true time pass, lets others
+//! run, and resumes the actor when the step takes place. So a step is atomic, and anything may
+//! happen between two steps.
 //!
 //! # Out of order
 //!
-//! A CPU executes loads and reads of the counter out of order. Steps here do the same, as far as
+//! A CPU executes loads and reads of the counter out of order. The steps do the same, as far as
 //! the instructions allow, within [`Chance::out_of_order_ns`](crate::scenario::Chance):
 //!
-//! - an ordered read of the counter may take its value *late*: loads that follow it in the
-//!   program come before it;
-//! - a plain read may take its value *early*: before the loads that precede it, but not before
+//! - an ordered read of the counter may take its value *late*, after loads that follow it in the
+//!   program;
+//! - a plain read may take its value *early*, before the loads that precede it, but not before
 //!   the thread's last fence, and not before a preemption.
 
 use core::cell::{Cell, RefCell};
@@ -32,15 +32,15 @@ use crate::unit::Unit;
 /// Later than the end of every run, ps.
 pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
 
-/// The most actors in one run: readers, a driver, gatekeepers, and the reader that records
+/// The limit of actors in one run: readers, a driver, gatekeepers, and the reader that records
 /// offsets.
 pub(crate) const MAX_ACTORS: usize = 16;
 
-/// One call in this many returns a value from before the call: two CPUs must meet at the timer, and
-/// the one that waits must be stopped meanwhile.
+/// One call in this many returns a value from before the call. It is rare, because two CPUs must
+/// meet at the timer, and the waiting CPU must be stopped meanwhile.
 const STALE_ONE_IN: u32 = 1_000;
 
-/// What an actor does next. It takes place when the actor is resumed.
+/// An actor's next step. It takes place when the scheduler resumes the actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Loads from memory.
@@ -59,61 +59,61 @@ pub(crate) enum Step {
     Sleep(u64),
 }
 
-pub(crate) type Hand = Yielder<(), Step>;
+pub(crate) type StepYielder = Yielder<(), Step>;
 
 /// A read of a clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClockRead {
     /// The counter, ticks.
     pub(crate) ticks: u64,
-    /// What the reference would have returned then, ns...
+    /// The time that the reference would have returned at this moment, ns.
     pub(crate) returned_ns: i64,
-    /// ...and before it is rounded down to its step.
+    /// The same before it is rounded down to the reference's resolution, ns.
     pub(crate) true_ns: i64,
-    /// When it was made, ps.
+    /// When the actor read the clock, ps.
     pub(crate) at_ps: u64,
-    /// The cell's state then.
+    /// The cell's state at this moment.
     pub(crate) state: State,
-    /// When the iteration began that published its line, ps.
+    /// When the iteration began that published the cell's line, ps.
     pub(crate) born_ps: u64,
-    /// The unit of that cell.
+    /// The unit of the cell.
     pub(crate) unit: usize,
 }
 
-/// What an actor found in a cell.
+/// The state that an actor loaded from a cell.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Loaded {
     pub(crate) state: State,
     /// How often the cell had been in this state by then.
     pub(crate) life: u64,
-    /// Whether it has swapped a later life of this state.
+    /// Whether the actor has swapped a later life of this state.
     pub(crate) is_old: bool,
-    /// Start and window of its line, ticks, once it has looked into the slot.
+    /// Start and window of the line, ticks, once the actor has read the slot.
     pub(crate) use_ticks: Option<(u64, u64)>,
 }
 
-/// What one actor is doing.
+/// The state of one actor.
 #[derive(Debug, Default)]
 pub(crate) struct Actor {
     pub(crate) alive: Cell<bool>,
     pub(crate) cpu: Cell<u32>,
-    /// Whether it is bound to that CPU.
+    /// Whether the actor is bound to its CPU.
     pub(crate) bound: Cell<bool>,
     pub(crate) ready_ps: Cell<u64>,
     pub(crate) asleep: Cell<bool>,
-    /// No read of the counter is executed before this.
+    /// The CPU executes no read of the counter before this time, ps.
     pub(crate) fence_ps: Cell<u64>,
-    /// When the last read of the counter is executed, if that is still to come.
+    /// When the CPU executes the last read of the counter, ps, if it has not done so yet.
     pub(crate) late_ps: Cell<u64>,
-    /// The line that it loaded last, for a reading or to act on it.
+    /// The line that the actor loaded last, for a reading or to act on it.
     pub(crate) loaded: Cell<Loaded>,
     /// The last read of a clock, and the last one of the counter.
     pub(crate) last_read: Cell<ClockRead>,
     pub(crate) counter_read: Cell<ClockRead>,
-    /// Whether it holds the clock's lock.
+    /// Whether the actor holds the clock's lock.
     pub(crate) serving: Cell<bool>,
-    /// Steps that its reading may still take; readings wait for nobody.
-    pub(crate) patience: Cell<u64>,
+    /// The number of steps that its reading may still take, because no reading may wait for others.
+    pub(crate) steps_left: Cell<u64>,
 }
 
 /// See the [module](self).
@@ -126,20 +126,21 @@ pub(crate) struct World {
     pub(crate) actors: [Actor; MAX_ACTORS],
     /// The thread that drives the clock, if there is one.
     pub(crate) driver: Cell<Option<usize>>,
-    /// The actor that is running, and the hand with which it gives way.
+    /// The actor that is running, and its coroutine's yielder.
     pub(crate) running: Cell<usize>,
-    pub(crate) hand: Cell<*const Hand>,
+    pub(crate) yielder: Cell<*const StepYielder>,
     pub(crate) chance: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
     pub(crate) units: Vec<Unit>,
-    /// Whether a reader met a line from before a reset when the counter came back to it, or a
-    /// thread swapped a later life of the state that it knew. Nothing can detect either.
+    /// Whether the run must end because of an undetectable event: a reader met a line from before a
+    /// reset when the counter had come back to the line's window, or a thread swapped a later life
+    /// of the state that it knew.
     pub(crate) is_over: Cell<bool>,
     /// The CPUs that are online.
     pub(crate) online: RefCell<Vec<bool>>,
-    /// Until when each CPU stands still, ps.
+    /// The time until which each CPU stands still, ps.
     pub(crate) paused_ps: Vec<Cell<u64>>,
-    /// The largest that the reference has returned, ns.
+    /// The largest time that the reference has returned, ns.
     returned_ns: Cell<i64>,
     skew_ticks: Vec<i64>,
     pub(crate) counts: RefCell<Counts>,
@@ -158,7 +159,7 @@ impl World {
             actors: Default::default(),
             driver: Cell::new(None),
             running: Cell::new(0),
-            hand: Cell::new(core::ptr::null()),
+            yielder: Cell::new(core::ptr::null()),
             chance: RefCell::new(chance),
             units: if scenario.clock.per_cpu { Unit::for_each(&skew_ticks) } else { vec![Unit::default()] },
             is_over: Cell::new(false),
@@ -175,27 +176,27 @@ impl World {
         &self.actors[self.running.get()]
     }
 
-    /// Gives way until `step` takes place.
+    /// Yields to the scheduler until `step` takes place.
     pub(crate) fn step(&self, step: Step) {
-        let patience = &self.me().patience;
-        assert!(patience.get() != 1, "a reading waits for somebody");
-        patience.set(patience.get().saturating_sub(1));
-        let hand = self.hand.get();
-        assert!(!hand.is_null(), "a step outside of every actor");
-        // SAFETY: it is the yielder of the coroutine that is running: each sets it when it starts
-        // and below, whenever it goes on; it lives on that coroutine's stack for as long as its
-        // body runs.
-        unsafe { &*hand }.suspend(step);
-        self.hand.set(hand);
+        let steps_left = &self.me().steps_left;
+        assert!(steps_left.get() != 1, "a reading waits for somebody");
+        steps_left.set(steps_left.get().saturating_sub(1));
+        let yielder = self.yielder.get();
+        assert!(!yielder.is_null(), "a step outside of every actor");
+        // SAFETY: this is the yielder of the running coroutine, because each coroutine sets it when
+        // it starts, and below, whenever it goes on. The yielder lives on the coroutine's stack for
+        // as long as the coroutine's body runs.
+        unsafe { &*yielder }.suspend(step);
+        self.yielder.set(yielder);
     }
 
-    /// What the reference returns now, ns.
+    /// The time that the reference returns now, ns.
     pub(crate) fn returned_ns(&self) -> i64 {
         self.clocks.borrow_mut().reference_ns(self.now_ps.get())
     }
 
-    /// What a caller gets when the reference would return `returned_ns`: perhaps an older value.
-    fn tell(&self, returned_ns: i64) -> i64 {
+    /// The time that a caller gets when the reference is at `returned_ns`. It may be a stale value.
+    fn possibly_stale(&self, returned_ns: i64) -> i64 {
         let stale_ns = self.scenario.machine.stale_ns;
         let mut chance = self.chance.borrow_mut();
         let age_ns =
@@ -205,7 +206,7 @@ impl World {
         self.returned_ns.get()
     }
 
-    /// The running actor's read of the counter of its CPU, which is executed at `at_ps`, ticks.
+    /// The running actor's read of its CPU's counter, ticks. The CPU executes the read at `at_ps`.
     fn read_counter(&self, at_ps: u64) -> u64 {
         let me = self.me();
         me.fence_ps.set(at_ps);
@@ -244,11 +245,11 @@ impl World {
     }
 }
 
-/// What an actor reads the clocks with.
+/// An actor's access to the clocks.
 #[derive(Clone)]
-pub(crate) struct Hands(pub(crate) Rc<World>);
+pub(crate) struct Access(pub(crate) Rc<World>);
 
-impl Counter for Hands {
+impl Counter for Access {
     fn now(&self) -> u64 {
         let world = &self.0;
         world.step(Step::Counter);
@@ -273,13 +274,13 @@ impl Counter for Hands {
     }
 }
 
-impl Reference for Hands {
+impl Reference for Access {
     fn monotonic_ns(&self) -> i64 {
         let world = &self.0;
         world.step(Step::Reference);
         world.me().fence_ps.set(world.now_ps.get());
         world.note_read(0, world.now_ps.get());
-        world.tell(world.me().last_read.get().returned_ns)
+        world.possibly_stale(world.me().last_read.get().returned_ns)
     }
 
     fn realtime_ns(&self) -> i64 {
@@ -302,15 +303,15 @@ impl Reference for Hands {
     }
 }
 
-/// Binary places of slopes that are cleared where states are to come again: 2^-16 ns a tick is
-/// left, 15 ppm at 1 GHz.
+/// The number of low bits of a slope that are cleared where states are to come again. Slopes are
+/// then multiples of 2^-16 ns a tick, 15 ppm at 1 GHz.
 const COARSE_BITS: u32 = SLOPE_BITS - 16;
 
-/// The real cell, which gives way before each access.
+/// The real cell, with a step before each access.
 pub(crate) struct SteppedCell {
     inner: LineCell<SHIFT>,
     world: Rc<World>,
-    /// Its place among the world's cells.
+    /// The cell's place among the world's cells.
     unit: usize,
 }
 
@@ -319,7 +320,7 @@ impl SteppedCell {
         Self { inner: LineCell::default(), world, unit }
     }
 
-    /// The state, without a step.
+    /// The state. Reading it is not a step.
     pub(crate) fn peek(&self) -> State {
         self.unit().state.get()
     }
@@ -333,9 +334,9 @@ impl SteppedCell {
         state
     }
 
-    /// Loads the state. Not every processor loads 16 bytes as one: one load in four is of two
-    /// halves, in either order, and anything may happen in between.
-    fn look(&self) -> State {
+    /// Loads the state. Not every processor loads 16 bytes at once. One load in four therefore
+    /// loads two halves, in either order, and anything may happen between them.
+    fn load_state(&self) -> State {
         self.world.step(Step::Load);
         let first = self.inner.load();
         let order = self.world.chance.borrow_mut().u32(..8);
@@ -347,7 +348,8 @@ impl SteppedCell {
         if order == 0 { State { m: first.m, b: second.b } } else { State { m: second.m, b: first.b } }
     }
 
-    /// Where states are to come again: `line` with the nearest of few slopes, nowhere below it.
+    /// If states are to come again: a line near `line` with one of few slopes, and nowhere below
+    /// `line`. Else `line` itself.
     fn coarse(&self, from: State, line: &CellLine) -> CellLine {
         let unit = 1_u64 << COARSE_BITS;
         let slope = (line.slope().bits + unit / 2) & !(unit - 1);
@@ -370,7 +372,7 @@ impl SteppedCell {
         let below_ns = unit.returned_ns.get().saturating_sub(to.b);
         if retires && is_ordered && below_ns > 0 {
             assert!(loaded.is_old, "a high-water mark that is {below_ns} ns below what was returned");
-            // The count in the tag came around while this thread was stopped.
+            // The count in the tag wrapped around while this thread was stopped.
             world.counts.borrow_mut().low_marks += 1;
             world.is_over.set(true);
         }
@@ -382,11 +384,11 @@ impl StateCell for SteppedCell {
     const SHIFT: u32 = SHIFT;
 
     fn load(&self) -> State {
-        self.loaded(self.look())
+        self.loaded(self.load_state())
     }
 
     fn is_still(&self, state: State) -> bool {
-        self.look() == state
+        self.load_state() == state
     }
 
     fn slot(&self, state: State) -> SlotView<'_> {

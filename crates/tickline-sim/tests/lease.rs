@@ -1,9 +1,9 @@
 //! Leases: order between processes, whatever happens to the writer.
 //!
-//! The promise has two halves: the order holds if lines are at or above the OS clock, whatever the
-//! writer's delays; and it holds wherever the OS clock is, if the writer is in time. Each half is
-//! searched and attacked by itself. Where neither condition holds, a step back must be found:
-//! otherwise the silence of the other tests would prove nothing.
+//! The promise has two halves. The order holds if lines are at or above the OS clock, whatever the
+//! writer's delays. And it holds wherever the OS clock is, if the writer is in time. Searches and
+//! attacks test each half by itself. If neither condition holds, a search must find a step back:
+//! otherwise the other tests would prove nothing.
 
 #![expect(clippy::print_stdout, reason = "what was searched, and the schedules that were found")]
 
@@ -11,7 +11,7 @@ use tickline_sim::lease::{
     Attack, Faults, SearchReport, Seen, Slew, Small, Stops, WIDTH_NS, attack, search, slewed,
 };
 
-/// An off page and one first publication.
+/// A page that is off, and one first publication.
 const FIRST: Small = Small {
     is_published: false,
     horizon_ticks: 4,
@@ -32,7 +32,7 @@ const END: Small = Small { writer_steps: 4, most_preemptions: 2, ..SUCCESSOR };
 /// A writer that is killed anywhere, and its successor.
 const KILLED: Small = Small { kills: 1, writer_steps: 3, ..END };
 
-/// OS clocks above the bound: by 1 ns, and by as much as the lines are wide.
+/// Bounds that are too low. The OS clock can be above them by 1 ns, or by the width of the lines.
 const ABOVE: [i64; 2] = [0, -1];
 
 fn searched(what: &str, small: &Small) -> SearchReport {
@@ -42,7 +42,7 @@ fn searched(what: &str, small: &Small) -> SearchReport {
     found
 }
 
-/// All machines: no step back, and no schedule left.
+/// Searches all machines completely, and finds no step back.
 fn all_keep_the_order(bound_ns: i64, stops: Stops, more_preemptions: usize) {
     let mut seen = Seen::default();
     for (what, small) in [("first line", FIRST), ("successor", SUCCESSOR), ("end", END), ("killed", KILLED)] {
@@ -61,7 +61,7 @@ fn lines_at_the_upper_bound_keep_the_order_under_any_delay() {
     all_keep_the_order(1, Stops::Anywhere, 0);
 }
 
-/// Both halves with one more preemption: 58 million states.
+/// Searches both halves with one more preemption, 58 million states.
 #[test]
 #[ignore = "takes two minutes in a release build: a step of `cargo xtask ci nightly`"]
 fn one_more_preemption_keeps_the_order() {
@@ -76,8 +76,9 @@ fn a_writer_in_time_keeps_the_order_wherever_the_os_clock_is() {
     all_keep_the_order(-1, Stops::BeforeTheLook, 0);
 }
 
-/// The writer is stopped between its look and its swap, the line before ends, a reader gets the OS
-/// clock, and after the swap another gets the successor. The same in a first publication.
+/// The writer is stopped between its read of the counter and its swap. Meanwhile the old line ends,
+/// and a reader gets the OS clock. After the swap another reader gets the successor, which is
+/// lower. The same happens in a first publication.
 #[test]
 fn a_line_below_the_os_clock_that_comes_too_late_is_found() {
     for (what, small, second) in [("successor", SUCCESSOR, "Some("), ("first line", FIRST, "None")] {
@@ -90,11 +91,11 @@ fn a_line_below_the_os_clock_that_comes_too_late_is_found() {
     }
 }
 
-/// Steps of each attack, and their number for each kind of fault.
+/// The number of steps in each attack, and of attacks for each kind of fault.
 const STEPS: u64 = 200_000;
 const ATTACKS: u64 = 12;
 
-/// A bound so far below the OS clock that readings which are some steps apart show it, ns.
+/// A bound so far below the OS clock, ns, that readings a few steps apart show a step back.
 const BELOW_NS: i64 = -10_000;
 
 fn attacks_keep_the_order(bound_ns: i64, stops: Stops, all_faults: &[Faults]) {
@@ -118,7 +119,8 @@ fn attacked_writers_keep_the_order() {
     attacks_keep_the_order(WIDTH_NS, Stops::Anywhere, &faults);
 }
 
-/// An OS clock that is not ordered as well makes the first publication's own reading of it too low.
+/// `Faults::Stale` is left out: with an unordered OS clock, the first publication's own reading of
+/// the OS clock is too low.
 #[test]
 fn attacked_writers_in_time_keep_the_order_wherever_the_os_clock_is() {
     let faults = [Faults::Stalls, Faults::Suspends, Faults::Resets];
@@ -126,7 +128,7 @@ fn attacked_writers_in_time_keep_the_order_wherever_the_os_clock_is() {
     attacks_keep_the_order(WIDTH_NS, Stops::BeforeTheLook, &[Faults::Pauses, Faults::Slews]);
 }
 
-/// A rate in ppm, and for how many leases.
+/// A slew with a rate in ppm, which lasts for a number of leases.
 const fn slew(rate_ppm: i64, leases: u64) -> Slew {
     Slew { rate_ppb: rate_ppm * 1_000, for_ns: leases * 500_000_000 }
 }
@@ -148,14 +150,15 @@ fn a_fast_slew_is_one_doubt_and_one_first_publication() {
     }
 }
 
-/// What `docs/lease.md` says of the slews that NTP daemons make: by adjtime(3), or by a frequency.
+/// Checks the errors that `docs/lease.md` states for the slews of NTP daemons, which use adjtime(3)
+/// or change the frequency.
 #[test]
 fn a_slow_slew_leaves_a_line_published_and_within_its_bounds() {
     let slews = [500, -500, 500, -500].map(|rate| slew(rate, 7));
     let seen = slewed(&slews).expect("order");
     println!("{seen:?}");
     assert_eq!((seen.doubted, seen.ended, seen.published_first), (0, 0, 0), "{seen:?}");
-    // Seen, so that the bounds are some.
+    // The lower limits show that a slew has had an effect.
     assert!((500_000..1_510_000).contains(&seen.ahead_ns), "{seen:?}");
     assert!((300_000..1_500_000).contains(&seen.behind_ns), "{seen:?}");
 }

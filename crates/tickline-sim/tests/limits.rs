@@ -1,19 +1,20 @@
-//! The limits that named scenarios must keep, whatever the seed.
+//! Checks that named scenarios keep their limits for every seed.
 
 use tickline_sim::named::{Limit, all, named};
 use tickline_sim::{Counts, Mark, run, run_tracked};
 
-/// Seeds that a test tries; fewer where core is not optimised, for it takes several times as long.
+/// The number of seeds that a test tries. A build without optimisation takes several times as long,
+/// and tries fewer.
 const SEEDS: u64 = if cfg!(debug_assertions) { 1 } else { 10 };
 
 const MS: u64 = 1_000_000;
 
-/// By how much the bounds of a point are wrong, ns.
+/// How far the reference is outside the bounds of a point, ns.
 fn outside_ns(mark: &Mark) -> i64 {
     if mark.fast { mark.earliest_ns.max(-mark.latest_ns).max(0) } else { 0 }
 }
 
-/// What the points of a part show, each between the least and the most that the limit allows.
+/// The figures of a part's points. Each comes with its lower and its upper limit.
 fn figures(limit: &Limit, marks: &[&Mark]) -> [(&'static str, Option<i64>, i64, Option<i64>); 8] {
     let most = |figure: fn(&Mark) -> i64| marks.iter().map(|mark| figure(mark)).max().unwrap_or_default();
     let sum = |figure: fn(&Mark) -> i64| marks.iter().map(|mark| figure(mark)).sum::<i64>();
@@ -37,7 +38,7 @@ fn figures(limit: &Limit, marks: &[&Mark]) -> [(&'static str, Option<i64>, i64, 
     ]
 }
 
-/// What `scenarios.json` says of each.
+/// Checks the limits that `scenarios.json` states.
 #[test]
 fn named_scenarios_keep_their_limits() {
     for it in all().into_iter().filter(|it| !it.limits.is_empty() || !it.counts.is_empty()) {
@@ -67,10 +68,10 @@ fn named_scenarios_keep_their_limits() {
     }
 }
 
-/// The same 128 bits come again and again, with other lines in between, while threads are stopped:
-/// no reading steps back. A thread that retires a line with a tick from an earlier life of it would
-/// leave a high-water mark below what was returned. The count in the tag keeps lives apart: in
-/// 1,000 seeds that happened 3 times with a count of 8, and 35 times without one.
+/// No reading steps back while the same 128 bits come again and again, with other lines in between,
+/// and threads are stopped. If a thread retired a line with a tick from an earlier life of this
+/// line, it would leave a high-water mark below a returned time. The count in the tag distinguishes
+/// the lives: in 1,000 seeds such a mark happened 3 times with a count of 8, and 35 times without.
 #[test]
 fn states_that_come_again_keep_the_order() {
     let mut counts = Counts::default();
@@ -82,6 +83,6 @@ fn states_that_come_again_keep_the_order() {
     }
     println!("{counts:?}");
     assert!(counts.again > 0 && counts.low_marks == 0, "{counts:?}");
-    // Without a count they come again more than 500 times in three seeds.
+    // Without a count the states come again more than 500 times in three seeds.
     assert!(counts.again < 100 * SEEDS, "the count is of use: {counts:?}");
 }

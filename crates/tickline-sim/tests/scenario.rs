@@ -1,9 +1,8 @@
-//! What a scenario is: a value that can be written down. The program runs random ones (`cargo xtask
-//! sim`).
+//! Checks that scenarios can be stored and read again, and that none violates an invariant.
 
 use tickline_sim::{Scenario, run};
 
-/// Any seed; `cargo xtask sim` runs more of them.
+/// The first seeds. `cargo xtask sim` runs more.
 #[test]
 fn scenarios_can_be_written_down_and_none_violates_an_invariant() {
     for seed in 1..if cfg!(debug_assertions) { 30 } else { 200 } {

@@ -43,11 +43,12 @@ impl Counter for Tsc {
 /// of 32 bits here.
 pub struct Hpet {
     base: *mut u32,
-    /// The period of its counter, fs.
+    /// The period of the timer's counter, fs.
     period_fs: u32,
 }
 
-/// Where PC chipsets have it (the same, 3.2.4 has the ACPI table that tells for certain).
+/// The address of the HPET in PC chipsets. (The ACPI table in 3.2.4 of the specification states the
+/// address for certain.)
 const BASE: usize = 0xfed0_0000;
 /// Capabilities: bit 13 of the low word says that the counter has 64 bits, the high word is the
 /// period.
@@ -82,8 +83,8 @@ impl Hpet {
         let configuration = hpet.read(CONFIGURATION) | RUN;
         // SAFETY: mapped, as the caller promises.
         let register = unsafe { hpet.base.add(CONFIGURATION) };
-        // SAFETY: as above; the bit starts the counter, and no timer raises an interrupt unless
-        // told to.
+        // SAFETY: as above. The bit starts the counter, and no timer raises an interrupt without
+        // being set up for it.
         unsafe { register.write_volatile(configuration) };
         Some(hpet)
     }

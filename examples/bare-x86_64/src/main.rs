@@ -35,7 +35,7 @@ use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
 
-/// The clock: everybody may read it, interrupt handlers and other CPUs included.
+/// The clock. Any code may read it, including interrupt handlers and other CPUs.
 static CLOCK: Shared = Shared::new(LineCell::new());
 
 /// The time between iterations in the steady state, ns. It is short, so that a run of seconds has
@@ -44,7 +44,7 @@ const INTERVAL_NS: u64 = 100_000_000;
 
 const MS: i64 = 1_000_000;
 
-/// The time, ns: by the counter where possible, otherwise by the HPET; never less than before.
+/// The time, ns, from the counter if possible, otherwise from the HPET. It never decreases.
 fn now_ns(hpet: &Hpet) -> i64 {
     match CLOCK.read_ordered(&Tsc) {
         Some(ns) => ns,
@@ -139,7 +139,7 @@ extern "C" fn main() -> ! {
     let mut seen = Seen::default();
 
     seen.watch("without a driver", None, &hpet, 20);
-    // The first line, as soon as there is one.
+    // Wait for the first line.
     while CLOCK.read(&Tsc).is_none() {
         driver.serve(&hpet);
     }

@@ -12,7 +12,7 @@ const TRANSMITTER_EMPTY: u8 = 1 << 5;
 /// one.
 const DEBUG_EXIT: u16 = 0xf4;
 
-/// How the program ends, as a value for that device. QEMU itself uses neither exit code.
+/// The value for the exit device. QEMU itself uses neither of the exit codes.
 #[derive(Clone, Copy)]
 pub enum End {
     /// Exit code 33.
@@ -23,7 +23,7 @@ pub enum End {
 
 /// Ends QEMU; on a real machine, halts the CPU.
 pub fn exit(end: End) -> ! {
-    // SAFETY: nobody but QEMU listens there.
+    // SAFETY: only QEMU has a device at this port.
     unsafe { write(DEBUG_EXIT, end as u8) };
     loop {
         // SAFETY: with interrupts off this waits for ever.
@@ -59,7 +59,7 @@ macro_rules! say {
 ///
 /// The caller wants the effect of writing `value` to `port`.
 unsafe fn write(port: u16, value: u8) {
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's promise.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) };
 }
 
@@ -68,7 +68,7 @@ unsafe fn write(port: u16, value: u8) {
 /// The caller wants the effect of reading `port`.
 unsafe fn read(port: u16) -> u8 {
     let value;
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's promise.
     unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nostack, preserves_flags)) };
     value
 }

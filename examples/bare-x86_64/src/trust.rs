@@ -13,7 +13,8 @@ fn is_invariant() -> bool {
     __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
 }
 
-/// Judges the gates and shows them. The first reason not to use the counter, if there is one.
+/// Judges the gates and prints them. Returns the first reason not to use the counter, if there is
+/// one.
 pub fn judge(counter_ticks: u64) -> Option<Reason> {
     let mut facts = Facts::UNKNOWN;
     facts.counter_present = true;

@@ -1,5 +1,5 @@
-//! How a clock is observed, in measurements, in the soak and in guests: readings between two of the
-//! OS clock, and readings that threads hand to each other.
+//! Observes a clock, for measurements, the soak and guests. It brackets readings with two readings
+//! of the OS clock, and exchanges readings between threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,20 +26,21 @@ pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     }
 }
 
-/// A reading, and what an OS clock was before and after it, ns. A reading outside is wrong by the
-/// distance at least, however wide the bracket is; one inside says no more than the width.
+/// A reading, with readings of an OS clock before and after it, ns. A reading outside the bracket
+/// is wrong by at least the distance, however wide the bracket is. A reading inside is known only
+/// to the bracket's width.
 #[derive(Debug, Clone, Copy)]
 pub struct Bracket {
     /// The OS clock before the reading.
     pub before_ns: u64,
-    /// The reading. Its zero may be its clock's own.
+    /// The reading. The clock may have a zero of its own.
     pub now_ns: u64,
-    /// The OS clock after it.
+    /// The OS clock after the reading.
     pub after_ns: u64,
 }
 
 impl Bracket {
-    /// Brackets what `read` returns, by `CLOCK_MONOTONIC`.
+    /// Brackets the time that `read` returns with `CLOCK_MONOTONIC`.
     #[inline]
     pub fn around(read: impl FnOnce() -> u64) -> Self {
         let before_ns = monotonic_ns();
@@ -47,7 +48,7 @@ impl Bracket {
         Self { before_ns, now_ns, after_ns: monotonic_ns() }
     }
 
-    /// ns from the reading before to the one after.
+    /// The width of the bracket, ns.
     #[must_use]
     pub const fn width_ns(&self) -> u64 {
         self.after_ns - self.before_ns
@@ -59,36 +60,36 @@ impl Bracket {
         self.now_ns.saturating_sub(self.after_ns)
     }
 
-    /// How far it is behind it, ns.
+    /// How far the reading is behind the bracket, ns.
     #[must_use]
     pub const fn behind_ns(&self) -> u64 {
         self.before_ns.saturating_sub(self.now_ns)
     }
 
-    /// Whether it is outside.
+    /// Whether the reading is outside the bracket.
     #[must_use]
     pub const fn is_missed(&self) -> bool {
         self.ahead_ns() > 0 || self.behind_ns() > 0
     }
 
-    /// How far it is ahead of the bracket's middle, ns.
+    /// How far the reading is ahead of the bracket's middle, ns.
     #[must_use]
     pub fn offset_ns(&self) -> f64 {
         to_f64(self.now_ns.wrapping_sub(self.before_ns).cast_signed())
             - to_f64(self.width_ns().cast_signed()) / 2.0
     }
 
-    /// What the clock has gained on `CLOCK_MONOTONIC` since an `earlier` bracket, ns.
+    /// The time that the clock has gained on `CLOCK_MONOTONIC` since an `earlier` bracket, ns.
     #[must_use]
     pub fn gained_ns(&self, earlier: &Self) -> f64 {
-        // In integers first: Unix time is too large for what a float can distinguish.
+        // Subtract integers first, because a float can't represent Unix time in ns exactly.
         let clock = self.now_ns.wrapping_sub(earlier.now_ns).cast_signed();
         let reference_twice = (self.before_ns - earlier.before_ns) + (self.after_ns - earlier.after_ns);
         to_f64(clock) - to_f64(reference_twice.cast_signed()) / 2.0
     }
 }
 
-/// For differences and counts.
+/// Converts a difference or a count to a float.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "differences and counts far below 2^53")]
 pub const fn to_f64(value: i64) -> f64 {
@@ -104,7 +105,7 @@ pub struct Bounded {
     pub earliest_ns: u64,
     /// See above.
     pub latest_ns: u64,
-    /// Whether the counter has served it.
+    /// Whether the counter served the reading.
     pub by_counter: bool,
 }
 
@@ -123,44 +124,44 @@ impl Bounded {
         }
     }
 
-    /// By how much the bounds miss the bracket, ns: 0 if they have a moment in common.
+    /// The distance between the bounds and the bracket, ns: 0 if they have a moment in common.
     #[must_use]
     pub fn missed_ns(&self) -> u64 {
         let late_ns = self.earliest_ns.saturating_sub(self.at.after_ns);
         late_ns.max(self.at.before_ns.saturating_sub(self.latest_ns))
     }
 
-    /// The bound before the reading, and the one after it, ns.
+    /// The distances from the reading to its lower and to its upper bound, ns.
     #[must_use]
     pub const fn sides_ns(&self) -> (u64, u64) {
         (self.at.now_ns - self.earliest_ns, self.latest_ns - self.at.now_ns)
     }
 
-    /// The larger of them, ns.
+    /// The larger of the two distances, ns.
     #[must_use]
     pub fn widest_ns(&self) -> u64 {
         self.sides_ns().0.max(self.sides_ns().1)
     }
 }
 
-/// What exchanges have counted.
+/// The counts of exchanges.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct Count {
-    /// Readings, each compared with the largest one before.
+    /// Readings that were compared with the largest earlier one.
     pub exchanges: u64,
-    /// Readings that were smaller than one that had been complete before they began.
+    /// Readings that were smaller than a reading that was complete before they began.
     pub backward: u64,
     /// The largest backward step, in the unit of the readings.
     pub largest: u64,
 }
 
 impl Count {
-    /// One exchange: takes the largest reading so far, reads the clock, and stores the larger one.
-    /// Returns the first two.
+    /// One exchange: loads the largest reading so far, reads the clock, and stores the larger of
+    /// the two. Returns the loaded and the new reading.
     #[inline(always)]
     pub fn exchange(&mut self, largest: &AtomicU64, read: impl FnOnce() -> u64) -> (u64, u64) {
-        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading that made
-        // this value was complete before it was stored.
+        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading with this
+        // value was complete before it was stored.
         let earlier = largest.load(Ordering::Acquire);
         let now = read();
         // ORDERING: Release, as above.
@@ -173,7 +174,7 @@ impl Count {
         (earlier, now)
     }
 
-    /// Adds what another thread, or another run, has counted.
+    /// Adds the counts of another thread, or of another run.
     pub fn add(&mut self, other: &Self) {
         self.exchanges += other.exchanges;
         self.backward += other.backward;

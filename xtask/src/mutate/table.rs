@@ -1,5 +1,5 @@
-//! `xtask/mutants.toml`: what each mutant takes out, and where; and whether the table has every
-//! ordering.
+//! Reads `xtask/mutants.toml`, which says what each mutant takes out, and where. Checks that the
+//! table has every ordering.
 
 use std::collections::BTreeSet;
 
@@ -12,37 +12,37 @@ use crate::files;
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     rule: Vec<Mutant>,
-    /// Weaker orderings; their `rule` and `instead` are not in the file.
+    /// Weaker orderings. The file has no `rule` and no `instead` for them.
     ordering: Vec<Mutant>,
-    /// Orderings that no test tells from weaker ones, and why.
+    /// Orderings that no test distinguishes from weaker ones, and why.
     undetectable: Vec<Mutant>,
 }
 
-/// A text of a file, and what takes its place.
+/// A text of a file, and its replacement.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Mutant {
     pub(super) rule: String,
     /// What the mutated code does.
     pub(super) does: String,
-    /// Seen from `crates/`.
+    /// The file's path from `crates/`.
     pub(super) file: String,
     pub(super) text: String,
     pub(super) instead: String,
     /// The ordering, and the weaker one.
     pub(super) from: String,
     pub(super) to: String,
-    /// The test that must fail, of a weakening.
+    /// For a weakening: the test that must fail.
     pub(super) test: String,
     pub(super) why: String,
 }
 
-/// Which tests must fail.
+/// The kind of test that must fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tests {
     /// Any unit test of the crate.
     Unit,
-    /// A model by loom.
+    /// A loom model.
     Loom,
     /// A test under Miri.
     Miri,
@@ -54,7 +54,7 @@ impl Mutant {
         self.file.split('/').next().unwrap_or_default()
     }
 
-    /// Loom has models of the orderings in core and in leases; Miri runs the tests of the others.
+    /// Loom models cover the orderings in core and in leases. Tests under Miri cover the others.
     pub(super) fn tests(&self) -> Tests {
         match &self.file {
             _ if self.rule != "ordering" => Tests::Unit,
@@ -71,7 +71,7 @@ impl Table {
         toml::from_str(&files::read("xtask/mutants.toml")?).map_err(|error| format!("mutants.toml: {error}"))
     }
 
-    /// Every mutant: first those of the rules. An error if one does not match its source.
+    /// Every mutant, first those of the rules. Returns an error if one does not match its source.
     pub(super) fn mutants(&self) -> Result<Vec<Mutant>, String> {
         let mut mutants = self.rule.clone();
         for it in &self.ordering {
@@ -103,8 +103,8 @@ impl Table {
         self.ordering.iter().chain(&self.undetectable)
     }
 
-    /// Whether the table has every ordering of a file that could be weaker, each with its next
-    /// weaker ones, and the file every ordering of the table.
+    /// Checks that the table has each ordering of a file that could be weaker, with all its next
+    /// weaker ones, and that the file has every ordering of the table.
     fn is_covered(&self, source: &str, file: &str) -> Result<(), String> {
         let of_file = self.orderings().filter(|it| it.file == file);
         let mut missing = of_file
@@ -148,7 +148,7 @@ fn place(source: &str, text: &str, from: &str) -> Result<usize, String> {
     start.zip(inside).map(|(start, inside)| start + inside).ok_or_else(|| format!("not exactly one:\n{text}"))
 }
 
-/// The text with a weaker ordering. A fence that is `Relaxed` is none.
+/// The text with a weaker ordering. A `Relaxed` fence does nothing, so it is left out.
 fn weaker(text: &str, from: &str, to: &str) -> Result<String, String> {
     let from = format!("Ordering::{from}");
     if text.matches(&from).count() != 1 {
@@ -163,8 +163,8 @@ fn weaker(text: &str, from: &str, to: &str) -> Result<String, String> {
     })
 }
 
-/// Whether the comment on an ordering says why it has no mutant. `before` is the source up to
-/// there.
+/// Whether the comment on an ordering says why the ordering has no mutant. `before` is the source
+/// up to the ordering.
 fn has_reason(before: &str) -> bool {
     let comment = before.rsplit("// ORDERING:").next().unwrap_or_default();
     let words: Vec<&str> = comment.split_whitespace().filter(|word| *word != "//").collect();
@@ -187,7 +187,7 @@ mod tests {
         "tickline-page/src/lease/cell.rs",
     ];
 
-    /// Sources, seen from `crates/`.
+    /// The paths of all sources from `crates/`.
     fn sources() -> Vec<String> {
         let files = crate::step::said("git ls-files --cached --others --exclude-standard -- crates").unwrap();
         let sources = files.lines().filter(|file| file.ends_with(".rs") && root().join(file).is_file());

@@ -1,4 +1,4 @@
-//! The copy of the workspace that is mutated, and its tests.
+//! The copy of the workspace in which the check applies mutants, and its tests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use super::table::{Mutant, Tests};
 use crate::files::{self, root};
 use crate::step;
 
-/// The names of tests in which threads race contain one of these. They catch a mutant only by
-/// chance, so they do not count.
+/// Parts of the names of tests in which threads race. Such tests catch a mutant only by chance, so
+/// they do not count.
 const BY_CHANCE: [&str; 2] = ["readers_never_see_", "readers_of_the_"];
 
-/// Most preemptions in an execution, for all models. Three find every weakening; without a
-/// weakening, the checks of `ci.toml` allow more.
+/// The limit of preemptions in an execution, for all models. Three find every weakening. The checks
+/// of `ci.toml`, which run the models without a weakening, allow more.
 const PREEMPTIONS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
 /// A copy of the workspace.
@@ -30,12 +30,12 @@ pub(super) struct Built {
     output: PathBuf,
 }
 
-/// What a run of the tests has shown.
+/// The result of a run of the tests.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) green: Vec<String>,
     pub(super) red: Vec<String>,
-    /// Whether it had to be ended.
+    /// Whether the check had to end the tests.
     pub(super) hangs: bool,
     pub(super) took: Duration,
 }
@@ -73,7 +73,7 @@ impl Tree {
     pub(super) fn build(&self, package: &str, tests: Tests) -> Result<Built, String> {
         let mut cargo = Command::new("cargo");
         cargo.args(["test", "-p", package, "--lib", "--no-run", "--message-format=json-render-diagnostics"]);
-        // Without debug information, which doubles the time of linking.
+        // Leave out debug information, which doubles the time of linking.
         cargo.env("CARGO_PROFILE_TEST_DEBUG", "0").current_dir(&self.0);
         if tests == Tests::Loom {
             cargo.arg("--release").env("RUSTFLAGS", "--cfg loom");
@@ -92,8 +92,8 @@ impl Tree {
         Ok(Built { program, output: self.0.with_file_name("output") })
     }
 
-    /// Runs a test of a library under Miri with this many seeds. Whether it passes; an error if it
-    /// does not compile.
+    /// Runs a test of a library under Miri with this many seeds. Returns whether it passes, or an
+    /// error if it does not compile.
     pub(super) fn passes_under_miri(&self, package: &str, test: &str, seeds: u32) -> Result<bool, String> {
         let cargo = |last: &str| {
             Command::new("cargo")
@@ -114,8 +114,8 @@ impl Tree {
 }
 
 impl Built {
-    /// Runs the tests whose names have one of `names`, or all; ends them if they take longer than
-    /// `patience`.
+    /// Runs the tests whose names contain one of `names`, or all tests. Ends them if they take
+    /// longer than `patience`.
     pub(super) fn run(&self, names: &[&str], patience: Duration) -> Result<Ran, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.program.display());
         let output = fs::File::create(&self.output).map_err(failed)?;
@@ -124,7 +124,7 @@ impl Built {
         command.arg(patience.as_secs_f64().to_string()).arg(&self.program).args(names);
         command.env(PREEMPTIONS.0, PREEMPTIONS.1).stdout(output).stderr(Stdio::null());
         if names.is_empty() {
-            // Many threads, so that a test that hangs delays few others.
+            // Use many threads, so that a test that hangs delays few others.
             command.arg("--test-threads=16").args(BY_CHANCE.iter().flat_map(|name| ["--skip", name]));
         }
         let status = command.status().map_err(failed)?;
@@ -135,7 +135,7 @@ impl Built {
             let tests = text.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(how));
             tests.map(str::to_owned).collect::<Vec<_>>()
         };
-        // `timeout` ends with that if it has ended the tests.
+        // `timeout` has this exit code if it has ended the tests.
         let hangs = status.code() == Some(124);
         let ran = Ran { green: ended(" ... ok"), red: ended(" ... FAILED"), hangs, took };
         if status.success() || hangs || !ran.red.is_empty() {

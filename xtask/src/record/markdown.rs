@@ -1,11 +1,11 @@
-//! Figures for readers, and tables.
+//! Formats figures and tables.
 
 /// A table's head.
 pub(super) fn head(titles: &[&str]) -> String {
     format!("| {} |\n|{}\n", titles.join(" | "), "---|".repeat(titles.len()))
 }
 
-/// A row: what it says, and the figure in each of the columns.
+/// A row: its title, and the figure in each of the columns.
 pub(super) fn line<T>(
     title: &str,
     columns: &[T],
@@ -15,7 +15,7 @@ pub(super) fn line<T>(
     Ok(format!("| {title} | {} |\n", figures.join(" | ")))
 }
 
-/// Commas between thousands.
+/// A figure with commas between thousands.
 #[expect(clippy::cast_possible_truncation, reason = "figures far below 2^63, and rounded")]
 pub(super) fn whole(figure: f64) -> String {
     let rounded = figure.round() as i64;
@@ -30,7 +30,7 @@ pub(super) fn whole(figure: f64) -> String {
     if rounded < 0 { format!("-{text}") } else { text }
 }
 
-/// One decimal for small figures, none for others, none for 0.
+/// A figure with one decimal if it is small. Large figures and 0 have none.
 pub(super) fn short(figure: f64) -> String {
     let tenths = (figure * 10.0).round() / 10.0;
     if tenths == 0.0 {

@@ -1,4 +1,4 @@
-//! The tables of the records: a line for each figure, a column for each processor.
+//! The tables of the records. They have a row for each figure, and a column for each processor.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ impl Record {
     }
 }
 
-/// The value at a path with dots. A missing field is an error; `null` is a value.
+/// The value at a path with dots. A missing field is an error, but `null` is a value.
 pub(super) fn at<'a>(value: &'a Value, path: &str) -> Result<&'a Value, String> {
     path.split('.')
         .try_fold(value, |value, key| value.get(key))
@@ -34,20 +34,21 @@ fn number(value: &Value, path: &str) -> Result<f64, String> {
     at(value, path)?.as_f64().ok_or_else(|| format!("{path} is not a number in the record"))
 }
 
-/// A number, or none where the record says `null`, for it or for what should have it.
+/// A number; none if the record has `null` for it, or for the object that should have it.
 fn number_if_any(value: &Value, path: &str) -> Result<Option<f64>, String> {
     let is_null = path.rmatch_indices('.').any(|(end, _)| at(value, &path[..end]).is_ok_and(Value::is_null));
     if is_null || at(value, path)?.is_null() { Ok(None) } else { number(value, path).map(Some) }
 }
 
-/// The entry of a list in which `key` has this name; none if the list leaves it out.
+/// The entry of a list in which `key` has this name; none if the list has no such entry.
 fn entry<'a>(record: &'a Value, list: &str, key: &str, name: &str) -> Result<Option<&'a Value>, String> {
     let entries =
         at(record, list)?.as_array().ok_or_else(|| format!("{list} is not a list in the record"))?;
     Ok(entries.iter().find(|one| one[key] == name))
 }
 
-/// A processor's name in a table's head: without family and model where there is one of that name.
+/// A processor's name in a table's head. Family and model are left out if only one processor has
+/// this name.
 fn title<'a>(record: &'a Record, records: &[Record]) -> &'a str {
     fn name(record: &Record) -> &str {
         record.processor().split(", family").next().unwrap_or_default()
@@ -56,7 +57,7 @@ fn title<'a>(record: &'a Record, records: &[Record]) -> &'a str {
     if is_alone { name(record) } else { record.processor() }
 }
 
-/// A table's head: what the rows are, and a column for each processor.
+/// A table's head: the title of the rows, and a column for each processor.
 fn head_of(first: &str, records: &[Record]) -> String {
     let titles: Vec<&str> = [first].into_iter().chain(records.iter().map(|it| title(it, records))).collect();
     head(&titles)
@@ -109,7 +110,7 @@ fn hello(record: &Value) -> Result<String, String> {
     Ok(format!("{} (of {})", of("difference_us")?, of("with_std_us")?))
 }
 
-/// The results of exchanges between threads while the line changes; in full beside the bare
+/// The results of exchanges between threads while the line changes. `in_full` adds the bare
 /// counter's.
 fn order(record: &Value, in_full: bool) -> Result<String, String> {
     let order = at(record, "order")?;
@@ -124,12 +125,12 @@ fn order(record: &Value, in_full: bool) -> Result<String, String> {
     Ok(format!("{found} exchanges (bare counter: {} in {})", of("plain.backward")?, of("plain.exchanges")?))
 }
 
-/// The machines that the records were taken on, a line each.
+/// The machines of the records, a line each.
 pub(super) fn machines(records: &[Record]) -> Result<String, String> {
     records.iter().map(machine).collect()
 }
 
-/// What a record was taken on, and where it is.
+/// The machine of a record, with a link to the record.
 fn machine(record: &Record) -> Result<String, String> {
     let (name, processor, record) = (&record.name, record.processor(), &record.json);
     let or_unknown = |key: &str| text(record, &format!("machine.{key}")).unwrap_or("unknown");
@@ -149,7 +150,7 @@ fn machine(record: &Record) -> Result<String, String> {
     ))
 }
 
-/// Groups of clocks, as the programs call them and as the table does.
+/// The groups of clocks: their names in the programs' output and in the table.
 const GROUPS: [(&str, &str); 3] =
     [("counter", "bare instructions"), ("time", "time in ns"), ("coarse", "coarse time")];
 
@@ -183,8 +184,8 @@ pub(super) fn clocks(records: &[Record]) -> Result<String, String> {
     Ok(table)
 }
 
-/// A clock's cost on each processor, and the worst of each other figure on any of them: the one
-/// that is furthest from 0.
+/// A clock's cost on each processor, and the worst of each other figure on any processor. The worst
+/// figure is the one that is furthest from 0.
 fn clock_row(records: &[Record], name: &str) -> Result<String, String> {
     let mut cells = Vec::new();
     for record in records {
@@ -218,12 +219,12 @@ fn clock_row(records: &[Record], name: &str) -> Result<String, String> {
     let [call_us, reading_us, ppb, offset_ns, per_million] =
         figures.map(|all| all.into_iter().max_by(|one, other| one.abs().total_cmp(&other.abs())));
     cells.push(call_us.map(|us| time_ns(us * 1e3)));
-    // In tenths of a ms, because most of it is the process's own start.
+    // Tenths of a ms are enough, because most of this time is the process's own start.
     cells.push(reading_us.map(|us| format!("{:.1} ms", us / 1e3)));
     cells.push(ppb.map(short_figure));
     cells.push(offset_ns.map(time_ns));
     cells.push(per_million.map(|per_million| match short_figure(per_million) {
-        // Few, but more than none.
+        // Show that there were some.
         rounded if rounded == "0" && per_million > 0.0 => "< 0.1".into(),
         rounded => rounded,
     }));
@@ -295,7 +296,7 @@ pub(super) fn tickline(records: &[Record]) -> Result<String, String> {
     Ok(block)
 }
 
-/// Spans: the name of a subject of the program `spans`, and the title here.
+/// The subjects of the program `spans`: name, and title in the table.
 const SPANS: [(&str, &str); 18] = [
     ("a registry without layers", "a registry without layers"),
     ("a layer that stores an extension", "a layer that stores an extension"),
@@ -317,8 +318,8 @@ const SPANS: [(&str, &str); 18] = [
     ("fmt with FmtSpan::CLOSE, tickline's timer", "`fmt` with `FmtSpan::CLOSE` and `Rfc3339`"),
 ];
 
-/// ns a span on one thread, and on each of two. A record that is older than a row has no figure
-/// there.
+/// The cost of a span, ns, on one thread, and on each of two. A record that is older than a row has
+/// no figure in this row.
 pub(super) fn spans(records: &[Record]) -> Result<String, String> {
     let mut block = head_of("ns a span: one thread / two", records);
     for (subject, title) in SPANS {

@@ -1,10 +1,10 @@
-//! Every target, and what is done for it: `xtask/targets.toml`.
+//! Reads `xtask/targets.toml`, the list of targets.
 
 use serde::Deserialize;
 
 use crate::files;
 
-/// The crates that are published, in the order in which they can be.
+/// The published crates, in an order in which they can be published.
 pub(crate) const PUBLISHED: &[&str] = &[
     "tickline-core",
     "tickline-page",
@@ -15,7 +15,7 @@ pub(crate) const PUBLISHED: &[&str] = &[
     "tickline-cli",
 ];
 
-/// What is compiled, by the words of the table.
+/// The crates that are compiled, by the words of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub(super) enum Crates {
     #[default]
@@ -72,7 +72,7 @@ impl Target {
     }
 }
 
-/// All of them.
+/// All targets.
 pub(super) fn all() -> Result<Vec<Target>, String> {
     #[derive(Deserialize)]
     struct List {
@@ -82,6 +82,6 @@ pub(super) fn all() -> Result<Vec<Target>, String> {
     list.map(|list| list.target).map_err(|error| format!("targets.toml: {error}"))
 }
 
-/// The machine that this was written on.
+/// The target of the machine that runs the checks.
 pub(super) const HOST: &str = "x86_64-unknown-linux-gnu";
 pub(super) const RISC_V: &str = "riscv64gc-unknown-linux-gnu";

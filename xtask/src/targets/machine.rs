@@ -1,5 +1,5 @@
-//! What a target's programs need: the compiler's library, a linker, and an emulator with the
-//! files of a system.
+//! Provides what a target's programs need: the compiler's library, a linker, and an emulator with
+//! the files of a system.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -8,12 +8,12 @@ use super::list::{HOST, Target};
 use crate::files::{self, store};
 use crate::step::{self, said};
 
-/// Random cases of each property where integers were tested by the thousand natively.
+/// The number of random cases of each property. It is small, because native tests try thousands.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "32");
 
-/// What can compile, or run, programs of a target.
+/// The settings with which cargo compiles, or runs, programs of a target.
 pub(super) struct Machine {
-    /// What runs them, as the table calls it.
+    /// The table's name for the system or emulator that runs the programs.
     pub(super) name: String,
     environment: Vec<(String, String)>,
 }
@@ -23,7 +23,7 @@ fn need(line: &str) -> Result<String, String> {
 }
 
 impl Machine {
-    /// What compiles without linking.
+    /// A machine that compiles without linking.
     pub(super) fn with_compiler(target: &Target) -> Result<Self, String> {
         let triple = &target.triple;
         let library = || {
@@ -39,10 +39,10 @@ impl Machine {
             machine.set_for(target, "LINKER", &target.linker);
         }
         if triple != HOST {
-            // Without debug information, which takes a quarter of the time.
+            // Leave out debug information, which takes a quarter of the time.
             machine.set("CARGO_PROFILE_DEV_DEBUG", "0");
-            // criterion contains a few lines of C (alloca). Nothing that is linked here has them,
-            // so the target's C compiler is not needed.
+            // criterion contains a few lines of C (alloca). No program that is linked here has
+            // them, so cargo does not need the target's C compiler.
             for tool in ["CC", "AR"] {
                 machine.set(&format!("{tool}_{}", triple.replace('-', "_")), "true");
             }
@@ -50,11 +50,11 @@ impl Machine {
         Ok(machine)
     }
 
-    /// What links and runs. Emulated programs see the files of this machine, or files about their
-    /// counter as the target's kernel would have them.
+    /// A machine that links and runs. Emulated programs see the files of this machine, or files
+    /// about their counter like those of the target's kernel.
     pub(super) fn that_runs(target: &Target, with_files: bool) -> Result<Self, String> {
         let mut machine = Self::with_compiler(target)?;
-        // The compiler brings this one.
+        // The compiler brings `rust-lld` along.
         if !matches!(&target.linker[..], "" | "rust-lld") {
             need(&format!("{} --version", target.linker))?;
         }
@@ -76,7 +76,8 @@ impl Machine {
                 let root = if with_files { system(target)? } else { PathBuf::from(&target.libraries) };
                 let runner = format!("{program} -L {}", root.display());
                 machine.set_for(target, "RUNNER", &runner);
-                // For tests that start themselves once more, and those that must know.
+                // Tests that execute themselves again need the emulator's command, and some tests
+                // must know that there is one.
                 machine.set("TICKLINE_TEST_RUNNER", &runner);
                 machine.set(CASES.0, CASES.1);
             }
@@ -88,7 +89,7 @@ impl Machine {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
-    /// A setting of cargo's for this target.
+    /// Sets an option of cargo for this target.
     fn set_for(&mut self, target: &Target, setting: &str, value: &str) {
         self.set(
             &format!("CARGO_TARGET_{}_{setting}", target.triple.to_uppercase().replace('-', "_")),
@@ -96,8 +97,8 @@ impl Machine {
         );
     }
 
-    /// Runs a command; its output, both streams, or `None` if it failed, and then the output is
-    /// shown.
+    /// Runs a command. Returns both of its output streams. If the command fails, shows the output,
+    /// and returns `None`.
     pub(super) fn run(&self, line: &str) -> Option<String> {
         let start = Instant::now();
         let mut command = step::command(line);
@@ -116,8 +117,8 @@ impl Machine {
     }
 }
 
-/// The first word with a digit in it, without what is in front of the digits: `10.0.2` of
-/// `qemu-aarch64 version 10.0.2 (...)`.
+/// The first word with a digit in it, from this digit on: `10.0.2` of `qemu-aarch64 version 10.0.2
+/// (...)`.
 fn version(text: &str) -> &str {
     text.split_whitespace()
         .map(|word| word.trim_start_matches(|c: char| !c.is_ascii_digit()))
@@ -125,8 +126,8 @@ fn version(text: &str) -> &str {
         .unwrap_or("of unknown version")
 }
 
-/// A system for an emulator's programs, which QEMU looks into before the real one: the target's
-/// libraries, and a kernel that says what it keeps time with.
+/// A folder with a system for an emulator's programs: the target's libraries, and a kernel's files
+/// that name its clocksource. QEMU looks for files there before it looks in the real system.
 fn system(target: &Target) -> Result<PathBuf, String> {
     let root = files::target().join("targets").join(&target.triple);
     let folder = root.join("sys/devices/system/clocksource/clocksource0");
@@ -137,8 +138,9 @@ fn system(target: &Target) -> Result<PathBuf, String> {
     Ok(root)
 }
 
-/// A folder for Wine, with the one library that Rust's programs need and Wine before version 9
-/// does not have: its function fills memory with random bytes, which another library can do too.
+/// A folder for Wine with a library that Rust's programs need, and that Wine has only from version
+/// 9 on. The library's function fills memory with random bytes, and a function of another library
+/// stands in for it.
 fn wine_folder(linker: &str) -> Result<PathBuf, String> {
     let folder = files::target().join("targets/wine");
     let definition = folder.join("bcryptprimitives.def");

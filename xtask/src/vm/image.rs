@@ -1,5 +1,5 @@
-//! A guest boots Debian's cloud kernel, and an initramfs with two static programs: the guest's
-//! own, which is the first process, and `tickline` itself, with its library for `tickline run`.
+//! Builds the image of a guest: Debian's cloud kernel, and an initramfs with two static programs.
+//! One is the guest's first process, the other is `tickline`, with its library for `tickline run`.
 
 use std::fs;
 use std::io;
@@ -11,19 +11,19 @@ use super::packages;
 use crate::files::{self, entries};
 use crate::step::{output, said, shown};
 
-/// What static programs are built for.
+/// The target of the static programs.
 pub(super) const TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// This package depends on the newest kernel for guests: 27 MB, with all the drivers that guests
 /// need here.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 
-/// Another kernel than Debian's, if set.
+/// The variable that names another kernel than Debian's.
 const KERNEL_VARIABLE: &str = "TICKLINE_VM_KERNEL";
 
 pub(super) const QEMU: &str = "qemu-system-x86_64";
 
-/// What all guests boot.
+/// The kernel and the initramfs that all guests boot.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) kernel: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct Image {
 pub(super) enum Failure {
     /// This machine lacks something, so nothing was checked.
     Missing(String),
-    /// The project's own part does not work.
+    /// A part of this project does not work.
     Broken(String),
 }
 
@@ -45,7 +45,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Fetches what guests need from elsewhere: the compiler's target, the emulator, the kernel.
+/// Fetches the parts of guests that others provide: the compiler's target, the emulator, the
+/// kernel.
 pub(super) fn fetch() -> Result<PathBuf, Failure> {
     fs::create_dir_all(super::folder())?;
     said(&format!("rustup target add {TARGET}")).map_err(Failure::Missing)?;
@@ -83,9 +84,9 @@ pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), Failure
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
-/// Packs a folder as the kernel unpacks it
-/// (`Documentation/driver-api/early-userspace/buffer-format.rst`); returns the archive beside it.
-/// Archives may follow each other.
+/// Packs a folder into an archive that the kernel can unpack
+/// (`Documentation/driver-api/early-userspace/buffer-format.rst`). Returns the archive, which is
+/// beside the folder. An initramfs may consist of several archives.
 pub(super) fn archive(root: &Path) -> Result<PathBuf, Failure> {
     let file = root.with_extension("cpio");
     let pack = "find . | cpio -o -H newc -R 0:0 --quiet > \"$0\"";
@@ -94,7 +95,7 @@ pub(super) fn archive(root: &Path) -> Result<PathBuf, Failure> {
 }
 
 impl Image {
-    /// The same with the files of a folder.
+    /// This image, with the files of a folder added.
     pub(super) fn with(&self, folder: &Path) -> Result<Self, Failure> {
         let mut initramfs = fs::read(&self.initramfs)?;
         initramfs.extend(fs::read(archive(folder)?)?);
@@ -104,7 +105,7 @@ impl Image {
     }
 }
 
-/// The kernel, unpacked from its package into `target/vm`: nothing is installed on this machine.
+/// The kernel, unpacked from its package into `target/vm`. Nothing is installed on this machine.
 fn kernel() -> Result<PathBuf, Failure> {
     if let Some(path) = std::env::var_os(KERNEL_VARIABLE) {
         let path = PathBuf::from(path);
@@ -136,15 +137,15 @@ fn vmlinuz(unpacked: &Path) -> Option<PathBuf> {
     entries(&unpacked.join("boot")).into_iter().find(is_kernel)
 }
 
-/// The programs, as they are called in the guest.
+/// The programs, by their names in the guest.
 pub(super) struct Programs {
     pub(super) init: Vec<u8>,
     pub(super) tickline: Vec<u8>,
     pub(super) preload: Vec<u8>,
 }
 
-/// Builds all static programs, for `--target` and the target's name behind it. The same profile for
-/// all of them, so that none is built twice; without symbols, since unpacking is most of the boot.
+/// Builds all static programs. `--target` and the target's name follow. All have the same profile,
+/// so that no crate is built twice. They have no symbols, because unpacking is most of the boot.
 pub(crate) const BUILD: &str = "cargo build -q --profile dist -p tickline-vm-guest -p tickline-cli";
 
 pub(super) fn build() -> Result<Programs, Failure> {

@@ -11,7 +11,7 @@ pub(super) enum Verdict {
     Passed,
     /// The expected values, and the reported ones.
     Failed(Vec<String>),
-    /// What this guest could not do. All that it did was right, but the scenario has not passed.
+    /// What this guest could not do. Everything else was right, but the scenario has not passed.
     Skipped(String),
 }
 
@@ -38,7 +38,7 @@ pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     let unavailable = find(&run.phases, "unavailable", "what").next().and_then(Value::as_str);
     let untestable = untestable(&run.phases);
     let is_reached = |check: &Check| run.phases.iter().any(|phase| phase["phase"] == check.phase);
-    // Order holds whatever serves.
+    // Order must hold, whatever serves.
     let counts = |check: &&Check| {
         (unavailable.is_none() || is_reached(check))
             && (untestable.is_none() || check.path.starts_with("readers."))
@@ -58,9 +58,9 @@ pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     }
 }
 
-/// Why a guest is not judged whose clock says that the CPUs' counters could not be compared: on a
-/// busy machine the emulator's threads take turns, and never run at once. A clock that uses its
-/// counter all the same, or names another reason, is judged.
+/// A reason not to judge the guest: its clock says that it could not compare the CPUs' counters. On
+/// a busy machine the emulator's threads take turns, and never run at once. If the clock uses the
+/// counter anyway, or names another reason, the guest is judged.
 fn untestable(phases: &[Value]) -> Option<String> {
     let is_untestable = |phase: &Value| {
         phase["comparison"]["found"] == "impossible"
@@ -74,14 +74,14 @@ fn untestable(phases: &[Value]) -> Option<String> {
     ))
 }
 
-/// Says so where unsynchronised counters decided which expectations are the right ones.
+/// A note that the clock found the counters unsynchronised, which selects other expectations.
 pub(super) fn note(phases: &[Value]) -> Option<String> {
     let unsynchronised = phases.iter().find(|phase| are_unsynchronised(phase))?;
     Some(format!("the CPUs' counters were found unsynchronised: {}", unsynchronised["comparison"]))
 }
 
-/// A value of every phase of this name: `path` is one of keys, separated by dots. `Null` where
-/// there is none. A number is a place in a list.
+/// A value of every phase of this name. `path` has keys, separated by dots; a number is an index
+/// into a list. The value is `Null` if the phase does not have it.
 pub(super) fn find<'a>(
     phases: &'a [Value],
     name: &'a str,
@@ -97,7 +97,7 @@ fn value<'a>(phase: &'a Value, path: &str) -> &'a Value {
     })
 }
 
-/// What is wrong with the phases of a check, if anything is.
+/// The first phase that violates a check, in words.
 fn fault(check: &Check, phases: &[Value]) -> Option<String> {
     let mut phases = phases.iter().filter(|phase| phase["phase"] == check.phase).peekable();
     if phases.peek().is_none() {
@@ -110,7 +110,7 @@ fn fault(check: &Check, phases: &[Value]) -> Option<String> {
     Some(format!("{}: {} is {seen}, expected \"{}\": {}", check.phase, check.path, check.rule, check.why))
 }
 
-/// What a line of a report does not keep of these checks, `PATH RULE # why`.
+/// The checks, `PATH RULE # why`, that a line of a report violates, in words.
 pub(super) fn faults(line: &Value, checks: &[&str]) -> Vec<String> {
     let phase = line["phase"].as_str().unwrap_or_default();
     let of = |check: &&str| match Check::parse(phase, check) {
@@ -120,8 +120,8 @@ pub(super) fn faults(line: &Value, checks: &[&str]) -> Vec<String> {
     checks.iter().filter_map(of).collect()
 }
 
-/// Whether a value of a phase keeps to a rule, as `tests/vm/guests.toml` has it; `None` if that is
-/// no rule. A missing value keeps to none but `is nothing`.
+/// Whether a value of a phase satisfies a rule of `tests/vm/guests.toml`; `None` if `rule` is not a
+/// rule. A missing value satisfies only `is nothing`.
 pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
     let is_one_of = |seen: &Value, texts: &str| texts.split(", ").any(|text| *seen == *text);
     let number = |compare: fn(&u64, &u64) -> bool, limit: Option<u64>| {
@@ -137,7 +137,7 @@ pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
         ("lists", texts) => seen.as_array().is_some_and(|list| list.iter().any(|one| is_one_of(one, texts))),
         ("=", limit) => number(u64::eq, Some(limit.parse().ok()?)),
         (">=", limit) => number(u64::ge, Some(limit.parse().ok()?)),
-        // An amount; or a multiple of another value of the phase, plus a third one.
+        // The limit is a number, or a multiple of another value of the phase plus a third value.
         ("<=", limit) => {
             let (factor, paths) = limit.split_once(" * ").unwrap_or((limit, ""));
             let factor: u64 = factor.parse().ok()?;
@@ -199,7 +199,7 @@ mod tests {
         assert!(fault(&check, &[json!({ "phase": "p" })]).is_some(), "a phase that was not reached");
     }
 
-    /// A guest that lacks something is skipped only if all that it did was right.
+    /// A guest that lacks something is skipped only if everything else was right.
     #[test]
     fn what_a_guest_lacks_hides_no_fault() {
         let scenarios = all().unwrap();

@@ -1,12 +1,14 @@
-//! A machine's state in a file, in which a counter is given another value, as on a host whose own
-//! counter was started at another time.
+//! Changes a counter in the stored state of a machine. The machine then seems to have moved to a
+//! host whose own counter was started at another time.
 //!
-//! Each device of the machine has a section. Its head is written by `save_section_header` in QEMU's
-//! `migration/savevm.c`; its fields follow. The last section describes them all, in JSON.
+//! Each device of the machine has a section. `save_section_header` in QEMU's `migration/savevm.c`
+//! writes the section's head, and the fields follow. The last section describes all sections, in
+//! JSON.
 //!
 //! The field `cpu_ticks_offset` of "timer" is the value of the emulator's counter while the machine
-//! stands still (`vmstate_timers` in `system/cpu-timers.c`). The field `env.tsc_offset` of "cpu" is
-//! what one CPU adds to that (`vmstate_x86_cpu` in `target/i386/machine.c`; `helper_rdtsc`).
+//! stands still (`vmstate_timers` in `system/cpu-timers.c`). One CPU adds the field
+//! `env.tsc_offset` of "cpu" to this value (`vmstate_x86_cpu` in `target/i386/machine.c`;
+//! `helper_rdtsc`).
 
 use std::fs;
 use std::io;
@@ -19,12 +21,12 @@ use serde_json::Value;
 const SECTION_FULL: u8 = 4;
 const DESCRIPTION: u8 = 6;
 
-/// The end of the state that is searched, bytes. Devices come last, after the memory, and take some
-/// 100 kB.
+/// The length of the state's last part, which is searched, bytes. Devices come last, after the
+/// memory, and take some 100 kB.
 const END: usize = 1 << 20;
 
-/// Adds `ticks` to the machine's counter in a stored state, or to that of one CPU. Fails if there
-/// is not exactly one.
+/// Adds `ticks` to the machine's counter in a stored state, or to the counter of one CPU. Fails
+/// unless the state has exactly one such counter.
 pub(super) fn add_ticks(state: &Path, cpu: Option<u64>, ticks: i64) -> io::Result<()> {
     let mut bytes = fs::read(state)?;
     let end = bytes.len().saturating_sub(END);
@@ -39,7 +41,7 @@ pub(super) fn add_ticks(state: &Path, cpu: Option<u64>, ticks: i64) -> io::Resul
     fs::write(state, bytes)
 }
 
-/// Where a field of a device lies in the end of a state.
+/// The place of a device's field in the last part of a state.
 fn place(end: &[u8], device: &str, instance: u32, field: &str) -> Option<usize> {
     let text = (5..end.len()).map(|at| end.split_at(at)).find_map(|(head, text)| {
         let length = u32::try_from(text.len()).ok()?.to_be_bytes();
@@ -49,10 +51,10 @@ fn place(end: &[u8], device: &str, instance: u32, field: &str) -> Option<usize> 
     let is_it = |it: &&Value| it["name"] == device && it["instance_id"] == instance;
     let fields = description["devices"].as_array()?.iter().find(is_it)?["fields"].as_array()?;
     let before = &fields[..fields.iter().position(|it| it["name"] == field)?];
-    // Of an array's elements one is described.
+    // The description of an array has only one of its elements.
     let bytes = before.iter().map(|it| Some(it["size"].as_u64()? * it["array_len"].as_u64().unwrap_or(1)));
     let bytes = usize::try_from(bytes.sum::<Option<u64>>()?).ok()?;
-    // The name with its length in front, the instance; then the version, of 4 bytes.
+    // The length of the name, the name, and the instance. The version, of 4 bytes, follows.
     let name = [&[u8::try_from(device.len()).ok()?], device.as_bytes(), &instance.to_be_bytes()].concat();
     let head = 1 + 4 + name.len();
     let is_head = |bytes: &[u8]| bytes[0] == SECTION_FULL && bytes.ends_with(&name);

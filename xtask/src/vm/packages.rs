@@ -1,5 +1,5 @@
-//! A program of the distribution for a guest: its package and those of its libraries, unpacked into
-//! `target/vm`, and the files that it needs at run time.
+//! Provides a program of the distribution for a guest. Unpacks its package and the packages of its
+//! libraries into `target/vm`, and collects the files that the program needs at run time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::step::said;
 /// The dynamic linker, which lists a program's libraries, and loads them in the guest.
 const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
 
-/// Where Debian and its relatives have libraries.
+/// The folders of libraries in Debian and its derivatives.
 const LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
 
 /// A program with its package.
@@ -64,7 +64,7 @@ fn unpack(program: &Program) -> Result<PathBuf, Failure> {
         program.package
     ));
     let depends = depends.map_err(|why| missing(&why))?;
-    // A name that stands alone is a package; its relations are indented.
+    // A line without indentation is a package. Its relations are indented.
     let libraries = depends.lines().filter(|line| line.starts_with("lib") && !line.ends_with("-perl"));
     println!("fetching {} and its libraries", program.package);
     download(&[program.package.as_str()].into_iter().chain(libraries).collect::<Vec<_>>(), &root)?;

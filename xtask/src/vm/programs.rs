@@ -1,6 +1,6 @@
-//! `cargo xtask vm --programs`: real programs on Debian in guests whose kernel keeps time with hpet
-//! or acpi_pm, natively and served. `tests/vm/programs/programs.toml` lists them; `disks.sh` beside it
-//! makes what the guests boot.
+//! `cargo xtask vm --programs`: runs real programs on Debian, natively and served, in guests whose
+//! kernel keeps time with hpet or acpi_pm. `tests/vm/programs/programs.toml` lists the programs.
+//! `disks.sh` beside it makes the disks that the guests boot.
 
 mod judge;
 mod package;
@@ -25,7 +25,7 @@ use crate::step::{self, SOME_SKIPPED};
 /// A guest that prints nothing for this time hangs. Postgres takes a minute to fill its table.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// Postgres, Java and Node at once.
+/// A guest's memory, MB. Postgres, Java and Node run in it at once.
 const MEMORY_MB: &str = "2048";
 
 #[derive(Debug, Deserialize)]
@@ -73,21 +73,22 @@ impl List {
     }
 }
 
-/// What a guest has reported, and why it ended before its end, if it did.
+/// A guest's report. `broken` says why the run ended before the report's end, if it did.
 struct Run {
     lines: Vec<Value>,
     broken: Option<String>,
 }
 
-/// A line of a table: what was judged, and what is wrong with it.
+/// A row of a table, with the faults that the judge has found.
 struct Row {
     cells: Vec<String>,
-    /// What else there is to say.
+    /// Further remarks.
     notes: Vec<String>,
     faults: Vec<String>,
 }
 
-/// Runs the guests of these names, or all; with `--write` and nothing else, stores the table.
+/// Runs the guests of these names, or all guests. If the only argument is `--write`, stores the
+/// table.
 pub(super) fn run(names: &[&str]) -> Result<u8, String> {
     let store = names == ["--write"];
     let names = if store { &[] } else { names };
@@ -130,7 +131,8 @@ pub(super) fn run(names: &[&str]) -> Result<u8, String> {
     Ok(if found.has_failed() { 1 } else { code })
 }
 
-/// Makes the disks. Leaves out of the list what could not be built, and returns its names.
+/// Makes the disks. Removes programs that could not be built from the list, and returns their
+/// names.
 fn prepare(list: &mut List) -> Result<Vec<String>, Failure> {
     for (need, what) in [
         ("qemu-system-x86_64 --version", "there is no QEMU"),
@@ -162,7 +164,7 @@ fn prepare(list: &mut List) -> Result<Vec<String>, Failure> {
     Ok(skipped)
 }
 
-/// Boots a guest, prints its report, and waits until that ends.
+/// Boots a guest, prints its report, and waits until the report ends.
 fn collect(guest: &Guest, lines: &mut Vec<Value>) -> io::Result<()> {
     let mut machine = qemu::Killed(spawn(guest)?);
     let (sender, receiver) = mpsc::channel();
@@ -226,8 +228,8 @@ mod tests {
 
     use super::*;
 
-    /// What a guest reports by its act if everything is right, and changes: what is then said to be
-    /// wrong, where the report changes, and to what.
+    /// A report of a guest in which everything is right, and changes of it. Each change has the
+    /// expected fault, the place in the report, and the new value.
     #[derive(Deserialize)]
     struct Reports {
         good: Value,

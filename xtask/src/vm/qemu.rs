@@ -1,4 +1,4 @@
-//! One guest's run: boots it, collects its report, carries out its requests to the host, and ends
+//! Runs one guest: boots it, collects its report, carries out its requests to the host, and ends
 //! it.
 
 use std::fs;
@@ -14,26 +14,27 @@ use serde_json::{Value, json};
 use super::image::{Image, QEMU};
 use super::scenario::{Pace, Scenario};
 
-/// Guests take 10 to 30 s. This only ends one that hangs.
+/// The longest time for a guest. Guests take 10 to 30 s, so the limit only ends a guest that hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(150);
 
-/// How long a guest is stopped that asks to be.
+/// How long a guest is stopped on its own request.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// A guest that has reported nothing by then never will: the kernel is up after 2 s, or 8 s on a
-/// machine that is four times overcommitted.
+/// A guest that has reported nothing after this time never will. Its kernel needs 2 s to boot, or 8
+/// s on a machine that is four times overcommitted.
 const BOOT_LIMIT: Duration = Duration::from_secs(40);
 
-/// How often a guest is booted whose kernel or whose clocks did not come up.
+/// The number of attempts to boot a guest whose kernel or clocks do not come up.
 const BOOTS: u32 = 3;
 
-/// How often QEMU is asked whether something has happened.
+/// The pause between two questions to QEMU whether something has happened.
 const POLL: Duration = Duration::from_millis(50);
 
-/// 24 MB of kernel and program, and some room. It is small because a saved state has that size.
+/// A guest's memory, MB: 24 MB of kernel and programs, and some room. It is small because a saved
+/// state has this size.
 const MEMORY_MB: &str = "192";
 
-/// What a guest has reported.
+/// A guest's report.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) phases: Vec<Value>,
@@ -42,7 +43,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// The run of a guest that this machine lacks something for.
+    /// The run of a guest for which this machine lacks something.
     pub(super) fn unavailable(what: &str) -> Self {
         Self { phases: vec![json!({ "phase": "unavailable", "what": what })], broken: None }
     }
@@ -63,16 +64,17 @@ pub(super) fn run(scenario: &Scenario, image: &Image) -> Run {
     }
 }
 
-/// What no guest is to blame for, and what is seen on busy machines.
+/// A fault of the emulator on a busy machine, for which no guest is to blame.
 ///
-/// Its kernel did not come up: once in 80 boots. The same holds for "Kernel panic - not syncing:
-/// IO-APIC + timer doesn't work!", twice in 10 boots on a busier one. Or its kernel has calibrated
-/// its clocks wrong, so its times are worthless: once in 40 boots, on a machine that was four times
-/// overcommitted: "PIT calibration deviates from HPET: 248266 2594266".
+/// - The kernel did not come up: once in 80 boots. The same holds for "Kernel panic - not syncing:
+///   IO-APIC + timer doesn't work!", twice in 10 boots on a busier machine.
+/// - The kernel has calibrated its clocks wrong, so its times are worthless: once in 40 boots, on a
+///   machine that was four times overcommitted ("PIT calibration deviates from HPET: 248266
+///   2594266").
 struct EmulatorFault(String);
 
-/// Whether the guest's time for a phase (ms) and the host's differ by more than reporting takes
-/// on a busy machine.
+/// Whether the guest's and the host's times for a phase, ms, differ by more than reporting takes on
+/// a busy machine.
 fn is_wrong_pace(guest_ms: u64, our_ms: u64) -> bool {
     let (spare_ms, most) = (500, 2);
     guest_ms > most * our_ms + spare_ms || our_ms > most * guest_ms + spare_ms
@@ -94,7 +96,7 @@ struct Machine<'a> {
     image: &'a Image,
     child: Killed,
     monitor: Monitor,
-    /// What the guests have reported: this one, and those before it whose state it goes on with.
+    /// The reports of this guest, and of its predecessors, whose state it has taken over.
     lines: Receiver<String>,
     sender: Sender<String>,
 }
@@ -111,7 +113,7 @@ impl<'a> Machine<'a> {
         let (deadline, mut last_line) = (start + TIME_LIMIT, start);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            // The poll notices a guest that dies; the channel stays open for its successor.
+            // The channel stays open for a successor, so only the poll notices a guest that dies.
             let line = match self.lines.recv_timeout(left.min(Duration::from_secs(1))) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) if phases.is_empty() && start.elapsed() > BOOT_LIMIT => {
@@ -157,7 +159,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Carries out the guest's request, and reports that to the guest.
+    /// Carries out the guest's request, and tells the guest when it is done.
     fn act(&mut self, request: &Value) -> io::Result<()> {
         match request["host"].as_str() {
             Some("pause") => {
@@ -173,8 +175,8 @@ impl<'a> Machine<'a> {
         input.flush()
     }
 
-    /// Saves the machine's state in a file, ends it, and goes on with the state in a new one, whose
-    /// counter, or one CPU's, is higher if the request says so.
+    /// Saves the machine's state in a file, ends the machine, and goes on with the state in a new
+    /// machine. If the request says so, the new machine's counter, or one CPU's, is higher.
     fn save_and_load(&mut self, request: &Value) -> io::Result<()> {
         let file = format!("{}.state", self.scenario.name);
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
@@ -187,14 +189,14 @@ impl<'a> Machine<'a> {
             let status = self.monitor.execute("query-status", &Value::Null)?;
             Ok((status["status"] == "paused").then_some(()))
         })?;
-        // It was stopped when its state was saved.
+        // The machine was stopped before its state was saved.
         self.monitor.execute("cont", &Value::Null)?;
         fs::remove_file(path)
     }
 }
 
-/// Asks again and again until there is an answer. Fails with `complaint` when a guest takes too
-/// long.
+/// Asks again and again until there is an answer. Fails with `complaint` if the answer takes longer
+/// than a guest may.
 fn wait_for<T>(complaint: &str, mut ask: impl FnMut() -> io::Result<Option<T>>) -> io::Result<T> {
     let start = Instant::now();
     loop {
@@ -208,10 +210,10 @@ fn wait_for<T>(complaint: &str, mut ask: impl FnMut() -> io::Result<Option<T>>) 
     }
 }
 
-/// Stops the machine, has QEMU send its state there, and waits until it has.
+/// Stops the machine, makes QEMU send its state to `uri`, and waits for the end of the transfer.
 fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
-    // While CPUs run, memory is sent first and sent again where it has changed. Should the
-    // emulator's threads miss a change, memory and registers would be of two moments.
+    // While CPUs run, QEMU first sends all memory, and then again the parts that have changed. If
+    // the emulator's threads missed a change, memory and registers would be of two moments.
     monitor.execute("stop", &Value::Null)?;
     // The default is 128 MiB a second.
     monitor.execute("migrate-set-parameters", &json!({ "max-bandwidth": 1_u64 << 33 }))?;
@@ -226,8 +228,8 @@ fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
     })
 }
 
-/// QEMU with a machine that has nothing yet but processors and memory, and is not started again
-/// when it ends.
+/// The command for QEMU with a machine that so far has only processors and memory. QEMU ends when
+/// the machine ends.
 pub(super) fn machine(processor: &str, cpus: u8, memory_mb: &str) -> Command {
     let mut qemu = Command::new(QEMU);
     qemu.args([
@@ -283,9 +285,9 @@ fn spawn(
     Ok((child, monitor))
 }
 
-/// Pins each CPU of the guest to one of the host's, if there are as many. On a busy machine the
-/// scheduler leaves the emulator's threads on one CPU for long, where they take turns, and the
-/// guest's CPUs never run at once. A failure changes nothing.
+/// Pins each CPU of the guest to a CPU of the host, if the host has as many. On a busy machine the
+/// scheduler otherwise leaves the emulator's threads on one CPU for a long time. They take turns
+/// there, and the guest's CPUs never run at once. A failure changes nothing.
 fn spread(monitor: &mut Monitor) {
     let answer = monitor.execute("query-cpus-fast", &Value::Null).unwrap_or_default();
     let threads: Vec<&Value> = answer.as_array().into_iter().flatten().map(|cpu| &cpu["thread-id"]).collect();
@@ -303,7 +305,7 @@ struct Monitor {
 }
 
 impl Monitor {
-    /// Waits until QEMU calls, or is gone.
+    /// Waits until QEMU connects, or has ended.
     fn accept(listener: &TcpListener, child: &mut Child) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let stream = wait_for("its monitor does not call", || match listener.accept() {

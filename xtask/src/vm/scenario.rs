@@ -1,5 +1,4 @@
-//! The guests of `tests/vm/guests.toml`: machine, kernel, what is done to it, and what must hold in
-//! its report.
+//! Reads the guests of `tests/vm/guests.toml`: machine, kernel, act, and the checks of the report.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +12,25 @@ use crate::files;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// What guests have that do not say otherwise.
+    /// Settings of guests that do not set them.
     defaults: toml::Table,
-    /// QEMU's `-cpu`, by the name that guests give it.
+    /// QEMU's `-cpu`, by the name that guests use for it.
     processors: BTreeMap<String, String>,
     /// Checks that several guests have, by the group's name.
     groups: BTreeMap<String, Vec<String>>,
     guest: Vec<toml::Table>,
 }
 
-/// A guest: what it is, what is done to it, what is expected.
+/// A guest: its machine, its act, and its expectations.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scenario {
     pub(super) name: String,
     pub(super) about: String,
-    /// In the file its name; then QEMU's `-cpu`.
+    /// QEMU's `-cpu`. In the file: the processor's name.
     pub(super) processor: String,
     pub(super) cpus: u8,
-    /// For the kernel: its own settings; then also the guest's.
+    /// The kernel's command line: the kernel's own settings, and then the guest's.
     pub(super) kernel: String,
     pub(super) act: String,
     trust: String,
@@ -49,8 +48,8 @@ pub(super) struct Scenario {
     own_checks: Vec<String>,
     #[serde(skip)]
     pub(super) checks: Vec<Check>,
-    /// The first finding that the program `tickline` is to print in a phase: the phase, what is
-    /// special about it, the code.
+    /// The first finding that the program `tickline` must print in a phase: the phase, the special
+    /// condition in the phase, and the finding's code.
     #[serde(default)]
     pub(super) findings: Vec<[String; 3]>,
 }
@@ -59,27 +58,27 @@ pub(super) struct Scenario {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Pace {
-    /// As fast as the host's. If a guest's do not, they were calibrated wrong, and it is booted
-    /// again.
+    /// As fast as the host's. If they run at another rate, the kernel has calibrated them wrong,
+    /// and the guest is booted again.
     #[default]
     Real,
     Any,
 }
 
-/// Something that must hold in every phase of this name.
+/// A rule that must hold in every phase of this name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Check {
     pub(super) phase: String,
     /// Keys of the phase's JSON, separated by dots.
     pub(super) path: String,
-    /// As the file has it.
+    /// The rule's text in the file.
     pub(super) rule: String,
     pub(super) when: When,
     pub(super) why: String,
 }
 
-/// In which phases of that name a check must hold: it depends on what the comparison of the
-/// counters has found.
+/// The phases of its name in which a check must hold, by the result of the comparison of the
+/// counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Always,
@@ -116,7 +115,7 @@ impl Check {
                 (_, Some(rule)) => (rule, When::Unsynchronised),
                 _ => (rule, When::Always),
             };
-            // What is no rule holds for nothing, not even for what is not there.
+            // `holds` returns `None` for a text that is not a rule.
             holds(rule, &Value::Null, &Value::Null)?;
             let [phase, path, rule, why] = [phase, path, rule, why].map(str::to_owned);
             Some(Self { phase, path, rule, when, why })
@@ -145,7 +144,7 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
     let mut guest = guest.map_err(|error| format!("guests.toml: {error}"))?;
     for (group, phase, is_wanted) in [
         ("order", "end", !guest.out_of_order),
-        // With one there is nobody to exchange readings with.
+        // With one CPU there are no threads that exchange readings.
         ("exchanges", "end", guest.cpus > 1),
         ("followed", "set_clock", true),
         ("prompt", "set_clock", guest.pace == Pace::Real),
@@ -166,7 +165,7 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
         let (phase, line) = line.split_once(' ').unwrap_or_default();
         guest.checks.push(Check::parse(phase, line)?);
     }
-    // A panic ends the guest: QEMU is told not to boot again.
+    // A panic ends the guest, because QEMU does not boot it again.
     guest.kernel = format!(
         "console=ttyS0 panic=-1 {} tickline.act={} tickline.trust={} tickline.awaits={} tickline.readers={}",
         guest.kernel, guest.act, guest.trust, guest.awaits, guest.readers

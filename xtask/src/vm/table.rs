@@ -1,5 +1,6 @@
-//! The tables of guests: a row for each with the verdict, and with figures that matter even if
-//! everything passed; and a row for each expected finding of the program `tickline`.
+//! The tables of guests. One has a row for each guest, with the verdict, and with figures that
+//! matter even if everything passed. The other has a row for each expected finding of the program
+//! `tickline`.
 
 use serde_json::Value;
 
@@ -17,8 +18,8 @@ pub(super) struct Row<'a> {
     pub(super) run: Run,
 }
 
-/// A table: its page and block, its head, and the beginnings of a guest's rows with what follows
-/// them.
+/// A table: its page and block, its head, and functions for a guest's rows. One function returns
+/// the beginnings of the rows, the other their remaining cells.
 struct Table {
     page: &'static str,
     block: &'static str,
@@ -57,7 +58,7 @@ impl Table {
         rows.iter().flat_map(of).map(|(start, cells)| format!("{start}{cells} |\n")).collect()
     }
 
-    /// The block: each guest has a new row, or else the stored one.
+    /// The block, with each guest's new row, or else the stored row.
     fn merged(&self, guests: &[Scenario], rows: &[Row<'_>]) -> Result<String, String> {
         let starts: Vec<String> = guests.iter().flat_map(self.starts).collect();
         let table = files::merged(&starts, &self.rows(rows), &files::block(self.page, self.block)?)?;
@@ -66,7 +67,7 @@ impl Table {
 }
 
 impl Row<'_> {
-    /// The row's figures behind its beginning.
+    /// The figures that follow the row's beginning.
     fn figures(&self) -> Vec<String> {
         let text = |phase: &str, path: &str| match judge::find(&self.run.phases, phase, path).next() {
             Some(Value::String(text)) => text.clone(),
@@ -99,7 +100,7 @@ impl Row<'_> {
         vec![cells.join(" | ")]
     }
 
-    /// What the program printed first in each phase in which a finding is expected.
+    /// The first finding that the program printed, for each phase with an expected finding.
     fn found(&self) -> Vec<String> {
         let printed = |[phase, _, code]: &[String; 3]| {
             let text = |path: &str| match judge::find(&self.run.phases, phase, path).next() {
@@ -129,7 +130,7 @@ pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
     );
 }
 
-/// Puts the rows into the stored tables, with when and on what the newest were made.
+/// Writes the rows into the stored tables, with the date and the machine of the newest rows.
 pub(super) fn store(guests: &[Scenario], rows: &[Row<'_>]) -> Result<(), String> {
     let kernels = rows.iter().flat_map(|row| judge::find(&row.run.phases, "machine", "kernel"));
     let conditions = conditions(kernels.filter_map(Value::as_str).next().unwrap_or("unknown"));
@@ -140,7 +141,7 @@ pub(super) fn store(guests: &[Scenario], rows: &[Row<'_>]) -> Result<(), String>
     Ok(())
 }
 
-/// When and on what guests with this kernel were run.
+/// The date and the machine on which guests with this kernel were run.
 pub(super) fn conditions(kernel: &str) -> String {
     let first_line =
         |line: &str| said(line).map_or("unknown".into(), |text| text.lines().next().unwrap_or("").to_owned());
@@ -148,7 +149,7 @@ pub(super) fn conditions(kernel: &str) -> String {
     format!("{date}; Linux {kernel}; {qemu}; on {}.", processor())
 }
 
-/// The machine below.
+/// The processor of the host.
 pub(crate) fn processor() -> String {
     let text = files::read("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -173,7 +174,7 @@ mod tests {
             .map(|row| row.trim_matches(['|', ' ']).split(" | ").collect::<Vec<_>>())
             .filter(|cells| cells.get(source).is_some_and(|name| ["hpet", "acpi_pm"].contains(name)))
             .filter_map(|cells| cells.get(ratio)?.trim_end_matches('x').parse().ok())
-            // Where the counter serves.
+            // The counter serves in these guests.
             .filter(|ratio| *ratio > 1.5)
             .collect();
         let (least, most) = ratios

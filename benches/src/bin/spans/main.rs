@@ -1,7 +1,7 @@
-//! The cost of a span that is created, entered, exited and closed: without a layer, with
-//! tickline-tracing's, and with others for the same purpose. The subjects take turns in each round.
-//! On one thread the fastest round counts. On two threads the median counts, because in the fastest
-//! round the other thread was not running.
+//! Measures the cost of a span that is created, entered, exited and closed: without a layer, with
+//! tickline-tracing's layer, and with other layers for the same purpose. The subjects take turns in
+//! each round. On one thread the fastest round counts. On two threads the median counts, because in
+//! the fastest round the other thread was not running.
 //!
 //! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200]`
 
@@ -19,8 +19,8 @@ use tracing::Dispatch;
 
 use subjects::Subject;
 
-/// Spans in a round. They take 100 us or so, which is short against a time slice, so many rounds
-/// are not interrupted.
+/// Spans in a round. They take about 100 us, much less than a time slice, so that many rounds are
+/// not interrupted.
 const SPANS: u32 = 500;
 
 fn main() {
@@ -44,14 +44,14 @@ fn main() {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Of this many, the fastest counts; on two threads, the median.
+    /// The number of rounds. The fastest counts, or the median on two threads.
     rounds: u32,
     /// The state of tickline's clock.
     state: String,
     spans: Vec<Cost>,
 }
 
-/// A span that is created, entered, exited and closed.
+/// The cost of a span that is created, entered, exited and closed.
 #[derive(Debug, Serialize)]
 struct Cost {
     subject: &'static str,
@@ -65,7 +65,7 @@ fn dispatches(subjects: &[Subject]) -> Vec<Dispatch> {
     subjects.iter().map(|subject| (subject.dispatch)()).collect()
 }
 
-/// Makes this many spans. Returns ns a span.
+/// Makes `count` spans. Returns the cost of one, ns.
 fn span_ns(subject: &Subject, dispatch: &Dispatch, count: u32) -> f64 {
     tracing::dispatcher::with_default(dispatch, || {
         let start = Instant::now();
@@ -74,7 +74,7 @@ fn span_ns(subject: &Subject, dispatch: &Dispatch, count: u32) -> f64 {
     })
 }
 
-/// ns a span for each subject.
+/// The cost of a span for each subject, ns.
 fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let mut fastest = vec![f64::INFINITY; subjects.len()];
     let dispatches = dispatches(subjects);
@@ -94,13 +94,13 @@ fn median(mut times: Vec<f64>) -> f64 {
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Takes a number of the registry's for a thread, and keeps it as long as `stop` is false.
+/// Takes one of the registry's thread numbers, and keeps it until `stop` is true.
 ///
 /// tracing-subscriber 0.3 keeps the stack of a thread's open spans in thread_local 1.1, which puts
-/// the stacks of threads 1 and 2 side by side, as those of 3 to 6. So two threads may write to one
-/// cache line at each enter and exit, whatever the layers: by chance of the allocation, for which
-/// some rows had twice the cost of others. With one more thread, number 1, the two that are
-/// compared are 2 and 3.
+/// the stacks of threads 1 and 2 side by side, and those of 3 to 6. Two threads may then write to
+/// one cache line at each enter and exit, whatever the layers. It depends on the allocation, and
+/// made some rows twice as expensive as others. An additional thread takes number 1, so that the
+/// measured threads have the numbers 2 and 3.
 fn hold_a_number(stop: &AtomicBool, is_held: &AtomicBool) {
     tracing::subscriber::with_default(tracing_subscriber::registry(), || {
         let _inside = tracing::info_span!("number").entered();
@@ -113,7 +113,7 @@ fn hold_a_number(stop: &AtomicBool, is_held: &AtomicBool) {
     });
 }
 
-/// ns a span for each subject, while another thread on another CPU does the same.
+/// The cost of a span for each subject, ns, while another thread on another CPU does the same.
 fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let (stop, is_held) = (AtomicBool::new(false), AtomicBool::new(false));
     let (current, running) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));

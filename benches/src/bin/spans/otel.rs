@@ -1,4 +1,4 @@
-//! tracing-opentelemetry, with and without tickline's times. Its spans go nowhere.
+//! tracing-opentelemetry, with and without tickline's times. The exporter drops its spans.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tracing::Subscriber;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
-/// Takes finished spans, and drops them.
+/// An exporter that drops finished spans.
 #[derive(Debug)]
 struct Drops;
 

@@ -1,4 +1,4 @@
-//! What is compared: layers, and the spans that they get.
+//! The layers that the program compares, and their spans.
 
 use std::any::Any;
 use std::hint::black_box;
@@ -20,22 +20,22 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::otel;
 
-/// A way to time spans, or not to. The names are those of the tables.
+/// A layer, or none, and the spans that it gets. The names are those of the tables.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) dispatch: MakeDispatch,
-    /// Makes so many spans.
+    /// Makes this many spans.
     pub(crate) spans: fn(u32),
 }
 
-/// Spans of the measuring thread that stay open meanwhile.
+/// The number of spans of the measuring thread that stay open during the measurement.
 const MANY: u32 = 10_000;
 
 fn plain(name: &'static str, layers: impl Subscriber + Send + Sync) -> Subject {
     Subject { name, dispatch: shared(layers), spans: |count| empty_spans(count, || info_span!("span")) }
 }
 
-/// Many open spans.
+/// Opens many spans, and returns them.
 fn many(subject: &Subject) -> Box<dyn Any> {
     let open = || (0..MANY).map(|number| info_span!("open", number)).collect::<Vec<_>>();
     Box::new(tracing::dispatcher::with_default(&(subject.dispatch)(), open))
@@ -45,7 +45,7 @@ fn chrome() -> (Chrome, Guard) {
     Chrome::builder().bytes_per_thread(8 << 20).write_to(io::sink()).expect("the trace's thread")
 }
 
-/// All of them, and what is to be kept until the end.
+/// All subjects, and values that must live until the end of the measurement.
 pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
     let timing = SpanTimingLayer::new;
     let std_timing = || SpanTimingLayer::over(StdClock::new());
@@ -97,8 +97,8 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
 }
 
 /// Makes a thread's own `Dispatch`. The global default, which programs use, counts no references.
-/// With one `Dispatch`, two threads would compete at every span for its reference count, and so
-/// they would with two that are neighbours in memory.
+/// Two threads with one `Dispatch` would compete for its reference count at every span. So would
+/// two threads whose `Dispatch`es are neighbours in memory.
 pub(crate) type MakeDispatch = Box<dyn Fn() -> Dispatch + Send + Sync>;
 
 fn shared(subscriber: impl Subscriber + Send + Sync + 'static) -> MakeDispatch {
@@ -115,7 +115,7 @@ fn empty_spans(count: u32, make: impl Fn() -> Span) {
     }
 }
 
-/// As large as what the timing layer stores.
+/// An extension as large as the timing layer's.
 #[derive(Debug, Default)]
 struct Stored {
     #[expect(dead_code, reason = "only its size matters")]

@@ -1,5 +1,5 @@
-//! A page for tests: its line is [`AHEAD_NS`] above the OS clock, so that a reading shows where it
-//! is from.
+//! A page for tests. Its line is [`AHEAD_NS`] above the OS clock, so that a reading shows whether
+//! it comes from the page.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,9 +24,9 @@ pub(crate) fn system_call_ns(clock: libc::clockid_t) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Counter and clock at one time: within the shortest of some brackets, as this thread may be
-/// stopped.
-fn together(counter: &HardwareCounter) -> (u64, i64) {
+/// Reads the counter and the clock at the same time. It uses the shortest of 100 brackets, because
+/// this thread may be stopped within some of them.
+fn shortest_bracket(counter: &HardwareCounter) -> (u64, i64) {
     let samples = (0..100).map(|_| {
         let (before, ns, after) =
             (counter.now_ordered(), system_call_ns(libc::CLOCK_MONOTONIC), counter.now_ordered());
@@ -35,22 +35,22 @@ fn together(counter: &HardwareCounter) -> (u64, i64) {
     samples.min().unwrap().1
 }
 
-/// A page with one line of a day, in a folder of its own.
+/// A page in a folder of its own. Its only line is valid for a day.
 pub(crate) fn served_page() -> (tempfile::TempDir, PathBuf) {
     page_off_by(0, 0)
 }
 
-/// The same, whose line is lower by `less_ns`, and whose Unix time is above the line by `more_ns`
-/// more.
+/// As [`served_page`], but the line is lower by `less_ns`, and Unix time is `more_ns` further above
+/// the line.
 pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("page");
     let writer = PageWriter::create(&path).unwrap();
     let counter = HardwareCounter::if_present().unwrap();
-    let (from_ticks, from_ns) = together(&counter);
+    let (from_ticks, from_ns) = shortest_bracket(&counter);
     std::thread::sleep(std::time::Duration::from_millis(50));
-    let (start_ticks, ns) = together(&counter);
+    let (start_ticks, ns) = shortest_bracket(&counter);
     let hz = u128::from(start_ticks - from_ticks) * 1_000_000_000 / u128::try_from(ns - from_ns).unwrap();
     let hz = u64::try_from(hz).unwrap();
     let line = Line { start_ticks, base_ns: ns + AHEAD_NS - less_ns, slope: Slope::from_hz(hz).unwrap() };

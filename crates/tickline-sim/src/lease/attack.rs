@@ -1,31 +1,31 @@
-//! Leases of the real length: attacked by chance, or while the kernel slews its clock and nobody is
-//! late.
+//! Runs with leases of the real length. In an attack, chance delays the actors. In the other runs
+//! the kernel slews its clock, and no actor is late.
 
 use tickline_page::protocol::{Closing, Config, ProcessHighWater};
 
 use super::{ACTORS, Pending, Script, Seen, Stops, WRITER, World};
 
-/// A machine that chance attacks.
+/// The parameters of an attack.
 #[derive(Debug, Clone, Copy)]
 pub struct Attack {
-    /// What chance begins with.
+    /// The seed of the random choices.
     pub seed: u64,
     /// Steps of all actors together.
     pub steps: u64,
-    /// Which faults the machine has.
+    /// The faults of the machine.
     pub faults: Faults,
-    /// The lines' upper bound above the middle of an estimate, ns; the OS clock is within 50 ns of
-    /// that.
+    /// The lines' upper bound above the middle of an estimate, ns. The OS clock is within 50 ns of
+    /// the middle.
     pub bound_ns: i64,
     /// Where the writer can be stopped.
     pub stops: Stops,
 }
 
-/// The faults of an attacked machine; all have writers that are stalled, killed and restarted, and
-/// gates that close.
+/// The faults of an attacked machine. In every attack, writers are also stalled, killed and
+/// restarted, and gates close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Faults {
-    /// Nothing besides.
+    /// No further faults.
     Stalls,
     /// Suspends in which the counter runs on and the OS clock does not.
     Suspends,
@@ -33,22 +33,22 @@ pub enum Faults {
     Resets,
     /// The OS clock returns values from before the call, by up to 2 us.
     Stale,
-    /// The kernel slews the OS clock, slowly and fast; a sample is up to half a second old.
+    /// The kernel slews the OS clock, slowly and fast. A sample is up to half a second old.
     Slews,
-    /// The OS clock runs on, by up to 2 s, and the counter does not, as when a VM is paused.
+    /// The OS clock runs on for up to 2 s and the counter does not, as when a VM is paused.
     Pauses,
 }
 
-/// A rate of the OS clock, and for how long it has that.
+/// A rate of the OS clock, and its duration.
 #[derive(Debug, Clone, Copy)]
 pub struct Slew {
     /// The kernel's correction, ppb.
     pub rate_ppb: i64,
-    /// For how long, ns.
+    /// The duration, ns.
     pub for_ns: u64,
 }
 
-/// A delay of a reader that may become one until the writer goes on, ns.
+/// If a reader's delay is longer than this, ns, it may instead last until the writer goes on.
 const LONG_NS: u64 = 10_000;
 
 /// How often the clock of `tickline serve` takes a sample, ns.
@@ -57,18 +57,20 @@ const SAMPLE_EVERY_NS: u64 = 500_000_000;
 /// Half the width of an estimate, ns.
 pub const WIDTH_NS: i64 = 50;
 
-/// Time between two readings while nobody is late, and for a step, ns.
+/// The time between two readings, and the time of a step, while no actor is late, ns.
 const READ_EVERY_NS: u64 = 100_000;
 const STEP_NS: u64 = 10;
 
-/// The first slew begins this long after a step of the writer, ns: it is noticed as late as can be.
+/// The first slew begins this long after a step of the writer, ns, so that the writer notices it as
+/// late as possible.
 const LATE_NS: u64 = 1_000_000;
 
 /// A writer and readers in two processes.
 struct Run {
     world: &'static World,
     scripts: Vec<Option<Script>>,
-    /// Time, and when each actor goes on, ns since the start, whatever the counter does.
+    /// The time, and when each actor goes on, ns since the start. Faults of the counter do not
+    /// change them.
     now_ns: u64,
     ready_ns: [u64; ACTORS],
 }
@@ -81,7 +83,7 @@ impl Run {
         Self { world, scripts, now_ns: 0, ready_ns: [0; ACTORS] }
     }
 
-    /// A step of the actor whose turn it is; says which. A writer that has ended is started again.
+    /// Resumes the actor that goes on next, and returns it. Restarts a writer that has ended.
     fn step(&mut self) -> Result<usize, String> {
         let next = (0..self.scripts.len()).min_by_key(|&actor| self.ready_ns[actor]).expect("actors");
         let pass_ns = self.ready_ns[next].saturating_sub(self.now_ns);
@@ -140,7 +142,8 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
             }
             41..=42 if attack.faults == Faults::Resets && resets < 4 => {
                 resets += 1;
-                // Lower each time, and so far that it never comes back to a line of before.
+                // Each reset goes so far below the last one that the counter never comes back to an
+                // earlier line.
                 let ticks = 1_u64 << (44 - 4 * resets - 4);
                 world.base_ns.set(world.base_ns.get() + (world.ticks.get() - ticks).cast_signed());
                 world.ticks.set(ticks);
@@ -151,7 +154,7 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
         let delay_ns = delay(&mut chance, next == WRITER, is_swap);
         run.ready_ns[next] = run.now_ns + delay_ns;
         if next != WRITER && delay_ns > LONG_NS && chance.bool() {
-            // Just before the writer goes on: then the two are most likely to harm each other.
+            // A reader just before the writer's next step is most likely to find a step back.
             let early_ns = chance.u64(..2_000);
             run.ready_ns[next] = run.ready_ns[WRITER].saturating_sub(early_ns).max(run.now_ns + 1);
         }
@@ -159,8 +162,8 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
     Ok(world.seen.get())
 }
 
-/// Time until an actor's next step: some ns, now and then anything up to three leases, and often if
-/// the step is a swap.
+/// The time until an actor's next step, ns: usually a few ns, and sometimes up to three leases.
+/// Long delays are more frequent before a swap.
 fn delay(chance: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
     match chance.u32(..1_000) {
         0..=99 if is_swap => chance.u64(..1_500_000_000),
@@ -173,8 +176,8 @@ fn delay(chance: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
     }
 }
 
-/// What becomes of a page that was served for five leases, and then meets `slews`, one after the
-/// other, while nobody is late. What was seen is that from their beginning on.
+/// Serves a page for five leases, and then lets the kernel make `slews`, one after the other, while
+/// no actor is late. Returns the events since the first slew.
 ///
 /// # Errors
 ///

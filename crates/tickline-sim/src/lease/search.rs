@@ -1,18 +1,20 @@
 //! An exhaustive search of a small machine, within bounds.
 //!
-//! A writer, its successor after a kill, and two readings, the second of which begins when the
-//! first is complete: a step back is between two such. A *preemption* is a move away from an actor
-//! that could go on: to another actor, to a later tick, or to a new writer by a kill. The search
-//! takes all schedules without a preemption, then all with one, and so on ([CHESS] has the idea).
-//! Ticks that pass while the actor sleeps, or has ended, cost nothing.
+//! The machine has a writer, its successor after a kill, and two readings. The second reading
+//! begins when the first is complete, so that a step back can show between them. A *preemption* is
+//! a move away from an actor that could go on: to another actor, to a later tick, or to a new
+//! writer by a kill. The search takes all schedules without a preemption, then all with one, and so
+//! on (the idea is from [CHESS]). Ticks that pass while the actor sleeps, or after it has ended,
+//! cost nothing.
 //!
-//! Steps that do not depend on the time go before any tick: a tick between two of them is the same
-//! as one behind both. The OS clock jumps from the lower to the upper end of its bound just before
-//! it is read, for the same reason. An actor that would only find again what it has found (a sleep,
-//! a first publication that lasts) is blocked until the word or the tick is another.
+//! Steps that do not depend on the time go before any tick, because a tick between two such steps
+//! has the same effect as a tick after both. For the same reason the OS clock jumps from the lower
+//! to the upper end of its bound just before it is read. An actor that would only repeat its last
+//! observation (in a sleep, or in a first publication that lasts) is blocked until the word or the
+//! tick changes.
 //!
-//! States are told apart by a hash of 64 bits of the page, the clocks, what is complete, and what
-//! each actor has observed since it began.
+//! Two states are the same if a hash of 64 bits agrees. It covers the page, the clocks, the
+//! complete readings, and each actor's observations since it began.
 //!
 //! [CHESS]: M. Musuvathi and S. Qadeer, "Iterative context bounding for systematic testing of
 //! multithreaded programs", PLDI 2007.
@@ -27,20 +29,20 @@ use super::{Pending, Script, Seen, Stops, WRITER, World};
 /// A machine small enough to be searched.
 #[derive(Debug, Clone, Copy)]
 pub struct Small {
-    /// Whether a line is published at first, and nothing came between. Otherwise the page is off.
+    /// Whether a line has just been published at the start. Otherwise the page is off.
     pub is_published: bool,
-    /// The last tick, from the start.
+    /// The length of a run, ticks.
     pub horizon_ticks: u64,
-    /// Steps of a writer, and how often it may be killed and started again.
+    /// The number of steps of a writer.
     pub writer_steps: u32,
-    /// See [`writer_steps`](Self::writer_steps).
+    /// How often the writer may be killed and started again.
     pub kills: u64,
-    /// The lines' upper bound above the middle of the estimate, ns: its half-width of 1, if the
-    /// rules are kept.
+    /// The lines' upper bound above the middle of the estimate, ns. A writer that keeps the rules
+    /// uses 1, the estimate's half-width.
     pub bound_ns: i64,
     /// Where the writer can be stopped.
     pub stops: Stops,
-    /// The most preemptions of a schedule.
+    /// The limit of preemptions in a schedule.
     pub most_preemptions: usize,
 }
 
@@ -55,23 +57,23 @@ const CONFIG: Config = Config {
     counter_ticks: 0,
 };
 
-/// Half the width of an estimate, ns: the OS clock begins at the lower end, and may jump to the
-/// upper one at any moment.
+/// Half the width of an estimate, ns. The OS clock begins at the estimate's lower end, and may jump
+/// to the upper end at any moment.
 const WIDTH_NS: i64 = 1;
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchReport {
-    /// What happened in all runs together; runs share their beginnings.
+    /// The events of all runs together. Events that runs have in common count once.
     pub seen: Seen,
-    /// The first step back, with the schedule that leads to it; without one, every schedule within
-    /// the bounds was taken.
+    /// The first step back, with the schedule that leads to it. `None` if the search has taken
+    /// every schedule within the bounds.
     pub violation: Option<String>,
 }
 
 const READER: usize = 1;
 
-/// An actor goes on, after ticks have passed, or ends.
+/// A move of the search: an actor goes on after some ticks, or the writer is killed.
 #[derive(Debug, Clone, Copy)]
 enum Move {
     Resume { actor: usize, ticks: u64, rises: bool },
@@ -83,7 +85,7 @@ struct Run {
     world: &'static World,
     small: Small,
     scripts: [Option<Script>; 2],
-    /// The actor that went on last.
+    /// The actor that made the last step.
     current: usize,
     kills: u64,
     begin_ticks: u64,
@@ -115,13 +117,13 @@ impl Run {
             }
     }
 
-    /// All that can be done, each with its preemptions.
+    /// All possible moves, each with its number of preemptions.
     fn moves(&self) -> Vec<(Move, usize)> {
         let now_ticks = self.world.ticks.get();
         let goes_on = self.is_ready(self.current, now_ticks);
         let left_ticks = self.begin_ticks + self.small.horizon_ticks - now_ticks;
         let mut moves = Vec::new();
-        // The current one first: it is what the search follows.
+        // The current actor comes first, so that the search follows it.
         for actor in [self.current, 1 - self.current] {
             let pending = self.world.pending[actor].get();
             let is_current = goes_on && actor == self.current;
@@ -184,7 +186,7 @@ pub fn search(small: &Small) -> SearchReport {
     let world = World::new(WIDTH_NS, small.bound_ns, small.stops, 0);
     let mut visited = HashSet::new();
     let mut total = Seen::default();
-    // For each number of preemptions, the moves that lead to what was not yet followed.
+    // For each number of preemptions: the paths that the search has still to follow.
     let mut open: Vec<Vec<Vec<u8>>> = vec![Vec::new(); small.most_preemptions + 1];
     open[0].push(Vec::new());
     for preemptions in 0..=small.most_preemptions {
@@ -224,8 +226,8 @@ pub fn search(small: &Small) -> SearchReport {
     SearchReport { seen: total, violation: None }
 }
 
-/// A path: a move a line, `*` before a preemption, what the writer and the reader would do, and the
-/// page's phase.
+/// Prints a path, one move a line: `*` marks a preemption, then come the pending steps of the
+/// writer and the reader, and the page's phase.
 fn schedule(world: &'static World, small: &Small, path: &[u8]) -> String {
     let mut run = Run::begin(world, small);
     let mut moves = String::new();

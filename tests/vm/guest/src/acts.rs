@@ -19,22 +19,22 @@ use crate::{chrony, cost, machine, migrate, report, served, system, who};
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The interval of the clock under test, unless the command line has another: the default one. The
-/// present one, in the status, may be shorter.
+/// The interval of the clock under test, unless the command line names another. This is the default
+/// interval. The present interval, in the status, may be shorter.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long the machine sleeps in suspend to RAM, s: longer than a line is valid at the default
-/// interval (2 s). At another interval it sleeps for as long as that, which is within a line's
+/// How long the machine sleeps in suspend to RAM at the default interval, s: longer than a line is
+/// valid (2 s). At another interval the machine sleeps for one interval, which is within a line's
 /// window.
 const SLEEP_S: u64 = 6;
 
-/// How long the guest watches the clock after that.
+/// How long the guest watches the clock after a suspend.
 const RESUMED: Duration = Duration::from_secs(2);
 
-/// By how much a CPU's counter is ahead of the other one's: a second or two, at 2 to 4 GHz.
+/// How far one CPU's counter is ahead of the other's: a second or two, at 2 to 4 GHz.
 const AHEAD_TICKS: i64 = 1 << 32;
 
-/// The guest's whole life.
+/// Runs the guest from its start to its end.
 ///
 /// # Errors
 ///
@@ -77,7 +77,7 @@ pub(crate) fn run() -> io::Result<()> {
     Ok(())
 }
 
-/// The interval that the command line has.
+/// The interval that the command line names.
 fn other_interval() -> Option<Duration> {
     machine::setting("tickline.interval_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis)
 }
@@ -87,7 +87,8 @@ pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
     match command.args(["--secs", "1", "--json", "-"]).output() {
         Ok(output) => {
             let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            // Guests have no NTP daemon: that finding counts where there is no other.
+            // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another
+            // finding.
             let findings = said["findings"].as_array().into_iter().flatten();
             let bad = ["slow", "wrong"].iter().any(|level| said["health"]["level"] == *level);
             let expected = i32::from(bad || said["fast"] != true);
@@ -112,8 +113,8 @@ pub(crate) fn tickline() -> Command {
     Command::new("/tickline")
 }
 
-/// The program's reports while the machine's clocks, or the program's rights, are not as they
-/// should be.
+/// The program's reports with a bad clocksource, with a bad `/sys`, and without the right to read
+/// the counter.
 fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for (name, phase) in [("hpet", "program_hpet"), ("acpi_pm", "program_acpi_pm")] {
@@ -130,7 +131,8 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// What the program does and says about the present clocksource when it is to mend it.
+/// Lets the program repair the present clocksource. Returns its output, and the clocksource
+/// afterwards.
 fn mended() -> io::Result<Value> {
     let output = tickline().args(["doctor", "--fix", "--yes"]).output()?;
     Ok(json!({
@@ -141,8 +143,9 @@ fn mended() -> io::Result<Value> {
     }))
 }
 
-/// governor's limiter (`tests/vm/limiter`) over quanta, and over either clock once the machine has
-/// moved to a host on which the second CPU's counter is ahead; then what the program says there.
+/// Runs governor's limiter (`tests/vm/limiter`) over quanta. Then moves the machine to a host on
+/// which the second CPU's counter is ahead, and runs the limiter over quanta and over tickline, and
+/// the program `tickline`.
 fn limit() -> io::Result<()> {
     let limiter = |phase: &str, over: &str| {
         served::caller(&mut Command::new(format!("/limiter-{over}"))).map(|mut seen| {
@@ -158,7 +161,7 @@ fn limit() -> io::Result<()> {
     Ok(())
 }
 
-/// What the clock trusts, by the command line.
+/// Sets the clock's trust as the command line says.
 fn trusting(builder: ClockBuilder) -> ClockBuilder {
     let builder = match machine::setting("tickline.waive").as_deref() {
         Some("invariant") => builder.assume_invariant(),
@@ -206,7 +209,7 @@ fn outcome(result: io::Result<()>) -> Value {
 }
 
 /// Switches the clocksource and switches it back while readers run; tsc stays available. Each time
-/// the line over the other reference must end, and the clock judges the gates again.
+/// the line over the former reference must end, and the clock must judge the gates again.
 fn switch(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for name in ["hpet", "acpi_pm"] {
@@ -232,7 +235,7 @@ fn take(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// How soon after `act` the line has ended, or, behind a closed gate, the gate has opened.
+/// How soon after `act` the line has ended. If a gate was closed: how soon the gate has opened.
 fn ended(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
     let closed = || lab.clock.status().events.get(Event::GateClosed);
     let is_fallback = |state| matches!(state, State::Fallback(_));
@@ -240,18 +243,18 @@ fn ended(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
     until(lab, act, |state| closed() > before || (was_closed && !is_fallback(state)))
 }
 
-/// How soon after `act` the state is `so`.
-fn until(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>, so: impl Fn(State) -> bool) -> Value {
+/// How soon after `act` the clock has a state for which `is_reached` is true.
+fn until(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>, is_reached: impl Fn(State) -> bool) -> Value {
     let interval_us = u64::try_from(INTERVAL.as_micros()).unwrap_or(u64::MAX);
     if let Err(error) = act() {
         return json!({ "reached": false, "error": error.to_string() });
     }
-    let mut seen = wait_for(PATIENCE, || so(lab.clock.status().state));
+    let mut seen = wait_for(PATIENCE, || is_reached(lab.clock.status().state));
     let status = lab.clock.status();
     seen["clocksource"] = machine::clocksource().into();
     seen["state"] = state_name(status.state).into();
     seen["reason"] = status.reason().map(|reason| reason.code()).into();
-    // The promise is one interval, so `cargo xtask vm` judges the time beyond it.
+    // tickline promises one interval, so `cargo xtask vm` judges the time beyond the interval.
     let after_us = seen["after_us"].as_u64().unwrap_or(u64::MAX);
     seen["beyond_interval_us"] = after_us.saturating_sub(interval_us).into();
     seen
@@ -264,8 +267,8 @@ fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
             if let Err(error) = system::step_clock(*seconds) {
                 return json!({ "error": error.to_string() });
             }
-            // A step is a second or more, so half a second tells old from new, however wide the
-            // bracket is.
+            // A step is at least a second, so half a second distinguishes the old time from the
+            // new, however wide the bracket is.
             let mut seen = wait_for(PATIENCE, || {
                 let (before_ns, now_ns, after_ns) = (realtime_ns(), lab.clock.unix_ns(), realtime_ns());
                 let bracket = Bracket { before_ns, now_ns, after_ns };
@@ -316,12 +319,12 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     let mut sleep_s = SLEEP_S;
     if let Some(interval) = other_interval() {
         sleep_s = interval.as_secs();
-        // The interval is shorter while the maximum drift is large.
+        // While the maximum drift is large, the interval is shorter.
         let nearly_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX) / 4 * 3;
         lab.phase("grown", || wait_for(6 * PATIENCE, || lab.clock.status().interval_ns >= nearly_ns));
     }
     lab.phase("suspend", || {
-        // It counts suspended time, which CLOCK_MONOTONIC does not.
+        // CLOCK_BOOTTIME counts suspended time, and CLOCK_MONOTONIC does not.
         let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
         let before_ns = slept_ns();
         let result = fs::write(ALARM, format!("+{sleep_s}"))
@@ -337,9 +340,9 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The clock straight after a resume: until when, ms, readings missed their own bounds; until
-/// when they did so while the status was not "disrupted"; and how far readings were ahead of the
-/// OS clock.
+/// Watches the clock straight after a resume. Reports until when readings missed their own bounds,
+/// ms; until when they missed them although the status was not "disrupted", ms; and how far
+/// readings were ahead of the OS clock.
 pub(crate) fn resumed(clock: &Clock) -> Value {
     let start_ns = monotonic_ns();
     let (mut outside_ms, mut unsaid_ms, mut ahead_ns, mut said_ms) = (0, 0, 0, 0);

@@ -1,5 +1,5 @@
-//! Brackets: readings between two reads of the OS clock. This records by how much readings, and
-//! bounds, miss theirs.
+//! Brackets: readings between two reads of the OS clock. This module records how far readings, and
+//! their bounds, are outside of their brackets.
 
 use std::collections::BTreeSet;
 
@@ -14,19 +14,19 @@ use crate::system::realtime_ns;
 pub(crate) struct Brackets {
     count: u64,
     narrowest_ns: Option<u64>,
-    /// `now_ordered_ns` outside its bracket.
+    /// How far `now_ordered_ns` was outside of its bracket.
     ahead_ns: u64,
     behind_ns: u64,
-    /// `reading()` whose bounds missed the bracket.
+    /// Results of `reading()` whose bounds missed the bracket.
     bound_violated: u64,
     widest_bound_ns: u64,
-    /// `unix_ns` outside its bracket.
+    /// How far `unix_ns` was outside of its bracket.
     unix_outside_ns: u64,
     unix_bound_violated: u64,
     unix_widest_bound_ns: u64,
-    /// `reading()` by a line, with the line's bounds.
+    /// Results of `reading()` by a line, with the line's bounds.
     by_line: u64,
-    /// Rows of brackets, and those before which the counter served.
+    /// Rows of brackets, and rows before which the counter served.
     rows: u64,
     fast: u64,
     /// Reasons for not using the counter, in any row.
@@ -65,7 +65,7 @@ impl Brackets {
         let between_ns = realtime_ns();
         let reading = clock.unix_reading();
         let after_ns = realtime_ns();
-        // There is no bracket if the clock was set meanwhile.
+        // If the clock was set meanwhile, there is no bracket.
         if (before_ns..=after_ns).contains(&between_ns) {
             let plain = Bracket { before_ns, now_ns, after_ns: between_ns };
             let bounded = Bounded {

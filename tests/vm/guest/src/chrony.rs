@@ -1,5 +1,5 @@
-//! Debian's chronyd steers this guest's clock, and the program `tickline` says what it sees of
-//! that. The time comes from this process, over the socket of chronyd's driver "SOCK".
+//! Debian's chronyd steers this guest's clock, and the program `tickline` reports what it finds.
+//! This process gives chronyd the time, over the socket of its driver "SOCK".
 
 use std::fs;
 use std::io;
@@ -22,33 +22,34 @@ const CHRONYD: &str = "/usr/sbin/chronyd";
 const SOCKET: &str = "/run/time.sock";
 const SETTINGS: &str = "/run/chrony.conf";
 
-/// What all runs of chronyd have (chrony.conf(5)): an update each second, from two samples, and no
-/// network. Without `makestep` it slews every offset.
+/// The settings of all runs of chronyd (chrony.conf(5)): an update each second, from two samples,
+/// and no network. Without `makestep` chronyd slews every offset.
 const COMMON: &str = "refid TIME poll 0 filter 2 precision 1e-6\n\
                       cmdport 0\nport 0\npidfile /run/chronyd.pid\n";
 
 /// The time from one sample to the next.
 const SAMPLES: Duration = Duration::from_millis(500);
 
-/// By how much the time runs faster than the guest's counter, ppm.
+/// How much faster than the guest's counter the true time runs, ppm.
 const FASTER_PPM: i64 = 30;
 
-/// An offset that takes chronyd longer to remove than the program takes to look, ns: chronyd slews
-/// by a twelfth at most (chrony.conf(5), `maxslewrate`).
+/// An offset, ns, that chronyd is still removing when the program runs: chronyd slews by at most a
+/// twelfth (chrony.conf(5), `maxslewrate`).
 const OFFSET_NS: i64 = 1_000_000_000;
 
-/// How long chronyd may take for its first update: four samples, or some more on a busy machine.
+/// The longest time for chronyd's first update. It takes four samples, or some more on a busy
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The maximum error that a kernel states while no daemon sets it, us (`NTP_PHASE_LIMIT` in
 /// `include/linux/timex.h`).
 const NOT_SET_US: i64 = 16_000_000;
 
-/// A larger rate than any crystal needs, ppm: chronyd is slewing.
+/// A correction above this rate, ppm, means that chronyd is slewing. No crystal needs as much.
 const SLEW_PPM: i64 = 200;
 
-/// What this process tells chronyd, `struct sock_sample` in chrony's `refclock_sock.c`, on a
-/// machine of 64 bits.
+/// A sample for chronyd: `struct sock_sample` in chrony's `refclock_sock.c`, on a machine of 64
+/// bits.
 fn sample(now_ns: u64, offset_ns: i64) -> [u8; 40] {
     const MAGIC: i32 = 0x534f_434b;
     let mut sample = [0; 40];
@@ -74,7 +75,7 @@ struct Truth {
 }
 
 impl Truth {
-    /// A true time that is ahead of the guest's Unix time by so much.
+    /// A true time that is ahead of the guest's Unix time by `offset_ns`.
     fn ahead(offset_ns: i64) -> Self {
         Self { unix_ns: i128::from(realtime_ns()) + i128::from(offset_ns), raw_ns: raw_ns() }
     }
@@ -100,7 +101,7 @@ pub(crate) fn follow() -> io::Result<()> {
         fs::create_dir_all(folder)?;
     }
     fs::write("/etc/passwd", "root:x:0:0::/:/bin/sh\n")?;
-    // At its start chronyd claims no error for a moment, before it knows anything.
+    // At its start chronyd claims for a moment to have no error.
     let is_steered = |state: &libc::timex| state.maxerror < NOT_SET_US && rate_ppm(state) != 0;
     with_chronyd("chrony_plain", "", 0, is_steered)?;
     with_chronyd("chrony_rtcsync", "rtcsync\n", 0, is_synchronised)?;
@@ -111,19 +112,19 @@ fn is_synchronised(state: &libc::timex) -> bool {
     state.status & libc::STA_UNSYNC == 0
 }
 
-/// The correction of the rate, ppm, the tick's included: a microsecond more or less in a hundredth
-/// of a second is 100 ppm.
+/// The correction of the rate, ppm. It includes the tick's: a microsecond more or less in a
+/// hundredth of a second is 100 ppm.
 fn rate_ppm(state: &libc::timex) -> i64 {
     (state.freq >> 16) + (state.tick - 10_000) * 100
 }
 
-/// Runs chronyd with these settings and a time that is ahead by so much, until the kernel's state
-/// is `so`, and then the program.
+/// Runs chronyd with these settings and a time that is ahead by an offset, until the kernel's state
+/// `is_wanted`, and then runs the program.
 fn with_chronyd(
     phase: &str,
     settings: &str,
     offset_ns: i64,
-    so: impl Fn(&libc::timex) -> bool,
+    is_wanted: impl Fn(&libc::timex) -> bool,
 ) -> io::Result<()> {
     fs::write(SETTINGS, format!("refclock SOCK {SOCKET} {COMMON}{settings}"))?;
     let chronyd = Command::new(CHRONYD)
@@ -141,7 +142,7 @@ fn with_chronyd(
                 thread::sleep(SAMPLES);
             }
         });
-        let waited = wait_for(PATIENCE, || system::adjust(|_| ()).is_ok_and(|state| so(&state)));
+        let waited = wait_for(PATIENCE, || system::adjust(|_| ()).is_ok_and(|state| is_wanted(&state)));
         let seen = program(phase, &mut tickline());
         // ORDERING: as above.
         stop.store(true, Ordering::Relaxed);
@@ -151,7 +152,7 @@ fn with_chronyd(
     Ok(())
 }
 
-/// The program's report, with the kernel's state, and with what chronyd has said.
+/// The program's report, with the kernel's state, and with chronyd's messages.
 fn with(mut seen: Value, waited: Value, chronyd: Child) -> io::Result<Value> {
     seen["work"] = waited;
     let state = system::adjust(|_| ())?;

@@ -1,4 +1,5 @@
-//! What calls and spans cost in this guest, and how many times more they cost with the OS clock.
+//! Measures the cost of calls and spans in this guest, and their cost with the OS clock in
+//! multiples of it.
 
 use std::hint::black_box;
 
@@ -14,16 +15,16 @@ use tracing_subscriber::registry;
 use crate::brackets::state_name;
 use crate::lab::{PATIENCE, wait_for};
 
-/// Calls, and spans, in a batch: some 0.1 to 1 ms, with the OS clock, too, so that a batch without
-/// an interrupt is common.
+/// The numbers of calls and of spans in a batch. A batch takes some 0.1 to 1 ms, also with the OS
+/// clock, so that many batches have no interrupt.
 const CALLS: u64 = 1_000;
 const SPANS: u64 = 100;
 
-/// Batches of each; the fastest counts. They are interleaved, so that all meet the same
-/// disturbances.
+/// The number of batches of each kind. The fastest counts. The batches are interleaved, so that all
+/// kinds meet the same disturbances.
 const BATCHES: u32 = 200;
 
-/// The fastest batch of either, ns.
+/// The times of the fastest batch of each kind, ns.
 fn fastest_ns(batches: [&dyn Fn(); 2]) -> [u64; 2] {
     let mut fastest_ns = [u64::MAX; 2];
     for _ in 0..BATCHES {
@@ -36,7 +37,7 @@ fn fastest_ns(batches: [&dyn Fn(); 2]) -> [u64; 2] {
     fastest_ns
 }
 
-/// A call of `now_ns`, and of `clock_gettime`.
+/// The costs of a call of `now_ns`, and of `clock_gettime`.
 pub(crate) fn of_calls(clock: &Clock) -> Value {
     let [now, os] = fastest_ns([&|| (0..CALLS).for_each(|_| _ = black_box(clock.now_ns())), &|| {
         (0..CALLS).for_each(|_| _ = black_box(monotonic_ns()))
@@ -48,8 +49,8 @@ pub(crate) fn of_calls(clock: &Clock) -> Value {
     })
 }
 
-/// A span of `tracing` that is made, entered, exited and closed, by either clock. The layer's clock
-/// is the global one, as users have it.
+/// The costs of a span of `tracing` that is made, entered, exited and closed, with each clock. The
+/// layer uses the global clock, as users do.
 pub(crate) fn of_spans() -> Value {
     let guard = match tickline::start() {
         Ok(guard) => guard,

@@ -1,4 +1,4 @@
-//! A clock under observation: phases of bracketed readings while something happens.
+//! Observes a clock in phases. In each phase it takes bracketed readings while an act takes place.
 
 use std::thread;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use crate::brackets::{Brackets, state_name};
 use crate::readers::Readers;
 use crate::{machine, report};
 
-/// Brackets in a row, and the pause between two rows, which leaves most of the CPUs to the readers.
+/// The number of brackets in a row, and the pause between two rows. The pause leaves most of the
+/// CPUs' time to the readers.
 const ROW: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The longest wait for an event. On a busy machine a comparison of the counters may take several
-/// tries. `cargo xtask vm` decides what it expects, and how soon.
+/// attempts. `cargo xtask vm` decides which events it expects, and how soon.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The pause between two checks for an event.
@@ -61,8 +62,8 @@ impl Lab<'_> {
         });
     }
 
-    /// Takes brackets until the clock has the state that the command line announced, for `time` at
-    /// most, and then for a second more.
+    /// Takes brackets until the clock has the state that the command line names, but for at most
+    /// `time`. Then takes brackets for a second more.
     pub(crate) fn watch_until_settled(&self, name: &str, time: Duration) {
         self.phase(name, || {
             let reached = wait_for(time, || state_name(self.clock.status().state) == self.awaits);
@@ -72,8 +73,8 @@ impl Lab<'_> {
     }
 }
 
-/// Waits until `happened`, for `time` at most. Returns whether it did, and after how many
-/// microseconds of the guest's time.
+/// Waits until `happened` is true, but for at most `time`. Returns whether it became true, and
+/// after how many microseconds of the guest's time.
 pub(crate) fn wait_for(time: Duration, mut happened: impl FnMut() -> bool) -> Value {
     let start_ns = monotonic_ns();
     loop {

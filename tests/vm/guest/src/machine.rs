@@ -1,4 +1,4 @@
-//! What kind of machine the guest is.
+//! Facts about the guest's machine, and changes of its clocksource.
 
 use std::fs;
 use std::io;
@@ -12,23 +12,23 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// What the kernel keeps time with.
+/// The clocksource with which the kernel keeps time.
 pub(crate) fn clocksource() -> String {
     read(&format!("{CLOCKSOURCE}/current_clocksource"))
 }
 
-/// Has the kernel keep time with another clocksource.
+/// Makes the kernel keep time with another clocksource.
 pub(crate) fn choose_clocksource(name: &str) -> io::Result<()> {
     fs::write(format!("{CLOCKSOURCE}/current_clocksource"), name)
 }
 
-/// Takes a clocksource away from the kernel for good, as it does itself with one that it finds
-/// unstable: it uses another one, and offers this one no more.
+/// Takes a clocksource away from the kernel for good. The kernel then uses another clocksource, and
+/// no longer offers this one, as if it had found it unstable.
 pub(crate) fn take_clocksource(name: &str) -> io::Result<()> {
     fs::write(format!("{CLOCKSOURCE}/unbind_clocksource"), name)
 }
 
-/// CPUs that are there.
+/// The number of CPUs in the machine.
 pub(crate) fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -39,7 +39,7 @@ pub(crate) fn setting(name: &str) -> Option<String> {
     line.split_whitespace().find_map(|word| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
 
-/// Everything of interest; the console has the kernel's messages.
+/// The facts for the report. The kernel's messages are on the console.
 pub(crate) fn facts() -> Value {
     let processor = read("/proc/cpuinfo");
     let processor = processor.lines().find_map(|line| line.strip_prefix("model name\t: "));

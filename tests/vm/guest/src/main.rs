@@ -1,5 +1,6 @@
-//! The first process of a guest. It reads an act from the kernel's command line, performs it on the
-//! kernel and on tickline, reports as JSON, and powers off. `cargo xtask vm` judges the report.
+//! The first process of a guest. It reads the name of an act from the kernel's command line,
+//! performs the act on the kernel and on tickline, reports as JSON, and powers off. `cargo xtask
+//! vm` judges the report.
 //!
 //! `tickline.act=NAME` names the act (`acts.rs`). `tickline.trust=kernel` or `measured` chooses
 //! what the clock trusts, `tickline.waive=invariant` assumes an invariant counter, and
@@ -35,8 +36,7 @@ fn main() {
     {
         return finish(report::open().and_then(|()| programs::units::check()));
     }
-    // It sets the clock and powers off. Elsewhere than in a guest of its own that would be a
-    // disaster.
+    // This program sets the clock and powers off the machine, so it must run only in a guest.
     if std::process::id() != 1 {
         #[expect(clippy::print_stderr, reason = "somebody has started it by hand")]
         {

@@ -1,5 +1,5 @@
-//! The machine moves to another host while its clock is read, and while `tickline watch` runs: to
-//! one with the same counter, to others whose counters are ahead or behind.
+//! Moves the machine to other hosts while readers read its clock, and while `tickline watch` runs:
+//! to a host with the same counter, and to hosts whose counters are ahead or behind.
 
 use std::io;
 use std::process::{Child, Stdio};
@@ -13,20 +13,20 @@ use crate::acts::{resumed, tickline};
 use crate::lab::{Lab, PATIENCE};
 use crate::{machine, report, system};
 
-/// The phases, and by how much the counter of the next host is ahead of the former one's, ms.
+/// The phases, and how far the next host's counter is ahead of the former host's, ms.
 type Hosts = [(&'static str, i64); 3];
 
-/// Where the kernel keeps time with the counter: its clock jumps with it.
+/// The hosts if the kernel keeps time with the counter. The kernel's clock then jumps with it.
 const HOSTS_UNDER_TSC: Hosts = [("moved", 0), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
 
-/// Where it keeps time with another clocksource. 400 ms are within the window of a line, 1 s: the
-/// line goes on until the next iteration. The other jumps end the line.
+/// The hosts if the kernel keeps time with another clocksource. 400 ms are within the window of a
+/// line, 1 s, so the line goes on until the next iteration. The other jumps end the line.
 const HOSTS_UNDER_OTHERS: Hosts = [("moved_near", 400), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
 
 /// How long `tickline watch` runs before the first move.
 const WATCHED_BEFORE: Duration = Duration::from_secs(3);
 
-/// Longer than all moves take.
+/// How long `tickline watch` would run, s: longer than all moves take.
 const WATCHES_S: &str = "600";
 
 /// Moves the machine from host to host.
@@ -40,7 +40,7 @@ pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    // It sees a jump once it has measured the counter's frequency.
+    // `tickline watch` sees jumps only after it has measured the counter's frequency.
     thread::sleep(WATCHED_BEFORE);
     let hosts = if machine::clocksource() == "tsc" { HOSTS_UNDER_TSC } else { HOSTS_UNDER_OTHERS };
     for (phase, ahead_ms) in hosts {
@@ -60,7 +60,7 @@ pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// What `tickline watch` has seen.
+/// The report of `tickline watch`.
 fn watched(watch: Child) -> io::Result<Value> {
     system::send(watch.id(), Signal::SIGTERM)?;
     let output = watch.wait_with_output()?;

@@ -1,8 +1,9 @@
-//! Real programs on Debian: what each one sees of the clock natively, under `tickline run` and with
-//! the library in LD_PRELOAD, and while the server is killed, stopped and started again.
+//! Real programs on Debian, which read the clock natively, under `tickline run`, with the library
+//! in LD_PRELOAD, and while the server is killed, stopped and started again.
 //!
-//! `/opt/programs.json` lists them. Each is a load that prints `ready`, and then answers each line
-//! with a number of calls by a line of JSON (`tests/vm/programs/load.c`).
+//! `/opt/programs.json` lists them. Each is a load that prints `ready`. It then reads lines with a
+//! number of calls, makes these calls, and answers each line by a line of JSON
+//! (`tests/vm/programs/load.c`).
 
 mod handover;
 mod load;
@@ -18,15 +19,15 @@ use crate::acts::tickline;
 use crate::{machine, report, served};
 use load::{Load, MODES, Mode, Program};
 
-/// For the count of system calls: each of them is stopped at twice.
+/// The number of calls for the count of system calls. It is small, because strace stops a program
+/// twice at each system call.
 const COUNTED_CALLS: u64 = 300;
 
-/// How often a program is asked for a time, and at most for a count: the host may be busy with
-/// something else meanwhile, so that programs are slow and the server comes late. The least one
-/// counts.
+/// How often a program is measured, and how often its system calls are counted at most. On a busy
+/// host programs are slow and the server is late, so the smallest result counts.
 const TIMES: u32 = 5;
 
-/// What the servers say, one after the other.
+/// The file with the messages of all servers.
 const LOG: &str = "/tmp/serve";
 
 fn serve() -> io::Result<Child> {
@@ -62,7 +63,7 @@ pub(crate) fn run() -> io::Result<()> {
 
 /// Installs the package, and puts the program where the other guests have it.
 fn install() -> io::Result<()> {
-    // The first process has no PATH, and dpkg wants one.
+    // The first process has no PATH, and dpkg needs one.
     let path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
     let installed = Command::new("env").args([path, "dpkg", "-i", "/opt/tickline.deb"]).output()?;
     if !installed.status.success() {
@@ -71,7 +72,7 @@ fn install() -> io::Result<()> {
     std::os::unix::fs::symlink("/usr/bin/tickline", "/tickline")
 }
 
-/// A few calls that are counted by strace, and many that are not.
+/// Runs one program: counts the system calls of a few calls with strace, and measures many calls.
 fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
     let mut load = Load::start(program, mode)?;
     let mut counted = count(&mut load)?;
@@ -85,7 +86,8 @@ fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
         }
     }
     let mut timed = vec![load.ask(program.calls)?];
-    // A process has addresses of its own, and what memory costs in the emulator depends on them.
+    // The cost of memory accesses in the emulator depends on their addresses, and each process has
+    // its own. So try several processes.
     for _ in 1..TIMES {
         if !program.is_server {
             load.end()?;
@@ -97,8 +99,8 @@ fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
     Ok(json!({ "counted": counted, "timed": timed, "exit_code": exit_code, "said": said }))
 }
 
-/// The count of system calls, with what the server has said meanwhile: if its page had no line,
-/// they are no fault of the program's.
+/// The count of system calls, with the server's messages meanwhile. If its page had no line, the
+/// program is not to blame for its system calls.
 fn count(load: &mut Load) -> Result<Value, String> {
     let log = || fs::read_to_string(LOG).unwrap_or_default();
     let before = log().len();
@@ -107,7 +109,7 @@ fn count(load: &mut Load) -> Result<Value, String> {
     Ok(counted)
 }
 
-/// What `tickline serve status` says.
+/// The report of `tickline serve status`.
 fn status() -> Value {
     let output = tickline().args(["serve", "status", "--json", "-"]).output();
     output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
@@ -120,7 +122,7 @@ fn last_lines(text: &[u8], count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// A command from its words, which have no spaces in them.
+/// A command from a line of words without spaces in them.
 fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());

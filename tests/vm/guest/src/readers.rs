@@ -1,6 +1,6 @@
-//! One thread on each CPU that reads all the time: it loads the largest reading of all threads,
-//! reads the clock, and stores the larger one. An ordered reading below the value that the thread
-//! has loaded is a backward step.
+//! One thread on each CPU that reads all the time. It loads the largest reading of all threads,
+//! reads the clock, and stores the larger of the two. An ordered reading below the loaded value is
+//! a backward step.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,18 +15,19 @@ use crate::system;
 /// Readings between two loads of the flags.
 const BATCH: u64 = 256;
 
-/// Readings of tickline for one of the OS clock, which may be many times slower.
+/// One reading of the OS clock comes after this many readings of tickline, because the OS clock may
+/// be many times slower.
 const OS_EVERY: u64 = 16;
 
-/// The readers' niceness, nice(2). The clock's thread and the brackets get the CPU at once, and
-/// readers take the rest.
+/// The readers' niceness, nice(2). The clock's thread and the thread that takes brackets get the
+/// CPU at once, and readers get the rest.
 const NICE: i32 = 10;
 
 /// What the readers have counted so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     ordered: Count,
-    /// Ordered readings that followed another thread's.
+    /// Ordered readings that were compared with another thread's reading.
     followed: u64,
     /// Backward steps of plain `now_ns` within a thread.
     own_backward: u64,
@@ -55,11 +56,11 @@ pub(crate) struct Readers {
     counts: Mutex<Counts>,
     largest_ns: AtomicU64,
     os_largest_ns: AtomicU64,
-    /// Whether to read the OS clock in between.
+    /// Whether the readers also read the OS clock.
     os_too: bool,
     stop: AtomicBool,
-    /// Raised to make the readers pin themselves again: the kernel unpins a thread when its CPU
-    /// goes.
+    /// Raised to make the readers pin themselves again, because the kernel unpins a thread when its
+    /// CPU goes offline.
     pin_again: AtomicUsize,
 }
 
@@ -68,7 +69,7 @@ impl Readers {
         Self { os_too, ..Self::default() }
     }
 
-    /// Starts one on each CPU.
+    /// Starts a reader on each CPU.
     pub(crate) fn start<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,

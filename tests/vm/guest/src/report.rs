@@ -1,4 +1,5 @@
-//! Lines of JSON over the second serial port, and answers from the other side.
+//! Sends reports to `cargo xtask vm` as lines of JSON over the second serial port, and reads its
+//! answers.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,7 +12,7 @@ const PORT: &str = "/dev/ttyS1";
 
 static OPEN: OnceLock<File> = OnceLock::new();
 
-/// Opens the port, as it is: no echo, no change of line ends.
+/// Opens the port in raw mode, without echo and without a change of line ends.
 ///
 /// # Errors
 ///
@@ -22,20 +23,20 @@ pub(crate) fn open() -> io::Result<()> {
     OPEN.set(port).map_err(|_| io::Error::other("opened twice"))
 }
 
-/// Sends a line to the other side.
+/// Sends a line to the host.
 pub(crate) fn line(value: &Value) {
-    // One write, so that lines do not mix. A failure cannot be reported.
+    // A single write, so that lines do not mix. There is no way to report a failure.
     if let Some(mut port) = OPEN.get() {
         port.write_all(format!("{value}\n").as_bytes()).ok();
     }
 }
 
-/// Asks the other side to do `action` to the machine, and waits until it says that it is done.
+/// Asks the host to do `action` to the machine, and waits until the host says that it is done.
 pub(crate) fn ask_host(action: &str) -> io::Result<()> {
     ask_host_for(&serde_json::json!({ "host": action }))
 }
 
-/// The same for an action with further words.
+/// As [`ask_host`], for an action with parameters.
 pub(crate) fn ask_host_for(request: &Value) -> io::Result<()> {
     line(request);
     let mut byte = [0];

@@ -1,5 +1,6 @@
-//! A static program under `tickline run`, where each call of the clock is a system call: what a
-//! call costs, and whether time goes on in order while the server is killed and started again.
+//! A static program under `tickline run`, in a guest where each call of the clock is a system call.
+//! It measures the cost of a call, and checks the order of time while the server is killed and
+//! started again.
 
 use std::fs;
 use std::io;
@@ -15,21 +16,22 @@ use crate::acts::tickline;
 use crate::lab::wait_for;
 use crate::{machine, report, system};
 
-/// The argument with which this program is that other program, which calls the clock.
+/// The argument that makes this program the caller, which only calls the clock.
 pub(crate) const CALLER: &str = "caller";
 
-/// Calls in a row, and how often: the fastest counts, because a busy host takes time from some.
+/// The number of calls in a row, and of rows. The fastest row counts, because a busy host takes
+/// time from some.
 const CALLS: u64 = 1_000;
 const BATCHES: u32 = 50;
 
-/// For how long the server may calibrate, and a killed one's leases run.
+/// The longest wait for a server to calibrate, and for a killed server's leases to run out.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LEASES: Duration = Duration::from_millis(1_200);
 
-/// For how long the kernel's clock runs a tenth too fast.
+/// How long the kernel's clock runs a tenth too fast.
 const RAN_AHEAD: Duration = Duration::from_secs(1);
 
-/// Calls the clock, and prints what it has seen.
+/// The caller: calls the clock, and prints its findings.
 pub(crate) fn call() {
     let first_ns = monotonic_ns();
     let (mut last_ns, mut backward, mut least_ns) = (first_ns, 0, u64::MAX);
@@ -52,9 +54,9 @@ pub(crate) fn call() {
     }
 }
 
-/// Serves a page where the kernel keeps time with hpet, and runs the caller: plainly, under
-/// `tickline run`, after the server was killed, with the next server, when that has ended, and
-/// after the kernel's clock has run too fast for a while.
+/// Makes the kernel keep time with hpet, serves a page, and runs the caller: without tickline,
+/// under `tickline run`, after the server was killed, with the next server, when the next server
+/// has ended, and after the kernel's clock has run too fast for a while.
 ///
 /// # Errors
 ///
@@ -92,7 +94,7 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     let said = terminate(server)?;
     report_next("server_stopped", Some(said))?;
     let server = serve(Stdio::piped())?;
-    // Far out of what a line allows for: 1 ms after 10 ms.
+    // 1 ms in 10 ms is far more than a line allows for.
     set_tick_us(11_000)?;
     thread::sleep(RAN_AHEAD);
     let said = terminate(server)?;
@@ -111,19 +113,19 @@ pub(crate) fn serve(errors: Stdio) -> io::Result<Child> {
     Ok(server)
 }
 
-/// The kernel's clocks count a tick of 10,000 us, the usual length, as so many us.
+/// Makes the kernel's clocks count a tick of 10,000 us, the usual length, as `us`.
 fn set_tick_us(us: i64) -> io::Result<()> {
     system::adjust(|clock| (clock.modes, clock.tick) = (libc::ADJ_TICK, us)).map(|_| ())
 }
 
-/// Ends a server as `systemctl stop` does. Returns what it has said.
+/// Ends a server as `systemctl stop` does. Returns the server's messages.
 fn terminate(server: Child) -> io::Result<String> {
     system::send(server.id(), Signal::SIGTERM)?;
     let output = server.wait_with_output()?;
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// What a program has seen, and what was said on standard error.
+/// A program's findings, with its messages on standard error.
 pub(crate) fn caller(command: &mut Command) -> io::Result<Value> {
     let output = command.output()?;
     let mut seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| json!({}));

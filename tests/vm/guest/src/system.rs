@@ -21,7 +21,7 @@ use crate::report;
 ///
 /// # Errors
 ///
-/// If one of them cannot be had.
+/// If the kernel refuses one of them.
 pub(crate) fn prepare() -> io::Result<()> {
     for (kind, place) in [(c"proc", c"/proc"), (c"sysfs", c"/sys"), (c"devtmpfs", c"/dev")] {
         mount(kind, place)?;
@@ -34,29 +34,29 @@ pub(crate) fn mount(kind: &CStr, place: &CStr) -> io::Result<()> {
     Ok(nix::mount::mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&CStr>)?)
 }
 
-/// Takes a file system away, though files in it may be open.
+/// Unmounts a file system, even if files in it are open.
 pub(crate) fn unmount(place: &CStr) -> io::Result<()> {
     Ok(nix::mount::umount2(place, MntFlags::MNT_DETACH)?)
 }
 
-/// A program that is started without the right to read the counter.
+/// Makes a program start without the right to read the counter.
 pub(crate) fn without_counter(command: &mut Command) -> &mut Command {
     let deny = || {
         // SAFETY: changes this process's own right only.
         check(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) })
     };
-    // SAFETY: between fork and exec a system call is made, and nothing else.
+    // SAFETY: between fork and exec the child makes only a system call.
     unsafe { command.pre_exec(deny) }
 }
 
-/// No echo and no change of line ends on a serial port.
+/// Sets a serial port to raw mode, without echo and without a change of line ends.
 pub(crate) fn make_raw(port: &File) -> io::Result<()> {
     let mut settings = termios::tcgetattr(port)?;
     termios::cfmakeraw(&mut settings);
     Ok(termios::tcsetattr(port, SetArg::TCSANOW, &settings)?)
 }
 
-/// The end of the guest, which is a machine of its own: `main` looks.
+/// Ends the guest. `main` has checked that this is a machine of its own.
 pub(crate) fn power_off() -> ! {
     reboot(RebootMode::RB_POWER_OFF).ok();
     loop {
@@ -77,9 +77,9 @@ pub(crate) fn send(pid: u32, signal: Signal) -> io::Result<()> {
     Ok(nix::sys::signal::kill(pid, signal)?)
 }
 
-/// Makes the calling thread nicer.
+/// Sets the niceness of the calling thread.
 pub(crate) fn be_nice(nice: i32) {
-    // SAFETY: changes nothing but this thread's weight.
+    // SAFETY: changes only this thread's weight.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
-/// Sets `CLOCK_REALTIME` forward by this many seconds, or back.
+/// Moves `CLOCK_REALTIME` by this many seconds, forwards or backwards.
 pub(crate) fn step_clock(seconds: i64) -> io::Result<()> {
     let now_ns = realtime_ns().cast_signed();
     let (tv_sec, tv_nsec) = (now_ns / 1_000_000_000 + seconds, now_ns % 1_000_000_000);
@@ -96,9 +96,10 @@ pub(crate) fn step_clock(seconds: i64) -> io::Result<()> {
     check(unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &libc::timespec { tv_sec, tv_nsec }) })
 }
 
-/// Changes the state of the kernel's clocks, adjtimex(2), or nothing. Returns it.
+/// Changes the state of the kernel's clocks by adjtimex(2), if `change` asks for it. Returns the
+/// state.
 pub(crate) fn adjust(change: impl FnOnce(&mut libc::timex)) -> io::Result<libc::timex> {
-    // SAFETY: all zero is a `timex` that asks for nothing.
+    // SAFETY: a `timex` of zeros is valid, and asks for no change.
     let mut request: libc::timex = unsafe { MaybeUninit::zeroed().assume_init() };
     change(&mut request);
     // SAFETY: the request is valid for reads and writes.

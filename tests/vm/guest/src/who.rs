@@ -12,14 +12,15 @@ use tickline_observe::monotonic_ns;
 use crate::acts::tickline;
 use crate::{machine, report, system};
 
-/// The argument with which this program is that other program.
+/// The argument that makes this program the asker, which asks for the time.
 pub(crate) const ASKER: &str = "asker";
 
-/// Calls in a row, and the time from one row to the next: 100,000 calls a second.
+/// The number of calls in a row, and the time from one row to the next. Together they make 100,000
+/// calls a second.
 const ROW: u64 = 100;
 const ROW_NS: u64 = 1_000_000;
 
-/// How long the other program asks, ns: longer than `tickline who` takes to count.
+/// How long the asker asks, ns: longer than `tickline who` takes to count.
 const ASKS_NS: u64 = 6_000_000_000;
 
 /// How long `tickline who` counts, s.
@@ -28,8 +29,9 @@ const COUNTS_S: &str = "2";
 /// A user without rights.
 const NOBODY: u32 = 65_534;
 
-/// Asks for the time, as said above, reads from standard input from when to when `tickline who` has
-/// counted, and prints how often it asked between these times. A late row is made up for.
+/// The asker: asks for the time 100,000 times a second. If a row is late, it catches up. Then it
+/// reads from standard input from when to when `tickline who` has counted, and prints how often it
+/// asked between these times.
 pub(crate) fn ask() {
     nix::sys::prctl::set_name(c"asker").ok();
     let start_ns = monotonic_ns();
@@ -38,7 +40,7 @@ pub(crate) fn ask() {
     while rows * ROW_NS < ASKS_NS {
         asked_ns.extend((0..ROW).map(|_| monotonic_ns()));
         rows += 1;
-        // From the last of these times on, because another call would be counted.
+        // Start from the last of these times, because `tickline who` would count another call.
         let last_ns = asked_ns.last().copied().unwrap_or(start_ns);
         thread::sleep(Duration::from_nanos((start_ns + rows * ROW_NS).saturating_sub(last_ns)));
     }
@@ -51,8 +53,8 @@ pub(crate) fn ask() {
     }
 }
 
-/// Asks `tickline who` without tracefs, as nobody, and about the other program, where the clock is
-/// a system call, and where it is not.
+/// Runs `tickline who` without tracefs, as nobody, and on the asker, first while the clock is a
+/// system call, and then while it is not.
 ///
 /// # Errors
 ///
@@ -79,7 +81,7 @@ fn start() -> io::Result<Child> {
     Command::new("/init").arg(ASKER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
-/// Adds what the other program says of itself, about the time in which `tickline who` has counted.
+/// Adds the asker's own count of its calls, in the time in which `tickline who` has counted.
 fn finish(mut asker: Child, seen: &mut Value) -> io::Result<()> {
     let [from_ns, until_ns] =
         ["from_monotonic_ns", "until_monotonic_ns"].map(|end| seen["who"][end].as_u64().unwrap_or(0));
@@ -100,7 +102,7 @@ fn permille(ratio: f64) -> u64 {
     (ratio * 1_000.0).clamp(0.0, 1e9) as u64
 }
 
-/// What the program says of this process, or of all, and of the one with the number `asker`.
+/// The report of `tickline who` on this process, or on all, and on the process with the number `asker`.
 fn who(phase: &str, command: &mut Command, process: Option<u32>, asker: u32) -> Value {
     command.arg("who").args(process.map(|pid| pid.to_string()));
     let output = match command.args(["--secs", COUNTS_S, "--json", "-"]).output() {

@@ -1,4 +1,4 @@
-//! What the guests have reported, against what must hold; a row for each program and guest.
+//! Compares the guests' reports with the expectations. Makes a row for each program and guest.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{Guest, Program, Row, Run};
 use crate::vm;
 
-/// Of the counted calls, at most one in this many may still be a system call: the program's own
-/// start of a thread, or a timer.
+/// At most one in this many of the counted calls may still be a system call, because of the
+/// program's own start of a thread, or a timer.
 const REMAINING: u64 = 20;
 
 pub(super) const TITLES: &str = "guest | program | native ns | `run` ns | preload ns | ratio | system calls | back | \
@@ -52,14 +52,14 @@ impl Calls {
         self.last_ns.saturating_sub(self.first_ns) as f64 / self.count.max(1) as f64
     }
 
-    /// How far it was below the OS clock before, and above the one after.
+    /// How far the clock was below the OS clock before, and above the OS clock after its calls, ns.
     fn outside_ns(&self) -> (u64, u64) {
         let below = self.before_ns.saturating_sub(self.first_ns + self.resolution_ns);
         (below, self.last_ns.saturating_sub(self.after_ns))
     }
 }
 
-/// What a call took, ns, in the fastest batch of one answer; of a server, a request.
+/// The cost of a call, ns, in the fastest batch of one answer. For a server: the cost of a request.
 fn ns_a_call(program: &Program, answer: &Value) -> Option<f64> {
     if program.is_server {
         return Some(Calls::of(&answer["realtime"])?.ns_a_call());
@@ -94,7 +94,7 @@ fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
                 fault(format!("no times of clock {clock}"));
             }
             let lead = if clock == "monotonic" { "lead_ns" } else { "unix_lead_ns" };
-            // The largest in this guest: the lead changes from line to line.
+            // The lead changes from line to line, so the largest of this guest counts.
             let stated = run.lines.iter().filter_map(|line| line[lead].as_u64()).max().unwrap_or(0);
             let lead_ns = if name == "native" { 0 } else { stated };
             for calls in &all {
@@ -153,8 +153,8 @@ fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
     Row { cells, notes, faults }
 }
 
-/// What Postgres has measured, natively, under `run` and with the library; with the project's goals
-/// for it.
+/// Postgres' own measurements, natively, under `run` and with the library, judged by the project's
+/// goals for them.
 fn figures(program: &Program, modes: &[Value; 3], faults: &mut Vec<String>) -> Option<String> {
     const FASTER: f64 = 8.0;
     const ON_TO_OFF: f64 = 1.5;
@@ -184,7 +184,7 @@ fn figures(program: &Program, modes: &[Value; 3], faults: &mut Vec<String>) -> O
     ))
 }
 
-/// What must hold for a program while the server is killed, started and stopped.
+/// The checks of a program that runs while the server is killed, started and stopped.
 pub(super) const HANDED_OVER: [&str; 4] = [
     "error is nothing # it has answered to the end",
     "answers >= 5 # more than once",

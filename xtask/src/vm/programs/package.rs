@@ -1,4 +1,4 @@
-//! What the guest has reported of the package under systemd, against what must hold.
+//! Compares the guest's report on the package under systemd with the expectations.
 
 use serde_json::Value;
 

@@ -1,23 +1,23 @@
-//! The tables of programs, printed and stored.
+//! Prints and stores the tables of programs.
 
 use super::{Row, judge, package};
 use crate::files;
 use crate::vm::table::conditions;
 
-/// Where the tables are kept.
+/// The page with the tables.
 const STORED: &str = "docs/programs.md";
 
-/// What all guests have shown.
+/// The results of all guests.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) programs: Vec<Row>,
     pub(super) steps: Vec<Row>,
-    /// What could not be built.
+    /// The programs that could not be built.
     pub(super) skipped: Vec<String>,
     pub(super) kernel: String,
 }
 
-/// A table, and what there is to say of its rows.
+/// A table, with remarks on its rows.
 fn markdown(titles: &str, rows: &[Row]) -> String {
     let columns = titles.split(" | ").count() + 1;
     let (mut text, mut notes) =
@@ -38,7 +38,7 @@ impl Found {
         [("programs", judge::TITLES, &self.programs), ("package", package::TITLES, &self.steps)]
     }
 
-    /// Rows that passed, and those that failed.
+    /// The numbers of rows that passed and that failed.
     fn count(&self) -> (usize, usize) {
         let rows = self.tables().into_iter().flat_map(|(.., rows)| rows);
         let failed = rows.clone().filter(|row| !row.faults.is_empty()).count();

@@ -1,4 +1,4 @@
-//! Programs that read the clock while the server is killed, started, stopped and ended.
+//! Watches programs that read the clock while the server is killed, started, stopped and ended.
 
 use std::io;
 use std::process::Child;
@@ -16,22 +16,22 @@ use crate::{report, system};
 /// How long each state of the server lasts: longer than all leases.
 const STATE: Duration = Duration::from_secs(3);
 
-/// For each answer; short, so that each state has many of them.
+/// The number of calls for each answer. It is small, so that each state has many answers.
 const CALLS: u64 = 500;
 
-/// What one program has seen, over all its answers.
+/// The findings of one program, over all its answers.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Seen {
     answers: u64,
     calls: u64,
     backward: u64,
-    /// Its first reading was below one that another program had returned before.
+    /// Answers whose first reading was below a reading that another program had returned before.
     below_others: u64,
-    /// How far readings were outside of the OS clock's around them, ns.
+    /// How far readings were outside of the OS clock's readings around them, ns.
     below_os_ns: u64,
     above_os_ns: u64,
     error: Option<String>,
-    /// What `tickline run` has said.
+    /// The messages of `tickline run`.
     said: String,
 }
 
@@ -57,7 +57,7 @@ impl Seen {
     }
 }
 
-/// What is done to the server, one after the other.
+/// The changes of the server, one after the other.
 const STATES: [&str; 6] = ["killed", "started", "stopped", "continued", "ended", "started"];
 
 pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
@@ -91,7 +91,8 @@ pub(super) fn watch(load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64)
     let mut seen = Seen::default();
     let mut unix_ns = None;
     while !stop.load(Ordering::Relaxed) {
-        // Acquire: with the store below, so that what was returned came before this question.
+        // Acquire, pairs with the Release below: the largest reading was returned before this
+        // question.
         let before_ns = returned_ns.load(Ordering::Acquire);
         match load.ask(CALLS) {
             Ok(answer) => {
@@ -112,7 +113,7 @@ pub(super) fn watch(load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64)
     seen
 }
 
-/// Brings the server through its states. Returns whether a page was served at the end of each.
+/// Takes the server through its states. Returns whether a page was served at the end of each.
 fn hand_over(mut server: Child) -> io::Result<Vec<bool>> {
     let mut served = Vec::new();
     for state in STATES {

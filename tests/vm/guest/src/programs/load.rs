@@ -1,4 +1,4 @@
-//! One running load: it is asked for a number of calls, and answers what its clock has told.
+//! One running load. It gets a number of calls, makes them, and answers with its readings.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,8 @@ use tickline_observe::monotonic_ns;
 use crate::lab::wait_for;
 use crate::system::{realtime_ns, send};
 
-/// A load that takes longer hangs. Java needs 20 s to start, Postgres as long for its table.
+/// A load that takes longer than this hangs. Java needs 20 s to start, and Postgres as long for its
+/// table.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 const LIBRARY: &str = "/usr/lib/libtickline_preload.so";
@@ -24,10 +25,11 @@ const RUN: &str = "/usr/bin/tickline run --";
 /// Where strace writes.
 const TRACE: &str = "/tmp/trace";
 
-/// What strace names: `time` is a system call of its own, which nobody serves.
+/// The system calls that strace counts. The page does not serve `time`, which is a system call of
+/// its own.
 const TRACED: &str = "trace=clock_gettime,gettimeofday,time";
 
-/// How the clock gets into a program.
+/// The way in which a program gets tickline's clock, if at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Native,
@@ -46,7 +48,7 @@ impl Mode {
         }
     }
 
-    /// The words before a command.
+    /// The words that this mode puts before a command.
     pub(super) fn prefix(self) -> String {
         match self {
             Self::Native => String::new(),
@@ -108,7 +110,7 @@ fn text(error: impl ToString) -> String {
 }
 
 impl Load {
-    /// Starts it, and waits until it is ready.
+    /// Starts the load, and waits until it is ready.
     pub(super) fn start(program: &Program, mode: Mode) -> Result<Self, String> {
         let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), mode.name());
         let mut child = program
@@ -141,18 +143,19 @@ impl Load {
         self.answers.recv_timeout(PATIENCE).map_err(|error| format!("no answer: {error}; {}", self.said()))
     }
 
-    /// Whether a page is in its memory, or in that of the servers that it has started.
+    /// Whether a page is mapped in the load's memory, or in that of a server that it has started.
     pub(super) fn has_page(&self) -> bool {
         let maps = |pid| fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         self.pids.iter().all(|pid| maps(pid).contains("/run/tickline/page.v1"))
     }
 
-    /// The last of what it has written on standard error.
+    /// The last lines that the load has written on standard error.
     pub(super) fn said(&self) -> String {
         super::last_lines(&fs::read(&self.errors).unwrap_or_default(), 8)
     }
 
-    /// Has it make this many calls of each clock, and adds the OS clock before and after them.
+    /// Makes the load call each clock this many times. Adds the OS clock before and after the calls
+    /// to the answer.
     pub(super) fn ask(&mut self, calls: u64) -> Result<Value, String> {
         let before_ns = [monotonic_ns(), realtime_ns()];
         let input = self.child.stdin.as_mut().ok_or("no standard input")?;
@@ -171,8 +174,8 @@ impl Load {
         Ok(seen)
     }
 
-    /// The same under strace, which is attached to what runs already: a traced program cannot be
-    /// started by `tickline run`. Counts the calls of the clocks that are served, and others.
+    /// As [`ask`](Self::ask), under strace. Strace attaches to the running load, because `tickline
+    /// run` can't start a traced program. Counts the calls of the served clocks, and other calls.
     pub(super) fn counted(&mut self, calls: u64) -> Result<Value, String> {
         let mut strace = Command::new("strace");
         strace.args(["-f", "-e", TRACED, "-e", "signal=none", "-o", TRACE]);
@@ -200,7 +203,8 @@ impl Load {
         Ok(json!({ "calls": calls, "served_clocks": served, "others": all - served }))
     }
 
-    /// Ends it by the end of its input. Returns its exit code, and what it said on standard error.
+    /// Ends the load by closing its input. Returns its exit code, and its messages on standard
+    /// error.
     pub(super) fn end(mut self) -> Result<(Option<i32>, String), String> {
         self.child.stdin.take();
         wait_for(PATIENCE, || {
@@ -218,12 +222,12 @@ fn is_traced(pid: &str) -> bool {
     status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|pid| pid.trim() != "0"))
 }
 
-/// A line of strace that reports a call, and not of its end or of a signal.
+/// Whether a line of strace reports a call, and not a call's end or a signal.
 fn is_call(line: &str) -> bool {
     ["clock_gettime(", "gettimeofday(", " time("].iter().any(|name| line.contains(name))
 }
 
-/// A call that the page could have served.
+/// Whether the page could have served this call.
 fn is_served(line: &str) -> bool {
     ["(CLOCK_MONOTONIC,", "(CLOCK_REALTIME,", "gettimeofday("].iter().any(|name| line.contains(name))
 }

@@ -1,4 +1,4 @@
-//! The package, and the unit in it, under the distribution's systemd.
+//! Tries the package, and the unit in it, under the distribution's systemd.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use super::load::{Load, Mode, Program};
 use crate::lab::wait_for;
 use crate::{machine, report};
 
-/// The argument with which this program is the service that tries the unit.
+/// The argument that makes this program the service that tries the unit.
 pub(crate) const CHECK: &str = "units";
 
-/// systemd boots to this unit alone: Debian's servers are not wanted.
+/// systemd boots only to this unit, so that it does not start Debian's servers.
 const CHECK_UNIT: &str = "\
 [Unit]
 Description=tries the package
@@ -29,10 +29,10 @@ TimeoutStartSec=infinity
 ExecStart=/opt/init units
 ";
 
-/// How long a server may take until it serves: it starts, and calibrates.
+/// The longest time for a server to start and to calibrate.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is done, the state of the unit behind it, and whether a page is served then.
+/// The steps: name, command, the state of the unit afterwards, and whether a page is then served.
 const STEPS: [(&str, &str, &str, bool); 14] = [
     ("booted", "", "active", true),
     ("restarted", "systemctl restart tickline", "active", true),
@@ -43,7 +43,7 @@ const STEPS: [(&str, &str, &str, bool); 14] = [
     ("started", "systemctl start tickline", "active", true),
     ("stopped", "systemctl stop tickline", "inactive", false),
     ("started again", "systemctl start tickline", "active", true),
-    // The same version: dpkg unpacks it as it does another one.
+    // This is the same version, which dpkg unpacks like any other.
     ("upgraded", "dpkg -i /opt/tickline.deb", "active", true),
     ("unpacked over it", "tar -C / -xzf /opt/tickline.tar.gz", "active", true),
     ("removed", "dpkg -r tickline", "inactive", false),
@@ -56,18 +56,18 @@ const STEPS: [(&str, &str, &str, bool); 14] = [
     ("installed again", "dpkg -i /opt/tickline.deb", "active", true),
 ];
 
-/// What reads the clock all the while.
+/// The programs that read the clock all the while.
 const CALLERS: [(&str, &str, Mode); 2] =
     [("tickline run", "/opt/static-C", Mode::Run), ("LD_PRELOAD", "python3 /opt/load.py", Mode::Preload)];
 
-/// A file of the administrator's, of which the package's removal should tell.
+/// A file of the administrator's. The package's removal must name it.
 const LEFT: &str = "/etc/default/served";
 
 /// Installs the package, and becomes systemd.
 ///
 /// # Errors
 ///
-/// If that is not possible.
+/// If the package can't be installed, or systemd can't be started.
 pub(crate) fn boot() -> io::Result<()> {
     super::install()?;
     fs::write(LEFT, "LD_PRELOAD=/usr/lib/libtickline_preload.so\n")?;
@@ -105,7 +105,7 @@ pub(crate) fn check() -> io::Result<()> {
     Ok(())
 }
 
-/// What a program has seen until `stop`.
+/// The findings of a program until `stop`.
 fn called((name, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value {
     let program = Program { name: name.to_owned(), command: command.to_owned(), ..Program::default() };
     match Load::start(&program, mode) {
@@ -119,14 +119,14 @@ fn called((name, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value
     }
 }
 
-/// Takes a step, waits until the unit is in its state, and reports what is served.
+/// Takes a step, waits until the unit has the expected state, and reports the state.
 fn take(step: &str, command: &str, state: &str, is_served: bool) {
     let (is_done, text) = if command.is_empty() { (true, String::new()) } else { said(command) };
     let look = || {
         let (_, found) = said("systemctl is-active tickline");
         (found, super::status()["serving"] == true)
     };
-    // The step's end, and not what was there before it.
+    // Wait first, so that the state from before the step does not count.
     thread::sleep(Duration::from_millis(1_500));
     let mut found = (String::new(), false);
     wait_for(PATIENCE, || {
@@ -134,7 +134,7 @@ fn take(step: &str, command: &str, state: &str, is_served: bool) {
         found = look();
         found.0 == state && found.1 == is_served
     });
-    // The removal says what still names the package.
+    // The removal must list files that still name the package.
     let is_done = is_done && (step != "removed" || text.contains(LEFT));
     report::line(&json!({
         "phase": "unit", "step": step, "command": command, "done": is_done, "said": text,
@@ -142,7 +142,7 @@ fn take(step: &str, command: &str, state: &str, is_served: bool) {
     }));
 }
 
-/// Whether a command succeeds, and what it says on both of its outputs.
+/// Runs a command. Returns whether it succeeds, and its messages on both outputs.
 fn said(line: &str) -> (bool, String) {
     match super::command(line).output() {
         Ok(output) => {
