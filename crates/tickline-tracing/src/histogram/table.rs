@@ -90,13 +90,12 @@ impl Table {
     /// memory, and counts nothing.
     #[inline]
     pub(super) fn with<R>(self: &Arc<Self>, run: impl FnOnce(&mut Local) -> Option<R>) -> Option<R> {
-        let run = |locals: &RefCell<Vec<Local>>| match locals.try_borrow_mut() {
-            Ok(mut locals) => {
-                let known = locals.iter().position(|local| ptr::eq(local.table.as_ptr(), Arc::as_ptr(self)));
-                let place = known.unwrap_or_else(|| self.join(&mut locals));
-                run(&mut locals[place])
-            }
-            Err(_) => run(&mut Local::new(self)),
+        let run = |locals: &RefCell<Vec<Local>>| {
+            let (mut borrowed, mut anew) = (locals.try_borrow_mut(), Vec::new());
+            let locals = borrowed.as_deref_mut().unwrap_or(&mut anew);
+            let known = locals.iter().position(|local| ptr::eq(local.table.as_ptr(), Arc::as_ptr(self)));
+            let place = known.unwrap_or_else(|| self.join(locals));
+            run(&mut locals[place])
         };
         LOCALS.try_with(run).ok()?
     }
