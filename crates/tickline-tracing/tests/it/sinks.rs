@@ -142,7 +142,8 @@ mod histograms {
     }
 
     /// Also if a span moves between threads, if its values are recorded there, if it ends while
-    /// another one's are formatted, and if to format one of the span before panicked.
+    /// another one's are formatted, if to format one of the span before panicked, and if the
+    /// callsite's last span had other values, or none.
     #[test]
     fn spans_count_by_target_or_by_the_values_of_fields() {
         let spans = || {
@@ -162,7 +163,13 @@ mod histograms {
                 let span = || drop(info_span!("request", status, route = ?route));
                 _ = catch_unwind(AssertUnwindSafe(span));
             }
-            drop(info_span!("request", status = Empty, route = true));
+            let mut kept = Vec::new();
+            for (status, records) in [(1, false), (2, true), (2, false), (0, false), (2, false)] {
+                kept.push(info_span!("request", route = true, status = (status > 0).then_some(status)));
+                if records {
+                    kept[0].record("route", "/d");
+                }
+            }
         };
         let lines = [
             "/a,request,200: 5",
@@ -172,12 +179,14 @@ mod histograms {
             "/c,request,1: 1",
             "/c,request,2: 1",
             "/c,request,none: 1",
+            "/d,request,1: 1",
             "inside,request,0: 1",
             "true,request,: 1",
+            "true,request,2: 3",
         ];
         assert_eq!(counted(by(&["route", "span", "status"]), spans), lines);
-        assert_eq!(counted(by(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 36")]);
-        assert_eq!(counted(by(&[]), spans), [": 66"]);
+        assert_eq!(counted(by(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 40")]);
+        assert_eq!(counted(by(&[]), spans), [": 70"]);
     }
 
     /// All threads together have so many series, and no span is lost beyond.
