@@ -175,6 +175,16 @@ impl Counts {
     }
 }
 
+impl Drop for Counts {
+    /// The rest of the list, one by one: a stack has no place for thousands of calls.
+    fn drop(&mut self) {
+        let mut next = self.next.take();
+        while let Some(counts) = next {
+            next = Arc::into_inner(counts).and_then(|mut counts| counts.next.take());
+        }
+    }
+}
+
 impl OwnCounts {
     #[inline]
     pub(super) fn record(&self, ns: u64) {
@@ -228,5 +238,14 @@ mod tests {
         }
         let _owned = [series.own(&bounds_ns), series.own(&bounds_ns)];
         assert_eq!((series.times(), series.sum_ns(), series.all().count()), (Times::from([(5, 20)]), 100, 2));
+    }
+
+    #[test]
+    fn the_counts_of_many_threads_need_no_stack() {
+        let (series, bounds_ns) = (Series::default(), Arc::default());
+        let first = series.own(&bounds_ns);
+        drop((0..2_000).map(|_| series.own(&bounds_ns)).collect::<Vec<_>>());
+        drop(series);
+        thread::Builder::new().stack_size(1 << 16).spawn(|| drop(first)).unwrap().join().unwrap();
     }
 }
