@@ -32,7 +32,8 @@
 //! the first time.
 //!
 //! A signal handler must not create, record or close spans that are counted here: that may allocate,
-//! or wait for ever. A child of a fork has its parent's counts.
+//! or wait for ever. A child of a fork has its parent's counts. It may wait for ever if another
+//! thread of the parent was reading, or was just adding a series.
 //!
 //! Histograms take 32 KiB, and 16 KiB for each thread. The counts of a series take 1.3 KiB for each
 //! thread, and 1 KiB for each power of two in which there are times.

@@ -1,11 +1,10 @@
-//! What was counted of a series: by each thread for itself, with plain loads and stores. A lock, or
-//! an atomic addition, would cost more than all else here.
+//! The counts of a series. Each thread has counts of its own, which it changes by plain loads and
+//! stores: a lock, or an atomic addition, would cost more than all else here.
 //!
-//! Quantiles and Prometheus' buckets are made of the same counts. A fine bucket has times that
-//! differ by 1 % at most. Where a chosen bound lies in a fine bucket, it splits that in two: what
-//! does not exceed the bound, and what does. The number of a time's bucket is that of its fine
-//! bucket, plus the number of bounds that the time exceeds. It never falls as times grow, so no two
-//! buckets have the same number.
+//! The same counts serve quantiles and Prometheus' buckets. They are of fine buckets, in each of
+//! which times differ by 1 % at most. A chosen bound splits the fine bucket in which it lies. The
+//! number of a time's bucket is therefore that of its fine bucket, plus the number of bounds that
+//! the time exceeds. Neither falls as times grow, so no two buckets have the same number.
 
 use core::array;
 use core::iter;

@@ -1,7 +1,7 @@
 //! The series of spans that count together, and how a thread finds its own counts of one.
 //!
-//! All threads share a table of the series, in which none is ever moved or removed. It therefore
-//! needs no lock, and a series is known by its index there.
+//! All threads share a table of the series. It never moves or removes one. It therefore needs no
+//! lock, and a series is known by its index there.
 //!
 //! A callsite's spans often have the same values, one after the other. A thread therefore compares
 //! a span's values with those of the callsite's last span, and looks for the series only if one of
