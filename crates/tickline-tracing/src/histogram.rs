@@ -28,12 +28,12 @@
 //! Each thread counts by itself, without a lock. When it has ended, the next thread to meet the
 //! series goes on with its counts. A reader finds every span whose end happened before. Not counted
 //! are spans that a thread closes when it has lost its thread-local memory. When histograms are
-//! dropped, a thread keeps its part of their memory until it ends, or counts in other histograms for
-//! the first time.
+//! dropped, a thread keeps its part of their memory until it ends, or counts in other histograms
+//! for the first time.
 //!
-//! A signal handler must not create, record or close spans that are counted here: that may allocate,
-//! or wait for ever. A child of a fork has its parent's counts. It may wait for ever if another
-//! thread of the parent was reading, or was just adding a series.
+//! A signal handler must not create, record or close spans that are counted here: that may
+//! allocate, or wait for ever. A child of a fork has its parent's counts. It may wait for ever if
+//! another thread of the parent was reading, or was just adding a series.
 //!
 //! Histograms take 32 KiB, and 16 KiB for each thread. The counts of a series take 1.3 KiB for each
 //! thread, and 1 KiB for each power of two in which there are times.

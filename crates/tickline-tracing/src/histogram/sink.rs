@@ -21,9 +21,9 @@ pub(super) struct Counting {
     open: Option<Slots<AtomicU64>>,
 }
 
-/// What the slot of a span has: the index of its series, and above it the span's number, which tells
-/// it from the slot's other spans. It is not 0. Lost are bits by which the registry counts how often
-/// a number was used.
+/// What the slot of a span has: the index of its series, and above it the span's number, which
+/// tells it from the slot's other spans. It is not 0. Lost are bits by which the registry counts
+/// how often a number was used.
 fn note(span: &Id, index: usize) -> u64 {
     (span.into_u64() << INDEX_BITS) | index as u64
 }

@@ -5,7 +5,7 @@
 //!
 //! A callsite's spans often have the same values, one after the other. A thread therefore compares
 //! a span's values with those of the callsite's last span, and looks for the series only if one of
-//! them differs. It compares numbers as numbers, because their text costs more than all else here.
+//! them differs. It compares numbers without making text of them.
 
 use core::cell::RefCell;
 use core::fmt;
@@ -36,7 +36,8 @@ pub(super) struct Table {
     pub(super) labels: &'static [&'static str],
     /// Ascending.
     pub(super) bounds_ns: Arc<[u64]>,
-    /// A hash table: a series is in the first place that was free, from that of its values' hash on.
+    /// A hash table: a series is in the first place that was free, from that of its values' hash
+    /// on.
     places: Box<[OnceLock<Box<Series>>]>,
     /// How many series there are, or are being added.
     series: AtomicUsize,
@@ -86,8 +87,8 @@ impl Table {
         Arc::new(table)
     }
 
-    /// What `run` makes of what this thread knows. A thread that is ending has lost its thread-local
-    /// memory, and counts nothing.
+    /// What `run` makes of what this thread knows. A thread that is ending has lost its
+    /// thread-local memory, and counts nothing.
     #[inline]
     pub(super) fn with<R>(self: &Arc<Self>, run: impl FnOnce(&mut Local) -> Option<R>) -> Option<R> {
         let run = |locals: &RefCell<Vec<Local>>| {
