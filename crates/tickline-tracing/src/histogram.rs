@@ -25,20 +25,18 @@
 //! with other values count in one more series, whose values are all `(other)`. With more than 1,024
 //! threads, or 2,097,120 open spans of one, some others may count there, too.
 //!
-//! Each thread counts by itself, without a lock. It takes one, which all threads share, when it
-//! meets a series for the first time, and for most spans beyond the limit. A reader holds it while
-//! it copies the list of series. A reader finds every span whose end happened before. Not counted
-//! are spans that the program's allocator closes while it is called from here, and those that a
-//! thread closes when it has lost its thread-local memory. When a thread has ended, the next thread
-//! to meet the series goes on with its counts.
+//! Each thread counts by itself, without a lock. When it has ended, the next thread to meet the
+//! series goes on with its counts. A reader finds every span whose end happened before. Not counted
+//! are spans that a thread closes when it has lost its thread-local memory. When histograms are
+//! dropped, a thread keeps its part of their memory until it ends, or counts in other histograms
+//! for the first time.
 //!
-//! A signal handler must not create, record or close spans that are counted here: they may not be
-//! counted, or it may wait for ever. A child of a fork has its parent's counts, and may wait for
-//! ever if another thread of the parent had the lock. When histograms are dropped, a thread keeps
-//! its part of their memory until it ends, or counts in other histograms for the first time.
+//! A signal handler must not create, record or close spans that are counted here: that may
+//! allocate, or wait for ever. A child of a fork has its parent's counts. It may wait for ever if
+//! another thread of the parent was reading, or was just adding a series.
 //!
-//! For each series and thread the counts take 1 KiB, and 1 KiB for each power of two in which there
-//! are times.
+//! Histograms take 32 KiB, and 16 KiB for each thread. The counts of a series take 1.3 KiB for each
+//! thread, and 1 KiB for each power of two in which there are times.
 
 use core::fmt;
 use core::time::Duration;
@@ -47,12 +45,13 @@ use std::sync::Arc;
 
 use crate::sink::{Hooks, Sink};
 
-mod counts;
 mod prometheus;
 mod series;
 mod sink;
+mod table;
 
-use series::{Fine, Table, lock};
+use series::{Series, Times};
+use table::Table;
 
 /// The labels that are no fields.
 const NAME: &str = "span";
@@ -61,6 +60,9 @@ const TARGET: &str = "target";
 /// The bounds of the buckets unless others are chosen, ms: those of Prometheus' own libraries
 /// (`DefBuckets` in client_golang's `prometheus/histogram.go`).
 const BOUNDS_MS: [u64; 11] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
+
+/// A series has a bit for each of its labels.
+const MAX_LABELS: usize = u64::BITS as usize;
 
 fn is_field(label: &str) -> bool {
     !matches!(label, NAME | TARGET)
@@ -128,11 +130,11 @@ impl Histograms {
     ///
     /// If a label is empty, begins with a digit, has other characters than ASCII letters, digits,
     /// `_` and `.`, is there twice, is called `le`, or begins with `__`, which Prometheus keeps for
-    /// itself; or if there are more than 254.
+    /// itself; or if there are more than 64.
     #[must_use]
     pub fn labels(self, labels: &'static [&'static str]) -> Self {
         prometheus::check(labels);
-        Self { table: Table::new(labels, self.table.bounds_ns.clone()), ..self }
+        Self { table: Table::new(labels, Arc::clone(&self.table.bounds_ns)), ..self }
     }
 
     /// Empty histograms, whose buckets for [`prometheus`](Self::prometheus) have these upper
@@ -161,14 +163,7 @@ impl Histograms {
     /// name count together.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
-        let forgotten = lock(&self.table.forgotten);
-        let summary = |series: series::Series| {
-            let mut times = series.fine();
-            for (end_ns, count) in forgotten.get(&series.values).into_iter().flatten() {
-                times.entry(*end_ns).and_modify(|all| *all -= count);
-            }
-            Summary::of(series.values.to_vec(), &times)
-        };
+        let summary = |series: &Series| Summary::of(series.values.clone(), &series.times_since_reset());
         self.table.all().into_iter().filter_map(summary).collect()
     }
 
@@ -203,33 +198,32 @@ impl Histograms {
     /// [`prometheus`](Self::prometheus). A span that another thread is just closing may be
     /// forgotten, too.
     pub fn reset(&self) {
-        let mut forgotten = lock(&self.table.forgotten);
-        *forgotten =
-            self.table.all().into_iter().map(|series| (series.values.clone(), series.fine())).collect();
+        self.table.all().into_iter().for_each(Series::reset);
     }
 }
 
 /// The table: a line for each combination of the labels' values.
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heads = self.table.labels.iter().map(|label| (*label).to_owned()).collect();
-        let mut lines = vec![(heads, ["count", "p50", "p90", "p99", "p99.9", "max"].map(str::to_owned))];
+        let labels = self.table.labels;
+        let heads = labels.iter().chain(&["count", "p50", "p90", "p99", "p99.9", "max"]);
+        let mut lines = vec![heads.map(|head| (*head).to_owned()).collect()];
         lines.extend(self.summaries().into_iter().map(|summary| {
-            let Summary { values, count, p50, p90, p99, p999, max } = summary;
-            let [p50, p90, p99, p999, max] = [p50, p90, p99, p999, max].map(|time| format!("{time:.2?}"));
-            (values, [count.to_string(), p50, p90, p99, p999, max])
+            let Summary { mut values, count, p50, p90, p99, p999, max } = summary;
+            values.push(count.to_string());
+            values.extend([p50, p90, p99, p999, max].map(|time| format!("{time:.2?}")));
+            values
         }));
-        for (number, (values, figures)) in lines.iter().enumerate() {
-            f.write_str(if number == 0 { "" } else { "\n" })?;
-            for (place, value) in values.iter().enumerate() {
-                let width = lines.iter().map(|(values, _)| values[place].chars().count()).max().unwrap_or(0);
-                write!(f, "{value:width$} ")?;
-            }
-            let [count, times @ ..] = figures;
-            write!(f, "{count:>10}")?;
-            times.iter().try_for_each(|time| write!(f, " {time:>10}"))?;
-        }
-        Ok(())
+        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+        let widths: Vec<_> = (0..labels.len()).filter_map(width).collect();
+        let line = |line: &Vec<String>| {
+            let cell = |(column, text)| match widths.get(column) {
+                Some(width) => format!("{text:width$}"),
+                None => format!("{text:>10}"),
+            };
+            line.iter().enumerate().map(cell).collect::<Vec<_>>().join(" ")
+        };
+        f.write_str(&lines.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 }
 
@@ -262,7 +256,7 @@ pub struct Summary {
 
 impl Summary {
     /// `None` without times.
-    fn of(values: Vec<String>, times: &Fine) -> Option<Self> {
+    fn of(values: Vec<String>, times: &Times) -> Option<Self> {
         let count = times.values().sum();
         let quantile = |per_mille: u64| {
             let rank = (u128::from(count) * u128::from(per_mille)).div_ceil(1_000);

@@ -25,11 +25,9 @@ pub(crate) fn has_any(metadata: &Metadata<'_>, names: &[&str]) -> bool {
 /// Keeps the values of the fields `names`, which `record` passes to its visitor.
 pub(crate) fn keep(span: &Span<'_>, names: &[&'static str], record: impl FnOnce(&mut dyn Visit)) {
     // The extensions are not locked while values are formatted: a value's `Debug` may use them.
-    let mut found = Vec::new();
-    record(&mut Texts {
-        place: |name: &'static str| names.iter().position(|known| *known == name),
-        take: |place: usize, text: &str| found.push((names[place], text.to_owned())),
-    });
+    let mut texts = Texts { names, found: Vec::new() };
+    record(&mut texts);
+    let mut found = texts.found;
     span.found.with(|span| {
         let mut extensions = span.extensions();
         let KeptFields(mut kept) = extensions.remove().unwrap_or_default();
@@ -39,32 +37,22 @@ pub(crate) fn keep(span: &Span<'_>, names: &[&'static str], record: impl FnOnce(
     });
 }
 
-/// A visitor that passes on the texts of the fields to which `place` gives a place.
-pub(crate) struct Texts<P, T> {
-    pub(crate) place: P,
-    pub(crate) take: T,
+/// Takes the texts of the fields with these names.
+struct Texts<'a> {
+    names: &'a [&'static str],
+    found: Vec<(&'static str, String)>,
 }
 
-impl<P: Fn(&'static str) -> Option<usize>, T: FnMut(usize, &str)> Visit for Texts<P, T> {
+impl Visit for Texts<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if let Some(place) = (self.place)(field.name()) {
-            (self.take)(place, &format!("{value:?}"));
+        if self.names.contains(&field.name()) {
+            self.found.push((field.name(), format!("{value:?}")));
         }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if let Some(place) = (self.place)(field.name()) {
-            (self.take)(place, value);
+        if self.names.contains(&field.name()) {
+            self.found.push((field.name(), value.to_owned()));
         }
-    }
-
-    #[cfg(feature = "histogram")]
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.record_str(field, itoa::Buffer::new().format(value));
-    }
-
-    #[cfg(feature = "histogram")]
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.record_str(field, itoa::Buffer::new().format(value));
     }
 }

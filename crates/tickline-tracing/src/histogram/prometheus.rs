@@ -1,7 +1,6 @@
 //! Prometheus' text format, 0.0.4 ("Exposition formats" in its documentation).
 
-use super::Histograms;
-use super::series::Series;
+use super::{Histograms, MAX_LABELS};
 
 pub(super) fn text(metric: &str, histograms: &Histograms) -> String {
     assert!(is_name(metric), "{metric:?} is not the name of a metric in Prometheus");
@@ -9,27 +8,21 @@ pub(super) fn text(metric: &str, histograms: &Histograms) -> String {
     let measure = format!("{measure:?}").to_lowercase();
     let mut text =
         format!("# HELP {metric} The {measure} time of spans, seconds.\n# TYPE {metric} histogram\n");
-    let bounds: Vec<_> = table.bounds_ns.iter().map(|ns| seconds(*ns)).chain(["+Inf".to_owned()]).collect();
-    for Series { values, counts } in table.all() {
-        let (mut buckets, mut sum_ns) = (vec![0; bounds.len()], 0_u64);
-        for counts in counts {
-            buckets.iter_mut().zip(counts.buckets()).for_each(|(all, count)| *all += count);
-            sum_ns = sum_ns.saturating_add(counts.sum_ns());
-        }
-        let count: u64 = buckets.iter().sum();
+    for series in table.all() {
+        let (sum_ns, times) = (series.sum_ns(), series.times());
+        let count: u64 = times.values().sum();
         if count == 0 {
             continue; // the values that a span had before the last were recorded
         }
-        let pairs = table.labels.iter().zip(&*values);
-        let pairs: Vec<_> =
-            pairs.map(|(label, value)| format!("{}=\"{}\"", label_name(label), escaped(value))).collect();
-        let mut up_to = 0;
-        for (bound, count) in bounds.iter().zip(buckets) {
-            up_to += count;
-            let pairs = [&*pairs, &[format!("le=\"{bound}\"")]].concat().join(",");
-            text += &format!("{metric}_bucket{{{pairs}}} {up_to}\n");
+        let pair =
+            |(label, value): (&&str, &String)| format!("{}=\"{}\",", label_name(label), escaped(value));
+        let pairs: String = table.labels.iter().zip(&*series.values).map(pair).collect();
+        for bound_ns in &*table.bounds_ns {
+            let up_to: u64 = times.range(..=bound_ns).map(|(_, count)| count).sum();
+            text += &format!("{metric}_bucket{{{pairs}le=\"{}\"}} {up_to}\n", seconds(*bound_ns));
         }
-        let pairs = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
+        text += &format!("{metric}_bucket{{{pairs}le=\"+Inf\"}} {count}\n");
+        let pairs = pairs.strip_suffix(',').map(|pairs| format!("{{{pairs}}}")).unwrap_or_default();
         text += &format!("{metric}_sum{pairs} {}\n{metric}_count{pairs} {count}\n", seconds(sum_ns));
     }
     text
@@ -54,7 +47,7 @@ fn label_name(label: &str) -> String {
 /// Panics if the labels cannot be those of a histogram. Names with two underscores are Prometheus'
 /// own, and `le` has the bounds.
 pub(super) fn check(labels: &[&str]) {
-    assert!(labels.len() < usize::from(u8::MAX), "{} labels are too many", labels.len());
+    assert!(labels.len() <= MAX_LABELS, "{} labels are more than {MAX_LABELS}", labels.len());
     let names: Vec<_> = labels.iter().map(|label| label_name(label)).collect();
     for (place, name) in names.iter().enumerate() {
         let is_label = is_name(name) && !name.starts_with("__") && name != "le";

@@ -1,285 +1,204 @@
-//! The series of spans that count together, and how a thread finds its own counts of one.
+//! The counts of a series. Each thread has counts of its own, which it changes by plain loads and
+//! stores: a lock, or an atomic addition, would cost more than all else here.
 //!
-//! A series has a place in a table that all threads share, behind a lock. A thread takes that lock
-//! when it meets a series for the first time, and remembers the place and its own [`Counts`]. When
-//! the thread has ended, another thread may go on with these counts.
-//!
-//! An allocator may close a span of its own while this module allocates with the lock held. If that
-//! span needs the lock, it is not counted.
-//!
-//! A forked child has its parent's table, and the lock as it was. If another thread held that, the
-//! child waits for ever once it needs it.
+//! The same counts serve quantiles and Prometheus' buckets. They are of fine buckets, in each of
+//! which times differ by 1 % at most. A chosen bound splits the fine bucket in which it lies. The
+//! number of a time's bucket is therefore that of its fine bucket, plus the number of bounds that
+//! the time exceeds. Neither falls as times grow, so no two buckets have the same number.
 
-use core::cell::{Cell, RefCell};
-use core::ptr;
+use core::array;
+use core::iter;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rustc_hash::FxHashMap;
-use tracing_core::Metadata;
-use tracing_core::field::Visit;
+use crossbeam_utils::CachePadded;
 
-use super::counts::Counts;
-use super::{NAME, TARGET, is_field};
-use crate::kept_fields::Texts;
+/// Fine buckets of a power of two. Below, each ns has a fine bucket of its own.
+const STEPS: usize = 1 << STEPS_LOG2;
+const STEPS_LOG2: u32 = 7;
 
-/// The most series, without that for all others.
-pub(super) const MAX_SERIES: usize = 1_000;
+const FINE_BUCKETS: usize = STEPS * (u64::BITS - STEPS_LOG2 + 1) as usize;
 
-/// The place of the series for spans beyond [`MAX_SERIES`], and each of its values.
-pub(super) const OTHER: usize = 0;
-const OTHER_VALUE: &str = "(other)";
+/// How many times are in each of these buckets. Made for the first of them, in cache lines of its
+/// own, because another thread's counts may be next to it in memory.
+type Chunk = CachePadded<[AtomicU64; STEPS]>;
 
-/// Ends a value in a key. UTF-8 has no such byte.
-const END: u8 = 0xFF;
+/// How many spans are in each bucket, by the bucket's longest time, ns.
+pub(super) type Times = BTreeMap<u64, u64>;
 
-/// The values of a series' labels.
-type Values = Arc<[String]>;
-
-/// Counts by the longest time of each fine bucket, ns.
-pub(super) type Fine = BTreeMap<u64, u64>;
-
-/// A series, and what each thread has counted of it. Threads that have ended are included.
-#[derive(Debug, Clone)]
+/// Spans that count together.
+#[derive(Debug, Default)]
 pub(super) struct Series {
-    pub(super) values: Values,
-    pub(super) counts: Vec<Arc<Counts>>,
+    /// Of the labels.
+    pub(super) values: Vec<String>,
+    /// The first in a list, to which each further thread adds counts of its own.
+    counts: OnceLock<Arc<Counts>>,
+    /// The times before the last reset.
+    forgotten: Mutex<Times>,
+}
+
+/// Counts to which one thread at a time adds.
+#[derive(Debug)]
+struct Counts {
+    /// The chosen bounds, ascending.
+    bounds_ns: Arc<[u64]>,
+    chunks: Box<[OnceLock<Box<Chunk>>]>,
+    sum_ns: CachePadded<AtomicU64>,
+    is_owned: AtomicBool,
+    next: OnceLock<Arc<Counts>>,
+}
+
+/// Those of one thread. Once that has ended, the next thread goes on with them.
+#[derive(Debug)]
+pub(super) struct OwnCounts(Arc<Counts>);
+
+fn add(counter: &AtomicU64, by: u64) {
+    // ORDERING: Relaxed. This thread alone writes.
+    let before = counter.load(Ordering::Relaxed);
+    // ORDERING: Relaxed. A reader finds what happened before; it needs no order between counters.
+    counter.store(before.saturating_add(by), Ordering::Relaxed);
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    // ORDERING: Relaxed, as in `add`. Two loads, one of which happens before the other, see a
+    // counter that has not become smaller.
+    counter.load(Ordering::Relaxed)
+}
+
+fn fine_bucket(ns: u64) -> usize {
+    // Without a branch, which would be mispredicted for times about `STEPS`.
+    let power = u64::BITS - (ns >> STEPS_LOG2).leading_zeros();
+    let step = ns >> power.saturating_sub(1);
+    power as usize * STEPS + (usize::try_from(step).unwrap_or(0) & (STEPS - 1))
+}
+
+/// The longest time of a fine bucket, ns.
+fn longest_of_fine_ns(fine: usize) -> u64 {
+    let step = fine % STEPS;
+    match (fine / STEPS).checked_sub(1) {
+        None => step as u64,
+        Some(shift) => ((STEPS + step) as u64) << shift | ((1 << shift) - 1),
+    }
+}
+
+#[inline]
+fn bucket(bounds_ns: &[u64], ns: u64) -> usize {
+    // From below: a search may take the longer, the longer the span took.
+    let exceeded = bounds_ns.iter().position(|bound_ns| ns <= *bound_ns).unwrap_or(bounds_ns.len());
+    fine_bucket(ns) + exceeded
+}
+
+/// The longest time of a bucket that has any, ns.
+fn longest_ns(bounds_ns: &[u64], number: usize) -> u64 {
+    let exceeded = bounds_ns.partition_point(|bound_ns| bucket(bounds_ns, *bound_ns) < number);
+    match bounds_ns.get(exceeded) {
+        Some(bound_ns) if bucket(bounds_ns, *bound_ns) == number => *bound_ns,
+        _ => longest_of_fine_ns(number - exceeded),
+    }
 }
 
 impl Series {
-    pub(super) fn fine(&self) -> Fine {
-        let mut all = Fine::new();
-        for (end_ns, count) in self.counts.iter().flat_map(|counts| counts.fine()) {
-            *all.entry(end_ns).or_default() += count;
-        }
-        all
-    }
-}
-
-/// All series of some histograms.
-#[derive(Debug)]
-pub(super) struct Table {
-    pub(super) labels: &'static [&'static str],
-    pub(super) bounds_ns: Box<[u64]>,
-    known: Mutex<Known>,
-    /// What the readers of quantiles are to forget.
-    pub(super) forgotten: Mutex<BTreeMap<Values, Fine>>,
-}
-
-#[derive(Debug)]
-struct Known {
-    places: FxHashMap<Values, usize>,
-    all: Vec<Series>,
-}
-
-/// What a thread knows of a table.
-#[derive(Debug, Default)]
-pub(super) struct Local {
-    table: Weak<Table>,
-    /// By the address of the metadata.
-    callsites: FxHashMap<usize, Callsite>,
-    /// This thread's counts, by place.
-    all: Vec<Option<(Values, Arc<Counts>)>>,
-    /// Kept, so that a span allocates nothing.
-    key: Vec<u8>,
-}
-
-/// What a thread knows of a callsite.
-#[derive(Debug)]
-struct Callsite {
-    /// The callsite's fields, by label; `None` if it lacks one. They have addresses of their own, so
-    /// no names are compared for each span.
-    fields: Option<Vec<Option<&'static str>>>,
-    /// Places, by the key of the fields' values.
-    places: FxHashMap<Box<[u8]>, usize>,
-    /// The last one of them.
-    last: (Vec<u8>, usize),
-}
-
-thread_local! {
-    /// Borrowed while it is used. A value's `Debug`, or the allocator, may close spans meanwhile.
-    /// These begin anew, and have counts of their own.
-    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
-    /// Whether the thread may hold the lock of a table. Without a destructor, so that it serves a
-    /// thread that is ending.
-    static IS_LOCKED: Cell<bool> = const { Cell::new(false) };
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn push(key: &mut Vec<u8>, label: usize, text: &str) {
-    // There are at most 254 labels.
-    key.push(u8::try_from(label).unwrap_or(END));
-    key.extend_from_slice(text.as_bytes());
-    key.push(END);
-}
-
-impl Table {
-    pub(super) fn new(labels: &'static [&'static str], bounds_ns: Box<[u64]>) -> Arc<Self> {
-        let values = vec![OTHER_VALUE.to_owned(); labels.len()].into();
-        let known = Known { places: FxHashMap::default(), all: vec![Series { values, counts: Vec::new() }] };
-        Arc::new(Self { labels, bounds_ns, known: Mutex::new(known), forgotten: Mutex::default() })
+    pub(super) fn new(values: Vec<String>) -> Self {
+        Self { values, ..Self::default() }
     }
 
-    /// What `run` makes of what this thread knows. A thread that is ending has lost its thread-local
-    /// memory, and counts nothing.
-    #[inline]
-    pub(super) fn with<R>(self: &Arc<Self>, run: impl FnOnce(&mut Local) -> Option<R>) -> Option<R> {
-        let run = |locals: &RefCell<Vec<Local>>| {
-            let (mut borrowed, mut anew) = (locals.try_borrow_mut(), Vec::new());
-            let locals = borrowed.as_deref_mut().unwrap_or(&mut anew);
-            let known = locals.iter().position(|local| local.table.as_ptr() == Arc::as_ptr(self));
-            let place = known.unwrap_or_else(|| self.join(locals));
-            run(&mut locals[place])
-        };
-        LOCALS.try_with(run).ok()?
-    }
-
-    #[cold]
-    fn join(self: &Arc<Self>, locals: &mut Vec<Local>) -> usize {
-        locals.retain(|local| local.table.strong_count() > 0);
-        locals.push(Local { table: Arc::downgrade(self), ..Local::default() });
-        locals.len() - 1
-    }
-
-    /// `None` if the thread holds a lock already.
-    #[cold]
-    fn locked<R>(&self, run: impl FnOnce(&mut Known) -> R) -> Option<R> {
-        (!IS_LOCKED.replace(true)).then(|| {
-            let result = run(&mut lock(&self.known));
-            IS_LOCKED.set(false);
-            result
-        })
-    }
-
-    /// The series that were met so far, by their values in alphabetical order.
-    pub(super) fn all(&self) -> Vec<Series> {
-        let mut all = self.locked(|known| known.all.clone()).unwrap_or_default();
-        all.sort_by(|a, b| a.values.cmp(&b.values));
-        all
-    }
-
-    /// Finds or adds the series of a span with this key.
-    fn place(&self, metadata: &Metadata<'static>, key: &[u8]) -> Option<usize> {
-        let own = |label: &&str| match *label {
-            NAME => metadata.name(),
-            TARGET => metadata.target(),
-            _ => "",
-        };
-        let mut values: Vec<_> = self.labels.iter().map(|label| own(label).to_owned()).collect();
-        for value in key.split(|byte| *byte == END) {
-            if let [label, text @ ..] = value {
-                values[usize::from(*label)] = String::from_utf8_lossy(text).into_owned();
-            }
-        }
-        self.locked(|Known { places, all }| {
-            if let Some(place) = places.get(&*values) {
-                return *place;
-            }
-            if places.len() == MAX_SERIES {
-                return OTHER;
-            }
-            let values = Values::from(values);
-            places.insert(Arc::clone(&values), all.len());
-            all.push(Series { values, counts: Vec::new() });
-            all.len() - 1
-        })
-    }
-
-    /// The values of a series, and counts of it that no other thread has.
-    fn counts(&self, place: usize) -> Option<(Values, Arc<Counts>)> {
-        self.locked(|known| {
-            let Series { values, counts } = &mut known.all[place];
-            // Nobody else has a clone: the thread has ended.
-            let free = counts.iter_mut().position(|counts| Arc::get_mut(counts).is_some());
-            let free = free.unwrap_or_else(|| {
-                counts.push(Arc::new(Counts::new(self.bounds_ns.len())));
-                counts.len() - 1
-            });
-            (Arc::clone(values), Arc::clone(&counts[free]))
-        })
-    }
-}
-
-/// What is known of a callsite.
-#[inline]
-fn callsite<'a>(
-    callsites: &'a mut FxHashMap<usize, Callsite>,
-    table: &Table,
-    metadata: &'static Metadata<'static>,
-) -> &'a mut Callsite {
-    callsites.entry(ptr::from_ref(metadata).addr()).or_insert_with(|| {
-        let field = |label: &&str| match is_field(label) {
-            true => Some(Some(metadata.fields().field(*label)?.name())),
-            false => Some(None),
-        };
-        let fields = table.labels.iter().map(field).collect();
-        Callsite { fields, places: FxHashMap::default(), last: (vec![END], OTHER) }
-    })
-}
-
-impl Local {
-    /// Whether the callsite's spans have all fields.
-    pub(super) fn has_fields(&mut self, table: &Table, metadata: &'static Metadata<'static>) -> bool {
-        callsite(&mut self.callsites, table, metadata).fields.is_some()
-    }
-
-    /// The place of a span's series, if it counts: one that has the values of series `before`, or
-    /// none, and then those that `record` passes on.
-    #[inline]
-    pub(super) fn place(
-        &mut self,
-        table: &Table,
-        metadata: &'static Metadata<'static>,
-        before: Option<usize>,
-        record: impl FnOnce(&mut dyn Visit),
-    ) -> Option<usize> {
-        if let Some(before) = before {
-            self.series(table, before)?;
-        }
-        let Self { callsites, all, key, .. } = self;
-        key.clear();
-        if let Some((values, _)) = before.and_then(|before| all[before].as_ref()) {
-            values.iter().enumerate().for_each(|(label, value)| push(key, label, value));
-        }
-        let Callsite { fields, places, last } = callsite(callsites, table, metadata);
-        let fields = fields.as_ref()?;
-        record(&mut Texts {
-            place: |name: &'static str| {
-                fields.iter().position(|field| field.is_some_and(|field| ptr::eq(field, name)))
-            },
-            take: |label, text: &str| push(key, label, text),
-        });
-        if *last.0 != **key {
-            let key = key.as_slice();
-            let place = match places.get(key) {
-                Some(place) => *place,
-                None => {
-                    let place = table.place(metadata, key)?;
-                    if places.len() == MAX_SERIES {
-                        places.clear();
-                    }
-                    places.insert(key.into(), place);
-                    place
+    /// Counts that no other thread has.
+    pub(super) fn own(&self, bounds_ns: &Arc<[u64]>) -> OwnCounts {
+        let mut next = &self.counts;
+        loop {
+            match next.get() {
+                // ORDERING: Acquire, pairs with the Release store in `OwnCounts::drop`. Weaker
+                // would let this thread add to older counts, and lose those of the other.
+                Some(counts) if !counts.is_owned.swap(true, Ordering::Acquire) => {
+                    return OwnCounts(Arc::clone(counts));
                 }
-            };
-            last.0.clear();
-            last.0.extend_from_slice(key);
-            last.1 = place;
+                Some(counts) => next = &counts.next,
+                // Another thread may be faster, and have them first.
+                None => _ = next.set(Arc::new(Counts::new(Arc::clone(bounds_ns)))),
+            }
         }
-        Some(last.1)
     }
 
-    /// The values of a series, and this thread's counts of it.
-    #[inline]
-    pub(super) fn series(&mut self, table: &Table, place: usize) -> Option<&(Values, Arc<Counts>)> {
-        if self.all.get(place).is_none_or(Option::is_none) {
-            self.all.resize(self.all.len().max(place + 1), None);
-            self.all[place] = table.counts(place);
+    fn all(&self) -> impl Iterator<Item = &Arc<Counts>> {
+        iter::successors(self.counts.get(), |counts| counts.next.get())
+    }
+
+    pub(super) fn sum_ns(&self) -> u64 {
+        self.all().map(|counts| read(&counts.sum_ns)).fold(0, u64::saturating_add)
+    }
+
+    pub(super) fn times(&self) -> Times {
+        let mut times = Times::new();
+        for counts in self.all() {
+            for (chunk, in_chunk) in counts.chunks.iter().enumerate() {
+                let in_chunk = in_chunk.get().map(|in_chunk| in_chunk.iter().map(read));
+                let counted = (chunk * STEPS..).zip(in_chunk.into_iter().flatten());
+                for (number, count) in counted.filter(|(_, count)| *count > 0) {
+                    *times.entry(longest_ns(&counts.bounds_ns, number)).or_default() += count;
+                }
+            }
         }
-        self.all[place].as_ref()
+        times
+    }
+
+    pub(super) fn times_since_reset(&self) -> Times {
+        let forgotten = self.forgotten();
+        let mut times = self.times();
+        for (longest_ns, count) in &*forgotten {
+            times.entry(*longest_ns).and_modify(|all| *all -= count);
+        }
+        times
+    }
+
+    pub(super) fn reset(&self) {
+        let mut forgotten = self.forgotten();
+        *forgotten = self.times();
+    }
+
+    fn forgotten(&self) -> MutexGuard<'_, Times> {
+        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counts {
+    fn new(bounds_ns: Arc<[u64]>) -> Self {
+        let chunks = (FINE_BUCKETS + bounds_ns.len()).div_ceil(STEPS);
+        Self {
+            bounds_ns,
+            chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
+            sum_ns: CachePadded::default(),
+            is_owned: AtomicBool::new(false),
+            next: OnceLock::new(),
+        }
+    }
+}
+
+impl Drop for Counts {
+    /// The rest of the list, one by one: a stack has no place for thousands of calls.
+    fn drop(&mut self) {
+        let mut next = self.next.take();
+        while let Some(counts) = next {
+            next = Arc::into_inner(counts).and_then(|mut counts| counts.next.take());
+        }
+    }
+}
+
+impl OwnCounts {
+    #[inline]
+    pub(super) fn record(&self, ns: u64) {
+        let Counts { bounds_ns, chunks, sum_ns, .. } = &*self.0;
+        let number = bucket(bounds_ns, ns);
+        let new = || Box::new(CachePadded::new(array::from_fn(|_| AtomicU64::new(0))));
+        add(&chunks[number / STEPS].get_or_init(new)[number % STEPS], 1);
+        add(sum_ns, ns);
+    }
+}
+
+impl Drop for OwnCounts {
+    fn drop(&mut self) {
+        // ORDERING: Release, pairs with the Acquire in `Series::own`, for what was counted here.
+        self.0.is_owned.store(false, Ordering::Release);
     }
 }
 
@@ -289,48 +208,43 @@ mod tests {
 
     use super::*;
 
-    fn record(table: &Arc<Table>, value: &str, times: u64) {
-        let metadata = tracing::subscriber::with_default(tracing_subscriber::registry(), || {
-            tracing::info_span!("span", value = "").metadata().expect("a registry enables all")
-        });
-        let field = metadata.fields().field("value").expect("it has one");
-        for ns in 0..times {
-            table.with(|local| {
-                let place = local.place(table, metadata, None, |visit| visit.record_str(&field, value))?;
-                local.series(table, place).map(|(_, counts)| counts.record(&table.bounds_ns, ns))
-            });
+    #[test]
+    fn buckets_are_one_percent_wide_and_without_gaps_and_end_at_bounds() {
+        let powers = (0..64).map(|power| 1_u64 << power);
+        let times: Vec<_> =
+            powers.flat_map(|ns| [ns - 1, ns, ns + ns / 3, ns + (ns - 1)]).chain([0, u64::MAX]).collect();
+        let some = [0, 7, 1_000, 1_001, 1_023, 1_024, 5_000_000, 1 << 40, u64::MAX];
+        for bounds_ns in [&[][..], &some] {
+            let next = bounds_ns.iter().map(|ns| ns.saturating_add(1));
+            for ns in times.iter().chain(bounds_ns).copied().chain(next) {
+                let number = bucket(bounds_ns, ns);
+                let longest_ns = longest_ns(bounds_ns, number);
+                assert!(ns <= longest_ns && longest_ns - ns <= ns / 100, "{ns} {longest_ns}");
+                assert_eq!(bucket(bounds_ns, longest_ns), number);
+                assert!(longest_ns == u64::MAX || bucket(bounds_ns, longest_ns + 1) > number, "{longest_ns}");
+                assert!(!bounds_ns.contains(&ns) || ns == longest_ns, "{ns} {longest_ns}");
+            }
         }
-    }
-
-    /// How many spans are counted, by value.
-    fn counted(table: &Table) -> Vec<(String, u64)> {
-        let count = |series: &Series| series.fine().values().sum();
-        table.all().iter().map(|series| (series.values[0].clone(), count(series))).collect()
     }
 
     #[test]
     fn the_next_thread_goes_on_with_the_counts_of_one_that_has_ended() {
-        let table = Table::new(&["value"], Box::default());
+        let (series, bounds_ns) = (Series::default(), Arc::default());
         for _ in 0..20 {
-            let table = Arc::clone(&table);
-            thread::spawn(move || record(&table, "a", 100)).join().unwrap();
+            thread::scope(|scope| {
+                scope.spawn(|| series.own(&bounds_ns).record(5)).join().unwrap();
+            });
         }
-        assert_eq!((&counted(&table)[1], table.all()[1].counts.len()), (&("a".to_owned(), 2_000), 1));
+        let _owned = [series.own(&bounds_ns), series.own(&bounds_ns)];
+        assert_eq!((series.times(), series.sum_ns(), series.all().count()), (Times::from([(5, 20)]), 100, 2));
     }
 
-    /// All threads together have so many series, and no span is lost beyond.
     #[test]
-    fn values_beyond_the_limit_count_together() {
-        let table = Table::new(&["value"], Box::default());
-        thread::scope(|scope| {
-            for thread in 0..2 {
-                let table = &table;
-                scope
-                    .spawn(move || (0..700).for_each(|value| record(table, &format!("{thread} {value}"), 2)));
-            }
-        });
-        let all = counted(&table);
-        assert_eq!((all.len(), &all[0]), (MAX_SERIES + 1, &("(other)".to_owned(), 800)));
-        assert!(all[1..].iter().all(|(_, count)| *count == 2));
+    fn the_counts_of_many_threads_need_no_stack() {
+        let (series, bounds_ns) = (Series::default(), Arc::default());
+        let first = series.own(&bounds_ns);
+        drop((0..2_000).map(|_| series.own(&bounds_ns)).collect::<Vec<_>>());
+        drop(series);
+        thread::Builder::new().stack_size(1 << 16).spawn(|| drop(first)).unwrap().join().unwrap();
     }
 }

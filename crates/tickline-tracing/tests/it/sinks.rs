@@ -84,10 +84,12 @@ mod histograms {
     use std::cell::Cell;
     use std::fmt;
     use std::io::Write;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::process::{Command, Stdio};
     use std::thread;
     use std::time::Duration;
     use tickline_tracing::histogram::{Histograms, Measure, Summary};
+    use tracing::dispatcher;
     use tracing::field::Empty;
 
     fn by(labels: &'static [&'static str]) -> Histograms {
@@ -129,17 +131,19 @@ mod histograms {
         assert_eq!([even.count, busy[1].count], [1_000, 2]);
     }
 
-    struct Closes(Cell<Option<tracing::Span>>);
+    /// Calls this when it is formatted.
+    struct Calls<F>(F);
 
-    impl fmt::Debug for Closes {
+    impl<F: Fn()> fmt::Debug for Calls<F> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            drop(self.0.take());
+            (self.0)();
             f.write_str("/c")
         }
     }
 
-    /// Also if a span moves between threads, if its values are recorded there, and if it ends
-    /// while another one's are formatted.
+    /// Also if a span moves between threads, if its values are recorded there, if it ends while
+    /// another one's are formatted, if to format one of the span before panicked, and if the
+    /// callsite's last span had other values, or none.
     #[test]
     fn spans_count_by_target_or_by_the_values_of_fields() {
         let spans = || {
@@ -152,22 +156,58 @@ mod histograms {
                 thread::spawn(|| drop(span)).join().unwrap();
                 drop(info_span!(target: "elsewhere", "other", status = 500));
             }
-            let inside = Closes(Cell::new(Some(info_span!("request", route = "inside", status = 0))));
-            drop(info_span!("request", status = "none", route = ?inside));
-            drop(info_span!("request", status = Empty, route = true));
+            let inside = Cell::new(Some(info_span!("request", route = "inside", status = 0)));
+            drop(info_span!("request", status = "none", route = ?Calls(|| drop(inside.take()))));
+            for (status, panics) in [(1, false), (2, true), (2, false)] {
+                let route = Calls(|| assert!(!panics));
+                let span = || drop(info_span!("request", status, route = ?route));
+                _ = catch_unwind(AssertUnwindSafe(span));
+            }
+            let mut kept = Vec::new();
+            for (status, records) in [(1, false), (2, true), (2, false), (0, false), (2, false)] {
+                kept.push(info_span!("request", route = true, status = (status > 0).then_some(status)));
+                if records {
+                    kept[0].record("route", "/d");
+                }
+            }
         };
         let lines = [
             "/a,request,200: 5",
             "/a,request,201: 5",
             "/b,request,200: 10",
             "/b,request,201: 10",
+            "/c,request,1: 1",
+            "/c,request,2: 1",
             "/c,request,none: 1",
+            "/d,request,1: 1",
             "inside,request,0: 1",
             "true,request,: 1",
+            "true,request,2: 3",
         ];
         assert_eq!(counted(by(&["route", "span", "status"]), spans), lines);
-        assert_eq!(counted(by(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 33")]);
-        assert_eq!(counted(by(&[]), spans), [": 63"]);
+        assert_eq!(counted(by(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 40")]);
+        assert_eq!(counted(by(&[]), spans), [": 70"]);
+    }
+
+    /// All threads together have so many series, and no span is lost beyond.
+    #[test]
+    fn values_beyond_the_limit_count_together() {
+        let spans = || {
+            drop(info_span!("span", thread = "(other)", value = "(other)"));
+            thread::scope(|scope| {
+                for thread in 0..2 {
+                    let dispatch = dispatcher::get_default(Clone::clone);
+                    let span = move |value| (0..2).for_each(|_| drop(info_span!("span", thread, value)));
+                    scope.spawn(move || dispatcher::with_default(&dispatch, || (0..700).for_each(span)));
+                }
+            });
+        };
+        let histograms = by(&["thread", "value"]);
+        let lines = counted(histograms.clone(), spans);
+        let all: u64 = histograms.summaries().iter().map(|summary| summary.count).sum();
+        assert_eq!((lines.len(), all), (1_001, 2_801));
+        let others = lines.iter().filter(|line| line.starts_with("(other),(other): "));
+        assert_eq!(others.count(), 1);
     }
 
     /// Each of two threads replaces the span's series.
