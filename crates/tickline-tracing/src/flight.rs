@@ -20,7 +20,7 @@
 //! let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
 //!     if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
 //!         // The five seconds before this slow request.
-//!         slow.0.write_in_background(&slow.1, Duration::from_secs(5));
+//!         let _ = slow.0.write_in_background(&slow.1, Duration::from_secs(5));
 //!     }
 //! });
 //! let subscriber = tracing_subscriber::registry().with(layer);
@@ -142,8 +142,8 @@ impl Builder {
     }
 
     /// The recorder, with its records in a file, where they are after the process has ended in any
-    /// way ([the black box](self#the-black-box)). The file has rings for so many threads at once, of
-    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one ring more for names,
+    /// way ([the black box](self#the-black-box)). The file has rings for so many threads at once,
+    /// of [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one ring more for names,
     /// and a head of 4 KiB. Further threads record in memory. The file counts them.
     ///
     /// If the process before has left a file there, this becomes `PATH.old`, in place of an older
@@ -164,8 +164,8 @@ impl Builder {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is not that of a recorder, was written by another kind of machine, or
-/// is cut; the first error of a write. Damaged records are left out, and counted by
+/// If the file cannot be read, is not that of a recorder, was written by another kind of machine,
+/// or is cut; the first error of a write. Damaged records are left out, and counted by
 /// [`Summary::damaged`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<Summary> {
     FlightRecorder::of(Recorder::read(file)?).write_to(output)
@@ -201,12 +201,17 @@ impl FlightRecorder {
         self.write_file(path.as_ref(), since(last))
     }
 
-    /// The same on a thread of its own, for callbacks that must not wait. Returns `false` if an
-    /// earlier call is still writing, or no thread could be started. Errors of writing are lost.
-    pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> bool {
+    /// The same on a thread of its own, for callbacks that must not wait. Errors of writing are
+    /// lost.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing; the
+    /// system's, if no thread could be started.
+    pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> io::Result<()> {
         // ORDERING: Relaxed, a flag on its own: the file system orders what is done to files.
         if self.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
-            return false;
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "an earlier call is still writing"));
         }
         let (recorder, path, since_ns) = (self.clone(), path.into(), since(last));
         let write = move || {
@@ -219,7 +224,7 @@ impl FlightRecorder {
             // ORDERING: Relaxed, nothing was written.
             self.writing.store(0, Ordering::Relaxed);
         }
-        thread.is_ok()
+        thread.map(drop)
     }
 
     /// Writes all that is kept to `path` when a thread panics, after the present panic hook has
@@ -414,9 +419,9 @@ impl Kept {
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
-    /// of requests whose ends are gone. `still_open` is [`Recorder::open_spans`]. Where nobody knows
-    /// that, these are the beginnings from before `ends_gone_before_ns`, or from before something
-    /// was overwritten.
+    /// of requests whose ends are gone. `still_open` is [`Recorder::open_spans`]. Where nobody
+    /// knows that, these are the beginnings from before `ends_gone_before_ns`, or from before
+    /// something was overwritten.
     fn drop_before(&mut self, since_ns: u64, mut still_open: Option<HashMap<(u64, usize), u64>>) {
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
@@ -492,6 +497,7 @@ mod tests {
             recorder.writing.store(writing, Ordering::Relaxed);
             recorder.write_in_background(path.join("none"), Duration::MAX)
         };
-        assert!(!writes(process::id()) && writes(process::id() ^ 1));
+        assert_eq!(writes(process::id()).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        writes(process::id() ^ 1).unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tickline_tracing::over::TimeSource;
+use tickline_tracing::source::TimeSource;
 use tickline_tracing::{Callback, Sink, SpanTiming, SpanTimingLayer};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tickline::{Clock, State};
 use tickline_observe::monotonic_ns;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::over::StdClock;
+use tickline_tracing::source::StdClock;
 use tracing::{Dispatch, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;

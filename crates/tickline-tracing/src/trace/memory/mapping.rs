@@ -33,7 +33,8 @@ struct Place {
     /// Null if there is no mapping.
     start: AtomicPtr<c_void>,
     bytes: AtomicUsize,
-    /// The file, which is locked until its descriptors and its mappings are gone; -1 if the place is free.
+    /// The file, which is locked until its descriptors and its mappings are gone; -1 if the place
+    /// is free.
     file: AtomicI32,
 }
 
@@ -72,9 +73,9 @@ impl Place {
             // SAFETY: the handler may run at any fork.
             unsafe { libc::pthread_atfork(None, None, Some(leave_the_parents_files)) };
         });
-        // ORDERING: Acquire, pairs with the Release swap in `forget`: the null of the last owner comes
-        // before this one's start. No test sees a weaker one: Miri's stores to one place take effect
-        // in the order in which they run.
+        // ORDERING: Acquire, pairs with the Release swap in `forget`: the null of the last owner
+        // comes before this one's start. No test sees a weaker one: Miri's stores to one place take
+        // effect in the order in which they run.
         let is_taken = |place: &&Self| {
             place.file.compare_exchange(-1, file.as_raw_fd(), Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
@@ -94,8 +95,8 @@ impl Place {
     fn forget(&self) {
         // ORDERING: Relaxed, published by the swap.
         self.start.store(ptr::null_mut(), Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire exchange in `remember`. No test sees a weaker one,
-        // as there.
+        // ORDERING: Release, pairs with the Acquire exchange in `remember`. No test sees a weaker
+        // one, as there.
         let file = self.file.swap(-1, Ordering::Release);
         if file != -1 {
             // SAFETY: `remember` took the descriptor, and nobody else knows it.
@@ -209,11 +210,17 @@ fn older(path: &Path, is_ours: impl Fn(u64) -> bool) -> io::Result<Option<File>>
     if file.read_exact(&mut word).is_err() || !is_ours(u64::from_ne_bytes(word)) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is not a recorder's, so it stays"));
     }
-    lock(&file)?;
+    lock_at(&file, path)?;
+    Ok(Some(file))
+}
+
+/// Locks the file that was opened at `path`. Another recorder may have taken it over since: it has
+/// moved that file, released its lock, and put its own in the place.
+fn lock_at(file: &File, path: &Path) -> io::Result<()> {
+    lock(file)?;
     let (locked, found) = (file.metadata()?, fs::symlink_metadata(path)?);
-    // Another recorder may have moved the file that was there, and ended its lock by that.
     match (locked.dev(), locked.ino()) == (found.dev(), found.ino()) {
-        true => Ok(Some(file)),
+        true => Ok(()),
         false => Err(busy()),
     }
 }
@@ -232,4 +239,26 @@ fn lock(file: &File) -> io::Result<()> {
         return Err(busy());
     }
     Err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A recorder may be stopped between its look at an old file and its lock. It would move the
+    /// file of another one that has come first meanwhile.
+    #[test]
+    fn a_file_that_another_recorder_has_moved_is_not_locked() {
+        let folder = std::env::temp_dir().join(format!("tickline-moved-{}", process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("box");
+        fs::write(&path, "old").unwrap();
+        let opened = File::open(&path).unwrap();
+        lock_at(&opened, &path).unwrap();
+        fs::rename(&path, with(&path, ".old")).unwrap();
+        fs::write(&path, "new").unwrap();
+        let refused = lock_at(&opened, &path).unwrap_err();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
+    }
 }
