@@ -8,7 +8,7 @@ use crate::original::{
     self, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS, Timespec,
     Timeval,
 };
-use crate::state::{Here, Known, State, state};
+use crate::state::{Here, Known, ProcessState, state};
 
 /// What is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,11 @@ const FAR_NS: i64 = 2_000_000_000;
 
 /// The monotonic time, ns, where the page's line has it at once: nearly always. Calls nothing.
 #[inline(always)]
-pub(crate) fn monotonic_by_line_ns(state: &State, attached: &Attached<'_>, known: Known) -> Option<i64> {
+pub(crate) fn monotonic_by_line_ns(
+    state: &ProcessState,
+    attached: &Attached<'_>,
+    known: Known,
+) -> Option<i64> {
     let counter = COUNTER?;
     match known.here() {
         Here::Served => attached.monotonic_by_line(&counter, &state.high_water),

@@ -9,7 +9,7 @@ use tickline_page::{Attached, ProcessHighWater};
 
 /// The state of this copy of the library. A second copy in a process, which finds the vDSO's
 /// symbols taken, has nothing but the way to the first one.
-static STATE: State = State {
+static STATE: ProcessState = ProcessState {
     vdso: AtomicPtr::new(ptr::null_mut()),
     clock_gettime: AtomicUsize::new(0),
     gettimeofday: AtomicUsize::new(0),
@@ -20,13 +20,13 @@ static STATE: State = State {
 
 /// The state of the process.
 #[inline(always)]
-pub(crate) const fn state() -> &'static State {
+pub(crate) const fn state() -> &'static ProcessState {
     &STATE
 }
 
 /// What a process knows of its clocks.
 #[repr(C)]
-pub(crate) struct State {
+pub(crate) struct ProcessState {
     /// A [`Here`], in memory that the kernel fills with zeros in a forked child; null until
     /// `attached` has a value. Each reading loads this first.
     here: AtomicPtr<AtomicU32>,
@@ -42,7 +42,7 @@ pub(crate) struct State {
 
 // SAFETY: `attached` is written once, by the thread that loads the library, before `here` is
 // stored; read only after that was seen.
-unsafe impl Sync for State {}
+unsafe impl Sync for ProcessState {}
 
 /// Whether this process has the page's monotonic time. It is not known in a child of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(crate) enum Here {
     Served = 2,
 }
 
-impl State {
+impl ProcessState {
     /// The vDSO is at `start`. A program may have moved it, with its functions.
     #[inline(always)]
     pub(crate) fn vdso_is_at(&self, start: *mut u8) {
