@@ -60,8 +60,8 @@ pub(crate) struct Engine {
     control: TryLock<Driven>,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
-    /// Who drives this clock while it has no thread.
-    driver_without_thread: Driver,
+    /// Whether the program drives this clock, not its readers, while it has no thread.
+    is_manual: bool,
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
     /// Whether the thread was killed.
@@ -92,10 +92,7 @@ impl Engine {
             cpu_lines: LazyTable::new(),
             control: TryLock::new(Driven { control: Control::new(UNSETTLED), seen: TrustSnapshot::NONE }),
             collector: TryLock::new(Collector::new()),
-            driver_without_thread: match driver {
-                Driver::Manual => Driver::Manual,
-                Driver::Reader | Driver::Thread => Driver::Reader,
-            },
+            is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),
             thread_mark: sys::ThreadMark::new(),
             recent_ns: AtomicI64::new(0),
@@ -272,7 +269,11 @@ impl Engine {
 
     /// Who drives this clock in this process.
     pub(crate) fn driver(&self) -> Driver {
-        if self.thread_is_here() { Driver::Thread } else { self.driver_without_thread }
+        match self.is_manual {
+            _ if self.thread_is_here() => Driver::Thread,
+            true => Driver::Manual,
+            false => Driver::Reader,
+        }
     }
 
     pub(crate) fn interval_ns(&self) -> u64 {

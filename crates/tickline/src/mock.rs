@@ -147,7 +147,7 @@ impl MockClock {
         UnixTime::from_nanos(self.now().as_nanos().saturating_add_signed(offset_ns))
     }
 
-    /// Lets [`Instant`](crate::Instant), [`UnixTime`](crate::UnixTime) and the free functions of
+    /// Lets [`Instant`], [`UnixTime`] and the free functions of
     /// this crate read this clock on this thread, until the guard is dropped. The mock that was
     /// activated last counts.
     #[must_use = "the mock is active until the guard is dropped"]

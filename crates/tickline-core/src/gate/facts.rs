@@ -126,12 +126,8 @@ impl Clocksource {
             (Self::Tsc | Self::TscEarly, Self::Tsc)
             | (Self::ArchSysCounter, Self::ArchSysCounter)
             | (Self::Riscv, Self::Riscv) => {
-                let resolution_ticks = if matches!(self, Self::Tsc) { counter_ticks } else { 0 };
-                return Resolutions {
-                    counter_ticks: 0,
-                    reference_ns: 1,
-                    same_counter_ticks: resolution_ticks,
-                };
+                let same_counter_ticks = if matches!(self, Self::Tsc) { counter_ticks } else { 0 };
+                return Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks };
             }
             (
                 Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,

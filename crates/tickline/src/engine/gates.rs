@@ -42,7 +42,6 @@ const WARNING: u8 = 1 << 7;
 const COST_AGAIN_NS: i64 = 5_000_000_000;
 
 /// What a judgement has found.
-#[derive(Clone, Copy)]
 struct Found {
     /// Why the first closed gate is closed.
     closed: Option<Reason>,

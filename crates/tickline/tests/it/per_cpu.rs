@@ -51,8 +51,8 @@ fn readings_are_those_of_the_os_clock() {
     while Instant::now() < end {
         let (before, unix_before) = (os.now_ordered().as_nanos(), os.unix_now().as_nanos());
         let readings = [clock.now().as_nanos(), clock.now_ordered().as_nanos()];
-        let (reading, unix) =
-            (clock.reading(), [clock.unix_now().as_nanos(), clock.unix_reading().time().as_nanos()]);
+        let reading = clock.reading();
+        let unix = [clock.unix_now(), clock.unix_reading().time()].map(tickline::UnixTime::as_nanos);
         let (after, unix_after) = (os.now_ordered().as_nanos(), os.unix_now().as_nanos());
         if is_void(&clock) || unix_after.abs_diff(unix_before) > 1_000_000_000 {
             common::skip("the OS clock jumped");
@@ -171,16 +171,12 @@ mod linux {
                 let (clock, stop) = (&clock, &stop);
                 scope.spawn(move || {
                     run_on(cpu);
-                    let mut last = 0;
+                    let mut last = tickline::Instant::ZERO;
                     // ORDERING: Relaxed, a flag on its own.
                     while !stop.load(Ordering::Relaxed) {
                         for reading in 0..1_000 {
-                            let now = if reading % 3 == 0 {
-                                clock.now_ordered().as_nanos()
-                            } else {
-                                clock.now().as_nanos()
-                            };
-                            assert!(now >= last, "CPU {cpu}: {now} after {last}");
+                            let now = if reading % 3 == 0 { clock.now_ordered() } else { clock.now() };
+                            assert!(now >= last, "CPU {cpu}: {now:?} after {last:?}");
                             last = now;
                         }
                     }
