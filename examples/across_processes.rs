@@ -5,10 +5,10 @@
 //!
 //! Its output has: "there", "back", "0 of them backward", "serves".
 //!
-//! All times are `CLOCK_MONOTONIC` of the time namespace, whatever serves them, so each way of a
-//! round trip can be measured. Between processes, and between threads, only `now_ordered_ns` is
-//! in order: a time that was read before another is not larger, apart from the two clocks'
-//! bounds, because each process has calibrated its own clock.
+//! All times are `CLOCK_MONOTONIC` of the time namespace, whichever clock serves them. So the
+//! program can measure each way of a round trip. Between processes, and between threads, only
+//! `now_ordered_ns` keeps the order: a later time is not smaller, except by the bounds of the two
+//! clocks, because each process has calibrated its own clock.
 #![expect(
     clippy::print_stdout,
     reason = "an example that prints a table, and a child that answers through a pipe"

@@ -1,6 +1,6 @@
-//! What holds on every system, also on one without threads, without a counter, or without any
+//! Checks what holds on every system, even without threads, without a counter, or without any
 //! clock: readings never panic and never go back, and the state says what serves them.
-//! `cargo xtask targets` runs it where tests cannot run.
+//! `cargo xtask targets` runs this program on targets where tests cannot run.
 //!
 //! Its output has: "100,000 readings in".
 

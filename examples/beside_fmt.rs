@@ -1,5 +1,5 @@
-//! Together with `tracing_subscriber::fmt`: its times by tickline's clock, its spans' close events
-//! by the timing layer, and a layer of one's own that reads the same times.
+//! tickline beside `tracing_subscriber::fmt`: `fmt` prints times by tickline's clock, the timing
+//! layer writes the close events of the spans, and a layer of the program reads the same times.
 //!
 //! `cargo run --release --example beside_fmt`
 //!
@@ -30,7 +30,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lazy {
 
 fn main() {
     tracing_subscriber::registry()
-        // First, so that those after it can read the times.
+        // The timing layer comes first, so that the layers after it can read the times.
         .with(SpanTimingLayer::new().with_sink(CloseEvents::new()))
         .with(Lazy)
         .with(tracing_subscriber::fmt::layer().with_timer(Rfc3339::new().digits(9)))

@@ -4,8 +4,8 @@
 //!
 //! Its output has: "answers within", "steps within", "past the deadline", "serves".
 //!
-//! A reading that costs as little as the counter can be part of every step of a computation. So
-//! the program need not guess how many steps fit into a millisecond.
+//! A reading costs as little as the counter, so the program can take one in every step of a
+//! computation. It need not guess how many steps fit into a millisecond.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::sync::mpsc;
@@ -19,15 +19,15 @@ fn main() -> Result<(), tickline::Error> {
     let budget = Duration::from_millis(50);
 
     let (sender, answers) = mpsc::channel();
-    // It ends when the receiver has gone away.
+    // The thread ends when the receiver has gone away.
     let worker = thread::spawn(move || {
         while sender.send(()).is_ok() {
             thread::sleep(Duration::from_millis(3));
         }
     });
     let (deadline, mut count) = (Instant::now() + budget, 0);
-    // std's waiting functions take a duration: the time that is left. It saturates at zero past the
-    // deadline: then answers that are there already are still taken.
+    // std's waiting functions take a duration: the time that is left. Past the deadline it is zero,
+    // and `recv_timeout` still returns an answer that has arrived already.
     while answers.recv_timeout(deadline - Instant::now()).is_ok() {
         count += 1;
     }

@@ -1,12 +1,12 @@
-//! Certainty: readings with bounds, the least and the most that something took, and which of two
-//! threads was first.
+//! Readings with bounds: the least and the most that something took, and which of two threads was
+//! certainly first.
 //!
 //! `cargo run --release --example error_bounds`
 //!
 //! Its output has: "took between", "before", "cannot be told", "UTC", "serves".
 //!
 //! The bounds contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`,
-//! and nothing has jumped since the last recalibration.
+//! and neither clock has jumped since the last recalibration.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::sync::Barrier;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tickline::{Clock, Instant, Reading, UnixTime};
 
-/// Two threads meet so often, and read the clock.
+/// How many times two threads meet and read the clock.
 const MEETINGS: usize = 1_000;
 
 /// Whether one reading was certainly before another.
@@ -27,7 +27,7 @@ fn main() -> Result<(), tickline::Error> {
     let _clock = tickline::start()?;
     let clock = Clock::global();
 
-    // The bound is narrow once the reference has been watched for a while.
+    // The bounds become narrow after the clock has watched the reference for a while.
     for _ in 0..3 {
         let start = clock.reading();
         thread::sleep(Duration::from_millis(100));

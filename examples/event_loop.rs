@@ -1,5 +1,5 @@
-//! The manual driver: an event loop that calibrates its own clock, besides serving its socket and
-//! its timers, without a thread.
+//! The manual driver: an event loop calibrates its own clock between its work for a socket and for
+//! timers. It needs no thread.
 //!
 //! `cargo run --release --example event_loop`
 //!
@@ -19,7 +19,7 @@ const REQUESTS: u32 = 100;
 /// The delay of each answer, ns.
 const ANSWER_AFTER_NS: u64 = 3_000_000;
 
-/// The loop ends after this time, ns: packets may be lost.
+/// The loop ends after this time, ns, because packets may be lost.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut due_ns, mut iterations, mut requests, mut answers, mut latest_ns) = (0, 0, 0, 0, 0);
     let end_ns = clock.now().as_nanos() + PATIENCE_NS;
     while answers < REQUESTS {
-        // Read once in each turn of the loop, so that the whole turn has one time.
+        // One reading for each turn of the loop, so that the whole turn has one time.
         let now_ns = clock.now().as_nanos();
         if now_ns >= due_ns {
             due_ns = now_ns + u64::try_from(clock.maintain().as_nanos())?;
@@ -54,7 +54,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if now_ns >= end_ns {
             break;
         }
-        // The clock's iterations are a timer like others. A time-out of zero would be none.
+        // The clock's iterations are a timer like others. A time-out of zero would mean no
+        // time-out.
         let next_ns = timers_ns.front().copied().unwrap_or(end_ns).min(due_ns).min(end_ns);
         socket.set_read_timeout(Some(Duration::from_nanos(next_ns.saturating_sub(now_ns).max(1_000))))?;
         if socket.recv(&mut [0; 16]).is_ok() {

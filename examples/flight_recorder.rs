@@ -1,5 +1,6 @@
-//! A server with a black box. It answers 50,000 requests but for one, in which it hangs, and is
-//! killed. What it has left shows that one as open, all others as ended. (On Unix.)
+//! A server with a flight recorder. It hangs in one of 50,000 requests, answers all others, and is
+//! then killed. The file that it leaves shows the one request as open, all others as ended. (On
+//! Unix.)
 //!
 //! `cargo run --release --example flight_recorder [TRACE]`
 //!
@@ -23,7 +24,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 const REQUESTS: u64 = 50_000;
 
-/// The number of the request that hangs. The records since then fit into the rings.
+/// The number of the request that hangs. The records of all later requests fit into the rings.
 const HANGS: u64 = 48_000;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {

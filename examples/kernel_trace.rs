@@ -1,11 +1,12 @@
-//! Stamps next to those of kernel traces: a mark in ftrace's buffer between two readings.
+//! Compares tickline's times with those of kernel traces: makes a mark in ftrace's buffer between
+//! two readings.
 //!
 //! `cargo run --release --example kernel_trace`
 //!
 //! Its output has: "a trace shows", "ftrace", "serves".
 //!
-//! A kernel trace whose clock is `mono` has `CLOCK_MONOTONIC`, as `tickline::now_ns` has. Choose
-//! that clock when recording:
+//! A kernel trace with the clock `mono` shows `CLOCK_MONOTONIC`, and so does `tickline::now_ns`.
+//! Choose this clock when you record a trace:
 //!
 //! | | |
 //! |---|---|
@@ -26,13 +27,13 @@ use tickline::Clock;
 
 const FOLDER: &str = "/sys/kernel/tracing";
 
-/// A stamp as traces show it: seconds and microseconds.
+/// A time as traces show it: seconds and microseconds.
 fn as_in_traces(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
 }
 
-/// The stamp of the line of ftrace's output that has `mark`, us: `name-id [cpu] flags
-/// 1234.567890: tracing_mark_write: mark`.
+/// The time in the line of ftrace's output that has `mark`, us:
+/// `name-id [cpu] flags 1234.567890: tracing_mark_write: mark`.
 fn stamp_us(trace: &str, mark: &str) -> Option<u64> {
     let line = trace.lines().find(|line| line.ends_with(mark))?;
     let (before, _) = line.split_once(": tracing_mark_write")?;
@@ -40,7 +41,7 @@ fn stamp_us(trace: &str, mark: &str) -> Option<u64> {
     Some(seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?)
 }
 
-/// Makes a mark between two readings. Returns these and the kernel's stamp, us.
+/// Makes a mark between two readings. Returns both readings and the kernel's time of the mark, us.
 fn mark() -> Result<[u64; 3], String> {
     let read = |name: &str| {
         fs::read_to_string(format!("{FOLDER}/{name}")).map_err(|error| format!("{name}: {error}"))

@@ -1,21 +1,22 @@
-//! Does criterion with the counter measure what is known? A chain of multiplications, whose time a
-//! long run tells; two long routines, on which both clocks must agree; and `compare`, with a
-//! routine and itself, and with one that takes 4 cycles longer.
+//! Does criterion with the counter give the right times? This program measures chains of
+//! multiplications, whose true time it takes from long runs. It measures two long routines, on
+//! which both clocks must agree. And it runs `compare` on a routine and itself, and on a routine
+//! and one that takes 4 cycles longer.
 //!
 //! `cargo run --release --example known_delays [-- --short]`
 //!
-//! Nothing else should run meanwhile, and the process should be bound to one CPU (`taskset -c 1`).
-//! It takes a minute. It ends with 1 if one of these is not kept:
+//! Let nothing else run meanwhile, and bind the process to one CPU (`taskset -c 1`). It takes a
+//! minute. The exit code is 1 if one of these limits is not kept:
 //!
 //! 1. The median of `bench_pairs` is off by at most 2 ns or the counter's resolution, whichever is
-//!    larger. Two things are no fault of the clock, and are allowed for: the error of an empty
-//!    function, because a call between two readings begins in an empty pipeline, and by how much
-//!    the truth changed meanwhile, because the core may change its frequency. The empty closure has
-//!    neither.
+//!    larger. The limit allows for two things that are no fault of the clock. One is the error of
+//!    an empty function, because a call between two readings begins in an empty pipeline. The other
+//!    is the change of the true time during the measurement, because the core may change its
+//!    frequency. The empty closure has neither.
 //! 2. Both clocks agree within 0.1 % on long routines, in the very same runs.
 //! 3. `compare` calls a routine and itself the same, and the longer one different.
 //!
-//! With `--short`, and where the OS clock measures, nothing fails.
+//! With `--short`, and where the OS clock measures, the exit code is always 0.
 //!
 //! CI runs it with: --short
 //! Its output has: "WallTime", "pairs", "long routine", "A against B".
@@ -33,10 +34,11 @@ use criterion::{BatchSize, Criterion};
 use serde_json::Value;
 use tickline_criterion::{BenchPairs, CounterTime, compare};
 
-/// The most that both clocks may differ by on long routines: 0.1 %.
+/// The largest relative difference of both clocks on long routines: 0.1 %.
 const AGREEMENT: f64 = 0.001;
 
-/// How much is measured, by which clock, and where criterion stores it.
+/// How long to measure, how often to compare, by which clock, and where criterion stores the
+/// figures.
 struct Run {
     measurement: Duration,
     truth: Duration,
@@ -45,7 +47,7 @@ struct Run {
     directory: PathBuf,
 }
 
-/// Twice what it is told, so often.
+/// Repeats a statement 2^n times, where n is the number of tokens after it.
 macro_rules! doubled {
     ($step:stmt;) => { $step };
     ($step:stmt; $_one:tt $($rest:tt)*) => {
@@ -54,9 +56,9 @@ macro_rules! doubled {
     };
 }
 
-/// This many multiplications, below 1,024, each of which needs the one before. Squares, because a
-/// product with a constant would be folded; in straight lines of each power of two, because the
-/// end of a loop may be guessed wrong, which takes 5 ns.
+/// Makes `count` multiplications, below 1,024; each needs the result of the one before. They are
+/// squares, because the compiler would fold products with a constant. They stand in straight lines,
+/// one for each power of two, because the CPU may mispredict the end of a loop, which takes 5 ns.
 #[inline(never)]
 fn chain(mut value: u64, count: u32) -> u64 {
     macro_rules! bit {
@@ -79,8 +81,8 @@ fn chain(mut value: u64, count: u32) -> u64 {
     value
 }
 
-/// A chain of this many multiplications, and with `MORE` 4 cycles more. Each call needs the one
-/// before, so that calls do not overlap.
+/// A routine of `count` multiplications, with `MORE` of 4 cycles more. Each call needs the result
+/// of the call before, so that calls do not overlap.
 fn each<const MORE: bool>(count: u32) -> impl FnMut() -> u64 {
     let mut value = 3;
     move || {
@@ -92,7 +94,8 @@ fn each<const MORE: bool>(count: u32) -> impl FnMut() -> u64 {
     }
 }
 
-/// What a call takes, ns, where each needs the one before: the median of many runs of some 30 us.
+/// The time of a call, ns, if each call needs the result of the one before: the median of many runs
+/// of some 30 us.
 fn truth_ns(during: Duration, mut call: impl FnMut(u64) -> u64) -> f64 {
     const CALLS: u32 = 500;
     let (begin, mut runs_ns) = (Instant::now(), Vec::new());
@@ -108,7 +111,7 @@ fn truth_ns(during: Duration, mut call: impl FnMut(u64) -> u64) -> f64 {
 /// A routine of a known time, measured. Errors are ns.
 struct Row {
     truth_ns: f64,
-    /// By how much the truth changed while the rest was measured.
+    /// By how much the true time changed during the measurement.
     apart_ns: f64,
     wall_error_ns: f64,
     mean_error_ns: f64,
@@ -133,7 +136,7 @@ impl Run {
             .measurement_time(self.measurement)
     }
 
-    /// A figure that criterion, or this crate beside it, has stored.
+    /// A figure that criterion or tickline-criterion has stored.
     fn stored(&self, file: &str, pointer: &str) -> Result<f64, Box<dyn Error>> {
         let stored: Value = serde_json::from_slice(&fs::read(self.directory.join(file))?)?;
         let figure = stored.pointer(pointer).and_then(Value::as_f64);
@@ -167,7 +170,7 @@ impl Run {
         })
     }
 
-    /// Known delays. Returns how many limits are not kept.
+    /// Measures known delays. Returns how many limits are not kept.
     fn delays(&self) -> Result<usize, Box<dyn Error>> {
         let limit_ns = self.time.calibration().map_or(f64::INFINITY, |known| known.resolution_ns.max(2.0));
         let mut rows = vec![("empty closure", self.row("empty", |_| (), || 0.0)?)];
@@ -175,8 +178,8 @@ impl Run {
             [("empty function", 0.0), ("20 ns", 20.0), ("50 ns", 50.0), ("100 ns", 100.0), ("500 ns", 500.0)]
         {
             let count = self.count(delay_ns);
-            // The result goes to a black box inside of the routine, or the compiler could put the
-            // chain behind the second reading.
+            // The result goes to a black box inside of the routine. Otherwise the compiler could
+            // move the chain behind the second reading.
             let routine = |input| _ = black_box(chain(input, count));
             let truth = || truth_ns(self.truth, |value| chain(value, black_box(count)));
             rows.push((name, self.row(name, routine, truth)?));
@@ -203,7 +206,8 @@ impl Run {
         Ok(broken)
     }
 
-    /// The same routine, and one that takes 4 cycles longer. Returns how many were misjudged.
+    /// Compares a routine with itself, and with one that takes 4 cycles longer. Returns how many
+    /// comparisons were wrong.
     fn comparisons(&self) -> Result<usize, Box<dyn Error>> {
         let count = self.count(50.0);
         let mut criterion = self.criterion(self.time.clone()).measurement_time(Duration::from_millis(400));
@@ -221,7 +225,7 @@ impl Run {
     }
 }
 
-/// A long routine by both clocks at once. Returns how many limits are not kept.
+/// Measures a long routine by both clocks at once. Returns 1 if they disagree, else 0.
 fn agreement(name: &str, time: &CounterTime, mut routine: impl FnMut()) -> usize {
     let (wall_start, start) = (WallTime.start(), time.start());
     let begin = Instant::now();

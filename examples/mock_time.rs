@@ -1,13 +1,13 @@
-//! Tests that wait for nothing: a cache whose entries end after a minute, by a mock clock that is
-//! active on the thread; and a limiter that gets its clock, which all threads then share.
+//! Two tests that need not wait. A cache drops its entries after a minute, by a mock clock that is
+//! active on the thread. A limiter gets a mock clock, which all threads then share.
 //!
 //! `cargo run --release --features mock --example mock_time`
 //!
 //! Its output has: "at 0 s: found", "at 59 s: found", "at 60 s: gone", "written at UnixTime",
 //! "1 of 5 pass", "1 of 5 pass after 100ms".
 //!
-//! In a crate, the feature belongs to its tests: `[dev-dependencies] tickline = { version =
-//! "0.1", features = ["mock"] }`.
+//! In your crate, enable the feature only for tests:
+//! `[dev-dependencies] tickline = { version = "0.1", features = ["mock"] }`.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::collections::HashMap;
@@ -56,17 +56,17 @@ fn an_entry_lasts_a_minute() {
     assert!(cache.get("answer").is_some());
     println!("at 59 s: found");
 
-    // Somebody sets the clock back: deadlines do not care.
+    // Somebody sets the Unix clock back, which moves no deadline.
     clock.step_unix_ns(-3_600_000_000_000);
     clock.advance(Duration::from_secs(1));
     assert!(cache.get("answer").is_none());
     println!("at 60 s: gone, though the clock on the wall shows {:?}", UnixTime::now());
 }
 
-/// One call every 100 ms passes. In the program its clock is `Clock::default()`.
+/// Lets one call pass every 100 ms. A real program gives it `Clock::default()`.
 struct Limiter {
     clock: Clock,
-    /// On the clock's timescale, ns.
+    /// The next call may pass from this time on, ns of the clock's timescale.
     free_from_ns: AtomicU64,
 }
 

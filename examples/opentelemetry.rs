@@ -1,5 +1,5 @@
-//! Spans for OpenTelemetry with tickline's times: those that `tracing-opentelemetry` exports are
-//! the ones that tickline's other layers show.
+//! Spans for OpenTelemetry with tickline's times: `tracing-opentelemetry` exports the same times
+//! that tickline's other layers show.
 //!
 //! `cargo run --release --example opentelemetry --features opentelemetry-0-33`
 //!
@@ -19,13 +19,14 @@ use tracing_subscriber::layer::SubscriberExt;
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let _clock = tickline::start()?;
-    // A program that sends its spans away has the exporter of opentelemetry-otlp here.
+    // To send its spans over the network, a program would use the exporter of opentelemetry-otlp
+    // here.
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
 
     let times = OtelTimes::new();
     let otel = tracing_opentelemetry::layer().with_tracer(times.tracer(provider.tracer("example")));
-    // The timing layer is optional. It comes first, so that `busy_ns` and `idle_ns` are its own.
+    // The timing layer is optional. It comes first, so that `busy_ns` and `idle_ns` are its times.
     let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new()).with(times.layer(otel));
     tracing::subscriber::set_global_default(subscriber)?;
 

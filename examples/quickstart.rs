@@ -11,8 +11,8 @@ use std::time::SystemTime;
 use tickline::{Clock, Instant, UnixTime};
 
 fn main() -> Result<(), tickline::Error> {
-    // Optional: a thread calibrates the clock. Without it, one call in some million does that,
-    // within microseconds.
+    // Optional: a thread calibrates the clock. Without the thread, one call in some million does
+    // this work, within microseconds.
     let _clock = tickline::start()?;
 
     let start = Instant::now(); // in place of std::time::Instant

@@ -1,5 +1,5 @@
-//! Tasks on tokio whose spans are entered and exited many times, on different threads; a table of
-//! what they took.
+//! Tokio enters and exits the spans of its tasks many times, on different threads. The output is a
+//! table of the times that the spans took.
 //!
 //! `cargo run --release --example tokio_histograms`
 //!

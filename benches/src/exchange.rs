@@ -15,7 +15,7 @@
 //! This shows what the CPU does with the instructions, which no model shows. It does not show a
 //! thread that is stopped in the middle of a reading just when the line changes, because that is
 //! too rare (readings without their second look at the state have passed). tickline-core's tests
-//! stop threads there on purpose: see docs/mutants.md.
+//! stop threads there on purpose: see `xtask/mutants.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -3,6 +3,6 @@
 fn main() {
     println!("cargo::rerun-if-changed=link.ld");
     println!("cargo::rustc-link-arg-bins=-T{}/link.ld", env!("CARGO_MANIFEST_DIR"));
-    // Loaded where it was linked: there is nobody to relocate it.
+    // The loader puts the program where it was linked, because nobody relocates it.
     println!("cargo::rustc-link-arg-bins=--no-pie");
 }

@@ -5,14 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::files;
 use crate::step::{self, Step};
 use crate::targets::{PUBLISHED, packages};
+use crate::vm::table::processor;
 
 /// The crates that come with `tickline` on Linux by default: `tickline-core` and `libc`. With
 /// `tickline-core` comes none.
 const MOST_DEPENDENCIES: [(&str, usize); 2] = [("tickline-core", 0), ("tickline", 2)];
 
-/// Runs these lanes, in the order of the table.
+/// Runs these lanes, in the order of the table, and stores what became of the nightly one.
 pub(crate) fn run(lanes: &[&str]) -> Result<u8, String> {
-    step::run_all(&steps(lanes)?)
+    let (code, table) = step::run_all(&steps(lanes)?);
+    if lanes == ["nightly"] {
+        let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::said);
+        let on = format!("{}; commit {}; {}.", date?, commit?, processor());
+        files::store_block("docs/nightly.md", "nightly", &format!("{on}\n\n{table}"))?;
+    }
+    Ok(code)
 }
 
 fn steps(lanes: &[&str]) -> Result<Vec<Step>, String> {
@@ -81,30 +88,45 @@ pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
 }
 
 /// `cargo xtask soak`: everything at once on this machine, and counts that must be 0; 1 minute, or
-/// as many as are asked for. `--write` stores the table.
+/// as many as are asked for.
 pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
-    let (minutes, is_write) = match *arguments {
-        [] => ("1", false),
-        ["--minutes", minutes] => (minutes, false),
-        ["--minutes", minutes, "--write"] => (minutes, true),
-        _ => return Err("takes --minutes N, and --write behind it".into()),
+    let minutes = match *arguments {
+        [] => "1",
+        ["--minutes", minutes] => minutes,
+        _ => return Err("takes --minutes N".into()),
     };
     let secs = 60 * minutes.parse::<u64>().map_err(|error| format!("--minutes {minutes}: {error}"))?;
     // It fails if a count is not 0.
-    let table =
-        step::said(&format!("cargo run --release -q -p tickline-benches --bin soak -- --secs {secs}"))?;
-    println!("{table}");
-    if is_write {
-        let block = format!("{minutes} minutes:\n\n```text\n{}\n```\n", table.trim());
-        files::store_block("docs/soak.md", "soak", &block)?;
-    }
-    Ok(0)
+    step::shown(&format!("cargo run --release -q -p tickline-benches --bin soak -- --secs {secs}"))
+        .map(|()| 0)
 }
 
 #[cfg(test)]
-#[test]
-fn the_lanes_have_steps_of_distinct_names() {
-    let steps = steps(&["check", "deep", "nightly"]).unwrap();
-    let names: BTreeSet<&str> = steps.iter().map(|step| step.name.as_str()).collect();
-    assert!(names.len() == steps.len() && steps.iter().all(|step| !step.command.contains('{')));
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lanes_have_steps_of_distinct_names() {
+        let steps = steps(&["check", "deep", "nightly"]).unwrap();
+        let names: BTreeSet<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+        assert!(names.len() == steps.len() && steps.iter().all(|step| !step.command.contains('{')));
+    }
+
+    /// A name that is skipped leaves out each test that begins so.
+    #[test]
+    fn every_test_that_is_skipped_is_there_once() {
+        let sources = step::said("git grep -hw fn -- *.rs").unwrap();
+        for step in steps(&["check", "deep", "nightly"]).unwrap() {
+            let words: Vec<&str> = step.command.split_whitespace().collect();
+            for pair in words.windows(2).filter(|pair| pair[0] == "--skip") {
+                assert_eq!(
+                    sources.matches(&format!("fn {}", pair[1])).count(),
+                    1,
+                    "{}: {}",
+                    step.name,
+                    pair[1]
+                );
+            }
+        }
+    }
 }

@@ -12,7 +12,6 @@ mod mutate;
 mod ports;
 mod record;
 mod report;
-mod sanitize;
 mod step;
 mod targets;
 mod vm;
@@ -37,7 +36,6 @@ fn main() -> ExitCode {
         ["report", ref rest @ ..] => report::run(rest),
         ["ports"] => ports::run(),
         ["record", ref rest @ ..] => record::run(rest),
-        ["sanitize", ref rest @ ..] => sanitize::run(rest),
         ["sim", ref rest @ ..] => ci::sim(rest),
         ["soak", ref rest @ ..] => ci::soak(rest),
         ["targets", ref rest @ ..] => targets::run(rest),

@@ -6,10 +6,9 @@
 //! test of its crate fails, or if the tests do not end: some rules make sure that nobody waits.
 //! Tests in which threads race do not count.
 //!
-//! For a weaker ordering a model by loom must fail, or elsewhere than in core and in leases a test
-//! under Miri: the processor that runs the tests keeps most orderings, whether the code asks for
-//! them or not. A model that does not end has not caught it: models grow with the executions that
-//! the orderings allow.
+//! A weaker ordering must fail a model by loom (core, leases), or a test under Miri (elsewhere).
+//! Ordinary tests would miss it, because x86 keeps most orderings anyway. A model that does not end
+//! has not caught it: models grow with the executions that the orderings allow.
 //!
 //! A mutant that does not compile proves nothing and is an error. So is a table that does not match
 //! the sources.
@@ -23,8 +22,6 @@ use std::time::{Duration, Instant};
 use table::{Mutant, Table, Tests};
 use tree::Tree;
 
-use crate::files;
-
 /// How long tests may take, as a multiple of their time without a mutation, and at least. They take
 /// a second, or a few on a busy machine; a model takes seconds.
 const PATIENCE: (u32, Duration) = (20, Duration::from_secs(10));
@@ -35,10 +32,7 @@ const MODEL_PATIENCE: Duration = Duration::from_secs(60);
 /// Seeds under Miri that a weakening may take to be caught. Most take one or two.
 const SEEDS: u32 = 32;
 
-/// Where the results are kept.
-const STORED: &str = "docs/mutants.md";
-
-/// Failed tests that the table names; the others are counted.
+/// Failed tests that are named; the others are counted.
 const NAMED: usize = 2;
 
 /// CI takes one in this many, so that it has an answer within two minutes, and no weaker orderings,
@@ -46,14 +40,9 @@ const NAMED: usize = 2;
 const SAMPLE: usize = 12;
 
 /// Runs the mutants that the arguments ask for: all, a sample, or those with this for a rule or as
-/// a part of their description or of their file's name. `--write` stores their rows.
+/// a part of their description or of their file's name.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
-    let (store, arguments) = match arguments {
-        [rest @ .., "--write"] => (true, rest),
-        all => (false, all),
-    };
-    let table = Table::load()?;
-    let all = table.mutants()?;
+    let all = Table::load()?.mutants()?;
     let mut mutants: Vec<&Mutant> = match arguments {
         [] => all.iter().collect(),
         ["--sample"] => all.iter().filter(|it| it.tests() == Tests::Unit).step_by(SAMPLE).collect(),
@@ -61,7 +50,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
             .iter()
             .filter(|it| it.rule == *filter || it.does.contains(filter) || it.file.contains(filter))
             .collect(),
-        _ => return Err(format!("takes a filter and --write, or --sample, not '{}'", arguments.join(" "))),
+        _ => return Err(format!("takes a filter or --sample, not '{}'", arguments.join(" "))),
     };
     if mutants.is_empty() {
         return Err(
@@ -70,29 +59,21 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     }
     let start = Instant::now();
     let tree = Tree::copy()?;
-    let (mut rows, mut survivors) = (String::new(), 0);
+    let mut survivors = 0;
     // What is built and run alike.
     mutants.sort_by_key(|it| (it.tests(), it.package()));
     let is_alike =
         |one: &&Mutant, other: &&Mutant| one.tests() == other.tests() && one.package() == other.package();
     for group in mutants.chunk_by(is_alike) {
-        let (found, survived) = check(&tree, group[0].package(), group[0].tests(), group)?;
-        rows += &found;
-        survivors += survived;
+        survivors += check(&tree, group[0].package(), group[0].tests(), group)?;
     }
     println!("{} mutants, {survivors} survived, {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
-    if store && survivors == 0 {
-        for (name, block) in blocks(&table, &all, &rows)? {
-            files::store_block(STORED, name, &block)?;
-        }
-    }
     Ok(u8::from(survivors > 0))
 }
 
-/// Applies each of a crate's mutants in its turn, and runs the tests. Their rows, and how many
-/// survived.
-fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Result<(String, usize), String> {
-    let (mut rows, mut survivors, mut patience) = (String::new(), 0, MODEL_PATIENCE);
+/// Applies each of a crate's mutants in its turn, and runs the tests. How many survived.
+fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Result<usize, String> {
+    let (mut survivors, mut patience) = (0, MODEL_PATIENCE);
     let mut green = Vec::new();
     if tests == Tests::Unit {
         let without = tree.build(package, tests)?.run(&[], MODEL_PATIENCE)?;
@@ -127,12 +108,10 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
                 Ok(if ran.hangs { (unended(), true) } else { (ran.red, false) })
             }
         })?;
-        let row = row(mutant, &red, hangs);
-        print!("{row}");
-        rows += &row;
+        println!("{}", row(mutant, &red, hangs));
         survivors += usize::from(red.is_empty());
     }
-    Ok((rows, survivors))
+    Ok(survivors)
 }
 
 /// Whether the test of a weakening passes without it.
@@ -142,20 +121,6 @@ fn is_green(tree: &Tree, mutant: &Mutant) -> Result<bool, String> {
     }
     let ran = tree.build(mutant.package(), mutant.tests())?.run(&[&mutant.test], MODEL_PATIENCE)?;
     Ok(ran.red.is_empty() && !ran.green.is_empty())
-}
-
-/// The blocks of the stored page: each mutant has a new row, or else the stored one.
-fn blocks(table: &Table, mutants: &[Mutant], new: &str) -> Result<[(&'static str, String); 2], String> {
-    let starts: Vec<String> = mutants.iter().map(row_start).collect();
-    let mut red = "| rule | mutated, the code does this | file | red |\n|---|---|---|---|\n".to_owned();
-    red += &files::merged(&starts, new, &files::block(STORED, "mutants")?)?;
-    let mut untold =
-        "| file | ordering | weaker | why it is not weaker, and why no model sees it |\n|---|---|---|---|\n"
-            .to_owned();
-    for it in &table.untold {
-        writeln!(untold, "| `{}` | `{}` | `{}` | {} |", it.file, it.from, it.to, it.why).ok();
-    }
-    Ok([("mutants", red), ("untold", untold)])
 }
 
 fn row(mutant: &Mutant, red: &[String], hangs: bool) -> String {
@@ -168,30 +133,12 @@ fn row(mutant: &Mutant, red: &[String], hangs: bool) -> String {
     if red.len() > NAMED {
         write!(cell, " and {} more", red.len() - NAMED).ok();
     }
-    format!("{}{cell}{} |\n", row_start(mutant), if hangs { " (hangs)" } else { "" })
-}
-
-fn row_start(mutant: &Mutant) -> String {
-    format!("| {} | {} | `{}` | ", mutant.rule, mutant.does, mutant.file)
+    let hangs = if hangs { " (hangs)" } else { "" };
+    format!("| {} | {} | `{}` | {cell}{hangs} |", mutant.rule, mutant.does, mutant.file)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_stored_table_has_a_row_for_each_mutant_and_names_tests_that_exist() {
-        let table = Table::load().unwrap();
-        let advice = "run `cargo xtask mutate FILTER --write` for what has changed";
-        for (name, block) in blocks(&table, &table.mutants().unwrap(), "").expect(advice) {
-            assert!(files::block(STORED, name).unwrap() == block, "{advice}");
-        }
-        let sources = crate::step::said("git grep -hw fn -- *.rs").unwrap();
-        for row in files::block(STORED, "mutants").unwrap().lines() {
-            let red = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
-            for test in red.split('`').skip(1).step_by(2).filter(|name| name.contains('_')) {
-                assert!(sources.contains(&format!("fn {test}(")), "no test {test}: {advice}: {row}");
-            }
-        }
-    }
+#[test]
+fn each_mutant_matches_its_source_and_each_ordering_has_one() {
+    Table::load().unwrap().mutants().unwrap();
 }

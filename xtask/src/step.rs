@@ -1,6 +1,7 @@
 //! Commands, and steps: commands with what they need, run in a row, and a summary.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
@@ -46,8 +47,8 @@ type Done<'a> = (&'a str, End, f64);
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
 /// passed. The output of each step follows at its end, and is kept in `target/ci`. Steps that may
 /// run beside others begin at the place of the first of them. The summary repeats why a step has
-/// failed, for a reader who sees only the end.
-pub(crate) fn run_all(steps: &[Step]) -> Result<u8, String> {
+/// failed, for a reader who sees only the end. Returns the exit code, and the summary as a table.
+pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
     let ends = thread::scope(|scope| {
         let (mut ends, mut beside) = (Vec::new(), None);
         for step in steps {
@@ -65,6 +66,7 @@ pub(crate) fn run_all(steps: &[Step]) -> Result<u8, String> {
     let (passed, failed) =
         (count(|end| matches!(end, End::Passed)), count(|end| matches!(end, End::Failed(_))));
     println!("\nsummary");
+    let mut table = "| step | | s |\n|---|---|---|\n".to_owned();
     for (name, end, seconds) in &ends {
         let word = match end {
             End::Passed => "passed",
@@ -72,12 +74,13 @@ pub(crate) fn run_all(steps: &[Step]) -> Result<u8, String> {
             End::Skipped(_) => "SKIPPED",
         };
         println!("  {word:<8} {seconds:>7.1} s  {name}");
+        writeln!(table, "| {name} | {word} | {seconds:.0} |").ok();
         if let End::Failed(why) = end {
             why.lines().for_each(|line| println!("      {line}"));
         }
     }
     println!("{passed} passed, {failed} failed, {} skipped", ends.len() - passed - failed);
-    Ok(u8::from(failed > 0))
+    (u8::from(failed > 0), table)
 }
 
 fn done(step: &Step) -> Done<'_> {

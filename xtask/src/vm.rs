@@ -9,7 +9,7 @@ mod packages;
 mod programs;
 mod qemu;
 mod scenario;
-mod table;
+pub(crate) mod table;
 
 use std::path::PathBuf;
 use std::time::Instant;

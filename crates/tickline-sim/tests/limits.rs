@@ -4,7 +4,7 @@ use tickline_sim::named::{Limit, all, named};
 use tickline_sim::{Counts, Mark, run, run_tracked};
 
 /// Seeds that a test tries; fewer where core is not optimised, for it takes several times as long.
-const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
+const SEEDS: u64 = if cfg!(debug_assertions) { 1 } else { 10 };
 
 const MS: u64 = 1_000_000;
 

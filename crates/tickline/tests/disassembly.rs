@@ -85,6 +85,7 @@ fn straight_way(listing: &str, function: &str) -> Vec<String> {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "builds an optimised example: `cargo test --release -p tickline`")]
 fn the_hot_paths_keep_their_instructions() {
     let table: Table = include_str!("disassembly.toml").parse().expect("a table");
     let expected = &table[ARCH];

@@ -1,9 +1,9 @@
-//! From what a PVH loader leaves (32-bit protected mode, no paging; Xen `docs/misc/pvh.pandoc`)
-//! to Rust in 64-bit mode.
+//! The way from the state in which a PVH loader starts a program (32-bit protected mode, no paging;
+//! Xen `docs/misc/pvh.pandoc`) to Rust in 64-bit mode.
 //!
-//! What must be set, and in which order: AMD APM vol. 2, 14.6 "Enabling and Activating Long
-//! Mode". Pages of 2 MiB map the first 4 GiB to themselves; the HPET is there. Interrupts stay
-//! off: nothing here needs one, and there is no table of handlers.
+//! AMD APM vol. 2, 14.6 "Enabling and Activating Long Mode" says what to set, and in which order.
+//! Pages of 2 MiB map the first 4 GiB, which include the HPET, to themselves. Interrupts stay off:
+//! nothing here needs one, and there is no table of handlers.
 
 use core::arch::global_asm;
 
@@ -23,8 +23,8 @@ global_asm!(
     "cli",
     "cld",
     "mov esp, offset {stack} + {stack_bytes}",
-    // One table at the top, one of 1 GiB entries, four of 2 MiB entries; 3: present, writable;
-    // 0x83: a large page, too.
+    // One table at the top, one of 1 GiB entries, four of 2 MiB entries. 3: present and writable;
+    // 0x83: also a large page.
     "mov eax, offset {tables} + 0x1003",
     "mov [{tables}], eax",
     "mov eax, offset {tables} + 0x2003",
@@ -86,8 +86,8 @@ global_asm!(
     main = sym crate::main,
 );
 
-/// Ample: a clock with its control loop has less than 16 KiB, as `tickline` asserts, and here
-/// half of that is static.
+/// Ample: a clock with its control loop takes less than 16 KiB, as `tickline` asserts, and here
+/// half of it is static.
 const STACK_BYTES: usize = 256 * 1024;
 
 #[repr(C, align(4096))]

@@ -2,10 +2,10 @@
 //!
 //! | reference | step | why, or why not |
 //! |---|---|---|
-//! | **HPET** | 10 ns in QEMU, 100 at most | says its exact period itself, has 64 bits, needs no interrupt |
+//! | **HPET** | 10 ns in QEMU, at most 100 | states its exact period, has 64 bits, needs no interrupt |
 //! | PIT | 838 ns | wraps after 55 ms, and each read is three port accesses |
 //! | local APIC timer | some ns | its frequency is not known: it would have to be calibrated first |
-//! | RTC | 1 s | finer only by interrupts |
+//! | RTC | 1 s | finer steps need interrupts |
 
 use core::arch::asm;
 use core::arch::x86_64::_rdtsc;
@@ -14,21 +14,21 @@ use core::ptr;
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 
-/// The time-stamp counter. (`tickline_core::counter::HardwareCounter` is the same thing; written
-/// out here because another machine needs such code.) The numbers are those of the contract in
-/// `tickline_core::counter`.
+/// The time-stamp counter. (`tickline_core::counter::HardwareCounter` does the same; the code is
+/// written out here because another machine needs such code.) The numbers in the comments are those
+/// of the contract in `tickline_core::counter`.
 pub struct Tsc;
 
 impl Counter for Tsc {
     fn now(&self) -> u64 {
-        // 1, the rate, is for the gates to judge; 2, a TSC never steps back on one CPU; 5, ring 0
-        // may always read it.
+        // 1: the gates judge the rate. 2: a TSC never steps back on one CPU. 5: ring 0 may always
+        // read it.
         // SAFETY: every x86_64 processor has it.
         unsafe { _rdtsc() }
     }
 
     fn now_ordered(&self) -> u64 {
-        // 3: `rdtsc` waits for no earlier load by itself.
+        // 3: `rdtsc` by itself does not wait for earlier loads.
         self.barrier();
         self.now()
     }
@@ -95,13 +95,13 @@ impl Hpet {
         unsafe { register.read_volatile() }
     }
 
-    /// The step of this reference, ns, rounded up.
+    /// The resolution of this reference, ns, rounded up.
     pub fn step_ns(&self) -> i64 {
         u64::from(self.period_fs).div_ceil(FS_PER_NS).cast_signed()
     }
 
-    /// Its counter. Two words that belong together: the high one is the same before and after the
-    /// low one.
+    /// Its counter. The two words belong together if the high one is the same before and after the
+    /// read of the low one.
     fn count(&self) -> u64 {
         loop {
             let high = self.read(HIGH);
@@ -123,7 +123,7 @@ impl Reference for Hpet {
         ns.cast_signed()
     }
 
-    /// This machine does not know the date: its 1970 is when it was switched on.
+    /// This machine does not know the date: its Unix time begins when it is switched on.
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns()
     }

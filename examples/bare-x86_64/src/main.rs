@@ -1,8 +1,8 @@
 //! A clock on a machine without an operating system: `tickline-core`, a counter, a reference, and
 //! a loop that drives it.
 //!
-//! `cargo xtask bare` builds it, boots it under QEMU, and says whether it passed. By hand, in
-//! this folder:
+//! `cargo xtask bare` builds this program, boots it under QEMU, and says whether it passed. By
+//! hand, in this folder:
 //!
 //! ```sh
 //! cargo build --release
@@ -15,7 +15,7 @@
 //! | `clocks.rs` | the counter (TSC) and the reference (HPET), and why this one |
 //! | `trust.rs` | whether the counter may be used: facts for the gates of `tickline-core` |
 //! | `main.rs` | the clock, its driver, and what is expected of them |
-//! | `boot.rs`, `port.rs`, `link.ld` | what an operating system would do otherwise |
+//! | `boot.rs`, `port.rs`, `link.ld` | the work that an operating system would do otherwise |
 
 #![no_std]
 #![no_main]
@@ -38,8 +38,8 @@ use tickline_core::shared::Shared;
 /// The clock: everybody may read it, interrupt handlers and other CPUs included.
 static CLOCK: Shared = Shared::new(LineCell::new());
 
-/// The time between iterations in the steady state, ns. Short, so that there is something to see
-/// in seconds.
+/// The time between iterations in the steady state, ns. It is short, so that a run of seconds has
+/// many.
 const INTERVAL_NS: u64 = 100_000_000;
 
 const MS: i64 = 1_000_000;
@@ -52,7 +52,7 @@ fn now_ns(hpet: &Hpet) -> i64 {
     }
 }
 
-/// The manual driver: an iteration when one is due.
+/// The manual driver: makes an iteration when one is due.
 struct Driver {
     control: Control,
     due_ns: i64,
@@ -69,7 +69,7 @@ impl Driver {
     }
 }
 
-/// What was seen of the clock.
+/// Counts of readings.
 #[derive(Default)]
 struct Seen {
     readings: u64,

@@ -1,4 +1,4 @@
-//! What hangs on I/O ports: the serial line, and QEMU's way out.
+//! Devices at I/O ports: the serial line, and the port by which QEMU ends.
 
 use core::arch::asm;
 use core::fmt;
@@ -8,8 +8,8 @@ const COM1: u16 = 0x3f8;
 const LINE_STATUS: u16 = COM1 + 5;
 const TRANSMITTER_EMPTY: u8 = 1 << 5;
 
-/// Where `-device isa-debug-exit,iobase=0xf4,iosize=4` listens. QEMU ends with twice the value
-/// plus one.
+/// The port of `-device isa-debug-exit,iobase=0xf4,iosize=4`. QEMU ends with twice the value plus
+/// one.
 const DEBUG_EXIT: u16 = 0xf4;
 
 /// How the program ends, as a value for that device. QEMU itself uses neither exit code.
@@ -21,7 +21,7 @@ pub enum End {
     Failed = 17,
 }
 
-/// Ends QEMU; elsewhere, stands still.
+/// Ends QEMU; on a real machine, halts the CPU.
 pub fn exit(end: End) -> ! {
     // SAFETY: nobody but QEMU listens there.
     unsafe { write(DEBUG_EXIT, end as u8) };
@@ -57,7 +57,7 @@ macro_rules! say {
 
 /// # Safety
 ///
-/// Whatever writing `value` to `port` does must be wanted.
+/// The caller wants the effect of writing `value` to `port`.
 unsafe fn write(port: u16, value: u8) {
     // SAFETY: the caller's.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) };
@@ -65,7 +65,7 @@ unsafe fn write(port: u16, value: u8) {
 
 /// # Safety
 ///
-/// Whatever reading `port` does must be wanted.
+/// The caller wants the effect of reading `port`.
 unsafe fn read(port: u16) -> u8 {
     let value;
     // SAFETY: the caller's.

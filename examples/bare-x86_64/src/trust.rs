@@ -1,5 +1,5 @@
-//! Whether the counter may be used: the same gates as everywhere, over what is known on a machine
-//! without a kernel.
+//! Whether the clock may use the counter: the gates of `tickline-core`, over the facts that a
+//! machine without a kernel has.
 
 use core::arch::x86_64::__cpuid;
 

@@ -15,7 +15,7 @@ pub(super) struct Table {
     /// Weaker orderings; their `rule` and `instead` are not in the file.
     ordering: Vec<Mutant>,
     /// Orderings that no test tells from weaker ones, and why.
-    pub(super) untold: Vec<Mutant>,
+    undetectable: Vec<Mutant>,
 }
 
 /// A text of a file, and what takes its place.
@@ -100,7 +100,7 @@ impl Table {
     }
 
     fn orderings(&self) -> impl Iterator<Item = &Mutant> {
-        self.ordering.iter().chain(&self.untold)
+        self.ordering.iter().chain(&self.undetectable)
     }
 
     /// Whether the table has every ordering of a file that could be weaker, each with its next

@@ -62,10 +62,8 @@ fn head_of(first: &str, records: &[Record]) -> String {
     head(&titles)
 }
 
-/// The README's short table: of the records without a note, which says what has changed since.
+/// The README's short table.
 pub(super) fn short(records: &[Record]) -> Result<String, String> {
-    let current: Vec<Record> = records.iter().filter(|it| it.json["note"].is_null()).cloned().collect();
-    let records = current.as_slice();
     let titles: Vec<&str> = [""].into_iter().chain(records.iter().map(Record::processor)).collect();
     let mut block = head(&titles);
     for (name, clock) in [
@@ -137,9 +135,8 @@ fn machine(record: &Record) -> Result<String, String> {
     let or_unknown = |key: &str| text(record, &format!("machine.{key}")).unwrap_or("unknown");
     let changed = if at(record, "tree_clean")? == true { "" } else { " with changes" };
     let commit: String = text(record, "commit")?.chars().take(10).collect();
-    let note = text(record, "note").map_or_else(|_| String::new(), |note| format!(", **{note}**"));
     Ok(format!(
-        "- {processor}{note}: {} CPUs, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {commit}{changed}: `{}`, \
+        "- {processor}: {} CPUs, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {commit}{changed}: `{}`, \
          {} s. All figures: [{name}](record/{name}).\n",
         number(record, "machine.cpus")?,
         or_unknown("hypervisor"),

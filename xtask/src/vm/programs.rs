@@ -1,9 +1,9 @@
 //! `cargo xtask vm --programs`: real programs on Debian in guests whose kernel keeps time with hpet
-//! or acpi_pm, natively and served; and the tests for time that some of them bring along.
-//! `tests/vm/programs/programs.toml` lists them; `disks.sh` beside it makes what the guests boot.
+//! or acpi_pm, natively and served. `tests/vm/programs/programs.toml` lists them; `disks.sh` beside it
+//! makes what the guests boot.
 
 mod judge;
-mod results;
+mod package;
 mod table;
 
 use std::fs;
@@ -33,7 +33,6 @@ const MEMORY_MB: &str = "2048";
 struct List {
     guest: Vec<Guest>,
     program: Vec<Program>,
-    suite: Vec<Suite>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,18 +60,6 @@ struct Program {
     is_server: bool,
     #[serde(default, rename = "handed_over")]
     is_handed_over: bool,
-}
-
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Suite {
-    name: String,
-    about: String,
-    folder: String,
-    command: String,
-    alone: String,
-    #[serde(default, rename = "static")]
-    is_static: bool,
 }
 
 impl List {
@@ -131,8 +118,7 @@ pub(super) fn run(names: &[&str]) -> Result<u8, String> {
             kernel.clone_into(&mut found.kernel);
         }
         match guest.act.as_str() {
-            "systemd" => found.steps = results::steps(&run),
-            "suites" => found.suites = results::rows(&list.suite, &run),
+            "systemd" => found.steps = package::steps(&run),
             _ => found.programs.extend(judge::rows(guest, &list.program, &run)),
         }
     }
@@ -164,7 +150,6 @@ fn prepare(list: &mut List) -> Result<Vec<String>, Failure> {
     fs::copy(crate::dist::tarball(&package).map_err(Failure::Broken)?, own.join("tickline.tar.gz"))?;
     fs::copy(package, own.join("tickline.deb"))?;
     fs::write(own.join("programs.json"), serde_json::to_string(&list.program).map_err(io::Error::other)?)?;
-    fs::write(own.join("suites.json"), serde_json::to_string(&list.suite).map_err(io::Error::other)?)?;
     let script = root().join("tests/vm/programs/disks.sh");
     step::shown(&format!("{} {}", script.display(), folder.display()))
         .map_err(|why| Failure::Missing(format!("no disks: {why}")))?;
@@ -173,11 +158,7 @@ fn prepare(list: &mut List) -> Result<Vec<String>, Failure> {
     for program in list.program.iter().filter(|program| !is_there(program.file.clone())) {
         skipped.push(program.name.clone());
     }
-    for suite in list.suite.iter().filter(|suite| !is_there(format!("suites/{}", suite.name))) {
-        skipped.push(format!("the suite of {}", suite.name));
-    }
     list.program.retain(|program| is_there(program.file.clone()));
-    list.suite.retain(|suite| is_there(format!("suites/{}", suite.name)));
     Ok(skipped)
 }
 
@@ -261,8 +242,7 @@ mod tests {
         let (list, run) =
             (List::load().unwrap(), Run { lines: serde_json::from_value(lines).unwrap(), broken: None });
         match act {
-            "systemd" => results::steps(&run),
-            "suites" => results::rows(&list.suite[..1], &run),
+            "systemd" => package::steps(&run),
             _ => judge::rows(&list.guest[0], &list.program[..1], &run),
         }
     }
@@ -278,23 +258,5 @@ mod tests {
                 assert!(found.iter().any(|fault| fault.contains(&expected)), "{expected}: {found:?}");
             }
         }
-    }
-
-    /// Nor is it one if a test fails natively, too, or passes alone: it is named.
-    #[test]
-    fn only_a_failure_that_native_does_not_have_is_a_fault() {
-        let mut lines = reports().remove("suites").unwrap().good;
-        let rows = judged("suites", lines.clone());
-        let cells: Vec<String> = rows.iter().map(|row| row.cells[1..].join(" ")).collect();
-        assert_eq!(cells, ["native 2 1 1", "run 2 1 1", "preload 2 1 1"]);
-        assert!(rows.iter().all(|row| row.notes == ["two failed"]), "it has never passed");
-        lines[1]["results"]["two"] = "passed".into();
-        for line in [4, 5, 6] {
-            lines[line]["outcomes"][1] = "passed".into();
-        }
-        let rows = judged("suites", lines);
-        assert!(rows.iter().all(|row| row.faults.is_empty() && row.cells[3] == "0"));
-        assert!(rows[0].notes.is_empty());
-        assert_eq!(rows[1].notes, ["two: failed; alone: failed, passed, failed"]);
     }
 }

@@ -149,7 +149,7 @@ pub(super) fn conditions(kernel: &str) -> String {
 }
 
 /// The machine below.
-fn processor() -> String {
+pub(crate) fn processor() -> String {
     let text = files::read("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);

@@ -137,5 +137,5 @@ pub(crate) fn monotonic_ns() -> u64 {
     use tickline::{Clock, Driver, Error};
     static UNCALIBRATED: LazyLock<Result<Clock, Error>> =
         LazyLock::new(|| Clock::builder().driver(Driver::Manual).start());
-    UNCALIBRATED.as_ref().map_or(0, Clock::now_ns)
+    UNCALIBRATED.as_ref().map_or(0, |clock| clock.now().as_nanos())
 }

@@ -47,7 +47,6 @@ fn main() {
     let live = || match act.as_deref() {
         // Debian has mounted its file systems.
         Some("programs") => report::open().and_then(|()| programs::run()),
-        Some("suites") => report::open().and_then(|()| programs::suites::run()),
         Some("systemd") => report::open().and_then(|()| programs::units::boot()),
         _ => system::prepare().and_then(|()| acts::run()),
     };

@@ -6,19 +6,15 @@
 
 mod handover;
 mod load;
-pub(crate) mod suites;
 pub(crate) mod units;
 
 use std::fs::{self, File};
 use std::io;
 use std::process::{Child, Command};
-use std::thread;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::acts::tickline;
-use crate::lab::wait_for;
 use crate::{machine, report, served};
 use load::{Load, MODES, Mode, Program};
 
@@ -130,13 +126,4 @@ fn command(line: &str) -> Command {
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words);
     command
-}
-
-/// Whether a page is served now, or within `time`.
-fn is_served(time: Duration) -> bool {
-    let waited = wait_for(time, || {
-        thread::sleep(Duration::from_millis(100));
-        status()["serving"] == true
-    });
-    waited["reached"] == true
 }

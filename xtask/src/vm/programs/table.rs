@@ -1,6 +1,6 @@
 //! The tables of programs, printed and stored.
 
-use super::{Row, judge, results};
+use super::{Row, judge, package};
 use crate::files;
 use crate::vm::table::conditions;
 
@@ -12,7 +12,6 @@ const STORED: &str = "docs/programs.md";
 pub(super) struct Found {
     pub(super) programs: Vec<Row>,
     pub(super) steps: Vec<Row>,
-    pub(super) suites: Vec<Row>,
     /// What could not be built.
     pub(super) skipped: Vec<String>,
     pub(super) kernel: String,
@@ -35,12 +34,8 @@ fn markdown(titles: &str, rows: &[Row]) -> String {
 
 impl Found {
     /// Each block of the stored page, with its titles and rows.
-    fn tables(&self) -> [(&'static str, &'static str, &[Row]); 3] {
-        [
-            ("programs", judge::TITLES, &self.programs),
-            ("package", results::STEPS, &self.steps),
-            ("tests", results::TITLES, &self.suites),
-        ]
+    fn tables(&self) -> [(&'static str, &'static str, &[Row]); 2] {
+        [("programs", judge::TITLES, &self.programs), ("package", package::TITLES, &self.steps)]
     }
 
     /// Rows that passed, and those that failed.

@@ -15,19 +15,8 @@ static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 /// Stands for a page that the kernel did not give. Nothing reads or writes it.
 static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
 
-const PAGE_BYTES: usize = 4096;
-
-/// The page, where pages have this size: memory of the program or library itself, so that
-/// `dlclose` of a library gives it back. Nothing else is on it.
-///
-/// `MADV_WIPEONFORK` takes private anonymous memory only. Zeros that begin on a page of their own
-/// are that: a loader maps the rest of the file's last page from the file, and all pages after it
-/// without one (elf(5), `p_memsz`).
-#[repr(C, align(4096))]
-struct Page([AtomicU64; PAGE_BYTES / size_of::<AtomicU64>()]);
-
-static OWN_PAGE: Page = Page([const { AtomicU64::new(0) }; PAGE_BYTES / size_of::<AtomicU64>()]);
-const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
+/// What is mapped: an atomic, for which the kernel takes a whole page, of whatever size.
+const MAPPED_BYTES: usize = size_of::<AtomicU64>();
 
 /// A number that is the same for all threads of this process, and differs from that of each
 /// ancestor; never 0. A signal handler may call this.
@@ -93,51 +82,31 @@ pub(crate) fn forgo_page() {
     PAGE.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
 }
 
-/// Has the kernel wipe the page of this address in forked children. Returns whether it will.
-fn wipe_on_fork(page: *mut libc::c_void) -> bool {
-    // SAFETY: the address is that of a whole page of tickline's own, which holds one atomic, or
-    // nothing yet. Its content here stays.
-    let result = unsafe { libc::madvise(page, PAGE_BYTES, libc::MADV_WIPEONFORK) };
-    result == 0
-}
-
-/// The static page, if the kernel's pages have its size, and it wipes it.
-fn own_page() -> Option<*mut AtomicU64> {
-    // SAFETY: takes a number, and touches no memory that changes.
-    let page_bytes = unsafe { libc::getauxval(libc::AT_PAGESZ) };
-    let page = (&raw const OWN_PAGE.0).cast::<AtomicU64>().cast_mut();
-    let fits = usize::try_from(page_bytes).is_ok_and(|bytes| bytes == PAGE_BYTES);
-    (fits && wipe_on_fork(page.cast())).then_some(page)
-}
-
-/// Makes the page, unless another thread was faster. Returns what is installed now.
+/// Makes the page, unless another thread was faster. Returns what is installed now. It stays mapped
+/// when a library that has tickline in it is unloaded.
 #[cold]
 fn make_page() -> *mut AtomicU64 {
-    let own = own_page();
-    let fresh = match own {
-        Some(_) => libc::MAP_FAILED,
-        // SAFETY: a new private mapping; no existing memory is touched.
-        None => unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                PAGE_BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        },
+    // SAFETY: a new private mapping; no existing memory is touched.
+    let fresh = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            MAPPED_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
     };
-    let mapped = fresh != libc::MAP_FAILED;
-    let wiped = mapped && wipe_on_fork(fresh);
-    let instead = if wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
-    let wanted = own.unwrap_or(instead);
+    let is_mapped = fresh != libc::MAP_FAILED;
+    // SAFETY: the mapping is this function's own. The kernel rounds its length up to whole pages.
+    let is_wiped = is_mapped && unsafe { libc::madvise(fresh, MAPPED_BYTES, libc::MADV_WIPEONFORK) } == 0;
+    let wanted = if is_wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
     // ORDERING: Release, pairs with the Acquire load in `page`; Acquire on failure for the same
     // reason. No test sees weaker ones, as there.
     let installed = PAGE.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
-    if mapped && !(wiped && installed.is_ok()) {
+    if is_mapped && !(is_wiped && installed.is_ok()) {
         // SAFETY: the mapping is this function's own, and no other thread has its address.
-        unsafe { libc::munmap(fresh, PAGE_BYTES) };
+        unsafe { libc::munmap(fresh, MAPPED_BYTES) };
     }
     installed.map_or_else(|theirs| theirs, |_| wanted)
 }
