@@ -142,8 +142,8 @@ impl Builder {
     }
 
     /// The recorder, with its records in a file, where they are after the process has ended in any
-    /// way ([the black box](self#the-black-box)). The file has rings for so many threads at once,
-    /// of [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one ring more for names,
+    /// way ([the black box](self#the-black-box)). The file has rings for so many threads at once, of
+    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one ring more for names,
     /// and a head of 4 KiB. Further threads record in memory. The file counts them.
     ///
     /// If the process before has left a file there, this becomes `PATH.old`, in place of an older
@@ -164,8 +164,8 @@ impl Builder {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is not that of a recorder, was written by another kind of machine,
-/// or is cut; the first error of a write. Damaged records are left out, and counted by
+/// If the file cannot be read, is not that of a recorder, was written by another kind of machine, or
+/// is cut; the first error of a write. Damaged records are left out, and counted by
 /// [`Summary::damaged`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<Summary> {
     FlightRecorder::of(Recorder::read(file)?).write_to(output)
@@ -201,8 +201,7 @@ impl FlightRecorder {
         self.write_file(path.as_ref(), since(last))
     }
 
-    /// The same on a thread of its own, for callbacks that must not wait. Errors of writing are
-    /// lost.
+    /// The same on a thread of its own, for callbacks that must not wait. Errors of writing are lost.
     ///
     /// # Errors
     ///
@@ -419,9 +418,9 @@ impl Kept {
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
-    /// of requests whose ends are gone. `still_open` is [`Recorder::open_spans`]. Where nobody
-    /// knows that, these are the beginnings from before `ends_gone_before_ns`, or from before
-    /// something was overwritten.
+    /// of requests whose ends are gone. `still_open` is [`Recorder::open_spans`]. Where nobody knows
+    /// that, these are the beginnings from before `ends_gone_before_ns`, or from before something
+    /// was overwritten.
     fn drop_before(&mut self, since_ns: u64, mut still_open: Option<HashMap<(u64, usize), u64>>) {
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.

@@ -33,8 +33,7 @@ struct Place {
     /// Null if there is no mapping.
     start: AtomicPtr<c_void>,
     bytes: AtomicUsize,
-    /// The file, which is locked until its descriptors and its mappings are gone; -1 if the place
-    /// is free.
+    /// The file, which is locked until its descriptors and its mappings are gone; -1 if the place is free.
     file: AtomicI32,
 }
 
@@ -73,9 +72,9 @@ impl Place {
             // SAFETY: the handler may run at any fork.
             unsafe { libc::pthread_atfork(None, None, Some(leave_the_parents_files)) };
         });
-        // ORDERING: Acquire, pairs with the Release swap in `forget`: the null of the last owner
-        // comes before this one's start. No test sees a weaker one: Miri's stores to one place take
-        // effect in the order in which they run.
+        // ORDERING: Acquire, pairs with the Release swap in `forget`: the null of the last owner comes
+        // before this one's start. No test sees a weaker one: Miri's stores to one place take effect
+        // in the order in which they run.
         let is_taken = |place: &&Self| {
             place.file.compare_exchange(-1, file.as_raw_fd(), Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
@@ -95,8 +94,8 @@ impl Place {
     fn forget(&self) {
         // ORDERING: Relaxed, published by the swap.
         self.start.store(ptr::null_mut(), Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire exchange in `remember`. No test sees a weaker
-        // one, as there.
+        // ORDERING: Release, pairs with the Acquire exchange in `remember`. No test sees a weaker one,
+        // as there.
         let file = self.file.swap(-1, Ordering::Release);
         if file != -1 {
             // SAFETY: `remember` took the descriptor, and nobody else knows it.
