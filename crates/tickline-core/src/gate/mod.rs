@@ -35,7 +35,7 @@
 //! system reads monotonic time faster than the counter that it is made of.
 
 mod facts;
-/// For tickline's own clocks and simulator. No part of the API.
+// For tickline's own clocks and simulator. No part of the API.
 #[doc(hidden)]
 pub mod keeper;
 #[cfg(test)]
