@@ -38,10 +38,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut timers_ns = VecDeque::new(); // all timers have the same length, so they are in order
     let (mut due_ns, mut iterations, mut requests, mut answers, mut latest_ns) = (0, 0, 0, 0, 0);
-    let end_ns = clock.now_ns() + PATIENCE_NS;
+    let end_ns = clock.now().as_nanos() + PATIENCE_NS;
     while answers < REQUESTS {
         // One reading for each turn of the loop, so that the whole turn has one time.
-        let now_ns = clock.now_ns();
+        let now_ns = clock.now().as_nanos();
         if now_ns >= due_ns {
             due_ns = now_ns + u64::try_from(clock.maintain().as_nanos())?;
             iterations += 1;
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         socket.set_read_timeout(Some(Duration::from_nanos(next_ns.saturating_sub(now_ns).max(1_000))))?;
         if socket.recv(&mut [0; 16]).is_ok() {
             requests += 1;
-            timers_ns.push_back(clock.now_ns() + ANSWER_AFTER_NS);
+            timers_ns.push_back(clock.now().as_nanos() + ANSWER_AFTER_NS);
         }
     }
     client.join().map_err(|_| "the client panicked")??;

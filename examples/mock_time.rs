@@ -74,7 +74,7 @@ impl Limiter {
     const EVERY_NS: u64 = 100_000_000;
 
     fn passes(&self) -> bool {
-        let now_ns = self.clock.now_ordered_ns();
+        let now_ns = self.clock.now_ordered().as_nanos();
         let next = |free_from_ns| (free_from_ns <= now_ns).then_some(now_ns + Self::EVERY_NS);
         // ORDERING: Relaxed, a time on its own.
         self.free_from_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()

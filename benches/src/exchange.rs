@@ -190,7 +190,7 @@ fn publish(counter: HardwareCounter, clock: &Shared, reference: &Bent, stop: &At
         resolutions: Resolutions {
             counter_ticks: resolution_ticks(&counter, &mut Scratch::new()),
             reference_ns: 2,
-            resolution_ticks: 0,
+            same_counter_ticks: 0,
         },
         renewal: Renewal::Ahead,
     });

@@ -181,7 +181,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         resolutions: Resolutions {
             counter_ticks: if extreme { input.number() } else { input.byte().into() },
             reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
-            resolution_ticks: if extreme { 0 } else { u64::from(kind >> 7) },
+            same_counter_ticks: if extreme { 0 } else { u64::from(kind >> 7) },
         },
         renewal: if kind & 2 != 0 { Renewal::Ahead } else { Renewal::AtExpiry },
     });

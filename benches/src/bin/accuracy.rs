@@ -102,7 +102,7 @@ fn watch(clock: &Clock, seconds: u64, narrow_ns: u64) -> Tally {
 
 impl Tally {
     fn one(&mut self, clock: &Clock) {
-        let bracket = Bracket::around(|| clock.now_ordered_ns());
+        let bracket = Bracket::around(|| clock.now_ordered().as_nanos());
         self.readings += 1;
         self.outside += u64::from(bracket.is_missed());
         self.narrowest_ns = self.narrowest_ns.min(bracket.width_ns());

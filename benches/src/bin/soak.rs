@@ -224,12 +224,12 @@ impl Reader<'_> {
                     now_ns
                 }
                 1 => {
-                    let now_ns = clock.now_ns();
+                    let now_ns = clock.now().as_nanos();
                     tally.plain += 1;
                     tally.plain_backward += u64::from(now_ns < self.last_ns);
                     now_ns
                 }
-                _ => tally.ordered.exchange(&self.subject.largest, || clock.now_ordered_ns()).1,
+                _ => tally.ordered.exchange(&self.subject.largest, || clock.now_ordered().as_nanos()).1,
             };
             self.last_ns = now_ns;
         }
@@ -283,7 +283,9 @@ fn exchange_readings(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, ru
             reader.read(tally, random.u64(0..RUN));
             let most_us = if random.u64(0..RARELY) == 0 { LONG_NAP_US } else { NAP_US };
             let Subject { clock, largest } = reader.subject;
-            exchange::nap(&mut tally.ordered, largest, &mut random, most_us, || clock.now_ordered_ns());
+            exchange::nap(&mut tally.ordered, largest, &mut random, most_us, || {
+                clock.now_ordered().as_nanos()
+            });
         }
     }
 }

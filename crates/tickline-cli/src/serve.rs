@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 
 pub(crate) use place::pages;
-use tickline::page::Phase;
+use tickline::page::LeasePhase;
 use tickline_page::host::{self, PageError};
 
 use crate::args::{self, ServeAction};
@@ -69,7 +69,7 @@ fn off(page: &Path) -> io::Result<Exit> {
     let before = host::switch_off(page).map_err(no_page)?;
     let page = plain_path(page);
     output::to_stdout(|out| match before {
-        Phase::Off => writeln!(out, "{page}: was off already"),
+        LeasePhase::Off => writeln!(out, "{page}: was off already"),
         before => writeln!(out, "{page}: off; it was {}", before.name()),
     })?;
     Ok(Exit::Success)

@@ -1,9 +1,9 @@
 //! The cell: the memory in which a writer publishes lines, and from which readers take them.
 //!
-//! The [`State`] is the line itself: 128 bits that are loaded and swapped as one. Next to it are
-//! two slots, of which the state names one. A slot holds what belongs to a line and does not fit
-//! into the state: from which tick on and for how many ticks the line may be used, its base in Unix
-//! time, and its bounds. Only the writer stores to a slot, and never to the one that the state
+//! The [`LineState`] is the line itself: 128 bits that are loaded and swapped as one. Next to it
+//! are two slots, of which the state names one. A slot holds what belongs to a line and does not
+//! fit into the state: from which tick on and for how many ticks the line may be used, its base in
+//! Unix time, and its bounds. Only the writer stores to a slot, and never to the one that the state
 //! names.
 //!
 //! A reader loads the state, takes what it needs from the slot, reads the counter, and looks at the
@@ -27,7 +27,7 @@
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::Point;
-use crate::state::{AtomicState, MAX_SHIFT, Slot, State};
+use crate::state::{AtomicState, LineState, MAX_SHIFT, Slot};
 use crate::units::ticks_between;
 
 pub use crate::line::{Line, Slope};
@@ -40,7 +40,7 @@ pub use crate::units::FixedNs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellLine {
     /// The line, and what the clock may do.
-    pub state: State,
+    pub state: LineState,
     /// The first tick at which the line may be used; without a line, that of the last one.
     pub start_ticks: u64,
     /// The window: for how long the inlined path uses the line, ticks from its start.
@@ -153,14 +153,14 @@ pub trait StateCell {
     const SHIFT: u32;
 
     /// The state: the first load, before the slot is read.
-    fn load(&self) -> State;
+    fn load(&self) -> LineState;
 
     /// Whether the state is still `state`: the second look, after the slot and the counter were
     /// read.
-    fn is_still(&self, state: State) -> bool;
+    fn is_still(&self, state: LineState) -> bool;
 
     /// What the slot of this state holds.
-    fn slot(&self, state: State) -> SlotView<'_>;
+    fn slot(&self, state: LineState) -> SlotView<'_>;
 
     /// The state, and for which ticks its line may be used, whatever the phase.
     fn snapshot(&self) -> CellLine {
@@ -171,12 +171,12 @@ pub trait StateCell {
 
     /// Swaps `from` for `to`, which is not published. Anyone may call this. Returns whether it
     /// happened.
-    fn swap(&self, from: State, to: State) -> bool;
+    fn swap(&self, from: LineState, to: LineState) -> bool;
 
     /// Fills the slot named by `line`, which must not be the one named by `from`, then swaps `from`
     /// for the line's state. Only the holder of the clock's lock may call this. Returns whether it
     /// happened.
-    fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool;
+    fn publish(&self, from: LineState, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool;
 }
 
 /// The cell. `SHIFT` is that of the counter whose lines it holds: 4 on x86_64, 7 elsewhere, unless
@@ -359,26 +359,26 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
     const SHIFT: u32 = SHIFT;
 
     #[inline(always)]
-    fn load(&self) -> State {
+    fn load(&self) -> LineState {
         self.state.load()
     }
 
     #[inline(always)]
-    fn is_still(&self, state: State) -> bool {
+    fn is_still(&self, state: LineState) -> bool {
         self.state.is_still(state)
     }
 
     #[inline(always)]
-    fn slot(&self, state: State) -> SlotView<'_> {
+    fn slot(&self, state: LineState) -> SlotView<'_> {
         SlotView { slots: &self.slots, bounds: &self.bounds, slot: state.slot() }
     }
 
-    fn swap(&self, from: State, to: State) -> bool {
+    fn swap(&self, from: LineState, to: LineState) -> bool {
         debug_assert!(!to.is_published(), "a line is published, not swapped in");
         self.state.swap(from, to)
     }
 
-    fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(&self, from: LineState, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         debug_assert!(line.state.is_published(), "a state without a line is swapped in");
         self.slot(line.state).fill(line, bounds, suspended_ns);
         self.state.swap(from, line.state)

@@ -1,19 +1,9 @@
 //! The control loop: sample -> estimate -> discipline -> what to publish.
 //!
 //! [`Control::maintain`] is one iteration. Its caller, the driver, holds the clock's lock, and
-//! decides when the next one comes. An iteration takes a burst of brackets, about a microsecond
-//! of arithmetic, and one change of state. One recalibration, in the order in which its data flow:
-//!
-//! | | from | to | file |
-//! |---|---|---|---|
-//! | 1 | the driver's timer | an iteration | `control.rs`: `maintain` |
-//! | 2 | counter and reference | a burst, of which one [`Sample`](crate::sample) is left; the offset of Unix time | `sample.rs`: `burst`, `UnixTrack` |
-//! | 3 | that sample and the last bounds | whether counter and reference are steady, and how far the kernel dithers | `stability.rs`, `stability/dither.rs`: `note` |
-//! | 4 | all samples | the slopes that fit, the target, the bounds | `estimate.rs`: `fit`, `target`, `bounds` |
-//! | 5 | the old line and the target | the next line, which joins the old one | `discipline.rs`: `steer`, `join`, `recover` |
-//! | 6 | the next line | a publication, in the three steps below | `control/publish.rs`: `replace`, `recover_line` |
-//! | 7 | its slot, then the swap | the state that readers load | `cell.rs`: `publish`; `state/mod.rs` |
-//! | 8 | what the samples leave open | the time of the next iteration | `control/schedule.rs`: `interval_ns` |
+//! decides when the next one comes. An iteration takes a burst of brackets, about a microsecond of
+//! arithmetic, and one change of state. `DESIGN.md`, section "The pipeline", has the steps in the
+//! order in which their data flow, and the function of each. A publication has three steps:
 //!
 //! ```text
 //! a line:  published -> replacing; read the counter; compute the line -> published   (rule 2)
@@ -23,12 +13,11 @@
 //! After a recovery the caller runs a second iteration at once, which settles slope and window.
 //! Slower and faster lines are both published through `Replacing`, so there is one path to prove.
 //!
-//! Start-up and rate changes are the same thing: the interval is half of the time over which the
-//! reference has been watched without a break, between 50 us and the configured interval, so it
-//! grows by half from iteration to iteration. A line with half a bracket of error at both ends of
-//! its baseline is then off by at most one bracket at the end. The interval falls to a sixteenth
-//! of the configured one while the bound would otherwise grow wide, or the line is off its
-//! target.
+//! Start-up and a change of rate are one case: the interval is half of the time for which the
+//! reference has been watched without a break, from 50 us up to the configured interval. So it
+//! grows by half from iteration to iteration. It falls to a sixteenth of the configured one while
+//! the bound would otherwise grow wide, or the line is off its target. `control/schedule.rs` has
+//! the reasons.
 
 use crate::cell::{CellLine, StateCell};
 use crate::counter::Counter;
@@ -92,8 +81,8 @@ const UNKNOWN_SLOPE: Slope = Slope { bits: 1 << (FRACTION_BITS - 4) };
 const FRESH_NS: u64 = 100_000;
 
 /// A first line waits for the reference if the high-water mark is ahead of it by less than this,
-/// ns: the mark's margin, and that by which a line starts before its publication, each half as much
-/// again.
+/// ns. That is half as much again as two margins: the mark's, and that by which a line starts
+/// before its publication.
 const WAIT_FOR_HIGH_WATER_NS: i64 = 15_000;
 
 /// An offset below this, or below twice the newest sample's width, does not shorten the interval,

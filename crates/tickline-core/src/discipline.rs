@@ -14,7 +14,7 @@
 use crate::cell::CellLine;
 use crate::estimate::Target;
 use crate::line::Slope;
-use crate::state::State;
+use crate::state::LineState;
 use crate::units::{FixedNs, NS_PER_S};
 
 /// How much later than the writer's read of the counter a reader of the old line may have read
@@ -65,11 +65,11 @@ pub(crate) fn steer(old: &CellLine, at_ticks: u64, target: &Target, window_ticks
 /// is loaded, and another CPU's counter may be a little behind.
 pub(crate) fn join(
     old: &CellLine,
-    next: State,
+    next: LineState,
     steering: &Steering,
     at_ticks: u64,
     margin_ticks: u64,
-) -> State {
+) -> LineState {
     let shift = old.shift;
     // Both lines are straight, so comparing at both ends of the overlap covers what lies between.
     let early = next.b_not_below(old.state, shift, at_ticks.wrapping_sub(margin_ticks));
@@ -82,13 +82,13 @@ pub(crate) fn join(
 /// `most`, and nowhere below the high-water mark (the CPU may execute a plain read of the counter
 /// before it loads the state, and so read a tick before `at_ticks`).
 pub(crate) fn recover(
-    next: State,
+    next: LineState,
     shift: u32,
     start_ticks: u64,
     high_water_ns: i64,
     at_ticks: u64,
     most: FixedNs,
-) -> State {
+) -> LineState {
     let above_mark = next.b_through(shift, start_ticks, FixedNs::from_ns(high_water_ns));
     next.with_b(larger(next.b_through(shift, at_ticks, most), above_mark))
 }

@@ -38,7 +38,7 @@
 //! let clock = Shared::new(LineCell::new());
 //! let mut control = Control::new(Config {
 //!     interval_ns: 500_000_000,
-//!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
+//!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 },
 //!     renewal: Renewal::AtExpiry,
 //! });
 //! assert_eq!(clock.read(&&machine), None, "there is no line yet");
@@ -93,9 +93,9 @@
 //!
 //! [`counter`], [`sample`], [`control`], [`shared`], [`gate`] and, in [`cell`],
 //! [`LineCell`](cell::LineCell), [`Bounds`](cell::Bounds), [`Line`](cell::Line) and
-//! [`Slope`](cell::Slope) are the promise: they follow semantic versioning. [`gate::keeper`],
-//! [`per_cpu`], [`try_lock`], [`state`] and the rest of [`cell`] may change with every minor
-//! version: `tickline` drives its clocks by them, and its simulator takes the place of a cell.
+//! [`Slope`](cell::Slope) are the promise: they follow semantic versioning. [`per_cpu`],
+//! [`try_lock`], [`state`] and the rest of [`cell`] may change with every minor version: `tickline`
+//! drives its clocks by them, and its simulator takes the place of a cell.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

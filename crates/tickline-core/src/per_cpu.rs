@@ -4,15 +4,8 @@
 //! its line's replacement, its fallback and its recovery. Between two CPUs, or in a thread that
 //! is moved, a reading may step back by no more than the sum of their published bounds.
 //!
-//! ```text
-//! (t, cpu) = counter and id                       // moved in between -> slow path
-//! (m, b) = state of units[cpu]                    // no line there    -> slow path
-//! (start, window) = slot(m)
-//! t - start >= window, or the state has changed                       -> slow path
-//! otherwise                                                              ((t << s) * m >> 64) + b
-//! ```
-//!
-//! **The counter is read first**, because on processors without `rdpid` one instruction reads both
+//! A CPU has a **unit**: a [`Shared`] of its own. A reading takes the steps of one from a common
+//! line, but **reads the counter first**: on processors without `rdpid` one instruction reads
 //! counter and id, and a second one would double the cost. So the line may be younger than the
 //! reading, if the thread was stopped in between and the CPU was calibrated meanwhile. A line
 //! starts here at the tick that was read when its predecessor ended (elsewhere 5 us earlier), so
@@ -23,14 +16,14 @@
 //! finds the line being replaced has therefore interrupted the writer: it does not wait, and
 //! helps at once.
 //!
-//! [`Keeper::lines`](crate::gate::keeper::Keeper::lines) says whether readers may use these lines.
-//! The driver chooses the kind of lines, calibrates the CPUs, and gives up on one.
+//! The gate's keeper says whether readers may use these lines (`gate/keeper.rs`: `lines`). The
+//! driver chooses the kind of lines, calibrates the CPUs, and gives up on one.
 //!
 //! | question | answer |
 //! |---|---|
 //! | Who has them? | Clocks whose thread finds the counters unsynchronised (`PerCpu::Auto`), and those that ask for them (`PerCpu::On`). The gate that compares counters then judges every CPU alone; all other gates hold. |
 //! | Can one CPU's line meet another's counter? | Not with `rdtscp`, which all ordered readings and all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the thread would have to move away and back between three instructions. |
-//! | How does the kind of lines change? | As a policy does: [`set_lines`](crate::gate::keeper::Keeper::set_lines) asks for a judgement, and ends the common line. A judgement is for one kind, and whoever it admits publishes no other. Loom shows that readers never have a common line and the units at once. |
+//! | How does the kind of lines change? | `Keeper::set_lines` asks for a judgement, and the judge ends the common line. A judgement is for one kind, and whoever it admits publishes no other. Loom shows that readers never have a common line and the units at once. |
 //! | What if the thread is moved in the middle of an iteration? | The counter that it reads then behaves like one that was reset and runs backwards. It yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead, and 0.6 ms more for each ms for which the thread was stopped meanwhile, or for which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
 //! | Which CPUs are calibrated? | Those on which the thread may run now, and those on which a reader missed its line. So a cpuset that grows, a CPU that returns, and threads with their own masks need no rule. |
 //! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If each line lasted for 50 us and each pass taught one, every line would end before the next pass (measured: readings cost 57 ns for 150 ms). |
@@ -93,7 +86,7 @@ pub fn read_slow<S: StateCell>(
         let unfinished = |line: &CellLine| {
             // Rule 3: the writer is this CPU's, and does not run while this does.
             if ticks_here().is_some_and(|ticks| unit.help_at(line, ticks, None, reference)) {
-                unit.count(Event::Help);
+                unit.events.count(Event::Help);
             }
         };
         if let Some(reading) = unit.try_read_slow(ticks_here, || counter.barrier(), reference, unfinished) {

@@ -93,17 +93,20 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 /// (`CONFIG_NTP_PPS`, not with tickless kernels) removes 0.5 s in one second.
 pub(crate) const KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
-/// The resolutions of counter and reference.
+/// What the resolutions of counter and reference hide. Most references run by a clock of their own.
+/// One that a kernel makes of the same counter's readings is known better: its own read of the
+/// counter lies between the two of a bracket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolutions {
-    /// Resolution of the counter, ticks. 0 where the reference is a function of the same
-    /// counter's readings, because its own reading then lies between the two of a bracket.
+    /// The counter's resolution, ticks, by which a reference with a clock of its own may be ahead
+    /// of what the counter shows. 0 for one that is made of the same counter's readings.
     pub counter_ticks: u64,
-    /// Resolution of the reference as a function of time, or of the counter's readings, ns.
+    /// The reference's resolution, ns.
     pub reference_ns: i64,
-    /// Resolution of the counter, ticks, where the reference is a function of the same counter's
-    /// readings, and its own read is ordered and takes as long as one here; 0 otherwise.
-    pub resolution_ticks: u64,
+    /// The counter's resolution, ticks, for a reference that is made of the same counter's
+    /// readings, by an ordered read that takes as long as one here: this narrows the brackets by
+    /// the time of a read. 0 for any other.
+    pub same_counter_ticks: u64,
 }
 
 /// A tick, and a time that belongs to it.
@@ -192,7 +195,7 @@ pub(crate) fn burst(
     slope: Option<Slope>,
 ) -> Option<Sample> {
     let (mut best, mut start_ticks) = (None, None);
-    let mut read = Read::new(resolutions.resolution_ticks);
+    let mut read = Read::new(resolutions.same_counter_ticks);
     for bracket in 0..effort.most_brackets {
         let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();
@@ -237,9 +240,9 @@ struct Read {
 }
 
 impl Read {
-    const fn new(resolution_ticks: u64) -> Self {
+    const fn new(same_counter_ticks: u64) -> Self {
         let hidden_ticks =
-            if resolution_ticks == 0 { None } else { Some(resolution_ticks.saturating_mul(2)) };
+            if same_counter_ticks == 0 { None } else { Some(same_counter_ticks.saturating_mul(2)) };
         Self { least_ticks: u64::MAX, hidden_ticks }
     }
 
@@ -363,7 +366,8 @@ mod tests {
     use crate::testing::By;
     use crate::units::FixedNs;
 
-    const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 26, reference_ns: 1, resolution_ticks: 0 };
+    const RESOLUTIONS: Resolutions =
+        Resolutions { counter_ticks: 26, reference_ns: 1, same_counter_ticks: 0 };
 
     #[test]
     fn a_burst_keeps_the_best_of_each_side() {
@@ -403,7 +407,8 @@ mod tests {
         /// The sample of a burst, with what the counter and the reference were, 1 GHz and no
         /// offset.
         fn sample(&self, resolution_ticks: u64, effort: Effort) -> Sample {
-            let resolutions = Resolutions { counter_ticks: 0, reference_ns: 1, resolution_ticks };
+            let resolutions =
+                Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks: resolution_ticks };
             let slope = Slope::from_hz(1_000_000_000).unwrap();
             let counter = By(|| {
                 self.reads.set(self.reads.get() + 1);

@@ -1,18 +1,8 @@
-//! What readers and the writer share: readings, retiring a line, and gates.
+//! What readers and the writer share, and what any thread may do to it: read, retire a line, close
+//! and open the gate.
 //!
-//! The rules of order that the functions below keep are numbered as in `DESIGN.md`, section
-//! "Order":
-//!
-//! - a reading from a line counts if the state is the same after the counter was read (rule 1);
-//! - a thread that finds that a line is no longer valid, or that the counter is before its start,
-//!   first retires the line (rule 4), and leaves a high-water mark that no earlier reading can have
-//!   exceeded (rule 5);
-//! - a reader that finds a line being replaced for longer than two microseconds retires it as
-//!   well: nobody waits for a preempted writer (rule 3);
-//! - a reading without a line is the reference or the high-water mark, whichever is larger, and
-//!   counts if the state is still the same after the reference was read (rule 6);
-//! - a gate is part of the state, so that no late writer can open it (rule 8);
-//! - past the window the reference must vouch for a reading (rule 12): `high_water.rs`.
+//! `DESIGN.md`, section "Order", has the rules of order, and where each is kept. Their numbers
+//! stand at the functions.
 
 use crate::cell::{CellLine, LineCell, StateCell};
 use crate::counter::Counter;
@@ -54,11 +44,6 @@ impl<S> Shared<S> {
         self.gauges.figures()
     }
 
-    /// Counts an event.
-    pub(crate) fn count(&self, event: Event) {
-        self.events.count(event);
-    }
-
     /// How often `event` has happened.
     #[must_use]
     pub fn events(&self, event: Event) -> u64 {
@@ -67,11 +52,11 @@ impl<S> Shared<S> {
 }
 
 impl<S: StateCell> Shared<S> {
-    /// Rules 4 and 5: retires `line`, which does not count for `ticks` that were read after it
-    /// ([`is_over`](Self::is_over)). It changes the state first, so that nobody reads the line any
-    /// more when the high-water mark is taken. `ticks` alone do not show that the line is over
-    /// where the reference does not vouch for them yet, or where a writer's thread was moved to
-    /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
+    /// Rules 4 and 5: retires `line`, because [`is_over`](Self::is_over) says that it does not
+    /// count for `ticks`. It changes the state first, so that nobody reads the line any more when
+    /// the high-water mark is taken. `ticks` may still be within the line's validity: where the
+    /// reference does not vouch for them, or where a writer's thread was moved to another CPU's
+    /// counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn expire(
         &self,
         line: &CellLine,
@@ -84,7 +69,7 @@ impl<S: StateCell> Shared<S> {
             return;
         }
         let reset = ticks_between(line.start_ticks, ticks) < 0;
-        self.count(if reset { Event::CounterReset } else { Event::Expiry });
+        self.events.count(if reset { Event::CounterReset } else { Event::Expiry });
         // Otherwise other readers may have been later than this.
         let ticks = if reset { ticks } else { line.end_ticks() };
         self.help_at(&replacing, ticks, newest, reference);
@@ -133,7 +118,7 @@ impl<S: StateCell> Shared<S> {
                 }
                 (_, _) => {
                     if self.cell.swap(line.state, line.state.with_gate_closed()) {
-                        self.count(Event::GateClosed);
+                        self.events.count(Event::GateClosed);
                         was_open = true;
                     }
                 }
@@ -151,7 +136,7 @@ impl<S: StateCell> Shared<S> {
                 (_, false) => return false,
                 (Phase::NoLine, true) => {
                     if self.cell.swap(line.state, line.state.with_gate_open()) {
-                        self.count(Event::GateOpened);
+                        self.events.count(Event::GateOpened);
                         return true;
                     }
                 }

@@ -359,9 +359,9 @@ impl StabilityMonitor {
 
     /// The time over which the bound stays narrow, ns: it grows by no more than a quarter of the
     /// newest sample's width, or by [`NARROW_PPB`] over `interval_ns`. While the range of the
-    /// kernel's dither is unknown, its rate counts here, so that the range is learnt soon. Once
-    /// it is known, the bound includes the range, which is as large for short lines as for long
-    /// ones.
+    /// kernel's dither is unknown, its rate widens the bound with time: lines are short, and the
+    /// range is learnt soon. Once it is known, the bound includes it, for short lines and long ones
+    /// alike.
     pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
         let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();

@@ -12,7 +12,7 @@ use crate::control::{Config, Control, Iteration, Outcome, Renewal};
 use crate::counter::Counter;
 use crate::sample::{Reference, Resolutions};
 use crate::shared::{Shared, SlowReading};
-use crate::state::{Phase, State};
+use crate::state::{LineState, Phase};
 
 /// A step of a reader or a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(crate) enum Step {
     CpuId,
     Reference,
     /// A change to a state that is not published.
-    Swap(State),
-    Publish(State),
+    Swap(LineState),
+    Publish(LineState),
     /// After a try to publish.
     Published,
 }
@@ -243,22 +243,22 @@ impl HookedCell {
 impl StateCell for HookedCell {
     const SHIFT: u32 = SHIFT;
 
-    fn load(&self) -> State {
+    fn load(&self) -> LineState {
         self.machine.hooks.run(Step::Load);
         self.inner.load()
     }
-    fn is_still(&self, state: State) -> bool {
+    fn is_still(&self, state: LineState) -> bool {
         self.machine.hooks.run(Step::SecondLoad);
         self.inner.is_still(state)
     }
-    fn slot(&self, state: State) -> SlotView<'_> {
+    fn slot(&self, state: LineState) -> SlotView<'_> {
         self.inner.slot(state)
     }
-    fn swap(&self, from: State, to: State) -> bool {
+    fn swap(&self, from: LineState, to: LineState) -> bool {
         self.machine.hooks.run(Step::Swap(to));
         self.inner.swap(from, to)
     }
-    fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(&self, from: LineState, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         self.machine.hooks.run(Step::Publish(line.state));
         let swapped = self.inner.publish(from, line, bounds, suspended_ns);
         self.machine.hooks.run(Step::Published);
@@ -288,7 +288,7 @@ pub(crate) fn new_control() -> Control {
 /// A driver of its own, and reads that show every tick and nanosecond.
 pub(crate) const CONFIG: Config = Config {
     interval_ns: INTERVAL_NS,
-    resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 },
+    resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 },
     renewal: Renewal::Ahead,
 };
 
@@ -354,7 +354,7 @@ impl HookedClock {
     }
 
     /// Changes the state like another thread that never comes back.
-    pub(crate) fn swap_to(&self, next: impl FnOnce(State) -> State) {
+    pub(crate) fn swap_to(&self, next: impl FnOnce(LineState) -> LineState) {
         let state = self.cell.load();
         assert!(self.cell.swap(state, next(state)));
     }

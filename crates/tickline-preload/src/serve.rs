@@ -8,7 +8,7 @@ use crate::original::{
     self, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS, Timespec,
     Timeval,
 };
-use crate::state::{ServiceCell, ServiceState, State, state};
+use crate::state::{ProcessState, ServiceCell, ServiceState, state};
 
 /// The clock that a reading asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ const FAR_NS: i64 = 2_000_000_000;
 /// nothing.
 #[inline(always)]
 pub(crate) fn monotonic_by_line_ns(
-    state: &State,
+    state: &ProcessState,
     attached: &Attached<'_>,
     service: ServiceCell,
 ) -> Option<i64> {

@@ -9,7 +9,7 @@ use tickline_page::{Attached, ProcessHighWater};
 
 /// The state of this copy of the library. A second copy in the same process finds the vDSO's
 /// symbols redirected, and only keeps their targets, which lead to the first copy.
-static STATE: State = State {
+static STATE: ProcessState = ProcessState {
     vdso: AtomicPtr::new(ptr::null_mut()),
     clock_gettime: AtomicUsize::new(0),
     gettimeofday: AtomicUsize::new(0),
@@ -20,13 +20,13 @@ static STATE: State = State {
 
 /// The state of the process.
 #[inline(always)]
-pub(crate) const fn state() -> &'static State {
+pub(crate) const fn state() -> &'static ProcessState {
     &STATE
 }
 
 /// What the library knows about the clocks of its process.
 #[repr(C)]
-pub(crate) struct State {
+pub(crate) struct ProcessState {
     /// A [`ServiceState`], in memory that the kernel fills with zeros in a forked child; null until
     /// `attached` has a value. Each reading loads this first.
     service: AtomicPtr<AtomicU32>,
@@ -42,7 +42,7 @@ pub(crate) struct State {
 
 // SAFETY: the thread that loads the library writes `attached` once, before it stores `service`.
 // Other threads read `attached` only after they have seen `service`.
-unsafe impl Sync for State {}
+unsafe impl Sync for ProcessState {}
 
 /// Whether the page serves this process's monotonic time. A forked child does not know it at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(crate) enum ServiceState {
     Served = 2,
 }
 
-impl State {
+impl ProcessState {
     /// Records that the vDSO is at `start`. The program may have moved it (mremap(2)).
     #[inline(always)]
     pub(crate) fn set_vdso_start(&self, start: *mut u8) {

@@ -74,14 +74,14 @@ impl Clock {
         let (machine, setup) = (&scenario.machine, &scenario.clock);
         // The result of `resolution_ticks`, or 0 where brackets need none.
         let step_ticks = machine.counter_resolution_ticks;
-        let (counter_ticks, resolution_ticks) =
+        let (counter_ticks, same_counter_ticks) =
             if machine.same_counter { (0, step_ticks) } else { (step_ticks, 0) };
         let config = Config {
             interval_ns: setup.interval_ns,
             resolutions: Resolutions {
                 counter_ticks,
                 reference_ns: i64::try_from(machine.resolution_ns).expect("in its range"),
-                resolution_ticks,
+                same_counter_ticks,
             },
             renewal: if setup.per_cpu { Renewal::Pinned } else { Renewal::Ahead },
         };
@@ -154,7 +154,12 @@ impl Context {
     fn lock(&self) -> Option<LockGuard<'_, Option<Control>>> {
         // SAFETY: the token is the same for all actors of this process, and a forked one gets
         // another.
-        unsafe { self.clock.control.try_lock(self.clock.token.get(), |control| *control = None) }
+        unsafe {
+            self.clock.control.try_lock(self.clock.token.get(), |control| {
+                *control = None;
+                self.clock.keeper.forget_judgement();
+            })
+        }
     }
 
     /// Runs an iteration, and a second one after a recovery. `None` if another thread has the lock,
@@ -164,10 +169,9 @@ impl Context {
         let mut guard = self.lock()?;
         self.world.actors[me].serving.set(true);
         self.world.actors[me].steps_left.set(u64::MAX);
-        let known = guard.is_some();
         let now_ns = || self.access().monotonic_ns();
         let judge = |_| Some(self.judge(&mut guard));
-        if self.clock.keeper.admit(known, now_ns, &self.line(), judge).is_none() {
+        if self.clock.keeper.admit(now_ns, &self.line(), judge).is_none() {
             self.world.actors[me].serving.set(false);
             self.gate_after_iteration(true);
             return None;
@@ -183,9 +187,12 @@ impl Context {
         self.gate_after_iteration(barred);
         let next_in_ns = i64::try_from(outcome.next_in_ns).expect("an interval");
         let due_ns = self.world.returned_ns().saturating_add(next_in_ns);
-        let goes_on = self.clock.keeper.note_iteration(barred && !gate_toggles, due_ns);
+        let to_be_judged = barred && !gate_toggles && self.clock.keeper.notice_closed();
+        if !to_be_judged {
+            self.clock.keeper.set_due(due_ns);
+        }
         self.world.actors[me].serving.set(false);
-        goes_on.then_some(outcome)
+        (!to_be_judged).then_some(outcome)
     }
 
     /// If readers drive, a verdict against the counter may stay, because they collect the facts

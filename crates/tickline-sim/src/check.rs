@@ -18,7 +18,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use tickline_core::shared::LineReading;
-use tickline_core::state::State;
+use tickline_core::state::LineState;
 
 use crate::limits::Limits;
 use crate::machine::{PS, PS_PER_S};
@@ -420,7 +420,7 @@ impl Check {
 
     /// Checks a cell after the driver's iteration, whether or not the iteration took place.
     /// `excused`: the clock does not need a line.
-    pub(crate) fn after_iteration(&self, state: State, excused: bool) {
+    pub(crate) fn after_iteration(&self, state: LineState, excused: bool) {
         self.judge_bounds();
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
         let limit_ns = self.limits.recovery_ns;

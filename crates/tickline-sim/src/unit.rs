@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use tickline_core::cell::CellLine;
-use tickline_core::state::{Phase, State};
+use tickline_core::state::{LineState, Phase};
 
 use crate::check::Counts;
 use crate::machine::{Clocks, skewed};
@@ -17,11 +17,11 @@ pub(crate) struct Unit {
     /// The largest ordered reading that is complete, ns.
     pub(crate) returned_ns: Cell<i64>,
     /// The cell's state.
-    pub(crate) state: Cell<State>,
+    pub(crate) state: Cell<LineState>,
     /// How often the cell has held each state.
-    lives: RefCell<HashMap<State, u64>>,
+    lives: RefCell<HashMap<LineState, u64>>,
     /// The state when the counter last started again, and when that was, ps.
-    pub(crate) reset: Cell<Option<(State, u64)>>,
+    pub(crate) reset: Cell<Option<(LineState, u64)>>,
     /// When the iteration began that published the line, ps.
     pub(crate) born_ps: Cell<u64>,
     /// When the iteration under way began, ps.
@@ -36,7 +36,7 @@ pub(crate) struct Unit {
     /// holds from then on.
     closed_ps: Cell<u64>,
     /// Each line by its state, and the time from which it holds, ps.
-    pub(crate) by_state: RefCell<HashMap<State, (CellLine, u64)>>,
+    pub(crate) by_state: RefCell<HashMap<LineState, (CellLine, u64)>>,
 }
 
 impl Unit {
@@ -46,12 +46,12 @@ impl Unit {
     }
 
     /// How often the cell has been in this state.
-    pub(crate) fn lives(&self, state: State) -> u64 {
+    pub(crate) fn lives(&self, state: LineState) -> u64 {
         self.lives.borrow().get(&state).copied().unwrap_or(0)
     }
 
     /// The cell's state became `to`.
-    pub(crate) fn swapped(&self, to: State, now_ps: u64, counts: &mut Counts) {
+    pub(crate) fn swapped(&self, to: LineState, now_ps: u64, counts: &mut Counts) {
         self.state.set(to);
         let mut lives = self.lives.borrow_mut();
         let lives = lives.entry(to).or_default();

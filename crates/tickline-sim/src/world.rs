@@ -22,7 +22,7 @@ use corosensei::Yielder;
 use tickline_core::cell::{Bounds, CellLine, LineCell, Slope, SlotView, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
-use tickline_core::state::{Phase, State};
+use tickline_core::state::{LineState, Phase};
 
 use crate::check::Counts;
 use crate::machine::{self, Clocks, PS, SHIFT, SLOPE_BITS};
@@ -73,7 +73,7 @@ pub(crate) struct ClockRead {
     /// When the actor read the clock, ps.
     pub(crate) at_ps: u64,
     /// The cell's state at this moment.
-    pub(crate) state: State,
+    pub(crate) state: LineState,
     /// When the iteration began that published the cell's line, ps.
     pub(crate) born_ps: u64,
     /// The unit of the cell.
@@ -83,7 +83,7 @@ pub(crate) struct ClockRead {
 /// The state that an actor loaded from a cell.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Loaded {
-    pub(crate) state: State,
+    pub(crate) state: LineState,
     /// How often the cell had been in this state by then.
     pub(crate) life: u64,
     /// Whether the actor has swapped a later life of this state.
@@ -321,7 +321,7 @@ impl SteppedCell {
     }
 
     /// The state. Reading it is not a step.
-    pub(crate) fn peek(&self) -> State {
+    pub(crate) fn peek(&self) -> LineState {
         self.unit().state.get()
     }
 
@@ -329,14 +329,14 @@ impl SteppedCell {
         &self.world.units[self.unit]
     }
 
-    fn loaded(&self, state: State) -> State {
+    fn loaded(&self, state: LineState) -> LineState {
         self.world.me().loaded.set(Loaded { state, life: self.unit().lives(state), ..Loaded::default() });
         state
     }
 
     /// Loads the state. Not every processor loads 16 bytes at once. One load in four therefore
     /// loads two halves, in either order, and anything may happen between them.
-    fn load_state(&self) -> State {
+    fn load_state(&self) -> LineState {
         self.world.step(Step::Load);
         let first = self.inner.load();
         let order = self.world.chance.borrow_mut().u32(..8);
@@ -345,24 +345,24 @@ impl SteppedCell {
         }
         self.world.step(Step::Load);
         let second = self.inner.load();
-        if order == 0 { State { m: first.m, b: second.b } } else { State { m: second.m, b: first.b } }
+        if order == 0 { LineState { m: first.m, b: second.b } } else { LineState { m: second.m, b: first.b } }
     }
 
     /// If states are to come again: a line near `line` with one of few slopes, and nowhere below
     /// `line`. Else `line` itself.
-    fn coarse(&self, from: State, line: &CellLine) -> CellLine {
+    fn coarse(&self, from: LineState, line: &CellLine) -> CellLine {
         let unit = 1_u64 << COARSE_BITS;
         let slope = (line.slope().bits + unit / 2) & !(unit - 1);
-        let next = from.next_line(Slope { bits: slope }, SHIFT, true);
+        let next = from.next_line(Slope { bits: slope }, SHIFT);
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
         // Both lines are rounded down.
         let coarse = CellLine { state: next, ..*line };
         let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
         let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
-        CellLine { state: State { b: b_at(line.start_ticks).max(b_at(end_ticks)), ..next }, ..coarse }
+        CellLine { state: LineState { b: b_at(line.start_ticks).max(b_at(end_ticks)), ..next }, ..coarse }
     }
 
-    fn swapped(&self, from: State, to: State) {
+    fn swapped(&self, from: LineState, to: LineState) {
         let (world, unit, me) = (&self.world, self.unit(), self.world.me());
         let mut loaded = me.loaded.get();
         loaded.is_old |= loaded.state == from && loaded.life != unit.lives(from);
@@ -383,15 +383,15 @@ impl SteppedCell {
 impl StateCell for SteppedCell {
     const SHIFT: u32 = SHIFT;
 
-    fn load(&self) -> State {
+    fn load(&self) -> LineState {
         self.loaded(self.load_state())
     }
 
-    fn is_still(&self, state: State) -> bool {
+    fn is_still(&self, state: LineState) -> bool {
         self.load_state() == state
     }
 
-    fn slot(&self, state: State) -> SlotView<'_> {
+    fn slot(&self, state: LineState) -> SlotView<'_> {
         self.world.step(Step::Load);
         let view = self.inner.slot(state);
         let mut loaded = self.world.me().loaded.get();
@@ -400,7 +400,7 @@ impl StateCell for SteppedCell {
         view
     }
 
-    fn swap(&self, from: State, to: State) -> bool {
+    fn swap(&self, from: LineState, to: LineState) -> bool {
         self.world.step(Step::Swap);
         let swapped = self.inner.swap(from, to);
         if swapped {
@@ -410,7 +410,7 @@ impl StateCell for SteppedCell {
         swapped
     }
 
-    fn publish(&self, from: State, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(&self, from: LineState, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         self.world.step(Step::Swap);
         let line = &self.coarse(from, line);
         let published = self.inner.publish(from, line, bounds, suspended_ns);

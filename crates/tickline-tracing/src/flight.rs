@@ -20,7 +20,7 @@
 //! let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
 //!     if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
 //!         // The five seconds before this slow request.
-//!         slow.0.write_in_background(&slow.1, Duration::from_secs(5));
+//!         let _ = slow.0.write_in_background(&slow.1, Duration::from_secs(5));
 //!     }
 //! });
 //! let subscriber = tracing_subscriber::registry().with(layer);
@@ -202,12 +202,16 @@ impl FlightRecorder {
         self.write_file(path.as_ref(), since(last))
     }
 
-    /// The same on a thread of its own, for callbacks that must not wait. Returns `false` if an
-    /// earlier call is still writing, or no thread could be started. Errors of writing are lost.
-    pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> bool {
+    /// The same on a thread of its own, for callbacks that must not wait. Errors of writing are lost.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing; the
+    /// system's, if no thread could be started.
+    pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> io::Result<()> {
         // ORDERING: Relaxed, a flag on its own: the file system orders what is done to files.
         if self.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
-            return false;
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "an earlier call is still writing"));
         }
         let (recorder, path, since_ns) = (self.clone(), path.into(), since(last));
         let write = move || {
@@ -220,7 +224,7 @@ impl FlightRecorder {
             // ORDERING: Relaxed, nothing was written.
             self.writing.store(0, Ordering::Relaxed);
         }
-        thread.is_ok()
+        thread.map(drop)
     }
 
     /// Writes all that is kept to `path` when a thread panics, after the present panic hook has
@@ -495,6 +499,7 @@ mod tests {
             recorder.writing.store(writing, Ordering::Relaxed);
             recorder.write_in_background(path.join("none"), Duration::MAX)
         };
-        assert!(!writes(process::id()) && writes(process::id() ^ 1));
+        assert_eq!(writes(process::id()).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        writes(process::id() ^ 1).unwrap();
     }
 }

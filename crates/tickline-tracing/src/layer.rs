@@ -70,11 +70,11 @@ impl Default for SpanTimingLayer {
 
 impl<T: TimeSource> SpanTimingLayer<T> {
     /// A layer over another clock, without a sink: one that a test moves by hand, or
-    /// [`StdClock`](crate::over::StdClock). The rest is the same.
+    /// [`StdClock`](crate::source::StdClock). The rest is the same.
     ///
     /// ```
     /// use tickline_tracing::SpanTimingLayer;
-    /// use tickline_tracing::over::StdClock;
+    /// use tickline_tracing::source::StdClock;
     /// use tracing_subscriber::layer::SubscriberExt;
     ///
     /// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::over(StdClock::new()));

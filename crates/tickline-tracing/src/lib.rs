@@ -114,7 +114,7 @@ pub mod otel;
 #[cfg(all(unix, feature = "running"))]
 pub mod running;
 mod sink;
-mod source;
+pub mod source;
 mod timing;
 #[cfg(feature = "chrome")]
 mod trace;
@@ -124,11 +124,6 @@ pub use close_event::CloseEvents;
 pub use layer::SpanTimingLayer;
 pub use sink::{Callback, ClosedSpan, Sink};
 pub use timing::SpanTiming;
-
-/// Clocks for [`SpanTimingLayer::over`], in place of tickline's.
-pub mod over {
-    pub use crate::source::{GlobalClock, StdClock, TimeSource};
-}
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

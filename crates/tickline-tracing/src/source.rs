@@ -1,4 +1,4 @@
-//! The clock behind the layer.
+//! The clock behind the layer, for [`SpanTimingLayer::over`](crate::SpanTimingLayer::over).
 //!
 //! Programs use tickline's clock. The trait is for tests, which move a clock by hand. [`StdClock`]
 //! is for measurements of the same layer over `std`.

@@ -20,7 +20,7 @@ use crate::options::{Driver, Probes, Settings};
 use crate::reading::Reading;
 use crate::status::{State, Status};
 use crate::sys::reference::OsClock;
-use crate::thread::Recalibrator;
+use crate::thread::ClockThread;
 use crate::trust::facts::learn_environment;
 use crate::unix_time::UnixTime;
 
@@ -45,8 +45,8 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// use tickline::Clock;
 ///
 /// let clock = Clock::global();
-/// let first = clock.now_ordered_ns();
-/// assert!(clock.now_ordered_ns() >= first);
+/// let first = clock.now_ordered();
+/// assert!(clock.now_ordered() >= first);
 /// println!("{}", clock.status().state);
 /// ```
 ///
@@ -61,41 +61,42 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// a clock of one's own counts a reference. A reading goes through the pointer, as it would
 /// through a reference; only the feature `mock` adds a test of a flag.
 ///
-/// Take times by the clock: `Instant::from_nanos(clock.now_ns()) - start`. `start.elapsed()` reads
-/// the global one. Instants of all clocks have one timescale: those of two clocks differ by at most
-/// the sum of their bounds.
+/// Take times by the clock: `clock.now() - start`. `start.elapsed()` reads the global one. Instants
+/// of all clocks have one timescale: those of two clocks differ by at most the sum of their bounds.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use tickline::Clock;
+/// use std::time::Duration;
+/// use tickline::{Clock, Instant};
 ///
 /// /// What has not been used for a while.
 /// #[derive(Debug)]
 /// struct Recency {
 ///     clock: Clock,
 ///     used_ns: AtomicU64,
-///     idle_after_ns: u64,
+///     idle_after: Duration,
 /// }
 ///
 /// impl Recency {
-///     fn new(clock: Clock, idle_after_ns: u64) -> Self {
-///         let used_ns = AtomicU64::new(clock.now_ordered_ns());
-///         Self { clock, used_ns, idle_after_ns }
+///     fn new(clock: Clock, idle_after: Duration) -> Self {
+///         let used_ns = AtomicU64::new(clock.now_ordered().as_nanos());
+///         Self { clock, used_ns, idle_after }
 ///     }
 ///
 ///     fn is_idle(&self) -> bool {
-///         let idle_ns = self.clock.now_ordered_ns().saturating_sub(self.used_ns.load(Relaxed));
-///         idle_ns >= self.idle_after_ns
+///         let used = Instant::from_nanos(self.used_ns.load(Relaxed));
+///         self.clock.now_ordered() - used >= self.idle_after
 ///     }
 /// }
 ///
-/// let recency = Recency::new(Clock::default(), 60_000_000_000);
+/// let minute = Duration::from_secs(60);
+/// let recency = Recency::new(Clock::default(), minute);
 /// assert!(!recency.is_idle());
 /// # #[cfg(feature = "mock")] {
 /// let mock = tickline::mock::MockClock::new(); // with the feature `mock`
-/// let recency = Recency::new(mock.clock(), 60_000_000_000);
+/// let recency = Recency::new(mock.clock(), minute);
 /// std::thread::scope(|scope| {
-///     mock.advance(std::time::Duration::from_secs(60));
+///     mock.advance(minute);
 ///     scope.spawn(|| assert!(recency.is_idle())); // on any thread
 /// });
 /// # }
@@ -114,7 +115,7 @@ pub struct Clock {
 struct Owned {
     /// Held for its drop, which stops the thread. Declared first, so that this happens before the
     /// engine may go.
-    _thread: Option<Recalibrator<Arc<Engine>>>,
+    _thread: Option<ClockThread<Arc<Engine>>>,
     /// What the clones point to.
     _engine: Arc<Engine>,
 }
@@ -164,13 +165,13 @@ impl Clock {
         }
         engine.adopt(settings.policy);
         let thread = match driver {
-            Driver::Thread => Some(Recalibrator::start(Arc::clone(&engine), settings)?),
+            Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
         };
         Ok(Self::of(thread, engine))
     }
 
-    pub(crate) fn of(thread: Option<Recalibrator<Arc<Engine>>>, engine: Arc<Engine>) -> Self {
+    pub(crate) fn of(thread: Option<ClockThread<Arc<Engine>>>, engine: Arc<Engine>) -> Self {
         Self {
             // The Arc's content stays where it is when the Clock moves.
             engine: NonNull::from(&*engine),
@@ -187,42 +188,42 @@ impl Clock {
         unsafe { self.engine.as_ref() }
     }
 
-    /// `CLOCK_MONOTONIC`, ns, in order within a thread. The CPU may read the counter before older
-    /// loads are done, so between threads use [`now_ordered_ns`](Self::now_ordered_ns).
+    /// The present of `CLOCK_MONOTONIC`, in order within a thread. The CPU may read the counter
+    /// before older loads are done, so between threads use [`now_ordered`](Self::now_ordered).
     #[inline]
     #[must_use]
-    pub fn now_ns(&self) -> u64 {
-        by_mock!(self.mock.as_ref().map(MockClock::now_ns));
-        self.engine().now_ns()
+    pub fn now(&self) -> Instant {
+        by_mock!(self.mock.as_ref().map(MockClock::now));
+        Instant::from_nanos(self.engine().now_ns())
     }
 
-    /// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another
-    /// began is never larger. The gates see to it that the counters are synchronised. With a line
-    /// for each CPU ([`PerCpu`](crate::PerCpu)) the order holds on one CPU.
+    /// The present of `CLOCK_MONOTONIC`, in order across threads: a reading that was complete
+    /// before another began is never later. The gates see to it that the counters are synchronised.
+    /// With a line for each CPU ([`PerCpu`](crate::PerCpu)) the order holds on one CPU.
     #[inline]
     #[must_use]
-    pub fn now_ordered_ns(&self) -> u64 {
-        by_mock!(self.mock.as_ref().map(MockClock::now_ns));
-        self.engine().now_ordered_ns()
+    pub fn now_ordered(&self) -> Instant {
+        by_mock!(self.mock.as_ref().map(MockClock::now));
+        Instant::from_nanos(self.engine().now_ordered_ns())
     }
 
-    /// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next
+    /// The present of `CLOCK_REALTIME`. When somebody sets that clock, this follows at the next
     /// recalibration: with the thread driver at once, otherwise within the interval. Where the OS
     /// reads Unix time faster than the counter can, the OS serves it: [`Status::unix_reason`].
     #[inline]
     #[must_use]
-    pub fn unix_ns(&self) -> u64 {
-        by_mock!(self.mock.as_ref().map(MockClock::unix_ns));
-        self.engine().unix_ns()
+    pub fn unix_now(&self) -> UnixTime {
+        by_mock!(self.mock.as_ref().map(MockClock::unix_now));
+        UnixTime::from_nanos(self.engine().unix_ns())
     }
 
-    /// The coarse time that the thread last stored, ns of `CLOCK_MONOTONIC`; without a thread,
-    /// [`now_ns`](Self::now_ns).
+    /// The coarse time of `CLOCK_MONOTONIC`, which the thread last stored; without a thread,
+    /// [`now`](Self::now).
     #[inline]
     #[must_use]
-    pub fn recent_ns(&self) -> u64 {
-        by_mock!(self.mock.as_ref().map(MockClock::now_ns));
-        self.engine().recent_ns()
+    pub fn recent(&self) -> Instant {
+        by_mock!(self.mock.as_ref().map(MockClock::now));
+        Instant::from_nanos(self.engine().recent_ns())
     }
 
     /// The time, in order across threads, with the bounds between which `CLOCK_MONOTONIC` must have
@@ -231,7 +232,7 @@ impl Clock {
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
         by_mock!(self.mock.as_ref().map(|mock| {
-            let ns = mock.now_ns().cast_signed();
+            let ns = mock.now().as_nanos().cast_signed();
             self.reading_without_line(ns, ns)
         }));
         match &self.engine().read_bounds() {
@@ -246,7 +247,11 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
-        by_mock!(self.mock.as_ref().map(|mock| self.unix_reading_without_line(mock.unix_ns().cast_signed())));
+        by_mock!(
+            self.mock
+                .as_ref()
+                .map(|mock| { self.unix_reading_without_line(mock.unix_now().as_nanos().cast_signed()) })
+        );
         match &self.engine().read_bounds() {
             Some(line) => Reading::<UnixTime>::by_line(line),
             None => self.unix_reading_slow(),
@@ -368,10 +373,10 @@ impl MockClock {
     ///
     /// let mock = MockClock::new();
     /// let clock = mock.clock();
-    /// let start_ns = clock.now_ns();
+    /// let start = clock.now();
     /// mock.advance(Duration::from_secs(5));
-    /// let elsewhere = std::thread::spawn(move || clock.now_ns());
-    /// assert_eq!(elsewhere.join().expect("no panic") - start_ns, 5_000_000_000);
+    /// let elsewhere = std::thread::spawn(move || clock.now());
+    /// assert_eq!(elsewhere.join().expect("no panic") - start, Duration::from_secs(5));
     /// ```
     #[must_use]
     pub fn clock(&self) -> Clock {

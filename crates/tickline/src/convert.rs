@@ -113,10 +113,7 @@ impl Anchor<UnixTime> {
             // The offset is one number, so only its bound is in error, and the rounding of two
             // clocks.
             Some((instant, other, bound_ns)) => Self { instant, other, bound_ns: bound_ns.saturating_add(1) },
-            None => Self::by_bracket(
-                || Instant::from_nanos(clock.now_ordered_ns()),
-                || UnixTime::from_nanos(clock.unix_ns()),
-            ),
+            None => Self::by_bracket(|| clock.now_ordered(), || clock.unix_now()),
         }
     }
 

@@ -25,8 +25,6 @@ use crate::trust::snapshot::TrustSnapshot;
 
 mod by_cpu;
 mod gates;
-#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-pub(crate) mod leases;
 mod status;
 
 /// The engine of the global clock.
@@ -36,7 +34,7 @@ pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_
 /// renewal.
 const UNSETTLED: Config = Config {
     interval_ns: DEFAULT_INTERVAL_NS,
-    resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, resolution_ticks: 0 },
+    resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
     renewal: Renewal::AtExpiry,
 };
 
@@ -44,8 +42,6 @@ const UNSETTLED: Config = Config {
 #[derive(Debug)]
 struct Driven {
     control: Control,
-    /// Whether the loop was begun since the gates were judged: it has its settings.
-    is_begun: bool,
     /// The facts of the last judgement that may change.
     seen: TrustSnapshot,
 }
@@ -64,8 +60,8 @@ pub(crate) struct Engine {
     control: TryLock<Driven>,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
-    /// A `Driver`, as a number.
-    driver: AtomicU8,
+    /// Whether the program drives this clock, not its readers, while it has no thread.
+    is_manual: bool,
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
     /// Whether the thread was killed.
@@ -94,13 +90,9 @@ impl Engine {
             shared: Shared::new(LineCell::new()),
             keeper: Keeper::new(),
             cpu_lines: LazyTable::new(),
-            control: TryLock::new(Driven {
-                control: Control::new(UNSETTLED),
-                is_begun: false,
-                seen: TrustSnapshot::NONE,
-            }),
+            control: TryLock::new(Driven { control: Control::new(UNSETTLED), seen: TrustSnapshot::NONE }),
             collector: TryLock::new(Collector::new()),
-            driver: AtomicU8::new(driver as u8),
+            is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),
             thread_mark: sys::ThreadMark::new(),
             recent_ns: AtomicI64::new(0),
@@ -155,9 +147,9 @@ impl Engine {
         self.shared.read_bounds_slow(&COUNTER?, &self.followed())
     }
 
-    /// As [`read_bounds`](Self::read_bounds), after the slow path, which may replace the line or
-    /// recover; and the time without bounds. `line` lies with the caller: in a call that goes deep,
-    /// each copy takes stack.
+    /// As [`read_bounds`](Self::read_bounds), but in `line`, and after the slow path, which may
+    /// replace the line or recover. Returns the time in any case. A result of that size would be
+    /// copied, and take stack, in each call on the way.
     #[cold]
     #[inline(never)]
     pub(crate) fn read_bounds_slow(&self, line: &mut Option<LineReading>) -> i64 {
@@ -277,14 +269,10 @@ impl Engine {
 
     /// Who drives this clock in this process.
     pub(crate) fn driver(&self) -> Driver {
-        if self.thread_is_here() {
-            return Driver::Thread;
-        }
-        // ORDERING: Relaxed, written before the clock is shared.
-        if self.driver.load(Ordering::Relaxed) == Driver::Manual as u8 {
-            Driver::Manual
-        } else {
-            Driver::Reader
+        match self.is_manual {
+            _ if self.thread_is_here() => Driver::Thread,
+            true => Driver::Manual,
+            false => Driver::Reader,
         }
     }
 
@@ -365,18 +353,21 @@ impl Engine {
         if outcome.iteration == Iteration::Recovered {
             outcome = control.maintain(&self.shared, &counter, &followed);
         }
-        let due_ns = OsClock.monotonic_ns().saturating_add(outcome.next_in_ns.cast_signed());
-        // Or else the next iteration judges the gates first.
-        self.keeper.note_iteration(outcome.iteration == Iteration::GateClosed, due_ns).then_some(outcome)
+        if outcome.iteration == Iteration::GateClosed && self.keeper.notice_closed() {
+            return None; // the next iteration judges the gates first
+        }
+        self.keeper.set_due(OsClock.monotonic_ns().saturating_add(outcome.next_in_ns.cast_signed()));
+        Some(outcome)
     }
 
-    /// The lock; `None` while another thread has it.
+    /// The lock; `None` while another thread has it. A forked child takes it over from a thread of
+    /// its parent, and judges the gates, which begins the control loop anew.
     fn lock(&self) -> Option<LockGuard<'_, Driven>> {
         // SAFETY: the token is the same for all processes that share this memory, and differs from
         // that of each process whose copy this memory is; where that cannot be known, it is the
         // same for all. POSIX forbids a program to fork in a signal handler and to return from it
         // in the child.
-        unsafe { self.control.try_lock(sys::lock_token(), |driven| driven.is_begun = false) }
+        unsafe { self.control.try_lock(sys::lock_token(), |_| _ = self.keeper.forget_judgement()) }
     }
 
     /// The lock on the collected facts; `None` while another thread has it.

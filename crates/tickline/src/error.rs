@@ -31,11 +31,12 @@ pub(crate) enum Inner {
         needs: &'static str,
     },
     Thread(io::Error),
-    Running,
+    /// The setting that differs, in words.
+    Running(String),
     /// Why.
     PerCpu(&'static str),
     #[cfg(feature = "page")]
-    Page(Box<dyn StdError + Send + Sync>),
+    Page(String),
 }
 
 /// The kinds of [`Error`].
@@ -57,7 +58,7 @@ pub enum ErrorKind {
     OutOfRange,
     /// A setting needs another one, which was not chosen.
     Unmet,
-    /// The system did not make the thread.
+    /// The system did not make the thread; [`source`](StdError::source) says why.
     Thread,
     /// The global clock's thread already runs, with other settings.
     Running,
@@ -69,14 +70,14 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// What kind of error this is. Where the system refused, [`source`](StdError::source) says why.
+    /// What kind of error this is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self.0 {
             Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
             Inner::Unmet { .. } => ErrorKind::Unmet,
             Inner::Thread(_) => ErrorKind::Thread,
-            Inner::Running => ErrorKind::Running,
+            Inner::Running(_) => ErrorKind::Running,
             Inner::PerCpu(_) => ErrorKind::PerCpu,
             #[cfg(feature = "page")]
             Inner::Page(_) => ErrorKind::Page,
@@ -84,8 +85,8 @@ impl Error {
     }
 
     #[cfg(feature = "page")]
-    pub(crate) fn page(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self(Inner::Page(error.into()))
+    pub(crate) fn page(error: impl fmt::Display) -> Self {
+        Self(Inner::Page(error.to_string()))
     }
 }
 
@@ -97,10 +98,12 @@ impl fmt::Display for Error {
             }
             Inner::Unmet { setting, needs } => write!(f, "{setting} needs {needs}"),
             Inner::Thread(_) => f.write_str("the clock's thread could not be started"),
-            Inner::Running => f.write_str("the global clock's thread already runs, with other settings"),
+            Inner::Running(difference) => {
+                write!(f, "the global clock's thread already runs, and its {difference}")
+            }
             Inner::PerCpu(reason) => write!(f, "there cannot be a line for each CPU: {reason}"),
             #[cfg(feature = "page")]
-            Inner::Page(error) => error.fmt(f),
+            Inner::Page(text) => f.write_str(text),
         }
     }
 }
@@ -109,9 +112,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0 {
             Inner::Thread(error) => Some(error),
-            #[cfg(feature = "page")]
-            Inner::Page(error) => error.source(), // its text is this error's own
-            Inner::OutOfRange { .. } | Inner::Unmet { .. } | Inner::Running | Inner::PerCpu(_) => None,
+            _ => None,
         }
     }
 }

@@ -6,33 +6,29 @@ use core::time::Duration;
 use crate::arithmetic::arithmetic;
 use crate::engine::GLOBAL;
 #[cfg(feature = "mock")]
-use crate::mock::{MockClock, active};
+use crate::mock::active;
 
-/// `CLOCK_MONOTONIC` of this process's time namespace, ns, by a plain read of the counter. It is in
-/// order within a thread; between threads, see [Order](crate#order).
+/// [`Instant::now`] as a number: ns of `CLOCK_MONOTONIC` of this process's time namespace.
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
-    by_mock!(active(MockClock::now_ns));
+    by_mock!(active(|mock| mock.now().as_nanos()));
     GLOBAL.now_ns()
 }
 
-/// `CLOCK_MONOTONIC`, ns, in order across threads: a reading that was complete before another began
-/// is never larger.
+/// [`Instant::now_ordered`] as a number: ns of `CLOCK_MONOTONIC`.
 #[inline]
 #[must_use]
 pub fn now_ordered_ns() -> u64 {
-    by_mock!(active(MockClock::now_ns));
+    by_mock!(active(|mock| mock.now().as_nanos()));
     GLOBAL.now_ordered_ns()
 }
 
-/// The coarse time, ns of `CLOCK_MONOTONIC`: what the global clock's thread stored at its last
-/// wake-up ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). It takes a few
-/// loads and no read of the counter. Without a thread in this process, it is [`now_ns`].
+/// [`Instant::recent`] as a number: ns of `CLOCK_MONOTONIC`.
 #[inline]
 #[must_use]
 pub fn recent_ns() -> u64 {
-    by_mock!(active(MockClock::now_ns));
+    by_mock!(active(|mock| mock.now().as_nanos()));
     GLOBAL.recent_ns()
 }
 
@@ -64,7 +60,8 @@ impl Instant {
     /// other instant, so it can stand for "never".
     pub const ZERO: Self = Self { ns: 0 };
 
-    /// The present, by a plain read of the counter.
+    /// The present, by a plain read of the counter: in order within a thread. Between threads, see
+    /// [Order](crate#order).
     #[inline]
     #[must_use]
     pub fn now() -> Self {
@@ -79,7 +76,9 @@ impl Instant {
         Self { ns: now_ordered_ns() }
     }
 
-    /// The coarse present: what the thread last stored (see [`recent_ns`](crate::recent_ns)).
+    /// The coarse present: what the global clock's thread stored at its last wake-up
+    /// ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). It takes a few loads
+    /// and no read of the counter. Without a thread in this process, it is [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn recent() -> Self {

@@ -30,19 +30,24 @@
 //! | let the caller, or a test, choose the clock | [`Clock`](Clock#a-clock-to-inject) |
 //! | replace another clock | [`coming_from`] |
 //!
-//! [`which_clock`] has a sentence on each.
+//! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
+//! `AtomicU64`. A deadline that threads share needs no more than `now`: it then passes some ns
+//! early or late for some of them. A value that must not run backwards between threads, such as
+//! "last used", needs `now_ordered`, which takes some 10 ns more.
 //!
 //! # Order
 //!
 //! | | within a thread | between threads |
 //! |---|---|---|
-//! | [`Instant::now`], [`now_ns`] | never steps back | may seem to step back by nanoseconds, rarely microseconds: the CPU may read the counter before older loads are done |
-//! | [`Instant::now_ordered`], [`now_ordered_ns`] | never steps back | never steps back, on machines with synchronised counters |
-//! | [`UnixTime::now`], [`unix_ns`] | follows `CLOCK_REALTIME`, and steps when somebody sets that | as `now` |
-//! | [`Instant::recent`], [`recent_ns`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
+//! | [`Instant::now`] | never steps back | may seem to step back by nanoseconds, rarely microseconds: the CPU may read the counter before older loads are done |
+//! | [`Instant::now_ordered`] | never steps back | never steps back, on machines with synchronised counters |
+//! | [`UnixTime::now`] | follows `CLOCK_REALTIME`, and steps when somebody sets that | as `now` |
+//! | [`Instant::recent`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
 //!
 //! This holds across recalibration, start-up, fallback and recovery. Differences of instants
-//! saturate at zero.
+//! saturate at zero. A [`Clock`] of one's own has the same readings: [`Clock::now`] and its like.
+//! As numbers, those of the global clock are [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and
+//! [`recent_ns`].
 //!
 //! # Guarantees
 //!
@@ -54,9 +59,9 @@
 //! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration
 //!   neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
 //!   [`Status::max_drift_ppb`] of the measured one, apart from the kernel's own dither.
-//! - The next reading notices a counter that started again at zero. Readings leave a line whose
-//!   control loop has died when its validity ends: after 4 intervals (2 s by default), or after 8
-//!   with a line for each CPU.
+//! - The next reading notices a counter that started again at zero. A line that nobody renews,
+//!   because its control loop has died, serves for 4 intervals at most (2 s by default), or for 8
+//!   with a line for each CPU. Then the OS clock serves.
 //! - A forked child does not depend on its parent's thread.
 //!
 //! # Not guaranteed
@@ -156,9 +161,6 @@ mod sys;
 mod thread;
 mod trust;
 mod unix_time;
-#[cfg(any(doc, doctest))]
-#[doc = include_str!("../docs/which_clock.md")]
-pub mod which_clock {}
 
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;

@@ -24,6 +24,9 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
+use crate::instant::Instant;
+use crate::unix_time::UnixTime;
+
 /// How many mocks are active, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
@@ -97,9 +100,9 @@ impl MockClock {
     /// let paused = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     /// paused.expect("a runtime").block_on(async {
     ///     let clock = MockClock::from_tokio().clock(); // for code that is given its clock
-    ///     let start_ns = clock.now_ns();
+    ///     let start = clock.now();
     ///     tokio::time::sleep(Duration::from_secs(60)).await;
-    ///     assert_eq!(clock.now_ns() - start_ns, 60_000_000_000);
+    ///     assert_eq!(clock.now() - start, Duration::from_secs(60));
     /// });
     /// ```
     #[cfg(feature = "tokio")]
@@ -125,25 +128,26 @@ impl MockClock {
         self.0.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
     }
 
-    /// Monotonic time, ns.
-    pub(crate) fn now_ns(&self) -> u64 {
+    /// Monotonic time.
+    pub(crate) fn now(&self) -> Instant {
         // ORDERING: Relaxed, as in `advance`.
         let by_hand_ns = self.0.monotonic_ns.load(Ordering::Relaxed);
         #[cfg(feature = "tokio")]
         if let Some(start) = self.0.tokio_start {
             let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            return by_hand_ns.saturating_add(ns);
+            return Instant::from_nanos(by_hand_ns.saturating_add(ns));
         }
-        by_hand_ns
+        Instant::from_nanos(by_hand_ns)
     }
 
-    /// Unix time, ns; 0 before 1970, and 2^64 - 1 after the year 2554.
-    pub(crate) fn unix_ns(&self) -> u64 {
+    /// Unix time; 1970 before that, and the last time of the type after the year 2554.
+    pub(crate) fn unix_now(&self) -> UnixTime {
         // ORDERING: Relaxed, as in `advance`.
-        self.now_ns().saturating_add_signed(self.0.unix_offset_ns.load(Ordering::Relaxed))
+        let offset_ns = self.0.unix_offset_ns.load(Ordering::Relaxed);
+        UnixTime::from_nanos(self.now().as_nanos().saturating_add_signed(offset_ns))
     }
 
-    /// Lets [`Instant`](crate::Instant), [`UnixTime`](crate::UnixTime) and the free functions of
+    /// Lets [`Instant`], [`UnixTime`] and the free functions of
     /// this crate read this clock on this thread, until the guard is dropped. The mock that was
     /// activated last counts.
     #[must_use = "the mock is active until the guard is dropped"]
@@ -191,12 +195,12 @@ impl Drop for MockGuard {
 
 /// Whether a mock is active on this thread.
 pub(crate) fn is_active() -> bool {
-    active(|_| 0).is_some()
+    active(|_| ()).is_some()
 }
 
 /// The mock that is active on this thread, read by `read`.
 #[inline]
-pub(crate) fn active(read: impl FnOnce(&MockClock) -> u64) -> Option<u64> {
+pub(crate) fn active<T>(read: impl FnOnce(&MockClock) -> T) -> Option<T> {
     // ORDERING: Relaxed, as in `activate`.
     if ACTIVE.load(Ordering::Relaxed) == 0 {
         return None;

@@ -36,11 +36,11 @@ pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 pub enum Driver {
     /// The readers, without a thread. A call that finds the line's window passed recalibrates in
     /// place, if calls are frequent enough to pay for it. The global clock starts like this.
-    Reader = 0,
+    Reader,
     /// A background thread. No reader recalibrates.
-    Thread = 1,
+    Thread,
     /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain).
-    Manual = 2,
+    Manual,
 }
 
 /// What a clock may ask the system, by [`ClockBuilder::probes`](crate::ClockBuilder::probes).
@@ -51,7 +51,7 @@ pub enum Driver {
 /// # fn main() -> Result<(), tickline::Error> {
 /// // In a process whose seccomp filter kills it for what is not listed:
 /// let clock = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader).start()?;
-/// println!("{} ns, {}", clock.now_ns(), clock.status().state);
+/// println!("{:?}, {}", clock.now(), clock.status().state);
 /// # Ok(())
 /// # }
 /// ```
@@ -78,10 +78,13 @@ pub enum Probes {
 
 /// Whether a clock has one line, or one for each CPU.
 ///
-/// With a line for each CPU, readings are in order on one CPU. A thread may see a step back when it
-/// moves to another CPU, when it compares with a thread elsewhere, when it reads across
-/// `disable()` or a gate that closes, while its CPU's line starts, or when the clock's thread goes
-/// back to one line for all. The step is no larger than the bounds of the two readings together.
+/// With a line for each CPU, readings are in order on one CPU, as long as its line lasts. A step
+/// back is possible, by no more than the bounds of the two readings together,
+///
+/// - between two CPUs: a thread has moved, or compares its reading with another thread's;
+/// - when the CPU's line starts;
+/// - when lines end: by `disable()`, by a gate that closes, or because the clock's thread goes back
+///   to one line for all.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -105,7 +108,7 @@ pub enum PerCpu {
 }
 
 /// The settings of a clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) interval_ns: u64,
     pub(crate) policy: Policy,
@@ -125,6 +128,26 @@ impl Settings {
         recent_every: None,
         per_cpu: PerCpu::Auto,
     };
+
+    /// What is chosen by each method of the builder.
+    fn choices(&self) -> [(&'static str, String); 6] {
+        let interval = Duration::from_nanos(self.interval_ns);
+        [
+            ("interval", format!("{interval:?}")),
+            ("recent_every", format!("{:?}", self.recent_every.unwrap_or(interval))),
+            ("probes", format!("{:?}", self.probes)),
+            ("per_cpu", format!("{:?}", self.per_cpu)),
+            ("trust", format!("{:?}", self.policy.trust)),
+            ("assume_invariant", self.policy.assumed_invariant.to_string()),
+        ]
+    }
+
+    /// The first setting that is not as `wanted`, in words.
+    pub(crate) fn difference(&self, wanted: &Self) -> Option<String> {
+        let mut both = self.choices().into_iter().zip(wanted.choices());
+        let ((setting, has), (_, wants)) = both.find(|(has, wants)| has != wants)?;
+        Some(format!("{setting} is {has}, not {wants}"))
+    }
 }
 
 /// What the environment variable `TICKLINE` said when the process started.

@@ -6,19 +6,14 @@
 //! to the reader's own user, and nobody else may write to either. `docs/lease.md` in the
 //! repository says what is promised between processes.
 
+mod leases;
 mod os;
 mod publisher;
 mod reader;
 mod status;
 
+pub use os::slew_ppb;
 pub use publisher::Publisher;
 pub(crate) use reader::PageReader;
-pub use status::{PageStatus, Phase};
-
-/// By how much the kernel says that it changes the rate of its clocks now, ppb: what corrects the
-/// crystal, and slews (adjtimex(2)), without those by adjtime(3), of 500 ppm. `None` where it does
-/// not say. While this is beyond 1,000 ppm, a [`Publisher`] publishes no line.
-#[must_use]
-pub fn slew_ppb() -> Option<i64> {
-    crate::sys::reference::slew_ppb()
-}
+pub use status::PageStatus;
+pub use tickline_page::LeasePhase;

@@ -5,10 +5,11 @@
 //! was left behind. This one puts a sleep around it. It is not for signal handlers, for one that
 //! has interrupted the holder would wait for it.
 //!
-//! With minimal probes the token is the process's id. Of two processes that share one memory
-//! (`clone` with `CLONE_VM`, without `CLONE_THREAD`) one then takes the lock over from the other
-//! while both start or stop a clock, and a clock's thread may be forgotten, which goes on. Readings
-//! are not affected: their locks have another token (`sys::lock_token`).
+//! With minimal probes the token is the process's id, by which two processes that share one memory
+//! (`clone` with `CLONE_VM`, without `CLONE_THREAD`) look like parent and child. If both start or
+//! stop a clock at once, one takes the lock over from the other. A clock's thread may then be
+//! forgotten, and go on. Readings are not affected: their locks have another token
+//! (`sys::lock_token`).
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -121,8 +121,8 @@ pub struct Status {
     /// compares them in the background where it matters: under a hypervisor, or where the kernel
     /// keeps time with something else.
     pub comparison: Comparison,
-    /// The frequency of the counter as the processor, the firmware or the hypervisor names it, Hz.
-    /// A gate compares it with the measured one. No reading uses it.
+    /// The frequency of the counter as the processor, the firmware or the hypervisor names it, Hz,
+    /// to compare with the measured one. No reading uses it, and no gate.
     pub nominal_hz: Option<u64>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
@@ -145,9 +145,6 @@ pub struct Status {
     pub utc_error_ns: Option<u64>,
     /// How often things have happened.
     pub events: Events,
-    /// The page by which another process serves this clock; `None` for a clock of its own.
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    pub page: Option<Box<crate::page::PageStatus>>,
     /// The CPUs that have a line of their own. Empty in a clock that has one line for all.
     pub per_cpu: Vec<CpuStatus>,
 }

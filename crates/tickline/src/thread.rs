@@ -65,7 +65,7 @@ const RESULT_EVERY_NS: u64 = 50_000_000;
 
 /// A running thread; stopped and joined when dropped.
 #[derive(Debug)]
-pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
+pub(crate) struct ClockThread<E: Deref<Target = Engine>> {
     engine: E,
     notifier: Arc<ClockSetNotifier>,
     thread: Option<JoinHandle<()>>,
@@ -73,7 +73,7 @@ pub(crate) struct Recalibrator<E: Deref<Target = Engine>> {
     token: u64,
 }
 
-impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
+impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
     pub(crate) fn start(engine: E, settings: Settings) -> Result<Self, Error> {
         let probes = engine.probes();
         let mut builder = thread::Builder::new();
@@ -98,7 +98,7 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> Recalibrator<E> {
     }
 }
 
-impl<E: Deref<Target = Engine>> Drop for Recalibrator<E> {
+impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
     fn drop(&mut self) {
         // In a forked child there is no thread to wake or to join; waiting for it would never end.
         // One that was killed has left no result, which `join` expects.

@@ -7,17 +7,16 @@ use std::time::SystemTime;
 use crate::arithmetic::arithmetic;
 use crate::engine::GLOBAL;
 #[cfg(feature = "mock")]
-use crate::mock::{MockClock, active};
+use crate::mock::active;
 
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
-/// `CLOCK_REALTIME`, ns since 1970. When somebody sets that clock, this follows at the next
-/// recalibration: with [`start`](crate::start) at once, else within half a second of use.
+/// [`UnixTime::now`] as a number: ns since 1970.
 #[inline]
 #[must_use]
 pub fn unix_ns() -> u64 {
-    by_mock!(active(MockClock::unix_ns));
+    by_mock!(active(|mock| mock.unix_now().as_nanos()));
     GLOBAL.unix_ns()
 }
 
@@ -61,7 +60,8 @@ impl UnixTime {
     /// 2554-07-21 23:34:33.709551615 UTC, the last time of this type.
     pub const MAX: Self = Self { ns: u64::MAX };
 
-    /// The present.
+    /// The present of `CLOCK_REALTIME`. When somebody sets that clock, this follows at the next
+    /// recalibration: with [`start`](crate::start) at once, else within half a second of use.
     #[inline]
     #[must_use]
     pub fn now() -> Self {

@@ -46,9 +46,9 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     let lines = || clock.status().events.get(Event::Publication);
     while by_line < READINGS || lines() < LINES {
         assert!(start.elapsed() < PATIENCE, "{by_line} readings by the line: {:?}", clock.status());
-        let before_ns = [os.now_ns(), os.unix_ns()];
+        let before_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
         let (reading, unix) = (clock.reading(), clock.unix_reading());
-        let after_ns = [os.now_ns(), os.unix_ns()];
+        let after_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
         by_line += u32::from(reading.state() == State::Fast);
         let bounds_ns = [
             [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos),
@@ -63,7 +63,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
             outside += u32::from(earliest_ns > after_ns || latest_ns < before_ns);
         }
 
-        let now_ns = clock.now_ordered_ns();
+        let now_ns = clock.now_ordered().as_nanos();
         assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
         last_ns = now_ns;
     }

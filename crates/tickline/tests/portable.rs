@@ -53,7 +53,7 @@ fn ordered_readings_never_decrease_between_threads() {
                 loop {
                     for _ in 0..TURNS {
                         let before = largest.load(Ordering::Acquire);
-                        let now = clock.now_ordered_ns();
+                        let now = clock.now_ordered().as_nanos();
                         assert!(now >= before, "{now} after {before}");
                         largest.fetch_max(now, Ordering::AcqRel);
                     }
@@ -79,7 +79,7 @@ fn a_clock_is_started_switched_and_dropped() {
         let clock = Clock::builder().driver(driver).interval(Duration::from_millis(1)).start().unwrap();
         let mut last = 0;
         for turn in 0..TURNS {
-            let now = clock.now_ordered_ns();
+            let now = clock.now_ordered().as_nanos();
             assert!(now >= last, "{now} after {last}");
             last = now;
             match turn {
@@ -90,7 +90,7 @@ fn a_clock_is_started_switched_and_dropped() {
             }
         }
         if !cfg!(miri) {
-            assert!(clock.unix_ns() > 0);
+            assert!(clock.unix_now().as_nanos() > 0);
         }
         assert_eq!(clock.status().driver, driver);
     }
@@ -183,10 +183,10 @@ const _: () = {
 fn clocks_may_be_used_after_a_panic() {
     let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
     let (borrowed, global) = (&clock, Clock::global());
-    let before = clock.now_ordered_ns();
+    let before = clock.now_ordered().as_nanos();
     let caught = std::panic::catch_unwind(|| {
         std::hint::black_box((borrowed.reading(), global.reading()));
         std::panic::resume_unwind(Box::new(()));
     });
-    assert!(caught.is_err() && clock.now_ordered_ns() >= before);
+    assert!(caught.is_err() && clock.now_ordered().as_nanos() >= before);
 }

@@ -131,7 +131,7 @@ extern "C" fn main() -> ! {
         say!("the counter is not used: {reason}");
         port::exit(End::Failed);
     }
-    let resolutions = Resolutions { counter_ticks, reference_ns: hpet.step_ns(), resolution_ticks: 0 };
+    let resolutions = Resolutions { counter_ticks, reference_ns: hpet.step_ns(), same_counter_ticks: 0 };
     say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", resolutions.reference_ns);
 
     let config = Config { interval_ns: INTERVAL_NS, resolutions, renewal: Renewal::Ahead };

@@ -9,7 +9,7 @@ use tickline_tracing::chrome::{Chrome, Guard};
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::format::Rfc3339;
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::over::StdClock;
+use tickline_tracing::source::StdClock;
 use tickline_tracing::{CloseEvents, SpanTimingLayer};
 use tracing::span::{Attributes, Id};
 use tracing::{Dispatch, Span, Subscriber, info_span};

@@ -86,8 +86,8 @@ pub(super) fn not_invariant(facts: &Document) -> Option<Finding> {
     (!facts.invariant()?).then(|| Finding::new("counter_not_invariant", &[]).fix(fix::invariant_tsc(facts)))
 }
 
-/// Largest plausible difference between the measured and the nominal frequency, ppm: that of the
-/// gate `plausible`.
+/// Largest plausible difference between the measured and the nominal frequency, ppm. Crystals are
+/// off by 100 at most; hypervisors and firmware round to MHz.
 const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The measured frequency differs from the nominal one.

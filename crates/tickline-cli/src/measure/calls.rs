@@ -38,7 +38,7 @@ fn repeat<T>(read: impl Fn() -> T + 'static) -> Loop {
 }
 
 /// The name of the counter read. The costs of all calls are compared with its cost.
-pub(crate) const COUNTER: &str = HardwareCounter::NAMES.0;
+pub(crate) const COUNTER: &str = HardwareCounter::NAME;
 
 /// The clock that tickline follows and programs measure with.
 pub(crate) const MONOTONIC: &str = "clock_gettime MONOTONIC";
@@ -63,7 +63,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
         clock("tickline::unix_ns", tickline::unix_ns),
         clock("tickline::recent_ns", tickline::recent_ns),
         counted(COUNTER, counter.map(|counter| repeat(move || counter.now()))),
-        counted(HardwareCounter::NAMES.1, counter.map(|counter| repeat(move || counter.now_ordered()))),
+        counted(HardwareCounter::NAME_ORDERED, counter.map(|counter| repeat(move || counter.now_ordered()))),
     ];
     #[cfg(target_arch = "x86_64")]
     calls.push(counted(
@@ -140,5 +140,5 @@ pub(crate) fn monotonic_ns() -> u64 {
     use tickline::{Clock, Driver, Error};
     static UNCALIBRATED: LazyLock<Result<Clock, Error>> =
         LazyLock::new(|| Clock::builder().driver(Driver::Manual).start());
-    UNCALIBRATED.as_ref().map_or(0, Clock::now_ns)
+    UNCALIBRATED.as_ref().map_or(0, |clock| clock.now().as_nanos())
 }

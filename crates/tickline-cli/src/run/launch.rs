@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use tickline::page::Phase;
+use tickline::page::LeasePhase;
 use tickline_page::HardwareCounter;
 use tickline_page::host::PageFile;
 use tickline_page::program::{
@@ -372,8 +372,8 @@ fn lack(file: &PageFile) -> Option<&'static str> {
     let counter = HardwareCounter::if_present()?;
     let found = file.snapshot(&counter);
     (!found.is_served).then_some(match found.phase {
-        Phase::Off => "it is switched off",
-        Phase::NoLine | Phase::FirstPublication => "it has no line",
+        LeasePhase::Off => "it is switched off",
+        LeasePhase::NoLine | LeasePhase::FirstPublication => "it has no line",
         _ => "its server is gone or stopped",
     })
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::poll::ppoll;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::time::TimeSpec;
-use tickline::page::{Phase, Publisher};
+use tickline::page::{LeasePhase, Publisher};
 use tickline::{Clock, PerCpu, State};
 
 use crate::exit::Exit;
@@ -22,7 +22,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
     let mut log = Log { page, said: None };
-    if publisher.phase() != Phase::Off {
+    if publisher.phase() != LeasePhase::Off {
         log.begins(&publisher);
     }
     loop {
@@ -32,7 +32,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
             publisher.end();
         }
         let next_in = publisher.step().map_err(io::Error::other)?;
-        if publisher.phase() == Phase::Off {
+        if publisher.phase() == LeasePhase::Off {
             log.line("it is switched off; `tickline serve on`, and a start after that, switch it on");
             return Ok(Exit::Success);
         }
@@ -87,12 +87,12 @@ impl Log<'_> {
     fn changes(&mut self, publisher: &Publisher) {
         let phase = publisher.phase();
         // The usual case, twice a second.
-        if phase == Phase::Published && self.said.as_deref() == Some(phase.name()) {
+        if phase == LeasePhase::Published && self.said.as_deref() == Some(phase.name()) {
             return;
         }
         let text = match (phase, publisher.clock().status().state) {
-            (Phase::Published, _) => phase.name().to_owned(),
-            (Phase::FirstPublication, _) => return,
+            (LeasePhase::Published, _) => phase.name().to_owned(),
+            (LeasePhase::FirstPublication, _) => return,
             (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.name()),
             // The same in both phases, and while the rate changes: one slew is one line.
             _ if publisher.is_slewed() => {
@@ -100,12 +100,12 @@ impl Log<'_> {
                     .to_owned()
             }
             // Until the first line, and for moments afterwards.
-            (Phase::NoLine, State::Calibrating | State::Fast) if self.said.is_none() => return,
-            (Phase::Doubted, State::Calibrating | State::Fast | State::Disrupted) => {
+            (LeasePhase::NoLine, State::Calibrating | State::Fast) if self.said.is_none() => return,
+            (LeasePhase::Doubted, State::Calibrating | State::Fast | State::Disrupted) => {
                 "doubted: the OS clock is not where the line is".to_owned()
             }
             // After a line in doubt, or because the server had no CPU for as long.
-            (Phase::NoLine, State::Fast) => "no_line: the leases have run out".to_owned(),
+            (LeasePhase::NoLine, State::Fast) => "no_line: the leases have run out".to_owned(),
             (phase, state) => format!("{}: the clock is {state}", phase.name()),
         };
         if self.said.as_ref() != Some(&text) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use tickline::page::Phase;
+use tickline::page::LeasePhase;
 use tickline_page::host::{PageFile, writer_of};
 use tickline_page::protocol::FAST_SLEW_PPB;
 use tickline_page::{Attached, HardwareCounter, ProcessHighWater};
@@ -25,7 +25,7 @@ pub(super) struct Status {
     server_pid: Option<u32>,
     server_unknown: Option<String>,
     #[serde(serialize_with = "name")]
-    phase: Phase,
+    phase: LeasePhase,
     switched_off: bool,
     pub(super) serving: bool,
     generation: u64,
@@ -59,7 +59,7 @@ impl Status {
         let (readers, readers_unknown) = readers::find(page, server_pid)?;
         // While the line is doubted the OS clock has left the line, and nobody knows how far it
         // goes.
-        let is_known = found.phase != Phase::Doubted;
+        let is_known = found.phase != LeasePhase::Doubted;
         Ok(Self {
             schema: "tickline-serve/1",
             page: page.display().to_string(),
@@ -91,13 +91,17 @@ impl Status {
             (None, Some(reason)) => writeln!(out, "server  unknown: {}", plain(reason))?,
         }
         let meaning = match (self.phase, self.serving) {
-            (Phase::Off, _) if self.switched_off => {
+            (LeasePhase::Off, _) if self.switched_off => {
                 "switched off, until `tickline serve on`; programs ask the OS clock"
             }
-            (Phase::Off, _) => "no server has published a line yet; programs ask the OS clock",
-            (Phase::NoLine | Phase::FirstPublication, _) => "there is no line; programs ask the OS clock",
+            (LeasePhase::Off, _) => "no server has published a line yet; programs ask the OS clock",
+            (LeasePhase::NoLine | LeasePhase::FirstPublication, _) => {
+                "there is no line; programs ask the OS clock"
+            }
             (_, false) => "the leases have run out; programs ask the OS clock",
-            (Phase::Doubted, true) => "the line may be too low or too high; programs ask the OS clock, too",
+            (LeasePhase::Doubted, true) => {
+                "the line may be too low or too high; programs ask the OS clock, too"
+            }
             _ => "programs take the time from the page",
         };
         writeln!(out, "phase   {}: {meaning}", self.phase.name())?;
@@ -199,7 +203,7 @@ fn bracket(attached: &Attached<'_>, counter: HardwareCounter) -> Option<((i64, i
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn name<S: Serializer>(phase: &Phase, serializer: S) -> Result<S::Ok, S::Error> {
+fn name<S: Serializer>(phase: &LeasePhase, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(phase.name())
 }
 

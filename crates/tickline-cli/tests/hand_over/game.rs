@@ -91,7 +91,7 @@ pub(crate) fn play() {
     let board = Board::open(Path::new(&board));
     let clock = Clock::open_page(page, Probes::Full).expect("a clock");
     let player = u64::from(player == "1");
-    let now_ns = || i64::try_from(clock.now_ordered_ns()).expect("below 2^63");
+    let now_ns = || i64::try_from(clock.now_ordered().as_nanos()).expect("below 2^63");
     board.play(player, now_ns, || {
         let count = if clock.status().state == State::Fast { &board.by_line } else { &board.by_os };
         count.fetch_add(1, Ordering::SeqCst);

@@ -16,8 +16,8 @@ fn bounds(start_ticks: u64, seed: i64) -> Bounds {
 }
 
 /// A line that follows `from`.
-fn line(from: State, start_ticks: u64, b: i64, slope: Slope) -> CellLine {
-    let state = from.next_line(slope, SHIFT, true).unwrap().with_b(b);
+fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> CellLine {
+    let state = from.next_line(slope, SHIFT).unwrap().with_b(b);
     CellLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
 }
 
@@ -25,7 +25,7 @@ fn line(from: State, start_ticks: u64, b: i64, slope: Slope) -> CellLine {
 fn a_line_is_published_with_its_slot_and_nothing_is_swapped_for_an_old_state() {
     let cell = LineCell::new();
     let zero = cell.load();
-    assert_eq!(zero, State::default(), "a new cell has no line, and the high-water mark 0");
+    assert_eq!(zero, LineState::default(), "a new cell has no line, and the high-water mark 0");
     let first = line(zero, 1 << 20, -5_000, Slope::from_hz(1_000_000_000).unwrap());
     assert!(cell.publish(zero, &first, &bounds(1 << 20, 4), Some(7)));
     let slot = cell.slot(first.state);

@@ -1,10 +1,9 @@
 //! The next line: what it is made of, and its publication.
 //!
 //! A signal handler may do an iteration, which takes 2 KiB of its stack at most
-//! (`crates/tickline/tests/stack.rs`). So the plan lies in the loop's memory, and the steps are
-//! functions that are not inlined: the stack is as large as the largest of them, not as all
-//! together. A step that leaves its result in the plan returns `Option<()>`, which is `None`
-//! without a sample.
+//! (`crates/tickline/tests/stack.rs`). So the plan lies in the loop's memory. And the steps are
+//! functions that are not inlined, because then the largest of their frames counts, not the sum. A
+//! step that leaves its result in the plan returns `Option<()>`: `None` without a sample.
 
 use super::{
     Control, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Refusal, Renewal, UNKNOWN_SLOPE,
@@ -85,8 +84,8 @@ impl Control {
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<CellLine, Refusal> {
-        let state =
-            before.state.next_line(slope, before.shift, self.serves_unix).ok_or(Refusal::OutOfRange)?;
+        let next = before.state.next_line(slope, before.shift).ok_or(Refusal::OutOfRange)?;
+        let state = if self.serves_unix { next } else { next.without_unix() };
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
         // A line and its margins do not reach across the wrap of `ticks << shift`. It is valid for
         // two windows.
@@ -214,8 +213,8 @@ impl Control {
     /// Where a first line starts at `at_ticks`: at the target, or at what the reference may be at
     /// most by now. It was read as `reference_ns` between `before_ticks` and `at_ticks`.
     ///
-    /// Another thread may have read the reference just before. Its plain read of the counter is
-    /// executed before the publication, so it meets this line at a tick before `at_ticks`. There,
+    /// Another thread may just have returned the reference's time. The CPU may execute that
+    /// thread's next plain read early, and so use this line at a tick before `at_ticks`. There,
     /// too, the line is not below what the reference was.
     #[inline(never)]
     fn first_ns(&self, plan: &Plan, at_ticks: u64, before_ticks: u64, reference_ns: i64) -> FixedNs {
@@ -224,7 +223,7 @@ impl Control {
             ticks_between(before_ticks, at_ticks).saturating_add(resolutions.counter_ticks.cast_signed());
         let most = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
             .plus(plan.target.slope.over(since_ticks));
-        // A writer that was stopped in between knows it better by its samples.
+        // If the writer was stopped in between, its samples' bound is the lower one.
         let most = most.min(plan.bounds.upper.fixed_at(at_ticks)).max(FixedNs::from_ns(reference_ns));
         plan.target.at(at_ticks).max(most)
     }
@@ -278,7 +277,7 @@ impl Control {
         let from = self.first_ns(plan, now_ticks, now_ticks, i64::MIN);
         self.first_line(slope, before, now_ticks, from)?;
         let offset = self.publish_first(plan, before, shared, counter, reference)?;
-        shared.count(Event::Recovery);
+        shared.events.count(Event::Recovery);
         self.settled = false;
         // Ahead of the reference there is only a line that starts from a high-water mark.
         self.disrupted = !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);

@@ -19,8 +19,11 @@ pub(crate) const SHIFT: u32 = 7;
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// What a plain read is called, and what an ordered one.
-    pub const NAMES: (&'static str, &'static str) = ("cntvct_el0", "isb; cntvct_el0");
+    /// What a plain read is called.
+    pub const NAME: &'static str = "cntvct_el0";
+
+    /// What an ordered read is called.
+    pub const NAME_ORDERED: &'static str = "isb; cntvct_el0";
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::ArchSysCounter;

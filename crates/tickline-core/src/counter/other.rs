@@ -12,8 +12,11 @@ pub(crate) const SHIFT: u32 = 7;
 pub enum HardwareCounter {}
 
 impl HardwareCounter {
-    /// What a plain read is called, and what an ordered one.
-    pub const NAMES: (&'static str, &'static str) = ("counter", "counter, ordered");
+    /// What a plain read is called.
+    pub const NAME: &'static str = "counter";
+
+    /// What an ordered read is called.
+    pub const NAME_ORDERED: &'static str = "counter, ordered";
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Other;

@@ -25,8 +25,8 @@ use core::hint::black_box;
 
 use super::Counter;
 
-/// Differences that are examined. One in 16 of them may be anything: where 3 % are odd, chance
-/// does not make that many of 127.
+/// Differences that are examined. One in 16 of them may be anything. Where 3 % of all differences
+/// are odd, 127 of them hardly ever have more odd ones than that.
 const DIFFERENCES: usize = 127;
 
 /// After this many reads the differences found so far must do.

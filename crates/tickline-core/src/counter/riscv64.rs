@@ -23,8 +23,11 @@ pub(crate) const SHIFT: u32 = 7;
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// What a plain read is called, and what an ordered one.
-    pub const NAMES: (&'static str, &'static str) = ("rdtime", "fence; rdtime");
+    /// What a plain read is called.
+    pub const NAME: &'static str = "rdtime";
+
+    /// What an ordered read is called.
+    pub const NAME_ORDERED: &'static str = "fence; rdtime";
 
     /// What a kernel keeps time with that uses this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Riscv;

@@ -21,8 +21,11 @@ pub(crate) const SHIFT: u32 = 4;
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// What a plain read is called, and what an ordered one.
-    pub const NAMES: (&'static str, &'static str) = ("rdtsc", "lfence; rdtsc");
+    /// What a plain read is called.
+    pub const NAME: &'static str = "rdtsc";
+
+    /// What an ordered read is called.
+    pub const NAME_ORDERED: &'static str = "lfence; rdtsc";
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Tsc;

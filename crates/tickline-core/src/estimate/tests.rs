@@ -5,7 +5,7 @@ use super::*;
 use crate::sample::Resolutions;
 use crate::units::FixedNs;
 
-const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, resolution_ticks: 0 };
+const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 };
 
 fn ghz() -> Slope {
     Slope::from_hz(1_000_000_000).unwrap()

@@ -126,8 +126,8 @@ impl Clocksource {
             (Self::Tsc | Self::TscEarly, Self::Tsc)
             | (Self::ArchSysCounter, Self::ArchSysCounter)
             | (Self::Riscv, Self::Riscv) => {
-                let resolution_ticks = if matches!(self, Self::Tsc) { counter_ticks } else { 0 };
-                return Resolutions { counter_ticks: 0, reference_ns: 1, resolution_ticks };
+                let same_counter_ticks = if matches!(self, Self::Tsc) { counter_ticks } else { 0 };
+                return Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks };
             }
             (
                 Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,
@@ -144,7 +144,7 @@ impl Clocksource {
             // As coarse as the coarsest timer that a PC has.
             (Self::Other | Self::Unknown, _) => 280,
         };
-        Resolutions { counter_ticks, reference_ns, resolution_ticks: 0 }
+        Resolutions { counter_ticks, reference_ns, same_counter_ticks: 0 }
     }
 }
 

@@ -22,18 +22,19 @@
 //! Three rules:
 //!
 //! - **K1. A call that switches off, or asks for a judgement, changes the word, then closes the
-//!   gate.** Switching on changes the word alone, and not even that if every gate is open.
+//!   gate.** Two calls change the word alone: the one that switches on, and the one that sets the
+//!   kind of lines. To switch on what is open raises the count, and no more.
 //! - **K2. Only a judge opens the gate, and holds the clock's lock.** It opens the gate, then
 //!   exchanges the word that its judgement began with for `Open`; only then may a line be
-//!   published. If the word has changed, the exchange fails, and the judge closes the gate
-//!   again. So a change during a judgement has one of two effects. Either the exchange fails; or
-//!   the exchange came first, and the thread that made the change sees the open gate, and closes
-//!   it. A judge who judges an open gate again ([`review`](Keeper::review)), or for the CPUs' lines,
-//!   closes it first, which ends the line of the earlier judgement.
-//! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its change
-//!   and the closing of the gate may close a gate that has since been judged and opened. The
+//!   published. If the word has changed, the exchange fails, the judge closes the gate again, and
+//!   another judgement follows. So a change during a judgement has one of two effects. Either the
+//!   exchange fails; or the exchange came first, and the thread that made the change sees the open
+//!   gate, and closes it. A judge who judges an open gate again ([`review`](Keeper::review)), or
+//!   for the CPUs' lines, closes it first, which ends the line of the earlier judgement.
+//! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
+//!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds that, and has the gates judged again
-//!   ([`note_iteration`](Keeper::note_iteration)); so does a process that was forked in between.
+//!   ([`notice_closed`](Keeper::notice_closed)); so does a process that was forked in between.
 //!
 //! It follows that no reading that begins after [`disable`](Keeper::disable) has returned uses
 //! the counter, until somebody calls [`enable`](Keeper::enable); and that once nobody makes
@@ -41,16 +42,16 @@
 //!
 //! **The CPUs' lines have no gate but the word.** Readers use them while the word says `Open` and a
 //! line for each CPU ([`lines`](Keeper::lines)). A call that changes the kind of lines
-//! ([`set_lines`](Keeper::set_lines)) changes the word and closes the gate as by K1, for two reasons.
-//! The gate that compares the counters depends on the kind. And no common line may be left: a reader
-//! may be in the middle of an iteration, and the closed gate ends the line that it publishes. If the
-//! gates are judged before it is closed, the judge ends that line.
+//! ([`set_lines`](Keeper::set_lines)) asks for a judgement, because the gate that compares the
+//! counters depends on the kind. It leaves a common line in use. The judge ends that one before
+//! readers find the CPUs' lines, and nobody publishes another: whoever iterates holds the clock's
+//! lock, as the judge does.
 //!
-//! Rejected: opening the gate in `enable`. A thread that is late with an older change would open
-//! a gate that another thread has closed since, or close one that others then take for open.
+//! Rejected: opening the gate in `enable`. A thread that is stopped in the middle of it could then
+//! open a gate that `disable` has closed meanwhile.
 //!
-//! Rejected: a word of its own for the kind of lines. Between the change of the one and of the other a
-//! gate may close, or a reader begin an iteration that was judged for the other kind.
+//! Rejected: a word of its own for the kind of lines. Between the change of the one and of the
+//! other a gate may close, or a reader begin an iteration that was judged for the other kind.
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
@@ -66,7 +67,8 @@ pub trait Gated {
     fn open(&self);
 }
 
-/// How far the judgement of a clock has come. All but the last are kept in the word by their number.
+/// How far the judgement of a clock has come. All but the last are kept in the word by their
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// It is to be judged before the next line.
@@ -125,8 +127,8 @@ const fn lines_of(word: u64) -> Lines {
     if word & PER_CPU_BIT == 0 { Lines::Common } else { Lines::PerCpu }
 }
 
-/// The gate of one clock: the stage of its judgement, the program's switch and the kind of lines, in
-/// one word. Beside it, what decides when a reader runs an iteration.
+/// The gate of one clock: the stage of its judgement, the program's switch and the kind of lines,
+/// in one word. Beside it, what decides when a reader runs an iteration.
 #[derive(Debug)]
 pub struct Keeper {
     word: AtomicU64,
@@ -170,7 +172,8 @@ impl Keeper {
     /// finds lines for the CPUs sees what was stored before [`set_lines`](Self::set_lines).
     #[inline(always)]
     pub fn lines(&self) -> Option<Lines> {
-        // ORDERING: Acquire, pairs with the exchange in `conclude`, whose judge has seen the change.
+        // ORDERING: Acquire, pairs with the exchange in `conclude`, whose judge has seen the
+        // change.
         let word = self.word.load(Ordering::Acquire);
         (stage_of(word) == Stage::Open).then(|| lines_of(word))
     }
@@ -192,19 +195,17 @@ impl Keeper {
     }
 
     /// Says when the next iteration is due, ns. For the holder of the clock's lock.
-    fn set_due(&self, due_ns: i64) {
+    pub fn set_due(&self, due_ns: i64) {
         // ORDERING: Relaxed, pairs with the load in `is_due_at`.
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// For the holder of the clock's lock: the lines for which it may run an iteration, if it may. If
-    /// nobody has judged since the last change, or the results of that are not `known` to the holder,
-    /// `judge` judges those lines first, and its conclusion closes or opens the gate. It counts if
-    /// nobody makes a change meanwhile. A judge who can't judge now returns `None`, and the next holder
-    /// of the lock judges.
+    /// For the holder of the clock's lock: the lines for which it may run an iteration, if it may.
+    /// If nobody has judged since the last change, `judge` judges those lines first, and its
+    /// conclusion closes or opens the gate. It counts if nobody makes a change meanwhile. A judge
+    /// who can't judge now returns `None`, and the next holder of the lock judges.
     pub fn admit(
         &self,
-        known: bool,
         now_ns: impl FnOnce() -> i64,
         gated: &impl Gated,
         judge: impl FnOnce(Lines) -> Option<Conclusion>,
@@ -212,13 +213,16 @@ impl Keeper {
         let before = self.begin();
         let lines = lines_of(before);
         match stage_of(before) {
-            Stage::Open if known => return Some(lines),
-            Stage::New | Stage::Open => {}
+            Stage::Open => return Some(lines),
+            Stage::New => {}
             Stage::Waiting if self.is_due_at(Stage::Waiting, now_ns()) => {}
             Stage::Waiting | Stage::Closed | Stage::Disabled => return None,
         }
         let conclusion = judge(lines)?;
-        self.conclude(before, false, conclusion, gated).then_some(lines)
+        if lines == Lines::PerCpu {
+            gated.close(); // `set_lines` has left the common line in use
+        }
+        self.conclude(before, conclusion, gated).then_some(lines)
     }
 
     /// For the holder of the clock's lock, if facts have changed since the last judgement: another
@@ -233,23 +237,20 @@ impl Keeper {
         if matches!(stage_of(before), Stage::New | Stage::Disabled) {
             return None;
         }
-        judge(lines_of(before)).map(|conclusion| self.conclude(before, true, conclusion, gated))
+        let conclusion = judge(lines_of(before))?;
+        gated.close();
+        Some(self.conclude(before, conclusion, gated))
     }
 
     /// The word with which a judgement begins.
     fn begin(&self) -> u64 {
-        // ORDERING: Acquire, pairs with the exchange in `change_word`: the judge sees the settings for
-        // which it was asked.
+        // ORDERING: Acquire, pairs with the exchange in `change_word`: the judge sees the settings
+        // for which it was asked.
         self.word.load(Ordering::Acquire)
     }
 
-    /// Closes or opens the gate. Returns whether the holder of the lock may run an iteration. A
-    /// review is about a gate that has been judged, and whose line may be in use. So may a common
-    /// line, if the thread that has set the CPUs' lines has not closed the gate yet.
-    fn conclude(&self, before: u64, is_review: bool, conclusion: Conclusion, gated: &impl Gated) -> bool {
-        if is_review || lines_of(before) == Lines::PerCpu {
-            gated.close();
-        }
+    /// Closes or opens the gate. Returns whether the holder of the lock may run an iteration.
+    fn conclude(&self, before: u64, conclusion: Conclusion, gated: &impl Gated) -> bool {
         let stage = match conclusion {
             Conclusion::Open => {
                 gated.open();
@@ -262,40 +263,34 @@ impl Keeper {
             Conclusion::Closed => Stage::Closed,
         };
         let after = (before & !STAGE_MASK) | stage as u64;
-        // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes the word
-        // after this sees that the gate is open. A failure orders nothing: the gate is closed
+        // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes the
+        // word after this sees that the gate is open. A failure orders nothing: the gate is closed
         // below whatever the word is now.
         let stands = self.word.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed).is_ok();
         let admitted = stands && stage == Stage::Open;
         if !admitted {
             gated.close();
         }
+        if !stands {
+            // Somebody may have switched on what a review is about: the word then still says that
+            // the gate is open.
+            self.forget_judgement();
+        }
         admitted
     }
 
-    /// For the holder of the clock's lock, after an iteration that it was admitted to: says when
-    /// the next one is due, ns. If the iteration `found_closed` the gate, has the gate judged again
-    /// instead, unless it is known to be closed. Returns whether there is nothing to judge.
-    pub fn note_iteration(&self, found_closed: bool, due_ns: i64) -> bool {
-        let goes_on = !found_closed || !self.notice_closed();
-        if goes_on {
-            self.set_due(due_ns);
-        }
-        goes_on
+    /// For the holder of the clock's lock, whose iteration has found the gate closed: has the gates
+    /// judged again if the word says that they are open. Returns whether there is something to
+    /// judge.
+    pub fn notice_closed(&self) -> bool {
+        matches!(self.forget_judgement(), Stage::New | Stage::Open)
     }
 
-    /// Has a gate that was found closed judged again if nobody has asked for that. Returns whether
-    /// there is something to judge.
-    pub(crate) fn notice_closed(&self) -> bool {
-        // ORDERING: Relaxed, only decides what the exchange expects.
-        let word = self.word.load(Ordering::Relaxed);
-        if stage_of(word) == Stage::Open {
-            // ORDERING: Relaxed: nobody but a holder of the lock goes on from here, and the lock
-            // orders those. If it fails, another thread has changed the word, which has the same
-            // effect.
-            self.word.compare_exchange(word, asked(word), Ordering::Relaxed, Ordering::Relaxed).ok();
-        }
-        self.stage() == Stage::New
+    /// Has the gates judged before the next line, if the last judgement has found them open: what
+    /// the judge has left behind is lost, or the gate was closed since. The present line stays in
+    /// use. Returns the stage before.
+    pub fn forget_judgement(&self) -> Stage {
+        stage_of(self.change_word(|word| if stage_of(word) == Stage::Open { asked(word) } else { word }))
     }
 
     /// Ends the present line, and has the gates judged again before the next one.
@@ -310,26 +305,24 @@ impl Keeper {
         gated.close();
     }
 
-    /// Switches the counter on again, and has the gates judged before the next line. Changes nothing
-    /// if every gate is open.
+    /// Switches the counter on again, and has the gates judged before the next line. If every gate
+    /// is open, this changes nothing, unless somebody reviews that: then another judgement follows.
     pub fn enable(&self) {
         self.change_word(|word| match stage_of(word) {
-            Stage::Open => word,
+            Stage::Open => word.wrapping_add(CHANGE),
             _ => asked(word) & !DISABLED_BIT,
         });
     }
 
-    /// Ends the lines of the other kind, and has the gates judged before the first of these. Changes
-    /// nothing if the clock has these already.
-    pub fn set_lines(&self, lines: Lines, gated: &impl Gated) {
-        let before = self.change_word(|word| match lines {
+    /// Has the gates judged for lines of this kind before the first of them. Changes nothing if the
+    /// clock has these already. No reader finds the CPUs' lines any more once this has set the
+    /// common one; the judge ends the common line before readers find those of the CPUs.
+    pub fn set_lines(&self, lines: Lines) {
+        self.change_word(|word| match lines {
             _ if lines_of(word) == lines => word,
             Lines::Common => asked(word) & !PER_CPU_BIT,
             Lines::PerCpu => asked(word) | PER_CPU_BIT,
         });
-        if lines_of(before) != lines {
-            gated.close();
-        }
     }
 
     /// Changes the word, and returns what it was.

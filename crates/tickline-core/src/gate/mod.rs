@@ -31,10 +31,12 @@
 //! | cheaper by more | dearer | by the OS | by the OS |
 //!
 //! The last row is a choice. A line for Unix time alone would exist next to OS readings of
-//! monotonic time. Those need a high-water mark, and a cell holds a line or a mark. No system is
-//! known where monotonic time costs less than the counter that it is made of.
+//! monotonic time, which need a high-water mark, and a cell holds either a line or a mark. No known
+//! system reads monotonic time faster than the counter that it is made of.
 
 mod facts;
+// For tickline's own clocks and simulator. No part of the API.
+#[doc(hidden)]
 pub mod keeper;
 #[cfg(test)]
 mod tests;
@@ -76,9 +78,6 @@ named! {
         /// There is a line that was renewed in time. Warns if the window has passed; closed if the
         /// machine is too slow to make a line.
         Calibration = "calibration",
-        /// The measured frequency is the one that the processor or the hypervisor states. Warns,
-        /// never closes.
-        Plausible = "plausible",
     }
     /// Every gate, in the order in which they are judged.
     ALL,
@@ -136,8 +135,6 @@ named! {
         SamplesStale = "samples_stale",
         /// Nobody renewed the line, and its window has passed.
         WindowPassed = "window_passed",
-        /// The measured frequency is not the one that the processor or the hypervisor names.
-        Implausible = "implausible",
     }
     /// Every reason.
     ALL,
@@ -169,7 +166,6 @@ impl core::fmt::Display for Reason {
             Self::CounterTooSlow => "the counter ticks too slowly for the lines of this target",
             Self::SamplesStale => "sampling the OS clock takes too long here for the interval",
             Self::WindowPassed => "nobody renewed the line in time",
-            Self::Implausible => "the measured frequency is not the one that the processor names",
         })
     }
 }
@@ -309,8 +305,8 @@ const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// Judges one gate. [`Calibration`](Gate::Calibration) and [`Plausible`](Gate::Plausible) are
-/// about the line, not about the machine. They are open here; [`judge_line`] judges them.
+/// Judges one gate. [`Calibration`](Gate::Calibration) is about the line, not about the machine. It
+/// is open here; [`judge_missing_line`] judges it.
 #[must_use]
 pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     let closed = match gate {
@@ -330,43 +326,23 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         Gate::Synchronised => judge_synchronised(facts),
         Gate::Cost => return judge_cost(facts),
         Gate::UnixCost => judge_unix_cost(facts),
-        Gate::Calibration | Gate::Plausible => None,
+        Gate::Calibration => None,
     };
     Verdict::of(gate, closed)
 }
 
-/// How far the measured frequency may be from the nominal one, ppm. Crystals are off by 100 at
-/// most; hypervisors and firmware round to MHz.
-const PLAUSIBLE_PPM: u64 = 5_000;
-
-/// Judges [`Gate::Calibration`] and [`Gate::Plausible`]: their verdicts, in this order. `has_line`:
-/// whether there is one, or none is missing. `nominal_hz`: the counter's frequency as the processor
-/// or the hypervisor states it.
-///
-/// `Calibration` is closed on a machine that is too slow to make a line; iterations go on, and the
-/// first one that makes a line opens it. It warns while the last line's window has passed.
-/// `Plausible` warns if the measured frequency is far from the nominal one. It is never closed:
-/// stated frequencies are wrong more often than measurements, and a clock that was measured against
-/// the OS clock follows the OS clock.
+/// Judges [`Gate::Calibration`] of a clock that has no line, though every other gate is open. It is
+/// closed on a machine that is too slow to make a line; iterations go on, and the first one that
+/// makes a line opens it. It warns if the last line's window has passed.
 #[must_use]
-pub const fn judge_line(has_line: bool, figures: &Figures, nominal_hz: Option<u64>) -> [Verdict; 2] {
+pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let (closed, warning) = match figures {
-        _ if has_line => (None, None),
         figures if figures.is_out_of_range => (Some(Reason::CounterTooSlow), None),
         figures if figures.samples_are_stale => (Some(Reason::SamplesStale), None),
         figures if figures.frequency_hz.is_some() => (None, Some(Reason::WindowPassed)),
         _ => (None, None),
     };
-    let calibration = Verdict { gate: Gate::Calibration, closed, warning };
-    let warning = match (nominal_hz, figures.frequency_hz) {
-        (Some(nominal), Some(measured))
-            if nominal.abs_diff(measured) > (nominal / 1_000_000).saturating_mul(PLAUSIBLE_PPM) =>
-        {
-            Some(Reason::Implausible)
-        }
-        _ => None,
-    };
-    [calibration, Verdict { gate: Gate::Plausible, closed: None, warning }]
+    Verdict { gate: Gate::Calibration, closed, warning }
 }
 
 /// The reason of the first closed gate; `None` if the counter may be used. Leaves out

@@ -16,7 +16,7 @@ use crate::line::Slope;
 use crate::primitive::{AtomicI64, Ordering};
 use crate::sample::Reference;
 use crate::shared::Shared;
-use crate::state::State;
+use crate::state::LineState;
 use crate::testing::By;
 use crate::units::FixedNs;
 
@@ -73,13 +73,13 @@ impl Handmade {
 
     /// Swaps a state for the announcement of what follows, and reads the counter. `None` if
     /// somebody else was first.
-    fn announce(&self, from: State, to: State) -> Option<(State, u64)> {
+    fn announce(&self, from: LineState, to: LineState) -> Option<(LineState, u64)> {
         let swapped = self.scene.clock.cell.swap(from, to);
         swapped.then(|| (to, self.scene.time.view(WRITER_TICKS).now_ordered()))
     }
 
     /// Publishes `state` at `ticks`. `None` if somebody has retired the line before it.
-    fn publish(&self, from: State, state: State, at_ticks: u64) -> Option<CellLine> {
+    fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<CellLine> {
         let start_ticks = at_ticks - MEETING_MARGIN_NS;
         let line = CellLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT };
         self.scene.clock.cell.publish(from, &line, &Bounds::default(), None).then(|| {
@@ -97,9 +97,9 @@ fn a_line_that_comes_again_keeps_the_order() {
     check(Some(3), &["it came again", "another line", "helped"], |seen| {
         let clock = Handmade::new();
         let ghz = Slope::from_hz(1_000_000_000).unwrap();
-        let first = State::default().next_line(ghz, SHIFT, true).unwrap();
+        let first = LineState::default().next_line(ghz, SHIFT).unwrap();
         let first = first.with_b(first.b_through(SHIFT, START_TICKS, FixedNs::from_ns(7_000_000)));
-        let first = clock.publish(State::default(), first, START_TICKS).unwrap();
+        let first = clock.publish(LineState::default(), first, START_TICKS).unwrap();
         let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
             clock.reader_reads(|| {
@@ -124,7 +124,7 @@ fn a_line_that_comes_again_keeps_the_order() {
             let (replacing, at_ticks) = clock.announce(first.state, first.state.replacing())?;
             // Half of its slope; they meet a margin from now.
             let half = Slope { bits: first.slope().bits >> 1 };
-            let next = replacing.next_line(half, SHIFT, true).unwrap();
+            let next = replacing.next_line(half, SHIFT).unwrap();
             let next = next.with_b(next.b_not_below(replacing, SHIFT, at_ticks + MEETING_MARGIN_NS));
             let second = clock.publish(replacing, next, at_ticks)?;
             clock.writer_reads();
@@ -151,8 +151,8 @@ fn a_high_water_mark_that_comes_again_keeps_the_order() {
     const MARK_NS: i64 = 1 << 42;
     check(Some(3), &["it came again"], |seen| {
         let clock = Handmade::new();
-        let before = State::default().with_b(MARK_NS);
-        assert!(clock.scene.clock.cell.swap(State::default(), before));
+        let before = LineState::default().with_b(MARK_NS);
+        assert!(clock.scene.clock.cell.swap(LineState::default(), before));
         let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
             let (view, asked_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
@@ -168,7 +168,7 @@ fn a_high_water_mark_that_comes_again_keeps_the_order() {
         });
         let retired = (|| {
             let (first, at_ticks) = clock.announce(before, before.first_publication())?;
-            let flat = before.next_line(Slope { bits: 1 << 18 }, SHIFT, true).unwrap();
+            let flat = before.next_line(Slope { bits: 1 << 18 }, SHIFT).unwrap();
             let flat = flat.with_b(flat.b_through(SHIFT, at_ticks, FixedNs::from_ns(MARK_NS)));
             let line = clock.publish(first, flat, at_ticks)?;
             assert_eq!(line.at(line.end_ticks()), MARK_NS, "too steep");

@@ -6,19 +6,19 @@ use super::{check, made, spawn};
 use crate::cell::{Bounds, CellLine, Evidence, LineCell, StateCell};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
-use crate::state::{Phase, State};
+use crate::state::{LineState, Phase};
 use crate::try_lock::TryLock;
 
 /// Line `number`, which follows `from`. Each field tells the number.
-pub(super) fn line(from: State, number: i64) -> CellLine {
+pub(super) fn line(from: LineState, number: i64) -> CellLine {
     let (shift, start_ticks) = (<LineCell as StateCell>::SHIFT, u64::try_from(number).unwrap() << 20);
     let slope = Slope { bits: start_ticks << 20 };
-    let state = from.next_line(slope, shift, true).unwrap().with_b(number << 32);
+    let state = from.next_line(slope, shift).unwrap().with_b(number << 32);
     CellLine { state, start_ticks, window_ticks: start_ticks + 1, shift }
 }
 
 /// The number of a line, or of one that was retired.
-fn number_of(state: State) -> i64 {
+fn number_of(state: LineState) -> i64 {
     state.b >> 32
 }
 
@@ -34,13 +34,13 @@ fn bounds_of(line: &CellLine) -> Bounds {
     }
 }
 
-fn publish(cell: &LineCell, from: State, number: i64) -> State {
+fn publish(cell: &LineCell, from: LineState, number: i64) -> LineState {
     let line = line(from, number);
     assert!(cell.publish(from, &line, &bounds_of(&line), Some(number)), "nobody else swaps");
     line.state
 }
 
-fn accepted(state: State) -> String {
+fn accepted(state: LineState) -> String {
     format!("line {}", number_of(state))
 }
 
@@ -49,10 +49,10 @@ const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 
 /// A reader, while the line that it reads is replaced twice, so that its slot is filled again.
 /// `read` returns what it accepts.
-fn a_reader_of_a_cell(preemptions: Option<usize>, read: fn(&LineCell) -> Option<State>) {
+fn a_reader_of_a_cell(preemptions: Option<usize>, read: fn(&LineCell) -> Option<LineState>) {
     check(preemptions, &ACCEPTED, move |seen| {
         let cell = made(LineCell::new());
-        let first = publish(&cell, State::default(), 1);
+        let first = publish(&cell, LineState::default(), 1);
         let noted = seen.clone();
         let reader = spawn(&cell, move |cell| noted.note(read(cell).map_or("refused".into(), accepted)));
         let second = publish(&cell, first, 2);
@@ -70,7 +70,7 @@ fn a_reading_is_never_a_mixture() {
         let slot = cell.slot(state);
         let ((start_ticks, window_ticks), unix_b) = (slot.window(), slot.unix_b());
         cell.is_still(state).then(|| {
-            let expected = line(State::default(), number_of(state));
+            let expected = line(LineState::default(), number_of(state));
             assert_eq!(
                 (start_ticks, window_ticks),
                 (expected.start_ticks, expected.window_ticks),
@@ -91,7 +91,7 @@ fn bounds_are_never_a_mixture() {
         let (bounds, evidence) = (slot.bounds(state.b), slot.evidence());
         cell.is_still(state).then(|| {
             let number = number_of(state);
-            let expected = bounds_of(&CellLine { state, ..line(State::default(), number) });
+            let expected = bounds_of(&CellLine { state, ..line(LineState::default(), number) });
             assert_eq!(bounds, expected);
             let proven = Point { ticks: expected.lower.start_ticks, ns: expected.lower.base_ns };
             assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
@@ -106,7 +106,7 @@ fn bounds_are_never_a_mixture() {
 fn a_high_water_mark_is_never_a_mixture() {
     check(None, &["line 1", "line 2", "lost"], |seen| {
         let cell = made(LineCell::new());
-        let first = publish(&cell, State::default(), 1);
+        let first = publish(&cell, LineState::default(), 1);
         assert!(cell.swap(first, first.replacing()));
         let noted = seen.clone();
         let helper = spawn(&cell, move |cell| {
@@ -117,7 +117,7 @@ fn a_high_water_mark_is_never_a_mixture() {
             let mark_ns = found.at(found.end_ticks());
             if cell.swap(found.state, found.state.without_line(mark_ns)) {
                 let expected =
-                    CellLine { state: found.state, ..line(State::default(), number_of(found.state)) };
+                    CellLine { state: found.state, ..line(LineState::default(), number_of(found.state)) };
                 assert_eq!(mark_ns, expected.at(expected.end_ticks()));
                 noted.note(accepted(found.state));
             } else {

@@ -57,7 +57,7 @@ impl Judged {
             judged.set(Some(lines));
             Some(self.judge())
         };
-        let lines = self.keeper.admit(true, || 0, &self.scene.line(), judge)?;
+        let lines = self.keeper.admit(|| 0, &self.scene.line(), judge)?;
         assert!(judged.get().is_none_or(|judged| judged == lines), "admitted for {lines:?}");
         action(&mut control, lines)
     }
@@ -189,7 +189,7 @@ fn a_conclusion_is_published_after_its_reasons() {
             noted.store(1, Ordering::Relaxed);
             Some(Conclusion::Open)
         };
-        assert!(keeper.admit(true, || 0, &NoLine, judge).is_some(), "nobody has judged");
+        assert!(keeper.admit(|| 0, &NoLine, judge).is_some(), "nobody has judged");
         asker.join().unwrap();
     });
 }

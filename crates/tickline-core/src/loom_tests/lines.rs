@@ -28,7 +28,7 @@ fn the_lines_are_made_before_they_are_found() {
         let maker = spawn(&table, |Table(table)| {
             // SAFETY: read by those who have seen the lines set; loom checks that.
             table.1.with_mut(|content| unsafe { *content = CONTENT });
-            table.0.set_lines(Lines::PerCpu, &NoLine);
+            table.0.set_lines(Lines::PerCpu);
         });
         let noted = seen.clone();
         let reader = spawn(&table, move |Table(table)| match table.0.lines() {
@@ -40,20 +40,16 @@ fn the_lines_are_made_before_they_are_found() {
             Some(Lines::Common) => noted.note("common"),
             None => noted.note("none"),
         });
-        table.0.0.admit(true, || 0, &NoLine, |_| Some(Conclusion::Open));
+        table.0.0.admit(|| 0, &NoLine, |_| Some(Conclusion::Open));
         maker.join().unwrap();
         reader.join().unwrap();
     });
 }
 
 impl Judged {
-    fn set(&self, lines: Lines) {
-        self.keeper.set_lines(lines, &self.scene.line());
-    }
-
     /// The clock's thread: goes over to the CPUs' lines.
     fn calibrate_cpus(&self) -> Option<()> {
-        self.set(Lines::PerCpu);
+        self.keeper.set_lines(Lines::PerCpu);
         self.admitted(|_, lines| {
             assert_eq!(lines, Lines::PerCpu, "nobody else sets them");
             // Nobody publishes a common line any more, and the last one has ended.
@@ -93,8 +89,8 @@ fn the_cpus_lines_are_taken_up_under_a_reader() {
     });
 }
 
-/// A reader publishes a common line, and judges for the CPUs' lines before the thread that has set
-/// them has closed the gate. That thread may be stopped there, or missing in a forked child.
+/// A reader publishes a common line, and is the one that then judges for the CPUs' lines. The
+/// thread that has set them may be stopped, or missing in a forked child.
 #[test]
 fn a_common_line_ends_before_the_cpus_lines_are_found() {
     check(Some(3), &["a common line when the others are set"], |seen| {
@@ -109,7 +105,7 @@ fn a_common_line_ends_before_the_cpus_lines_are_found() {
             gated.serve();
             gated.serves();
         });
-        gated.set(Lines::PerCpu);
+        gated.keeper.set_lines(Lines::PerCpu);
         reader.join().unwrap();
         gated.serves();
     });
@@ -123,7 +119,7 @@ fn the_cpus_lines_are_given_up_under_a_reader() {
         gated.calibrate_cpus().expect("nobody else is here");
         let noted = seen.clone();
         let reader = spawn(&gated, move |gated| note(&noted, "published", gated.serve().is_some()));
-        gated.set(Lines::Common);
+        gated.keeper.set_lines(Lines::Common);
         reader.join().unwrap();
         assert!(!gated.serves().1);
         gated.scene.time.pass(13_000);

@@ -2,12 +2,12 @@
 
 use super::{check, made, spawn};
 use crate::primitive::{AtomicU64, Ordering};
-use crate::state::State;
+use crate::state::LineState;
 use crate::state::portable::AtomicState;
 
 /// State `number`, whose halves belong together. State 0 is that of a new clock.
-fn whole(number: u64) -> State {
-    State { m: number, b: i64::try_from(number).unwrap() << 32 }
+fn whole(number: u64) -> LineState {
+    LineState { m: number, b: i64::try_from(number).unwrap() << 32 }
 }
 
 fn loaded(state: &AtomicState) -> u64 {

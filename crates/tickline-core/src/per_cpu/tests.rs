@@ -168,7 +168,7 @@ fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
     let replacing = old.state.replacing();
     assert!(unit.cell.swap(old.state, replacing));
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
-    let next = replacing.next_line(slope, old.shift, true).unwrap();
+    let next = replacing.next_line(slope, old.shift).unwrap();
     let next = next.with_b(next.b_through(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));
     let line = CellLine { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
     let bounds = unit.cell.slot(old.state).bounds(old.state.b);

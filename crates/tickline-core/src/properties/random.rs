@@ -250,7 +250,7 @@ proptest! {
         (before, after, reference, counter_step, reference_step)
             in (number(), number(), signed_number(), number(), signed_number())
     ) {
-        let resolutions = Resolutions { counter_ticks: counter_step, reference_ns: reference_step, resolution_ticks: 0 };
+        let resolutions = Resolutions { counter_ticks: counter_step, reference_ns: reference_step, same_counter_ticks: 0 };
         estimate::check_bracket(before, reference, after, resolutions);
         estimate::check_bracket(before, reference, before.wrapping_add(after >> 20), resolutions);
     }

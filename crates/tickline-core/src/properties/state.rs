@@ -2,7 +2,7 @@
 
 use crate::cell::CellLine;
 use crate::line::Slope;
-use crate::state::{Phase, Slot, State, is_supported, wrap_mask};
+use crate::state::{LineState, Phase, Slot, is_supported, wrap_mask};
 use crate::units::{FRACTION_BITS, FixedNs};
 use num_bigint::BigInt;
 
@@ -18,9 +18,9 @@ pub(crate) struct Known {
 impl Known {
     /// A state without a line: `tag` has the slot, and how often the gate was opened.
     pub(crate) fn without_line(tag: u8, shift: u32) -> Self {
-        let mut state = State::default();
+        let mut state = LineState::default();
         if tag & 8 != 0 {
-            state = state.next_line(Slope { bits: 1 << 20 }, shift, true).expect("fits").without_line(0);
+            state = state.next_line(Slope { bits: 1 << 20 }, shift).expect("fits").without_line(0);
         }
         for _ in 0..tag & 7 {
             state = state.with_gate_closed().with_gate_open();
@@ -32,8 +32,9 @@ impl Known {
     /// The line after this state, with `b` = 0, if the counter is fast enough.
     pub(crate) fn next(&self, slope: Slope, serves_unix: bool) -> Option<Self> {
         let CellLine { state, shift, .. } = self.line;
-        let next = state.next_line(slope, shift, serves_unix);
-        assert_eq!(next, state.replacing().next_line(slope, shift, serves_unix), "announced or not");
+        let next = state.next_line(slope, shift);
+        assert_eq!(next, state.replacing().next_line(slope, shift), "announced or not");
+        let next = if serves_unix { next } else { next.map(LineState::without_unix) };
         let m = slope.bits << (64 - FRACTION_BITS - shift) & !0xffff;
         let fits = m != 0 && wide(slope.bits) < wide(UNITS_PER_NS) << shift;
         assert_eq!(next.is_some(), fits, "{slope:?} by a shift of {shift}");
@@ -103,7 +104,7 @@ pub(crate) fn check_life(before: &Known, line: &Known, high_water_ns: i64) {
         assert_eq!(first.with_gate_closed().given_up(), ended.with_gate_closed(), "{ended:?}");
         let turned = ended.with_gate_closed().with_gate_open();
         assert_eq!((turned.phase(), turned.slot(), turned.is_gate_closed()), (Phase::NoLine, slot, false));
-        assert_eq!([ended, first, turned].map(State::high_water_ns), [high_water_ns; 3], "{turned:?}");
+        assert_eq!([ended, first, turned].map(LineState::high_water_ns), [high_water_ns; 3], "{turned:?}");
         for (next, phase) in [(state, phase), (ended, Phase::NoLine), (first, Phase::FirstPublication)] {
             let expected = (phase, slot, state == gated);
             assert_eq!((next.phase(), next.slot(), next.is_gate_closed()), expected, "{next:?}");

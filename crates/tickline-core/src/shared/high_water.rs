@@ -7,15 +7,14 @@
 //!             '- slow path, as far as the reference vouches -'
 //! ```
 //!
-//! The inlined path reads a line up to the end of its window and asks nobody. In a suspend in
-//! which the counter runs on and the reference stands still, that much of the line's future may
-//! be used up, in one suspend or in several. Past the window every reading takes the slow path,
-//! which asks the reference. The line counts only for ticks that the counter can have reached by
-//! the time that the reference shows ([`Shared::is_over`]). The reference never decreases. So the
-//! thread that retires the line can ask it again, and then knows a tick that no reading has
-//! passed: the window's end, or the last tick for which the reference vouches now, whichever is
-//! later. That holds whatever reference and counter did in between, suspends, resets, slews and
-//! steps included.
+//! The inlined path reads a line up to the end of its window and asks nobody. In suspends in which
+//! the counter runs on and the reference stands still, readings may thus run ahead of the
+//! reference, to the end of the window. Past the window every reading takes the slow path, which
+//! asks the reference. The line counts only for ticks that the counter can have reached by the time
+//! that the reference shows ([`Shared::is_over`]). The reference never decreases. So the thread
+//! that retires the line can ask it again, and then knows a tick that no reading has passed: the
+//! window's end, or the last tick for which the reference vouches now, whichever is later. That
+//! holds whatever reference and counter did in between, suspends, resets, slews and steps included.
 //!
 //! A counter that went back without a suspend (a machine was restored, a thread was moved to
 //! another CPU's counter) has a lower limit: it cannot have come further than the reference did
@@ -97,8 +96,9 @@ fn reached_delta(line: &CellLine, since: Point, slowest: Slope, reference_ns: i6
     let late_ns = SUSPENDED_BOUND_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached = last_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
-    // Not before the meeting point with the previous line, whose readings were no larger than this
-    // line is there: it lies a margin after the start, and readers were later by another.
+    // At least two margins after the start. The meeting point with the previous line lies one
+    // margin after it, and a reader of that line may have read the counter another margin later.
+    // None of its readings exceeds this line there.
     since_start(line, reached).max(margin_ticks(line).saturating_mul(2))
 }
 

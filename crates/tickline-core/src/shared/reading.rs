@@ -1,22 +1,15 @@
-//! The inlined readings of a line, and the slow path behind them.
+//! The inlined readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
+//! has their steps, and why each is there.
 //!
-//! ```text
-//! (m, b) = state                                  // no line there   -> slow path
-//! (start, window) = slot(m)
-//! t = counter
-//! t - start >= window, or the state has changed                      -> slow path
-//! otherwise                                                             ((t << s) * m >> 64) + b
-//! ```
-//!
-//! All readings are one function, [`Shared::read_with`]. It is told which states serve, where the
-//! ticks come from (the common counter here, the counter of this CPU in
+//! All inlined readings are one function, [`Shared::read_with`]. It is told which states serve,
+//! where the ticks come from (the common counter here, the counter of this CPU in
 //! [`per_cpu`](crate::per_cpu)), and what else to take from the slot.
 
 use super::{Event, Shared};
 use crate::cell::{Bounds, CellLine, SlotView, StateCell};
 use crate::counter::Counter;
 use crate::sample::Reference;
-use crate::state::{Phase, State};
+use crate::state::{LineState, Phase};
 
 /// How long a reader waits while a line is being replaced before it helps, ns. A writer that is
 /// not preempted needs some 60 ns.
@@ -83,22 +76,24 @@ impl<S: StateCell> Shared<S> {
     /// must be taken. Does not read the counter unless there is a line.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, ticks, ()) = self.read_with(State::is_inlined, || counter.now(), |_, _| ())?;
+        let (state, ticks, ()) = self.read_with(LineState::is_inlined, || counter.now(), |_, _| ())?;
         Some(state.inlined_at(S::SHIFT, ticks))
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, ticks, ()) = self.read_with(State::is_inlined, || counter.now_ordered(), |_, _| ())?;
+        let (state, ticks, ()) =
+            self.read_with(LineState::is_inlined, || counter.now_ordered(), |_, _| ())?;
         Some(state.inlined_at(S::SHIFT, ticks))
     }
 
     /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
-        let take = |_: State, slot: SlotView<'_>| slot.unix_b();
-        let (state, ticks, unix_b) = self.read_with(State::is_inlined_for_unix, || counter.now(), take)?;
+        let take = |_: LineState, slot: SlotView<'_>| slot.unix_b();
+        let (state, ticks, unix_b) =
+            self.read_with(LineState::is_inlined_for_unix, || counter.now(), take)?;
         Some(state.with_b(unix_b).inlined_at(S::SHIFT, ticks))
     }
 
@@ -107,8 +102,8 @@ impl<S: StateCell> Shared<S> {
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
         // Not handed out with the state: each copy of them takes stack.
         let mut bounds = Bounds::default();
-        let take = |state: State, slot: SlotView<'_>| bounds = slot.bounds(state.b);
-        let (state, ticks, ()) = self.read_with(State::is_inlined, || counter.now_ordered(), take)?;
+        let take = |state: LineState, slot: SlotView<'_>| bounds = slot.bounds(state.b);
+        let (state, ticks, ()) = self.read_with(LineState::is_inlined, || counter.now_ordered(), take)?;
         Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
     }
 
@@ -117,10 +112,10 @@ impl<S: StateCell> Shared<S> {
     #[inline(always)]
     fn read_with<T>(
         &self,
-        serves: impl FnOnce(State) -> bool,
+        serves: impl FnOnce(LineState) -> bool,
         ticks: impl FnOnce() -> u64,
-        take: impl FnOnce(State, SlotView<'_>) -> T,
-    ) -> Option<(State, u64, T)> {
+        take: impl FnOnce(LineState, SlotView<'_>) -> T,
+    ) -> Option<(LineState, u64, T)> {
         let cell = crate::state::in_register(&self.cell);
         let state = cell.load();
         if !serves(state) {
@@ -162,7 +157,7 @@ impl<S: StateCell> Shared<S> {
         loop {
             let unfinished = |line: &CellLine| {
                 if wait.is_over(line, counter) && self.help(line, counter, reference) {
-                    self.count(Event::Help);
+                    self.events.count(Event::Help);
                 }
             };
             let reading = self.try_read_slow(
@@ -220,7 +215,7 @@ impl<S: StateCell> Shared<S> {
 struct Wait {
     /// The state for which it waits, the tick at which it began, and how often it has loaded the
     /// state since.
-    current: Option<(State, u64, u32)>,
+    current: Option<(LineState, u64, u32)>,
 }
 
 impl Wait {

@@ -4,7 +4,7 @@
 use core::arch::asm;
 use core::cell::UnsafeCell;
 
-use super::State;
+use super::LineState;
 
 /// 16 bytes that are only ever accessed as one. See the [module](super).
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl AtomicState {
 
     /// The state, by one load.
     #[inline(always)]
-    pub(crate) fn load(&self) -> State {
+    pub(crate) fn load(&self) -> LineState {
         let (m, b): (u64, u64);
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16.
         // ORDERING: acquire, by the barrier for loads that follows (Arm ARM B2.3.12). Pairs with
@@ -44,12 +44,12 @@ impl AtomicState {
                 options(nostack, preserves_flags),
             );
         }
-        State { m, b: b.cast_signed() }
+        LineState { m, b: b.cast_signed() }
     }
 
     /// Whether the state is `state`, after every earlier load.
     #[inline(always)]
-    pub(crate) fn is_still(&self, state: State) -> bool {
+    pub(crate) fn is_still(&self, state: LineState) -> bool {
         let (m, b): (u64, u64);
         // SAFETY: as in `load`.
         // ORDERING: the barrier keeps it behind every earlier load. The counter's read ends with a
@@ -65,16 +65,16 @@ impl AtomicState {
                 options(nostack, preserves_flags),
             );
         }
-        State { m, b: b.cast_signed() } == state
+        LineState { m, b: b.cast_signed() } == state
     }
 
     /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one.
-    pub(crate) fn swap(&self, from: State, to: State) -> bool {
+    pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
         self.exchange(from, to) == from
     }
 
     /// Swaps `from` for `to` if the state is `from`; returns the state that was found, never torn.
-    fn exchange(&self, from: State, to: State) -> State {
+    fn exchange(&self, from: LineState, to: LineState) -> LineState {
         let (m, b): (u64, u64);
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16. The pair that was loaded is
         // atomic because the loop ends only when a store-exclusive to the same 16 bytes has
@@ -105,7 +105,7 @@ impl AtomicState {
                 options(nostack),
             );
         }
-        State { m, b: b.cast_signed() }
+        LineState { m, b: b.cast_signed() }
     }
 }
 

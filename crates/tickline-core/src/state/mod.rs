@@ -30,27 +30,29 @@
 //!
 //! # A state is its own proof
 //!
-//! A thread that holds a state can convert, help, retire and hand over: `m`, `b` and phase are all
-//! there is. And **a state that comes again means the same**. Let a reader load S, be stopped, and
-//! find S again at its second look, while other lines were in use between. What was returned before
-//! it began is not above S at the first look. What is returned after it is not below S at the
-//! second look. Its own tick lies between the two, so the reading is in order. The same holds for a
-//! high-water mark that comes again.
+//! A thread that holds a state needs nothing else to convert ticks, to help, or to retire the line.
 //!
-//! Only a swap to a value that was computed from a tick needs more: a thread that retires a line
-//! with a tick from its last life would leave a high-water mark below what was returned since. The
-//! count in the tag rises with each line and each opened gate. So a thread would have to be stopped
-//! for 1,024 of them, and find slope and `b` the same to the last bit (rule 10).
+//! A **life** of a state lasts from the swap that sets it to the swap that replaces it. For a
+//! reading, **each life of a state means the same**. Suppose that a reader loads state S, is
+//! stopped while other lines come and go, and finds S again at its second look. No earlier reading
+//! is above the line of S at the first look, and no later reading is below it at the second. The
+//! reader's tick lies between the two looks, so its reading is in order. The same holds for a
+//! high-water mark.
+//!
+//! A swap needs more if its new value was computed from a tick. A thread that retires a line with a
+//! tick from an earlier life of that state would leave a high-water mark below what was returned
+//! since. The count in the tag rises with each line and each opened gate. So the thread would have
+//! to be stopped for 1,024 of them, and find slope and `b` the same to the last bit (rule 10).
 //!
 //! # Where a load may be split
 //!
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2 and
 //! emulators may load two halves; and on x86_64 the second look, another instruction, may be split
-//! on any of them. A mixture of two states is never used. Each swap changes `m`, whose count rises
-//! with each line, so `m` is that of one life during a reading. A reading counts only if both looks
-//! found the same 128 bits: then one of them found `b` in the life of `m`. The exception is two
-//! lives with one `b`, before and after that of `m`, in a reading whose looks were split in
-//! opposite orders by a publication each. A swap fails if it expects a mixture.
+//! on any of them. A mixture of two states is not used. Each swap changes `m`, whose count rises
+//! with each line, so during a reading only one life has a given `m`. A reading counts only if both
+//! looks found the same 128 bits, and then one of the looks found `b` in the life of `m`. There is
+//! one exception: a publication splits each of the two looks, the two in opposite orders, and the
+//! lines before and after that of `m` have one `b`. A swap fails if it expects a mixture.
 //!
 //! # The interface
 //!
@@ -128,7 +130,7 @@ const COUNT_MASK: u64 = TAG_MASK & !(COUNT - 1);
 
 const _: () = assert!(SLOT == 8 && size_of::<u64>() == 8);
 
-/// What a [`State`] allows.
+/// What a [`LineState`] allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No line: readers return the reference, never below the high-water mark.
@@ -154,19 +156,18 @@ pub(crate) enum Slot {
 /// The state. See the [module](self) for its layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C, align(16))]
-pub struct State {
+pub struct LineState {
     /// The line's slope, and the tag.
     pub m: u64,
     /// The line at tick 0, ns; without a line, the high-water mark.
     pub b: i64,
 }
 
-impl State {
-    /// The state of a line with this slope and `b` = 0 that follows this state. It is in the other
-    /// slot, and serves Unix time or leaves that to the OS clock. `None` if the slope does not fit
-    /// `shift`: the counter is too slow for the target.
+impl LineState {
+    /// The state of a line with this slope and `b` = 0 that follows this state, in the other slot.
+    /// `None` if the slope does not fit `shift`: the counter is too slow for the target.
     #[must_use]
-    pub fn next_line(self, slope: Slope, shift: u32, serves_unix: bool) -> Option<Self> {
+    pub fn next_line(self, slope: Slope, shift: u32) -> Option<Self> {
         let bits = slope.bits;
         if bits.checked_shr(FRACTION_BITS.saturating_add(shift)).unwrap_or(0) != 0 {
             return None;
@@ -175,10 +176,14 @@ impl State {
         if m == 0 {
             return None;
         }
-        let unix = if serves_unix { 0 } else { NO_UNIX };
         let slot = (self.m & SLOT) ^ SLOT;
         let count = self.m.wrapping_add(COUNT) & COUNT_MASK;
-        Some(Self { m: Self { m: m | unix | slot | count, b: 0 }.line_m(), b: 0 })
+        Some(Self { m: m | INLINED | INLINED_UNIX | slot | count, b: 0 })
+    }
+
+    /// This published line, for all but Unix time, which the OS clock serves.
+    pub(crate) const fn without_unix(self) -> Self {
+        Self { m: self.m & !INLINED_UNIX | NO_UNIX, b: self.b }
     }
 
     /// The state that announces the replacement of this line.

@@ -3,16 +3,16 @@
 
 use std::sync::Mutex;
 
-use super::State;
+use super::LineState;
 use crate::primitive::{AtomicU64, Ordering, fence};
 
 /// All states so far; the number of a state is its place here. The first one is all zeros.
-static STATES: Mutex<Vec<State>> = Mutex::new(Vec::new());
+static STATES: Mutex<Vec<LineState>> = Mutex::new(Vec::new());
 
-fn number(state: State) -> u64 {
+fn number(state: LineState) -> u64 {
     let mut states = STATES.lock().expect("no model panics in here");
     if states.is_empty() {
-        states.push(State::default());
+        states.push(LineState::default());
     }
     let place = states.iter().position(|known| *known == state).unwrap_or_else(|| {
         states.push(state);
@@ -21,7 +21,7 @@ fn number(state: State) -> u64 {
     u64::try_from(place).expect("few states")
 }
 
-fn state(number: u64) -> State {
+fn state(number: u64) -> LineState {
     let states = STATES.lock().expect("no model panics in here");
     let place = usize::try_from(number).expect("few states");
     states.get(place).copied().unwrap_or_default()
@@ -44,13 +44,13 @@ impl AtomicState {
     }
 
     /// The state.
-    pub(crate) fn load(&self) -> State {
+    pub(crate) fn load(&self) -> LineState {
         // ORDERING: Acquire, as the machine's load; pairs with `swap`.
         state(self.0.load(Ordering::Acquire))
     }
 
     /// Whether the state is `state`, after every earlier load.
-    pub(crate) fn is_still(&self, state: State) -> bool {
+    pub(crate) fn is_still(&self, state: LineState) -> bool {
         // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, behind the fence.
@@ -58,7 +58,7 @@ impl AtomicState {
     }
 
     /// Swaps `from` for `to`. Returns whether it happened.
-    pub(crate) fn swap(&self, from: State, to: State) -> bool {
+    pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
         // ORDERING: acquire and release, as the machine's swap; pairs with the loads. Relaxed on
         // failure, after which nothing is used.
         self.0.compare_exchange(number(from), number(to), Ordering::AcqRel, Ordering::Relaxed).is_ok()

@@ -1,14 +1,14 @@
 //! A 128-bit atomic of 64-bit ones, for targets that have no other, and for Miri.
 //!
 //! A word names one of eight pairs, and counts the swaps: it never comes again. A swap takes a pair
-//! that nobody uses, fills it, and swaps the word. Readers never wait. So up to seven threads may be
-//! stopped in the middle of a swap; only with more does a swap fail for want of a pair. A child of a
-//! fork keeps the pairs that other threads of its parent were filling.
+//! that nobody uses, fills it, and swaps the word. Readers never wait. So up to seven threads may
+//! be stopped in the middle of a swap; only with more does a swap fail for want of a pair. A child
+//! of a fork keeps the pairs that other threads of its parent were filling.
 //!
-//! Where there are no 64-bit atomics, [`primitive`](crate::primitive) has plain cells, and the clock
-//! is not [`Sync`].
+//! Where there are no 64-bit atomics, [`primitive`](crate::primitive) has plain cells, and the
+//! clock is not [`Sync`].
 
-use super::State;
+use super::LineState;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
 
 const PAIRS: usize = 8;
@@ -49,13 +49,13 @@ impl AtomicState {
 
     /// The state.
     #[inline(always)]
-    pub(crate) fn load(&self) -> State {
+    pub(crate) fn load(&self) -> LineState {
         loop {
             // ORDERING: Acquire, pairs with the swap of the word: the pair is seen as filled.
             let word = self.word.load(Ordering::Acquire);
             let state = self.pair(word);
-            // ORDERING: the fence keeps the loads of the pair before the one below; it pairs with the
-            // Release stores in `swap`.
+            // ORDERING: the fence keeps the loads of the pair before the one below; it pairs with
+            // the Release stores in `swap`.
             fence(Ordering::Acquire);
             // ORDERING: Relaxed, behind the fence.
             if self.word.load(Ordering::Relaxed) == word {
@@ -66,7 +66,7 @@ impl AtomicState {
 
     /// Whether the state is `state`, after every earlier load.
     #[inline(always)]
-    pub(crate) fn is_still(&self, state: State) -> bool {
+    pub(crate) fn is_still(&self, state: LineState) -> bool {
         // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot.
         fence(Ordering::Acquire);
         self.load() == state
@@ -74,7 +74,7 @@ impl AtomicState {
 
     /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, or has
     /// just been changed.
-    pub(crate) fn swap(&self, from: State, to: State) -> bool {
+    pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
         // ORDERING: Acquire, pairs with the swap of the word below.
         let word = self.word.load(Ordering::Acquire);
         if self.pair(word) != from {
@@ -87,8 +87,8 @@ impl AtomicState {
         pair.m.store(to.m, Ordering::Release);
         pair.b.store(to.b, Ordering::Release);
         let next = (word & !INDEX_MASK).wrapping_add(INDEX_MASK + 1) | place as u64;
-        // ORDERING: acquire and release, pairs with the loads of the word; Relaxed on failure, after
-        // which nothing is used.
+        // ORDERING: acquire and release, pairs with the loads of the word; Relaxed on failure,
+        // after which nothing is used.
         let swapped = self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         self.free(if swapped { word & INDEX_MASK } else { place as u64 });
         swapped
@@ -96,11 +96,11 @@ impl AtomicState {
 
     /// What the pair that `word` names holds. Torn if the word has changed meanwhile.
     #[inline(always)]
-    fn pair(&self, word: u64) -> State {
+    fn pair(&self, word: u64) -> LineState {
         #[expect(clippy::indexing_slicing, reason = "three bits, and eight pairs")]
         let pair = &self.pairs[(word & INDEX_MASK) as usize];
         // ORDERING: Relaxed for both, between the two loads of the word.
-        State { m: pair.m.load(Ordering::Relaxed), b: pair.b.load(Ordering::Relaxed) }
+        LineState { m: pair.m.load(Ordering::Relaxed), b: pair.b.load(Ordering::Relaxed) }
     }
 
     /// Takes a pair that nobody uses; `None` if there is none.
@@ -113,8 +113,9 @@ impl AtomicState {
                 return None;
             }
             let with = taken ^ (1 << place);
-            // ORDERING: Acquire, pairs with the Release exchange in `free`: the thread that left the
-            // pair has swapped the word before, and what is stored to the pair comes after that.
+            // ORDERING: Acquire, pairs with the Release exchange in `free`: the thread that left
+            // the pair has swapped the word before, and what is stored to the pair comes after
+            // that.
             if self.taken.compare_exchange(taken, with, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return Some(place as usize);
             }

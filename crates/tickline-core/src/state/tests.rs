@@ -8,8 +8,8 @@ fn slope_of(hz: u64) -> Slope {
     Slope::from_hz(hz).expect("a frequency")
 }
 
-fn line(slope: Slope) -> State {
-    State::default().next_line(slope, SHIFT, true).expect("a slope that fits")
+fn line(slope: Slope) -> LineState {
+    LineState::default().next_line(slope, SHIFT).expect("a slope that fits")
 }
 
 /// Rule 10: the count shows a writer that a gate was turned, and a thread that retires a line that
@@ -17,17 +17,17 @@ fn line(slope: Slope) -> State {
 #[test]
 fn rule_10_the_count_tells_lives_apart() {
     const LIVES: usize = if cfg!(miri) { 64 } else { 1_024 };
-    fn next(state: State) -> State {
-        state.next_line(slope_of(1_000_000_000), SHIFT, true).unwrap().with_b(5)
+    fn next(state: LineState) -> LineState {
+        state.next_line(slope_of(1_000_000_000), SHIFT).unwrap().with_b(5)
     }
     // Line follows line; each line ends without a successor; a gate is turned.
-    let lives: [fn(State) -> State; 3] = [
+    let lives: [fn(LineState) -> LineState; 3] = [
         next,
         |state| next(if state.is_published() { state.replacing().without_line(9) } else { state }),
         |state| state.with_gate_closed().with_gate_open(),
     ];
     for life in lives {
-        let mut seen = vec![State::default()];
+        let mut seen = vec![LineState::default()];
         for lived in 0..LIVES - 1 {
             let state = life(seen[lived]);
             assert!(!seen.contains(&state), "{state:?}");
@@ -38,9 +38,9 @@ fn rule_10_the_count_tells_lives_apart() {
 
 /// What anybody may make of a state: the next ones, with bases from a set so small that they
 /// repeat.
-fn successors(state: State) -> Vec<State> {
+fn successors(state: LineState) -> Vec<LineState> {
     const BASES: [i64; 2] = [5, 6];
-    let next = state.next_line(Slope { bits: 1 << 47 }, SHIFT, true).expect("a slope that fits");
+    let next = state.next_line(Slope { bits: 1 << 47 }, SHIFT).expect("a slope that fits");
     let lines = || BASES.map(|b| next.with_b(b));
     let ends = || BASES.map(|b| state.without_line(b));
     let gated = state.with_gate_closed();
@@ -65,7 +65,7 @@ fn no_mixture_of_split_looks_is_used() {
     let (mut used, mut exceptions) = (0_u64, 0_u64);
     let mut histories = vec![vec![line(slope_of(1_000_000_000)).with_b(5)]];
     for _ in 1..6 {
-        let longer = |history: &Vec<State>| {
+        let longer = |history: &Vec<LineState>| {
             let history = history.clone();
             let next = successors(history[history.len() - 1]);
             next.into_iter().map(move |state| [&history[..], &[state]].concat()).collect::<Vec<_>>()
@@ -81,8 +81,8 @@ fn no_mixture_of_split_looks_is_used() {
                         for orders in 0..4 {
                             let (m1, b1) = if orders & 1 == 0 { (t1, t2) } else { (t2, t1) };
                             let (m2, b2) = if orders & 2 == 0 { (t3, t4) } else { (t4, t3) };
-                            let found = State { m: history[m1].m, b: history[b1].b };
-                            let again = State { m: history[m2].m, b: history[b2].b };
+                            let found = LineState { m: history[m1].m, b: history[b1].b };
+                            let again = LineState { m: history[m2].m, b: history[b2].b };
                             if found != again || !found.is_inlined() {
                                 continue;
                             }
@@ -114,14 +114,14 @@ fn loads_as_one() -> bool {
 fn a_second_look_and_a_swap_compare_every_bit() {
     let atomic = AtomicState::new();
     let state = line(slope_of(2_596_120_000)).with_b(-5);
-    if !atomic.swap(State::default(), state) {
+    if !atomic.swap(LineState::default(), state) {
         eprintln!("SKIPPED: this processor cannot swap a state");
         return;
     }
     for bit in 0..64 {
-        for other in [State { m: state.m ^ 1 << bit, ..state }, state.with_b(state.b ^ 1 << bit)] {
+        for other in [LineState { m: state.m ^ 1 << bit, ..state }, state.with_b(state.b ^ 1 << bit)] {
             assert!(!atomic.is_still(other), "bit {bit} of {other:?}");
-            assert!(!atomic.swap(other, State::default()), "bit {bit} of {other:?}");
+            assert!(!atomic.swap(other, LineState::default()), "bit {bit} of {other:?}");
         }
     }
     assert!(atomic.is_still(state));
@@ -136,7 +136,7 @@ fn no_load_is_torn_on_this_processor() {
     }
     let swaps = if cfg!(miri) { 50 } else { 1_000_000 };
     let whole =
-        |number: u64| State { m: number, b: number.wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed() };
+        |number: u64| LineState { m: number, b: number.wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed() };
     for looks in if loads_as_one() { 1..=2 } else { 2..=2 } {
         let state = &AtomicState::new();
         let load = move || loop {

@@ -3,7 +3,7 @@
 use core::arch::x86_64::{__m128i, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_unpackhi_epi64};
 use core::cell::UnsafeCell;
 
-use super::State;
+use super::LineState;
 use crate::counter::cpuid;
 use crate::primitive::{AtomicU64, Ordering};
 
@@ -42,7 +42,7 @@ impl AtomicState {
 
     /// The state, by one load.
     #[inline(always)]
-    pub(crate) fn load(&self) -> State {
+    pub(crate) fn load(&self) -> LineState {
         let value = self.load_value();
         // SAFETY: SSE2 is a feature of this target.
         let m = unsafe { _mm_cvtsi128_si64(value) };
@@ -50,17 +50,17 @@ impl AtomicState {
         let high = unsafe { _mm_unpackhi_epi64(value, value) };
         // SAFETY: as above.
         let b = unsafe { _mm_cvtsi128_si64(high) };
-        State { m: m.cast_unsigned(), b }
+        LineState { m: m.cast_unsigned(), b }
     }
 
-    /// Whether the state is `state`, after every earlier load. By a comparison with memory: an
-    /// instruction less than a load and a comparison, unless the compiler copies the first look to
-    /// keep it. It is not among the instructions whose 16 bytes Intel promises to load as one. Nor
-    /// need it be: the first look was whole, so `m` alone tells its state from every other one, up
-    /// to 1,024 lives. At the moment at which that half was loaded, the state was `state`. Where
-    /// the first look may be split as well, see the [module](super).
+    /// Whether the state is `state`, after every earlier load. It compares with memory, which takes
+    /// an instruction less than a load and a comparison, unless the compiler copies the first look
+    /// to keep it. Intel does not promise that this instruction loads its 16 bytes as one, and none
+    /// of that is needed: the first look was whole, so `m` alone distinguishes its state from the
+    /// next 1,023. When that half was loaded, the state was `state`. Where the first look may be
+    /// split as well, see the [module](super).
     #[inline(always)]
-    pub(crate) fn is_still(&self, state: State) -> bool {
+    pub(crate) fn is_still(&self, state: LineState) -> bool {
         // SAFETY: as in `load`. The compiler finds that the parts of `state` were one register, and
         // makes nothing of this.
         let seen = unsafe { _mm_set_epi64x(state.b, state.m.cast_signed()) };
@@ -84,7 +84,7 @@ impl AtomicState {
 
     /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, and
     /// never where the processor has no such instruction.
-    pub(crate) fn swap(&self, from: State, to: State) -> bool {
+    pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
         is_supported() && self.exchange(from, to) == from
     }
 
@@ -109,7 +109,7 @@ impl AtomicState {
 
     /// Swaps `from` for `to` if the state is `from`; returns the state that was found. Only where
     /// the processor has the instruction.
-    fn exchange(&self, from: State, to: State) -> State {
+    fn exchange(&self, from: LineState, to: LineState) -> LineState {
         let (mut m, mut b) = (from.m, from.b.cast_unsigned());
         // Not `core::arch::x86_64::cmpxchg16b`: without optimisation that calls into libatomic.
         // SAFETY: callers have made sure that the processor has CMPXCHG16B. The pointer is valid
@@ -130,7 +130,7 @@ impl AtomicState {
                 options(nostack),
             );
         }
-        State { m, b: b.cast_signed() }
+        LineState { m, b: b.cast_signed() }
     }
 }
 

@@ -1,19 +1,19 @@
 //! What can be wrong with a page's file.
 
 use std::boxed::Box;
+use std::format;
 use std::path::{Path, PathBuf};
-use std::{format, io};
+
+use rustix::io::Errno;
 
 use super::trust::FileError;
 
 /// Why a page's file is not opened, made or written to. The text names the file, the value that is
-/// wrong, and its limit.
+/// wrong and its limit, and what the system said. There is no source beside it.
 #[derive(Debug)]
 pub struct PageError {
     path: PathBuf,
     why: Why,
-    /// What the system said.
-    system: Option<io::Error>,
 }
 
 /// What is wrong, in words. A [`FileError`] where the file cannot be used.
@@ -26,12 +26,7 @@ pub(super) fn foreign(owner: u32, user: u32) -> Why {
 
 impl PageError {
     pub(super) fn new(path: &Path, why: impl Into<Why>) -> Self {
-        let why = why.into();
-        let system = match why.downcast_ref() {
-            Some(FileError::System { errno, .. }) => Some(io::Error::from_raw_os_error(*errno)),
-            _ => None,
-        };
-        Self { path: path.into(), why, system }
+        Self { path: path.into(), why: why.into() }
     }
 
     /// The page's file.
@@ -43,7 +38,8 @@ impl PageError {
     /// Whether there is no such file.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        self.system.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
+        let missing = Errno::NOENT.raw_os_error();
+        matches!(self.why.downcast_ref(), Some(FileError::System { errno, .. }) if *errno == missing)
     }
 }
 
@@ -53,9 +49,4 @@ impl core::fmt::Display for PageError {
     }
 }
 
-impl core::error::Error for PageError {
-    /// What the system said; the text has all else.
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.system.as_ref().map(|error| error as _)
-    }
-}
+impl core::error::Error for PageError {}

@@ -25,18 +25,18 @@ pub enum FileError {
     },
     /// Its group or others may write to it, or to its folder: the mode.
     Writable(u32),
-    /// The system refused an action.
+    /// The system refused what was asked of it.
     System {
-        /// What was refused, as a clause.
-        action: &'static str,
+        /// What cannot be done, as a clause: `it cannot be opened`.
+        problem: &'static str,
         /// The error number (errno(3)).
         errno: i32,
     },
 }
 
-/// Says what it was that the system refused.
-pub(crate) fn refused(action: &'static str) -> impl Fn(Errno) -> FileError {
-    move |error| FileError::System { action, errno: error.raw_os_error() }
+/// Says what cannot be done because the system refused.
+pub(crate) fn refused(problem: &'static str) -> impl Fn(Errno) -> FileError {
+    move |error| FileError::System { problem, errno: error.raw_os_error() }
 }
 
 impl core::fmt::Display for FileError {
@@ -60,7 +60,7 @@ impl core::fmt::Display for FileError {
                 f,
                 "others may write to the page or its folder: mode {mode:o}, of which 022 must be clear"
             ),
-            Self::System { action, errno } => write!(f, "{action}: {}", Errno::from_raw_os_error(*errno)),
+            Self::System { problem, errno } => write!(f, "{problem}: {}", Errno::from_raw_os_error(*errno)),
         }
     }
 }

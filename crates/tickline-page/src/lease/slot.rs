@@ -267,9 +267,9 @@ impl Limit {
 
     /// A reading for which the OS clock has said `os_ns`. Never less than that.
     ///
-    /// The monotonic time is not less than another that the same limit gave, if the OS clock has
-    /// not gone back: it does not fall as `os_ns` rises. Unix time may be set back, so a limit
-    /// that is further above the OS clock than it can be is none.
+    /// The result does not fall as `os_ns` rises. So monotonic times by one limit are in order as
+    /// long as the OS clock is. Somebody may have set Unix time back, so a limit that is above it
+    /// by more than the lead is ignored.
     #[inline(always)]
     #[must_use]
     pub const fn applied_to(&self, os_ns: i64, timescale: Timescale) -> i64 {

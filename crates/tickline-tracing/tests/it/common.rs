@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use tickline_tracing::over::TimeSource;
+use tickline_tracing::source::TimeSource;
 use tickline_tracing::{Callback, Sink, SpanTiming, SpanTimingLayer};
 use tracing::{Dispatch, dispatcher};
 use tracing_subscriber::layer::SubscriberExt;

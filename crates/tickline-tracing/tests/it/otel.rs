@@ -12,7 +12,7 @@ use opentelemetry::{Context, Value};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracer, SdkTracerProvider, SpanData};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::otel::{OtelTimes, TimedTracer};
-use tickline_tracing::over::{GlobalClock, TimeSource};
+use tickline_tracing::source::{GlobalClock, TimeSource};
 use tracing::{Dispatch, debug_span, dispatcher, info, info_span, subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::filter::LevelFilter;

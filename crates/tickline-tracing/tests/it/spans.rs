@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::{Closed, Hand, UNIX_OFFSET_NS};
 use tickline::Clock;
-use tickline_tracing::over::{StdClock, TimeSource};
+use tickline_tracing::source::{StdClock, TimeSource};
 use tickline_tracing::{SpanTiming, SpanTimingLayer};
 use tracing::span::Id;
 use tracing::{Level, Subscriber, info_span, span};

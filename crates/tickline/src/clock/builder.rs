@@ -28,7 +28,7 @@ const THREAD: &str = "the thread driver";
 ///
 /// # fn main() -> Result<(), tickline::Error> {
 /// let clock = Clock::builder().interval(Duration::from_millis(100)).start()?;
-/// println!("{}", clock.now_ns());
+/// println!("{:?}", clock.now());
 ///
 /// let error = Clock::builder().interval(Duration::from_secs(60)).start().unwrap_err();
 /// assert_eq!(error.to_string(), "interval of 60s is outside 1ms to 10s");

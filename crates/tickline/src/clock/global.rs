@@ -5,7 +5,7 @@ use crate::error::{Error, Inner};
 use crate::options::{Driver, Probes, Settings};
 use crate::process_lock::ProcessLock;
 use crate::sys;
-use crate::thread::Recalibrator;
+use crate::thread::ClockThread;
 use crate::trust::facts::learn_environment;
 
 /// Gives the global clock a background thread. Then no reader recalibrates, Unix time follows at
@@ -59,7 +59,7 @@ struct GlobalThread {
     guards: usize,
     settings: Settings,
     /// Held for its drop, which stops the thread.
-    _thread: Recalibrator<&'static Engine>,
+    _thread: ClockThread<&'static Engine>,
 }
 
 static GLOBAL_THREAD: ProcessLock<Option<GlobalThread>> = ProcessLock::new(None);
@@ -84,10 +84,10 @@ impl ClockGuard {
         }
         Self::learn(settings.probes);
         with_global_thread(|slot| match slot {
-            Some(running) if chosen.is_none_or(|settings| running.settings == settings) => {
-                Ok(Self::share(running))
-            }
-            Some(_) => Err(Error(Inner::Running)),
+            Some(running) => match chosen.and_then(|wanted| running.settings.difference(&wanted)) {
+                None => Ok(Self::share(running)),
+                Some(difference) => Err(Error(Inner::Running(difference))),
+            },
             None => Self::launch(slot, settings),
         })
     }
@@ -108,8 +108,7 @@ impl ClockGuard {
 
     fn launch(slot: &mut Option<GlobalThread>, settings: Settings) -> Result<Self, Error> {
         Self::apply(settings);
-        let thread =
-            Recalibrator::start(&GLOBAL, settings).inspect_err(|_| Self::apply(Settings::DEFAULT))?;
+        let thread = ClockThread::start(&GLOBAL, settings).inspect_err(|_| Self::apply(Settings::DEFAULT))?;
         *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
         Ok(Self { token: sys::token() })
     }

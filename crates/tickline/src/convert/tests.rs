@@ -5,10 +5,6 @@ use core::cell::Cell;
 use super::*;
 use crate::options::Driver;
 
-fn now_ordered(clock: &Clock) -> Instant {
-    Instant::from_nanos(clock.now_ordered_ns())
-}
-
 /// The clocks of these tests, with a line or without.
 fn clocks() -> [Clock; 2] {
     let [serving, disabled] =
@@ -32,10 +28,10 @@ fn bound(clock: &Clock) -> Duration {
 fn a_converted_instant_is_within_its_error() {
     for clock in clocks() {
         for _ in 0..1_000 {
-            let anchor = Anchor::by_bracket(|| now_ordered(&clock), StdInstant::now);
+            let anchor = Anchor::by_bracket(|| clock.now_ordered(), StdInstant::now);
             let bound = bound(&clock);
             let before = StdInstant::now();
-            let now = now_ordered(&clock);
+            let now = clock.now_ordered();
             let after = StdInstant::now();
             let error = anchor.bound() + bound + bound;
             let converted = anchor.to_std(now);
@@ -50,7 +46,7 @@ fn a_converted_instant_is_within_its_error() {
 fn an_instant_as_unix_time_is_the_unix_time() {
     for clock in clocks() {
         for _ in 0..1_000 {
-            let (before, now, after) = (clock.unix_reading(), now_ordered(&clock), clock.unix_reading());
+            let (before, now, after) = (clock.unix_reading(), clock.now_ordered(), clock.unix_reading());
             let anchor = Anchor::unix_by(&clock);
             let (time, error) = (anchor.to_unix(now), anchor.bound() + bound(&clock));
             assert!(time + error >= before.earliest(), "{:?} too early", before.earliest() - time);

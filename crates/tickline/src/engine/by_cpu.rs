@@ -80,8 +80,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_by_cpu_slow(&self, table: &Table) -> u64 {
-        // It asks for a line, or gives the CPUs' lines up. Readers of Unix time alone need that,
-        // too.
+        // For what it does beside the reading: it asks the thread for a line, or gives the CPUs'
+        // lines up. A program that reads Unix time alone needs that as well.
         self.now_by_cpu_slow(table);
         saturating_unsigned(OsClock.realtime_ns())
     }
@@ -92,7 +92,7 @@ impl Engine {
         let Some(table) = self.cpu_lines.made() else {
             return self.maintain(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
         };
-        self.keeper.set_lines(Lines::PerCpu, &self.common_line());
+        self.keeper.set_lines(Lines::PerCpu);
         let (driven, lines) = self.lock_judged()?;
         if lines == Lines::Common {
             return None; // somebody has left the CPUs' lines again
@@ -104,6 +104,6 @@ impl Engine {
     /// No line for each CPU from now on. A pass holds the clock's lock, so the first common line
     /// comes after it.
     pub(crate) fn leave_per_cpu(&self) {
-        self.keeper.set_lines(Lines::Common, &self.common_line());
+        self.keeper.set_lines(Lines::Common);
     }
 }

@@ -18,7 +18,9 @@ use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{Conclusion, Gated, Lines, Stage};
-use tickline_core::gate::{Comparison, Facts, Gate, Reason, Verdict, first_closed, judge, judge_line};
+use tickline_core::gate::{
+    Comparison, Facts, Gate, Reason, Verdict, first_closed, judge, judge_missing_line,
+};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, Shared};
 use tickline_core::state::Phase;
@@ -30,8 +32,8 @@ use crate::per_cpu::Table;
 use crate::status::State;
 use crate::sys::reference::{Followed, HAS_CLOCK, OsClock, resolution_ns};
 use crate::sys::{self, COUNTER};
+use crate::trust::compare;
 use crate::trust::snapshot::TrustSnapshot;
-use crate::trust::{compare, facts};
 
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
@@ -39,9 +41,13 @@ const WARNING: u8 = 1 << 7;
 /// A counter that was found to be slow is measured again after this time.
 const COST_AGAIN_NS: i64 = 5_000_000_000;
 
-/// What a judgement has found: why the first closed gate is closed, and why the OS serves Unix
-/// time.
-type Found = (Option<Reason>, Option<Reason>);
+/// What a judgement has found.
+struct Found {
+    /// Why the first closed gate is closed.
+    closed: Option<Reason>,
+    /// Why the OS serves Unix time.
+    unix_closed: Option<Reason>,
+}
 
 /// What `judge` says of each gate.
 fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
@@ -71,8 +77,8 @@ impl Engine {
     /// changed.
     #[inline(never)]
     fn add_own(&self, facts: &mut Facts, lines: Lines) -> u32 {
-        // Read before the result, so that a result that comes meanwhile is read later. So is one
-        // whose lock is taken now.
+        // The count is read before the result. If a result comes in between, or its lock is taken
+        // now, the count that is kept is too low, and the next review reads the result.
         let changes = compare::changes();
         let comparison = compare::result();
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
@@ -117,9 +123,8 @@ impl Engine {
     /// were judged; `None` if another thread has it, or a gate is closed.
     pub(super) fn lock_judged(&self) -> Option<(LockGuard<'_, Driven>, Lines)> {
         let mut driven = self.lock()?;
-        let (known, now_ns) = (driven.is_begun, || OsClock.monotonic_ns());
         let judge = |lines| self.judge(lines, &mut driven);
-        let lines = self.keeper.admit(known, now_ns, &self.common_line(), judge)?;
+        let lines = self.keeper.admit(|| OsClock.monotonic_ns(), &self.common_line(), judge)?;
         Some((driven, lines))
     }
 
@@ -144,15 +149,19 @@ impl Engine {
         }
         let _errno = sys::PreserveErrno::new();
         let Some(mut driven) = self.lock().filter(|driven| !driven.seen.is_current()) else { return false };
-        let before = (self.keeper.stage(), self.reason_of(Gate::UnixCost), driven.seen.clocksource);
+        let was_open = self.keeper.stage() == Stage::Open;
+        let (unix_before, clocksource_before) = (self.reason_of(Gate::UnixCost), driven.seen.clocksource);
         let judge = |lines| {
             let mut facts = Facts::UNKNOWN;
             if !self.collect(&mut facts, lines, &mut driven.seen) {
                 return None;
             }
             let found = self.record_all(&facts);
-            let goes_on = found.0.is_none() && before == (Stage::Open, found.1, facts.clocksource);
-            (!goes_on).then(|| self.conclude(&facts, found, &mut driven))
+            let line_goes_on = was_open
+                && found.closed.is_none()
+                && found.unix_closed == unix_before
+                && facts.clocksource == clocksource_before;
+            (!line_goes_on).then(|| self.conclude(&facts, found, &mut driven))
         };
         self.keeper.review(&self.common_line(), judge).is_some()
     }
@@ -162,22 +171,21 @@ impl Engine {
     fn record_all(&self, facts: &Facts) -> Found {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts.iter().for_each(|verdict| self.record(*verdict));
-        (first_closed(verdicts), verdicts[Gate::UnixCost as usize].closed)
+        Found { closed: first_closed(verdicts), unix_closed: verdicts[Gate::UnixCost as usize].closed }
     }
 
     /// What follows from what was found. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn conclude(&self, facts: &Facts, (closed, unix): Found, driven: &mut Driven) -> Conclusion {
+    fn conclude(&self, facts: &Facts, found: Found, driven: &mut Driven) -> Conclusion {
         let after = |wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns);
-        driven.is_begun = closed.is_none();
-        match closed {
+        match found.closed {
             None => {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
                     facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(resolution_ns());
                 driven.control.begin_anew(Config { resolutions, ..UNSETTLED });
-                driven.control.serves_unix = unix.is_none();
+                driven.control.serves_unix = found.unix_closed.is_none();
                 Conclusion::Open
             }
             // The kernel decides about the counter within seconds of boot.
@@ -220,7 +228,7 @@ impl Engine {
     }
 
     /// Whether the last judgement has left Unix time to the OS.
-    pub(super) fn unix_by_os(&self) -> bool {
+    pub(crate) fn unix_by_os(&self) -> bool {
         self.reason_of(Gate::UnixCost).is_some() || self.reason_of(Gate::Cost).is_some()
     }
 
@@ -231,17 +239,13 @@ impl Engine {
             return each_gate(|gate| Verdict::of(gate, page.reason().filter(|_| gate == Gate::User)));
         }
         let state = self.shared.cell.load();
-        let table = self.per_cpu_table();
+        // Behind a closed gate there is no line, and none is missing.
         let has_line = state.is_gate_closed()
             || state.phase() != Phase::NoLine
-            || table.is_some_and(Table::is_published);
-        let figures = self.figures();
-        let [calibration, plausible] = judge_line(has_line, &figures, facts::nominal_hz(self.probes()));
+            || self.per_cpu_table().is_some_and(Table::is_published);
         each_gate(|gate| match gate {
             Gate::User if self.is_disabled() => Verdict::of(gate, Some(Reason::Disabled)),
-            // Behind a closed gate there is no line, and none is missing.
-            Gate::Calibration => calibration,
-            Gate::Plausible => plausible,
+            Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
             _ => self.recorded(gate),
         })
     }
@@ -310,7 +314,7 @@ impl Engine {
     /// Whether readings by the line are off because the OS clock or the counter has jumped. The
     /// control loop says so. Until its next iteration this asks the OS clock, which is far
     /// outside the line's bounds then.
-    pub(super) fn is_disrupted(&self) -> bool {
+    pub(crate) fn is_disrupted(&self) -> bool {
         if self.was_disrupted() {
             return true;
         }

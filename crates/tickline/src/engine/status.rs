@@ -42,8 +42,6 @@ impl Engine {
                 let by_cpu = table.map_or(0, |table| table.events(event));
                 self.shared.events(event).saturating_add(by_cpu)
             }),
-            #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-            page: self.page.as_ref().map(|page| Box::new(page.status())),
             per_cpu: table.map_or_else(Vec::new, |table| table.status()),
         }
     }

@@ -2,7 +2,9 @@
 
 use tickline_core::sample::Reference;
 
-use crate::sys::reference::{self, OsClock};
+use crate::sys::counter_readable;
+use crate::sys::reference::OsClock;
+use crate::sys::reference::system::{steering_ppb, try_read_ns, with_timex};
 
 /// The OS clocks of this process.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +18,7 @@ pub(super) struct PageOs {
 impl PageOs {
     pub(super) fn find() -> Self {
         let is_alone = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
-        Self { is_alone, has_coarse: reference::has_vdso() }
+        Self { is_alone, has_coarse: has_vdso() }
     }
 }
 
@@ -33,7 +35,7 @@ impl tickline_page::OsClock for PageOs {
 
     #[inline]
     fn coarse_realtime_ns(&self) -> Option<i64> {
-        if self.has_coarse { reference::coarse_realtime_ns() } else { None }
+        if self.has_coarse { try_read_ns(libc::CLOCK_REALTIME_COARSE) } else { None }
     }
 
     fn pause(&self) {
@@ -42,5 +44,47 @@ impl tickline_page::OsClock for PageOs {
         } else {
             core::hint::spin_loop();
         }
+    }
+}
+
+/// Whether the kernel has mapped its vDSO, and the process may use it.
+fn has_vdso() -> bool {
+    // SAFETY: takes a number, and touches no memory that changes.
+    counter_readable() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0
+}
+
+/// By how much the kernel says that it changes the rate of its clocks now, ppb: what corrects the
+/// crystal, and slews (adjtimex(2)), without those by adjtime(3), of 500 ppm. `None` where it does
+/// not say. While this is beyond 1,000 ppm, a [`Publisher`](super::Publisher) publishes no line.
+#[must_use]
+pub fn slew_ppb() -> Option<i64> {
+    with_timex(|timex, _| rate_ppb(timex))
+}
+
+/// [`steering_ppb`], and the share of the offset that the kernel removes in this second: of what is
+/// left, one part in 2^(2 + constant) - 1 (`ntp_offset_chunk` in `kernel/time/ntp.c`).
+#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+fn rate_ppb(timex: &libc::timex) -> i64 {
+    let to_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
+    let offset_ns = i64::from(timex.offset).saturating_mul(to_ns);
+    let parts = (1_i64 << (2 + timex.constant.clamp(0, 10))) - 1;
+    steering_ppb(timex).saturating_add(offset_ns.checked_div(parts).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// chronyd slews by tick and frequency, systemd-timesyncd by an offset.
+    #[test]
+    fn a_rate_is_of_tick_frequency_and_offset() {
+        // SAFETY: plain data, of which all zeros is a valid value.
+        let zero: libc::timex = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
+        let timex = libc::timex { tick: 10_833, freq: -(30 << 16), ..zero };
+        assert_eq!(rate_ppb(&timex), 83_270_000);
+        let timex = libc::timex { offset: 300_000, constant: 0, ..timex };
+        assert_eq!(rate_ppb(&timex), 83_270_000 + 100_000_000, "us: a third of 0.3 s is left in this second");
+        let timex = libc::timex { offset: -1_023_000, constant: 8, status: libc::STA_NANO, ..zero };
+        assert_eq!(rate_ppb(&libc::timex { tick: 10_000, ..timex }), -1_000);
     }
 }

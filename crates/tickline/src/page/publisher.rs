@@ -4,14 +4,13 @@ use core::time::Duration;
 use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
+use tickline_page::LeasePhase;
 use tickline_page::host::PageWriter;
 use tickline_page::protocol::{Closing, Config, LeaseMemory as _, Lost, Writer, WriterAction};
 
-use super::os::PageOs;
-use super::slew_ppb;
-use super::status::Phase;
+use super::leases::os_resolution_ns;
+use super::os::{PageOs, slew_ppb};
 use crate::clock::Clock;
-use crate::engine::leases::os_resolution_ns;
 use crate::error::Error;
 use crate::status::State;
 use crate::sys::{self, COUNTER};
@@ -37,7 +36,7 @@ const LATER: Duration = Duration::from_millis(500);
 ///
 /// # fn main() -> Result<(), tickline::Error> {
 /// let clock = Clock::builder().per_cpu(PerCpu::Off).start()?;
-/// let mut publisher = Publisher::start(clock, "/run/tickline/page.v1".as_ref())?;
+/// let mut publisher = Publisher::start(clock, "/run/tickline/page.v1")?;
 /// loop {
 ///     std::thread::sleep(publisher.step()?);
 /// }
@@ -56,20 +55,19 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Locks the page's file, makes it if there is none, and takes it over from the last
-    /// publisher. Serves nothing yet. The folder must exist. A page that was switched off
-    /// (`tickline serve off`) stays so: [`phase`](Self::phase) is [`Phase::Off`], and a step does
-    /// nothing.
+    /// Locks the page's file, makes it if there is none, and takes it over from the last publisher.
+    /// Serves nothing yet. The folder must exist. A page that was switched off (`tickline serve
+    /// off`) stays so: [`phase`](Self::phase) is [`LeasePhase::Off`], and a step does nothing.
     ///
     /// # Errors
     ///
     /// [`Page`](crate::ErrorKind::Page) if another process serves the page, if the file is not the
     /// user's own or is not trusted, or if this process may not read the counter.
-    pub fn start(clock: Clock, path: &Path) -> Result<Self, Error> {
+    pub fn start(clock: Clock, path: impl AsRef<Path>) -> Result<Self, Error> {
         let counter = COUNTER
             .filter(|_| sys::counter_readable())
             .ok_or_else(|| Error::page("this process may not read the counter (PR_SET_TSC)"))?;
-        let page = PageWriter::create(path).map_err(Error::page)?;
+        let page = PageWriter::create(path.as_ref()).map_err(Error::page)?;
         let config = Config {
             resolution_ns: os_resolution_ns(),
             counter_ticks: resolution_ticks(&counter, &mut Scratch::new()).max(1),
@@ -80,7 +78,7 @@ impl Publisher {
     }
 
     /// Does what is due, and returns the time until the next step. Never waits. If somebody has
-    /// switched the page off, [`phase`](Self::phase) is [`Phase::Off`], and nothing is due any
+    /// switched the page off, [`phase`](Self::phase) is [`LeasePhase::Off`], and nothing is due any
     /// more.
     ///
     /// # Errors
@@ -101,7 +99,7 @@ impl Publisher {
     /// A page whose file was truncated is off too, but has no generation.
     fn was_switched_off(&self) -> bool {
         let (word, own) = (self.page.word(), self.writer.word());
-        word.phase() == Phase::Off && word.generation() > own.generation()
+        word.phase() == LeasePhase::Off && word.generation() > own.generation()
     }
 
     fn try_step(&mut self) -> Result<Duration, Lost> {
@@ -114,7 +112,7 @@ impl Publisher {
             }
         }
         let estimate = self.clock.engine().lease_estimate();
-        if self.writer.word().phase() == Phase::NoLine && estimate.is_some() {
+        if self.writer.word().phase() == LeasePhase::NoLine && estimate.is_some() {
             // The kernel may keep time with something else since the last line.
             self.writer.set_resolution_ns(os_resolution_ns());
         }
@@ -140,13 +138,13 @@ impl Publisher {
     /// Whether the page names a line.
     #[must_use]
     pub fn has_line(&self) -> bool {
-        !matches!(self.phase(), Phase::Off | Phase::NoLine)
+        !matches!(self.phase(), LeasePhase::Off | LeasePhase::NoLine)
     }
 
     /// What the page has said since the last step.
     #[must_use]
-    pub fn phase(&self) -> Phase {
-        if self.is_off { Phase::Off } else { self.writer.word().phase() }
+    pub fn phase(&self) -> LeasePhase {
+        if self.is_off { LeasePhase::Off } else { self.writer.word().phase() }
     }
 
     /// Whether no line is published because of the kernel's [slew](super::slew_ppb).

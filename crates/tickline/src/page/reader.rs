@@ -81,7 +81,7 @@ impl Clock {
     ///         Clock::default()
     ///     }
     /// };
-    /// println!("{}", clock.now_ns());
+    /// println!("{:?}", clock.now());
     /// ```
     pub fn open_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
         learn_environment(probes);
@@ -95,6 +95,13 @@ impl Clock {
         let refused = switched_off.then_some(Reason::SwitchedOff);
         engine.page = Some(PageReader::open(path.as_ref(), probes, refused)?);
         Ok(Self::of(None, Arc::new(engine)))
+    }
+
+    /// What the page says by which another process serves this clock; `None` for a clock of its
+    /// own.
+    #[must_use]
+    pub fn page_status(&self) -> Option<PageStatus> {
+        self.engine().page.as_ref().map(PageReader::status)
     }
 }
 
@@ -242,7 +249,7 @@ impl PageReader {
         }
     }
 
-    pub(crate) fn status(&self) -> PageStatus {
+    fn status(&self) -> PageStatus {
         let snapshot = COUNTER.filter(|_| self.is_enabled()).map(|counter| self.file.snapshot(&counter));
         let served = snapshot.filter(|snapshot| snapshot.is_served);
         PageStatus {
@@ -261,7 +268,7 @@ mod tests {
 
     use super::*;
     use crate::Clock;
-    use crate::page::{Phase, Publisher};
+    use crate::page::{LeasePhase, Publisher};
 
     #[test]
     fn rule_r8_a_forked_child_raises_its_high_water() {
@@ -270,7 +277,7 @@ mod tests {
         let path = folder.join("page");
         let mut publisher = Publisher::start(Clock::builder().start().unwrap(), &path).unwrap();
         for _ in 0..1_000 {
-            if publisher.phase() != Phase::Published {
+            if publisher.phase() != LeasePhase::Published {
                 std::thread::sleep(publisher.step().unwrap().min(core::time::Duration::from_millis(1)));
             }
         }

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-pub use tickline_page::LeasePhase as Phase;
+use tickline_page::LeasePhase;
 
-/// What a page serves to a clock.
+/// What a page serves to a clock: [`Clock::page_status`](crate::Clock::page_status).
 ///
 /// ```no_run
 /// use tickline::{Clock, Probes};
 ///
 /// # fn main() -> Result<(), tickline::Error> {
 /// let clock = Clock::open_page("/run/tickline/page.v1", Probes::Full)?;
-/// if let Some(page) = clock.status().page {
+/// if let Some(page) = clock.page_status() {
 ///     println!("{}: {}, {:?} ns ahead", page.path.display(), page.phase.name(), page.lead_ns);
 /// }
 /// # Ok(())
@@ -25,7 +25,7 @@ pub struct PageStatus {
     /// The user that it belongs to: 0 is root.
     pub owner: u32,
     /// What it says.
-    pub phase: Phase,
+    pub phase: LeasePhase,
     /// How far readings may be above the OS clock while that keeps its rate, ns; `None` while there
     /// is no line.
     pub lead_ns: Option<i64>,

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tickline_core::control::{Config, MIN_INTERVAL_NS, Renewal};
 use tickline_core::sample::Resolutions;
-use tickline_core::state::State as LineState;
+use tickline_core::state::LineState;
 
 use super::pass::CpuPass;
 use super::*;
 use crate::engine::Engine;
 use crate::options::{Driver, Settings};
 use crate::sys::{ClockSetNotifier, CpuMask};
-use crate::thread::Recalibrator;
+use crate::thread::ClockThread;
 use crate::trust::compare::tests::UNSYNCHRONISED;
 
 #[test]
@@ -46,7 +46,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     table.records[absent].ask();
     let config = Config {
         interval_ns: 1_000_000,
-        resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, resolution_ticks: 0 },
+        resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks: 0 },
         renewal: Renewal::Pinned,
     };
     let mut pass = CpuPass::default();
@@ -74,7 +74,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
 fn readers_leave_the_cpus_lines_in_order() {
     let engine = Arc::new(Engine::new(Driver::Reader, 10_000_000));
     let settings = Settings { per_cpu: PerCpu::On, ..Settings::DEFAULT };
-    let thread = Recalibrator::start(Arc::clone(&engine), settings).expect("a thread");
+    let thread = ClockThread::start(Arc::clone(&engine), settings).expect("a thread");
     let table = loop {
         match engine.per_cpu_table() {
             Some(table) => break table,
@@ -120,7 +120,7 @@ fn a_pass_takes_the_references_new_resolution() {
     let (table, notifier, mut pass) =
         (Table::with_ids(counter, ids), ClockSetNotifier::new(), CpuPass::default());
     for reference_ns in [1, STEP_NS] {
-        let resolutions = Resolutions { counter_ticks: 0, reference_ns, resolution_ticks: 0 };
+        let resolutions = Resolutions { counter_ticks: 0, reference_ns, same_counter_ticks: 0 };
         let config = Config { interval_ns: 1_000_000, resolutions, renewal: Renewal::Pinned };
         table.units.iter().for_each(|unit| _ = unit.close_gate(&common, &OsClock));
         table.units.iter().for_each(|unit| _ = unit.open_gate(&common, &OsClock));

@@ -8,7 +8,7 @@ use crate::options::Probes;
 mod file_time;
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "reference/linux.rs"]
-mod system;
+pub(crate) mod system;
 #[cfg(all(target_os = "macos", not(miri)))]
 #[path = "reference/macos.rs"]
 mod system;
@@ -52,9 +52,6 @@ pub(crate) fn trust_libc() {}
 pub(crate) fn utc_error_ns() -> Option<u64> {
     None
 }
-
-#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-pub(crate) use system::{coarse_realtime_ns, has_vdso, slew_ppb};
 
 /// Whether this system has a clock at all.
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));

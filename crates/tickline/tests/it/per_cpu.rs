@@ -28,7 +28,7 @@ fn fast_clock(interval: Duration) -> Option<Clock> {
 fn until_fast_by(clock: &Clock, lines: impl Fn(usize) -> bool) -> Option<()> {
     common::until_fast(clock)?;
     common::until(clock, || {
-        std::hint::black_box(clock.now_ns());
+        std::hint::black_box(clock.now());
         let status = clock.status();
         status.state == State::Fast && lines(status.per_cpu.len())
     });
@@ -49,10 +49,11 @@ fn readings_are_those_of_the_os_clock() {
     let end = Instant::now() + Duration::from_millis(300);
     let mut fast = 0;
     while Instant::now() < end {
-        let (before, unix_before) = (os.now_ordered_ns(), os.unix_ns());
-        let readings = [clock.now_ns(), clock.now_ordered_ns()];
-        let (reading, unix) = (clock.reading(), [clock.unix_ns(), clock.unix_reading().time().as_nanos()]);
-        let (after, unix_after) = (os.now_ordered_ns(), os.unix_ns());
+        let (before, unix_before) = (os.now_ordered().as_nanos(), os.unix_now().as_nanos());
+        let readings = [clock.now().as_nanos(), clock.now_ordered().as_nanos()];
+        let reading = clock.reading();
+        let unix = [clock.unix_now(), clock.unix_reading().time()].map(tickline::UnixTime::as_nanos);
+        let (after, unix_after) = (os.now_ordered().as_nanos(), os.unix_now().as_nanos());
         if is_void(&clock) || unix_after.abs_diff(unix_before) > 1_000_000_000 {
             common::skip("the OS clock jumped");
             return;
@@ -69,7 +70,7 @@ fn readings_are_those_of_the_os_clock() {
         fast += u32::from(reading.state() == State::Fast);
     }
     assert!(fast > 0, "no reading was served by a line: {:?}", clock.status());
-    assert!(clock.recent_ns() <= clock.now_ns() + 1_000_000);
+    assert!(clock.recent().as_nanos() <= clock.now().as_nanos() + 1_000_000);
 }
 
 /// Threads that move between CPUs exchange their readings. None steps back by more than the two
@@ -113,7 +114,7 @@ fn it_can_be_switched_off_and_on() {
     clock.disable();
     assert_eq!(clock.reading().state(), State::Fallback(Reason::Disabled));
     assert!(clock.status().per_cpu.is_empty());
-    assert!(clock.now_ns() > 0 && clock.unix_ns() > 0);
+    assert!(clock.now().as_nanos() > 0 && clock.unix_now().as_nanos() > 0);
     clock.enable();
     until_fast_by(&clock, |lines| lines > 0).expect("fast again");
 }
@@ -170,12 +171,12 @@ mod linux {
                 let (clock, stop) = (&clock, &stop);
                 scope.spawn(move || {
                     run_on(cpu);
-                    let mut last = 0;
+                    let mut last = tickline::Instant::ZERO;
                     // ORDERING: Relaxed, a flag on its own.
                     while !stop.load(Ordering::Relaxed) {
                         for reading in 0..1_000 {
-                            let now = if reading % 3 == 0 { clock.now_ordered_ns() } else { clock.now_ns() };
-                            assert!(now >= last, "CPU {cpu}: {now} after {last}");
+                            let now = if reading % 3 == 0 { clock.now_ordered() } else { clock.now() };
+                            assert!(now >= last, "CPU {cpu}: {now:?} after {last:?}");
                             last = now;
                         }
                     }
@@ -211,7 +212,7 @@ mod linux {
             };
             run_on(*second);
             common::until(&clock, || {
-                core::hint::black_box(clock.now_ns());
+                core::hint::black_box(clock.now());
                 table().iter().any(|cpu| cpu.cpu == *second && cpu.state == State::Fast)
             });
             common::until(&clock, || clock.reading().state() == State::Fast);
@@ -227,12 +228,12 @@ mod linux {
         common::in_child(&[], || {
             let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
             common::in_fork(|| {
-                let before = clock.now_ns();
+                let before = clock.now().as_nanos();
                 std::thread::sleep(Duration::from_millis(50));
                 for _ in 0..100 {
-                    core::hint::black_box(clock.now_ns());
+                    core::hint::black_box(clock.now());
                 }
-                let (after, status) = (clock.now_ns(), clock.status());
+                let (after, status) = (clock.now().as_nanos(), clock.status());
                 assert!(after > before && status.per_cpu.is_empty(), "{status:?}");
             });
             if clock.status().unix_reason().is_some() {
@@ -241,7 +242,7 @@ mod linux {
             common::in_fork(|| {
                 common::until(&clock, || {
                     for _ in 0..100 {
-                        core::hint::black_box(clock.unix_ns());
+                        core::hint::black_box(clock.unix_now());
                     }
                     let status = clock.status();
                     status.per_cpu.is_empty() && status.state == State::Fast

@@ -17,30 +17,30 @@ fn a_forked_child_goes_on_without_its_parents_thread() {
     let clock = Clock::builder().interval(Duration::from_millis(5)).start().unwrap();
     until_fast(&clock);
     for _ in 0..5 {
-        let last = clock.now_ordered_ns();
+        let last = clock.now_ordered().as_nanos();
         in_fork(|| check_forked_child(&clock, last));
     }
 }
 
 fn check_forked_child(clock: &Clock, parents_last: u64) {
-    assert!(clock.now_ordered_ns() >= parents_last);
+    assert!(clock.now_ordered().as_nanos() >= parents_last);
     assert_eq!((clock.status().driver, tickline_threads()), (Driver::Reader, 0));
     // Longer than any line of the parent is valid, so that the child makes its own.
-    let mut last = clock.recent_ns();
+    let mut last = clock.recent().as_nanos();
     let end = last + 300_000_000;
     while last < end {
-        let now = clock.now_ordered_ns();
+        let now = clock.now_ordered().as_nanos();
         assert!(now >= last, "{now} after {last}");
         last = now;
     }
-    assert!(clock.recent_ns() >= end, "the coarse time of a thread that does not exist here");
+    assert!(clock.recent().as_nanos() >= end, "the coarse time of a thread that does not exist here");
     // On a busy machine a thread may be preempted for longer than a line lasts, so this asks for
     // the state again and again.
     until(clock, || {
         // Readers start a line only if calls are frequent, and a status takes longer than many
         // calls.
         for _ in 0..100 {
-            std::hint::black_box(clock.now_ordered_ns());
+            std::hint::black_box(clock.now_ordered());
         }
         clock.status().state != State::Calibrating
     });

@@ -40,7 +40,7 @@ fn settles(clock: &Clock, mut last: u64) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
         for _ in 0..100 {
-            let now = clock.now_ordered_ns();
+            let now = clock.now_ordered().as_nanos();
             if now < last {
                 return false;
             }
@@ -102,7 +102,7 @@ fn a_forked_child_may_exec() {
 fn a_daemon_has_a_clock() {
     let guard = tickline::start().unwrap();
     until_fast(Clock::global());
-    let last = Clock::global().now_ordered_ns();
+    let last = Clock::global().now_ordered().as_nanos();
     // The daemon is no child of this process, so it answers in shared memory: 1 plus the number
     // of the first check that failed.
     let answer = Answer::new();
@@ -130,7 +130,7 @@ fn daemon(parents_last: u64) -> u32 {
         return 2;
     }
     let Ok(guard) = tickline::start() else { return 3 };
-    if !settles(clock, clock.now_ordered_ns()) || clock.status().driver != Driver::Thread {
+    if !settles(clock, clock.now_ordered().as_nanos()) || clock.status().driver != Driver::Thread {
         return 4;
     }
     // The program's next files are to be its standard streams, not the timer.
@@ -158,7 +158,7 @@ fn many_clocks_live_side_by_side_and_leave_nothing() {
         let mut last = vec![0; clocks.len()];
         while start.elapsed() < Duration::from_millis(500) {
             for (clock, last) in clocks.iter().zip(&mut last) {
-                let now = clock.now_ordered_ns();
+                let now = clock.now_ordered().as_nanos();
                 assert!(now >= *last, "{now} after {last}");
                 *last = now;
                 clock.maintain();
@@ -214,9 +214,9 @@ fn a_stopped_process_goes_on_where_time_is() {
         let clock = Clock::builder().driver(driver).interval(Duration::from_millis(20)).start().unwrap();
         let fast = until_fast(&clock).is_some();
         for _ in 0..3 {
-            let (last, stopped_at) = (clock.now_ordered_ns(), os_monotonic_ns());
+            let (last, stopped_at) = (clock.now_ordered().as_nanos(), os_monotonic_ns());
             stop_for_a_while();
-            let now = clock.now_ordered_ns();
+            let now = clock.now_ordered().as_nanos();
             assert!(now >= last, "{now} after {last}");
             assert!(comes_to_agree_with_the_os(&clock), "{:?}", clock.status());
             let stopped_ns = os_monotonic_ns() - stopped_at;
@@ -314,11 +314,11 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
             let clock = Clock::builder().driver(driver).interval(Duration::from_millis(50)).start().unwrap();
             while last == 0 || !clock.status().judged {
                 for _ in 0..100 {
-                    let now = clock.now_ordered_ns();
+                    let now = clock.now_ordered().as_nanos();
                     assert!(now >= last && now > 0, "{now} after {last}");
                     last = now;
                 }
-                black_box((clock.unix_ns(), clock.reading(), clock.unix_reading()));
+                black_box((clock.unix_now(), clock.reading(), clock.unix_reading()));
             }
             // On targets without a counter that gate comes first.
             let reason = clock.status().reason();
@@ -326,7 +326,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
             clock.disable();
             clock.enable();
             clock.maintain();
-            assert!(clock.now_ordered_ns() >= last && clock.unix_ns() > 0);
+            assert!(clock.now_ordered().as_nanos() >= last && clock.unix_now().as_nanos() > 0);
         }
         0
     });
@@ -370,7 +370,7 @@ fn a_clock_in_a_time_namespace_shows_its_time() {
 fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     let clock = clock_of(Driver::Reader);
     until_fast(&clock);
-    let last = clock.now_ordered_ns();
+    let last = clock.now_ordered().as_nanos();
     in_time_namespace(DAY_S, || {
         assert!(comes_to_agree_with_the_os(&clock), "{:?}", clock.status());
         assert!(settles(&clock, last + 86_000_000_000_000), "{:?}", clock.status());
@@ -395,7 +395,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     in_time_namespace(-behind_s, || {
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(300) {
-            let now = clock.now_ordered_ns();
+            let now = clock.now_ordered().as_nanos();
             assert!(now >= last, "{now} after {last}");
             last = now;
         }

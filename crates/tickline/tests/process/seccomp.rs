@@ -101,19 +101,19 @@ fn under_a_filter(killed: Option<i32>, body: impl FnOnce() -> i32) {
 fn use_up(clock: &Clock) -> bool {
     let mut last = 0;
     for _ in 0..5_000 {
-        let now = clock.now_ordered_ns();
+        let now = clock.now_ordered().as_nanos();
         if now < last {
             return false;
         }
         last = now;
-        black_box((clock.now_ns(), clock.unix_ns(), clock.recent_ns()));
+        black_box((clock.now(), clock.unix_now(), clock.recent()));
         black_box((clock.reading(), clock.unix_reading()));
     }
     clock.maintain();
     clock.disable();
     clock.enable();
     clock.maintain();
-    black_box(clock.now_ns());
+    black_box(clock.now());
     clock.status().utc_error_ns.is_none()
 }
 
@@ -160,8 +160,8 @@ fn without_a_thread_the_list_is_two_calls() {
 /// Waits until the thread has stored the time once, and so is past everything that std does to
 /// start it.
 fn await_the_thread(clock: &Clock) {
-    let first = clock.recent_ns();
-    while clock.recent_ns() == first {
+    let first = clock.recent().as_nanos();
+    while clock.recent().as_nanos() == first {
         std::thread::yield_now();
     }
 }
@@ -175,9 +175,9 @@ fn a_thread_from_before_the_filter_goes_on_and_ends() {
         if !allow_only(&[MINIMAL, PARKING, END, TEST]) {
             return CANNOT;
         }
-        let before = clock.recent_ns();
+        let before = clock.recent().as_nanos();
         std::thread::sleep(Duration::from_millis(50));
-        if clock.recent_ns() == before {
+        if clock.recent().as_nanos() == before {
             return 2; // the thread is not there
         }
         drop(clock);
@@ -204,7 +204,7 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
         let mut last = 0;
         for _ in 0..100 {
             std::thread::sleep(Duration::from_millis(2));
-            let now = clock.now_ordered_ns();
+            let now = clock.now_ordered().as_nanos();
             if now < last {
                 return 2;
             }

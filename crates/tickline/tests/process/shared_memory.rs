@@ -30,7 +30,7 @@ fn use_up(clock: &Clock) {
         clock.maintain();
         for _ in 0..50 {
             let before_ns = os_monotonic_ns();
-            let now_ns = clock.now_ordered_ns();
+            let now_ns = clock.now_ordered().as_nanos();
             let after_ns = os_monotonic_ns();
             let off_ns = before_ns.saturating_sub(now_ns).max(now_ns.saturating_sub(after_ns));
             FARTHEST_NS.fetch_max(off_ns, Ordering::Relaxed);

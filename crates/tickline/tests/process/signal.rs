@@ -90,12 +90,12 @@ extern "C" fn first_reader(_: libc::c_int) {
     let clock = Clock::global();
     let mut last = 0;
     for _ in 0..5_000 {
-        let now = clock.now_ordered_ns();
+        let now = clock.now_ordered().as_nanos();
         if now < last {
             FOUND.fetch_or(2, Ordering::Relaxed);
         }
         last = now;
-        black_box((clock.now_ns(), clock.unix_ns(), clock.reading(), clock.unix_reading()));
+        black_box((clock.now(), clock.unix_now(), clock.reading(), clock.unix_reading()));
     }
     if clock.status().judged {
         FOUND.fetch_or(1, Ordering::Relaxed);
@@ -119,10 +119,10 @@ static INTERRUPTIONS: AtomicU32 = AtomicU32::new(0);
 extern "C" fn interrupter(_: libc::c_int) {
     let was_inside = INSIDE.replace(true);
     let clock = Clock::global();
-    let now = clock.now_ordered_ns();
+    let now = clock.now_ordered().as_nanos();
     STEPS_BACK.fetch_add(u32::from(now < LAST_NS.get()), Ordering::Relaxed);
-    black_box((clock.unix_ns(), clock.reading(), clock.maintain(), clock.status()));
-    let later = clock.now_ordered_ns();
+    black_box((clock.unix_now(), clock.reading(), clock.maintain(), clock.status()));
+    let later = clock.now_ordered().as_nanos();
     STEPS_BACK.fetch_add(u32::from(later < now), Ordering::Relaxed);
     LAST_NS.set(later);
     INTERRUPTIONS.fetch_add(1, Ordering::Relaxed);
@@ -146,8 +146,8 @@ fn handlers_may_interrupt_every_other_call() {
     let enough = || INTERRUPTIONS.load(Ordering::Relaxed) > 20 || start.elapsed() > Duration::from_secs(60);
     while start.elapsed() < Duration::from_secs(2) || !enough() {
         for _ in 0..200 {
-            let now = clock.now_ordered_ns();
-            black_box((now, clock.unix_ns(), clock.reading(), clock.maintain()));
+            let now = clock.now_ordered().as_nanos();
+            black_box((now, clock.unix_now(), clock.reading(), clock.maintain()));
         }
         clock.disable();
         clock.enable();

@@ -270,7 +270,8 @@ fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
             // A step is at least a second, so half a second distinguishes the old time from the
             // new, however wide the bracket is.
             let mut seen = wait_for(PATIENCE, || {
-                let (before_ns, now_ns, after_ns) = (realtime_ns(), lab.clock.unix_ns(), realtime_ns());
+                let (before_ns, now_ns, after_ns) =
+                    (realtime_ns(), lab.clock.unix_now().as_nanos(), realtime_ns());
                 let bracket = Bracket { before_ns, now_ns, after_ns };
                 bracket.ahead_ns().max(bracket.behind_ns()) < 500_000_000
             });

@@ -44,7 +44,7 @@ impl Brackets {
         }
         for _ in 0..count {
             self.count += 1;
-            let bracket = Bracket::around(|| clock.now_ordered_ns());
+            let bracket = Bracket::around(|| clock.now_ordered().as_nanos());
             self.ahead_ns = self.ahead_ns.max(bracket.ahead_ns());
             self.behind_ns = self.behind_ns.max(bracket.behind_ns());
             let width_ns = bracket.width_ns();
@@ -61,7 +61,7 @@ impl Brackets {
 
     fn unix(&mut self, clock: &Clock) {
         let before_ns = realtime_ns();
-        let now_ns = clock.unix_ns();
+        let now_ns = clock.unix_now().as_nanos();
         let between_ns = realtime_ns();
         let reading = clock.unix_reading();
         let after_ns = realtime_ns();

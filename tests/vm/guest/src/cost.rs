@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tickline::{Clock, State};
 use tickline_observe::monotonic_ns;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::over::StdClock;
+use tickline_tracing::source::StdClock;
 use tracing::{Dispatch, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -39,7 +39,7 @@ fn fastest_ns(batches: [&dyn Fn(); 2]) -> [u64; 2] {
 
 /// The costs of a call of `now_ns`, and of `clock_gettime`.
 pub(crate) fn of_calls(clock: &Clock) -> Value {
-    let [now, os] = fastest_ns([&|| (0..CALLS).for_each(|_| _ = black_box(clock.now_ns())), &|| {
+    let [now, os] = fastest_ns([&|| (0..CALLS).for_each(|_| _ = black_box(clock.now())), &|| {
         (0..CALLS).for_each(|_| _ = black_box(monotonic_ns()))
     }]);
     json!({

@@ -108,10 +108,11 @@ impl Readers {
             }
             let mut seen = Counts::default();
             for round in 0..BATCH {
-                let (before_ns, now_ns) = seen.ordered.exchange(&self.largest_ns, || clock.now_ordered_ns());
+                let (before_ns, now_ns) =
+                    seen.ordered.exchange(&self.largest_ns, || clock.now_ordered().as_nanos());
                 seen.followed += u64::from(before_ns != own_ns);
                 own_ns = now_ns.max(before_ns);
-                let now_ns = clock.now_ns();
+                let now_ns = clock.now().as_nanos();
                 seen.own_backward += u64::from(now_ns < plain_ns);
                 plain_ns = now_ns;
                 if self.os_too && round % OS_EVERY == 0 {

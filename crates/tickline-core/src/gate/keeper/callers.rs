@@ -1,14 +1,15 @@
 //! Whether a reader should do an iteration of the control loop: for clocks that their readers
 //! drive.
 //!
-//! An iteration costs some 2 us, so it is worth it only where calls are frequent: 256 in an
-//! interval. A reader that takes the slow path has seen that there is no line, or that the line is
-//! past its window. If it comes straight after the end of that window, calls are frequent, and the
-//! reader runs an iteration at once. Otherwise it runs one only after 8 such readings in a row,
-//! with no longer gap between them than frequent calls have. The OS serves a program that reads the
-//! time now and then, and such a program never runs an iteration.
+//! An iteration costs some 2 us, which pays only where calls are frequent: 256 or more in an
+//! interval. The inlined path counts no calls, for it stores nothing. So a reader on the slow path,
+//! which has found no line, or one that is past its window, judges by the time:
 //!
-//! It does not count calls on the inlined path, which stores nothing.
+//! - If the window ended no longer ago than the gap between frequent calls, it runs an iteration at
+//!   once.
+//! - Otherwise it runs one if it is the 8th reading by the slow path in a row without a longer gap.
+//!
+//! A program that reads the time now and then never runs an iteration: the OS clock serves it.
 
 use super::Keeper;
 use crate::primitive::Ordering;

@@ -213,11 +213,17 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
     if file.read_exact(&mut word).is_err() || u64::from_ne_bytes(word) != magic {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is not a recorder's, so it stays"));
     }
-    lock(&file)?;
+    lock_at(&file, path)?;
+    Ok(Some(file))
+}
+
+/// Locks the file that was opened at `path`. Another recorder may have taken it over since: it has
+/// moved that file, released its lock, and put its own in the place.
+fn lock_at(file: &File, path: &Path) -> io::Result<()> {
+    lock(file)?;
     let (locked, found) = (file.metadata()?, fs::symlink_metadata(path)?);
-    // Another recorder may have moved the file that was there, and ended its lock by that.
     match (locked.dev(), locked.ino()) == (found.dev(), found.ino()) {
-        true => Ok(Some(file)),
+        true => Ok(()),
         false => Err(busy()),
     }
 }
@@ -236,4 +242,26 @@ fn lock(file: &File) -> io::Result<()> {
         return Err(busy());
     }
     Err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A recorder may be stopped between its look at an old file and its lock. It would move the
+    /// file of another one that has come first meanwhile.
+    #[test]
+    fn a_file_that_another_recorder_has_moved_is_not_locked() {
+        let folder = std::env::temp_dir().join(format!("tickline-moved-{}", process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("box");
+        fs::write(&path, "old").unwrap();
+        let opened = File::open(&path).unwrap();
+        lock_at(&opened, &path).unwrap();
+        fs::rename(&path, with(&path, ".old")).unwrap();
+        fs::write(&path, "new").unwrap();
+        let refused = lock_at(&opened, &path).unwrap_err();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
+    }
 }

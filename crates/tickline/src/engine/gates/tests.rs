@@ -4,7 +4,7 @@ use tickline_core::cell::{CellLine, StateCell as _};
 use tickline_core::control::Renewal;
 use tickline_core::gate::Cost;
 use tickline_core::shared::{Event, LineReading};
-use tickline_core::state::State as LineState;
+use tickline_core::state::LineState;
 
 use super::*;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};
@@ -79,8 +79,8 @@ fn unix_time_is_served_by_its_own_verdict() {
     played::COST.set(None);
 }
 
-/// Symptom: a policy that was set while a reader judged for the first time was not judged by, for as
-/// long as nothing else changed.
+/// Symptom: a policy that was set while a reader judged for the first time was not judged by, for
+/// as long as nothing else changed.
 #[test]
 fn a_policy_counts_that_is_set_under_the_first_judge() {
     let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
@@ -88,7 +88,7 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
         engine.adopt(Policy { assumed_invariant: true, ..Policy::DEFAULT });
         Some(Conclusion::Open)
     };
-    assert_eq!(engine.keeper.admit(true, || 0, &engine.common_line(), judge), None);
+    assert_eq!(engine.keeper.admit(|| 0, &engine.common_line(), judge), None);
     assert_eq!(engine.keeper.stage(), Stage::New);
 }
 
@@ -113,7 +113,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
     // The same slope but for the tag, by which it is off by some 100 ns.
-    let Some(next) = old.state.next_line(old.slope(), old.shift, true) else { return false };
+    let Some(next) = old.state.next_line(old.slope(), old.shift) else { return false };
     let line = CellLine { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
     cell.publish(old.state, &line, &bounds, None)
 }
@@ -127,7 +127,7 @@ fn a_slow_counter_is_measured_again() {
     played::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
     engine.maintain(Renewal::Ahead);
     assert_eq!(engine.state(), State::Fallback(Reason::Slow), "not at once");
-    engine.keeper.note_iteration(false, OsClock.monotonic_ns());
+    engine.keeper.set_due(OsClock.monotonic_ns());
     engine.maintain(Renewal::Ahead);
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }

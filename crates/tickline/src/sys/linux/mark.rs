@@ -6,6 +6,10 @@
 //! through the thread's robust list and writes to each futex word there that holds the thread's id
 //! (set_robust_list(2); Linux `kernel/futex/core.c`, `exit_robust_list` and `handle_futex_death`).
 //!
+//! Without the mark the coarse time of such a clock would stand still for good, with every time-out
+//! that is checked by it, and no reader would drive the clock. The usual way there: libseccomp's
+//! `SCMP_ACT_KILL`, in a program that installs its filter after the clock's thread was started.
+//!
 //! libc has such a list for each thread, for robust mutexes. A thread has one list at a time, so
 //! the mark takes its place while the clock's thread runs, which locks no robust mutex.
 

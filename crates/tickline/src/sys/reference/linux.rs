@@ -40,7 +40,7 @@ fn read_ns(clock: libc::clockid_t) -> i64 {
 }
 
 #[inline]
-fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
+pub(crate) fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
     // ORDERING: Relaxed, the number itself is all there is.
     let route = ROUTE.load(Ordering::Relaxed);
     if route != ROUTE_LIBC {
@@ -78,7 +78,7 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
 /// What `read` makes of the kernel's `timex` and its state. The structure has 208 bytes, so it is
 /// not passed on.
 #[inline(never)]
-fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
+pub(crate) fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
     let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
     // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
     let state = unsafe { libc::adjtimex(timex.as_mut_ptr()) };
@@ -90,40 +90,9 @@ fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
 /// From `adjtimex(2)`, ppb: `freq` is in ppm with 16 binary places; `tick` is microseconds per
 /// 1/100 s, so one more is 100 ppm.
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-fn steering_ppb(timex: &libc::timex) -> i64 {
+pub(crate) fn steering_ppb(timex: &libc::timex) -> i64 {
     let from_freq = i64::from(timex.freq).saturating_mul(1_000) >> 16;
     from_freq.saturating_add(i64::from(timex.tick).saturating_sub(10_000).saturating_mul(100_000))
-}
-
-/// [`steering_ppb`], and the share of the offset that the kernel removes in this second: of what is
-/// left, one part in 2^(2 + constant) - 1 (`ntp_offset_chunk` in `kernel/time/ntp.c`).
-#[cfg(feature = "page")]
-#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-fn rate_ppb(timex: &libc::timex) -> i64 {
-    let to_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
-    let offset_ns = i64::from(timex.offset).saturating_mul(to_ns);
-    let parts = (1_i64 << (2 + timex.constant.clamp(0, 10))) - 1;
-    steering_ppb(timex).saturating_add(offset_ns.checked_div(parts).unwrap_or(0))
-}
-
-/// See [`slew_ppb`](crate::page::slew_ppb).
-#[cfg(feature = "page")]
-pub(crate) fn slew_ppb() -> Option<i64> {
-    with_timex(|timex, _| rate_ppb(timex))
-}
-
-/// Whether the kernel has mapped its vDSO, and the process may use it.
-#[cfg(feature = "page")]
-pub(crate) fn has_vdso() -> bool {
-    // SAFETY: takes a number, and touches no memory that changes.
-    counter_readable() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0
-}
-
-/// Unix time of the kernel's last tick, ns.
-#[cfg(feature = "page")]
-#[inline]
-pub(crate) fn coarse_realtime_ns() -> Option<i64> {
-    try_read_ns(libc::CLOCK_REALTIME_COARSE)
 }
 
 impl Reference for OsClock {
@@ -182,19 +151,5 @@ mod tests {
             let (Some(first_ns), Some(now_ns)) = (first_ns, OsClock.suspended_ns()) else { continue };
             assert!(now_ns.abs_diff(first_ns) <= SUSPENDED_BOUND_NS, "{first_ns} ns, then {now_ns} ns");
         }
-    }
-
-    /// chronyd slews by tick and frequency, systemd-timesyncd by an offset.
-    #[cfg(feature = "page")]
-    #[test]
-    fn a_rate_is_of_tick_frequency_and_offset() {
-        // SAFETY: plain data, of which all zeros is a valid value.
-        let zero: libc::timex = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
-        let timex = libc::timex { tick: 10_833, freq: -(30 << 16), ..zero };
-        assert_eq!(rate_ppb(&timex), 83_270_000);
-        let timex = libc::timex { offset: 300_000, constant: 0, ..timex };
-        assert_eq!(rate_ppb(&timex), 83_270_000 + 100_000_000, "us: a third of 0.3 s is left in this second");
-        let timex = libc::timex { offset: -1_023_000, constant: 8, status: libc::STA_NANO, ..zero };
-        assert_eq!(rate_ppb(&libc::timex { tick: 10_000, ..timex }), -1_000);
     }
 }

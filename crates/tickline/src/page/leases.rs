@@ -5,7 +5,7 @@ use tickline_core::counter::HardwareCounter;
 use tickline_core::shared::LineReading;
 use tickline_page::protocol::Estimate;
 
-use super::Engine;
+use crate::engine::Engine;
 use crate::sys::reference::resolution_ns;
 use crate::trust::facts;
 
