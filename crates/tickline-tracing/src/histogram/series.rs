@@ -240,6 +240,14 @@ mod tests {
     }
 
     #[test]
+    fn ordering_a_thread_adds_to_all_that_was_counted_before_it() {
+        let (series, bounds_ns) = (Series::default(), Arc::default());
+        let count = || (0..2).for_each(|_| series.own(&bounds_ns).record(1));
+        thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(count)));
+        assert_eq!(series.sum_ns(), 6);
+    }
+
+    #[test]
     fn the_counts_of_many_threads_need_no_stack() {
         let (series, bounds_ns) = (Series::default(), Arc::default());
         let first = series.own(&bounds_ns);
