@@ -32,7 +32,7 @@ fn main() {
         assert_eq!((last_ns, unix.as_nanos(), disabled), (0, 0, State::Unavailable));
     } else {
         assert!(last_ns > 0 && spent > Duration::ZERO, "{last_ns} ns, {spent:?}");
-        assert_eq!(disabled, State::Fallback(Reason::Disabled));
+        assert_eq!(disabled, State::Fallback(Reason::DisabledByProgram));
     }
     println!("{state}; 100,000 readings in {spent:?}; {unix:?}");
 }

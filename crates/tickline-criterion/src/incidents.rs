@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn the_text_has_the_clocks_state() {
         let mut incidents = Incidents { samples: 7, moved: 1, ..Incidents::default() };
-        incidents.count_unserved(State::Fallback(tickline::Reason::Disabled));
+        incidents.count_unserved(State::Fallback(tickline::Reason::DisabledByProgram));
         incidents.count_unserved(State::Calibrating);
         let text = incidents.to_string();
         let lines: Vec<_> = text.lines().collect();

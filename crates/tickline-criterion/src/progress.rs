@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    const CLOSED: State = State::Fallback(Reason::Disabled);
+    const CLOSED: State = State::Fallback(Reason::DisabledByProgram);
 
     /// A status with a counter of 2.5 GHz and these gates, in place of those here.
     fn status(state: State) -> Status {

@@ -148,7 +148,7 @@ pub(crate) fn may_read_counter() -> bool {
         && status
             .verdicts()
             .iter()
-            .filter(|verdict| matches!(verdict.gate, tickline::Gate::Exists | tickline::Gate::Readable))
+            .filter(|verdict| matches!(verdict.gate, tickline::Gate::Supported | tickline::Gate::Readable))
             .all(|verdict| verdict.closed.is_none())
 }
 

@@ -143,12 +143,12 @@ fn a_clock_says_which_page_serves_it() {
     let unix = clock.unix_reading();
     assert!(unix.earliest() <= unix.time() && unix.time() <= unix.latest());
     clock.disable();
-    assert_eq!(clock.status().state, State::Fallback(tickline::Reason::Disabled));
+    assert_eq!(clock.status().state, State::Fallback(tickline::Reason::DisabledByProgram));
     in_order();
     clock.enable();
     in_order();
     clock.maintain();
-    assert_ne!(clock.status().state, State::Fallback(tickline::Reason::Disabled));
+    assert_ne!(clock.status().state, State::Fallback(tickline::Reason::DisabledByProgram));
     server.signal(libc::SIGTERM);
     server.ended();
     in_order();

@@ -223,14 +223,14 @@ pub struct Cost {
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};
 ///
 /// let mut facts = Facts::UNKNOWN;
-/// assert_eq!(judge(Gate::Exists, &facts).closed, Some(Reason::NoCounter));
+/// assert_eq!(judge(Gate::Supported, &facts).closed, Some(Reason::NoCounter));
 /// facts.counter_present = true;
-/// assert_ne!(judge(Gate::Exists, &facts).closed, Some(Reason::NoCounter));
+/// assert_ne!(judge(Gate::Supported, &facts).closed, Some(Reason::NoCounter));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Facts {
-    /// Who has switched the counter off: [`Reason::Disabled`] or [`Reason::SwitchedOff`]; `None` if
+    /// Who has switched the counter off: [`Reason::DisabledByProgram`] or [`Reason::DisabledByEnvironment`]; `None` if
     /// nobody has.
     pub switched_off: Option<Reason>,
     /// Whose verdict about the counter counts.

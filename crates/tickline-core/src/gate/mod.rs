@@ -61,7 +61,7 @@ named! {
         User = "user",
         /// The target has a counter that this crate reads, and the processor can swap the state of
         /// a clock.
-        Exists = "counter_exists",
+        Supported = "counter_exists",
         /// The process may read the counter.
         Readable = "readable",
         /// The counter runs at one rate in all power states.
@@ -90,15 +90,15 @@ named! {
     /// ```
     /// use tickline_core::gate::Reason;
     ///
-    /// assert_eq!(Reason::SwitchedOff.code(), "switched_off"); // for programs
-    /// assert_eq!(Reason::SwitchedOff.to_string(), "the environment variable TICKLINE is off"); // for people
+    /// assert_eq!(Reason::DisabledByEnvironment.code(), "switched_off"); // for programs
+    /// assert_eq!(Reason::DisabledByEnvironment.to_string(), "the environment variable TICKLINE is off"); // for people
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Reason {
         /// `disable()` was called.
-        Disabled = "disabled",
+        DisabledByProgram = "disabled",
         /// The environment says `TICKLINE=off`.
-        SwitchedOff = "switched_off",
+        DisabledByEnvironment = "switched_off",
         /// The target has no counter that this crate reads.
         NoCounter = "no_counter",
         /// The processor cannot swap 128 bits at once, which publishing a line takes.
@@ -145,8 +145,8 @@ impl core::fmt::Display for Reason {
     /// One sentence for people, without a full stop.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Self::Disabled => "the program called disable()",
-            Self::SwitchedOff => "the environment variable TICKLINE is off",
+            Self::DisabledByProgram => "the program called disable()",
+            Self::DisabledByEnvironment => "the environment variable TICKLINE is off",
             Self::NoCounter => "this target has no counter that tickline reads",
             Self::NoAtomics => "the processor has no compare-and-swap of 128 bits (cmpxchg16b)",
             Self::Denied => "the process may not read the counter (prctl PR_SET_TSC)",
@@ -311,7 +311,7 @@ const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
 pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     let closed = match gate {
         Gate::User => facts.switched_off,
-        Gate::Exists => match (facts.counter_present, facts.supported) {
+        Gate::Supported => match (facts.counter_present, facts.supported) {
             (false, _) => Some(Reason::NoCounter),
             (true, false) => Some(Reason::NoAtomics),
             (true, true) => None,

@@ -106,7 +106,7 @@ mod tests {
     fn a_gate_that_is_closed_at_one_end_disturbs_a_slice() {
         let clock = tickline::Clock::builder().driver(tickline::Driver::Manual).start().expect("a clock");
         let events = clock.status().events;
-        let closed = State::Fallback(tickline::Reason::Disabled);
+        let closed = State::Fallback(tickline::Reason::DisabledByProgram);
         let fast = (events, State::Fast);
         assert!(!has_been_disturbed(&fast, &fast));
         assert!(has_been_disturbed(&fast, &(events, closed)));

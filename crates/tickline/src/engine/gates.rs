@@ -84,7 +84,7 @@ impl Engine {
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
         // ORDERING: Relaxed, a setting.
         let policy = Policy::from_bits(self.policy.load(Ordering::Relaxed));
-        facts.switched_off = self.is_disabled().then_some(Reason::Disabled);
+        facts.switched_off = self.is_disabled().then_some(Reason::DisabledByProgram);
         (facts.trust, facts.assumed_invariant) = (policy.trust, policy.assumed_invariant);
         facts.comparison = comparison.unwrap_or(Comparison::Pending);
         facts.line_per_cpu = lines == Lines::PerCpu;
@@ -244,7 +244,7 @@ impl Engine {
             || state.phase() != Phase::NoLine
             || self.per_cpu_table().is_some_and(Table::is_published);
         each_gate(|gate| match gate {
-            Gate::User if self.is_disabled() => Verdict::of(gate, Some(Reason::Disabled)),
+            Gate::User if self.is_disabled() => Verdict::of(gate, Some(Reason::DisabledByProgram)),
             Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
             _ => self.recorded(gate),
         })

@@ -92,7 +92,7 @@ impl Clock {
         }
         // For good: nobody calibrates.
         engine.disable();
-        let refused = switched_off.then_some(Reason::SwitchedOff);
+        let refused = switched_off.then_some(Reason::DisabledByEnvironment);
         engine.page = Some(PageReader::open(path.as_ref(), probes, refused)?);
         Ok(Self::of(None, Arc::new(engine)))
     }
@@ -237,7 +237,7 @@ impl PageReader {
 
     /// Why the page is not read.
     pub(crate) fn reason(&self) -> Option<Reason> {
-        self.refused.or_else(|| (!self.is_enabled()).then_some(Reason::Disabled))
+        self.refused.or_else(|| (!self.is_enabled()).then_some(Reason::DisabledByProgram))
     }
 
     /// How readings are served now.

@@ -13,12 +13,16 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     }
     let fast = clock.now_ordered();
     clock.disable();
-    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
+    assert_eq!(clock.status().state, State::Fallback(Reason::DisabledByProgram));
     assert_ne!(clock.reading().state(), State::Fast, "a reading of a disabled clock is by no line");
     for _ in 0..100 {
         assert!(clock.now_ordered() >= fast);
     }
-    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled), "reading must not open the gate");
+    assert_eq!(
+        clock.status().state,
+        State::Fallback(Reason::DisabledByProgram),
+        "reading must not open the gate"
+    );
     clock.enable();
     let slow = clock.now_ordered();
     until_fast(&clock).unwrap();
@@ -54,7 +58,11 @@ fn the_manual_driver_works_alone() {
     assert!(!clock.status().judged, "readers must not drive a manual clock");
     clock.disable();
     (0..5).for_each(|_| _ = clock.maintain());
-    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled), "disabled before it had begun");
+    assert_eq!(
+        clock.status().state,
+        State::Fallback(Reason::DisabledByProgram),
+        "disabled before it had begun"
+    );
     clock.enable();
     until(&clock, || {
         std::thread::sleep(clock.maintain().min(Duration::from_millis(1)));
@@ -106,7 +114,7 @@ fn the_environment_switches_the_counter_off() {
             let status = Clock::global().status();
             let expected = if is_off { Environment::Off } else { Environment::Unrecognised };
             assert_eq!(status.environment, expected);
-            assert_eq!(status.state == State::Fallback(Reason::SwitchedOff), is_off, "{status:?}");
+            assert_eq!(status.state == State::Fallback(Reason::DisabledByEnvironment), is_off, "{status:?}");
         });
     }
 }

@@ -50,8 +50,8 @@ fn a_mock_can_be_injected() {
     clock.enable();
     clock.maintain();
     assert_eq!(clock.now(), now);
-    assert_eq!(clock.status().state, State::Fallback(Reason::Disabled));
-    assert_eq!(reading.state(), State::Fallback(Reason::Disabled));
+    assert_eq!(clock.status().state, State::Fallback(Reason::DisabledByProgram));
+    assert_eq!(reading.state(), State::Fallback(Reason::DisabledByProgram));
     assert_ne!(Clock::default().now(), clock.now());
     // Activating one does not change what a clock as a value shows.
     let other = MockClock::new();

@@ -112,7 +112,7 @@ fn steps_back_stay_within_the_bounds() {
 fn it_can_be_switched_off_and_on() {
     let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
     clock.disable();
-    assert_eq!(clock.reading().state(), State::Fallback(Reason::Disabled));
+    assert_eq!(clock.reading().state(), State::Fallback(Reason::DisabledByProgram));
     assert!(clock.status().per_cpu.is_empty());
     assert!(clock.now().as_nanos() > 0 && clock.unix_now().as_nanos() > 0);
     clock.enable();

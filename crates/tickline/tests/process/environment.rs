@@ -93,7 +93,11 @@ fn the_environment_is_that_of_the_start() {
         let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
         clock.maintain();
         assert_eq!(clock.status().environment, Environment::Off);
-        assert!(matches!(clock.status().state, State::Fallback(Reason::SwitchedOff)), "{:?}", clock.status());
+        assert!(
+            matches!(clock.status().state, State::Fallback(Reason::DisabledByEnvironment)),
+            "{:?}",
+            clock.status()
+        );
     });
 }
 

@@ -162,5 +162,5 @@ fn handlers_may_interrupt_every_other_call() {
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
     let own = Clock::builder().driver(Driver::Reader).start().unwrap();
     until_fast(&own);
-    assert_ne!(Clock::global().status().state, State::Fallback(tickline::Reason::Disabled));
+    assert_ne!(Clock::global().status().state, State::Fallback(tickline::Reason::DisabledByProgram));
 }

@@ -77,13 +77,13 @@ fn clones_share_the_clock() {
         clone
     });
     let clone = elsewhere.join().unwrap();
-    assert_eq!(clone.clone().status().state, State::Fallback(Reason::Disabled));
+    assert_eq!(clone.clone().status().state, State::Fallback(Reason::DisabledByProgram));
     drop(clone);
     await_tickline_threads(0);
 
     let global = Clock::default();
     Clock::global().disable();
-    assert_eq!(global.status().state, State::Fallback(Reason::Disabled));
+    assert_eq!(global.status().state, State::Fallback(Reason::DisabledByProgram));
 }
 
 fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {

@@ -166,7 +166,7 @@ impl Collector {
         let (known, cost) = (self.resolution_ticks, self.cost);
         self.begin_anew();
         if facts.switched_off.is_none() && environment(probes) == Environment::Off {
-            facts.switched_off = Some(Reason::SwitchedOff);
+            facts.switched_off = Some(Reason::DisabledByEnvironment);
         }
         // Asked again: since the measurement the right to read the counter may have come or gone.
         facts.readable = is_readable(probes);
