@@ -48,7 +48,9 @@ fn a_full_disk_is_an_error() {
         return;
     }
     // A check that could not write its line exited with 2, which means critical.
-    for (arguments, code) in [(&["--json", "-"][..], 2), (&["--check"], 3), (&["--check", "--nonsense"], 3)] {
+    for (arguments, code) in
+        [(&["--secs", "1", "--json", "-"][..], 2), (&["--check"], 3), (&["--check", "--nonsense"], 3)]
+    {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let output = tickline(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
@@ -63,8 +65,8 @@ fn a_reader_that_has_left_is_no_error() {
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     for arguments in [
-        &[][..],
-        &["--json", "-"],
+        &["--secs", "1"][..],
+        &["--secs", "1", "--json", "-"],
         &["report", "--secs", "1", "--out", "-"],
         &["man", "report"],
         &["completions", "zsh"],

@@ -55,7 +55,7 @@ fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
         for arguments in [
             &["bench", "--rounds", "2", "--calls", "100"][..],
             &["warp"],
-            &["doctor"],
+            &["doctor", "--secs", "1"],
             &["--facts", FACTS],
             &["who", "--secs", "1"],
             &["watch", "--secs", "1", "--interval", "0.3"],
