@@ -191,7 +191,7 @@ fn the_doctors_document_has_gates_costs_and_samples() {
     let bad = ["slow", "wrong"].iter().any(|level| value["health"]["level"] == *level);
     assert_eq!(value["fast"] == true && !bad, code(output) == 0);
     let gates = value["gates"].as_array().unwrap();
-    assert_eq!(gates.len(), 10);
+    assert_eq!(gates.len(), 9);
     assert!(["cost", "unix_cost"].iter().all(|name| gates.iter().any(|gate| gate["gate"] == *name)));
     let costs = value["costs"].as_array().unwrap();
     assert!(costs.len() >= 12);
