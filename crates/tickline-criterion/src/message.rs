@@ -49,6 +49,19 @@ impl Messages {
         ));
     }
 
+    /// Prints why another build takes no turns.
+    pub(crate) fn not_in_turns(self, error: &str) {
+        self.print(&format_args!("not compared with the other build: {error}"));
+    }
+
+    /// Prints why there is no comparison with a baseline.
+    pub(crate) fn no_baseline(self, name: &str, folder: &Path, error: &dyn Display) {
+        self.print(&format_args!(
+            "not compared: no baseline {name} in {}: {error}; `cargo bench -- --save-baseline {name}` saves one",
+            folder.display()
+        ));
+    }
+
     /// Prints why a distribution could not be stored.
     pub(crate) fn not_stored(self, error: &str) {
         self.print(&format_args!("not stored: {error}"));

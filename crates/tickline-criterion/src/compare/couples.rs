@@ -1,12 +1,11 @@
-//! A couple is two pairs of readings, one for each routine. This file keeps the couples that count,
-//! and computes what they show. It is arithmetic alone.
+//! A couple is two pairs of readings, one for each routine. This file keeps those that count, in
+//! the order of time, and computes what they show. It is arithmetic alone.
 
 use crate::compare::signed_rank::{Interval, LEAST_ROUNDS, interval};
 use crate::number::as_f64;
-use crate::pairs::cause::Cause;
 use crate::pairs::collector::Keep;
 use crate::pairs::quantile::median;
-use crate::pairs::slice::Counting;
+use crate::pairs::slice::{Counting, Judged};
 
 /// Rounds: enough for the normal approximation, and so few that each has many couples.
 const ROUNDS: usize = 60;
@@ -20,34 +19,20 @@ pub(crate) const LEAST: u64 = (LEAST_ROUNDS * LEAST_COUPLES) as u64;
 /// Times of both routines, ticks of a pair.
 pub(crate) type Couple = [u64; 2];
 
-/// Couples in the order of time, and what disturbed each.
-#[derive(Debug, Default)]
-pub(crate) struct Couples(Vec<(Couple, Option<Cause>)>);
-
-impl Couples {
-    /// The couples that count.
-    pub(crate) fn counted(&self, counting: Counting) -> Vec<Couple> {
-        let counts = |disturbed: Option<Cause>| match counting {
-            Counting::Undisturbed => disturbed.is_none(),
-            Counting::All => disturbed != Some(Cause::Backwards),
-        };
-        self.0.iter().filter(|(_, disturbed)| counts(*disturbed)).map(|(couple, _)| *couple).collect()
-    }
-}
-
-impl Keep<2> for Couples {
-    fn add(&mut self, couple: Couple, disturbed: Option<Cause>) {
-        self.0.push((couple, disturbed));
+impl Keep<2> for Vec<Couple> {
+    fn keep(&mut self, slice: &Judged<2>, counting: Counting) {
+        self.extend(slice.counted(counting));
     }
 }
 
 /// What couples show, ticks of a pair.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Shown {
     pub(crate) medians: [f64; 2],
     /// Of the second routine less the first.
     pub(crate) difference: Interval,
-    pub(crate) rounds: usize,
+    /// The same for each round, in the order of time.
+    pub(crate) rounds: Vec<f64>,
 }
 
 /// What the couples show; `None` if there are too few for ten rounds.
@@ -68,9 +53,10 @@ pub(crate) fn show(couples: &[Couple], resolution_ticks: u64) -> Option<Shown> {
             Some(median_of(&couples[from..to], 1)? - median_of(&couples[from..to], 0)?)
         })
         .collect();
+    let rounds = differences?;
     Some(Shown {
         medians: [median_of(couples, 0)?, median_of(couples, 1)?],
-        difference: interval(&differences?)?,
+        difference: interval(&rounds)?,
         rounds,
     })
 }
@@ -79,16 +65,6 @@ pub(crate) fn show(couples: &[Couple], resolution_ticks: u64) -> Option<Shown> {
 mod tests {
     use super::*;
     use crate::compare::signed_rank::tests::uniform;
-
-    #[test]
-    fn a_disturbed_couple_counts_if_all_are_included() {
-        let mut couples = Couples::default();
-        couples.add([100, 102], None);
-        couples.add([100, 900], Some(Cause::Stolen));
-        couples.add([0; 2], Some(Cause::Backwards));
-        assert_eq!(couples.counted(Counting::Undisturbed), [[100, 102]]);
-        assert_eq!(couples.counted(Counting::All), [[100, 102], [100, 900]]);
-    }
 
     /// Times of 2,000 ticks on a core whose frequency wanders by 2 %, read by a counter with a
     /// resolution of 26 ticks. The second routine takes longer by `percent`.
@@ -127,7 +103,7 @@ mod tests {
     fn too_few_couples_show_nothing() {
         assert_eq!(show(&[[100, 102]; 49], 26), None);
         let shown = show(&[[100, 102]; 50], 26).expect("ten rounds of five");
-        assert_eq!(shown.rounds, 10);
+        assert_eq!(shown.rounds.len(), 10);
         assert!((shown.difference.estimate - 2.0).abs() < 0.01, "{shown:?}");
     }
 }
