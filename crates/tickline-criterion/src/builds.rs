@@ -50,8 +50,10 @@ pub(crate) struct Request {
 /// This process's part.
 #[derive(Debug)]
 pub(crate) enum Turns {
+    /// Asks the other build for slices.
     Asks(Box<Other>),
-    Answers(Asked),
+    /// Is the other build, with the present request.
+    Answers(Request),
 }
 
 impl Turns {
@@ -62,7 +64,7 @@ impl Turns {
             Role::Lists => std::process::exit(1), // criterion was not given the argument
             Role::Answers => {
                 send(clock);
-                Some(Self::Answers(Asked { request: read_request() }))
+                Some(Self::Answers(read_request()))
             }
             Role::Measures => {
                 let other = other?.and_then(|other| {
@@ -85,10 +87,10 @@ impl Turns {
     ) -> Result<(), String> {
         match self {
             Self::Asks(other) => other.end_slice(request, ticks, causes),
-            Self::Answers(asked) => {
+            Self::Answers(present) => {
                 let ticks: Vec<u64> = evenly(ticks).collect();
                 send(&serde_json::to_string(&(causes.0, ticks)).unwrap_or_default());
-                asked.request = read_request();
+                *present = read_request();
                 Ok(())
             }
         }
@@ -115,12 +117,6 @@ fn clock(time: &CounterTime) -> &'static str {
         Source::WithCpu(_) | Source::Plain(_) => "counter",
         Source::Wall => "OS clock",
     }
-}
-
-/// The other build's side.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) request: Request,
 }
 
 /// Waits for a request. The process ends if there is none: the build that asks has enough, or is

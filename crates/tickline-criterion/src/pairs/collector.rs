@@ -135,9 +135,9 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
 
     /// The iterations that the other build asks this one for.
     pub(crate) fn asked(&mut self) -> Option<u64> {
-        let Some(Turns::Answers(asked)) = &self.turns else { return None };
-        self.iterations = Some(asked.request.each);
-        Some(asked.request.iterations)
+        let Some(Turns::Answers(request)) = &self.turns else { return None };
+        self.iterations = Some(request.each);
+        Some(request.iterations)
     }
 
     /// How long a pair must be for turns, ticks.
@@ -200,7 +200,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         let wanted = iterations.div_ceil(self.each()).max(least_groups);
         self.samples += 1;
         let request = match &self.turns {
-            Some(Turns::Answers(asked)) => asked.request,
+            Some(Turns::Answers(request)) => *request,
             _ => Request { sample: self.samples, iterations, each: self.each() },
         };
         self.begin_slice(request);
@@ -302,9 +302,9 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
             return Flow::More;
         }
         self.close_slice();
-        if let Some(Turns::Answers(asked)) = &self.collector.turns {
+        if let Some(Turns::Answers(request)) = &self.collector.turns {
             // The build that asks decides when the sample is over.
-            if asked.request != self.request {
+            if *request != self.request {
                 return Flow::Full;
             }
             (self.collector.found, self.taken) = (Collected::default(), 0);
