@@ -9,7 +9,7 @@
 //! 2. They alternate by slices of 10 ms or less. A random number decides which comes first.
 //! 3. Both have samples of the same size, and pairs of the same number of iterations.
 //! 4. The n-th pair of a slice and the n-th of the other build's slice are a couple. The verdict
-//!    on the couples is that of [`compare`](crate::compare).
+//!    on the couples is that of [`compare`](crate::compare). Its rounds have whole slices.
 //!
 //! | line | sent to | says |
 //! |---|---|---|
@@ -146,6 +146,8 @@ pub(crate) struct Other {
     first: Option<Vec<u64>>,
     /// The other build's pair and this one's, in the order of time.
     pub(crate) couples: Vec<Couple>,
+    /// Where their slices end.
+    pub(crate) ends: Vec<usize>,
     /// What disturbed pairs of both.
     pub(crate) causes: Causes,
 }
@@ -185,6 +187,7 @@ impl Other {
             slices: 0,
             first: None,
             couples: Vec::new(),
+            ends: Vec::new(),
             causes: Causes::default(),
         };
         other.clock = other.reply()?;
@@ -211,6 +214,11 @@ impl Other {
         Ok(ticks)
     }
 
+    /// Forgets the warm-up.
+    pub(crate) fn forget(&mut self) {
+        (self.couples, self.ends, self.causes) = (Vec::new(), Vec::new(), Causes::default());
+    }
+
     pub(crate) fn begin_slice(&mut self, request: Request) -> Result<(), String> {
         self.slices += 1;
         if self.random.hash_one(self.slices) & 1 == 0 {
@@ -226,6 +234,10 @@ impl Other {
         };
         self.couples.extend(theirs.into_iter().zip(evenly(ticks)).map(|(theirs, ours)| [theirs, ours]));
         self.causes.add_all(causes);
+        // Perhaps nothing of a slice counts.
+        if self.couples.len() > self.ends.last().copied().unwrap_or(0) {
+            self.ends.push(self.couples.len());
+        }
         Ok(())
     }
 }

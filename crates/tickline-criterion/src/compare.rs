@@ -15,6 +15,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use crate::compare::couples::{Couple, LEAST, show};
+use crate::compare::signed_rank::LEAST_ROUNDS;
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count, index};
@@ -211,6 +212,7 @@ pub fn compare<C: BenchPairs, A, B>(
         time,
         scale: time.scale(),
         couples: &found.kept,
+        ends: None,
         causes: found.causes,
         iterations: comparer.collector.each(),
     };
@@ -270,6 +272,8 @@ pub(crate) struct Measured<'a> {
     pub(crate) time: &'a CounterTime,
     pub(crate) scale: Scale,
     pub(crate) couples: &'a [Couple],
+    /// Where slices end, if the couples of one were not in turns with each other.
+    pub(crate) ends: Option<&'a [usize]>,
     /// What disturbed others.
     pub(crate) causes: Causes,
     /// Iterations in a pair.
@@ -281,7 +285,10 @@ impl Measured<'_> {
     pub(crate) fn report(&self, sides: &Sides, returned: (&[f64], SystemTime)) -> Option<Comparison> {
         let messages = self.time.messages();
         let Some(comparison) = self.comparison(sides) else {
-            messages.too_few(count(self.couples.len()), LEAST);
+            match self.ends {
+                Some(ends) => messages.too_few(count(ends.len()), "slices", count(LEAST_ROUNDS)),
+                None => messages.too_few(count(self.couples.len()), "couples", LEAST),
+            }
             return None;
         };
         messages.beside_criterion(&comparison);
@@ -296,7 +303,7 @@ impl Measured<'_> {
     }
 
     fn comparison(&self, sides: &Sides) -> Option<Comparison> {
-        let shown = show(self.couples, self.scale.resolution_ticks)?;
+        let shown = show(self.couples, self.ends, self.scale.resolution_ticks)?;
         let each = as_f64(self.iterations);
         let [a_ns, b_ns] = shown.medians.map(|ticks| self.scale.net_ns(ticks) / each);
         // Both medians contain the cost of a pair, so their difference does not.

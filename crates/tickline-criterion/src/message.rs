@@ -43,10 +43,8 @@ impl Messages {
     }
 
     /// Prints that there is no comparison.
-    pub(crate) fn too_few(self, couples: u64, least: u64) {
-        self.print(&format_args!(
-            "not compared: {couples} couples count, {least} are needed; measure longer"
-        ));
+    pub(crate) fn too_few(self, have: u64, what: &str, least: u64) {
+        self.print(&format_args!("not compared: {have} {what} count, {least} are needed; measure longer"));
     }
 
     /// Prints why another build takes no turns.

@@ -189,6 +189,7 @@ fn report(collector: &Collector<1, Distribution>, begin: SystemTime) {
             time,
             scale: collector.scale(),
             couples: &other.couples,
+            ends: Some(&other.ends),
             causes: other.causes,
             iterations: collector.each(),
         };

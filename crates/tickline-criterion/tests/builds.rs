@@ -95,7 +95,7 @@ impl Programs {
     /// As `cargo bench -- FILTER ARGUMENTS` does, with short measurements.
     fn run(&self, steps: u64, filter: &str, arguments: &[&str]) -> Output {
         Command::new(self.path(steps))
-            .args(["--bench", "--warm-up-time", "0.05", "--measurement-time", "0.4", "--sample-size", "10"])
+            .args(["--bench", "--warm-up-time", "0.05", "--measurement-time", "1", "--sample-size", "20"])
             .args(["--nresamples", "1000", filter])
             .args(arguments)
             .env("CRITERION_HOME", &self.0)

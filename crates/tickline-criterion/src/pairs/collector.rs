@@ -193,7 +193,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
             // The warm-up is over.
             (self.bencher, self.found) = (bencher, Collected::default());
             if let Some(Turns::Asks(other)) = &mut self.turns {
-                (other.couples, other.causes) = (Vec::new(), Causes::default());
+                other.forget();
             }
         }
         let least_groups = self.turns.as_ref().map_or(least_groups, |_| LEAST_COUPLES);
