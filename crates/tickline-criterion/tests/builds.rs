@@ -143,9 +143,10 @@ fn more_work_is_found_and_equal_work_is_not(programs: &Programs) {
     let (is_different, out, _) = compared(100, 130);
     assert!(is_different && out.contains("this build is faster"), "{out}");
     let different: Vec<String> =
-        (0..6).map(|_| compared(130, 130)).filter(|one| one.0).map(|(_, out, _)| out).collect();
-    // One in 20 is expected at most: three of six by chance once in 400 runs of this test.
-    assert!(different.len() <= 2, "{different:?}");
+        (0..10).map(|_| compared(130, 130)).filter(|one| one.0).map(|(_, out, _)| out).collect();
+    // One in 20 is expected; with busy threads on all CPUs it was one in eight. Five of ten would be
+    // chance once in 250 runs even then.
+    assert!(different.len() <= 4, "{different:?}");
     let page = fs::read_to_string(programs.0.join("work/spin/report/index.html")).expect("criterion's page");
     for plot in ["pairs.svg", "comparison.svg"] {
         assert_eq!(page.matches(&format!("<img src=\"{plot}\"")).count(), 1, "{plot}");
@@ -163,8 +164,8 @@ fn one_cpu(log: &str) {
     let processes: Vec<&[(&str, &str)]> = lines.chunk_by(|one, other| one.0 == other.0).collect();
     assert!(processes.len() > 20, "they did not alternate: {log}");
     let moved = lines.windows(2).filter(|two| two[0].0 != two[1].0 && two[0].1 != two[1].1).count();
-    // Each of the ten runs may be on a CPU of its own.
-    assert!(moved <= 10, "{moved} moves between CPUs: {log}");
+    // Each of the 14 runs may be on a CPU of its own.
+    assert!(moved <= 14, "{moved} moves between CPUs: {log}");
 }
 
 fn builds_that_take_no_turns_say_why(programs: &Programs) {

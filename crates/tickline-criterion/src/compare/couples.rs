@@ -106,23 +106,23 @@ mod tests {
         assert!(false_ones <= 6, "{false_ones} of 40");
     }
 
-    /// Symptom: of equal builds on a loaded machine two in three were found different, because each
-    /// slice gave several rounds.
+    /// Symptom: of equal builds on a loaded machine four in six were found different. Each slice gave
+    /// several rounds.
     #[test]
     fn slices_that_differ_by_the_cores_speed_are_not_a_difference() {
         let mut uniform = uniform(5);
         let mut false_ones = 0;
-        for _ in 0..40 {
-            let mut one = || if uniform() < 0.0 { 1_100 } else { 1_500 };
+        for _ in 0..200 {
+            let mut one = || crate::number::round(1_300.0 + 400.0 * uniform());
             let slices: Vec<Couple> = (0..20).map(|_| [one(), one()]).collect();
-            let couples: Vec<Couple> = slices.into_iter().flat_map(|couple| [couple; 100]).collect();
-            let ends: Vec<usize> = (1..=20).map(|slice| slice * 100).collect();
+            let couples: Vec<Couple> = slices.into_iter().flat_map(|couple| [couple; 30]).collect();
+            let ends: Vec<usize> = (1..=20).map(|slice| slice * 30).collect();
             let difference = show(&couples, Some(&ends), 1).expect("20 slices").difference;
             false_ones += usize::from(difference.low > 1.0 || difference.high < -1.0);
             assert_eq!(show(&couples, Some(&ends[..9]), 1), None, "too few slices");
         }
-        // Two are expected.
-        assert!(false_ones <= 6, "{false_ones} of 40");
+        // Ten are expected. Without whole slices there were 56.
+        assert!(false_ones <= 24, "{false_ones} of 200");
     }
 
     #[test]
