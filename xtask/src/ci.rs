@@ -29,10 +29,8 @@ fn steps(lanes: &[&str]) -> Result<Vec<Step>, String> {
     for lane in lanes {
         steps.extend(table.remove(*lane).ok_or_else(|| format!("ci.toml has no lane {lane}"))?);
     }
-    let others: Vec<&str> = PUBLISHED.iter().copied().filter(|name| *name != "tickline-criterion").collect();
     let words = [
         ("{published}", packages(PUBLISHED)),
-        ("{others}", packages(&others)),
         ("{commit}", step::said("git rev-parse --short HEAD").unwrap_or_else(|_| "no-commit".into())),
     ];
     for step in &mut steps {

@@ -1,7 +1,10 @@
 //! Arguments of the benchmark program.
 
+use std::env;
 use std::ffi::OsString;
-use std::process::Command;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// With this, criterion names its benchmarks and runs none.
 const LIST: &str = "--list";
@@ -13,9 +16,67 @@ const INCLUDE: &str = "--include-disturbed";
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
 
+/// With this and the path of another program, both run in turns; and the same as a variable.
+const AGAINST: &str = "--against";
+const OTHER_BUILD: &str = "TICKLINE_CRITERION_AGAINST";
+
+/// Set for a process that another one starts: what it is for.
+const ROLE: &str = "TICKLINE_CRITERION_ROLE";
+
+/// What this process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Benchmarks, as always.
+    Measures,
+    /// To name its benchmarks.
+    Lists,
+    /// To take slices of one benchmark when it is asked to.
+    Answers,
+}
+
+pub(crate) fn role() -> Role {
+    match env::var_os(ROLE) {
+        Some(role) if role == "lists" => Role::Lists,
+        Some(role) if role == "answers" => Role::Answers,
+        _ => Role::Measures,
+    }
+}
+
+/// Prepares a process with this role, whose output is read.
+pub(crate) fn start(command: &mut Command, role: Role) -> &mut Command {
+    let role = if role == Role::Lists { "lists" } else { "answers" };
+    command.env(ROLE, role).env_remove(OTHER_BUILD).stdout(Stdio::piped()).stderr(Stdio::null())
+}
+
+/// The program that takes turns with this one.
+pub(crate) fn other_build() -> Option<OsString> {
+    env::var_os(OTHER_BUILD)
+}
+
+/// The baseline that criterion compares with.
+pub(crate) fn baseline() -> Option<String> {
+    value(env::args_os(), &["--baseline", "--baseline-lenient", "-b"])
+}
+
+/// The baseline as which criterion saves this run, if it does not compare with one.
+pub(crate) fn saved_as() -> String {
+    value(env::args_os(), &["--save-baseline", "-s"]).unwrap_or_else(|| "base".to_owned())
+}
+
+/// The value of one of these options, in an argument of its own or behind `=`.
+fn value(arguments: impl Iterator<Item = OsString>, options: &[&str]) -> Option<String> {
+    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    arguments
+        .find_map(|argument| match argument.split_once('=') {
+            Some((option, value)) => options.contains(&option).then(|| Some(value.to_owned())),
+            None => options.contains(&argument.as_str()).then_some(None),
+        })?
+        .or_else(|| arguments.next())
+}
+
 /// Whether the program only names its benchmarks.
 pub(crate) fn is_list() -> bool {
-    std::env::args_os().any(|argument| argument == LIST)
+    env::args_os().any(|argument| argument == LIST)
 }
 
 /// Whether criterion stores what it measures: not if it compares stored numbers, is asked to store
@@ -25,31 +86,58 @@ pub(crate) fn lets_criterion_store() -> bool {
         let text = argument.to_string_lossy();
         ["--load-baseline", "--discard-baseline"].iter().any(|option| text.starts_with(option))
     };
-    !std::env::args_os().any(forbids) && std::env::var_os("CARGO_CRITERION_PORT").is_none()
+    !env::args_os().any(forbids) && env::var_os("CARGO_CRITERION_PORT").is_none()
 }
 
 /// Whether criterion draws no plots.
 pub(crate) fn forbids_plots() -> bool {
-    std::env::args_os().any(|argument| argument == "--noplot" || argument == "-n")
+    env::args_os().any(|argument| argument == "--noplot" || argument == "-n")
 }
 
 /// Whether the environment asks for all pairs to count.
 pub(crate) fn includes_disturbed() -> bool {
-    std::env::var_os(VARIABLE).is_some_and(|value| value == INCLUDE_VALUE)
+    env::var_os(VARIABLE).is_some_and(|value| value == INCLUDE_VALUE)
 }
 
-/// criterion refuses arguments that it does not know, after its configuration was made. If
-/// `--include-disturbed` is among them, this runs the program again without it, and with the
-/// variable set. This process then exits with the exit code of the other one. If the other one
-/// cannot be started, criterion refuses the argument.
+/// criterion refuses arguments that it does not know, after its configuration was made. If some of
+/// this crate's are among them, this runs the program again without them, and with variables set.
+/// This process then exits with the exit code of the other one. If the other one cannot be started,
+/// criterion refuses the argument. A path that is no file ends this process.
 pub(crate) fn act() {
-    let (own, others): (Vec<OsString>, Vec<OsString>) =
-        std::env::args_os().skip(1).partition(|argument| argument == INCLUDE);
-    if own.is_empty() {
-        return;
+    let Ok(program) = env::current_exe() else { return };
+    let (mut again, mut is_own) = (Command::new(program), false);
+    let mut arguments = env::args_os().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == INCLUDE {
+            again.env(VARIABLE, INCLUDE_VALUE);
+        } else if argument == AGAINST {
+            let other = arguments.next().unwrap_or_default();
+            if !Path::new(&other).is_file() {
+                writeln!(io::stderr(), "tickline: {AGAINST}: {} is no program", other.display()).ok();
+                std::process::exit(2);
+            }
+            again.env(OTHER_BUILD, other);
+        } else {
+            again.arg(argument);
+            continue;
+        }
+        is_own = true;
     }
-    let Ok(program) = std::env::current_exe() else { return };
-    if let Ok(status) = Command::new(program).args(others).env(VARIABLE, INCLUDE_VALUE).status() {
+    if is_own && let Ok(status) = again.status() {
         std::process::exit(status.code().unwrap_or(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_options_value_follows_it_or_an_equals_sign() {
+        let of = |line: &str| value(line.split(' ').map(OsString::from), &["--baseline", "-b"]);
+        for line in ["a --baseline main", "a x --baseline=main --bench", "a -b main --bench"] {
+            assert_eq!(of(line).as_deref(), Some("main"), "{line}");
+        }
+        assert_eq!(of("a --save-baseline main --bench"), None);
     }
 }

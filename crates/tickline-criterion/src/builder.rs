@@ -8,10 +8,10 @@ use tickline::{Driver, PerCpu, Reason};
 use tickline_core::counter::HardwareCounter;
 
 use crate::arguments;
-use crate::calibration::Overhead;
 use crate::error::{Error, Inner};
 use crate::message::Messages;
 use crate::pair::Source;
+use crate::pairs::files;
 use crate::pairs::slice::Counting;
 use crate::session::Session;
 use crate::time::{CounterTime, Settings};
@@ -33,7 +33,6 @@ const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration:
 /// let time = CounterTime::builder()
 ///     .clock(Clock::builder().trust(Trust::Measured)) // not by what the kernel says
 ///     .settle(Duration::from_millis(500))
-///     .keep_overhead()
 ///     .quiet()
 ///     .start_or_wall_time();
 /// # drop(time);
@@ -46,7 +45,6 @@ const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration:
 pub struct Builder {
     clock: tickline::ClockBuilder,
     settle: Duration,
-    overhead: Overhead,
     settings: Settings,
 }
 
@@ -55,7 +53,6 @@ impl Builder {
         Self {
             clock: tickline::Clock::builder(),
             settle: SETTLE,
-            overhead: Overhead::TakenOff,
             settings: Settings {
                 messages: Messages::Shown,
                 counting: if arguments::includes_disturbed() { Counting::All } else { Counting::Undisturbed },
@@ -79,12 +76,6 @@ impl Builder {
     /// the limit it returns with the rate that is known then.
     pub fn settle(mut self, limit: Duration) -> Self {
         self.settle = limit;
-        self
-    }
-
-    /// Leaves the cost of the readings in the results, as `WallTime` does.
-    pub fn keep_overhead(mut self) -> Self {
-        self.overhead = Overhead::Kept;
         self
     }
 
@@ -133,6 +124,7 @@ impl Builder {
             return Err(Error(Inner::OutOfRange { value: self.settle, least, most }));
         }
         arguments::act();
+        files::look_for_baseline(self.settings.output_directory.as_deref(), self.settings.messages);
         if arguments::is_list() {
             return Ok(CounterTime::by_wall_time(Error(Inner::Listed), self.settings));
         }
@@ -145,8 +137,7 @@ impl Builder {
             .per_cpu(PerCpu::Off)
             .start()
             .map_err(|error| Error(Inner::Clock(error)))?;
-        let session =
-            Session::start(clock, (source, counter), (self.settle, self.overhead, self.settings.messages))?;
+        let session = Session::start(clock, (source, counter), self.settle, self.settings.messages)?;
         Ok(CounterTime::by_counter(source, session, self.settings))
     }
 

@@ -22,36 +22,21 @@ pub struct Calibration {
     /// The counter's resolution, ns: a single pair of readings can be off by this. A mean over many
     /// pairs is more exact.
     pub resolution_ns: f64,
-    /// The cost of a pair of readings, ns. It is measured twice a second, because it changes with
+    /// The cost of a pair of readings, ns, which is subtracted from each sample, once for each
+    /// pair. It is measured twice a second, because it changes with
     /// the core's frequency.
     pub pair_ns: f64,
-    /// What is done about that cost.
-    pub overhead: Overhead,
-}
-
-/// What is done about the cost of a pair of readings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Overhead {
-    /// It is subtracted from each sample, once for each pair.
-    TakenOff,
-    /// It stays in the results, as with `WallTime`.
-    Kept,
 }
 
 impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "counter at {:.3} MHz +-{:.0} ppb, resolution {:.1} ns; a start and an end cost {:.1} ns, {}",
+            "counter at {:.3} MHz +-{:.0} ppb, resolution {:.1} ns; a start and an end cost {:.1} ns, taken off",
             self.frequency_hz / 1e6,
             self.uncertainty_ppb,
             self.resolution_ns,
             self.pair_ns,
-            match self.overhead {
-                Overhead::TakenOff => "taken off",
-                Overhead::Kept => "left in",
-            }
         )
     }
 }

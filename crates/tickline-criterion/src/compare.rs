@@ -5,8 +5,8 @@
 //! | `couples.rs` | keeps the couples that count, and takes the medians of rounds |
 //! | `signed_rank.rs` | gives the difference its interval |
 
-mod couples;
-mod signed_rank;
+pub(crate) mod couples;
+pub(crate) mod signed_rank;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -14,27 +14,20 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::compare::couples::{Couples, LEAST, show};
+use crate::compare::couples::{Couple, LEAST, show};
+use crate::compare::signed_rank::LEAST_ROUNDS;
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count, index};
 use crate::pair::{Ends, Source};
-use crate::pairs::bencher;
-use crate::pairs::collector::{Collector, Flow};
-use crate::pairs::files;
-use crate::pairs::outcome::{Ns, unit};
+use crate::pairs::cause::Causes;
+use crate::pairs::collector::{Collector, Flow, LEAST_COUPLES};
+use crate::pairs::outcome::{INDENT, Ns, unit};
 use crate::pairs::slice::Counting;
-use crate::pairs::{BenchPairs, PairId};
+use crate::pairs::{BenchPairs, PairId, bencher, files};
 use crate::plot::{self, Series};
-
-/// Both routines run so often that the slower one's pair is this long, ns. The cost of a pair is
-/// then 1 % of it. A counter with a resolution of 10 ns reads it within 0.5 %, and the median of a
-/// round's hundreds of pairs is more exact than that.
-const PAIR_NS: f64 = 2_000.0;
-
-/// The fewest couples of a sample. criterion takes 10 samples or more, so they have enough couples
-/// for a comparison, however few iterations it asks for.
-const LEAST_OF_SAMPLE: u64 = 8;
+use crate::session::Scale;
+use crate::time::CounterTime;
 
 /// The two pairs of a couple may differ by this, ns, even if both routines are the same: some
 /// cycles, which depend on where code and data are in memory (the example `known_delays`). The
@@ -47,9 +40,28 @@ const PLACE_NS: f64 = 1.0;
 const LEAST_PERCENT: f64 = 0.5;
 
 const STEM: &str = "comparison";
-const HEADING: &str = "The first routine against the second, in turns";
-const INDENT: &str = "                        ";
 const VERSION: u32 = 1;
+
+/// What is compared.
+#[derive(Debug)]
+pub(crate) struct Sides {
+    heading: &'static str,
+    names: [&'static str; 2],
+    /// The verdict is on this one.
+    subject: &'static str,
+}
+
+const ROUTINES: Sides = Sides {
+    heading: "The first routine against the second, in turns",
+    names: ["first", "second"],
+    subject: "the second",
+};
+
+pub(crate) const BUILDS: Sides = Sides {
+    heading: "Another build against this one, in turns",
+    names: ["the other build", "this build"],
+    subject: "this build",
+};
 
 /// What [`compare`] has found. Times are ns of an iteration.
 ///
@@ -76,9 +88,10 @@ pub struct Comparison {
     pub disturbed: u64,
     /// Iterations of each routine in a couple.
     pub iterations: u64,
-    rounds: usize,
-    causes: String,
+    rounds_ns: Vec<f64>,
+    causes: Causes,
     counting: Counting,
+    subject: &'static str,
 }
 
 impl Comparison {
@@ -95,7 +108,7 @@ impl Comparison {
         let [estimate, low, high] = [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
         format!(
             "estimate over {} rounds: {estimate:+.3} {unit} ({:+.2} %), 95 % in [{low:+.3}, {high:+.3}] {unit}",
-            self.rounds,
+            self.rounds_ns.len(),
             self.percent()
         )
     }
@@ -118,9 +131,9 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { a_ns, b_ns, difference_ns, couples, disturbed, iterations, .. } = self;
         let verdict = match (self.is_different(), *difference_ns < 0.0) {
-            (true, true) => "the second is faster",
-            (true, false) => "the second is slower",
-            _ => "not told apart",
+            (true, true) => format!("{} is faster", self.subject),
+            (true, false) => format!("{} is slower", self.subject),
+            _ => "not told apart".to_owned(),
         };
         let how = self.counting.name();
         write!(
@@ -131,7 +144,7 @@ impl fmt::Display for Comparison {
             Ns(*b_ns),
             self.estimate(),
         )?;
-        if self.causes.is_empty() { Ok(()) } else { write!(f, ": {}", self.causes) }
+        if self.causes.total() == 0 { Ok(()) } else { write!(f, ": {}", self.causes) }
     }
 }
 
@@ -177,13 +190,13 @@ impl fmt::Display for Comparison {
 /// ```
 pub fn compare<C: BenchPairs, A, B>(
     criterion: &mut C,
-    id: impl PairId<C::Id>,
+    id: impl Into<PairId>,
     mut a: impl FnMut() -> A,
     mut b: impl FnMut() -> B,
 ) -> Option<Comparison> {
     let (begin, samples) = (SystemTime::now(), current::samples());
     let mut comparer = None;
-    criterion.run(id.into_id(), &mut |iterations| {
+    criterion.run(id.into(), &mut |iterations| {
         let comparer = comparer.get_or_insert_with(Comparer::new);
         let source = comparer.collector.source();
         comparer.sample(
@@ -195,19 +208,15 @@ pub fn compare<C: BenchPairs, A, B>(
     });
     let comparer = comparer.filter(|_| current::samples().wrapping_sub(samples) > 1)?;
     let Collector { time, found, .. } = &comparer.collector;
-    let Some(comparison) = comparer.comparison() else {
-        time.messages().too_few(count(comparer.counted().len()), LEAST);
-        return None;
+    let measured = Measured {
+        time,
+        scale: time.scale(),
+        couples: &found.kept,
+        ends: None,
+        causes: found.causes,
+        iterations: comparer.collector.each(),
     };
-    time.messages().beside_criterion(&comparison);
-    let files = files::Files {
-        stem: STEM,
-        heading: HEADING,
-        json: &|name| comparer.json(name, &comparison),
-        svg: &|name| comparer.draw(name, &comparison),
-    };
-    files::store(time, (&found.returned_ns, begin), &files);
-    Some(comparison)
+    measured.report(&ROUTINES, (&found.returned_ns, begin))
 }
 
 /// Takes a pair around `iterations` calls. Not inlined, so that equal routines have equal code.
@@ -218,7 +227,7 @@ fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) ->
 
 /// The couples of a comparison, over all samples.
 struct Comparer {
-    collector: Collector<2, Couples>,
+    collector: Collector<2, Vec<Couple>>,
     /// Decides which routine comes first.
     random: RandomState,
     /// Couples so far, disturbed ones and those of the warm-up included.
@@ -227,18 +236,18 @@ struct Comparer {
 
 impl Comparer {
     fn new() -> Self {
-        Self { collector: Collector::new(), random: RandomState::new(), taken: 0 }
+        Self { collector: Collector::new(|_| None), random: RandomState::new(), taken: 0 }
     }
 
     /// Takes a sample. Both routines are called from one place in the code, so that they begin
     /// alike.
     fn sample(&mut self, iterations: u64, routines: &mut [&mut dyn FnMut(u64) -> Ends; 2]) -> Elapsed {
-        let least_ticks = PAIR_NS / self.collector.time.scale().ns_per_tick;
+        let least_ticks = self.collector.pair_ticks();
         let each = self.collector.choose(least_ticks, |iterations| {
             let ticks = routines.iter_mut().map(|routine| routine(iterations).ticks());
             ticks.max().unwrap_or(0)
         });
-        let mut sample = self.collector.sample(iterations, LEAST_OF_SAMPLE);
+        let mut sample = self.collector.sample(iterations, LEAST_COUPLES);
         loop {
             loop {
                 self.taken += 1;
@@ -256,20 +265,49 @@ impl Comparer {
             }
         }
     }
+}
 
-    /// The couples that count.
-    fn counted(&self) -> Vec<[u64; 2]> {
-        self.collector.found.kept.counted(self.collector.time.counting())
+/// The couples that count, and what they are.
+pub(crate) struct Measured<'a> {
+    pub(crate) time: &'a CounterTime,
+    pub(crate) scale: Scale,
+    pub(crate) couples: &'a [Couple],
+    /// Where slices end, if the couples of one were not in turns with each other.
+    pub(crate) ends: Option<&'a [usize]>,
+    /// What disturbed others.
+    pub(crate) causes: Causes,
+    /// Iterations in a pair.
+    pub(crate) iterations: u64,
+}
+
+impl Measured<'_> {
+    /// Prints and stores the comparison, or prints that there is none.
+    pub(crate) fn report(&self, sides: &Sides, returned: (&[f64], SystemTime)) -> Option<Comparison> {
+        let messages = self.time.messages();
+        let Some(comparison) = self.comparison(sides) else {
+            match self.ends {
+                Some(ends) => messages.too_few(count(ends.len()), "slices", count(LEAST_ROUNDS)),
+                None => messages.too_few(count(self.couples.len()), "couples", LEAST),
+            }
+            return None;
+        };
+        messages.beside_criterion(&comparison);
+        let files = files::Files {
+            stem: STEM,
+            heading: sides.heading,
+            json: &|name| self.json(name, &comparison),
+            svg: &|name, _| self.draw(name, sides, &comparison),
+        };
+        files::store(self.time, returned, &files);
+        Some(comparison)
     }
 
-    fn comparison(&self) -> Option<Comparison> {
-        let Collector { time, found, .. } = &self.collector;
-        let (scale, counted) = (time.scale(), self.counted());
-        let shown = show(&counted, scale.resolution_ticks)?;
-        let each = as_f64(self.collector.each());
-        let [a_ns, b_ns] = shown.medians.map(|ticks| scale.net_ns(ticks) / each);
+    fn comparison(&self, sides: &Sides) -> Option<Comparison> {
+        let shown = show(self.couples, self.ends, self.scale.resolution_ticks)?;
+        let each = as_f64(self.iterations);
+        let [a_ns, b_ns] = shown.medians.map(|ticks| self.scale.net_ns(ticks) / each);
         // Both medians contain the cost of a pair, so their difference does not.
-        let ns = |ticks: f64| ticks * scale.ns_per_tick / each;
+        let ns = |ticks: f64| ticks * self.scale.ns_per_tick / each;
         let place_ns = PLACE_NS / each;
         Some(Comparison {
             a_ns,
@@ -277,12 +315,13 @@ impl Comparer {
             difference_ns: ns(shown.difference.estimate),
             low_ns: ns(shown.difference.low) - place_ns,
             high_ns: ns(shown.difference.high) + place_ns,
-            couples: count(counted.len()),
-            disturbed: found.causes.total(),
-            iterations: self.collector.each(),
-            rounds: shown.rounds,
-            causes: found.causes.to_string(),
-            counting: time.counting(),
+            couples: count(self.couples.len()),
+            disturbed: self.causes.total(),
+            iterations: self.iterations,
+            rounds_ns: shown.rounds.into_iter().map(ns).collect(),
+            causes: self.causes,
+            counting: self.time.counting(),
+            subject: sides.subject,
         })
     }
 
@@ -293,32 +332,32 @@ impl Comparer {
             "iterations_per_pair": comparison.iterations,
             "couples_counted": comparison.couples,
             "disturbed_are": comparison.counting.name(),
-            "disturbed": self.collector.found.causes.json(),
+            "disturbed": self.causes.json(),
             "median_a_ns": comparison.a_ns,
             "median_b_ns": comparison.b_ns,
             "difference_ns": comparison.difference_ns,
             "low_ns": comparison.low_ns,
             "high_ns": comparison.high_ns,
+            "rounds_ns": comparison.rounds_ns,
             "confidence": 0.95,
             "is_different": comparison.is_different(),
         })
     }
 
-    fn draw(&self, name: &str, comparison: &Comparison) -> Result<String, String> {
-        let scale = self.collector.time.scale();
-        let (each, counted) = (as_f64(self.collector.each()), self.counted());
-        let histogram = |routine: usize| -> Vec<(f64, u64)> {
-            let mut ticks: Vec<u64> = counted.iter().map(|couple| couple[routine]).collect();
+    fn draw(&self, name: &str, sides: &Sides, comparison: &Comparison) -> Result<String, String> {
+        let (scale, each) = (self.scale, as_f64(self.iterations));
+        let histogram = |side: usize| -> Vec<(f64, u64)> {
+            let mut ticks: Vec<u64> = self.couples.iter().map(|couple| couple[side]).collect();
             ticks.sort_unstable();
             let equal = ticks.chunk_by(|one, other| one == other);
             equal.map(|same| (scale.net_ns(as_f64(same[0])) / each, count(same.len()))).collect()
         };
         let (a, b) = (histogram(0), histogram(1));
-        let marks = [[("", comparison.a_ns)], [("", comparison.b_ns)]];
-        let width_ns = as_f64(scale.resolution_ticks) * scale.ns_per_tick / each;
+        let marks = [[("p50", 0.5, comparison.a_ns)], [("p50", 0.5, comparison.b_ns)]];
+        let [first, second] = sides.names;
         let series = [
-            Series { name: "first", histogram: &a, marks: &marks[0], width_ns },
-            Series { name: "second", histogram: &b, marks: &marks[1], width_ns },
+            Series { name: first, histogram: &a, marks: &marks[0] },
+            Series { name: second, histogram: &b, marks: &marks[1] },
         ];
         plot::draw(name, &comparison.estimate(), &series)
     }

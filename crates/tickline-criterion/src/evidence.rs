@@ -24,6 +24,11 @@ pub(crate) fn cpu() -> Option<usize> {
     system::cpu()
 }
 
+/// Binds this thread to a CPU, and the processes that it starts. Returns whether it is bound.
+pub(crate) fn bind(cpu: usize) -> bool {
+    system::bind(cpu)
+}
+
 /// What is known of a CPU at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CpuFacts {

@@ -46,18 +46,15 @@ pub struct Incidents {
     /// reset.
     pub backwards: u64,
     /// Disturbed samples. tickline's clock noticed an event between the conversion of the sample
-    /// before and that of this one. The clock notices an event within half a second, so it may have
+    /// before and that of this one, or did not vouch for the counter at one of the two. The clock notices an event within half a second, so it may have
     /// happened during the sample, or shortly before. The text at the end also counts the last
     /// sample if the clock noticed an event after it.
     pub disturbed: u64,
     /// The events, and how often each happened.
     pub events: Vec<(Event, u64)>,
-    /// Samples before or after which tickline's readings came from the OS clock, because a gate was
-    /// closed or there was no line. The counter still timed these samples, though nothing vouches
-    /// for it.
-    pub unserved: u64,
-    /// The clock's state at the last such sample.
-    pub unserved_state: Option<State>,
+    /// The clock's state at the last sample before or after which its readings came from the OS
+    /// clock, because a gate was closed or there was no line. The counter still timed that sample.
+    pub unserved: Option<State>,
     last_is_disturbed: bool,
 }
 
@@ -92,10 +89,10 @@ impl Incidents {
         }
     }
 
-    /// Counts a sample, before or after which the clock was in `state`.
-    pub(crate) fn count_unserved(&mut self, state: State) {
-        self.unserved += 1;
-        self.unserved_state = Some(state);
+    /// Counts the last sample, before or after which the clock was in `state`.
+    pub(crate) fn mark_unserved(&mut self, state: State) {
+        self.mark_last();
+        self.unserved = Some(state);
     }
 
     fn add(&mut self, event: Event, more: u64) {
@@ -109,7 +106,7 @@ impl Incidents {
 impl fmt::Display for Incidents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
-        let Self { samples, moved, backwards, disturbed, unserved, .. } = self;
+        let Self { samples, moved, backwards, disturbed, .. } = self;
         if *moved > 0 {
             lines.push(format!(
                 "{moved} of {samples} samples contain a move of the thread to another CPU; to avoid that, bind it to one"
@@ -121,15 +118,12 @@ impl fmt::Display for Incidents {
             ));
         }
         if *disturbed > 0 {
-            let events: String =
-                self.events.iter().map(|(event, count)| format!(" {} {count}", event.name())).collect();
+            let mut causes: Vec<String> =
+                self.events.iter().map(|(event, count)| format!("{} {count}", event.name())).collect();
+            causes.extend(self.unserved.map(|state| format!("it did not vouch for the counter: {state}")));
             lines.push(format!(
-                "{disturbed} of {samples} samples coincide with a disturbance of the clock, to be repeated:{events}"
-            ));
-        }
-        if let Some(state) = self.unserved_state {
-            lines.push(format!(
-                "{unserved} of {samples} samples were taken while the clock did not vouch for the counter, to be repeated: {state}"
+                "{disturbed} of {samples} samples coincide with a disturbance of the clock, to be repeated: {}",
+                causes.join(", ")
             ));
         }
         f.write_str(&lines.join("\n"))
@@ -191,15 +185,15 @@ mod tests {
     #[test]
     fn the_text_has_the_clocks_state() {
         let mut incidents = Incidents { samples: 7, moved: 1, ..Incidents::default() };
-        incidents.count_unserved(State::Fallback(tickline::Reason::DisabledByProgram));
-        incidents.count_unserved(State::Calibrating);
+        incidents.mark_unserved(State::Fallback(tickline::Reason::DisabledByProgram));
+        incidents.mark_unserved(State::Calibrating);
         let text = incidents.to_string();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert_eq!(
             lines[1],
-            "2 of 7 samples were taken while the clock did not vouch for the counter, to be repeated: calibrating: \
-             the OS clock serves until there is a line"
+            "1 of 7 samples coincide with a disturbance of the clock, to be repeated: it did not vouch for the \
+             counter: calibrating: the OS clock serves until there is a line"
         );
     }
 }

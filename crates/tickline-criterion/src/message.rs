@@ -43,9 +43,20 @@ impl Messages {
     }
 
     /// Prints that there is no comparison.
-    pub(crate) fn too_few(self, couples: u64, least: u64) {
+    pub(crate) fn too_few(self, have: u64, what: &str, least: u64) {
+        self.print(&format_args!("not compared: {have} {what} count, {least} are needed; measure longer"));
+    }
+
+    /// Prints why another build takes no turns.
+    pub(crate) fn not_in_turns(self, error: &str) {
+        self.print(&format_args!("not compared with the other build: {error}"));
+    }
+
+    /// Prints why there is no comparison with a baseline.
+    pub(crate) fn no_baseline(self, name: &str, folder: &Path, error: &dyn Display) {
         self.print(&format_args!(
-            "not compared: {couples} couples count, {least} are needed; measure longer"
+            "not compared: no baseline {name} in {}: {error}; `cargo bench -- --save-baseline {name}` saves one",
+            folder.display()
         ));
     }
 

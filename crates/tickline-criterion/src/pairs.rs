@@ -6,7 +6,7 @@
 //! | `collector.rs`, `watch.rs` | take samples block by block, and ask for the facts |
 //! | `slice.rs`, `cause.rs`, `spin.rs` | decide which pairs count |
 //! | `distribution.rs`, `quantile.rs`, `outcome.rs` | say what they show |
-//! | `files.rs` | stores that next to criterion's files |
+//! | `files.rs` | stores that next to criterion's files, and reads a baseline from there |
 
 pub(crate) mod bencher;
 pub(crate) mod cause;
@@ -21,6 +21,10 @@ pub(crate) mod watch;
 
 use std::time::SystemTime;
 
+use criterion::BenchmarkId;
+
+use crate::builds::{self, Other, Turns};
+use crate::compare::{BUILDS, Measured};
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::pairs::bencher::PairBencher;
@@ -83,7 +87,7 @@ pub trait BenchPairs: sealed::Criterion {
     /// If `benchmark` calls no method that times something.
     fn bench_pairs(
         &mut self,
-        id: impl PairId<Self::Id>,
+        id: impl Into<PairId>,
         mut benchmark: impl FnMut(&mut PairBencher<'_>),
     ) -> &mut Self {
         self.bench_pairs_with_input(id, &(), |bencher, ()| benchmark(bencher))
@@ -96,17 +100,29 @@ pub trait BenchPairs: sealed::Criterion {
     /// If `benchmark` calls no method that times something.
     fn bench_pairs_with_input<I: ?Sized>(
         &mut self,
-        id: impl PairId<Self::Id>,
+        id: impl Into<PairId>,
         input: &I,
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
-        let (begin, samples) = (SystemTime::now(), current::samples());
-        let mut collector = None;
-        self.run(id.into_id(), &mut |iterations| {
-            let mut bencher = PairBencher::new(collector.get_or_insert_with(Collector::new), iterations);
-            benchmark(&mut bencher, input);
-            bencher.returned.expect("the benchmark must call iter, or another method that times something")
+        let (begin, samples, number) = (SystemTime::now(), current::samples(), current::count_benchmark());
+        let (mut collector, mut other) = (None, Other::of(number));
+        builds::mark();
+        self.run(id.into(), &mut |iterations| {
+            let collector =
+                collector.get_or_insert_with(|| Collector::new(|time| Turns::of(other.take(), time)));
+            loop {
+                let mut bencher = PairBencher::new(collector, iterations);
+                benchmark(&mut bencher, input);
+                let returned = bencher
+                    .returned
+                    .expect("the benchmark must call iter, or another method that times something");
+                // The build that asks for slices ends this process when it has enough.
+                if collector.asked().is_none() {
+                    return returned;
+                }
+            }
         });
+        builds::mark();
         // When criterion tests or profiles, it converts at most one sample into ns.
         if let Some(collector) = collector.filter(|_| current::samples().wrapping_sub(samples) > 1) {
             report(&collector, begin);
@@ -117,30 +133,47 @@ pub trait BenchPairs: sealed::Criterion {
 
 impl<C: sealed::Criterion> BenchPairs for C {}
 
-/// Names of benchmarks: what `bench_function` takes, `&str`, `String`, and for groups criterion's
+/// Names of benchmarks: what `bench_function` takes, `&str`, `String`, and criterion's
 /// `BenchmarkId`.
-pub trait PairId<Id> {
-    /// The id.
-    #[doc(hidden)]
-    fn into_id(self) -> Id;
+#[expect(missing_debug_implementations, reason = "a BenchmarkId has none")]
+pub enum PairId {
+    /// A text.
+    Name(String),
+    /// A function, a parameter, or both.
+    Id(BenchmarkId),
+}
+
+impl From<&str> for PairId {
+    fn from(name: &str) -> Self {
+        Self::Name(name.to_owned())
+    }
+}
+
+impl From<String> for PairId {
+    fn from(name: String) -> Self {
+        Self::Name(name)
+    }
+}
+
+impl From<BenchmarkId> for PairId {
+    fn from(id: BenchmarkId) -> Self {
+        Self::Id(id)
+    }
 }
 
 pub(crate) mod sealed {
-    use super::Elapsed;
+    use super::{Elapsed, PairId};
 
-    /// The methods in which criterion's versions differ.
+    /// What `Criterion` and `BenchmarkGroup` have in common.
     pub trait Criterion {
-        /// The name of a benchmark.
-        type Id;
-
         /// `bench_function` with `iter_custom`.
-        fn run(&mut self, id: Self::Id, routine: &mut dyn FnMut(u64) -> Elapsed);
+        fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed);
     }
 }
 
 /// Prints and stores the outcome.
 fn report(collector: &Collector<1, Distribution>, begin: SystemTime) {
-    let Collector { time, found, .. } = collector;
+    let Collector { time, found, turns, .. } = collector;
     let outcome = Outcome::new(found, time.counting(), collector.scale(), collector.each());
     let Some(outcome) = outcome else { return };
     time.messages().beside_criterion(&outcome);
@@ -148,14 +181,31 @@ fn report(collector: &Collector<1, Distribution>, begin: SystemTime) {
         stem: STEM,
         heading: HEADING,
         json: &|name| outcome.json(name),
-        svg: &|name| draw(&outcome, name),
+        svg: &|name, then| draw(&outcome, name, then),
     };
     files::store(time, (&found.returned_ns, begin), &files);
+    if let Some(Turns::Asks(other)) = turns {
+        let measured = Measured {
+            time,
+            scale: collector.scale(),
+            couples: &other.couples,
+            ends: Some(&other.ends),
+            causes: other.causes,
+            iterations: collector.each(),
+        };
+        measured.report(&BUILDS, (&found.returned_ns, begin));
+    }
 }
 
-fn draw(outcome: &Outcome, name: &str) -> Result<String, String> {
-    let marks: Vec<_> =
-        QUANTILES.into_iter().zip(outcome.quantiles_ns).map(|((name, _, _), ns)| (name, ns)).collect();
-    let series = Series { name, histogram: &outcome.histogram, marks: &marks, width_ns: outcome.width_ns() };
-    plot::draw(name, &outcome.disturbances(), &[series])
+/// Draws a distribution, and that of the baseline.
+fn draw(outcome: &Outcome, name: &str, then: Option<&files::Then>) -> Result<String, String> {
+    let quantiles = QUANTILES.into_iter().zip(outcome.quantiles_ns);
+    let marks: Vec<_> = quantiles.map(|((name, _, below), ns)| (name, below, ns)).collect();
+    let mut series = vec![Series { name: "this run", histogram: &outcome.histogram, marks: &marks }];
+    let stored: Vec<(f64, u64)>;
+    if let Some((baseline, json)) = then {
+        stored = serde_json::from_value(json["histogram_ns"].clone()).unwrap_or_default();
+        series.push(Series { name: baseline, histogram: &stored, marks: &[] });
+    }
+    plot::draw(name, &outcome.disturbances(), &series)
 }

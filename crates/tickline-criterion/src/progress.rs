@@ -77,7 +77,7 @@ impl Progress {
         // Those on both sides of the sample.
         let states = [status.state, self.state];
         if let Some(state) = states.into_iter().find(|state| *state != State::Fast) {
-            self.incidents.count_unserved(state);
+            self.incidents.mark_unserved(state);
         }
         (self.events, self.state) = (status.events, status.state);
         // While a gate is closed, nothing vouches for the clock's rate.
@@ -157,7 +157,7 @@ mod tests {
             progress.count(&Elapsed::default(), status);
         }
         let incidents = &progress.incidents;
-        assert_eq!((incidents.samples, incidents.unserved), (6, 4));
-        assert_eq!(incidents.unserved_state, Some(CLOSED));
+        assert_eq!((incidents.samples, incidents.disturbed), (6, 4));
+        assert_eq!(incidents.unserved, Some(CLOSED));
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tickline::{Clock, Events, Reason, State};
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 
-use crate::calibration::{Calibration, Overhead};
+use crate::calibration::Calibration;
 use crate::cost;
 use crate::elapsed::Elapsed;
 use crate::error::{Error, Inner};
@@ -34,21 +34,18 @@ const FIRST_SPIN_NS: f64 = 20e6;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
     pub(crate) ns_per_tick: f64,
-    /// The cost of a pair of readings; 0 if it is not known.
+    /// The cost of a pair of readings, which is subtracted; 0 if it is not known.
     pub(crate) cost_ticks: f64,
-    /// The part of the cost that is subtracted.
-    pub(crate) taken_off_ticks: f64,
     pub(crate) resolution_ticks: u64,
 }
 
 impl Scale {
     /// The scale of the OS clock, whose ticks are ns.
-    pub(crate) const WALL: Self =
-        Self { ns_per_tick: 1.0, cost_ticks: 0.0, taken_off_ticks: 0.0, resolution_ticks: 1 };
+    pub(crate) const WALL: Self = Self { ns_per_tick: 1.0, cost_ticks: 0.0, resolution_ticks: 1 };
 
     /// A pair's time without the pair's cost; 0 where that leaves less.
     pub(crate) fn net_ns(&self, ticks: f64) -> f64 {
-        (ticks - self.taken_off_ticks).max(0.0) * self.ns_per_tick
+        (ticks - self.cost_ticks).max(0.0) * self.ns_per_tick
     }
 }
 
@@ -56,7 +53,6 @@ pub(crate) struct Session {
     clock: Clock,
     source: Source,
     resolution_ticks: u64,
-    overhead: Overhead,
     messages: Messages,
     spinner: Spinner,
     spins: Spins,
@@ -74,7 +70,8 @@ impl Session {
     pub(crate) fn start(
         clock: Clock,
         (source, counter): (Source, HardwareCounter),
-        (settle, overhead, messages): (Duration, Overhead, Messages),
+        settle: Duration,
+        messages: Messages,
     ) -> Result<Self, Error> {
         let (rate, events) = wait(&clock, settle)?;
         // The first result is dropped: a processor that was idle may still be speeding up.
@@ -87,7 +84,6 @@ impl Session {
             progress: Mutex::new(Progress::new(rate, pair_ticks, events)),
             clock,
             source,
-            overhead,
             messages,
         };
         messages.by_counter(&session.calibration());
@@ -106,7 +102,6 @@ impl Session {
             uncertainty_ppb: progress.rate.uncertainty_ppb,
             resolution_ns: as_f64(resolution_ticks) * ns_per_tick,
             pair_ns: cost_ticks * ns_per_tick,
-            overhead: self.overhead,
         }
     }
 
@@ -118,10 +113,6 @@ impl Session {
         Scale {
             ns_per_tick: progress.rate.ns_per_tick,
             cost_ticks: progress.pair_ticks,
-            taken_off_ticks: match self.overhead {
-                Overhead::TakenOff => progress.pair_ticks,
-                Overhead::Kept => 0.0,
-            },
             resolution_ticks: self.resolution_ticks,
         }
     }
@@ -146,8 +137,7 @@ impl Session {
         if progress.cost_is_due() {
             progress.set_cost(cost::pair_ticks(self.source));
         }
-        let Scale { ns_per_tick, taken_off_ticks, .. } = self.scale_of(&progress);
-        sample.to_ns(ns_per_tick, taken_off_ticks)
+        sample.to_ns(progress.rate.ns_per_tick, progress.pair_ticks)
     }
 
     /// The incidents until now, not only until the last sample. The clock's last iteration may be
@@ -222,8 +212,8 @@ mod tests {
             return None;
         };
         let clock = Clock::builder().driver(Driver::Thread).per_cpu(PerCpu::Off).start().expect("a clock");
-        let settings = (Duration::from_secs(2), Overhead::Kept, Messages::Hidden);
-        Session::start(clock, (source, counter), settings).inspect_err(|error| skip(&error.to_string())).ok()
+        let session = Session::start(clock, (source, counter), Duration::from_secs(2), Messages::Hidden);
+        session.inspect_err(|error| skip(&error.to_string())).ok()
     }
 
     #[test]
@@ -233,8 +223,8 @@ mod tests {
         session.to_ns(&sample);
         assert_eq!(session.incidents().samples, 1);
         session.clock.disable();
-        let rate = session.progress().rate;
-        assert_eq!(session.to_ns(&sample), sample.to_ns(rate.ns_per_tick, 0.0));
+        let Scale { ns_per_tick, cost_ticks, .. } = session.scale();
+        assert_eq!(session.to_ns(&sample), sample.to_ns(ns_per_tick, cost_ticks));
         let incidents = session.incidents();
         assert!(incidents.disturbed >= 1, "{incidents:?}");
         assert!(incidents.to_string().contains("gate_closed 1"), "{incidents}");

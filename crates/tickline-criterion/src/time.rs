@@ -132,8 +132,8 @@ impl CounterTime {
     }
 
     /// criterion begins the life of a `Bencher` with `zero`, on the thread that then calls the
-    /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.7 and
-    /// 0.8). The measurement therefore makes itself known there.
+    /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.8). The
+    /// measurement therefore makes itself known there.
     pub(crate) fn make_current(&self) {
         current::count_bencher();
         CURRENT.set(Some((self.source, Arc::downgrade(&self.shared))));

@@ -3,7 +3,9 @@
 use std::ffi::c_long;
 use std::fs;
 
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::unistd::Pid;
 
 use super::CpuFacts;
 
@@ -13,7 +15,12 @@ pub(super) fn preemptions() -> Option<c_long> {
 }
 
 pub(super) fn cpu() -> Option<usize> {
-    nix::sched::sched_getcpu().ok()
+    sched_getcpu().ok()
+}
+
+pub(super) fn bind(cpu: usize) -> bool {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus)).is_ok()
 }
 
 pub(super) fn cpu_facts(cpu: Option<usize>) -> CpuFacts {

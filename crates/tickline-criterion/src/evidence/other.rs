@@ -12,6 +12,10 @@ pub(super) fn cpu() -> Option<usize> {
     None
 }
 
+pub(super) fn bind(_cpu: usize) -> bool {
+    false
+}
+
 pub(super) fn cpu_facts(_cpu: Option<usize>) -> CpuFacts {
     CpuFacts::default()
 }

@@ -4,6 +4,8 @@ use std::future::Future;
 use std::hint::black_box;
 use std::pin::Pin;
 
+use criterion::BatchSize;
+
 use crate::elapsed::Elapsed;
 use crate::pair::{Ends, Source};
 use crate::pairs::collector::{Collector, Flow};
@@ -21,31 +23,16 @@ pub struct PairBencher<'a> {
     pub(crate) returned: Option<Elapsed>,
 }
 
-/// How many inputs [`PairBencher::iter_batched`] makes ahead. criterion's `BatchSize` converts
-/// into it.
-///
-/// ```
-/// use tickline_criterion::InputBatch;
-///
-/// assert_eq!(InputBatch::from(criterion::BatchSize::PerIteration), InputBatch::Inputs(1));
-/// assert_eq!(InputBatch::from(criterion::BatchSize::SmallInput), InputBatch::Batches(10));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InputBatch {
-    /// This many inputs at once; 0 counts as 1.
-    Inputs(u64),
-    /// As many inputs as divide a sample's iterations into this many batches; 0 counts as 1.
-    Batches(u64),
-}
-
-impl InputBatch {
-    fn inputs(self, iterations: u64) -> u64 {
-        match self {
-            Self::Inputs(inputs) => inputs.max(1),
-            Self::Batches(batches) => iterations.div_ceil(batches.max(1)).max(1),
-        }
-    }
+/// How many inputs are made ahead: as many as criterion makes.
+fn inputs(size: BatchSize, iterations: u64) -> u64 {
+    let batches = match size {
+        BatchSize::SmallInput => 10,
+        BatchSize::LargeInput => 1_000,
+        BatchSize::NumBatches(batches) => batches.max(1),
+        BatchSize::NumIterations(inputs) => return inputs.max(1),
+        _ => return 1,
+    };
+    iterations.div_ceil(batches).max(1)
 }
 
 /// Takes a pair around `iterations` calls.
@@ -96,6 +83,7 @@ fn timed_batch<I, O>(
 
 impl<'a> PairBencher<'a> {
     pub(crate) fn new(collector: &'a mut Collector<1, Distribution>, iterations: u64) -> Self {
+        let iterations = collector.asked().unwrap_or(iterations);
         Self { collector, iterations, share: None, returned: None }
     }
 
@@ -114,7 +102,8 @@ impl<'a> PairBencher<'a> {
 
     /// How long a pair must be for its share.
     fn least_ticks(&self) -> f64 {
-        self.share.map_or(0.0, |share| self.collector.cost_ticks() / share)
+        let own = self.share.map_or(0.0, |share| self.collector.cost_ticks() / share);
+        own.max(self.collector.least_ticks())
     }
 
     /// Times `routine`, including the drop of its output, as `Bencher::iter` does.
@@ -141,7 +130,7 @@ impl<'a> PairBencher<'a> {
         &mut self,
         mut setup: impl FnMut() -> I,
         mut routine: impl FnMut(I) -> O,
-        size: impl Into<InputBatch>,
+        size: BatchSize,
     ) {
         let source = self.collector.source();
         let (mut batch, mut outputs) = (Vec::new(), Vec::new());
@@ -150,7 +139,7 @@ impl<'a> PairBencher<'a> {
             batch.extend((0..iterations).map(|_| setup()));
             timed_batch(source, &mut batch, &mut outputs, &mut routine).ticks()
         });
-        let ahead = size.into().inputs(self.iterations).max(iterations);
+        let ahead = inputs(size, self.iterations).max(iterations);
         let mut inputs = Vec::new();
         let mut sample = self.collector.sample(self.iterations, 1);
         loop {
@@ -178,7 +167,7 @@ impl<'a> PairBencher<'a> {
         &mut self,
         setup: impl FnMut() -> I,
         mut routine: impl FnMut(&mut I) -> O,
-        size: impl Into<InputBatch>,
+        size: BatchSize,
     ) {
         self.iter_batched(
             setup,
@@ -240,12 +229,11 @@ where
     ///
     /// If [`cost_share`](PairBencher::cost_share) was called.
     pub fn iter<F: Future>(&mut self, mut routine: impl FnMut() -> F) {
-        self.run(move || {
+        let routine = move |()| {
             let future = routine();
-            async move {
-                drop(black_box(future.await));
-            }
-        });
+            async move { drop(black_box(future.await)) }
+        };
+        self.iter_batched(|| (), routine, BatchSize::PerIteration);
     }
 
     /// As [`iter`](Self::iter), on inputs that `setup` makes before the start.
@@ -257,11 +245,11 @@ where
         &mut self,
         mut setup: impl FnMut() -> I,
         mut routine: impl FnMut(I) -> F,
-        size: impl Into<InputBatch>,
+        size: BatchSize,
     ) {
         let PairBencher { collector, iterations, share, returned } = &mut *self.bencher;
         refuse(*share);
-        let ahead = size.into().inputs(*iterations);
+        let ahead = inputs(size, *iterations);
         (self.block_on)(Box::pin(async {
             let source = collector.source();
             let mut inputs = Vec::new();
@@ -290,10 +278,6 @@ where
             }
             *returned = Some(sample.finish());
         }));
-    }
-
-    fn run<F: Future>(&mut self, mut routine: impl FnMut() -> F) {
-        self.iter_batched(|| (), move |()| routine(), InputBatch::Inputs(1));
     }
 }
 

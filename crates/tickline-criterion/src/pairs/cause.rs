@@ -24,44 +24,21 @@ pub(crate) enum Cause {
     Clock,
 }
 
-impl Cause {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Backwards,
-        Self::Moved,
-        Self::Preempted,
-        Self::Interrupted,
-        Self::Stolen,
-        Self::Frequency,
-        Self::Clock,
-    ];
-
-    /// As printed, and as a key of the JSON.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Backwards => "backwards",
-            Self::Moved => "moved",
-            Self::Preempted => "preempted",
-            Self::Interrupted => "interrupted",
-            Self::Stolen => "stolen",
-            Self::Frequency => "frequency",
-            Self::Clock => "clock",
-        }
-    }
-}
+/// Their names in the order of the variants, as printed, and as keys of the JSON.
+const NAMES: [&str; 7] = ["backwards", "moved", "preempted", "interrupted", "stolen", "frequency", "clock"];
 
 /// The number of pairs by cause. Its text names the causes that occurred: `preempted 512,
 /// interrupted 3`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Causes([u64; Cause::ALL.len()]);
+pub(crate) struct Causes(pub(crate) [u64; NAMES.len()]);
 
 impl Causes {
     pub(crate) fn add(&mut self, cause: Cause, pairs: u64) {
-        // The order of ALL is that of the variants.
         self.0[cause as usize] += pairs;
     }
 
-    pub(crate) fn get(&self, cause: Cause) -> u64 {
-        self.0[cause as usize]
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, pairs)| *sum += pairs);
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -70,15 +47,15 @@ impl Causes {
 
     /// All counts by name, as stored.
     pub(crate) fn json(&self) -> Value {
-        Cause::ALL.into_iter().map(|cause| (cause.name().to_owned(), json!(self.get(cause)))).collect()
+        NAMES.into_iter().zip(self.0).map(|(name, pairs)| (name.to_owned(), json!(pairs))).collect()
     }
 }
 
 impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut gap = "";
-        for cause in Cause::ALL.into_iter().filter(|cause| self.get(*cause) > 0) {
-            write!(f, "{gap}{} {}", cause.name(), self.get(cause))?;
+        for (name, pairs) in NAMES.into_iter().zip(self.0).filter(|(_, pairs)| *pairs > 0) {
+            write!(f, "{gap}{name} {pairs}")?;
             gap = ", ";
         }
         Ok(())
@@ -92,7 +69,8 @@ mod tests {
     #[test]
     fn each_cause_has_its_own_count_and_name() {
         let mut causes = Causes::default();
-        for (pairs, cause) in (1..).zip(Cause::ALL) {
+        let all = [Cause::Backwards, Cause::Moved, Cause::Preempted, Cause::Interrupted, Cause::Stolen];
+        for (pairs, cause) in (1..).zip(all.into_iter().chain([Cause::Frequency, Cause::Clock])) {
             causes.add(cause, pairs);
         }
         assert_eq!(causes.total(), 28);

@@ -2,11 +2,12 @@
 
 use std::mem;
 
+use crate::builds::{Request, Turns};
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count};
 use crate::pair::{Ends, Source};
-use crate::pairs::cause::{Cause, Causes};
+use crate::pairs::cause::Causes;
 use crate::pairs::quantile::median;
 use crate::pairs::slice::{Counting, Judged, Slice};
 use crate::pairs::watch::{BLOCK_PAIRS, Watch};
@@ -15,6 +16,15 @@ use crate::time::{CounterTime, least_ns};
 
 /// Disturbed groups are replaced by others, until there are this many times the wanted ones.
 const MOST_GROUPS: u64 = 2;
+
+/// Where two routines or two builds run in turns, a pair has so many iterations that it is this
+/// long, ns. The cost of a pair is then 1 % of it. A counter with a resolution of 10 ns reads it
+/// within 0.5 %, and the median of a round's hundreds of pairs is more exact than that.
+const PAIR_NS: f64 = 2_000.0;
+
+/// The fewest couples of a sample in turns. criterion takes 10 samples or more, so they have enough
+/// for a comparison, however few iterations it asks for.
+pub(crate) const LEAST_COUPLES: u64 = 8;
 
 /// The most iterations of a pair.
 const MOST_ITERATIONS: u64 = 1 << 20;
@@ -31,8 +41,8 @@ pub(crate) enum Flow {
 
 /// What keeps the groups whose facts are known: a distribution, or couples in their order.
 pub(crate) trait Keep<const N: usize> {
-    /// Keeps a group, ticks, that nothing disturbed, or this.
-    fn add(&mut self, group: [u64; N], disturbed: Option<Cause>);
+    /// Keeps the groups of a slice that count.
+    fn keep(&mut self, slice: &Judged<N>, counting: Counting);
 }
 
 /// What was found since the warm-up.
@@ -48,52 +58,44 @@ pub(crate) struct Collected<K> {
     pub(crate) samples_disturbed: u64,
     /// What criterion got for each sample, ns.
     pub(crate) returned_ns: Vec<f64>,
-    /// The last pairs of the present sample's groups, ticks: of the undisturbed ones, and of the
-    /// others that have a length.
-    undisturbed: Vec<u64>,
-    disturbed: Vec<u64>,
+    /// The same for one iteration.
+    pub(crate) rounds_ns: Vec<f64>,
+    /// The last pairs of the present sample's groups, ticks: of those that count, and of the others
+    /// that have a length.
+    counted: Vec<u64>,
+    others: Vec<u64>,
     /// The costs that were taken off in each slice, weighted by its groups.
-    taken_off_ticks: f64,
+    cost_ticks: f64,
     weight: f64,
 }
 
 impl<K> Collected<K> {
     /// Adds what was found of a slice.
-    pub(crate) fn add<const N: usize>(&mut self, judged: Judged<N>)
+    pub(crate) fn add<const N: usize>(&mut self, slice: &Judged<N>, counting: Counting)
     where
         K: Keep<N>,
     {
-        self.long_kept += judged.long_kept;
-        let named = judged.named.into_iter().map(|(cause, group)| (group, Some(cause)));
-        for (group, disturbed) in judged.good.into_iter().map(|group| (group, None)).chain(named) {
-            self.kept.add(group, disturbed);
-            let last_ticks = group[N - 1];
-            match disturbed {
-                None => self.undisturbed.push(last_ticks),
-                Some(cause) => {
-                    self.causes.add(cause, 1);
-                    // A pair that ran backwards has no length.
-                    self.disturbed.extend((cause != Cause::Backwards).then_some(last_ticks));
-                }
-            }
-        }
+        self.kept.keep(slice, counting);
+        self.causes.add_all(&slice.causes());
+        self.long_kept += slice.long_kept;
+        let before = self.counted.len();
+        self.counted.extend(slice.counted(counting).map(|group| group[N - 1]));
+        let all = slice.counted(Counting::All).map(|group| group[N - 1]);
+        self.others.extend(all.skip(self.counted.len() - before));
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all were disturbed, it is
-    /// their median: a mean would be that of what disturbed them. `None` if there are none.
-    pub(crate) fn sample_ticks(&mut self, counting: Counting, resolution_ticks: u64) -> Option<f64> {
-        let (mut counted, disturbed) = (mem::take(&mut self.undisturbed), mem::take(&mut self.disturbed));
-        match counting {
-            Counting::Undisturbed if counted.is_empty() => {
-                self.samples_disturbed += u64::from(!disturbed.is_empty());
-                let ticks: Vec<f64> = disturbed.into_iter().map(as_f64).collect();
-                return median(&ticks, as_f64(resolution_ticks));
-            }
-            Counting::Undisturbed => {}
-            Counting::All => counted.extend(disturbed),
+    /// the median of the others: a mean would be that of what disturbed them. `None` if there are
+    /// none.
+    pub(crate) fn sample_ticks(&mut self, resolution_ticks: u64) -> Option<f64> {
+        let (counted, others) = (mem::take(&mut self.counted), mem::take(&mut self.others));
+        if counted.is_empty() {
+            self.samples_disturbed += u64::from(!others.is_empty());
+            let ticks: Vec<f64> = others.into_iter().map(as_f64).collect();
+            return median(&ticks, as_f64(resolution_ticks));
         }
         let sum: f64 = counted.iter().copied().map(as_f64).sum();
-        (!counted.is_empty()).then(|| sum / as_f64(count(counted.len())))
+        Some(sum / as_f64(count(counted.len())))
     }
 }
 
@@ -109,20 +111,42 @@ pub(crate) struct Collector<const N: usize, K> {
     bencher: u64,
     slice: Slice<N>,
     pub(crate) found: Collected<K>,
+    /// The samples so far, those of the warm-up included.
+    samples: u64,
+    /// Another build, which takes slices in turns with this one.
+    pub(crate) turns: Option<Turns>,
 }
 
 impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
     /// Collects for the measurement of the bencher that was made last on this thread.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(turns: impl FnOnce(&CounterTime) -> Option<Turns>) -> Self {
         let (time, bencher) = (CounterTime::current(), current::benchers());
         Self {
+            turns: turns(&time),
             watch: Watch::new(&time),
             time,
             iterations: None,
             bencher,
             slice: Slice::new(),
             found: Collected::default(),
+            samples: 0,
         }
+    }
+
+    /// The iterations that the other build asks this one for.
+    pub(crate) fn asked(&mut self) -> Option<u64> {
+        let Some(Turns::Answers(request)) = &self.turns else { return None };
+        self.iterations = Some(request.each);
+        Some(request.iterations)
+    }
+
+    /// How long a pair must be for turns, ticks.
+    pub(crate) fn least_ticks(&self) -> f64 {
+        self.turns.as_ref().map_or(0.0, |_| self.pair_ticks())
+    }
+
+    pub(crate) fn pair_ticks(&self) -> f64 {
+        PAIR_NS / self.time.scale().ns_per_tick
     }
 
     pub(crate) fn source(&self) -> Source {
@@ -168,10 +192,20 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         if bencher != self.bencher {
             // The warm-up is over.
             (self.bencher, self.found) = (bencher, Collected::default());
+            if let Some(Turns::Asks(other)) = &mut self.turns {
+                other.forget();
+            }
         }
+        let least_groups = self.turns.as_ref().map_or(least_groups, |_| LEAST_COUPLES);
         let wanted = iterations.div_ceil(self.each()).max(least_groups);
-        self.watch.begin(&self.time, self.slice.cpu());
+        self.samples += 1;
+        let request = match &self.turns {
+            Some(Turns::Answers(request)) => *request,
+            _ => Request { sample: self.samples, iterations, each: self.each() },
+        };
+        self.begin_slice(request);
         Sample {
+            request,
             iterations,
             wanted,
             taken: 0,
@@ -182,14 +216,30 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         }
     }
 
+    /// Begins a slice, after that of the other build if its turn comes first.
+    fn begin_slice(&mut self, request: Request) {
+        if let Some(Turns::Asks(other)) = &mut self.turns
+            && let Err(error) = other.begin_slice(request)
+        {
+            self.end_turns(&error);
+        }
+        self.watch.begin(&self.time, self.slice.cpu());
+    }
+
+    /// Goes on alone.
+    fn end_turns(&mut self, error: &str) {
+        self.time.messages().not_in_turns(error);
+        self.turns = None;
+    }
+
     /// How ticks become ns, with the mean of the costs that were taken off.
     pub(crate) fn scale(&self) -> Scale {
         let scale = self.time.scale();
-        let taken_off_ticks = match self.found.weight {
-            0.0 => scale.taken_off_ticks,
-            weight => self.found.taken_off_ticks / weight,
+        let cost_ticks = match self.found.weight {
+            0.0 => scale.cost_ticks,
+            weight => self.found.cost_ticks / weight,
         };
-        Scale { taken_off_ticks, ..scale }
+        Scale { cost_ticks, ..scale }
     }
 }
 
@@ -197,6 +247,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
 #[derive(Debug)]
 pub(crate) struct Sample<'a, const N: usize, K> {
     collector: &'a mut Collector<N, K>,
+    request: Request,
     iterations: u64,
     /// Groups that should count.
     wanted: u64,
@@ -235,7 +286,7 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     }
 
     fn counted(&self) -> u64 {
-        count(self.collector.found.undisturbed.len())
+        count(self.collector.found.counted.len())
     }
 
     /// Ends a block. Returns whether another one is needed.
@@ -251,8 +302,19 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
             return Flow::More;
         }
         self.close_slice();
-        let is_enough = self.counted() >= self.wanted || self.taken >= self.most();
-        if is_enough { Flow::Full } else { Flow::More }
+        if let Some(Turns::Answers(request)) = &self.collector.turns {
+            // The build that asks decides when the sample is over.
+            if *request != self.request {
+                return Flow::Full;
+            }
+            (self.collector.found, self.taken) = (Collected::default(), 0);
+        } else if self.counted() >= self.wanted || self.taken >= self.most() {
+            return Flow::Full;
+        }
+        if self.collector.turns.is_some() {
+            self.collector.begin_slice(self.request);
+        }
+        Flow::More
     }
 
     fn most(&self) -> u64 {
@@ -260,14 +322,22 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     }
 
     fn close_slice(&mut self) {
-        let Collector { found, slice, watch, time, .. } = &mut *self.collector;
+        let Collector { found, slice, watch, time, turns, .. } = &mut *self.collector;
         let groups = slice.all();
         let disturbed = watch.end_slice(time, slice.cpu());
-        found.add(slice.end(disturbed, &watch.spins));
+        let judged = slice.end(disturbed, &watch.spins);
+        let exchanged = turns.as_mut().map(|turns| {
+            let ticks = judged.counted(time.counting()).map(|group| group[N - 1]).collect();
+            turns.end_slice(self.request, ticks, &judged.causes())
+        });
+        found.add(&judged, time.counting());
         self.taken += groups;
         self.slice_ticks = 0;
-        found.taken_off_ticks += time.scale().taken_off_ticks * as_f64(groups);
+        found.cost_ticks += time.scale().cost_ticks * as_f64(groups);
         found.weight += as_f64(groups);
+        if let Some(Err(error)) = exchanged {
+            self.collector.end_turns(&error);
+        }
     }
 
     /// The sample for criterion: the mean of the last pairs of the groups that count, times the
@@ -275,9 +345,10 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     pub(crate) fn finish(self) -> Elapsed {
         let Self { collector, iterations, .. } = self;
         let scale = collector.time.scale();
-        let ticks = collector.found.sample_ticks(collector.time.counting(), scale.resolution_ticks);
+        let ticks = collector.found.sample_ticks(scale.resolution_ticks);
         let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(collector.each());
         let returned = Elapsed::of_ns(each_ns * as_f64(iterations));
+        collector.found.rounds_ns.push(each_ns);
         collector.found.returned_ns.push(least_ns(returned.to_ns(0.0, 0.0)));
         returned
     }

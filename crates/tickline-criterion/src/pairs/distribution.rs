@@ -3,10 +3,9 @@
 use hdrhistogram::Histogram;
 
 use crate::number::as_f64;
-use crate::pairs::cause::Cause;
 use crate::pairs::collector::Keep;
 use crate::pairs::quantile::Counted;
-use crate::pairs::slice::Counting;
+use crate::pairs::slice::{Counting, Judged};
 
 /// Digits of a histogram's values: exact to 2,047 ticks, within 0.1 % above.
 const DIGITS: u8 = 3;
@@ -75,12 +74,11 @@ impl Distribution {
 }
 
 impl Keep<1> for Distribution {
-    fn add(&mut self, [ticks]: [u64; 1], disturbed: Option<Cause>) {
-        if disturbed.is_none() {
-            self.undisturbed.add(ticks);
-        }
-        if disturbed != Some(Cause::Backwards) {
-            self.all.add(ticks);
+    fn keep(&mut self, slice: &Judged<1>, _: Counting) {
+        for (counting, pairs) in
+            [(Counting::Undisturbed, &mut self.undisturbed), (Counting::All, &mut self.all)]
+        {
+            slice.counted(counting).for_each(|[ticks]| pairs.add(ticks));
         }
     }
 }

@@ -14,6 +14,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use crate::arguments;
+use crate::baseline::Apart;
+use crate::message::Messages;
 use crate::time::CounterTime;
 
 /// The depth of the search: group, function, parameter, and one to spare.
@@ -21,6 +23,12 @@ const DEPTH: u32 = 4;
 
 /// File systems round times, some of them to 2 s (FAT).
 const ROUNDING: Duration = Duration::from_secs(2);
+
+/// The name of a baseline, and its JSON.
+pub(crate) type Then = (String, Value);
+
+/// Makes a plot from criterion's name of the benchmark, and from the baseline.
+type Draw<'a> = &'a dyn Fn(&str, Option<&Then>) -> Result<String, String>;
 
 /// What is stored for a benchmark.
 pub(crate) struct Files<'a> {
@@ -30,8 +38,7 @@ pub(crate) struct Files<'a> {
     pub(crate) heading: &'a str,
     /// The JSON, made from criterion's name of the benchmark.
     pub(crate) json: &'a dyn Fn(&str) -> Value,
-    /// The plot, made from that name.
-    pub(crate) svg: &'a dyn Fn(&str) -> Result<String, String>,
+    pub(crate) svg: Draw<'a>,
 }
 
 /// Stores `files` next to those of the benchmark that gave criterion `returned_ns` after `since`.
@@ -41,7 +48,12 @@ pub(crate) fn store(time: &CounterTime, (returned_ns, since): (&[f64], SystemTim
     let roots = roots(time.output_directory());
     match find(&roots, returned_ns, since) {
         Some(folder) => {
-            if let Err(error) = write(&folder, files) {
+            let then = arguments::baseline().and_then(|name| {
+                let then = read(&folder.join(&name).join(format!("{}.json", files.stem)));
+                let then = then.inspect_err(|error| messages.no_baseline(&name, &folder, error));
+                then.ok().map(|json| (name, json))
+            });
+            if let Err(error) = write(time, &folder, files, then) {
                 messages.not_stored(&error);
             }
         }
@@ -50,6 +62,29 @@ pub(crate) fn store(time: &CounterTime, (returned_ns, since): (&[f64], SystemTim
         }
         None => {}
     }
+}
+
+/// Says so if criterion is to compare with a baseline of which no folder has any file.
+pub(crate) fn look_for_baseline(chosen: Option<&Path>, messages: Messages) {
+    let Some(name) = arguments::baseline() else { return };
+    let roots = roots(chosen);
+    if !roots.iter().any(|root| has(root, &name, DEPTH)) {
+        let root = roots.first().map_or(Path::new("target/criterion"), PathBuf::as_path);
+        messages.no_baseline(&name, root, &"no benchmark has it");
+    }
+}
+
+fn has(folder: &Path, baseline: &str, depth: u32) -> bool {
+    folder.join(baseline).join("sample.json").exists()
+        || depth.checked_sub(1).is_some_and(|below| {
+            let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+            entries.map(|entry| entry.path()).any(|path| path.is_dir() && has(&path, baseline, below))
+        })
+}
+
+fn read(path: &Path) -> Result<Value, String> {
+    let text = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Where criterion may have written.
@@ -89,9 +124,8 @@ fn find_in(folder: &Path, returned_ns: &[f64], since: SystemTime, depth: u32, fo
 }
 
 fn is_of(path: &Path, returned_ns: &[f64]) -> bool {
-    let stored = fs::read(path).ok();
-    let stored: Option<Value> = stored.and_then(|text| serde_json::from_slice(&text).ok());
-    let Some(times) = stored.as_ref().and_then(|stored| stored["times"].as_array()) else { return false };
+    let stored = read(path).unwrap_or_default();
+    let Some(times) = stored["times"].as_array() else { return false };
     // criterion's quick mode stores only the last two of the samples that it got.
     let last = returned_ns.iter().rev().zip(times.iter().rev());
     // serde_json reads the last of 16 digits wrongly now and then.
@@ -99,21 +133,31 @@ fn is_of(path: &Path, returned_ns: &[f64]) -> bool {
     !times.is_empty() && !returned_ns.is_empty() && same.all(|is_same| is_same)
 }
 
-/// Writes the JSON; the plot, unless the program was called with `--noplot`; and shows the plot on
+/// Prints what the baseline shows. Writes the JSON, in the baseline's folder as well if there is
+/// one to save; the plot, unless the program was called with `--noplot`; and shows the plot on
 /// criterion's page, if there is one.
-fn write(folder: &Path, files: &Files<'_>) -> Result<(), String> {
-    let benchmark = fs::read(folder.join("new/benchmark.json")).ok();
-    let benchmark: Value = benchmark.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+fn write(time: &CounterTime, folder: &Path, files: &Files<'_>, then: Option<Then>) -> Result<(), String> {
+    let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();
-    let json = serde_json::to_string(&(files.json)(name)).map_err(|error| error.to_string())?;
+    let mut json = (files.json)(name);
+    if let Some(apart) = then.as_ref().and_then(|(baseline, then)| Apart::new(baseline, then, &json)) {
+        time.messages().beside_criterion(&apart);
+        json["baseline"] = apart.json();
+    }
+    let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
+    // criterion has made the folder, if it saves at all.
+    let saved = folder.join(arguments::saved_as());
+    if arguments::baseline().is_none() && saved.is_dir() {
+        replace(&saved.join(format!("{}.json", files.stem)), &json)?;
+    }
     if arguments::forbids_plots() {
         return Ok(());
     }
     let report = folder.join("report");
     fs::create_dir_all(&report).map_err(|error| format!("{}: {error}", report.display()))?;
     let svg = format!("{}.svg", files.stem);
-    replace(&report.join(&svg), &(files.svg)(name)?)?;
+    replace(&report.join(&svg), &(files.svg)(name, then.as_ref())?)?;
     let page = report.join("index.html");
     let Ok(text) = fs::read_to_string(&page) else { return Ok(()) };
     match link(&text, files.heading, &svg, files.stem) {

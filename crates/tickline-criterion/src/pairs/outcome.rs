@@ -20,7 +20,7 @@ pub(crate) const QUANTILES: [(&str, &str, f64); 4] =
     [("p50", "p50", 0.5), ("p90", "p90", 0.9), ("p99", "p99", 0.99), ("p99.9", "p99_9", 0.999)];
 
 /// Puts the text under criterion's columns.
-const INDENT: &str = "                        ";
+pub(crate) const INDENT: &str = "                        ";
 
 /// The distribution of a benchmark's pairs. All times are ns of an iteration. If a pair has several
 /// iterations, they are means over those.
@@ -40,6 +40,8 @@ pub(crate) struct Outcome {
     pub(crate) quantiles_ns: [f64; QUANTILES.len()],
     pub(crate) max_ns: f64,
     mean_ns: f64,
+    /// The mean of each of criterion's samples, in the order of time.
+    rounds_ns: Vec<f64>,
     /// Times and how many pairs took them, in rising order.
     pub(crate) histogram: Vec<(f64, u64)>,
 }
@@ -70,7 +72,7 @@ impl Outcome {
         Some(Self {
             counting: shown,
             iterations,
-            taken_off_ns: scale.taken_off_ticks * scale.ns_per_tick,
+            taken_off_ns: scale.cost_ticks * scale.ns_per_tick,
             resolution_ns: width_ticks * scale.ns_per_tick,
             pairs: found.kept.pairs(Counting::Undisturbed).count() + found.causes.total(),
             counted: pairs.count(),
@@ -80,13 +82,9 @@ impl Outcome {
             quantiles_ns,
             max_ns: each_ns(as_f64(pairs.max_ticks())),
             mean_ns: each_ns(pairs.sum_ticks() / as_f64(pairs.count())),
+            rounds_ns: found.rounds_ns.clone(),
             histogram: counted.iter().map(|(ticks, count)| (each_ns(*ticks), *count)).collect(),
         })
-    }
-
-    /// The counter's resolution, ns of an iteration.
-    pub(crate) fn width_ns(&self) -> f64 {
-        self.resolution_ns / as_f64(self.iterations)
     }
 
     /// `benchmark` is criterion's name for it.
@@ -110,6 +108,7 @@ impl Outcome {
             "samples_disturbed": self.samples_disturbed,
             "quantiles_ns": quantiles_ns,
             "mean_ns": self.mean_ns,
+            "rounds_ns": self.rounds_ns,
             "histogram_ns": self.histogram,
         })
     }
@@ -190,8 +189,7 @@ mod tests {
     use crate::pairs::slice::{Preempted, Slice};
     use crate::pairs::spin::Spins;
 
-    const SCALE: Scale =
-        Scale { ns_per_tick: 0.5, cost_ticks: 40.0, taken_off_ticks: 40.0, resolution_ticks: 2 };
+    const SCALE: Scale = Scale { ns_per_tick: 0.5, cost_ticks: 40.0, resolution_ticks: 2 };
 
     fn found(blocks: &[(u64, usize, Preempted)]) -> Collected<Distribution> {
         let (mut found, mut slice) = (Collected::default(), Slice::new());
@@ -199,7 +197,7 @@ mod tests {
             let pair = Ends { start_ticks: 0, end_ticks: *ticks, cpus: None };
             slice.block(&mut vec![[pair]; *pairs], *preempted);
         }
-        found.add(slice.end(None, &Spins::default()));
+        found.add(&slice.end(None, &Spins::default()), Counting::Undisturbed);
         found
     }
 

@@ -11,7 +11,7 @@
 //! This file is arithmetic alone: `collector.rs` reads clocks and facts.
 
 use crate::pair::Ends;
-use crate::pairs::cause::Cause;
+use crate::pairs::cause::{Cause, Causes};
 use crate::pairs::spin::{Long, Spins, judge};
 
 /// Whether the kernel took the CPU away from the thread.
@@ -40,6 +40,24 @@ pub(crate) struct Judged<const N: usize> {
     /// Pairs as long as an interrupt makes them. They count, because there were too many for
     /// interrupts.
     pub(crate) long_kept: u64,
+}
+
+impl<const N: usize> Judged<N> {
+    /// The groups that count. A pair that ran backwards has no length, so its group never does.
+    pub(crate) fn counted(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
+        let disturbed = self
+            .named
+            .iter()
+            .filter(move |(cause, _)| counting == Counting::All && *cause != Cause::Backwards);
+        self.good.iter().chain(disturbed.map(|(_, group)| group)).copied()
+    }
+
+    /// What disturbed the others.
+    pub(crate) fn causes(&self) -> Causes {
+        let mut causes = Causes::default();
+        self.named.iter().for_each(|(cause, _)| causes.add(*cause, 1));
+        causes
+    }
 }
 
 impl<const N: usize> Slice<N> {
@@ -135,7 +153,6 @@ impl Counting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::cause::Causes;
     use crate::pairs::collector::Collected;
     use crate::pairs::distribution::Distribution;
 
@@ -151,7 +168,7 @@ mod tests {
 
     fn found(slice: &mut Slice<1>, disturbed: Option<Cause>) -> Collected<Distribution> {
         let mut found = Collected::default();
-        found.add(slice.end(disturbed, &SPINS));
+        found.add(&slice.end(disturbed, &SPINS), Counting::Undisturbed);
         found
     }
 
@@ -180,21 +197,22 @@ mod tests {
             [Ends { cpus: Some((0, 1)), ..pair(0, 100) }, Ends { cpus: Some((1, 1)), ..pair(100, 102) }];
         slice.block(&mut vec![moved, couple(100, 102), couple(100, 9_000)], Preempted::No);
         let judged = slice.end(None, &SPINS);
-        let mut causes = Causes::default();
-        judged.named.iter().for_each(|(cause, _)| causes.add(*cause, 1));
-        assert_eq!(causes.to_string(), "moved 2, preempted 10, interrupted 1");
+        assert_eq!(judged.causes().to_string(), "moved 2, preempted 10, interrupted 1");
         assert_eq!(judged.good.len(), 100_000);
+        assert_eq!(judged.counted(Counting::All).count(), 100_013);
     }
 
     #[test]
     fn a_disturbed_slice_is_named_and_what_had_a_name_keeps_it() {
-        for cause in [Cause::Stolen, Cause::Frequency, Cause::Clock] {
+        for (cause, name) in
+            [(Cause::Stolen, "stolen"), (Cause::Frequency, "frequency"), (Cause::Clock, "clock")]
+        {
             let mut slice = Slice::new();
             slice.block(&mut vec![[pair(0, 100)]; 10], Preempted::Yes);
             slice.block(&mut vec![[pair(0, 100)]; 5], Preempted::No);
             assert_eq!((slice.good(), slice.all()), (5, 15));
             let found = found(&mut slice, Some(cause));
-            assert_eq!((found.causes.get(Cause::Preempted), found.causes.get(cause)), (10, 5));
+            assert_eq!(found.causes.to_string(), format!("preempted 10, {name} 5"));
             assert_eq!(count(&found, Counting::Undisturbed), 0);
         }
     }
@@ -211,7 +229,7 @@ mod tests {
         assert_eq!(count(&found, Counting::Undisturbed) + found.causes.total(), 100_002);
         assert_eq!(count(&found, Counting::All), 100_001, "a pair that ran backwards has no length");
         assert_eq!(found.kept.pairs(Counting::All).max_ticks(), 7_003, "the end of the histogram's interval");
-        assert_eq!(found.sample_ticks(Counting::Undisturbed, 1), Some(100.0));
+        assert_eq!(found.sample_ticks(1), Some(100.0));
     }
 
     /// Symptom: criterion's mean of a routine of 43 ns was 83 to 250 ns, because of one preemption.
@@ -221,10 +239,11 @@ mod tests {
             let mut slice = Slice::new();
             slice.block(&mut vec![[pair(0, 100)]], Preempted::No);
             slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
-            let mut found = found(&mut slice, None);
-            assert_eq!(found.sample_ticks(counting, 1), Some(expected));
+            let mut found = Collected::<Distribution>::default();
+            found.add(&slice.end(None, &SPINS), counting);
+            assert_eq!(found.sample_ticks(1), Some(expected));
             assert_eq!(found.samples_disturbed, 0);
-            assert_eq!(found.sample_ticks(counting, 1), None, "the next sample is empty");
+            assert_eq!(found.sample_ticks(1), None, "the next sample is empty");
         }
     }
 
@@ -235,7 +254,7 @@ mod tests {
         slice.block(&mut vec![[pair(0, 300)]; 9], Preempted::Yes);
         slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
         let mut found = found(&mut slice, None);
-        let ticks = found.sample_ticks(Counting::Undisturbed, 1).expect("pairs");
+        let ticks = found.sample_ticks(1).expect("pairs");
         assert!((ticks - 300.0).abs() < 1.0, "{ticks}");
         assert_eq!(found.samples_disturbed, 1);
     }

@@ -1,12 +1,10 @@
 //! The crate as its users see it, alone and through the whole of criterion.
-#![cfg(feature = "criterion-0-8")]
 
 mod compare;
 mod directory;
 mod measuring;
 mod messages;
 mod pairs;
-mod versions;
 
 use std::io::Write;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use criterion::measurement::{Measurement, WallTime};
 use criterion::{BatchSize, Throughput};
-use tickline_criterion::{CounterTime, Elapsed, Overhead};
+use tickline_criterion::{CounterTime, Elapsed};
 
 use crate::directory::Directory;
 use crate::skip;
@@ -46,30 +46,6 @@ fn a_time_lies_between_what_the_os_clock_says_inside_and_outside() {
     assert!(worst_ppb > 0.0, "a rate without any uncertainty");
     let incidents = time.incidents();
     assert_eq!((incidents.samples, incidents.backwards), (10, 0), "{incidents:?}");
-}
-
-#[test]
-fn the_overhead_is_taken_off_once_for_each_pair_unless_kept() {
-    let Some(net) = by_counter() else { return };
-    let gross = match CounterTime::builder().quiet().keep_overhead().start() {
-        Ok(gross) => gross,
-        Err(error) => return skip(&error.to_string()),
-    };
-    let (of_net, of_gross) = (net.calibration().expect("net"), gross.calibration().expect("gross"));
-    assert_eq!((of_net.overhead, of_gross.overhead), (Overhead::TakenOff, Overhead::Kept));
-    assert!(of_net.to_string().ends_with("taken off") && of_gross.to_string().ends_with("left in"));
-    // The same sample by both, long enough not to be clamped.
-    let pause = || {
-        let start = net.start();
-        std::thread::sleep(Duration::from_millis(1));
-        net.end(start)
-    };
-    let sample = pause() + pause() + pause();
-    let (net_ns, gross_ns) = (net.to_f64(&sample), gross.to_f64(&sample));
-    let slack_ns = gross_ns * (of_net.uncertainty_ppb + of_gross.uncertainty_ppb) / 1e9;
-    let taken_off_ns = gross_ns - net_ns;
-    let of_net = net.calibration().expect("net"); // the cost may have been measured anew
-    assert!((taken_off_ns - 3.0 * of_net.pair_ns).abs() <= slack_ns + 1e-3, "{taken_off_ns} of {of_net:?}");
 }
 
 /// Divisions, each of which needs the result of the one before. They take some 200 ns, but are so

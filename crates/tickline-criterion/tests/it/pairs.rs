@@ -60,6 +60,8 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
     let directory = Directory::new("pairs");
     let mut criterion = by_counter(&directory);
     criterion.bench_pairs("alone", |bencher| bencher.iter(|| black_box(6_u64).pow(7)));
+    criterion
+        .bench_pairs_with_input(BenchmarkId::new("with", 7), &7, |bencher, input| bencher.iter(|| input * 7));
     let mut group = criterion.benchmark_group("group");
     group.bench_pairs("text", |bencher| {
         bencher.iter_batched(
@@ -78,6 +80,7 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
     group.finish();
     for (path, name) in [
         ("alone", "alone"),
+        ("with/7", "with/7"),
         ("group/text", "group/text"),
         ("group/sort/8", "group/sort/8"),
         ("group/async", "group/async"),

@@ -1,0 +1,153 @@
+//! This run against a stored one: criterion's `--baseline NAME`.
+//!
+//! The two were not in turns, so what the machine did between them is unknown: its frequency, its
+//! temperature, other programs, where the memory lies. No interval of confidence can be given for
+//! that. What is known is how far each run scattered in itself: the middle nine tenths of its
+//! rounds. A difference is called one only if
+//!
+//! 1. these ranges have no value in common, and
+//! 2. it is at least [`LEAST_PERCENT`].
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::compare::signed_rank::LEAST_ROUNDS;
+use crate::pairs::outcome::{INDENT, Ns};
+
+/// Two runs may differ by this, because a smaller change of the core's frequency is not noticed
+/// within one ([`crate::evidence`]).
+const LEAST_PERCENT: f64 = 2.0;
+
+/// The middle nine tenths of a run's rounds, and their median, ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Range {
+    low: f64,
+    median: f64,
+    high: f64,
+}
+
+impl Range {
+    /// Of what [`files`](crate::pairs::files) has stored.
+    fn of(stored: &Value) -> Option<Self> {
+        let rounds = stored["rounds_ns"].as_array()?;
+        let mut ns: Vec<f64> = rounds.iter().filter_map(Value::as_f64).collect();
+        ns.sort_unstable_by(f64::total_cmp);
+        let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
+        (ns.len() >= LEAST_ROUNDS).then(|| Self {
+            low: ns[tail],
+            median: f64::midpoint(ns[last / 2], ns[ns.len() / 2]),
+            high: ns[last - tail],
+        })
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} to {})", Ns(self.median), Ns(self.low), Ns(self.high))
+    }
+}
+
+/// What a stored run and this one show. Its text is printed below criterion's line.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Apart {
+    name: String,
+    /// What the times are, if not those of an iteration.
+    what: &'static str,
+    then: Range,
+    now: Range,
+    percent: f64,
+}
+
+impl Apart {
+    /// `None` if one of them has too few rounds.
+    pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
+        let (before, after) = (Range::of(then)?, Range::of(now)?);
+        // The rounds of a comparison are differences, parts of the first routine's time.
+        let whole_ns = then["median_a_ns"].as_f64();
+        let what = if whole_ns.is_some() { "difference " } else { "" };
+        let percent = (after.median - before.median) / whole_ns.unwrap_or(before.median) * 100.0;
+        Some(Self { name: name.to_owned(), what, then: before, now: after, percent })
+    }
+
+    fn is_different(&self) -> bool {
+        let Self { then, now, .. } = self;
+        (now.low > then.high || now.high < then.low) && self.percent.abs() >= LEAST_PERCENT
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let range = |range: &Range| json!([range.low, range.median, range.high]);
+        json!({
+            "name": self.name,
+            "in_turns": false,
+            "then_ns": range(&self.then),
+            "now_ns": range(&self.now),
+            "percent": self.percent,
+            "is_different": self.is_different(),
+        })
+    }
+}
+
+impl fmt::Display for Apart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match (self.is_different(), self.percent < 0.0) {
+            (true, true) => "less now, by more than either run scatters",
+            (true, false) => "more now, by more than either run scatters",
+            _ => "not told apart",
+        };
+        write!(
+            f,
+            "{INDENT}baseline {}: {}{}, now {}: {:+.2} %: {verdict}\n{INDENT}not in turns: what else changed between the \
+             runs is unknown; --against PROGRAM gives an interval of 95 %",
+            self.name, self.what, self.then, self.now, self.percent
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::signed_rank::tests::uniform;
+
+    /// A run of 100 rounds around `ns`, which scatter by 1 %.
+    fn run(ns: f64, uniform: &mut impl FnMut() -> f64) -> Value {
+        let rounds: Vec<f64> = (0..100).map(|_| ns * (1.0 + 0.02 * uniform())).collect();
+        json!({ "rounds_ns": rounds })
+    }
+
+    #[test]
+    fn a_difference_is_larger_than_the_scatter_of_both_and_than_two_percent() {
+        let mut uniform = uniform(3);
+        let then = run(200.0, &mut uniform);
+        for (ns, is_different) in [(200.0, false), (203.0, false), (206.0, true), (194.0, true)] {
+            let apart = Apart::new("main", &then, &run(ns, &mut uniform)).expect("100 rounds");
+            assert_eq!(apart.is_different(), is_different, "{apart}");
+            assert_eq!(apart.json()["is_different"], is_different);
+            assert_eq!(apart.json()["in_turns"], false);
+            let verdict = [if ns > 200.0 { "more now" } else { "less now" }, "not told apart"];
+            assert!(apart.to_string().contains(verdict[usize::from(!is_different)]), "{apart}");
+            assert!(apart.to_string().contains("baseline main: ") && apart.to_string().contains("--against"));
+        }
+        // Runs that scatter by nothing may still differ by the core's frequency.
+        let exact = |ns: f64| json!({ "rounds_ns": ([ns; 10]) });
+        for (ns, is_different) in [(203.9, false), (204.1, true)] {
+            let apart = Apart::new("main", &exact(200.0), &exact(ns)).expect("ten rounds");
+            assert_eq!(apart.is_different(), is_different, "{apart}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_of_differences_is_a_part_of_the_first_routine() {
+        let of = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
+        let apart = Apart::new("main", &of(1.0), &of(2.5)).expect("ten rounds");
+        assert!((apart.percent - 1.5).abs() < 1e-9 && !apart.is_different(), "{apart}");
+        assert!(Apart::new("main", &of(1.0), &of(-1.5)).expect("ten rounds").is_different());
+    }
+
+    #[test]
+    fn too_few_rounds_show_nothing() {
+        for few in [json!({}), json!({ "rounds_ns": [] }), json!({ "rounds_ns": ([1.0; 9]) })] {
+            assert_eq!(Apart::new("main", &few, &json!({ "rounds_ns": ([1.0; 10]) })), None);
+        }
+    }
+}
