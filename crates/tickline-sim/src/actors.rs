@@ -154,12 +154,7 @@ impl Context {
     fn lock(&self) -> Option<LockGuard<'_, Option<Control>>> {
         // SAFETY: the token is the same for all actors of this process, and a forked one gets
         // another.
-        unsafe {
-            self.clock.control.try_lock(self.clock.token.get(), |control| {
-                *control = None;
-                self.clock.keeper.forget_judgement();
-            })
-        }
+        unsafe { self.clock.control.try_lock(self.clock.token.get(), |control| *control = None) }
     }
 
     /// Runs an iteration, and a second one after a recovery. `None` if another thread has the lock,
@@ -170,8 +165,13 @@ impl Context {
         self.world.actors[me].serving.set(true);
         self.world.actors[me].steps_left.set(u64::MAX);
         let now_ns = || self.access().monotonic_ns();
+        let (keeper, is_begun) = (&self.clock.keeper, guard.is_some());
         let judge = |_| Some(self.judge(&mut guard));
-        if self.clock.keeper.admit(now_ns, &self.line(), judge).is_none() {
+        let admitted = match is_begun {
+            true => keeper.admit(now_ns, &self.line(), judge),
+            false => keeper.admit_anew(now_ns, &self.line(), judge),
+        };
+        if admitted.is_none() {
             self.world.actors[me].serving.set(false);
             self.gate_after_iteration(true);
             return None;

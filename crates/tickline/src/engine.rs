@@ -42,8 +42,14 @@ const UNSETTLED: Config = Config {
 #[derive(Debug)]
 struct Driven {
     control: Control,
+    /// Whether the loop was begun since the gates were judged, in this process.
+    is_begun: bool,
     /// The facts of the last judgement that may change.
     seen: TrustSnapshot,
+}
+
+impl Driven {
+    const NEW: Self = Self { control: Control::new(UNSETTLED), is_begun: false, seen: TrustSnapshot::NONE };
 }
 
 /// One clock. All of it is usable in static memory. The lines come first: then the global clock's
@@ -90,7 +96,7 @@ impl Engine {
             shared: Shared::new(LineCell::new()),
             keeper: Keeper::new(),
             cpu_lines: LazyTable::new(),
-            control: TryLock::new(Driven { control: Control::new(UNSETTLED), seen: TrustSnapshot::NONE }),
+            control: TryLock::new(Driven::NEW),
             collector: TryLock::new(Collector::new()),
             is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),
@@ -367,7 +373,19 @@ impl Engine {
         // that of each process whose copy this memory is; where that cannot be known, it is the
         // same for all. POSIX forbids a program to fork in a signal handler and to return from it
         // in the child.
-        unsafe { self.control.try_lock(sys::lock_token(), |_| _ = self.keeper.forget_judgement()) }
+        unsafe {
+            self.control.try_lock(sys::lock_token(), |driven| {
+                (driven.is_begun, driven.seen) = (false, TrustSnapshot::NONE);
+            })
+        }
+    }
+
+    /// Leaves the lock held, as a forked child finds it that its parent's thread held.
+    #[cfg(test)]
+    pub(crate) fn play_fork(&self) {
+        // SAFETY: the guard is not used any more, as if its holder were in another process.
+        let held = unsafe { self.control.try_lock(sys::lock_token() ^ 2, |_| ()) };
+        core::mem::forget(held.expect("nobody has it"));
     }
 
     /// The lock on the collected facts; `None` while another thread has it.

@@ -160,6 +160,13 @@ impl Keeper {
         }
     }
 
+    /// How many changes there were that ask for a judgement, and others. Facts from before a change
+    /// are no answer to it.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.begin() / CHANGE
+    }
+
     /// How far the judgement has come.
     #[must_use]
     pub fn stage(&self) -> Stage {
@@ -211,10 +218,34 @@ impl Keeper {
         judge: impl FnOnce(Lines) -> Option<Conclusion>,
     ) -> Option<Lines> {
         let before = self.begin();
+        match stage_of(before) {
+            Stage::Open => Some(lines_of(before)),
+            _ => self.judge_from(before, now_ns, gated, judge),
+        }
+    }
+
+    /// As [`admit`](Self::admit), for a holder who took the lock over from a thread that is gone, as
+    /// a forked child does: what the last judge left under the lock can't be trusted, so this judges
+    /// what is open, too. Meanwhile readers keep the present lines.
+    pub fn admit_anew(
+        &self,
+        now_ns: impl FnOnce() -> i64,
+        gated: &impl Gated,
+        judge: impl FnOnce(Lines) -> Option<Conclusion>,
+    ) -> Option<Lines> {
+        self.judge_from(self.begin(), now_ns, gated, judge)
+    }
+
+    fn judge_from(
+        &self,
+        before: u64,
+        now_ns: impl FnOnce() -> i64,
+        gated: &impl Gated,
+        judge: impl FnOnce(Lines) -> Option<Conclusion>,
+    ) -> Option<Lines> {
         let lines = lines_of(before);
         match stage_of(before) {
-            Stage::Open => return Some(lines),
-            Stage::New => {}
+            Stage::New | Stage::Open => {}
             Stage::Waiting if self.is_due_at(Stage::Waiting, now_ns()) => {}
             Stage::Waiting | Stage::Closed | Stage::Disabled => return None,
         }
@@ -262,21 +293,35 @@ impl Keeper {
             }
             Conclusion::Closed => Stage::Closed,
         };
-        let after = (before & !STAGE_MASK) | stage as u64;
-        // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes the
-        // word after this sees that the gate is open. A failure orders nothing: the gate is closed
-        // below whatever the word is now.
-        let stands = self.word.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed).is_ok();
+        let stands = self.publish(before, stage);
         let admitted = stands && stage == Stage::Open;
         if !admitted {
             gated.close();
         }
         if !stands {
-            // Somebody may have switched on what a review is about: the word then still says that
+            // Somebody may have switched on what this found closed: the word then still says that
             // the gate is open.
             self.forget_judgement();
         }
         admitted
+    }
+
+    /// Exchanges the word that a judgement began with for its stage. Returns whether it was still
+    /// that word. Where open gates are found open again, it does not matter how often somebody has
+    /// switched on meanwhile: readers of the CPUs' lines keep them.
+    fn publish(&self, before: u64, stage: Stage) -> bool {
+        let mut word = before;
+        loop {
+            let after = (word & !STAGE_MASK) | stage as u64;
+            // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes the
+            // word after this sees that the gate is open. A failure orders nothing: the gate is
+            // closed then, or the exchange is tried again.
+            match self.word.compare_exchange(word, after, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(found) if after == word && found & (CHANGE - 1) == word & (CHANGE - 1) => word = found,
+                Err(_) => return false,
+            }
+        }
     }
 
     /// For the holder of the clock's lock, whose iteration has found the gate closed: has the gates
@@ -286,10 +331,9 @@ impl Keeper {
         matches!(self.forget_judgement(), Stage::New | Stage::Open)
     }
 
-    /// Has the gates judged before the next line, if the last judgement has found them open: what
-    /// the judge has left behind is lost, or the gate was closed since. The present line stays in
-    /// use. Returns the stage before.
-    pub fn forget_judgement(&self) -> Stage {
+    /// Has the gates judged before the next line, if the word says that they are open. Returns the
+    /// stage before.
+    fn forget_judgement(&self) -> Stage {
         stage_of(self.change_word(|word| if stage_of(word) == Stage::Open { asked(word) } else { word }))
     }
 

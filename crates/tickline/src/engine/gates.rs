@@ -99,6 +99,7 @@ impl Engine {
     fn collect(&self, facts: &mut Facts, lines: Lines, seen: &mut TrustSnapshot) -> bool {
         let comparisons = self.add_own(facts, lines);
         let Some(mut collector) = self.collector() else { return false };
+        collector.answer(self.keeper.changes());
         collector.finish(self.probes(), facts);
         *seen = TrustSnapshot::of(facts, comparisons);
         true
@@ -111,6 +112,7 @@ impl Engine {
             return true;
         }
         let Some(mut collector) = self.collector() else { return false };
+        collector.answer(self.keeper.changes());
         collector.step(self.probes(), compare::result().unwrap_or(Comparison::Pending))
     }
 
@@ -123,8 +125,12 @@ impl Engine {
     /// were judged; `None` if another thread has it, or a gate is closed.
     pub(super) fn lock_judged(&self) -> Option<(LockGuard<'_, Driven>, Lines)> {
         let mut driven = self.lock()?;
+        let (is_begun, now_ns) = (driven.is_begun, || OsClock.monotonic_ns());
         let judge = |lines| self.judge(lines, &mut driven);
-        let lines = self.keeper.admit(|| OsClock.monotonic_ns(), &self.common_line(), judge)?;
+        let lines = match is_begun {
+            true => self.keeper.admit(now_ns, &self.common_line(), judge)?,
+            false => self.keeper.admit_anew(now_ns, &self.common_line(), judge)?,
+        };
         Some((driven, lines))
     }
 
@@ -178,6 +184,7 @@ impl Engine {
     #[inline(never)]
     fn conclude(&self, facts: &Facts, found: Found, driven: &mut Driven) -> Conclusion {
         let after = |wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns);
+        driven.is_begun = found.closed.is_none();
         match found.closed {
             None => {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);

@@ -109,6 +109,38 @@ fn readers_leave_the_cpus_lines_in_order() {
     assert!(now_ns.cast_signed() >= most_ns, "{now_ns}, though others may have read {most_ns}");
 }
 
+/// Symptom: a forked child took the clock's lock over from its parent's thread, and could not judge
+/// yet. Readings by the OS clock were then below earlier ones by the CPUs' lines.
+#[test]
+fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
+    let engine = Arc::new(Engine::new(Driver::Reader, 10_000_000));
+    let settings = Settings { per_cpu: PerCpu::On, ..Settings::DEFAULT };
+    let thread = ClockThread::start(Arc::clone(&engine), settings).expect("a thread");
+    let table = loop {
+        match engine.per_cpu_table() {
+            Some(table) => break table,
+            None if needs().is_err() || engine.is_closed() => {
+                return eprintln!("SKIPPED: there can be no line for each CPU here");
+            }
+            None => std::thread::yield_now(),
+        }
+    };
+    let mark_ns = OsClock.monotonic_ns() + 10_000_000_000;
+    for unit in &table.units {
+        let mark = LineState { b: mark_ns, ..LineState::default() };
+        while !unit.cell.swap(unit.cell.load(), mark) {}
+    }
+    drop(thread);
+    assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns);
+    engine.play_fork();
+    let others = engine.collector();
+    engine.maintain(Renewal::Ahead);
+    assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns, "the facts are another thread's");
+    drop(others);
+    engine.maintain(Renewal::Ahead);
+    assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns, "judged again");
+}
+
 /// The OS clock of a kernel that has changed its clocksource is another one. Symptom: the CPUs'
 /// bounds went on as if it had no steps.
 #[test]

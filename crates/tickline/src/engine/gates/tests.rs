@@ -92,6 +92,21 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
     assert_eq!(engine.keeper.stage(), Stage::New);
 }
 
+/// Symptom: readers had collected facts in stages; after a call of `enable()` they judged by these,
+/// and a clock that readers drive stayed closed.
+#[test]
+fn a_request_is_not_judged_by_facts_that_are_older() {
+    let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
+    let cost = |counter_ps| Some(Cost { counter_ps, os_ps: 40_000, os_unix_ps: 40_000 });
+    played::COST.set(cost(1_000_000));
+    while !engine.is_prepared() {}
+    played::COST.set(cost(1_000));
+    engine.enable();
+    engine.maintain(Renewal::AtExpiry);
+    played::COST.set(None);
+    assert_ne!(engine.state(), State::Fallback(Reason::Slow));
+}
+
 /// Symptom: a kernel that gave the counter up was heard of by the thread and by readers, and never
 /// by a program that drives the clock itself.
 #[test]

@@ -46,6 +46,8 @@ enum Stage {
 pub(crate) struct Collector {
     next: Stage,
     begun_ns: i64,
+    /// The count of changes for whose judgement these facts are.
+    changes: u64,
     clocksource: Clocksource,
     available: Option<bool>,
     resolution_ticks: Option<u64>,
@@ -76,6 +78,7 @@ impl Collector {
         Self {
             next: Stage::Begin,
             begun_ns: 0,
+            changes: 0,
             clocksource: Clocksource::Unknown,
             available: None,
             resolution_ticks: None,
@@ -90,6 +93,14 @@ impl Collector {
         self.next = Stage::Begin;
         self.clocksource = Clocksource::Unknown;
         (self.available, self.resolution_ticks, self.cost) = (None, None, None);
+    }
+
+    /// Begins anew if somebody has asked for a judgement since: what is known may be from before.
+    pub(crate) fn answer(&mut self, changes: u64) {
+        if self.changes != changes {
+            self.begin_anew();
+            self.changes = changes;
+        }
     }
 
     /// Does one stage, and returns whether there was none left to do. `comparison`: as far as the
