@@ -44,6 +44,7 @@ fn main() -> ExitCode {
             print!("{HELP}");
             Ok(0)
         }
+        [] => Err(format!("name a command\n{HELP}")),
         _ => Err(format!("'{}' is not a command\n{HELP}", words.join(" "))),
     };
     match done {

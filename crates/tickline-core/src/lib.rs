@@ -10,8 +10,8 @@
 //! ```
 //!
 //! One 16-byte load gives a reading `m` and `b`. Every change, by the writer, a helper or a gate,
-//! is one 128-bit compare-and-swap. There is no sequence lock, and nobody waits for a writer: see
-//! [`state`].
+//! is one 128-bit compare-and-swap. There is no sequence lock, and nobody waits for a writer that
+//! was stopped: see [`state`].
 //!
 //! # A clock on bare metal
 //!
@@ -20,16 +20,20 @@
 //!
 //! ```
 //! use core::cell::Cell;
-//! use tickline_core::{cell::LineCell, control::*, counter::Counter, sample::*, shared::Shared};
+//! use tickline_core::cell::LineCell;
+//! use tickline_core::control::{Config, Control, Iteration, Renewal};
+//! use tickline_core::counter::Counter;
+//! use tickline_core::sample::{Reference, Resolutions};
+//! use tickline_core::shared::Shared;
 //!
 //! /// 1 GHz, and each read takes 10 ns.
 //! struct Machine(Cell<u64>);
-//! impl Counter for &Machine {
+//! impl Counter for Machine {
 //!     fn now(&self) -> u64 { self.0.set(self.0.get() + 10); self.0.get() }
 //!     fn now_ordered(&self) -> u64 { self.now() }
 //!     fn barrier(&self) {}
 //! }
-//! impl Reference for &Machine {
+//! impl Reference for Machine {
 //!     fn monotonic_ns(&self) -> i64 { self.now() as i64 }
 //!     fn realtime_ns(&self) -> i64 { self.now() as i64 + 1_000_000 }
 //! }
@@ -41,11 +45,11 @@
 //!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 },
 //!     renewal: Renewal::AtExpiry,
 //! });
-//! assert_eq!(clock.read(&&machine), None, "there is no line yet");
-//! while control.maintain(&clock, &&machine, &&machine).iteration != Iteration::Published {
+//! assert_eq!(clock.read(&machine), None, "there is no line yet");
+//! while control.maintain(&clock, &machine, &machine).iteration != Iteration::Published {
 //!     machine.0.set(machine.0.get() + 50_000);
 //! }
-//! let ns = clock.read(&&machine).expect("a line");
+//! let ns = clock.read(&machine).expect("a line");
 //! assert!(ns.abs_diff(machine.0.get() as i64) < 200);
 //! ```
 //!

@@ -76,8 +76,8 @@ impl<S: StateCell> Shared<S> {
     }
 
     /// Rule 5: retires a line that is being replaced, with a tick that was read after the state
-    /// was seen: no reading of the old line that counts is later than that. A first publication
-    /// goes back to the state before it. Returns whether this call did it.
+    /// was seen: no reading of the old line that counts is later than that by more than the margin. A
+    /// first publication goes back to the state before it. Returns whether this call did it.
     pub(crate) fn help(&self, line: &CellLine, counter: &impl Counter, reference: &impl Reference) -> bool {
         // During a first publication the counter is of no use here.
         let ticks = if line.state.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };

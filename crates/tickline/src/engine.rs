@@ -114,17 +114,17 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
-        self.read(|counter| self.shared.read(counter), Self::now_by_cpu)
+        self.read(|counter| self.shared.read(counter), Self::now_otherwise)
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        self.read(|counter| self.shared.read_ordered(counter), Self::now_ordered_by_cpu)
+        self.read(|counter| self.shared.read_ordered(counter), Self::now_ordered_otherwise)
     }
 
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
-        self.read(|counter| self.shared.read_unix(counter), Self::unix_by_cpu)
+        self.read(|counter| self.shared.read_unix(counter), Self::unix_otherwise)
     }
 
     /// A time by the common line, or else what `otherwise` returns. That function is not generic,
@@ -163,7 +163,7 @@ impl Engine {
         if let Some(line) = line {
             return line.ns;
         }
-        let ns = self.now_ordered_by_cpu().cast_signed();
+        let ns = self.now_ordered_otherwise().cast_signed();
         self.find_bounds(line);
         ns
     }

@@ -68,8 +68,8 @@ impl Instant {
         Self { ns: now_ns() }
     }
 
-    /// The present, in order across threads: an instant that was taken before another began to be
-    /// taken is not later.
+    /// The present, in order across threads: if one call was complete before another began, the
+    /// later call returns no smaller instant.
     #[inline]
     #[must_use]
     pub fn now_ordered() -> Self {

@@ -178,7 +178,7 @@ pub enum Environment {
     On,
     /// `off`: the counter is not used.
     Off,
-    /// Anything else. It has no effect but this.
+    /// Any other value. The clock ignores it, and only shows it here.
     Unrecognised,
 }
 

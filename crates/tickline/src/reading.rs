@@ -36,7 +36,9 @@ impl<T: Copy> Reading<T> {
         self.earliest
     }
 
-    /// The time: what [`Instant::now_ordered`] or [`UnixTime::now`] would have returned.
+    /// The time: what [`Instant::now_ordered`] would have returned, or Unix time by the line. Where
+    /// the OS serves [`UnixTime::now`] ([`Status::unix_reason`](crate::Status::unix_reason)), that
+    /// may differ within the bounds.
     #[inline]
     #[must_use]
     pub const fn time(&self) -> T {

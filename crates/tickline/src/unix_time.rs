@@ -25,8 +25,9 @@ pub fn unix_ns() -> u64 {
 ///
 /// It follows `CLOCK_REALTIME`, and steps when somebody sets that clock. So one time may be earlier
 /// than another that was taken before it, and [`duration_since`](Self::duration_since) returns a
-/// `Result`, as that of `SystemTime` does. The feature `serde` writes it as a number of
-/// nanoseconds.
+/// `Result`, as that of `SystemTime` does. `-` between two times, which `SystemTime` lacks, is zero
+/// instead: where a clock that was set back matters, use `duration_since`. The feature `serde`
+/// writes a time as a number of nanoseconds.
 ///
 /// As text it is an RFC 3339 time in UTC with nine digits, or with as many as the precision says;
 /// further ones are cut off. To read such a text, take the type of `chrono`, `jiff` or `time`, and
@@ -246,7 +247,7 @@ impl From<UnixTime> for SystemTime {
 /// use tickline::UnixTime;
 ///
 /// let error = UnixTime::try_from(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).unwrap_err();
-/// assert_eq!(error.to_string(), "1 s before 1970 is below the limit of 0");
+/// assert_eq!(error.to_string(), "1 s before 1970 is before the earliest Unix time, 1970");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixTimeError {
@@ -264,7 +265,7 @@ impl fmt::Display for UnixTimeError {
         let (time, limit) = (seconds(self.ns.unsigned_abs()), seconds(UnixTime::MAX.ns.into()));
         match self.ns {
             0.. => write!(f, "{time} s after 1970 is beyond the limit of {limit} s"),
-            _ => write!(f, "{time} s before 1970 is below the limit of 0"),
+            _ => write!(f, "{time} s before 1970 is before the earliest Unix time, 1970"),
         }
     }
 }

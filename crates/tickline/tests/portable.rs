@@ -160,7 +160,7 @@ fn unix_time_converts_to_system_time_and_back() {
 #[test]
 fn system_times_out_of_range_are_named_with_their_limit() {
     let before = UnixTime::try_from(UNIX_EPOCH - SECOND).unwrap_err().to_string();
-    assert_eq!(before, "1 s before 1970 is below the limit of 0");
+    assert_eq!(before, "1 s before 1970 is before the earliest Unix time, 1970");
     let after = UnixTime::try_from(UNIX_EPOCH + Duration::from_secs(20_000_000_000)).unwrap_err().to_string();
     assert_eq!(after, "20000000000 s after 1970 is beyond the limit of 18446744073.709551615 s");
 }

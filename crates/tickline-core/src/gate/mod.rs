@@ -113,7 +113,7 @@ named! {
         KernelRejected = "kernel_rejected",
         /// The kernel keeps time with something else, though it would accept the counter.
         KernelUsesOther = "kernel_uses_other",
-        /// Hyper-V's kernels keep time with a page of its own whatever the counter is worth.
+        /// Under Hyper-V the kernel keeps time with Hyper-V's page, whatever the counter is worth.
         HypervisorPolicy = "hypervisor_policy",
         /// What the kernel keeps time with could not be read.
         KernelUnknown = "kernel_unknown",
@@ -170,7 +170,7 @@ impl core::fmt::Display for Reason {
     }
 }
 
-/// What a gate says. Only this crate makes one by its fields: a later version may add some.
+/// What a gate says. Outside of this crate use [`of`](Self::of): a later version may add fields.
 ///
 /// ```
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};

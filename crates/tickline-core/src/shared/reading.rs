@@ -149,9 +149,10 @@ impl<S: StateCell> Shared<S> {
         in_use.then(|| LineReading { ticks, ns: line.at(ticks), bounds })
     }
 
-    /// The slow path: whatever the state, an ordered reading. Never waits for another thread
-    /// longer than two microseconds; lock-free: it repeats only when another thread has changed
-    /// the state meanwhile.
+    /// The slow path: whatever the state, an ordered reading. Waits at most two microseconds for a
+    /// writer that replaces the line, and at most 2,000 loads of the state (10 us or more) for one
+    /// that publishes a first line; then it helps. Lock-free: it repeats only when another thread
+    /// has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {

@@ -1,5 +1,5 @@
-//! A line for each CPU: its readings, and the thread's iterations. There is no common line then, so
-//! the inlined path of every reading comes here.
+//! What a reading does that the inlined path refuses: the time of a page, this CPU's line, or the
+//! slow path. And the thread's iterations for the CPUs' lines.
 
 use tickline_core::control::{Config, Renewal};
 use tickline_core::gate::keeper::Lines;
@@ -21,19 +21,19 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    pub(super) extern "C" fn now_by_cpu(&self) -> u64 {
+    pub(super) extern "C" fn now_otherwise(&self) -> u64 {
         self.read_by_cpu(Table::read)
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) extern "C" fn now_ordered_by_cpu(&self) -> u64 {
+    pub(super) extern "C" fn now_ordered_otherwise(&self) -> u64 {
         self.read_by_cpu(Table::read_ordered)
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) extern "C" fn unix_by_cpu(&self) -> u64 {
+    pub(super) extern "C" fn unix_otherwise(&self) -> u64 {
         if let Some(page) = &self.page {
             return saturating_unsigned(page.unix_ns());
         }
