@@ -129,8 +129,9 @@
 //! - Where memory and code lie is chosen once in each process. A difference below 0.5 % never
 //!   counts; near 1 %, run it again.
 //! - With a busy thread on each CPU and 1 s a run, 5 of 40 runs of one build against itself were
-//!   found different, by 1.7 to 6 %, and 20 of 20 with 30 % more work (the Intel Xeon below). So
-//!   leave CPUs free, and measure for longer.
+//!   found different, by 1.7 to 6 %, and 20 of 20 with 30 % more work (the Intel Xeon below). Without
+//!   optimisation it was 5 of 10 on free CPUs, by 3 %. So leave CPUs free, measure for longer, and
+//!   trust no unoptimised build.
 //! - A benchmark that the other build lacks is measured alone, and a line says so. The other build
 //!   needs a version of this crate with this option.
 //!

@@ -73,9 +73,8 @@ impl Clock {
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
         // The result of `resolution_ticks`, or 0 where brackets need none.
-        let step_ticks = machine.counter_resolution_ticks;
-        let (counter_ticks, same_counter_ticks) =
-            if machine.same_counter { (0, step_ticks) } else { (step_ticks, 0) };
+        let step = machine.counter_resolution_ticks;
+        let [counter_ticks, same_counter_ticks] = if machine.same_counter { [0, step] } else { [step, 0] };
         let config = Config {
             interval_ns: setup.interval_ns,
             resolutions: Resolutions {
@@ -165,12 +164,10 @@ impl Context {
         self.world.actors[me].serving.set(true);
         self.world.actors[me].steps_left.set(u64::MAX);
         let now_ns = || self.access().monotonic_ns();
-        let (keeper, is_begun) = (&self.clock.keeper, guard.is_some());
+        // No judgement of this process before it has begun a loop.
+        let known = self.clock.keeper.lines().filter(|_| guard.is_some());
         let judge = |_| Some(self.judge(&mut guard));
-        let admitted = match is_begun {
-            true => keeper.admit(now_ns, &self.line(), judge),
-            false => keeper.admit_anew(now_ns, &self.line(), judge),
-        };
+        let admitted = known.or_else(|| self.clock.keeper.admit(now_ns, &self.line(), judge));
         if admitted.is_none() {
             self.world.actors[me].serving.set(false);
             self.gate_after_iteration(true);
@@ -213,16 +210,15 @@ impl Context {
         let verdict = self.clock.verdict.get();
         self.clock.judged.set(verdict);
         self.world.step(Step::Load);
-        *control = None;
+        *control = matches!(verdict, Verdict::Open).then(|| Control::new(self.clock.config));
         match verdict {
-            Verdict::Open => *control = Some(Control::new(self.clock.config)),
+            Verdict::Open => Conclusion::Open,
             Verdict::Passing => {
                 let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
-                return Conclusion::Waiting(self.world.returned_ns().saturating_add(interval_ns));
+                Conclusion::Waiting(self.world.returned_ns().saturating_add(interval_ns))
             }
-            Verdict::Closed => return Conclusion::Closed,
+            Verdict::Closed => Conclusion::Closed,
         }
-        Conclusion::Open
     }
 
     /// Judges the gates again if the facts have changed. Returns whether it has judged.

@@ -30,7 +30,9 @@
 //!   another judgement follows. So a change during a judgement has one of two effects. Either the
 //!   exchange fails; or the exchange came first, and the thread that made the change sees the open
 //!   gate, and closes it. A judge who judges an open gate again ([`review`](Keeper::review)), or
-//!   for the CPUs' lines, closes it first, which ends the line of the earlier judgement.
+//!   for the CPUs' lines, closes it first, which ends the line of the earlier judgement. If this
+//!   judge finds it open again, calls that switched on what is open have got what they asked for:
+//!   the exchange is tried again from their word.
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds that, and has the gates judged again
@@ -207,10 +209,12 @@ impl Keeper {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// For the holder of the clock's lock: the lines for which it may run an iteration, if it may.
-    /// If nobody has judged since the last change, `judge` judges those lines first, and its
-    /// conclusion closes or opens the gate. It counts if nobody makes a change meanwhile. A judge
-    /// who can't judge now returns `None`, and the next holder of the lock judges.
+    /// For the holder of the clock's lock who does not know [`lines`](Self::lines) from a judgement
+    /// of this process: the lines for which it may run an iteration, if it may. `judge` judges those
+    /// lines, and its conclusion closes or opens the gate. It counts if nobody makes a change
+    /// meanwhile. Where the word says that the gates are open, the last judgement was another
+    /// process's, whose forked child this one is, and readers keep the present lines meanwhile. A
+    /// judge who can't judge now returns `None`, and the next holder of the lock judges.
     pub fn admit(
         &self,
         now_ns: impl FnOnce() -> i64,
@@ -218,31 +222,6 @@ impl Keeper {
         judge: impl FnOnce(Lines) -> Option<Conclusion>,
     ) -> Option<Lines> {
         let before = self.begin();
-        match stage_of(before) {
-            Stage::Open => Some(lines_of(before)),
-            _ => self.judge_from(before, now_ns, gated, judge),
-        }
-    }
-
-    /// As [`admit`](Self::admit), for a holder who took the lock over from a thread that is gone, as
-    /// a forked child does: what the last judge left under the lock can't be trusted, so this judges
-    /// what is open, too. Meanwhile readers keep the present lines.
-    pub fn admit_anew(
-        &self,
-        now_ns: impl FnOnce() -> i64,
-        gated: &impl Gated,
-        judge: impl FnOnce(Lines) -> Option<Conclusion>,
-    ) -> Option<Lines> {
-        self.judge_from(self.begin(), now_ns, gated, judge)
-    }
-
-    fn judge_from(
-        &self,
-        before: u64,
-        now_ns: impl FnOnce() -> i64,
-        gated: &impl Gated,
-        judge: impl FnOnce(Lines) -> Option<Conclusion>,
-    ) -> Option<Lines> {
         let lines = lines_of(before);
         match stage_of(before) {
             Stage::New | Stage::Open => {}

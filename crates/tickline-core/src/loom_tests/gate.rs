@@ -57,7 +57,8 @@ impl Judged {
             judged.set(Some(lines));
             Some(self.judge())
         };
-        let lines = self.keeper.admit(|| 0, &self.scene.line(), judge)?;
+        let admit = || self.keeper.admit(|| 0, &self.scene.line(), judge);
+        let lines = self.keeper.lines().or_else(admit)?;
         assert!(judged.get().is_none_or(|judged| judged == lines), "admitted for {lines:?}");
         action(&mut control, lines)
     }

@@ -125,12 +125,10 @@ impl Engine {
     /// were judged; `None` if another thread has it, or a gate is closed.
     pub(super) fn lock_judged(&self) -> Option<(LockGuard<'_, Driven>, Lines)> {
         let mut driven = self.lock()?;
-        let (is_begun, now_ns) = (driven.is_begun, || OsClock.monotonic_ns());
+        let known = self.keeper.lines().filter(|_| driven.is_begun);
         let judge = |lines| self.judge(lines, &mut driven);
-        let lines = match is_begun {
-            true => self.keeper.admit(now_ns, &self.common_line(), judge)?,
-            false => self.keeper.admit_anew(now_ns, &self.common_line(), judge)?,
-        };
+        let judged = || self.keeper.admit(|| OsClock.monotonic_ns(), &self.common_line(), judge);
+        let lines = known.or_else(judged)?;
         Some((driven, lines))
     }
 
