@@ -67,23 +67,29 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     assert!(status.iter().all(|cpu| cpu.cpu != absent), "no reader asks for it any more: {status:?}");
 }
 
+/// The engine's thread, once it has made a line for each CPU, and these. `None`, with a message,
+/// where there can be none.
+fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &Table)> {
+    let settings = Settings { per_cpu: PerCpu::On, ..Settings::DEFAULT };
+    let thread = ClockThread::start(Arc::clone(engine), settings).expect("a thread");
+    loop {
+        match engine.per_cpu_table() {
+            Some(table) => return Some((thread, table)),
+            None if needs().is_err() || engine.is_closed() => break,
+            None => std::thread::yield_now(),
+        }
+    }
+    eprintln!("SKIPPED: there can be no line for each CPU here");
+    None
+}
+
 /// When the thread has ended, or in a forked child: readers keep the CPUs' lines until the OS clock
 /// has come up with all of them. Symptom: readings stepped back at the thread's end; in a child the
 /// second one did, and on other CPUs any one.
 #[test]
 fn readers_leave_the_cpus_lines_in_order() {
     let engine = Arc::new(Engine::new(Driver::Reader, 10_000_000));
-    let settings = Settings { per_cpu: PerCpu::On, ..Settings::DEFAULT };
-    let thread = ClockThread::start(Arc::clone(&engine), settings).expect("a thread");
-    let table = loop {
-        match engine.per_cpu_table() {
-            Some(table) => break table,
-            None if needs().is_err() || engine.is_closed() => {
-                return eprintln!("SKIPPED: there can be no line for each CPU here");
-            }
-            None => std::thread::yield_now(),
-        }
-    };
+    let Some((thread, table)) = with_cpus_lines(&engine) else { return };
     let Some(home) = CpuMask::of_this_thread() else {
         return eprintln!("SKIPPED: no way to say where this thread may run");
     };
@@ -114,17 +120,7 @@ fn readers_leave_the_cpus_lines_in_order() {
 #[test]
 fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     let engine = Arc::new(Engine::new(Driver::Reader, 10_000_000));
-    let settings = Settings { per_cpu: PerCpu::On, ..Settings::DEFAULT };
-    let thread = ClockThread::start(Arc::clone(&engine), settings).expect("a thread");
-    let table = loop {
-        match engine.per_cpu_table() {
-            Some(table) => break table,
-            None if needs().is_err() || engine.is_closed() => {
-                return eprintln!("SKIPPED: there can be no line for each CPU here");
-            }
-            None => std::thread::yield_now(),
-        }
-    };
+    let Some((thread, table)) = with_cpus_lines(&engine) else { return };
     let mark_ns = OsClock.monotonic_ns() + 10_000_000_000;
     for unit in &table.units {
         let mark = LineState { b: mark_ns, ..LineState::default() };
