@@ -63,9 +63,7 @@ unsafe fn start_serving(path: &CStr, vdso: *mut c_void, serve: Serve) -> StartRe
     match vdso.as_ref().map(Vdso::redirect_symbols) {
         Some(Ok(())) => StartResult::Served,
         Some(Err(RedirectError::ReadOnly)) => StartResult::VdsoReadOnly,
-        Some(Err(RedirectError::UnknownLayout | RedirectError::AlreadyRedirected)) | None => {
-            StartResult::NoVdso
-        }
+        Some(Err(_)) | None => StartResult::NoVdso,
     }
 }
 

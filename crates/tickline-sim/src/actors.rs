@@ -195,8 +195,7 @@ impl Context {
     /// If readers drive, a verdict against the counter may stay, because they collect the facts
     /// only after an iteration.
     fn gate_after_iteration(&self, barred: bool) {
-        let by_readers = self.clock.readers_drive.get();
-        self.check.gate_after_iteration(barred && !by_readers, self.may_lack_line());
+        self.check.gate_after_iteration(barred && !self.clock.readers_drive.get(), self.may_lack_line());
     }
 
     fn line(&self) -> GatedLine<'_> {
