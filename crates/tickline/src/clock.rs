@@ -217,6 +217,12 @@ impl Clock {
         UnixTime::from_nanos(self.engine().unix_ns())
     }
 
+    /// Unix time of the mock behind this clock.
+    #[cfg(all(feature = "mock", feature = "utc"))]
+    pub(crate) fn mock_unix_now(&self) -> Option<UnixTime> {
+        self.mock.as_ref().map(MockClock::unix_now)
+    }
+
     /// The coarse time of `CLOCK_MONOTONIC`, which the thread last stored; without a thread,
     /// [`now`](Self::now).
     #[inline]

@@ -83,6 +83,9 @@ pub(crate) struct Engine {
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// A page that another process serves. This engine then has no line, and stays disabled.
     pub(crate) page: Option<crate::page::PageReader>,
+    /// What the thread knows of UTC.
+    #[cfg(feature = "utc")]
+    pub(crate) utc: crate::utc::published::Published,
 }
 
 const _: () = assert!(
@@ -107,6 +110,8 @@ impl Engine {
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             page: None,
+            #[cfg(feature = "utc")]
+            utc: crate::utc::published::Published::new(),
         }
     }
 
@@ -140,6 +145,13 @@ impl Engine {
             Some(ns) => to_unsigned(ns),
             None => otherwise(self),
         }
+    }
+
+    /// The counter of the common line, after every earlier load; `None` if that does not serve.
+    #[cfg(feature = "utc")]
+    #[inline]
+    pub(crate) fn read_ticks(&self) -> Option<u64> {
+        COUNTER.and_then(|counter| self.shared.read_ticks(&counter))
     }
 
     /// A reading with bounds; `None` if the inlined path refuses.
@@ -247,7 +259,7 @@ impl Engine {
 
     /// Whether this clock's thread lives in this process: a forked child has none, and a thread may
     /// have been killed.
-    fn thread_is_here(&self) -> bool {
+    pub(crate) fn thread_is_here(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
         thread_token != 0 && thread_token == sys::token() && !self.thread_mark.thread_died()

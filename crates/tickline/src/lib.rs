@@ -120,6 +120,7 @@
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
 //! | `tokio` | such a clock that follows tokio's, which its tests pause |
+//! | `utc` | [`Clock::utc`]: two times between which UTC is, from clock-bound, chronyd or the kernel (Linux) |
 //! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` serves, and is an error elsewhere; `page::Publisher` serves one |
 
 /// Returns the time of a mock, if there is one: `$time` is an `Option`. Without the feature `mock`
@@ -161,6 +162,8 @@ mod sys;
 mod thread;
 mod trust;
 mod unix_time;
+#[cfg(feature = "utc")]
+pub mod utc;
 
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;
