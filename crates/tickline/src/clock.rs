@@ -217,10 +217,10 @@ impl Clock {
         UnixTime::from_nanos(self.engine().unix_ns())
     }
 
-    /// Unix time of the mock behind this clock.
+    /// The mock behind this clock.
     #[cfg(all(feature = "mock", feature = "utc"))]
-    pub(crate) fn mock_unix_now(&self) -> Option<UnixTime> {
-        self.mock.as_ref().map(MockClock::unix_now)
+    pub(crate) fn mock(&self) -> Option<&MockClock> {
+        self.mock.as_ref()
     }
 
     /// The coarse time of `CLOCK_MONOTONIC`, which the thread last stored; without a thread,
