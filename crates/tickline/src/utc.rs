@@ -68,7 +68,6 @@ use crate::clock::Clock;
 #[cfg(feature = "mock")]
 use crate::mock::MockClock;
 use crate::unix_time::UnixTime;
-use claim::Claim;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod anchor;
@@ -324,22 +323,22 @@ impl Clock {
     #[inline]
     pub fn utc(&self) -> Result<UtcReading, UtcUnknown> {
         by_mock!(self.mock().map(MockClock::utc));
-        let claim = self.engine().utc.newest();
-        // The counter is read after the claim, so it is not before the claim's moment.
-        match self.engine().read_ticks().and_then(|ticks| claim.at_ticks(ticks)) {
+        let engine = self.engine();
+        match engine.utc.at_ticks(|| engine.read_ticks()) {
             Some(reading) => Ok(reading),
-            None => self.utc_slow(&claim),
+            None => self.utc_slow(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn utc_slow(&self, claim: &Claim) -> Result<UtcReading, UtcUnknown> {
+    fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
+        let claim = self.engine().utc.newest();
         if !self.engine().thread_is_here() {
             return Err(UtcUnknown::NoThread);
         }
         #[cfg(all(target_os = "linux", not(miri)))]
-        return anchor::reading_by_os(claim);
+        return anchor::reading_by_os(&claim);
         #[cfg(not(all(target_os = "linux", not(miri))))]
         claim.source.and(Err(claim.then))
     }
