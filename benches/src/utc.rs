@@ -25,6 +25,7 @@ const INSIDE: &str = "TICKLINE_BENCH_UTC";
 /// Starts the program again in a mount namespace, with an empty folder for the segment. Must come
 /// before any thread. Says so and returns where that is not possible: there are no figures of UTC
 /// then.
+#[expect(clippy::print_stderr, reason = "figures that are missing must not go unnoticed")]
 pub fn enter_namespace() {
     if env::var_os(INSIDE).is_some() {
         return;
@@ -38,7 +39,7 @@ pub fn enter_namespace() {
     let why = match inside("true").output().map(|output| output.status.success()) {
         Ok(true) => env::current_exe()
             .map(|program| inside("exec \"$0\" \"$@\"").arg(program).args(env::args_os().skip(1)).exec())
-            .map_or_else(|error| error, |error| error)
+            .unwrap_or_else(|error| error)
             .to_string(),
         Ok(false) => "no mount namespace may be made".to_owned(),
         Err(error) => format!("unshare(1): {error}"),

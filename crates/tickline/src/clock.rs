@@ -248,8 +248,7 @@ impl Clock {
     }
 
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been, by the line
-    /// wherever there is one. For bounds on UTC, add [`Status::utc_error_ns`], which is the NTP
-    /// daemon's claim.
+    /// wherever there is one. For bounds on UTC, see `Clock::utc` (feature `utc`).
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {

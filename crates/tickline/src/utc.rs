@@ -60,6 +60,7 @@
 //! # Ok(())
 //! # }
 //! ```
+#![doc = include_str!("../docs/utc.md")]
 
 use core::fmt;
 use core::time::Duration;

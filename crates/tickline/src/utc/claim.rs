@@ -58,9 +58,9 @@ pub(crate) struct Claim {
     pub(super) then: UtcUnknown,
 }
 
-/// The words of a published claim, and how many of them a reading by the counter needs.
+/// The words of a published claim. A reading by the counter needs those from `BY_COUNTER` on.
 pub(super) const WORDS: usize = 12;
-pub(super) const COUNTER_WORDS: usize = 7;
+pub(super) const BY_COUNTER: usize = 5;
 
 impl Claim {
     /// A claim of nothing.
@@ -126,6 +126,11 @@ impl Claim {
         let tai = self.tai_offset_s.map_or(0, |offset| 1 << 16 | u64::from(offset));
         let [counter, raw] = [self.by_counter, self.by_raw];
         [
+            raw.start,
+            raw.valid,
+            raw.slowest,
+            raw.fastest,
+            self.suspended_ns.cast_unsigned(),
             counter.start,
             counter.valid,
             counter.slowest,
@@ -133,11 +138,6 @@ impl Claim {
             self.earliest_ns.cast_unsigned(),
             self.latest_ns.cast_unsigned(),
             source | (self.then as u64) << 8 | tai << 16,
-            raw.start,
-            raw.valid,
-            raw.slowest,
-            raw.fastest,
-            self.suspended_ns.cast_unsigned(),
         ]
     }
 
@@ -149,15 +149,15 @@ impl Claim {
             slowest: words[at + 2],
             fastest: words[at + 3],
         };
-        let what = words[6];
+        let what = words[11];
         #[expect(clippy::cast_possible_truncation, reason = "a byte each, and 17 bits")]
         let (source, then, tai) = (what as u8, (what >> 8) as u8, (what >> 16) as u32);
         Self {
-            by_counter: timescale(0),
-            by_raw: timescale(COUNTER_WORDS),
-            suspended_ns: words[11].cast_signed(),
-            earliest_ns: words[4].cast_signed(),
-            latest_ns: words[5].cast_signed(),
+            by_counter: timescale(BY_COUNTER),
+            by_raw: timescale(0),
+            suspended_ns: words[4].cast_signed(),
+            earliest_ns: words[9].cast_signed(),
+            latest_ns: words[10].cast_signed(),
             #[expect(clippy::cast_possible_truncation, reason = "the low half")]
             tai_offset_s: (tai >> 16 != 0).then_some(tai as u16),
             source: UtcSource::from_number(source).ok_or_else(|| UtcUnknown::from_number(source)),

@@ -9,11 +9,11 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use super::UtcReading;
-use super::claim::{COUNTER_WORDS, Claim, WORDS};
+use super::claim::{BY_COUNTER, Claim, WORDS};
 
 const SLOTS: usize = 4;
 
-/// The words of a claim. A reader by the counter needs one cache line of them.
+/// The words of a claim.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Slot([AtomicU64; WORDS]);
@@ -55,7 +55,7 @@ impl Published {
 
     /// A copy of the newest claim.
     pub(crate) fn newest(&self) -> Claim {
-        Claim::from_words(&self.copy::<WORDS>())
+        Claim::from_words(&self.copy::<0>())
     }
 
     /// UTC by the newest claim, when the counter showed what `read_ticks` returns; `None` if that
@@ -63,20 +63,20 @@ impl Published {
     /// not before the claim's moment.
     #[inline]
     pub(crate) fn at_ticks(&self, read_ticks: impl FnOnce() -> Option<u64>) -> Option<UtcReading> {
-        let words = self.copy::<COUNTER_WORDS>();
+        let words = self.copy::<BY_COUNTER>();
         let ticks = read_ticks()?;
         // Fewer values wait in registers for the counter than if this came first.
         Claim::from_words(&words).at_ticks(ticks)
     }
 
-    /// A copy of the newest claim's first words; the others are 0.
+    /// A copy of the newest claim's words from `FIRST` on; those before it are 0.
     #[inline]
-    fn copy<const COPIED: usize>(&self) -> [u64; WORDS] {
+    fn copy<const FIRST: usize>(&self) -> [u64; WORDS] {
         loop {
             // ORDERING: Acquire, pairs with the Release store in `publish`.
             let number = self.newest.load(Ordering::Acquire);
             let mut words = [0; WORDS];
-            for (copy, word) in words.iter_mut().zip(&self.slot(number)[..COPIED]) {
+            for (copy, word) in words.iter_mut().zip(self.slot(number)).skip(FIRST) {
                 // ORDERING: Relaxed, the load above and the fence below order them.
                 *copy = word.load(Ordering::Relaxed);
             }
