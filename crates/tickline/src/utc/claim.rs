@@ -58,8 +58,9 @@ pub(crate) struct Claim {
     pub(super) then: UtcUnknown,
 }
 
-/// The words of a published claim.
+/// The words of a published claim. A reading by the counter needs those from `BY_COUNTER` on.
 pub(super) const WORDS: usize = 12;
+pub(super) const BY_COUNTER: usize = 5;
 
 impl Claim {
     /// A claim of nothing.
@@ -125,15 +126,15 @@ impl Claim {
         let tai = self.tai_offset_s.map_or(0, |offset| 1 << 16 | u64::from(offset));
         let [counter, raw] = [self.by_counter, self.by_raw];
         [
-            counter.start,
-            counter.valid,
-            counter.slowest,
-            counter.fastest,
             raw.start,
             raw.valid,
             raw.slowest,
             raw.fastest,
             self.suspended_ns.cast_unsigned(),
+            counter.start,
+            counter.valid,
+            counter.slowest,
+            counter.fastest,
             self.earliest_ns.cast_unsigned(),
             self.latest_ns.cast_unsigned(),
             source | (self.then as u64) << 8 | tai << 16,
@@ -152,9 +153,9 @@ impl Claim {
         #[expect(clippy::cast_possible_truncation, reason = "a byte each, and 17 bits")]
         let (source, then, tai) = (what as u8, (what >> 8) as u8, (what >> 16) as u32);
         Self {
-            by_counter: timescale(0),
-            by_raw: timescale(4),
-            suspended_ns: words[8].cast_signed(),
+            by_counter: timescale(BY_COUNTER),
+            by_raw: timescale(0),
+            suspended_ns: words[4].cast_signed(),
             earliest_ns: words[9].cast_signed(),
             latest_ns: words[10].cast_signed(),
             #[expect(clippy::cast_possible_truncation, reason = "the low half")]
