@@ -313,7 +313,6 @@ fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
 
 /// Suspends to RAM; the real-time clock wakes the machine.
 fn suspend(lab: &Lab<'_>) -> io::Result<()> {
-    const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
     if !fs::read_to_string("/sys/power/state")?.split_whitespace().any(|state| state == "mem") {
         report::line(&json!({ "phase": "unavailable", "what": "this kernel has no suspend to RAM" }));
         return Ok(());
@@ -329,9 +328,7 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         // CLOCK_BOOTTIME counts suspended time, and CLOCK_MONOTONIC does not.
         let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
         let before_ns = slept_ns();
-        let result = fs::write(ALARM, format!("+{sleep_s}"))
-            .and_then(|()| fs::write("/sys/power/mem_sleep", "deep").or(Ok(())))
-            .and_then(|()| fs::write("/sys/power/state", "mem"));
+        let result = suspend_for(sleep_s);
         let mut seen = resumed(lab.clock);
         seen["slept_ms"] = ((slept_ns() - before_ns) / 1_000_000).into();
         seen["done"] = result.is_ok().into();
@@ -340,6 +337,13 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     lab.readers.pin_again();
     lab.watch_until_settled("again", PATIENCE);
     Ok(())
+}
+
+/// Sleeps in suspend to RAM.
+pub(crate) fn suspend_for(seconds: u64) -> io::Result<()> {
+    fs::write("/sys/class/rtc/rtc0/wakealarm", format!("+{seconds}"))?;
+    fs::write("/sys/power/mem_sleep", "deep").ok();
+    fs::write("/sys/power/state", "mem")
 }
 
 /// Watches the clock straight after a resume. Reports until when readings missed their own bounds,

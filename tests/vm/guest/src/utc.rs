@@ -16,16 +16,18 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tickline::Clock;
 use tickline::utc::UtcSource;
+use tickline_observe::{clock_ns, monotonic_ns};
 
+use crate::acts::suspend_for;
 use crate::lab::wait_for;
 use crate::system::{self, realtime_ns};
 use crate::{machine, report};
 use seen::Seen;
-use world::{COVERED_NS, World};
+use world::{COVERED_NS, SECOND_NS, World};
 
-/// The readings of each scenario, and the longest time for them.
+/// The readings with an interval in each scenario, and the longest time for them.
 const READINGS: u64 = 10_000_000;
-const LONGEST: Duration = Duration::from_secs(40);
+const LONGEST: Duration = Duration::from_secs(25);
 
 /// Readings between two looks at the flags.
 const BATCH: u64 = 1_024;
@@ -35,6 +37,10 @@ const NICE: i32 = 10;
 
 /// The longest wait for chronyd's first update, and for its return after a disruption.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// 20 s before the end of 2028, s since 1970. chronyd expects leap seconds only at the end of June
+/// and December.
+const BEFORE_LEAP_S: i64 = 1_861_919_980;
 
 const LOG: &str = "/run/chronyd.log";
 
@@ -55,8 +61,9 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
         fs::create_dir_all(folder)?;
     }
     fs::write("/etc/passwd", "root:x:0:0::/:/bin/sh\n")?;
-    let world = World::at(realtime_ns().cast_signed());
     let names = machine::setting("tickline.utc").unwrap_or_default();
+    let now_ns = if names == "leap" { BEFORE_LEAP_S * SECOND_NS } else { realtime_ns().cast_signed() };
+    let world = World::at(now_ns);
     thread::scope(|scope| {
         let server = scope.spawn(|| world.serve());
         let lab = Lab { clock, world: &world };
@@ -67,17 +74,28 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
     })
 }
 
-/// A running chronyd.
-struct Chronyd(Child);
+/// A running daemon.
+struct Daemon(Child);
 
-impl Chronyd {
-    fn start(settings: &str) -> io::Result<Self> {
+impl Daemon {
+    fn chronyd(settings: &str) -> io::Result<Self> {
         fs::write("/run/chrony.conf", format!("{SETTINGS}{settings}\n"))?;
+        Self::start("/usr/sbin/chronyd", &["-d", "-u", "root", "-f", "/run/chrony.conf"])
+    }
+
+    fn clock_bound() -> io::Result<Self> {
+        fs::create_dir_all("/var/run/clockbound")?;
+        fs::write("/run/clockbound.toml", "[[sources.ntp]]\nserver = \"127.0.0.1\"\n")?;
+        Self::start("/usr/bin/clockbound", &["-c", "/run/clockbound.toml"])
+    }
+
+    fn start(program: &str, arguments: &[&str]) -> io::Result<Self> {
         let log = fs::File::create(LOG)?;
-        Command::new("/usr/sbin/chronyd")
-            .args(["-d", "-u", "root", "-f", "/run/chrony.conf"])
-            .stdout(Stdio::null())
+        Command::new(program)
+            .args(arguments)
+            .stdout(log.try_clone()?)
             .stderr(log)
+            .stdin(Stdio::null())
             .spawn()
             .map(Self)
     }
@@ -87,7 +105,7 @@ impl Chronyd {
     }
 }
 
-impl Drop for Chronyd {
+impl Drop for Daemon {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
@@ -105,10 +123,10 @@ impl Lab<'_> {
             thread::sleep(Duration::from_secs(seconds));
             Ok(json!({}))
         };
-        let lie = |ns| {
-            // ORDERING: Relaxed, a setting on its own.
-            self.world.lie_ns.store(ns, Ordering::Relaxed);
-        };
+        // ORDERING: Relaxed, here and below: each is a setting on its own.
+        let lie = |ns| self.world.lie_ns.store(ns, Ordering::Relaxed);
+        let silence = |is_silent| self.world.is_silent.store(is_silent, Ordering::Relaxed);
+        let back = || Ok(json!({ "back": self.wait_for(UtcSource::Chronyd) }));
         match name {
             "synchronised" => self.follow(name, 0, "", |_| pass(1)),
             "lies" => self.follow(name, 0, "", |_| {
@@ -118,26 +136,166 @@ impl Lab<'_> {
                 }
                 Ok(json!({}))
             }),
+            "lies_beyond" => self.follow(name, 0, "", |_| {
+                lie(20 * COVERED_NS);
+                pass(8)?;
+                lie(0);
+                pass(8)
+            }),
+            "silent" => self.follow(name, 0, "", |_| {
+                pass(3)?;
+                silence(true);
+                let width_ns = || self.clock.utc().map_or(0, |reading| reading.width().as_nanos());
+                let before_ns = width_ns();
+                pass(8)?;
+                let grown_percent = width_ns() * 100 / before_ns.max(1);
+                silence(false);
+                Ok(json!({ "grown_percent": u64::try_from(grown_percent).unwrap_or(u64::MAX) }))
+            }),
+            "slewed" => self.follow(name, -SECOND_NS, "", |_| pass(5)),
+            "stepped" => self.follow(name, -SECOND_NS, "makestep 0.1 3", |_| pass(5)),
+            "set" => self.follow(name, 0, "", |_| {
+                for seconds in [1, -1, 3_600] {
+                    system::step_clock(seconds)?;
+                    pass(4)?;
+                }
+                back()
+            }),
+            "killed" | "killed_rtcsync" | "killed_slewing" => {
+                let (ahead_ns, settings, left_s) = match name {
+                    "killed" => (0, "", 3),
+                    "killed_rtcsync" => (0, "rtcsync", 3),
+                    // chronyd slews by a twelfth. Without it the slew goes on.
+                    _ => (-SECOND_NS, "rtcsync", 25),
+                };
+                self.follow(name, ahead_ns, settings, |chronyd| {
+                    pass(2)?;
+                    self.mark();
+                    chronyd.send(Signal::SIGKILL)?;
+                    pass(left_s)
+                })
+            }
+            "paused" => self.follow(name, -SECOND_NS, "", |chronyd| {
+                pass(1)?;
+                self.mark();
+                chronyd.send(Signal::SIGSTOP)?;
+                pass(5)?;
+                chronyd.send(Signal::SIGCONT)?;
+                back()
+            }),
+            "restarted" => self.follow(name, -SECOND_NS, "", |chronyd| {
+                for _ in 0..2 {
+                    pass(2)?;
+                    chronyd.send(Signal::SIGTERM)?;
+                    chronyd.0.wait()?;
+                    *chronyd = Daemon::chronyd("")?;
+                    pass(2)?;
+                }
+                back()
+            }),
+            "kernel" => self.kernel(name),
+            "leap" => {
+                let day_ns = 86_400 * SECOND_NS;
+                let leap_at_ns = (self.world.now_ns() / day_ns + 1) * day_ns;
+                self.world.leap_at_ns.store(leap_at_ns, Ordering::Relaxed); // ORDERING: as above
+                self.world.leap.store(1, Ordering::Relaxed); // ORDERING: as above
+                self.follow(name, 0, "", |_| {
+                    while self.world.now_ns() < leap_at_ns - SECOND_NS {
+                        pass(1)?;
+                    }
+                    self.world.leap.store(0, Ordering::Relaxed); // ORDERING: as above
+                    pass(8)?;
+                    back()
+                })
+            }
+            "suspended" => self.follow(name, 0, "", |_| {
+                silence(true);
+                let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
+                let before_ns = slept_ns();
+                suspend_for(6)?;
+                self.pass_unseen((slept_ns() - before_ns).cast_signed());
+                silence(false);
+                pass(6)?;
+                back()
+            }),
+            "moved" => self.follow(name, 0, "", |_| {
+                for ahead_s in [0, 10, -5] {
+                    silence(true);
+                    let hz = self.clock.status().frequency_hz.unwrap_or(0).cast_signed();
+                    report::ask_host_for(&json!({ "host": "migrate", "ticks": hz * ahead_s }))?;
+                    self.pass_unseen(-ahead_s * SECOND_NS);
+                    silence(false);
+                    pass(8)?;
+                }
+                back()
+            }),
+            "clock_bound" => {
+                self.set_clock(0)?;
+                let _daemon = Daemon::clock_bound()?;
+                self.phase(name, || {
+                    let reached = self.wait_for(UtcSource::ClockBound);
+                    pass(5)?;
+                    Ok(json!({ "synchronised": reached, "log": fs::read_to_string(LOG)? }))
+                })
+            }
             other => Err(io::Error::other(format!("'{other}' is no scenario"))),
         }
     }
 
-    /// Starts a chronyd, which finds the clock ahead of the truth by `offset_ns`. Once it has
-    /// synchronised, does `work`. Threads read all the time.
+    /// No daemon of NTP, but a kernel that is told its clock's error, as a daemon does it: that it
+    /// is off by 3 ms at most, and then that it is off by 2 ms, which it shall slew, and 1 ms more.
+    fn kernel(&self, name: &str) -> io::Result<()> {
+        let tell = |offset_us: i64, maxerror_us: i64| {
+            system::adjust(|clock| {
+                clock.modes = libc::ADJ_MAXERROR | libc::ADJ_STATUS;
+                (clock.maxerror, clock.status) = (maxerror_us, 0);
+                if offset_us != 0 {
+                    clock.modes |= libc::ADJ_OFFSET;
+                    (clock.offset, clock.status) = (offset_us, libc::STA_PLL);
+                }
+            })
+        };
+        self.phase(name, || {
+            for (ahead_ns, offset_us, maxerror_us) in [(2_900_000, 0, 3_000), (2_900_000, -2_000, 1_000)] {
+                self.set_clock(ahead_ns)?;
+                tell(offset_us, maxerror_us)?;
+                thread::sleep(Duration::from_secs(4));
+            }
+            // Somebody sets the clock, and the kernel calls it unsynchronised.
+            system::step_clock(1)?;
+            thread::sleep(Duration::from_secs(3));
+            Ok(json!({}))
+        })
+    }
+
+    /// The true time goes on by what `CLOCK_MONOTONIC_RAW` has not seen.
+    fn pass_unseen(&self, ns: i64) {
+        // ORDERING: Relaxed, a setting on its own.
+        self.world.missed_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// From now on the report counts when a kind of readings was last seen.
+    fn mark(&self) {
+        // ORDERING: Relaxed, as above.
+        self.world.marked_ns.store(self.world.now_ns(), Ordering::Relaxed);
+    }
+
+    /// Starts a chronyd, which finds the clock ahead of the truth. Once it has synchronised, does
+    /// `work`. Threads read all the time.
     fn follow(
         &self,
         name: &str,
-        offset_ns: i64,
+        ahead_ns: i64,
         settings: &str,
-        work: impl FnOnce(&mut Chronyd) -> io::Result<Value>,
+        work: impl FnOnce(&mut Daemon) -> io::Result<Value>,
     ) -> io::Result<()> {
-        self.set_clock(offset_ns)?;
-        let mut chronyd = Chronyd::start(settings)?;
+        self.set_clock(ahead_ns)?;
+        let mut chronyd = Daemon::chronyd(settings)?;
         self.phase(name, || {
             let reached = self.wait_for(UtcSource::Chronyd);
             let mut done = work(&mut chronyd)?;
             done["synchronised"] = reached;
-            done["chronyd"] = fs::read_to_string(LOG)?.into();
+            done["log"] = fs::read_to_string(LOG)?.into();
             Ok(done)
         })
     }
@@ -165,6 +323,7 @@ impl Lab<'_> {
                 let mut seen = Seen::default();
                 // ORDERING: Relaxed, a flag on its own.
                 while !stop.load(Ordering::Relaxed) {
+                    let answered = seen.answered;
                     for _ in 0..BATCH {
                         let before_ns = self.world.now_ns();
                         let reading = self.clock.utc();
@@ -172,7 +331,7 @@ impl Lab<'_> {
                         seen.count(at_ms, [before_ns, self.world.now_ns()], reading);
                     }
                     // ORDERING: Relaxed, a count on its own.
-                    count.fetch_add(BATCH, Ordering::Relaxed);
+                    count.fetch_add(seen.answered - answered, Ordering::Relaxed);
                 }
                 seen
             };
@@ -190,7 +349,9 @@ impl Lab<'_> {
             }
             (seen, done)
         });
-        let mut report = seen.report(name);
+        // ORDERING: Relaxed, as above.
+        let marked_ns = self.world.marked_ns.swap(start_ns, Ordering::Relaxed).max(start_ns);
+        let mut report = seen.report(name, (marked_ns - start_ns).unsigned_abs() / 1_000_000);
         (report["ms"], report["work"]) = (((self.world.now_ns() - start_ns) / 1_000_000).into(), done?);
         report::line(&report);
         Ok(())

@@ -7,6 +7,8 @@ use tickline::utc::{UtcReading, UtcUnknown};
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     readings: u64,
+    /// Those with an interval.
+    pub(super) answered: u64,
     /// Readings whose interval does not contain the true time, by how much the worst, and when the
     /// first and the last of them was made.
     missed: u64,
@@ -35,6 +37,7 @@ impl Seen {
             self.changes.push((at_ms, kind));
         }
         let Ok(reading) = reading else { return };
+        self.answered += 1;
         let [earliest_ns, latest_ns] =
             [reading.earliest(), reading.latest()].map(|time| time.as_nanos().cast_signed());
         let missed_ns = (earliest_ns - after_ns).max(before_ns - latest_ns);
@@ -62,6 +65,7 @@ impl Seen {
     /// Adds what another thread has seen.
     pub(super) fn add(&mut self, other: &Self) {
         self.readings += other.readings;
+        self.answered += other.answered;
         if let Some(missed_ms) = other.missed_ms {
             self.miss(other.missed, other.missed_ns, missed_ms);
         }
@@ -75,20 +79,22 @@ impl Seen {
         }
     }
 
-    pub(super) fn report(&self, phase: &str) -> Value {
-        let by = |value: fn(&(&'static str, u64, u64)) -> u64| -> Value {
-            self.kinds.iter().map(|kind| (kind.0.to_owned(), Value::from(value(kind)))).collect()
+    /// The report. `after_ms` is when each kind was last seen, after `marked_ms`.
+    pub(super) fn report(&self, phase: &str, marked_ms: u64) -> Value {
+        let by = |value: &dyn Fn(u64, u64) -> u64| -> Value {
+            self.kinds.iter().map(|kind| (kind.0.to_owned(), Value::from(value(kind.1, kind.2)))).collect()
         };
         json!({
             "phase": phase,
             "readings": self.readings,
+            "answered": self.answered,
             "missed": self.missed,
             "missed_ns": self.missed_ns,
             "missed_ms": self.missed_ms,
             "widest_ns": self.widest_ns,
             "narrowest_ns": self.narrowest_ns,
-            "kinds": by(|kind| kind.1),
-            "last_ms": by(|kind| kind.2),
+            "kinds": by(&|count, _| count),
+            "after_ms": by(&|_, last_ms| last_ms.saturating_sub(marked_ms)),
             "changes": self.changes.iter().take(60).collect::<Vec<_>>(),
         })
     }

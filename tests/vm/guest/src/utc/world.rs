@@ -20,7 +20,7 @@ pub(super) const COVERED_NS: i64 = DISPERSION_NS + DELAY_NS / 2;
 /// From 1900, NTP's zero, to 1970, s.
 const NTP_TO_UNIX_S: i64 = 2_208_988_800;
 
-const SECOND_NS: i64 = 1_000_000_000;
+pub(super) const SECOND_NS: i64 = 1_000_000_000;
 
 /// The true time: a Unix time, and the time since then by `CLOCK_MONOTONIC_RAW`, [`FASTER_PPM`]
 /// faster. It never steps back, except for a leap second.
@@ -38,6 +38,8 @@ pub(super) struct World {
     /// The leap indicator: 1 announces an inserted second.
     pub(super) leap: AtomicU8,
     pub(super) is_over: AtomicBool,
+    /// From when on a report counts.
+    pub(super) marked_ns: AtomicI64,
 }
 
 impl World {
@@ -52,6 +54,7 @@ impl World {
             is_silent: AtomicBool::new(false),
             leap: AtomicU8::new(0),
             is_over: AtomicBool::new(false),
+            marked_ns: AtomicI64::new(i64::MIN),
         }
     }
 
