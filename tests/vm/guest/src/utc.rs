@@ -143,7 +143,7 @@ impl Lab<'_> {
                 pass(8)
             }),
             "silent" => self.follow(name, 0, "", |_| {
-                pass(3)?;
+                pass(8)?; // the skew that chronyd states falls with the first samples
                 silence(true);
                 let width_ns = || self.clock.utc().map_or(0, |reading| reading.width().as_nanos());
                 let before_ns = width_ns();
