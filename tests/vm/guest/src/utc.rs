@@ -25,9 +25,10 @@ use crate::{machine, report};
 use seen::Seen;
 use world::{COVERED_NS, SECOND_NS, World};
 
-/// The readings with an interval in each scenario, and the longest time for them.
+/// The readings with an interval in each scenario, and the longest time for those that are left when
+/// its work is done.
 const READINGS: u64 = 10_000_000;
-const LONGEST: Duration = Duration::from_secs(25);
+const LONGEST: Duration = Duration::from_secs(15);
 
 /// Readings between two looks at the flags.
 const BATCH: u64 = 1_024;
@@ -316,7 +317,7 @@ impl Lab<'_> {
     /// Reads on all CPUs until `work` is done and there are enough readings, and reports both.
     fn phase(&self, name: &str, work: impl FnOnce() -> io::Result<Value>) -> io::Result<()> {
         let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
-        let (start, start_ns) = (Instant::now(), self.world.now_ns());
+        let start_ns = self.world.now_ns();
         let (seen, done) = thread::scope(|scope| {
             let read = || {
                 system::be_nice(NICE);
@@ -337,6 +338,7 @@ impl Lab<'_> {
             };
             let readers: Vec<_> = (0..machine::cpus()).map(|_| scope.spawn(read)).collect();
             let done = work();
+            let start = Instant::now();
             // ORDERING: Relaxed, as above.
             while count.load(Ordering::Relaxed) < READINGS && start.elapsed() < LONGEST {
                 thread::sleep(Duration::from_millis(20));
