@@ -1,28 +1,39 @@
 //! The part of the clock's thread that asks the sources, and the slow path of a reading: what needs
 //! the OS.
 
+use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::sample::Reference;
 
-use super::claim::Claim;
+use super::claim::{Claim, RATE_BITS};
 use super::keeper::{Anchor, POLL_NS, UtcKeeper};
 use super::source::Sources;
 use super::{UtcReading, UtcUnknown};
 use crate::engine::Engine;
 use crate::options::Probes;
+use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
 use crate::sys::reference::system::try_read_ns;
+use crate::trust::facts;
 
 /// Tries to read the clocks without an interruption in between.
 const TRIES: u32 = 8;
 
-/// Each clock at one moment: between two readings of `CLOCK_MONOTONIC_RAW`.
-fn anchor(engine: &Engine) -> Option<Anchor> {
+/// The resolution of a clock that is made of a counter whose rate is not known yet, ns: that of the
+/// coarsest timer of a PC (`Clocksource::resolutions`).
+const COARSEST_NS: i64 = 280;
+
+/// Each clock at one moment: between two readings of `CLOCK_MONOTONIC_RAW`. No clock has stepped by
+/// more than `resolution_ns` when it is read.
+fn anchor(engine: &Engine, resolution_ns: i64) -> Option<Anchor> {
     let once = || {
         let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?;
         let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.realtime_ns());
-        // A reading is rounded down.
-        let width_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?.saturating_sub(raw_ns).saturating_add(1);
-        Some(Anchor { ticks, raw_ns, realtime_ns, width_ns, suspended_ns: OsClock.suspended_ns()? })
+        let width_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?.saturating_sub(raw_ns);
+        // Each reading is rounded down: of the first clock, of `CLOCK_REALTIME`, and of the clock by
+        // which a reader reckons on.
+        let width_ns = width_ns.saturating_add(resolution_ns.saturating_mul(3));
+        let suspended_ns = OsClock.suspended_ns()?;
+        Some(Anchor { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption: 0, sets: 0 })
     };
     (0..TRIES).filter_map(|_| once()).min_by_key(|anchor| anchor.width_ns)
 }
@@ -32,6 +43,10 @@ fn anchor(engine: &Engine) -> Option<Anchor> {
 pub(crate) struct UtcPolls {
     keeper: UtcKeeper,
     sources: Sources,
+    /// The resolution of the counter, ticks.
+    resolution_ticks: Option<u64>,
+    /// How often [`force_due`](Self::force_due) was called.
+    sets: u64,
     /// When the sources were last asked, by `CLOCK_MONOTONIC_RAW`, ns.
     asked_ns: Option<i64>,
 }
@@ -49,7 +64,10 @@ impl UtcPolls {
             return;
         }
         self.asked_ns = Some(now_ns);
-        let Some((anchor, said)) = self.sources.ask(|| anchor(engine), self.keeper.rate()) else { return };
+        let resolution_ns = self.resolution_ns();
+        let asked = self.sources.ask(|| anchor(engine, resolution_ns), self.keeper.rate());
+        let Some((anchor, said)) = asked else { return };
+        let anchor = Anchor { sets: self.sets, ..anchor };
         // A source that misses one request is late; one that misses two has died.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
         let valid_ns = POLL_NS.max(interval_ns).saturating_mul(5) / 2;
@@ -58,9 +76,21 @@ impl UtcPolls {
         }
     }
 
+    /// The most by which a clock steps, ns: the kernel's, or the counter.
+    fn resolution_ns(&mut self) -> i64 {
+        let measure = |counter| resolution_ticks(&counter, &mut Scratch::new());
+        let ticks = *self.resolution_ticks.get_or_insert_with(|| COUNTER.map_or(1, measure));
+        let by_counter_ns = self.keeper.rate().map_or(COARSEST_NS, |[_, fastest]| {
+            i64::try_from((u128::from(ticks) * u128::from(fastest)) >> RATE_BITS).unwrap_or(i64::MAX)
+        });
+        let by_os = facts::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0);
+        by_os.reference_ns.max(by_counter_ns).saturating_add(1)
+    }
+
     /// The machine resumed, or somebody set the clock.
     pub(crate) fn force_due(&mut self) {
         self.asked_ns = None;
+        self.sets += 1;
     }
 }
 
@@ -68,10 +98,11 @@ impl UtcPolls {
 #[cold]
 pub(crate) fn reading_by_os(claim: &Claim) -> Result<UtcReading, UtcUnknown> {
     claim.source?;
+    let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW).ok_or(UtcUnknown::NoSource)?;
+    // Afterwards: the machine was not suspended before that reading either.
     let suspended_ns = OsClock.suspended_ns().ok_or(UtcUnknown::NoSource)?;
     if claim.is_before_suspend(suspended_ns) {
         return Err(UtcUnknown::Disrupted);
     }
-    let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW).ok_or(UtcUnknown::NoSource)?;
     claim.at_raw(raw_ns).ok_or(claim.then)
 }

@@ -34,9 +34,19 @@ impl Timescale {
             return None;
         }
         let scaled = |rate: u64| (u128::from(elapsed) * u128::from(rate)) >> RATE_BITS;
-        #[expect(clippy::cast_possible_truncation, reason = "a claim holds for minutes")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a claim ends before 146 years, and its rates are near 1"
+        )]
         let [least, greatest] = [scaled(self.slowest) as i64, scaled(self.fastest) as i64 + 1];
         Some([least, greatest])
+    }
+
+    /// The same for `CLOCK_MONOTONIC_RAW`, also after the claim has ended.
+    pub(super) fn between_ns(&self, raw_ns: i64) -> [i64; 2] {
+        let elapsed = u128::from(raw_ns.saturating_sub(self.start.cast_signed()).max(0).unsigned_abs());
+        let scaled = |rate: u64| i64::try_from((elapsed * u128::from(rate)) >> RATE_BITS).unwrap_or(i64::MAX);
+        [scaled(self.slowest), scaled(self.fastest).saturating_add(1)]
     }
 }
 
@@ -98,13 +108,8 @@ impl Claim {
     /// The least and the greatest UTC when `CLOCK_MONOTONIC_RAW` is `raw_ns`, ns since 1970, also
     /// after the claim has ended.
     pub(super) fn reckoned_ns(&self, raw_ns: i64) -> [i64; 2] {
-        let elapsed = raw_ns.saturating_sub(self.by_raw.start.cast_signed());
-        let reckoned = |from_ns: i64, rate: u64, more_ns: i128| {
-            let elapsed_ns = (i128::from(elapsed) * i128::from(rate)) >> RATE_BITS;
-            i64::try_from(i128::from(from_ns) + elapsed_ns + more_ns).unwrap_or(i64::MAX)
-        };
-        let Timescale { slowest, fastest, .. } = self.by_raw;
-        [reckoned(self.earliest_ns, slowest, 0), reckoned(self.latest_ns, fastest, 1)]
+        let [least_ns, greatest_ns] = self.by_raw.between_ns(raw_ns);
+        [self.earliest_ns.saturating_add(least_ns), self.latest_ns.saturating_add(greatest_ns)]
     }
 
     #[inline]
@@ -163,5 +168,28 @@ impl Claim {
             source: UtcSource::from_number(source).ok_or_else(|| UtcUnknown::from_number(source)),
             then: UtcUnknown::from_number(then),
         }
+    }
+}
+
+#[cfg(test)]
+proptest::proptest! {
+    #[test]
+    fn words_are_the_claim(
+        words in proptest::array::uniform11(proptest::prelude::any::<u64>()),
+        source in 0..=20_u8,
+        then in 0..=5_u8,
+        tai_offset_s: Option<u16>,
+    ) {
+        let mut all = [0; WORDS];
+        all[..WORDS - 1].copy_from_slice(&words);
+        let claim = Claim {
+            source: UtcSource::from_number(source).ok_or(UtcUnknown::from_number(source)),
+            then: UtcUnknown::from_number(then),
+            tai_offset_s,
+            ..Claim::from_words(&all)
+        };
+        let (back, words_back) = (Claim::from_words(&claim.to_words()), claim.to_words());
+        proptest::prop_assert_eq!((back, &words_back[..WORDS - 1]), (claim, &words[..]));
+        proptest::prop_assert_eq!(Claim::from_words(&[0; WORDS]), Claim::none(UtcUnknown::NoSource));
     }
 }

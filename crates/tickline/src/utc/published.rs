@@ -91,3 +91,32 @@ impl Published {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordering_a_copy_is_one_claim_and_the_newest() {
+        // As many as Miri needs to let a reader be overtaken.
+        const LAST: u64 = 24;
+        let published = Published::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..=LAST {
+                    let mut words = [number; WORDS];
+                    words[WORDS - 1] = 0;
+                    published.publish(&Claim::from_words(&words));
+                }
+            });
+            let mut newest = 0;
+            while newest < LAST {
+                let words = published.newest().to_words();
+                let [first, same @ ..] = words.first_chunk::<{ WORDS - 1 }>().unwrap();
+                assert!(same.iter().all(|word| word == first), "{words:?}");
+                assert!(*first >= newest, "{first} after {newest}");
+                newest = *first;
+            }
+        });
+    }
+}

@@ -4,12 +4,16 @@
 //! correction that is left. UTC is within the root dispersion and half of the root delay of the NTP
 //! clock (chronyc(1), "tracking": Root delay, Root dispersion). The dispersion grows with the skew,
 //! the residual frequency, and what chronyd assumes of the oscillator itself (`maxclockerror`, 1
-//! ppm; `get_root_dispersion` in `reference.c`).
+//! ppm; `get_root_dispersion` in `reference.c`). A larger `maxclockerror` is not in the reply.
+//!
+//! UTC runs at 1 - f of the rate of `CLOCK_MONOTONIC_RAW`, where f is the frequency in the reply
+//! (`current_freq_ppm` in `local.c`). This is not so with `chronyd -x`, where f is relative to
+//! `CLOCK_REALTIME`, and with `tempcomp`, whose part the reply leaves out. Then the next reply
+//! contradicts the claim (`keeper.rs`).
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use super::phc;
 use crate::utc::keeper::{Report, WANDER_PPB};
 use crate::utc::{UtcSource, UtcUnknown};
 
@@ -17,6 +21,9 @@ use crate::utc::{UtcSource, UtcUnknown};
 /// long as its reply.
 const TRACKING: [u8; 12] = [6, 1, 0, 0, 0, 33, 0, 0, b't', b'i', b'c', b'k'];
 const TRACKING_BYTES: usize = 104;
+
+/// How finely the reply's numbers are rounded: a coefficient has 23 binary places at least.
+const PLACES: u32 = 22;
 
 /// How long a reply may take. On the same machine it comes at once, or never.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -30,8 +37,11 @@ pub(super) struct Tracking {
     reference: [u8; 4],
     /// 3: not synchronised; 1 and 2: a leap second is inserted or deleted today.
     leap_status: u16,
-    /// When the reference was last measured, s and ns.
+    /// The last offset, and the time between the last two updates: both as they came, because any
+    /// change says that chronyd has measured. The time of the reference changes with a step, too.
     measured: u64,
+    /// Whether the reference is a clock of this machine, not a server with an address.
+    is_clock: bool,
     /// The NTP clock minus the system clock, ns.
     correction_ns: i64,
     /// How much faster than UTC the system clock would run by itself, ppb.
@@ -67,7 +77,8 @@ impl Tracking {
         let tracking = Self {
             reference: *reply.get(28..)?.first_chunk()?,
             leap_status: half(54)?,
-            measured: u64::from(word(60)?) << 32 | u64::from(word(64)?),
+            measured: u64::from(word(72)?) << 32 | u64::from(word(100)?),
+            is_clock: half(48)? == 0,
             correction_ns: float(68, 1_000_000_000)?,
             frequency_ppb: float(80, 1_000)?,
             residual_ppb: float(84, 1_000)?,
@@ -78,31 +89,30 @@ impl Tracking {
         (reply.starts_with(&[6, 2]) && is_success && is_mine).then_some(tracking)
     }
 
-    /// Of a reply since whose request the system clock was slewed by `slewed_ns` at most.
-    pub(super) fn report(&self, slewed_ns: i64) -> Result<Report, UtcUnknown> {
+    /// What that is of the moment of the reply, where this machine's hardware clocks have an error of
+    /// up to `phc_bound_ns`.
+    pub(super) fn report(&self, phc_bound_ns: i64) -> Result<Report, UtcUnknown> {
         if self.leap_status >= 3 || self.reference == LOCAL || self.reference == [0; 4] {
             return Err(UtcUnknown::Unsynchronised);
         }
-        let positive = |ns: i64| ns.max(0);
-        // Each value was rounded down.
-        let distance_ns = positive(self.root_dispersion_ns)
-            .saturating_add(positive(self.root_delay_ns) / 2)
-            .saturating_add(phc::error_bound_ns(self.reference))
-            .saturating_add(3);
-        // A part of the correction may have been made since.
-        let slewed_ns = slewed_ns.min(self.correction_ns.saturating_abs()).saturating_add(1);
-        let bound_ns = distance_ns.saturating_add(slewed_ns);
-        // The system clock's rate is (1 + f) of UTC's; UTC's is 1 - f + f^2 of the system clock's.
-        let square_ppb = self.frequency_ppb.saturating_mul(self.frequency_ppb) / 1_000_000_000;
+        let (dispersion_ns, delay_ns) = (self.root_dispersion_ns.max(0), self.root_delay_ns.max(0));
+        // Each value was rounded twice, by chronyd and to nanoseconds.
+        let rounded_ns = [self.correction_ns, dispersion_ns, delay_ns]
+            .iter()
+            .fold(5, |sum: i64, ns| sum.saturating_add(ns.saturating_abs() >> PLACES));
+        let way_ns = rounded_ns.saturating_add(if self.is_clock { phc_bound_ns } else { 0 });
+        let bound_ns = dispersion_ns.saturating_add(delay_ns / 2).saturating_add(way_ns);
         let unsure_ppb = self.skew_ppb.saturating_abs().saturating_add(self.residual_ppb.saturating_abs());
+        let rounded_ppb = (self.frequency_ppb.saturating_abs() >> PLACES) + 3;
         Ok(Report {
             source: UtcSource::Chronyd,
             offset_ns: [
                 self.correction_ns.saturating_sub(bound_ns),
                 self.correction_ns.saturating_add(bound_ns),
             ],
+            way_ns,
             rate_ppb: self.frequency_ppb.saturating_neg(),
-            drift_ppb: unsure_ppb.saturating_add(square_ppb).saturating_add(WANDER_PPB + 2),
+            drift_ppb: unsure_ppb.saturating_add(WANDER_PPB + rounded_ppb),
             valid_ns: i64::MAX,
             measured: self.measured,
             leap: matches!(self.leap_status, 1 | 2),
@@ -121,3 +131,6 @@ fn scaled(bits: u32, unit: i64) -> i64 {
     let value = if places < 0 { value >> places.unsigned_abs() } else { value << places };
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
+
+#[cfg(test)]
+mod tests;

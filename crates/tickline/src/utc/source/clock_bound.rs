@@ -9,7 +9,7 @@
 //! each answer.
 
 use crate::utc::claim::RATE_BITS;
-use crate::utc::keeper::{Anchor, MAX_FREQUENCY_PPB, Report};
+use crate::utc::keeper::{Anchor, MAX_FREQUENCY_PPB, Report, WANDER_PPB};
 use crate::utc::{UtcSource, UtcUnknown};
 
 /// Version 3, and 2, which a daemon of version 3 also writes.
@@ -42,11 +42,20 @@ impl Segments {
         Self { segments: SEGMENTS.map(read), marker: vmclock_marker() }
     }
 
+    pub(super) fn marker(&self) -> Option<u64> {
+        self.marker
+    }
+
     /// What the best of them says of the moment of `anchor`, if there is one.
-    pub(super) fn report(&self, anchor: &Anchor, rate: Option<u64>) -> Option<Result<Report, UtcUnknown>> {
+    pub(super) fn report(
+        &self,
+        anchor: &Anchor,
+        rate: Option<[u64; 2]>,
+    ) -> Option<Result<Report, UtcUnknown>> {
+        let monotonic_ns = crate::sys::reference::system::try_read_ns(libc::CLOCK_MONOTONIC)?;
         let mut best = None;
         for bytes in self.segments.iter().flatten() {
-            let said = Segment(bytes).report(anchor, rate, self.marker);
+            let said = Segment(bytes).report(anchor, rate, monotonic_ns, self.marker);
             match said {
                 Some(Ok(_) | Err(UtcUnknown::Disrupted)) => return said,
                 _ => best = best.or(said),
@@ -106,43 +115,52 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
     }
 
-    /// What it says of the moment of `anchor`; `None` if it has no content that is known here.
+    /// What it says of the moment of `anchor`, when `CLOCK_MONOTONIC` is `monotonic_ns` or less;
+    /// `None` if it has no content that is known here.
     fn report(
         &self,
         anchor: &Anchor,
-        rate: Option<u64>,
+        rate: Option<[u64; 2]>,
+        monotonic_ns: i64,
         marker: Option<u64>,
     ) -> Option<Result<Report, UtcUnknown>> {
         let is_segment = [self.word(0), self.word(4)] == MAGIC && self.half(14) != 0;
         // The lower byte of the version is the layout, the upper one the oldest that can read it.
         let said = match self.half(12) {
-            2 if is_segment => self.version_2()?,
+            2 if is_segment => self.version_2(monotonic_ns)?,
             0x0303 if is_segment => self.version_3(anchor, rate)?,
             _ => return None,
         };
         let Said { status, marker: known, .. } = said;
         Some(match status {
             DISRUPTED => Err(UtcUnknown::Disrupted),
-            _ if marker.is_some_and(|marker| marker != known) => Err(UtcUnknown::Disrupted),
+            _ if known.is_some() && marker.is_some() && marker != known => Err(UtcUnknown::Disrupted),
             SYNCHRONISED | FREE_RUNNING if said.left_ns > 0 => Ok(said.report),
             SYNCHRONISED | FREE_RUNNING => Err(UtcUnknown::Expired),
             _ => Err(UtcUnknown::Unsynchronised),
         })
     }
 
-    fn version_2(&self) -> Option<Said> {
-        let monotonic_ns = monotonic_ns()?;
+    /// The marker, if the daemon looks at the hypervisor's.
+    fn marker(&self, at: usize, enabled_at: usize) -> Option<u64> {
+        (self.0[enabled_at] != 0).then(|| self.long(at))
+    }
+
+    fn version_2(&self, monotonic_ns: i64) -> Option<Said> {
         let (as_of_ns, void_after_ns) = (self.time_ns(16), self.time_ns(32));
         let drift_ppb = i64::from(self.word(64));
-        let bound_ns = grown(self.long(48).cast_signed(), monotonic_ns - as_of_ns, drift_ppb)?;
+        // The daemon's clock is coarse, so it is never ahead. One that is counts from another boot.
+        let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
+        let bound_ns = grown(self.long(48).cast_signed(), elapsed_ns, drift_ppb)?;
         let left_ns = void_after_ns.saturating_sub(monotonic_ns);
         Some(Said {
             status: self.word(68),
-            marker: self.long(56),
+            marker: self.marker(56, 72),
             left_ns,
             report: Report {
                 source: UtcSource::ClockBound,
                 offset_ns: [-bound_ns, bound_ns],
+                way_ns: 0,
                 // It says nothing of the rate of the counter.
                 rate_ppb: 0,
                 drift_ppb: MAX_FREQUENCY_PPB,
@@ -154,8 +172,8 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         })
     }
 
-    fn version_3(&self, anchor: &Anchor, rate: Option<u64>) -> Option<Said> {
-        let (ticks, rate) = (anchor.ticks?, rate?);
+    fn version_3(&self, anchor: &Anchor, rate: Option<[u64; 2]>) -> Option<Said> {
+        let (ticks, [slowest, fastest]) = (anchor.ticks?, rate?);
         let since_ticks = i128::from(ticks.checked_sub(self.long(16))?);
         let (as_of_ns, void_after_ns) = (self.time_ns(24), self.time_ns(40));
         // The period is a fraction of a second, with 64 + shift binary places.
@@ -176,17 +194,23 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         let left_ns = void_after_ns.saturating_sub(utc_ns);
         let offset_ns = utc_ns.saturating_sub(anchor.realtime_ns);
         // The daemon's time of 2^32 ticks against that of `CLOCK_MONOTONIC_RAW`.
-        let (utc, raw) = (in_ns(1 << RATE_BITS, period_places)?, i128::from(rate));
+        let (utc, raw) = (in_ns(1 << RATE_BITS, period_places)?, i128::from(slowest));
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;
+        // How well that is known.
+        let unsure_ppb = i64::try_from(
+            u128::from(fastest.saturating_sub(slowest)) * 2_000_000_000 / u128::from(slowest.max(1)),
+        )
+        .ok()?;
         Some(Said {
             status: self.word(92),
-            marker: self.long(80),
+            marker: self.marker(80, 96),
             left_ns,
             report: Report {
                 source: UtcSource::ClockBound,
                 offset_ns: [offset_ns.saturating_sub(bound_ns), offset_ns.saturating_add(bound_ns)],
+                way_ns: 0,
                 rate_ppb,
-                drift_ppb: drift_ppb.saturating_add(2),
+                drift_ppb: drift_ppb.saturating_add(unsure_ppb).saturating_add(WANDER_PPB + 2),
                 valid_ns: left_ns,
                 measured: as_of_ns.cast_unsigned(),
                 leap: false,
@@ -199,21 +223,18 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
 /// The content of either layout.
 struct Said {
     status: u32,
-    marker: u64,
+    marker: Option<u64>,
     /// The time until it is void, ns.
     left_ns: i64,
     report: Report,
 }
 
-/// A bound that has grown for `elapsed_ns`; `None` if that is negative, or the drift is none.
+/// A bound that has grown for `elapsed_ns`; `None` if the bound or the drift is none.
 fn grown(bound_ns: i64, elapsed_ns: i64, drift_ppb: i64) -> Option<i64> {
-    // The daemon's clock is coarse, so it may be behind ours.
-    let elapsed_ns = i128::from(elapsed_ns.max(0));
-    let growth_ns = elapsed_ns * i128::from(drift_ppb) / 1_000_000_000 + 1;
+    let growth_ns = i128::from(elapsed_ns) * i128::from(drift_ppb) / 1_000_000_000 + 1;
     (bound_ns >= 0 && drift_ppb < 1_000_000_000).then_some(())?;
     bound_ns.checked_add(i64::try_from(growth_ns).ok()?)
 }
 
-fn monotonic_ns() -> Option<i64> {
-    crate::sys::reference::system::try_read_ns(libc::CLOCK_MONOTONIC)
-}
+#[cfg(test)]
+mod tests;
