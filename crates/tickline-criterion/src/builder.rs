@@ -42,13 +42,13 @@ const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration:
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it is started"]
-pub struct Builder {
+pub struct CounterTimeBuilder {
     clock: tickline::ClockBuilder,
     settle: Duration,
     settings: Settings,
 }
 
-impl Builder {
+impl CounterTimeBuilder {
     pub(crate) fn new() -> Self {
         Self {
             clock: tickline::Clock::builder(),
@@ -126,7 +126,7 @@ impl Builder {
         arguments::act();
         files::look_for_baseline(self.settings.output_directory.as_deref(), self.settings.messages);
         if arguments::is_list() {
-            return Ok(CounterTime::by_wall_time(Error(Inner::Listed), self.settings));
+            return Ok(CounterTime::by_wall_time(Error(Inner::ListMode), self.settings));
         }
         let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
             return Err(Error(Inner::Closed(Reason::NoCounter)));

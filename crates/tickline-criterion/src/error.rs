@@ -28,8 +28,7 @@ pub(crate) enum Inner {
     NotReady { state: State, waited: Duration },
     OutOfRange { value: Duration, least: Duration, most: Duration },
     Clock(tickline::Error),
-    Listed,
-    NotPassedOn,
+    ListMode,
 }
 
 /// The kinds of [`Error`].
@@ -38,16 +37,14 @@ pub(crate) enum Inner {
 pub enum ErrorKind {
     /// A gate of tickline's is closed.
     Closed(Reason),
-    /// The clock had no rate at the end of [`settle`](crate::Builder::settle).
+    /// The clock had no rate at the end of [`settle`](crate::CounterTimeBuilder::settle).
     NotReady,
-    /// [`settle`](crate::Builder::settle) is outside its limits.
+    /// [`settle`](crate::CounterTimeBuilder::settle) is outside its limits.
     OutOfRange,
     /// The clock could not be made.
     Clock(tickline::ErrorKind),
     /// The program was asked to name its benchmarks (`--list`), so nothing was calibrated.
-    Listed,
-    /// A measurement around a [`CounterTime`](crate::CounterTime) does not pass `zero` on to it.
-    NotPassedOn,
+    ListMode,
 }
 
 impl Error {
@@ -59,8 +56,7 @@ impl Error {
             Inner::NotReady { .. } => ErrorKind::NotReady,
             Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
             Inner::Clock(error) => ErrorKind::Clock(error.kind()),
-            Inner::Listed => ErrorKind::Listed,
-            Inner::NotPassedOn => ErrorKind::NotPassedOn,
+            Inner::ListMode => ErrorKind::ListMode,
         }
     }
 }
@@ -75,10 +71,9 @@ impl fmt::Display for Error {
             Inner::OutOfRange { value, least, most } => {
                 write!(f, "settle of {value:?} is outside {least:?} to {most:?}")
             }
-            Inner::Listed => {
+            Inner::ListMode => {
                 write!(f, "nothing was calibrated: the program only lists its benchmarks (--list)")
             }
-            Inner::NotPassedOn => write!(f, "the measurement does not pass zero() on to CounterTime"),
             Inner::Clock(error) => write!(f, "the clock could not be made: {error}"),
         }
     }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Weak};
 
 use tickline::{Events, State};
 
-use crate::builder::Builder;
+use crate::builder::CounterTimeBuilder;
 use crate::calibration::Calibration;
 use crate::current;
 use crate::elapsed::Elapsed;
-use crate::error::{Error, Inner};
+use crate::error::Error;
 use crate::incidents::Incidents;
 use crate::message::Messages;
 use crate::pair::Source;
@@ -84,11 +84,13 @@ struct Shared {
 
 impl CounterTime {
     /// Measures by the counter. Waits for its rate, 0.1 to 0.2 s as a rule, 2 s at most. Prints
-    /// how exact the counter is, and incidents at the end; [`Builder::quiet`] turns that off.
+    /// how exact the counter is, and incidents at the end; [`CounterTimeBuilder::quiet`] turns that
+    /// off.
     ///
     /// # Errors
     ///
-    /// If the counter cannot be trusted, or its rate does not become known: [`Builder::start`].
+    /// If the counter cannot be trusted, or its rate does not become known:
+    /// [`CounterTimeBuilder::start`].
     pub fn new() -> Result<Self, Error> {
         Self::builder().start()
     }
@@ -101,8 +103,8 @@ impl CounterTime {
     }
 
     /// Settings.
-    pub fn builder() -> Builder {
-        Builder::new()
+    pub fn builder() -> CounterTimeBuilder {
+        CounterTimeBuilder::new()
     }
 
     pub(crate) fn by_counter(source: Source, session: Session, settings: Settings) -> Self {
@@ -114,21 +116,13 @@ impl CounterTime {
     }
 
     /// The measurement that the benchmark on this thread uses, which criterion's `Bencher` does not
-    /// show. If a measurement around a `CounterTime` does not call its `zero`, that is not known,
-    /// and this is the OS clock.
+    /// show.
     pub(crate) fn current() -> Self {
         let current = CURRENT.with_borrow(|known| {
             let (source, shared) = known.as_ref()?;
             Some(Self { source: *source, shared: shared.upgrade()? })
         });
-        current.unwrap_or_else(|| {
-            let settings = Settings {
-                messages: Messages::Shown,
-                counting: Counting::Undisturbed,
-                output_directory: None,
-            };
-            Self::by_wall_time(Error(Inner::NotPassedOn), settings)
-        })
+        current.expect("criterion calls zero() before the benchmark, and keeps its measurement meanwhile")
     }
 
     /// criterion begins the life of a `Bencher` with `zero`, on the thread that then calls the

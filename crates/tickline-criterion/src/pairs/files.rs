@@ -4,7 +4,8 @@
 //! that it gets in `new/sample.json`, by which a benchmark's folder is found. The search covers the
 //! places where criterion writes by default: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`,
 //! `criterion` in each folder above the program, and `target/criterion`. It begins with
-//! [`Builder::output_directory`](crate::Builder::output_directory), if that was called.
+//! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), if that
+//! was called.
 
 use std::fs;
 use std::io;

@@ -133,7 +133,7 @@ impl<const N: usize> Slice<N> {
     }
 }
 
-/// Which pairs count: [`crate::Builder::include_disturbed`].
+/// Which pairs count: [`crate::CounterTimeBuilder::include_disturbed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
     Undisturbed,

@@ -147,7 +147,7 @@ fn nothing_is_calibrated_to_list_benchmarks() {
     if is_child() {
         let time = CounterTime::new().expect("no error: nothing is wrong");
         assert_eq!(time.calibration(), None);
-        assert_eq!(time.fallback_reason().expect("a reason").kind(), ErrorKind::Listed);
+        assert_eq!(time.fallback_reason().expect("a reason").kind(), ErrorKind::ListMode);
         drop(CounterTime::or_wall_time());
         return;
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion};
 use serde_json::Value;
-use tickline_criterion::{BenchPairs, Builder, CounterTime};
+use tickline_criterion::{BenchPairs, CounterTime, CounterTimeBuilder};
 
 use crate::directory::Directory;
 
@@ -15,7 +15,7 @@ fn by_counter(directory: &Directory) -> Criterion<CounterTime> {
     with(directory, CounterTime::builder())
 }
 
-fn with(directory: &Directory, builder: Builder) -> Criterion<CounterTime> {
+fn with(directory: &Directory, builder: CounterTimeBuilder) -> Criterion<CounterTime> {
     directory.criterion(builder.quiet().output_directory(&directory.0).start_or_wall_time())
 }
 
