@@ -13,6 +13,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::compare::signed_rank::LEAST_ROUNDS;
+use crate::number::middle;
 use crate::pairs::outcome::{INDENT, Ns};
 
 /// Two runs may differ by this, because a smaller change of the core's frequency is not noticed
@@ -34,11 +35,7 @@ impl Range {
         let mut ns: Vec<f64> = rounds.iter().filter_map(Value::as_f64).collect();
         ns.sort_unstable_by(f64::total_cmp);
         let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
-        (ns.len() >= LEAST_ROUNDS).then(|| Self {
-            low: ns[tail],
-            median: f64::midpoint(ns[last / 2], ns[ns.len() / 2]),
-            high: ns[last - tail],
-        })
+        (ns.len() >= LEAST_ROUNDS).then(|| Self { low: ns[tail], median: middle(&ns), high: ns[last - tail] })
     }
 }
 

@@ -11,7 +11,6 @@ use crate::arguments;
 use crate::error::{Error, Inner};
 use crate::message::Messages;
 use crate::pair::Source;
-use crate::pairs::files;
 use crate::pairs::slice::Counting;
 use crate::session::Session;
 use crate::time::{CounterTime, Settings};
@@ -124,7 +123,6 @@ impl CounterTimeBuilder {
             return Err(Error(Inner::OutOfRange { value: self.settle, least, most }));
         }
         arguments::act();
-        files::look_for_baseline(self.settings.output_directory.as_deref(), self.settings.messages);
         if arguments::is_list() {
             return Ok(CounterTime::by_wall_time(Error(Inner::ListMode), self.settings));
         }
@@ -148,7 +146,9 @@ impl CounterTimeBuilder {
     pub fn start_or_wall_time(self) -> CounterTime {
         let settings = self.settings.clone();
         self.start().unwrap_or_else(|error| {
-            settings.messages.by_wall_time(&error);
+            // Each time: a gate that was open for an earlier clock may be closed for a later one, and
+            // the results would look alike.
+            settings.messages.print(&format_args!("measuring with WallTime: {error}"));
             CounterTime::by_wall_time(error, settings)
         })
     }

@@ -4,10 +4,8 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use tickline::{Events, State};
-
 use crate::builder::CounterTimeBuilder;
-use crate::calibration::Calibration;
+use crate::calibration::{Calibration, Scale};
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::error::Error;
@@ -15,8 +13,7 @@ use crate::incidents::Incidents;
 use crate::message::Messages;
 use crate::pair::Source;
 use crate::pairs::slice::Counting;
-use crate::pairs::spin::{Spinner, Spins};
-use crate::session::{Scale, Session};
+use crate::session::Session;
 
 /// criterion refuses a whole benchmark if one sample is 0. A sample that took no longer than its
 /// readings cost becomes this: an attosecond, which prints as `0.0000 ps`.
@@ -137,35 +134,18 @@ impl CounterTime {
         self.source
     }
 
-    pub(crate) fn messages(&self) -> Messages {
-        self.shared.settings.messages
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.shared.settings
     }
 
-    pub(crate) fn counting(&self) -> Counting {
-        self.shared.settings.counting
-    }
-
-    pub(crate) fn output_directory(&self) -> Option<&Path> {
-        self.shared.settings.output_directory.as_deref()
-    }
-
-    fn session(&self) -> Option<&Session> {
+    /// `None` where the OS clock measures.
+    pub(crate) fn session(&self) -> Option<&Session> {
         self.shared.session.as_ref().ok()
     }
 
     /// How ticks become ns now.
     pub(crate) fn scale(&self) -> Scale {
         self.session().map_or(Scale::WALL, Session::scale)
-    }
-
-    /// The loop that shows interrupts, and what it has shown; `None` where the OS clock measures.
-    pub(crate) fn spinner(&self) -> Option<(Spinner, Spins)> {
-        self.session().map(Session::spinner)
-    }
-
-    /// The clock's events and state; `None` where the OS clock measures.
-    pub(crate) fn clock_facts(&self) -> Option<(Events, State)> {
-        self.session().map(Session::clock_facts)
     }
 
     /// A sample in ns, for criterion.
@@ -180,7 +160,7 @@ impl CounterTime {
     /// How exact the results are; `None` where the OS clock measures.
     #[must_use]
     pub fn calibration(&self) -> Option<Calibration> {
-        self.session().map(Session::calibration)
+        self.session().map(|session| session.scale().into())
     }
 
     /// Why the OS clock measures; `None` where the counter does.

@@ -5,7 +5,7 @@ use crate::compare::signed_rank::{Interval, LEAST_ROUNDS, interval};
 use crate::number::as_f64;
 use crate::pairs::collector::Keep;
 use crate::pairs::quantile::median;
-use crate::pairs::slice::{Counting, Judged};
+use crate::pairs::slice::{Counting, Slice};
 
 /// Rounds: enough for the normal approximation, and so few that each has many couples.
 const ROUNDS: usize = 60;
@@ -20,7 +20,7 @@ pub(crate) const LEAST: u64 = (LEAST_ROUNDS * LEAST_COUPLES) as u64;
 pub(crate) type Couple = [u64; 2];
 
 impl Keep<2> for Vec<Couple> {
-    fn keep(&mut self, slice: &Judged<2>, counting: Counting) {
+    fn keep(&mut self, slice: &Slice<2>, counting: Counting) {
         self.extend(slice.counted(counting));
     }
 }

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use criterion::BatchSize;
 
 use crate::elapsed::Elapsed;
+use crate::number::{count, index};
 use crate::pair::{Ends, Source};
 use crate::pairs::collector::{Collector, Flow};
 use crate::pairs::distribution::Distribution;
@@ -114,12 +115,7 @@ impl<'a> PairBencher<'a> {
         let iterations =
             self.collector.choose(least_ticks, |iterations| timed(source, iterations, &mut routine).ticks());
         let mut sample = self.collector.sample(self.iterations, 1);
-        loop {
-            while sample.push([timed(source, iterations, &mut routine)]) == Flow::More {}
-            if sample.close_block() == Flow::Full {
-                break;
-            }
-        }
+        while sample.push([timed(source, iterations, &mut routine)]) == Flow::More {}
         self.returned = Some(sample.finish());
     }
 
@@ -143,18 +139,12 @@ impl<'a> PairBencher<'a> {
         let mut inputs = Vec::new();
         let mut sample = self.collector.sample(self.iterations, 1);
         loop {
-            loop {
-                if crate::number::count(inputs.len()) < iterations {
-                    inputs.extend((0..ahead).map(|_| setup()));
-                }
-                let left = crate::number::count(inputs.len()) - iterations;
-                batch.extend(inputs.drain(crate::number::index(left)..));
-                let pair = timed_batch(source, &mut batch, &mut outputs, &mut routine);
-                if sample.push([pair]) == Flow::Full {
-                    break;
-                }
+            if count(inputs.len()) < iterations {
+                inputs.extend((0..ahead).map(|_| setup()));
             }
-            if sample.close_block() == Flow::Full {
+            let left = count(inputs.len()) - iterations;
+            batch.extend(inputs.drain(index(left)..));
+            if sample.push([timed_batch(source, &mut batch, &mut outputs, &mut routine)]) == Flow::Full {
                 break;
             }
         }
@@ -206,15 +196,10 @@ impl<'a> PairBencher<'a> {
 }
 
 /// Times futures by pairs of readings: [`PairBencher::to_async`].
+#[expect(missing_debug_implementations, reason = "a function that runs futures has none")]
 pub struct AsyncPairBencher<'b, 'a, E> {
     bencher: &'b mut PairBencher<'a>,
     block_on: E,
-}
-
-impl<E> std::fmt::Debug for AsyncPairBencher<'_, '_, E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AsyncPairBencher").field("bencher", &self.bencher).finish_non_exhaustive()
-    }
 }
 
 impl<E> AsyncPairBencher<'_, '_, E>
@@ -248,39 +233,30 @@ where
         size: BatchSize,
     ) {
         let PairBencher { collector, iterations, share, returned } = &mut *self.bencher;
-        refuse(*share);
+        assert!(share.is_none(), "batches of futures are not timed: each is a pair of its own");
         let ahead = inputs(size, *iterations);
         (self.block_on)(Box::pin(async {
             let source = collector.source();
             let mut inputs = Vec::new();
             let mut sample = collector.sample(*iterations, 1);
             loop {
-                loop {
-                    let input = match inputs.pop() {
-                        Some(input) => input,
-                        None => {
-                            inputs.extend((1..ahead).map(|_| setup()));
-                            setup()
-                        }
-                    };
-                    let input = black_box(input);
-                    let start = source.start();
-                    let output = black_box(routine(input).await);
-                    let ends = start.ends();
-                    drop(output);
-                    if sample.push([ends]) == Flow::Full {
-                        break;
+                let input = match inputs.pop() {
+                    Some(input) => input,
+                    None => {
+                        inputs.extend((1..ahead).map(|_| setup()));
+                        setup()
                     }
-                }
-                if sample.close_block() == Flow::Full {
+                };
+                let input = black_box(input);
+                let start = source.start();
+                let output = black_box(routine(input).await);
+                let ends = start.ends();
+                drop(output);
+                if sample.push([ends]) == Flow::Full {
                     break;
                 }
             }
             *returned = Some(sample.finish());
         }));
     }
-}
-
-fn refuse(share: Option<f64>) {
-    assert!(share.is_none(), "batches of futures are not timed: each is a pair of its own");
 }

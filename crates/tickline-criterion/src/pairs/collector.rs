@@ -1,17 +1,18 @@
 //! Takes the pairs of a benchmark, or the couples of a comparison, sample by sample.
 
 use std::mem;
+use std::time::SystemTime;
 
 use crate::builds::{Request, Turns};
+use crate::calibration::Scale;
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count};
 use crate::pair::{Ends, Source};
 use crate::pairs::cause::Causes;
 use crate::pairs::quantile::median;
-use crate::pairs::slice::{Counting, Judged, Slice};
+use crate::pairs::slice::{Counting, Slice};
 use crate::pairs::watch::{BLOCK_PAIRS, Watch};
-use crate::session::Scale;
 use crate::time::{CounterTime, least_ns};
 
 /// Disturbed groups are replaced by others, until there are this many times the wanted ones.
@@ -32,7 +33,7 @@ const MOST_ITERATIONS: u64 = 1 << 20;
 /// Trials of each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
-/// Whether a block or a sample needs more groups.
+/// Whether a sample needs more groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     More,
@@ -41,8 +42,8 @@ pub(crate) enum Flow {
 
 /// What keeps the groups whose facts are known: a distribution, or couples in their order.
 pub(crate) trait Keep<const N: usize> {
-    /// Keeps the groups of a slice that count.
-    fn keep(&mut self, slice: &Judged<N>, counting: Counting);
+    /// Keeps the groups of a judged slice that count.
+    fn keep(&mut self, slice: &Slice<N>, counting: Counting);
 }
 
 /// What was found since the warm-up.
@@ -70,8 +71,8 @@ pub(crate) struct Collected<K> {
 }
 
 impl<K> Collected<K> {
-    /// Adds what was found of a slice.
-    pub(crate) fn add<const N: usize>(&mut self, slice: &Judged<N>, counting: Counting)
+    /// Adds what was found of a judged slice.
+    pub(crate) fn add<const N: usize>(&mut self, slice: &Slice<N>, counting: Counting)
     where
         K: Keep<N>,
     {
@@ -115,6 +116,9 @@ pub(crate) struct Collector<const N: usize, K> {
     samples: u64,
     /// Another build, which takes slices in turns with this one.
     pub(crate) turns: Option<Turns>,
+    /// When it began, and how many samples criterion had converted by then.
+    begin: SystemTime,
+    converted: u64,
 }
 
 impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
@@ -130,7 +134,20 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
             slice: Slice::new(),
             found: Collected::default(),
             samples: 0,
+            begin: SystemTime::now(),
+            converted: current::samples(),
         }
+    }
+
+    /// Whether criterion has measured: when it tests or profiles, it converts at most one sample
+    /// into ns.
+    pub(crate) fn has_measured(&self) -> bool {
+        current::samples().wrapping_sub(self.converted) > 1
+    }
+
+    /// What criterion got for each sample, ns, after this time.
+    pub(crate) fn returned(&self) -> (&[f64], SystemTime) {
+        (&self.found.returned_ns, self.begin)
     }
 
     /// The iterations that the other build asks this one for.
@@ -228,7 +245,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
 
     /// Goes on alone.
     fn end_turns(&mut self, error: &str) {
-        self.time.messages().not_in_turns(error);
+        self.time.settings().messages.not_in_turns(error);
         self.turns = None;
     }
 
@@ -261,7 +278,7 @@ pub(crate) struct Sample<'a, const N: usize, K> {
 }
 
 impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
-    /// Adds a group. Returns whether the block is full.
+    /// Adds a group. Returns whether the sample needs more.
     #[inline]
     pub(crate) fn push(&mut self, group: [Ends; N]) -> Flow {
         if self.block.is_empty() {
@@ -271,7 +288,7 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
         let is_over = self.block_ticks() >= self.collector.watch.block_ticks
             || self.block.len() >= BLOCK_PAIRS
             || self.pending() + count(self.block.len()) >= self.wanted;
-        if is_over { Flow::Full } else { Flow::More }
+        if is_over { self.close_block() } else { Flow::More }
     }
 
     /// The time of the block so far.
@@ -290,7 +307,8 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     }
 
     /// Ends a block. Returns whether another one is needed.
-    pub(crate) fn close_block(&mut self) -> Flow {
+    #[inline(never)]
+    fn close_block(&mut self) -> Flow {
         let ticks = self.block_ticks();
         let Collector { slice, watch, .. } = &mut *self.collector;
         slice.block(&mut self.block, watch.end_block(ticks));
@@ -324,13 +342,14 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     fn close_slice(&mut self) {
         let Collector { found, slice, watch, time, turns, .. } = &mut *self.collector;
         let groups = slice.all();
-        let disturbed = watch.end_slice(time, slice.cpu());
-        let judged = slice.end(disturbed, &watch.spins);
+        slice.judge(watch.end_slice(time, slice.cpu()), &watch.spins());
+        let counting = time.settings().counting;
         let exchanged = turns.as_mut().map(|turns| {
-            let ticks = judged.counted(time.counting()).map(|group| group[N - 1]).collect();
-            turns.end_slice(self.request, ticks, &judged.causes())
+            let ticks = slice.counted(counting).map(|group| group[N - 1]).collect();
+            turns.end_slice(self.request, ticks, &slice.causes())
         });
-        found.add(&judged, time.counting());
+        found.add(slice, counting);
+        slice.clear();
         self.taken += groups;
         self.slice_ticks = 0;
         found.cost_ticks += time.scale().cost_ticks * as_f64(groups);

@@ -10,13 +10,13 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
 use crate::arguments;
 use crate::baseline::Apart;
-use crate::message::Messages;
 use crate::time::CounterTime;
 
 /// The depth of the search: group, function, parameter, and one to spare.
@@ -31,56 +31,53 @@ pub(crate) type Then = (String, Value);
 /// Makes a plot from criterion's name of the benchmark, and from the baseline.
 type Draw<'a> = &'a dyn Fn(&str, Option<&Then>) -> Result<String, String>;
 
+/// The version of the JSON.
+const VERSION: u32 = 1;
+
 /// What is stored for a benchmark.
 pub(crate) struct Files<'a> {
     /// The name of JSON and plot, without their endings.
     pub(crate) stem: &'a str,
     /// The heading on criterion's page.
     pub(crate) heading: &'a str,
-    /// The JSON, made from criterion's name of the benchmark.
-    pub(crate) json: &'a dyn Fn(&str) -> Value,
+    pub(crate) json: Value,
     pub(crate) svg: Draw<'a>,
 }
 
 /// Stores `files` next to those of the benchmark that gave criterion `returned_ns` after `since`.
 /// Says so if criterion's files are not where they could be found.
-pub(crate) fn store(time: &CounterTime, (returned_ns, since): (&[f64], SystemTime), files: &Files<'_>) {
-    let messages = time.messages();
-    let roots = roots(time.output_directory());
+pub(crate) fn store(time: &CounterTime, (returned_ns, since): (&[f64], SystemTime), files: Files<'_>) {
+    let messages = time.settings().messages;
+    let roots = roots(time.settings().output_directory.as_deref());
     match find(&roots, returned_ns, since) {
         Some(folder) => {
             let then = arguments::baseline().and_then(|name| {
                 let then = read(&folder.join(&name).join(format!("{}.json", files.stem)));
-                let then = then.inspect_err(|error| messages.no_baseline(&name, &folder, error));
+                if let Err(error) = &then {
+                    messages.print(&format_args!(
+                        "not compared: no baseline {name} in {}: {error}; `cargo bench -- --save-baseline {name}` saves one",
+                        folder.display()
+                    ));
+                }
                 then.ok().map(|json| (name, json))
             });
             if let Err(error) = write(time, &folder, files, then) {
-                messages.not_stored(&error);
+                messages.print(&format_args!("not stored: {error}"));
             }
         }
         None if arguments::lets_criterion_store() => {
-            messages.not_found(roots.first().map_or(Path::new("target/criterion"), PathBuf::as_path));
+            static FIRST: Once = Once::new();
+            messages.print_once(
+                &FIRST,
+                &format_args!(
+                    "not stored: criterion's files are not in {}; if the program calls Criterion::output_directory, \
+                     it must pass it to CounterTime::builder().output_directory as well",
+                    roots[0].display()
+                ),
+            );
         }
         None => {}
     }
-}
-
-/// Says so if criterion is to compare with a baseline of which no folder has any file.
-pub(crate) fn look_for_baseline(chosen: Option<&Path>, messages: Messages) {
-    let Some(name) = arguments::baseline() else { return };
-    let roots = roots(chosen);
-    if !roots.iter().any(|root| has(root, &name, DEPTH)) {
-        let root = roots.first().map_or(Path::new("target/criterion"), PathBuf::as_path);
-        messages.no_baseline(&name, root, &"no benchmark has it");
-    }
-}
-
-fn has(folder: &Path, baseline: &str, depth: u32) -> bool {
-    folder.join(baseline).join("sample.json").exists()
-        || depth.checked_sub(1).is_some_and(|below| {
-            let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-            entries.map(|entry| entry.path()).any(|path| path.is_dir() && has(&path, baseline, below))
-        })
 }
 
 fn read(path: &Path) -> Result<Value, String> {
@@ -88,7 +85,7 @@ fn read(path: &Path) -> Result<Value, String> {
     serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Where criterion may have written.
+/// Where criterion may have written: one place at least.
 fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
     roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));
@@ -137,12 +134,14 @@ fn is_of(path: &Path, returned_ns: &[f64]) -> bool {
 /// Prints what the baseline shows. Writes the JSON, in the baseline's folder as well if there is
 /// one to save; the plot, unless the program was called with `--noplot`; and shows the plot on
 /// criterion's page, if there is one.
-fn write(time: &CounterTime, folder: &Path, files: &Files<'_>, then: Option<Then>) -> Result<(), String> {
+fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Then>) -> Result<(), String> {
     let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();
-    let mut json = (files.json)(name);
+    let mut json = files.json;
+    json["version"] = VERSION.into();
+    json["benchmark"] = name.into();
     if let Some(apart) = then.as_ref().and_then(|(baseline, then)| Apart::new(baseline, then, &json)) {
-        time.messages().beside_criterion(&apart);
+        time.settings().messages.beside_criterion(&apart);
         json["baseline"] = apart.json();
     }
     let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
@@ -248,17 +247,5 @@ mod tests {
         assert!(linked.find("pairs.svg").expect("the plot") < linked.find("footer").expect("the footer"));
         assert_eq!(link(&linked, "Pairs", "pairs.svg", "pairs"), None);
         assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);
-    }
-
-    #[test]
-    fn a_failed_write_leaves_the_old_file_and_no_half_one() {
-        let folder = Folder::new("write");
-        folder.file("a.json", "old");
-        fs::create_dir_all(folder.0.join("b.json/x")).expect("a folder in the way");
-        assert_eq!(replace(&folder.0.join("a.json"), "new"), Ok(()));
-        assert_eq!(fs::read_to_string(folder.0.join("a.json")).expect("a file"), "new");
-        let error = replace(&folder.0.join("b.json"), "new").expect_err("a folder is in the way");
-        assert!(error.contains("b.json"), "{error}");
-        assert_eq!(fs::read_dir(&folder.0).expect("the folder").count(), 2);
     }
 }

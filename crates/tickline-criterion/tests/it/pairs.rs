@@ -91,17 +91,6 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
     }
 }
 
-/// A second run replaces the files, and the page has one plot again.
-#[test]
-fn a_second_run_writes_the_files_anew() {
-    let directory = Directory::new("again");
-    for _ in 0..2 {
-        by_counter(&directory).bench_pairs("again", |bencher| bencher.iter(|| black_box(3)));
-        check(&directory.0, &stored(&directory, "again/new/pairs.json"), "again");
-        fs::remove_file(directory.0.join("again/new/pairs.json")).expect("it was there");
-    }
-}
-
 /// criterion's mean is that of the pairs that count. If none is excluded, that is the mean of the
 /// histogram.
 #[test]
@@ -137,7 +126,6 @@ fn criterion_gets_the_mean_of_the_pairs_that_count() {
 fn a_batch_is_large_enough_for_its_share_and_times_are_of_an_iteration() {
     let directory = Directory::new("batch");
     let mut criterion = by_counter(&directory);
-    criterion.bench_pairs("single", |bencher| bencher.iter(|| black_box(3_u64)));
     criterion.bench_pairs("batch", |bencher| {
         bencher.cost_share(0.01).iter(|| black_box(3_u64));
     });
@@ -148,46 +136,8 @@ fn a_batch_is_large_enough_for_its_share_and_times_are_of_an_iteration() {
         let json = stored(&directory, &format!("{name}/new/pairs.json"));
         let iterations = json["iterations_per_pair"].as_f64().expect("a count");
         assert!(iterations > 1.0, "{json}");
-        let single = stored(&directory, "single/new/pairs.json");
-        let resolution_ns = |json: &Value| json["resolution_ns"].as_f64().expect("a number");
-        // The counter's resolution in ns changes with its rate, which is measured twice a second.
-        assert!((resolution_ns(&single) / resolution_ns(&json) - 1.0).abs() < 1e-4, "{single} {json}");
         check(&directory.0, &json, name);
     }
-}
-
-/// The kernel preempts this thread: there are as many busy threads as CPUs, and this one.
-#[test]
-fn preempted_pairs_are_named_and_not_in_the_mean() {
-    if cfg!(not(target_os = "linux")) {
-        return crate::skip("no count of preemptions");
-    }
-    let directory = Directory::new("preempted");
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let over = std::sync::atomic::AtomicBool::new(false);
-    let json = std::thread::scope(|scope| {
-        for _ in 0..cpus {
-            scope.spawn(|| {
-                // ORDERING: Relaxed: it carries nothing but itself.
-                while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        by_counter(&directory).measurement_time(Duration::from_millis(200)).bench_pairs("busy", |bencher| {
-            bencher.iter(|| (0..2_000_u64).fold(1, |value, step| black_box(value ^ step)));
-        });
-        // ORDERING: Relaxed: as above.
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
-        stored(&directory, "busy/new/pairs.json")
-    });
-    check(&directory.0, &json, "busy");
-    if json["disturbed"]["preempted"] == 0 {
-        // This thread ran on an idle CPU, or the kernel hides the count.
-        return crate::skip("nothing was preempted");
-    }
-    let (pairs, counted, _) = counts(&json);
-    assert!(counted < pairs, "{json}");
 }
 
 #[test]
