@@ -8,6 +8,7 @@
 pub(crate) mod couples;
 pub(crate) mod signed_rank;
 
+use std::error::Error;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::SystemTime;
@@ -21,7 +22,7 @@ use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count, index};
 use crate::pair::{Ends, Source};
 use crate::pairs::cause::Causes;
-use crate::pairs::collector::{Collector, Flow, LEAST_COUPLES};
+use crate::pairs::collector::{Collector, Flow};
 use crate::pairs::outcome::{INDENT, Ns, unit};
 use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId, bencher, files};
@@ -42,22 +43,15 @@ const LEAST_PERCENT: f64 = 0.5;
 #[derive(Debug)]
 pub(crate) struct Sides {
     heading: &'static str,
+    /// The verdict is on the second.
     names: [&'static str; 2],
-    /// The verdict is on this one.
-    subject: &'static str,
 }
 
-const ROUTINES: Sides = Sides {
-    heading: "The first routine against the second, in turns",
-    names: ["first", "second"],
-    subject: "the second",
-};
+const ROUTINES: Sides =
+    Sides { heading: "The first routine against the second, in turns", names: ["the first", "the second"] };
 
-pub(crate) const BUILDS: Sides = Sides {
-    heading: "Another build against this one, in turns",
-    names: ["the other build", "this build"],
-    subject: "this build",
-};
+pub(crate) const BUILDS: Sides =
+    Sides { heading: "Another build against this one, in turns", names: ["the other build", "this build"] };
 
 /// What [`compare`] has found. Times are ns of an iteration.
 ///
@@ -193,7 +187,7 @@ pub fn compare<C: BenchPairs, A, B>(
     let (mut collector, mut coin) = (None, Coin::default());
     criterion.run(id.into(), &mut |iterations| {
         let collector = collector.get_or_insert_with(|| Collector::new(|_| None));
-        let source = collector.source();
+        let source = collector.time.source();
         let mut routines: [&mut dyn FnMut(u64) -> Ends; 2] =
             [&mut |each| timed(source, each, &mut a), &mut |each| timed(source, each, &mut b)];
         sample(collector, &mut coin, iterations, &mut routines)
@@ -239,11 +233,11 @@ fn sample(
     iterations: u64,
     routines: &mut [&mut dyn FnMut(u64) -> Ends; 2],
 ) -> Elapsed {
-    let each = collector.choose(collector.pair_ticks(), |iterations| {
+    let each = collector.choose(None, |iterations| {
         let ticks = routines.iter_mut().map(|routine| routine(iterations).ticks());
         ticks.max().unwrap_or(0)
     });
-    let mut sample = collector.sample(iterations, LEAST_COUPLES);
+    let mut sample = collector.sample(iterations);
     loop {
         let first = coin.toss();
         let mut couple = [Ends::NONE; 2];
@@ -313,7 +307,7 @@ impl Measured<'_> {
             rounds_ns: shown.rounds.into_iter().map(ns).collect(),
             causes: self.causes,
             counting: self.time.settings().counting,
-            subject: sides.subject,
+            subject: sides.names[1],
         })
     }
 
@@ -334,7 +328,7 @@ impl Measured<'_> {
         })
     }
 
-    fn draw(&self, name: &str, sides: &Sides, comparison: &Comparison) -> Result<String, String> {
+    fn draw(&self, name: &str, sides: &Sides, comparison: &Comparison) -> Result<String, Box<dyn Error>> {
         let (scale, each) = (self.scale, as_f64(self.iterations));
         let histogram = |side: usize| -> Vec<(f64, u64)> {
             let mut ticks: Vec<u64> = self.couples.iter().map(|couple| couple[side]).collect();

@@ -15,7 +15,7 @@ mod other;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
-pub(crate) use system::{bind, cpu, preemptions};
+pub(crate) use system::{bind, cpu, cpu_facts, preemptions};
 
 /// What is known of a CPU at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,11 +31,6 @@ pub(crate) struct CpuFacts {
 const FREQUENCY_CHANGE_PERCENT: u64 = 2;
 
 impl CpuFacts {
-    /// The facts of `cpu`. If that is not known, `stolen` is that of all CPUs together.
-    pub(crate) fn of(cpu: Option<usize>) -> Self {
-        system::cpu_facts(cpu)
-    }
-
     pub(crate) fn has_stolen_since(&self, earlier: &Self) -> bool {
         self.stolen.zip(earlier.stolen).is_some_and(|(now, before)| now > before)
     }

@@ -252,7 +252,7 @@ pub use elapsed::Elapsed;
 pub use error::{Error, ErrorKind};
 pub use incidents::Incidents;
 pub use pair::Start;
-pub use pairs::bencher::{AsyncPairBencher, PairBencher};
+pub use pairs::bencher::PairBencher;
 pub use pairs::{BenchPairs, PairId};
 pub use time::CounterTime;
 

@@ -19,6 +19,8 @@ pub(crate) mod slice;
 pub(crate) mod spin;
 pub(crate) mod watch;
 
+use std::error::Error;
+
 use criterion::BenchmarkId;
 
 use crate::builds::{self, Other, Turns};
@@ -185,7 +187,7 @@ fn report(collector: &Collector<1, Distribution>) {
 }
 
 /// Draws a distribution, and that of the baseline.
-fn draw(outcome: &Outcome<'_>, name: &str, then: Option<&files::Then>) -> Result<String, String> {
+fn draw(outcome: &Outcome<'_>, name: &str, then: Option<&files::Then>) -> Result<String, Box<dyn Error>> {
     let quantiles = QUANTILES.into_iter().zip(outcome.quantiles_ns);
     let marks: Vec<_> = quantiles.map(|((name, _, below), ns)| (name, below, ns)).collect();
     let mut series = vec![Series { name: "this run", histogram: &outcome.histogram, marks: &marks }];

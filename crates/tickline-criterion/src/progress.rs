@@ -42,14 +42,12 @@ impl Progress {
         }
     }
 
-    /// Whether the cost of a pair should be measured anew. While a gate is closed, nothing vouches
-    /// for the counter.
-    pub(crate) fn cost_is_due(&self) -> bool {
-        self.clock.state == State::Fast && self.cost_measured.elapsed() >= COST_LASTS
-    }
-
-    pub(crate) fn set_cost(&mut self, pair_ticks: f64) {
-        (self.scale.cost_ticks, self.cost_measured) = (pair_ticks, Instant::now());
+    /// Measures the cost of a pair anew if it is time. While a gate is closed, nothing vouches for
+    /// the counter.
+    pub(crate) fn renew_cost(&mut self, measure: impl FnOnce() -> f64) {
+        if self.clock.state == State::Fast && self.cost_measured.elapsed() >= COST_LASTS {
+            (self.scale.cost_ticks, self.cost_measured) = (measure(), Instant::now());
+        }
     }
 
     /// Counts a sample, and learns the rate. `status` was read after the sample.

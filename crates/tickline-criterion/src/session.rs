@@ -1,19 +1,18 @@
 //! The clock behind a [`CounterTime`](crate::CounterTime): waits for it, follows it, and reports
 //! on it.
 
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, Reason, State};
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 
-use crate::calibration::{Calibration, Scale};
+use crate::calibration::Scale;
 use crate::cost;
 use crate::elapsed::Elapsed;
-use crate::error::{Error, Inner};
+use crate::error::{Error, ErrorKind};
 use crate::evidence::ClockFacts;
 use crate::incidents::Incidents;
-use crate::message::Messages;
 use crate::number::round;
 use crate::pair::Source;
 use crate::pairs::spin::Spinner;
@@ -34,9 +33,8 @@ const FIRST_SPIN_NS: f64 = 20e6;
 pub(crate) struct Session {
     clock: Clock,
     source: Source,
-    messages: Messages,
-    /// Has run once.
-    spinner: Spinner,
+    /// The loop that shows interrupts. It has run once.
+    pub(crate) spinner: Spinner,
     progress: Mutex<Progress>,
 }
 
@@ -46,7 +44,6 @@ impl Session {
         clock: Clock,
         (source, counter): (Source, HardwareCounter),
         settle: Duration,
-        messages: Messages,
     ) -> Result<Self, Error> {
         let (scale, facts) = wait(&clock, settle)?;
         // The first result is dropped: a processor that was idle may still be speeding up.
@@ -55,57 +52,33 @@ impl Session {
         let scale = Scale { cost_ticks, resolution_ticks, ..scale };
         let mut spinner = Spinner::calibrate(counter);
         spinner.spin(round(FIRST_SPIN_NS / scale.ns_per_tick));
-        let progress = Mutex::new(Progress::new(scale, facts));
-        // Once, although each `criterion_group!` may make its own clock.
-        static FIRST: Once = Once::new();
-        messages.print_once(&FIRST, &Calibration::from(scale));
-        Ok(Self { clock, source, messages, spinner, progress })
+        Ok(Self { clock, source, spinner, progress: Mutex::new(Progress::new(scale, facts)) })
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn scale(&self) -> Scale {
-        self.progress().scale
-    }
-
-    pub(crate) fn spinner(&self) -> Spinner {
-        self.spinner
     }
 
     pub(crate) fn clock_facts(&self) -> ClockFacts {
         ClockFacts::of(&self.clock.status())
     }
 
-    pub(crate) fn incidents(&self) -> Incidents {
-        self.progress().incidents()
-    }
-
     /// A sample in ns. Also updates the rate and the cost of a pair, since no sample is under way.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
         let mut progress = self.progress();
         progress.count(sample, &self.clock.status());
-        if progress.cost_is_due() {
-            progress.set_cost(cost::pair_ticks(self.source));
-        }
+        progress.renew_cost(|| cost::pair_ticks(self.source));
         sample.to_ns(progress.scale.ns_per_tick, progress.scale.cost_ticks)
     }
 
     /// The incidents until now, not only until the last sample. The clock's last iteration may be
     /// half a second ago. This runs another one, which takes some us, unless the clock's thread is
     /// in one or a gate is closed.
-    fn at_end(&self) -> Incidents {
+    pub(crate) fn at_end(&self) -> Incidents {
         self.clock.maintain();
         let mut progress = self.progress();
         progress.disturb_last(&self.clock.status());
         progress.incidents()
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.at_end().to_string().lines().for_each(|line| self.messages.print(&line));
     }
 }
 
@@ -121,9 +94,12 @@ fn wait(clock: &Clock, limit: Duration) -> Result<(Scale, ClockFacts), Error> {
                 return Ok((scale, ClockFacts::of(&status)));
             }
             (State::Fallback(reason), _) if is_over || status.judged && !may_pass(reason) => {
-                return Err(Error(Inner::Closed(reason)));
+                return Err(Error::closed(reason));
             }
-            (state, _) if is_over => return Err(Error(Inner::NotReady { state, waited: limit })),
+            (state, _) if is_over => {
+                let message = format!("the counter's rate was not known after {limit:?}: {state}");
+                return Err(Error::new(ErrorKind::NotReady, message));
+            }
             _ => std::thread::sleep(POLL),
         }
     }
@@ -155,7 +131,7 @@ mod tests {
         let begin = Instant::now();
         let error = wait(&clock, Duration::from_secs(60)).expect_err("closed");
         assert!(begin.elapsed() < Duration::from_secs(30), "it waited for a gate that stays closed");
-        assert!(matches!(error.kind(), crate::ErrorKind::Closed(_)), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Closed(_)), "{error}");
     }
 
     /// Symptom: nothing reported what happened to the clock in the last half second of a benchmark.
@@ -165,7 +141,7 @@ mod tests {
             return skip("no counter on this target");
         };
         let clock = Clock::builder().driver(Driver::Thread).per_cpu(PerCpu::Off).start().expect("a clock");
-        let session = Session::start(clock, (source, counter), Duration::from_secs(2), Messages::Hidden);
+        let session = Session::start(clock, (source, counter), Duration::from_secs(2));
         let session = match session {
             Ok(session) => session,
             Err(error) => return skip(&error.to_string()),
@@ -181,13 +157,13 @@ mod tests {
             published() > before
         });
         assert!(has_iterated, "no iteration at the end");
-        let quiet = session.incidents();
+        let quiet = session.progress().incidents();
         session.clock.disable();
-        assert_eq!(session.incidents(), quiet);
+        assert_eq!(session.progress().incidents(), quiet);
         let incidents = session.at_end();
         assert_eq!((incidents.samples, incidents.disturbed), (1, 1), "{incidents:?}");
         assert!(incidents.to_string().contains("gate_closed 1"), "{incidents}");
-        let Scale { ns_per_tick, cost_ticks, .. } = session.scale();
+        let Scale { ns_per_tick, cost_ticks, .. } = session.progress().scale;
         assert_eq!(session.to_ns(&sample), sample.to_ns(ns_per_tick, cost_ticks));
     }
 }

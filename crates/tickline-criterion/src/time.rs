@@ -7,7 +7,6 @@ use std::sync::{Arc, Weak};
 use crate::builder::CounterTimeBuilder;
 use crate::calibration::{Calibration, Scale};
 use crate::current;
-use crate::elapsed::Elapsed;
 use crate::error::Error;
 use crate::incidents::Incidents;
 use crate::message::Messages;
@@ -79,6 +78,13 @@ struct Shared {
     settings: Settings,
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let incidents = self.session.as_ref().map(Session::at_end).unwrap_or_default();
+        incidents.to_string().lines().for_each(|line| self.settings.messages.print(&line));
+    }
+}
+
 impl CounterTime {
     /// Measures by the counter. Waits for its rate, 0.1 to 0.2 s as a rule, 2 s at most. Prints
     /// how exact the counter is, and incidents at the end; [`CounterTimeBuilder::quiet`] turns that
@@ -104,12 +110,8 @@ impl CounterTime {
         CounterTimeBuilder::new()
     }
 
-    pub(crate) fn by_counter(source: Source, session: Session, settings: Settings) -> Self {
-        Self { source, shared: Arc::new(Shared { session: Ok(session), settings }) }
-    }
-
-    pub(crate) fn by_wall_time(error: Error, settings: Settings) -> Self {
-        Self { source: Source::Wall, shared: Arc::new(Shared { session: Err(error), settings }) }
+    pub(crate) fn of(source: Source, session: Result<Session, Error>, settings: Settings) -> Self {
+        Self { source, shared: Arc::new(Shared { session, settings }) }
     }
 
     /// The measurement that the benchmark on this thread uses, which criterion's `Bencher` does not
@@ -145,22 +147,13 @@ impl CounterTime {
 
     /// How ticks become ns now.
     pub(crate) fn scale(&self) -> Scale {
-        self.session().map_or(Scale::WALL, Session::scale)
-    }
-
-    /// A sample in ns, for criterion.
-    pub(crate) fn sample_ns(&self, sample: &Elapsed) -> f64 {
-        current::count_sample();
-        least_ns(match self.session() {
-            Some(session) => session.to_ns(sample),
-            None => sample.to_ns(0.0, 0.0),
-        })
+        self.session().map_or(Scale::WALL, |session| session.progress().scale)
     }
 
     /// How exact the results are; `None` where the OS clock measures.
     #[must_use]
     pub fn calibration(&self) -> Option<Calibration> {
-        self.session().map(|session| session.scale().into())
+        self.session().map(|session| session.progress().scale.into())
     }
 
     /// Why the OS clock measures; `None` where the counter does.
@@ -172,6 +165,6 @@ impl CounterTime {
     /// The incidents so far. Empty where the OS clock measures.
     #[must_use]
     pub fn incidents(&self) -> Incidents {
-        self.session().map(Session::incidents).unwrap_or_default()
+        self.session().map(|session| session.progress().incidents()).unwrap_or_default()
     }
 }

@@ -26,7 +26,8 @@ pub(crate) fn bind(cpu: usize) -> bool {
     cpus.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus)).is_ok()
 }
 
-pub(super) fn cpu_facts(cpu: Option<usize>) -> CpuFacts {
+/// The facts of `cpu`. If that is not known, `stolen` is that of all CPUs together.
+pub(crate) fn cpu_facts(cpu: Option<usize>) -> CpuFacts {
     let frequency = |cpu| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
     CpuFacts {
         stolen: fs::read_to_string("/proc/stat").ok().and_then(|text| stolen(&text, cpu)),

@@ -16,6 +16,6 @@ pub(crate) fn bind(_cpu: usize) -> bool {
     false
 }
 
-pub(super) fn cpu_facts(_cpu: Option<usize>) -> CpuFacts {
+pub(crate) fn cpu_facts(_cpu: Option<usize>) -> CpuFacts {
     CpuFacts::default()
 }

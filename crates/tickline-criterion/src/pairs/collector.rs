@@ -8,7 +8,7 @@ use crate::calibration::Scale;
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count};
-use crate::pair::{Ends, Source};
+use crate::pair::Ends;
 use crate::pairs::cause::Causes;
 use crate::pairs::quantile::median;
 use crate::pairs::slice::{Counting, Slice};
@@ -23,9 +23,9 @@ const MOST_GROUPS: u64 = 2;
 /// within 0.5 %, and the median of a round's hundreds of pairs is more exact than that.
 const PAIR_NS: f64 = 2_000.0;
 
-/// The fewest couples of a sample in turns. criterion takes 10 samples or more, so they have enough
+/// The fewest groups of a sample in turns. criterion takes 10 samples or more, so they have enough
 /// for a comparison, however few iterations it asks for.
-pub(crate) const LEAST_COUPLES: u64 = 8;
+const LEAST_GROUPS: u64 = 8;
 
 /// The most iterations of a pair.
 const MOST_ITERATIONS: u64 = 1 << 20;
@@ -157,25 +157,17 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         Some(request.iterations)
     }
 
-    /// How long a pair must be for turns, ticks.
-    pub(crate) fn least_ticks(&self) -> f64 {
-        self.turns.as_ref().map_or(0.0, |_| self.pair_ticks())
-    }
-
-    pub(crate) fn pair_ticks(&self) -> f64 {
-        PAIR_NS / self.time.scale().ns_per_tick
-    }
-
-    pub(crate) fn source(&self) -> Source {
-        self.time.source()
+    /// Whether two routines or two builds run in turns.
+    fn is_in_turns(&self) -> bool {
+        N > 1 || self.turns.is_some()
     }
 
     /// What a pair costs, ticks.
-    pub(crate) fn cost_ticks(&self) -> f64 {
+    fn cost_ticks(&self) -> f64 {
         match self.time.scale().cost_ticks {
             // The OS clock's cost is not known.
             0.0 => {
-                let trials = (0..TRIALS).map(|_| self.source().start().ends().ticks());
+                let trials = (0..TRIALS).map(|_| self.time.source().start().ends().ticks());
                 as_f64(trials.min().unwrap_or(0))
             }
             ticks => ticks,
@@ -187,24 +179,28 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         self.iterations.unwrap_or(1)
     }
 
-    /// Chooses how many iterations a pair has, once: enough that it takes at least `least_ticks`.
-    /// `trial_ticks` takes a pair of a given number of iterations.
-    pub(crate) fn choose(&mut self, least_ticks: f64, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
-        *self.iterations.get_or_insert_with(|| {
-            let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
-            let mut iterations = 1;
-            while least_ticks > 0.0
-                && iterations < MOST_ITERATIONS
-                && least(iterations).is_some_and(|ticks| as_f64(ticks) < least_ticks)
-            {
-                iterations *= 2;
-            }
-            iterations
-        })
+    /// Chooses how many iterations a pair has, once: enough for turns, and that the pair's cost is at
+    /// most this share of its time. `trial_ticks` takes a pair of a given number of iterations.
+    pub(crate) fn choose(&mut self, share: Option<f64>, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
+        if let Some(iterations) = self.iterations {
+            return iterations;
+        }
+        let turn_ns = if self.is_in_turns() { PAIR_NS } else { 0.0 };
+        let least_ticks =
+            share.map_or(0.0, |share| self.cost_ticks() / share).max(turn_ns / self.time.scale().ns_per_tick);
+        let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
+        let mut iterations = 1;
+        while least_ticks > 0.0
+            && iterations < MOST_ITERATIONS
+            && least(iterations).is_some_and(|ticks| as_f64(ticks) < least_ticks)
+        {
+            iterations *= 2;
+        }
+        *self.iterations.insert(iterations)
     }
 
-    /// Begins a sample of `iterations`, and of `least_groups` groups or more.
-    pub(crate) fn sample(&mut self, iterations: u64, least_groups: u64) -> Sample<'_, N, K> {
+    /// Begins a sample of `iterations`.
+    pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_, N, K> {
         let bencher = current::benchers();
         if bencher != self.bencher {
             // The warm-up is over.
@@ -213,7 +209,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
                 other.forget();
             }
         }
-        let least_groups = self.turns.as_ref().map_or(least_groups, |_| LEAST_COUPLES);
+        let least_groups = if self.is_in_turns() { LEAST_GROUPS } else { 1 };
         let wanted = iterations.div_ceil(self.each()).max(least_groups);
         self.samples += 1;
         let request = match &self.turns {
@@ -240,7 +236,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         {
             self.end_turns(&error);
         }
-        self.watch.begin(&self.time, self.slice.cpu());
+        self.watch.begin(&self.time, self.slice.cpu);
     }
 
     /// Goes on alone.
@@ -342,7 +338,7 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     fn close_slice(&mut self) {
         let Collector { found, slice, watch, time, turns, .. } = &mut *self.collector;
         let groups = slice.all();
-        slice.judge(watch.end_slice(time, slice.cpu()), &watch.spins());
+        slice.judge(watch.end_slice(time, slice.cpu), &watch.spins());
         let counting = time.settings().counting;
         let exchanged = turns.as_mut().map(|turns| {
             let ticks = slice.counted(counting).map(|group| group[N - 1]).collect();

@@ -7,6 +7,7 @@
 //! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), if that
 //! was called.
 
+use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ const ROUNDING: Duration = Duration::from_secs(2);
 pub(crate) type Then = (String, Value);
 
 /// Makes a plot from criterion's name of the benchmark, and from the baseline.
-type Draw<'a> = &'a dyn Fn(&str, Option<&Then>) -> Result<String, String>;
+type Draw<'a> = &'a dyn Fn(&str, Option<&Then>) -> Result<String, Box<dyn Error>>;
 
 /// The version of the JSON.
 const VERSION: u32 = 1;
@@ -157,7 +158,8 @@ fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Then>
     let report = folder.join("report");
     fs::create_dir_all(&report).map_err(|error| format!("{}: {error}", report.display()))?;
     let svg = format!("{}.svg", files.stem);
-    replace(&report.join(&svg), &(files.svg)(name, then.as_ref())?)?;
+    let plot = (files.svg)(name, then.as_ref()).map_err(|error| format!("the plot: {error}"))?;
+    replace(&report.join(&svg), &plot)?;
     let page = report.join("index.html");
     let Ok(text) = fs::read_to_string(&page) else { return Ok(()) };
     match link(&text, files.heading, &svg, files.stem) {
@@ -192,52 +194,32 @@ fn replace(path: &Path, text: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// A folder of its own, gone when the test is over.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).expect("a folder");
-            Self(path)
-        }
-
-        fn file(&self, path: &str, text: &str) {
-            let path = self.0.join(path);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            fs::write(path, text).expect("a file");
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            drop(fs::remove_dir_all(&self.0));
-        }
-    }
-
     #[test]
     fn a_benchmark_is_found_by_its_numbers_among_others_and_old_ones() {
-        let folder = Folder::new("find");
-        folder.file("group/a/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.25]}"#);
-        folder.file("group/b/7/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
-        folder.file("group/b/7/base/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.75]}"#);
-        folder.file("broken/new/sample.json", "{");
-        folder.file("empty/new/sample.json", r#"{"times":[]}"#);
-        let roots = [folder.0.join("nowhere"), folder.0.clone()];
+        let folder = std::env::temp_dir().join(format!("tickline-criterion-find-{}", std::process::id()));
+        let file = |path: &str, text: &str| {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        };
+        file("group/a/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.25]}"#);
+        file("group/b/7/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
+        file("group/b/7/base/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.75]}"#);
+        file("broken/new/sample.json", "{");
+        file("empty/new/sample.json", r#"{"times":[]}"#);
+        let roots = [folder.join("nowhere"), folder.clone()];
         let now = SystemTime::now();
         let find = |returned: &[f64], since| find(&roots, returned, since);
-        assert_eq!(find(&[10.5, 20.5], now), Some(folder.0.join("group/b/7")));
-        assert_eq!(find(&[5.0, 10.5, 20.25], now), Some(folder.0.join("group/a")), "in its quick mode");
+        assert_eq!(find(&[10.5, 20.5], now), Some(folder.join("group/b/7")));
+        assert_eq!(find(&[5.0, 10.5, 20.25], now), Some(folder.join("group/a")), "in its quick mode");
         assert_eq!(find(&[10.5, 20.75], now), None, "that is the last run's");
         assert_eq!(find(&[], now), None);
         std::thread::sleep(Duration::from_millis(20));
-        folder.file("later/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
-        assert_eq!(
-            find(&[10.5, 20.5], now),
-            Some(folder.0.join("later")),
-            "the last of those with the numbers"
-        );
+        file("later/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
+        let last = Some(folder.join("later"));
+        assert_eq!(find(&[10.5, 20.5], now), last, "the last of those with the numbers");
         assert_eq!(find(&[10.5, 20.5], now + Duration::from_secs(60)), None, "too old");
+        fs::remove_dir_all(folder).expect("the folder");
     }
 
     #[test]

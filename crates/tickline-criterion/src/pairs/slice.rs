@@ -32,12 +32,13 @@ pub(crate) struct Slice<const N: usize> {
     /// Pairs as long as an interrupt makes them. They count, because there were too many for
     /// interrupts.
     pub(crate) long_kept: u64,
-    last_cpu: Option<usize>,
+    /// The CPU of the last pair, if it came with the counter.
+    pub(crate) cpu: Option<usize>,
 }
 
 impl<const N: usize> Slice<N> {
     pub(crate) fn new() -> Self {
-        Self { good: Vec::new(), named: Vec::new(), long_kept: 0, last_cpu: None }
+        Self { good: Vec::new(), named: Vec::new(), long_kept: 0, cpu: None }
     }
 
     /// Groups of a block. Leaves `block` empty.
@@ -60,10 +61,10 @@ impl<const N: usize> Slice<N> {
     /// Whether the group and the pair before were on more than one CPU.
     fn has_moved(&mut self, group: &[Ends; N]) -> bool {
         let later = group.iter().max_by_key(|pair| pair.end_ticks);
-        let before = self.last_cpu;
-        self.last_cpu = later.and_then(|pair| pair.cpus).map(|(_, end)| end).or(before);
+        let before = self.cpu;
+        self.cpu = later.and_then(|pair| pair.cpus).map(|(_, end)| end).or(before);
         let mut cpus = group.iter().filter_map(|pair| pair.cpus).flat_map(|(start, end)| [start, end]);
-        cpus.any(|cpu| before.or(self.last_cpu) != Some(cpu) || self.last_cpu != Some(cpu))
+        cpus.any(|cpu| before.or(self.cpu) != Some(cpu) || self.cpu != Some(cpu))
     }
 
     /// Groups without a cause so far.
@@ -73,11 +74,6 @@ impl<const N: usize> Slice<N> {
 
     pub(crate) fn all(&self) -> u64 {
         self.good() + crate::number::count(self.named.len())
-    }
-
-    /// The CPU of the last pair, if it came with the counter.
-    pub(crate) fn cpu(&self) -> Option<usize> {
-        self.last_cpu
     }
 
     /// Judges the slice, whose facts are now known. If `disturbed` is a cause, it is that of all

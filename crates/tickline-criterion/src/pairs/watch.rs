@@ -43,7 +43,7 @@ impl Watch {
         Self {
             block_ticks: ticks(BLOCK),
             slice_ticks: ticks(SLICE),
-            spinner: time.session().map(Session::spinner),
+            spinner: time.session().map(|session| session.spinner),
             preemptions: None,
             facts: CpuFacts::default(),
             clock: None,
@@ -57,7 +57,7 @@ impl Watch {
 
     /// Begins a sample on this CPU, with its first slice and block.
     pub(crate) fn begin(&mut self, time: &CounterTime, cpu: Option<usize>) {
-        self.facts = CpuFacts::of(cpu.or_else(evidence::cpu));
+        self.facts = evidence::cpu_facts(cpu.or_else(evidence::cpu));
         self.clock = time.session().map(Session::clock_facts);
         self.preemptions = evidence::preemptions();
     }

@@ -165,8 +165,7 @@ fn nothing_is_drawn_where_criterion_draws_nothing() {
     const TEST: &str = "nothing_is_drawn_where_criterion_draws_nothing";
     if is_child() {
         let directory = Directory::new("noplot");
-        let time = CounterTime::builder().quiet().output_directory(&directory.0).start_or_wall_time();
-        directory.criterion(time).bench_pairs("work", |bencher| bencher.iter(|| black_box(3)));
+        directory.by_counter().bench_pairs("work", |bencher| bencher.iter(|| black_box(3)));
         let is_there = |path: &str| directory.0.join("work").join(path).exists();
         eprintln!("tickline: {} {}", is_there("new/pairs.json"), is_there("report/pairs.svg"));
         return;
