@@ -154,8 +154,8 @@ impl CounterTimeBuilder {
     pub fn start_or_wall_time(self) -> CounterTime {
         let settings = self.settings.clone();
         self.start().unwrap_or_else(|error| {
-            // Each time: a gate that was open for an earlier clock may be closed for a later one, and
-            // the results would look alike.
+            // Each time: a gate that was open for an earlier clock may be closed for a later one,
+            // and the results would look alike.
             settings.messages.print(&format_args!("measuring with WallTime: {error}"));
             CounterTime::of(Source::Wall, Err(error), settings)
         })

@@ -81,13 +81,13 @@ impl Turns {
     pub(crate) fn end_slice(
         &mut self,
         request: Request,
-        mut ticks: Vec<u64>,
+        ticks: Vec<u64>,
         causes: &Causes,
     ) -> Result<(), String> {
-        ticks.truncate(MOST_PAIRS);
         match self {
             Self::Asks(other) => other.end_slice(request, ticks, causes),
             Self::Answers(present) => {
+                let ticks: Vec<u64> = evenly(ticks).collect();
                 send(&serde_json::to_string(&(causes.0, ticks)).unwrap_or_default());
                 *present = read_request();
                 Ok(())
@@ -98,6 +98,12 @@ impl Turns {
 
 /// The most pairs of a slice that are compared. Only futures have more, because each is a pair.
 const MOST_PAIRS: usize = 8_192;
+
+/// All pairs, or some of them, evenly.
+fn evenly(ticks: Vec<u64>) -> impl Iterator<Item = u64> {
+    let step = ticks.len().div_ceil(MOST_PAIRS).max(1);
+    ticks.into_iter().step_by(step)
+}
 
 /// Sends a line to the build that asks. The benchmark may have left its own line open.
 fn send(what: &str) {
@@ -222,7 +228,7 @@ impl Other {
             Some(theirs) => theirs,
             None => self.ask(request)?,
         };
-        self.couples.extend(theirs.into_iter().zip(ticks).map(|(theirs, ours)| [theirs, ours]));
+        self.couples.extend(theirs.into_iter().zip(evenly(ticks)).map(|(theirs, ours)| [theirs, ours]));
         self.causes.add_all(causes);
         // Perhaps nothing of a slice counts.
         if self.couples.len() > self.ends.last().copied().unwrap_or(0) {

@@ -205,8 +205,8 @@
 //!   thread, and does not prevent them.
 //! - criterion compares with the results of the last run, even if that run used another clock.
 //!   After a change of clock, the first "Performance has improved" is due to the clock.
-//! - `--include-disturbed` and `--against` work only if the program makes its `CounterTime` before criterion reads
-//!   the arguments, as it does with `criterion_group!`.
+//! - `--include-disturbed` and `--against` work only if the program makes its `CounterTime` before
+//!   criterion reads the arguments, as it does with `criterion_group!`.
 //!
 //! # What is printed
 //!

@@ -3,7 +3,7 @@
 //! | file | does |
 //! |---|---|
 //! | `bencher.rs` | runs the routine between the readings |
-//! | `collector.rs`, `watch.rs` | take samples block by block, and ask for the facts |
+//! | `collector.rs`, `monitor.rs` | take samples block by block, and ask for the facts |
 //! | `slice.rs`, `cause.rs`, `spin.rs` | decide which pairs count |
 //! | `distribution.rs`, `quantile.rs`, `outcome.rs` | say what they show |
 //! | `files.rs` | stores that next to criterion's files, and reads a baseline from there |
@@ -13,11 +13,11 @@ pub(crate) mod cause;
 pub(crate) mod collector;
 pub(crate) mod distribution;
 pub(crate) mod files;
+pub(crate) mod monitor;
 pub(crate) mod outcome;
 pub(crate) mod quantile;
 pub(crate) mod slice;
 pub(crate) mod spin;
-pub(crate) mod watch;
 
 use std::error::Error;
 
@@ -187,7 +187,7 @@ fn report(collector: &Collector<1, Distribution>) {
 }
 
 /// Draws a distribution, and that of the baseline.
-fn draw(outcome: &Outcome<'_>, name: &str, then: Option<&files::Then>) -> Result<String, Box<dyn Error>> {
+fn draw(outcome: &Outcome<'_>, name: &str, then: Option<&files::Baseline>) -> Result<String, Box<dyn Error>> {
     let quantiles = QUANTILES.into_iter().zip(outcome.quantiles_ns);
     let marks: Vec<_> = quantiles.map(|((name, _, below), ns)| (name, below, ns)).collect();
     let mut series = vec![Series { name: "this run", histogram: &outcome.histogram, marks: &marks }];

@@ -65,7 +65,8 @@ impl Progress {
     }
 
     /// Counts the last sample as disturbed, but only once, if the clock has noticed something since
-    /// the sample before, or did not vouch for the counter at either end.
+    /// the last status, or did not vouch for the counter then or now. What it noticed after the
+    /// sample may have happened during it.
     pub(crate) fn disturb_last(&mut self, status: &Status) {
         let before = std::mem::replace(&mut self.clock, ClockFacts::of(status));
         if self.incidents.samples == 0 || !self.clock.is_disturbed_since(&before) {
@@ -80,7 +81,8 @@ impl Progress {
 
     /// The incidents up to the last status.
     pub(crate) fn incidents(&self) -> Incidents {
-        let counts = DISTURBING.map(|event| (event, self.clock.events.get(event) - self.start.get(event)));
+        let since = |event| self.clock.events.get(event).saturating_sub(self.start.get(event));
+        let counts = DISTURBING.map(|event| (event, since(event)));
         let events = counts.into_iter().filter(|(_, count)| *count > 0).collect();
         Incidents { events, ..self.incidents.clone() }
     }

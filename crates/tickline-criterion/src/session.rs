@@ -82,8 +82,8 @@ impl Session {
     }
 }
 
-/// Waits until the clock's rate is good enough, at most `limit`. Returns the rate, and what the clock
-/// said then.
+/// Waits until the clock's rate is good enough, at most `limit`. Returns the rate, and what the
+/// clock said then.
 fn wait(clock: &Clock, limit: Duration) -> Result<(Scale, ClockFacts), Error> {
     let begin = Instant::now();
     loop {

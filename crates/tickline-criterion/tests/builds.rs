@@ -143,7 +143,8 @@ fn more_work_is_found_and_equal_work_is_about_equal(programs: &Programs) {
     assert!((1.5..6.0).contains(&factor), "{factor}: {out}");
     let (is_different, out, _) = compared(100, 300);
     assert!(is_different && out.contains("this build is faster"), "{out}");
-    // How often equal builds are told apart depends on the machine's load: unit tests have the verdict.
+    // How often equal builds are told apart depends on the machine's load: unit tests have the
+    // verdict.
     let (_, out, json) = compared(130, 130);
     let ratio = json["difference_ns"].as_f64().expect("ns") / json["median_a_ns"].as_f64().expect("ns");
     assert!(ratio.abs() < 0.5, "{ratio}: {out}");

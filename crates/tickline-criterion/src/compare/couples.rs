@@ -35,9 +35,9 @@ pub(crate) struct Shown {
     pub(crate) rounds: Vec<f64>,
 }
 
-/// What the couples show; `None` if there are too few for ten rounds. If the couples come in slices,
-/// which end at `ends`, a round has whole slices: the couples of one slice are not independent,
-/// because the core may have another speed in the next one.
+/// What the couples show; `None` if there are too few for ten rounds. If the couples come in
+/// slices, which end at `ends`, a round has whole slices: the couples of one slice are not
+/// independent, because the core may have another speed in the next one.
 pub(crate) fn show(couples: &[Couple], ends: Option<&[usize]>, resolution_ticks: u64) -> Option<Shown> {
     let units = ends.map_or(couples.len() / LEAST_COUPLES, <[usize]>::len);
     let rounds = units.min(ROUNDS);
@@ -106,8 +106,8 @@ mod tests {
         assert!(false_ones <= 6, "{false_ones} of 40");
     }
 
-    /// Symptom: of equal builds on a loaded machine four in six were found different. Each slice gave
-    /// several rounds.
+    /// Symptom: of equal builds on a loaded machine four in six were found different. Each slice
+    /// gave several rounds.
     #[test]
     fn slices_that_differ_by_the_cores_speed_are_not_a_difference() {
         let mut uniform = uniform(5);

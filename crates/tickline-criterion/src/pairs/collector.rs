@@ -10,9 +10,9 @@ use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count};
 use crate::pair::Ends;
 use crate::pairs::cause::Causes;
+use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
 use crate::pairs::quantile::median;
 use crate::pairs::slice::{Counting, Slice};
-use crate::pairs::watch::{BLOCK_PAIRS, Watch};
 use crate::time::{CounterTime, least_ns};
 
 /// Disturbed groups are replaced by others, until there are this many times the wanted ones.
@@ -104,7 +104,7 @@ impl<K> Collected<K> {
 #[derive(Debug)]
 pub(crate) struct Collector<const N: usize, K> {
     pub(crate) time: CounterTime,
-    watch: Watch,
+    monitor: Monitor,
     /// Iterations in a pair, once chosen.
     iterations: Option<u64>,
     /// The number of the present bencher. criterion makes one for its warm-up and another one for
@@ -127,7 +127,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         let (time, bencher) = (CounterTime::current(), current::benchers());
         Self {
             turns: turns(&time),
-            watch: Watch::new(&time),
+            monitor: Monitor::new(&time),
             time,
             iterations: None,
             bencher,
@@ -179,8 +179,8 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         self.iterations.unwrap_or(1)
     }
 
-    /// Chooses how many iterations a pair has, once: enough for turns, and that the pair's cost is at
-    /// most this share of its time. `trial_ticks` takes a pair of a given number of iterations.
+    /// Chooses how many iterations a pair has, once: enough for turns, and that the pair's cost is
+    /// at most this share of its time. `trial_ticks` takes a pair of a given number of iterations.
     pub(crate) fn choose(&mut self, share: Option<f64>, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
         if let Some(iterations) = self.iterations {
             return iterations;
@@ -236,7 +236,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         {
             self.end_turns(&error);
         }
-        self.watch.begin(&self.time, self.slice.cpu);
+        self.monitor.begin(&self.time, self.slice.cpu);
     }
 
     /// Goes on alone.
@@ -281,7 +281,7 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
             self.begin_ticks = group.iter().map(|pair| pair.start_ticks).min().unwrap_or(0);
         }
         self.block.push(group);
-        let is_over = self.block_ticks() >= self.collector.watch.block_ticks
+        let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
             || self.block.len() >= BLOCK_PAIRS
             || self.pending() + count(self.block.len()) >= self.wanted;
         if is_over { self.close_block() } else { Flow::More }
@@ -306,10 +306,10 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     #[inline(never)]
     fn close_block(&mut self) -> Flow {
         let ticks = self.block_ticks();
-        let Collector { slice, watch, .. } = &mut *self.collector;
-        slice.block(&mut self.block, watch.end_block(ticks));
+        let Collector { slice, monitor, .. } = &mut *self.collector;
+        slice.block(&mut self.block, monitor.end_block(ticks));
         self.slice_ticks = self.slice_ticks.saturating_add(ticks);
-        let is_over = self.slice_ticks >= self.collector.watch.slice_ticks
+        let is_over = self.slice_ticks >= self.collector.monitor.slice_ticks
             || self.pending() >= self.wanted
             || self.taken + self.collector.slice.all() >= self.most();
         if !is_over {
@@ -336,9 +336,9 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     }
 
     fn close_slice(&mut self) {
-        let Collector { found, slice, watch, time, turns, .. } = &mut *self.collector;
+        let Collector { found, slice, monitor, time, turns, .. } = &mut *self.collector;
         let groups = slice.all();
-        slice.judge(watch.end_slice(time, slice.cpu), &watch.spins());
+        slice.judge(monitor.end_slice(time, slice.cpu), &monitor.spins());
         let counting = time.settings().counting;
         let exchanged = turns.as_mut().map(|turns| {
             let ticks = slice.counted(counting).map(|group| group[N - 1]).collect();

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use crate::arguments;
-use crate::baseline::Apart;
+use crate::baseline::Change;
 use crate::time::CounterTime;
 
 /// The depth of the search: group, function, parameter, and one to spare.
@@ -27,10 +27,10 @@ const DEPTH: u32 = 4;
 const ROUNDING: Duration = Duration::from_secs(2);
 
 /// The name of a baseline, and its JSON.
-pub(crate) type Then = (String, Value);
+pub(crate) type Baseline = (String, Value);
 
 /// Makes a plot from criterion's name of the benchmark, and from the baseline.
-type Draw<'a> = &'a dyn Fn(&str, Option<&Then>) -> Result<String, Box<dyn Error>>;
+type Draw<'a> = &'a dyn Fn(&str, Option<&Baseline>) -> Result<String, Box<dyn Error>>;
 
 /// The version of the JSON.
 const VERSION: u32 = 1;
@@ -135,15 +135,15 @@ fn is_of(path: &Path, returned_ns: &[f64]) -> bool {
 /// Prints what the baseline shows. Writes the JSON, in the baseline's folder as well if there is
 /// one to save; the plot, unless the program was called with `--noplot`; and shows the plot on
 /// criterion's page, if there is one.
-fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Then>) -> Result<(), String> {
+fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Baseline>) -> Result<(), String> {
     let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();
     let mut json = files.json;
     json["version"] = VERSION.into();
     json["benchmark"] = name.into();
-    if let Some(apart) = then.as_ref().and_then(|(baseline, then)| Apart::new(baseline, then, &json)) {
-        time.settings().messages.beside_criterion(&apart);
-        json["baseline"] = apart.json();
+    if let Some(change) = then.as_ref().and_then(|(baseline, then)| Change::new(baseline, then, &json)) {
+        time.settings().messages.beside_criterion(&change);
+        json["baseline"] = change.json();
     }
     let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;

@@ -25,7 +25,7 @@ const SPIN_PART: u64 = 16;
 
 /// The facts at the end of the last block and of the last slice.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct Monitor {
     /// The length of a block; that of a slice follows.
     pub(crate) block_ticks: u64,
     pub(crate) slice_ticks: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Watch {
     clock: Option<ClockFacts>,
 }
 
-impl Watch {
+impl Monitor {
     pub(crate) fn new(time: &CounterTime) -> Self {
         let ns_per_tick = time.scale().ns_per_tick;
         let ticks = |duration: Duration| round(duration.as_secs_f64() * 1e9 / ns_per_tick);
