@@ -129,7 +129,7 @@ impl RingFile {
             if self.names.head() + 2 * BLOCK > self.names.capacity() {
                 return self.names.count_dropped();
             }
-            self.names.begin_block();
+            self.names.begin_block(0, 0);
         }
         self.names.push(&record);
     }
@@ -215,6 +215,11 @@ fn chunks(input: &mut impl Read, count: usize) -> io::Result<Memory> {
     if bytes.len() < wanted {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its end is missing"));
     }
-    let words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-    Ok(Memory::own(count, words))
+    let memory = Memory::own(count);
+    let places = memory.chunks().iter().flat_map(|chunk| &chunk.0);
+    for (place, word) in places.zip(bytes.chunks_exact(8)) {
+        // ORDERING: Relaxed, nobody else knows the memory yet.
+        place.store(word.try_into().map_or(0, u64::from_ne_bytes), Ordering::Relaxed);
+    }
+    Ok(memory)
 }

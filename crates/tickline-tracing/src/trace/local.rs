@@ -224,7 +224,7 @@ impl Local {
             }
         }
         if record.words() > self.ring.left() {
-            self.begin_block(recorder);
+            self.begin_block(recorder, record.ns);
         }
         self.ring.push(&record);
         true
@@ -239,8 +239,8 @@ impl Local {
     }
 
     #[cold]
-    fn begin_block(&mut self, recorder: &Recorder) {
-        self.ring.begin_block();
+    fn begin_block(&mut self, recorder: &Recorder, now_ns: u64) {
+        self.ring.begin_block(now_ns, now_ns.saturating_sub(recorder.settings.kept_ns));
         if recorder.settings.when_full != WhenFull::Overwrite {
             self.taken = self.ring.taken();
             if self.ring.head() - self.taken > self.ring.capacity() / 4 {

@@ -69,6 +69,8 @@ pub(crate) enum WhenFull {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) bytes_per_thread: usize,
+    /// A ring that overwrites uses no more memory than records of this age need.
+    pub(crate) kept_ns: u64,
     pub(crate) when_full: WhenFull,
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
@@ -78,9 +80,10 @@ pub(crate) struct Settings {
 /// The settings that both sinks have, as methods of a builder with the field `settings`.
 macro_rules! settings {
     () => {
-        /// Memory for the records of each thread: 1 MiB by default, at least 128 KiB, rounded up to
-        /// a power of two. An entered span takes 40 bytes, a span of a request 64, an event 32. The
-        /// text of fields and messages comes on top of that.
+        /// The most memory for the records of each thread: 1 MiB by default, at least 128 KiB, rounded
+        /// up to a power of two. The system commits it as it is first used. An entered span takes 40
+        /// bytes, a span of a request 64, an event 32. The text of fields and messages comes on top of
+        /// that.
         #[must_use]
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;
@@ -119,6 +122,7 @@ impl Settings {
     pub(crate) const fn new(when_full: WhenFull) -> Self {
         Self {
             bytes_per_thread: DEFAULT_BYTES,
+            kept_ns: u64::MAX,
             when_full,
             tracks: Tracks::Threads,
             has_fields: false,
