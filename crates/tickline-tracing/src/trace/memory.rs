@@ -48,10 +48,9 @@ impl Memory {
     pub(crate) fn chunks(&self) -> &[Chunk] {
         match self {
             Self::Own(words) => {
-                let start = &words[words.as_ptr().align_offset(align_of::<Chunk>())];
-                // SAFETY: all chunks but one fit behind the first place that is aligned as they are, and
-                // they are atomics.
-                unsafe { slice::from_raw_parts(ptr::from_ref(start).cast(), words.len() / CHUNK - 1) }
+                let aligned = &words[words.as_ptr().align_offset(align_of::<Chunk>())..];
+                // SAFETY: chunks are atomics, aligned as this, and all but one fit in there.
+                unsafe { slice::from_raw_parts(aligned.as_ptr().cast(), words.len() / CHUNK - 1) }
             }
             Self::Mapped(mapping) => mapping.chunks(),
         }
