@@ -54,10 +54,7 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
     /// clock, so tickline's goes into an attribute.
     fn span_builder<N: Into<Cow<'static, str>>>(&self, name: N) -> SpanBuilder {
         let mut builder = self.tracer.span_builder(name);
-        let created = call::find(|call| match call {
-            Call::Create { ns } => i64::try_from(ns).ok(),
-            _ => None,
-        });
+        let created = call::find(|call| i64::try_from(call.created_ns?).ok());
         if let Some(ns) = created {
             let attributes = builder.attributes.get_or_insert_with(|| Vec::with_capacity(16));
             attributes.push(KeyValue::new(CREATED, ns));
@@ -91,10 +88,7 @@ impl<S: Span> Span for TimedSpan<S> {
     where
         N: Into<Cow<'static, str>>,
     {
-        let timestamp = self.own_or(timestamp, |call| match call {
-            Call::Event { ns } => Some(ns),
-            _ => None,
-        });
+        let timestamp = self.own_or(timestamp, |call| call.event_ns);
         self.span.add_event_with_timestamp(name, timestamp, attributes);
     }
 
@@ -107,11 +101,7 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn set_attribute(&mut self, mut attribute: KeyValue) {
-        let times = call::find(|call| match call {
-            Call::Close { times, .. } => times,
-            _ => None,
-        });
-        if let Some(times) = times {
+        if let Some(times) = call::find(|call| call.times) {
             let ns = match attribute.key.as_str() {
                 "busy_ns" => Some(times.busy()),
                 "idle_ns" => Some(times.idle()),
@@ -137,9 +127,6 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn end_with_timestamp(&mut self, timestamp: SystemTime) {
-        self.span.end_with_timestamp(self.own_or(timestamp, |call| match call {
-            Call::Close { end_ns, .. } => Some(end_ns),
-            _ => None,
-        }));
+        self.span.end_with_timestamp(self.own_or(timestamp, |call| call.end_ns));
     }
 }
