@@ -1,10 +1,9 @@
 //! Fields as members of a JSON object, with commas between them.
 
 use core::fmt;
-use core::fmt::Write as _;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, to_string};
 use tracing_core::Event;
 use tracing_core::field::{Field, Visit};
 
@@ -30,8 +29,8 @@ pub(crate) struct Member {
 /// `Debug` may use them.
 pub(crate) fn members(is_later: bool, record: impl FnOnce(&mut dyn Visit)) -> Vec<Member> {
     let mut members = Vec::new();
-    record(&mut EachField(|name, value: Value| {
-        members.push(Member { name, value: value.to_string(), is_later });
+    record(&mut EachField(|name, value| {
+        members.push(Member { name, value, is_later });
     }));
     members
 }
@@ -45,11 +44,11 @@ impl SpanFields {
                 None => self.members.push(member),
             }
         }
-        self.text = self.join(|_| true).into();
+        // As much as most fields take: text that grows is copied.
+        self.text = self.join(String::with_capacity(128), |_| true).into();
     }
 
-    fn join(&self, is_wanted: impl Fn(&Member) -> bool) -> String {
-        let mut text = String::new();
+    fn join(&self, mut text: String, is_wanted: impl Fn(&Member) -> bool) -> String {
         for member in self.members.iter().filter(|member| is_wanted(member)) {
             push_name(&mut text, member.name);
             text.push_str(&member.value);
@@ -60,7 +59,7 @@ impl SpanFields {
     /// The text of the members that were recorded after the span was created. Viewers add those of
     /// an end to those of its beginning.
     pub(crate) fn later(&self) -> String {
-        self.join(|member| member.is_later)
+        self.join(String::new(), |member| member.is_later)
     }
 
     /// The text of all members; `None` if there are none.
@@ -78,10 +77,10 @@ pub(crate) fn event_text(event: &Event<'_>) -> String {
     let (mut name, mut args) = (String::new(), String::new());
     event.record(&mut EachField(|field, value| {
         if field == "message" {
-            push(&mut name, &value);
+            name = value;
         } else {
             push_name(&mut args, field);
-            push(&mut args, &value);
+            args.push_str(&value);
         }
     }));
     if name.is_empty() {
@@ -91,33 +90,33 @@ pub(crate) fn event_text(event: &Event<'_>) -> String {
     name + &args
 }
 
-/// A visitor that calls this with each field's name and value. JSON has no infinities and no NaN:
-/// these become null.
+/// A visitor that calls this with each field's name, and its value as JSON. JSON has no infinities
+/// and no NaN: these become null.
 struct EachField<F>(F);
 
-impl<F: FnMut(&'static str, Value)> Visit for EachField<F> {
+impl<F: FnMut(&'static str, String)> Visit for EachField<F> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        (self.0)(field.name(), format!("{value:?}").into());
+        self.record_str(field, &format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        (self.0)(field.name(), value.into());
+        (self.0)(field.name(), json(to_string(&value)));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        (self.0)(field.name(), value.into());
+        (self.0)(field.name(), json(to_string(&value)));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        (self.0)(field.name(), value.into());
+        (self.0)(field.name(), json(to_string(&value)));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        (self.0)(field.name(), value.into());
+        (self.0)(field.name(), json(to_string(&value)));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        (self.0)(field.name(), value.into());
+        (self.0)(field.name(), json(to_string(&value)));
     }
 }
 
@@ -131,13 +130,12 @@ fn push_name(text: &mut String, name: &str) {
 
 /// A JSON string.
 pub(crate) fn push_string(text: &mut String, value: &str) {
-    push(text, &value.into());
+    text.push_str(&json(to_string(value)));
 }
 
-/// A value as JSON.
-fn push(text: &mut String, value: &Value) {
-    // Writing to a string does not fail.
-    _ = write!(text, "{value}");
+/// What serde_json makes of a string, a number or a boolean, which does not fail.
+fn json(value: serde_json::Result<String>) -> String {
+    value.unwrap_or_default()
 }
 
 /// Whether a record of an event, or else of a span, can have this text. A file may have any.

@@ -43,7 +43,6 @@ fn the_present_is_between_two_looks_at_the_clock() {
 #[cfg(feature = "local-time")]
 mod local {
     use super::*;
-    use tickline_tracing::format::Rfc3339Local;
 
     const CHILD: &str = "TICKLINE_TEST_ZONE";
 
@@ -51,7 +50,7 @@ mod local {
     #[test]
     fn a_zone_of_the_environment() {
         if std::env::var_os(CHILD).is_some() {
-            match Rfc3339Local::new() {
+            match Rfc3339::local() {
                 Ok(format) => println!("zone: {}", format.digits(0).text(UnixTime::from_secs(0))),
                 Err(error) => println!("error: {error}"),
             }
