@@ -26,25 +26,19 @@ pub struct TimedTracer<T> {
 #[derive(Debug)]
 pub struct TimedSpan<S> {
     span: S,
-    /// `None` if the span did not come from a layer that [`OtelTimes`](super::OtelTimes) knows.
-    offset: Option<Offset>,
+    /// Of Unix time from monotonic time, ns. `None` if the span did not come from a layer that [`OtelTimes`](super::OtelTimes) knows.
+    offset: Option<i64>,
 }
 
 impl<S> TimedSpan<S> {
     /// The time that `read` finds in the present call, or else `time`.
     fn own_or(&self, time: SystemTime, read: impl FnOnce(Call) -> Option<u64>) -> SystemTime {
-        self.offset.zip(call::find(read)).map_or(time, |(offset, ns)| offset.unix(ns))
+        self.offset.zip(call::find(read)).map_or(time, |(offset, ns)| unix(ns, offset))
     }
 }
 
-/// The offset of Unix time from monotonic time, ns.
-#[derive(Debug, Clone, Copy)]
-struct Offset(i64);
-
-impl Offset {
-    fn unix(self, monotonic_ns: u64) -> SystemTime {
-        UNIX_EPOCH + Duration::from_nanos(monotonic_ns.saturating_add_signed(self.0))
-    }
+fn unix(monotonic_ns: u64, offset_ns: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(monotonic_ns.saturating_add_signed(offset_ns))
 }
 
 impl<T: Tracer> Tracer for TimedTracer<T> {
@@ -65,8 +59,8 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
     fn build_with_context(&self, mut builder: SpanBuilder, parent: &Context) -> Self::Span {
         let offset = take_created(&mut builder).map(|created_ns| {
             let clock = &*self.shared.clock;
-            let offset = Offset(self.shared.offset.get(clock.now_ns(), clock));
-            builder.start_time = Some(offset.unix(created_ns));
+            let offset = self.shared.offset.get(clock.now_ns(), clock);
+            builder.start_time = Some(unix(created_ns, offset));
             offset
         });
         TimedSpan { span: self.tracer.build_with_context(builder, parent), offset }
