@@ -108,8 +108,8 @@ use crate::sink::{Hooks, Sink};
 use crate::trace;
 use crate::trace::fields;
 use crate::trace::json::{self, ThreadText};
+use crate::trace::record::{Kind, Record, Records};
 use crate::trace::recorder::{Recorder, Settings, Summary, Tracks, WhenFull, settings};
-use crate::trace::ring::{Kind, Record, Records};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.

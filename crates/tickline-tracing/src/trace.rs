@@ -10,6 +10,7 @@ pub(crate) mod file;
 pub(crate) mod json;
 pub(crate) mod local;
 pub(crate) mod memory;
+pub(crate) mod record;
 pub(crate) mod recorder;
 pub(crate) mod ring;
 mod thread;

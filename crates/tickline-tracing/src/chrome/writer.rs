@@ -11,8 +11,8 @@ use std::time::Instant;
 use super::Summary;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::local;
+use crate::trace::record::Records;
 use crate::trace::recorder::Recorder;
-use crate::trace::ring::Records;
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::fields::{BEHIND_NAME, push_string};
+use super::record::{Kind, Record};
 use super::recorder::{Callsite, Recorder};
-use super::ring::{Kind, Record};
 
 /// What the text of one thread's events has in common.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use tracing_core::span::Id;
 
 use super::fields::BEHIND_NAME;
 use super::memory::RingBox;
+use super::record::{BLOCK, Kind, MAX_TEXT, Record};
 use super::recorder::{Recorder, WhenFull};
-use super::ring::{BLOCK, Kind, MAX_TEXT, Record};
 
 /// The most spans that a new block repeats: the outermost ones that the thread is in.
 const REPEATED: usize = 64;

@@ -1,6 +1,5 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
-use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
@@ -18,7 +17,7 @@ use super::fields::{SpanFields, event_text, members};
 use super::file::{self, Left, RingFile};
 use super::local;
 use super::memory::RingBox;
-use super::ring::{Kind, Record};
+use super::record::{Kind, Record};
 use super::thread;
 use crate::open_spans::OpenSpans;
 use crate::sink::{Find, Found, Hooks, Span};
@@ -201,6 +200,9 @@ impl Callsite {
     }
 }
 
+/// By the address of their metadata.
+pub(crate) type Callsites = HashMap<usize, Arc<Callsite>>;
+
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) settings: Settings,
@@ -212,8 +214,8 @@ pub(crate) struct Recorder {
     has_ended: AtomicBool,
     /// The thread that takes the records.
     reader: OnceLock<Thread>,
-    /// Callsites by the address of their metadata, which is what records store.
-    callsites: Mutex<HashMap<usize, Arc<Callsite>>>,
+    /// Records store the addresses.
+    callsites: Mutex<Callsites>,
     /// The open spans of the layers that this is a sink of.
     open_spans: Mutex<Vec<Weak<OpenSpans>>>,
     /// The process that made this. A forked child has no reader.
@@ -263,9 +265,8 @@ impl Recorder {
 
     /// What a process has left in a file.
     pub(crate) fn read(file: impl io::Read) -> io::Result<Self> {
-        let mut left = file::read(file)?;
+        let (left, rings, callsites) = file::read(file)?;
         let settings = Settings { has_locations: left.has_locations, ..Settings::new(WhenFull::Overwrite) };
-        let (rings, callsites) = (mem::take(&mut left.rings), mem::take(&mut left.callsites));
         Ok(Self {
             rings: Mutex::new(rings),
             gone: AtomicU64::new(left.gone),

@@ -28,103 +28,13 @@
 //! Rejected: a circle that grows only behind its last block in memory. It needs no order, but a
 //! thread that becomes busy in the middle of a lap overwrites what is young until the lap ends.
 
-use core::mem;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Words of a block, 32 KiB. Miri runs this crate's tests with 512 bytes, so that a ring is filled
-/// within seconds.
-pub(crate) const BLOCK: u64 = if cfg!(all(test, miri)) { 64 } else { 4_096 };
-
-/// The longest text of a record, bytes: half a block, so that no more than about half of a block
-/// stays unused.
-pub(crate) const MAX_TEXT: usize = index(BLOCK) * 4;
-
-/// Numbers of words, and addresses, fit into a `usize`. Only the lower bits of a place matter.
-#[expect(clippy::cast_possible_truncation, reason = "see above")]
-const fn index(number: u64) -> usize {
-    number as usize
-}
-
-/// What a record says. The numbers are those in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    /// Nothing: the rest of a block.
-    Rest = 0,
-    /// The beginning of a block ([`Head`]). Its time is the count of the records before it.
-    Block = 1,
-    /// The thread entered a span.
-    Begin = 2,
-    /// It exited the span that it entered last.
-    End = 3,
-    /// A repetition of `Begin` in a new block: the span is still entered.
-    Inside = 4,
-    /// An event.
-    Instant = 5,
-    /// A span was created that belongs to the request `id`.
-    Open = 6,
-    /// It was closed.
-    Close = 7,
-    /// Only in a file's ring of names: what a callsite is called.
-    Name = 8,
-}
-
-impl Kind {
-    const fn from_byte(byte: u8) -> Self {
-        match byte {
-            1 => Self::Block,
-            2 => Self::Begin,
-            3 => Self::End,
-            4 => Self::Inside,
-            5 => Self::Instant,
-            6 => Self::Open,
-            7 => Self::Close,
-            8 => Self::Name,
-            _ => Self::Rest,
-        }
-    }
-
-    /// Words before the text: the head and the time; the callsite; the request.
-    const fn head_words(self) -> u64 {
-        match self {
-            Self::Rest => 1,
-            Self::Block => BLOCK_HEAD,
-            Self::End => 2,
-            Self::Begin | Self::Inside => 3,
-            Self::Instant | Self::Open | Self::Close | Self::Name => 4,
-        }
-    }
-}
-
-/// A record, as it is written and read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Record<'a> {
-    pub(crate) kind: Kind,
-    /// `CLOCK_MONOTONIC`, ns.
-    pub(crate) ns: u64,
-    /// The address of the callsite's metadata; 0 where the kind has none.
-    pub(crate) callsite: usize,
-    /// The number of the request; 0 for none.
-    pub(crate) id: u64,
-    /// Members of a JSON object; of an event, its name before them
-    /// ([`BEHIND_NAME`](super::fields::BEHIND_NAME)).
-    pub(crate) text: &'a str,
-}
-
-impl Record<'_> {
-    pub(crate) const fn new(kind: Kind, ns: u64) -> Self {
-        Self { kind, ns, callsite: 0, id: 0, text: "" }
-    }
-
-    /// BOUND: at most 4 + `MAX_TEXT` / 8, which is below `BLOCK`; `Local` shortens longer texts.
-    pub(crate) const fn words(&self) -> u64 {
-        self.kind.head_words() + (self.text.len() as u64).div_ceil(8)
-    }
-}
+use super::record::{BLOCK, Kind, Record, index};
 
 /// The words at the beginning of a block.
 #[derive(Debug, Clone, Copy)]
-enum Head {
+enum Header {
     /// [`Kind::Block`].
     Kind,
     /// Records before this block.
@@ -138,8 +48,8 @@ enum Head {
     Since,
 }
 
-/// Words of a block's [`Head`].
-const BLOCK_HEAD: u64 = Head::Since as u64 + 1;
+/// Words of a block's [`Header`].
+pub(super) const BLOCK_HEADER: u64 = Header::Since as u64 + 1;
 
 /// The records of one thread. This is their layout in memory, and in a file.
 #[derive(Debug)]
@@ -213,9 +123,9 @@ impl Ring {
         // ORDERING: Relaxed, from here on: others find the ring by a lock.
         let used = writer.used.load(Ordering::Relaxed).min(self.capacity());
         for block in (0..used).step_by(index(BLOCK)) {
-            self.set(block, Head::End, 0);
+            self.set(block, Header::End, 0);
         }
-        self.set(0, Head::Next, 0);
+        self.set(0, Header::Next, 0);
         let WriterPart { head, shift, used, records, dropped, ended, .. } = writer;
         for count in [head, shift, used, records, dropped, ended, &self.taken] {
             // ORDERING: Relaxed, as above.
@@ -265,15 +175,15 @@ impl Ring {
         self.head().wrapping_neg() & (BLOCK - 1)
     }
 
-    /// A word of the head of the block that begins there in memory.
-    fn head_word(&self, block: u64, word: Head) -> &AtomicU64 {
+    /// A word of the header of the block that begins there in memory.
+    fn header_word(&self, block: u64, word: Header) -> &AtomicU64 {
         self.word(block.wrapping_add(word as u64))
     }
 
-    fn set(&self, block: u64, word: Head, value: u64) {
+    fn set(&self, block: u64, word: Header, value: u64) {
         // ORDERING: Relaxed: of what readers use, `End` is stored before the fence in `begin_block`, the
         // rest is published by the head.
-        self.head_word(block, word).store(value, Ordering::Relaxed);
+        self.header_word(block, word).store(value, Ordering::Relaxed);
     }
 
     /// Fills the present block up, and begins the next one, for a record of the time `now_ns`. Loses
@@ -289,27 +199,27 @@ impl Ring {
             self.word(in_memory(head)).store(0, Ordering::Relaxed);
         }
         let present = in_memory(head.saturating_sub(1)) & !(BLOCK - 1);
-        let oldest = own(self.head_word(present, Head::Next));
-        let second = own(self.head_word(oldest, Head::Next));
+        let oldest = own(self.header_word(present, Header::Next));
+        let second = own(self.header_word(oldest, Header::Next));
         // The records of the oldest block come before those of the second.
-        let is_young = in_use < 2 * BLOCK || own(self.head_word(second, Head::Since)) >= since_ns;
+        let is_young = in_use < 2 * BLOCK || own(self.header_word(second, Header::Since)) >= since_ns;
         let (block, next) =
             if is_young && in_use < self.capacity() { (in_use, oldest) } else { (oldest, second) };
         let start = head + self.left();
-        self.set(block, Head::End, start + BLOCK);
+        self.set(block, Header::End, start + BLOCK);
         // ORDERING: Release, pairs with the Acquire fence in `snapshot`: a reader that has seen one of
         // the words below, or of the block's records, sees that the block is another one.
         fence(Ordering::Release);
-        self.set(block, Head::Kind, Kind::Block as u64);
-        self.set(block, Head::Records, own(records));
-        self.set(block, Head::Next, next);
-        self.set(block, Head::Since, now_ns);
+        self.set(block, Header::Kind, Kind::Block as u64);
+        self.set(block, Header::Records, own(records));
+        self.set(block, Header::Next, next);
+        self.set(block, Header::Since, now_ns);
         // Readers do not use this word of the present block.
-        self.set(present, Head::Next, block);
+        self.set(present, Header::Next, block);
         // ORDERING: Relaxed for both, the thread's own.
         used.store(in_use.max(block + BLOCK), Ordering::Relaxed);
         shift.store(block.wrapping_sub(start), Ordering::Relaxed);
-        self.publish(start + BLOCK_HEAD);
+        self.publish(start + BLOCK_HEADER);
     }
 
     /// Adds a record, for which there is room in the present block.
@@ -422,7 +332,7 @@ impl Ring {
         let end = self.end();
         // ORDERING: Relaxed: of a block that begins before `end`, all below `end` is published by the
         // head. In a file it may be anything.
-        let end_of = |block: &[AtomicU64]| block[Head::End as usize].load(Ordering::Relaxed);
+        let end_of = |block: &[AtomicU64]| block[Header::End as usize].load(Ordering::Relaxed);
         let blocks = self.words.chunks_exact(index(BLOCK)).map(|block| (end_of(block), block));
         // Not those that the thread has not used, or has begun since.
         let mut blocks: Vec<_> = blocks.filter(|(to, _)| *to > 0 && to.saturating_sub(BLOCK) < end).collect();
@@ -466,66 +376,6 @@ pub(crate) fn load_text(places: &[AtomicU64]) -> String {
     String::from_utf8_lossy(&bytes).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned()
 }
 
-/// The records in `words`. These may be from a file, and anything.
-#[derive(Debug)]
-pub(crate) struct Records<'a> {
-    words: &'a [u64],
-    /// Words of the present block that were read.
-    in_block: u64,
-    text: String,
-    /// Records that were skipped, because they are none. Without a bound for its records, the rest
-    /// of a block counts as one.
-    damaged: u64,
-}
-
-impl<'a> Records<'a> {
-    /// `from` is the place of the first word.
-    pub(crate) fn new(words: &'a [u64], from: u64) -> Self {
-        Self { words, in_block: from % BLOCK, text: String::new(), damaged: 0 }
-    }
-
-    /// Records that were skipped so far, because they are damaged.
-    pub(crate) const fn damaged(&self) -> u64 {
-        self.damaged
-    }
-
-    /// The next record. Skips the unused rest of a block.
-    pub(crate) fn next(&mut self) -> Option<Record<'_>> {
-        let mut record = loop {
-            let head = *self.words.first()?;
-            let kind = Kind::from_byte((head & 0xFF) as u8);
-            let (head_words, text_len) = (kind.head_words(), head >> 8);
-            let words = head_words + text_len.div_ceil(8);
-            let in_block = BLOCK - self.in_block;
-            if kind == Kind::Rest || words > in_block.min(self.words.len() as u64) {
-                self.damaged += u64::from(head != 0);
-                self.skip(in_block);
-                continue;
-            }
-            let (heads, text_words) = self.words[..index(words)].split_at(index(head_words));
-            let mut text = mem::take(&mut self.text).into_bytes();
-            text.clear();
-            text_words.iter().for_each(|word| text.extend_from_slice(&word.to_le_bytes()));
-            text.truncate(index(text_len));
-            self.skip(words);
-            let Ok(text) = String::from_utf8(text) else {
-                self.damaged += 1;
-                continue;
-            };
-            self.text = text;
-            let word = |place: usize| heads.get(place).copied().unwrap_or(0);
-            break Record { callsite: index(word(2)), id: word(3), ..Record::new(kind, word(1)) };
-        };
-        record.text = &self.text;
-        Some(record)
-    }
-
-    fn skip(&mut self, words: u64) {
-        self.words = self.words.get(index(words)..).unwrap_or_default();
-        self.in_block = (self.in_block + words) % BLOCK;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
@@ -534,6 +384,7 @@ mod tests {
 
     use super::*;
     use crate::trace::memory::RingBox;
+    use crate::trace::record::{MAX_TEXT, Records};
 
     fn push(ring: &Ring, ns: u64, text: &str, since_ns: u64) {
         let record = Record { kind: Kind::Instant, ns, callsite: 7, id: ns * 3, text };
@@ -647,7 +498,7 @@ mod tests {
                 while !ring.has_ended() {
                     std::thread::yield_now();
                 }
-                assert_eq!(ring.end(), BLOCK_HEAD + 4, "a block, and its record");
+                assert_eq!(ring.end(), BLOCK_HEADER + 4, "a block, and its record");
             });
         }
     }
