@@ -35,7 +35,8 @@ use crate::sink::{Found, Hooks, Span};
 /// [`SpanTiming::busy`](crate::SpanTiming::busy). The system calls are in the busy time, but not in
 /// the CPU time of their own span.
 #[derive(Debug, Default)]
-pub struct RunningTime(());
+#[non_exhaustive]
+pub struct RunningTime;
 
 /// The extension of a span.
 #[derive(Default)]
@@ -63,7 +64,7 @@ impl RunningTime {
     /// Adds up the CPU time of every span that the layer times.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self
     }
 
     /// The CPU time of a span that is being closed; `None` if it was never exited, or if the sink

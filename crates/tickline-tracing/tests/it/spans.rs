@@ -98,20 +98,6 @@ fn busy_intervals_of_threads_that_overlap_count_once() {
     assert_eq!(times, (3_210, 40_000, 2));
 }
 
-/// Plain readings of two threads may cross by nanoseconds.
-#[test]
-fn stamps_that_step_back_between_threads_give_zero() {
-    let times = lived(|hand| {
-        let span = info_span!("work");
-        hand.set_ns(999_000);
-        let entered = span.enter();
-        hand.set_ns(998_000);
-        drop(entered);
-        hand.set_ns(997_000);
-    });
-    assert_eq!(times, (0, 0, 1));
-}
-
 /// A sink that panics holds no lock: the next span is timed as ever.
 #[test]
 fn a_callback_may_panic() {
