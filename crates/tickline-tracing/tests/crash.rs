@@ -166,7 +166,7 @@ mod unix {
                 let file = fs::File::open(folder.join(BOX)).ok()?;
                 flight::convert(file, io::sink()).ok().map(|summary| summary.written + summary.dropped / 2)
             };
-            while !is_written() || recorded().is_none_or(|recorded| recorded < round * 331) {
+            while !is_written() || recorded().is_none_or(|recorded| recorded < round * 1_331) {
                 assert!(victim.try_wait().unwrap().is_none(), "it works until it is killed");
             }
             victim.kill().unwrap();
