@@ -137,19 +137,19 @@ impl Builder {
     settings!();
 
     /// Keeps what happened within `last`. Each ring begins with 64 KiB. It grows when it would
-    /// overwrite a record younger than that, up to [`bytes_per_thread`](Self::bytes_per_thread), and
-    /// never becomes smaller. Without this setting it always grows up to there.
+    /// overwrite a record younger than that, up to [`bytes_per_thread`](Self::bytes_per_thread),
+    /// and never becomes smaller. Without this setting it always grows up to there.
     ///
-    /// Beyond that the oldest are overwritten, however young; [`Summary::complete_since_ns`] says how
-    /// far back the rings reach. A thread that records 100,000 spans a second takes 20 MB for five
-    /// seconds. So state as much as the busiest thread may take: only what is used is committed. In a
-    /// file ([`create`](Self::create)) all of it is allocated at once.
+    /// Beyond that the oldest are overwritten, however young; [`Summary::complete_since_ns`] says
+    /// how far back the rings reach. A thread that records 100,000 spans a second takes 20 MB for
+    /// five seconds. So state as much as the busiest thread may take: only what is used is
+    /// committed. In a file ([`create`](Self::create)) all of it is allocated at once.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # use tickline_tracing::flight::FlightRecorder;
-    /// let recorder =
-    ///     FlightRecorder::builder().keep_last(Duration::from_secs(5)).bytes_per_thread(64 << 20).build();
+    /// let builder = FlightRecorder::builder().keep_last(Duration::from_secs(5));
+    /// let recorder = builder.bytes_per_thread(64 << 20).build();
     /// ```
     #[must_use]
     pub fn keep_last(mut self, last: Duration) -> Self {

@@ -16,8 +16,8 @@ use tracing_subscriber::fmt::time::FormatTime;
 /// The digits of a fraction of a second by default: microseconds, as `fmt` itself writes.
 const DEFAULT_DIGITS: u8 = 6;
 
-/// `2026-11-20T12:34:56.123456Z`: RFC 3339, UTC or (feature `local-time`) in the system's time zone.
-/// Further digits are cut off, so that a time is never in the future.
+/// `2026-11-20T12:34:56.123456Z`: RFC 3339, UTC or (feature `local-time`) in the system's time
+/// zone. Further digits are cut off, so that a time is never in the future.
 ///
 /// ```
 /// use tickline_tracing::format::Rfc3339;
@@ -44,12 +44,12 @@ impl Rfc3339 {
         }
     }
 
-    /// In the system's zone (the environment variable `TZ`, or `/etc/localtime`), with microseconds:
-    /// `2026-11-20T13:34:56.123456+01:00`.
+    /// In the system's zone (the environment variable `TZ`, or `/etc/localtime`), with
+    /// microseconds: `2026-11-20T13:34:56.123456+01:00`.
     ///
     /// The zone is looked up once, here. Its offset is looked up for each time, so summer time is
-    /// followed. An offset in RFC 3339 has no seconds. Some zones had such offsets before 1973; their
-    /// seconds are left out of the offset and of the time.
+    /// followed. An offset in RFC 3339 has no seconds. Some zones had such offsets before 1973;
+    /// their seconds are left out of the offset and of the time.
     ///
     /// # Errors
     ///

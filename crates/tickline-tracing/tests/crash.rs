@@ -197,8 +197,8 @@ mod unix {
         println!("killed at any moment: the files are whole");
     }
 
-    /// Its rate changes after each 500 spans. When more of them come in a time, the recorder's rings
-    /// grow, wherever they are.
+    /// Its rate changes after each 500 spans. When more of them come in a time, the recorder's
+    /// rings grow, wherever they are.
     #[derive(Debug, Default)]
     struct Uneven {
         readings: AtomicU64,

@@ -26,7 +26,8 @@ pub struct TimedTracer<T> {
 #[derive(Debug)]
 pub struct TimedSpan<S> {
     span: S,
-    /// Of Unix time from monotonic time, ns. `None` if the span did not come from a layer that [`OtelTimes`](super::OtelTimes) knows.
+    /// Of Unix time from monotonic time, ns. `None` if the span did not come from a layer that
+    /// [`OtelTimes`](super::OtelTimes) knows.
     offset: Option<i64>,
 }
 

@@ -79,10 +79,10 @@ pub(crate) struct Settings {
 /// The settings that both sinks have, as methods of a builder with the field `settings`.
 macro_rules! settings {
     () => {
-        /// The most memory for the records of each thread: 1 MiB by default, at least 128 KiB, rounded
-        /// up to a power of two. The system commits it as it is first used. An entered span takes 40
-        /// bytes, a span of a request 64, an event 32. The text of fields and messages comes on top of
-        /// that.
+        /// The most memory for the records of each thread: 1 MiB by default, at least 128 KiB,
+        /// rounded up to a power of two. The system commits it as it is first used. An entered span
+        /// takes 40 bytes, a span of a request 64, an event 32. The text of fields and messages
+        /// comes on top of that.
         #[must_use]
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;

@@ -181,13 +181,13 @@ impl Ring {
     }
 
     fn set(&self, block: u64, word: Header, value: u64) {
-        // ORDERING: Relaxed: of what readers use, `End` is stored before the fence in `begin_block`, the
-        // rest is published by the head.
+        // ORDERING: Relaxed: of what readers use, `End` is stored before the fence in
+        // `begin_block`, the rest is published by the head.
         self.header_word(block, word).store(value, Ordering::Relaxed);
     }
 
-    /// Fills the present block up, and begins the next one, for a record of the time `now_ns`. Loses
-    /// no record from `since_ns` or later while the ring has unused blocks.
+    /// Fills the present block up, and begins the next one, for a record of the time `now_ns`.
+    /// Loses no record from `since_ns` or later while the ring has unused blocks.
     pub(crate) fn begin_block(&self, now_ns: u64, since_ns: u64) {
         let WriterPart { shift, used, records, .. } = &self.writer;
         // ORDERING: Relaxed for all loads: this thread alone stores these.
@@ -207,8 +207,8 @@ impl Ring {
             if is_young && in_use < self.capacity() { (in_use, oldest) } else { (oldest, second) };
         let start = head + self.left();
         self.set(block, Header::End, start + BLOCK);
-        // ORDERING: Release, pairs with the Acquire fence in `snapshot`: a reader that has seen one of
-        // the words below, or of the block's records, sees that the block is another one.
+        // ORDERING: Release, pairs with the Acquire fence in `snapshot`: a reader that has seen one
+        // of the words below, or of the block's records, sees that the block is another one.
         fence(Ordering::Release);
         self.set(block, Header::Kind, Kind::Block as u64);
         self.set(block, Header::Records, own(records));
@@ -330,8 +330,8 @@ impl Ring {
     /// thread may go on writing meanwhile.
     pub(crate) fn snapshot(&self) -> Vec<u64> {
         let end = self.end();
-        // ORDERING: Relaxed: of a block that begins before `end`, all below `end` is published by the
-        // head. In a file it may be anything.
+        // ORDERING: Relaxed: of a block that begins before `end`, all below `end` is published by
+        // the head. In a file it may be anything.
         let end_of = |block: &[AtomicU64]| block[Header::End as usize].load(Ordering::Relaxed);
         let blocks = self.words.chunks_exact(index(BLOCK)).map(|block| (end_of(block), block));
         // Not those that the thread has not used, or has begun since.
@@ -424,8 +424,8 @@ mod tests {
         }
     }
 
-    /// Whatever a reader finds while the thread writes is whole, in order, and without gaps, also of
-    /// a ring that grows in the middle. New records overwrite no more than a quarter of the ring
+    /// Whatever a reader finds while the thread writes is whole, in order, and without gaps, also
+    /// of a ring that grows in the middle. New records overwrite no more than a quarter of the ring
     /// before their time.
     #[test]
     fn ordering_a_reader_finds_whole_records_at_any_time() {
