@@ -31,7 +31,7 @@
 //! | have each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
 //! | read them in another layer | [`SpanTiming`], in the span's extensions |
 //! | write all spans and events to a file | [`chrome::Chrome`] |
-//! | keep the last moments in memory, and write them when something goes wrong | [`flight::FlightRecorder`] |
+//! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::Builder::keep_last`] |
 //! | have the last moments after a kill, an abort or a segfault | [`flight::Builder::create`], `tickline flight` |
 //! | have count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
 //! | have `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
