@@ -26,8 +26,10 @@
 //! [`Disrupted`](UtcUnknown::Disrupted) until the source has measured again. A step or slew of the
 //! OS clock by anybody else changes nothing until the source is asked again.
 //!
-//! A hypervisor that stops a guest, or moves it, and continues its counter where it was, is seen
-//! by clock-bound alone, at the next request.
+//! A hypervisor that stops a guest, or moves it to another machine, may continue its counter where
+//! it was. Where it has a VMClock page (`/dev/vmclock0`), each reading looks at its disruption marker,
+//! and fails from then on until the source has measured again. Elsewhere nobody in the guest can
+//! notice, and the source's promise is void until it has measured again.
 //!
 //! systemd-timesyncd sets the kernel's maximum error to 0 at each update. That is no bound, so on a
 //! machine that it steers there is no source.
@@ -78,6 +80,7 @@ mod keeper;
 pub(crate) mod published;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod source;
+mod vmclock;
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use anchor::UtcPolls;
 

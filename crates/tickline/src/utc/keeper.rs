@@ -248,6 +248,7 @@ impl UtcKeeper {
             by_counter,
             by_raw,
             suspended_ns: anchor.suspended_ns,
+            disruption: anchor.disruption,
             earliest_ns,
             latest_ns,
             tai_offset_s: report.tai_offset_s,

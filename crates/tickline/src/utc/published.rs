@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use super::UtcReading;
 use super::claim::{BY_COUNTER, Claim, WORDS};
+use super::vmclock::VMCLOCK;
 
 const SLOTS: usize = 4;
 
@@ -64,9 +65,9 @@ impl Published {
     #[inline]
     pub(crate) fn at_ticks(&self, read_ticks: impl FnOnce() -> Option<u64>) -> Option<UtcReading> {
         let words = self.copy::<BY_COUNTER>();
-        let ticks = read_ticks()?;
+        let (ticks, disruption) = (read_ticks()?, VMCLOCK.marker());
         // Fewer values wait in registers for the counter than if this came first.
-        Claim::from_words(&words).at_ticks(ticks)
+        Claim::from_words(&words).if_undisturbed(disruption)?.at_ticks(ticks)
     }
 
     /// A copy of the newest claim's words from `FIRST` on; those before it are 0.
