@@ -123,6 +123,11 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
         assert_eq!(refused(&mut keeper, &set(1), said(0, 0)), why);
         assert_eq!(refused(&mut keeper, &set(2), said(0, 0)), why);
         assert_eq!(refused(&mut keeper, &set(3), said(0, 1)), None);
+        // Measured before or after it, by a source that was silent meanwhile.
+        let again = |seconds| Anchor { sets: 2, ..anchor(seconds) };
+        assert_eq!(keeper.claim(&again(4), Err(UtcUnknown::NoSource), VALID_NS), None);
+        assert_eq!(refused(&mut keeper, &again(5), said(0, 2)), Some(UtcUnknown::Disrupted));
+        assert_eq!(refused(&mut keeper, &again(6), said(0, 3)), None);
     }
 }
 
@@ -175,6 +180,7 @@ fn any_number() -> impl Strategy<Value = i64> {
 
 proptest! {
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn no_report_makes_the_thread_panic_or_a_claim_that_is_none(
         numbers in proptest::collection::vec(any_number(), 11),
         ticks in any::<Option<u64>>(),
