@@ -65,6 +65,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "no source is known there"))]
+
 use core::fmt;
 use core::time::Duration;
 
@@ -75,7 +77,6 @@ use claim::Claim;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod anchor;
 pub(crate) mod claim;
-#[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "no source is known there"))]
 mod keeper;
 pub(crate) mod published;
 #[cfg(all(target_os = "linux", not(miri)))]

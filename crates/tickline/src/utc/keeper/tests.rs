@@ -182,13 +182,12 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "slow")]
     fn no_report_makes_the_thread_panic_or_a_claim_that_is_none(
-        numbers in proptest::collection::vec(any_number(), 11),
+        numbers in proptest::array::uniform11(any_number()),
         ticks in any::<Option<u64>>(),
         leap in any::<bool>(),
     ) {
-        let [least_ns, greatest_ns, way_ns, rate_ppb, drift_ppb, report_ns, width_ns, realtime_ns, raw_ns, suspended_ns, valid_ns] = numbers[..] else {
-            return Ok(());
-        };
+        let [least_ns, greatest_ns, way_ns, rate_ppb, drift_ppb, report_ns, rest @ ..] = numbers;
+        let [width_ns, realtime_ns, raw_ns, suspended_ns, valid_ns] = rest;
         let report = Report {
             source: UtcSource::ClockBound,
             offset_ns: [least_ns, greatest_ns],
@@ -206,7 +205,8 @@ proptest! {
         let mut keeper = UtcKeeper::default();
         keeper.claim(&anchor(0), said(0, 0), VALID_NS);
         for (anchor, report) in [(anchor(1), report), (odd, report), (like, report)] {
-            let Some(claim) = keeper.claim(&anchor, Ok(report), valid_ns.clamp(0, i64::MAX / 2)) else { continue };
+            let valid_ns = valid_ns.clamp(0, i64::MAX / 2);
+            let Some(claim) = keeper.claim(&anchor, Ok(report), valid_ns) else { continue };
             for later in [0, 1, claim.by_raw.valid.saturating_sub(1), u64::MAX] {
                 let readings = [
                     claim.at_raw(anchor.raw_ns.wrapping_add_unsigned(later)),

@@ -22,7 +22,7 @@ impl Random {
     }
 
     fn one_in(&mut self, many: u64) -> bool {
-        self.next() % many == 0
+        self.next().is_multiple_of(many)
     }
 
     fn within(&mut self, least: f64, most: f64) -> f64 {
