@@ -23,22 +23,25 @@
 //! An interval is as true as its source. A server that lies beyond its stated dispersion makes it
 //! wrong, and nobody on the machine can notice. What can be noticed is: each claim must meet the
 //! one before. If the two have no time in common, and after a suspend, readings fail with
-//! [`Disrupted`](UtcUnknown::Disrupted) until the source has measured again. A step or slew of the
-//! OS clock by anybody else changes nothing until the source is asked again.
+//! [`Disrupted`](UtcUnknown::Disrupted) until the source has measured again. So they do if somebody
+//! else steps or steers the OS clock, and the source says something else without a measurement.
+//! Until the source is asked again, a step or slew of the OS clock changes nothing.
 //!
-//! A hypervisor that stops a guest, or moves it to another machine, may continue its counter where
-//! it was. Where it has a VMClock page (`/dev/vmclock0`), each reading looks at its disruption marker,
-//! and fails from then on until the source has measured again. Elsewhere nobody in the guest can
-//! notice, and the source's promise is void until it has measured again.
+//! What readers cannot see is a suspend during which the counter stood still, until the thread runs
+//! again. A hypervisor that stops a guest, or moves it to another machine, may also continue its
+//! counter where it was. If the guest has the hypervisor's VMClock page (`/dev/vmclock0`), each reading looks at
+//! its disruption marker, and fails until the source has measured again; without it nobody in the
+//! guest can notice. What happened before the thread was started is the source's alone to know.
 //!
-//! systemd-timesyncd sets the kernel's maximum error to 0 at each update. That is no bound, so on a
-//! machine that it steers there is no source.
+//! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update. That is no
+//! bound, so on a machine that they steer there is no source.
 //!
 //! # Leap seconds
 //!
 //! The times are [`UnixTime`], which counts no leap seconds. Two seconds before and after the end
 //! of a day that chronyd or the kernel has announced to have one, readings fail with
-//! [`LeapSecond`](UtcUnknown::LeapSecond). A server that smears the second serves another time than
+//! [`LeapSecond`](UtcUnknown::LeapSecond); then with `Disrupted`, until the source has measured after
+//! it. A server that smears the second serves another time than
 //! UTC for hours, and says nothing of it: the interval then contains the smeared time.
 //! [`UtcReading::tai_offset`] is TAI minus UTC, where the kernel was told (`chronyd` does it with
 //! `leapsectz`).
@@ -63,6 +66,7 @@
 //! # }
 //! ```
 #![doc = include_str!("../docs/utc.md")]
+#![cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "no source is known there"))]
 
 use core::fmt;
 use core::time::Duration;
@@ -75,7 +79,6 @@ use crate::unix_time::UnixTime;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod anchor;
 pub(crate) mod claim;
-#[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "no source is known there"))]
 mod keeper;
 pub(crate) mod published;
 #[cfg(all(target_os = "linux", not(miri)))]

@@ -76,7 +76,7 @@ impl UtcPolls {
             VMCLOCK.map(vmclock::DEVICE);
         }
         self.asked_ns = Some(now_ns);
-        let resolution_ns = self.resolution_ns();
+        let resolution_ns = self.resolution_ns(engine);
         let asked = self.sources.ask(|| anchor(engine, resolution_ns), self.keeper.rate());
         let Some((anchor, said)) = asked else { return };
         let anchor = Anchor { sets: self.sets, ..anchor };
@@ -89,9 +89,13 @@ impl UtcPolls {
     }
 
     /// The most by which a clock steps, ns: the kernel's, or the counter.
-    fn resolution_ns(&mut self) -> i64 {
-        let measure = |counter| resolution_ticks(&counter, &mut Scratch::new());
-        let ticks = *self.resolution_ticks.get_or_insert_with(|| COUNTER.map_or(1, measure));
+    fn resolution_ns(&mut self, engine: &Engine) -> i64 {
+        // A process that may not read the counter must not try.
+        let counter = COUNTER.filter(|_| self.resolution_ticks.is_none() && engine.read_ticks().is_some());
+        if let Some(counter) = counter {
+            self.resolution_ticks = Some(resolution_ticks(&counter, &mut Scratch::new()));
+        }
+        let ticks = self.resolution_ticks.unwrap_or(1);
         let by_counter_ns = self.keeper.rate().map_or(COARSEST_NS, |[_, fastest]| {
             i64::try_from((u128::from(ticks) * u128::from(fastest)) >> RATE_BITS).unwrap_or(i64::MAX)
         });

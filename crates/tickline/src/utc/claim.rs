@@ -185,6 +185,7 @@ impl Claim {
 #[cfg(test)]
 proptest::proptest! {
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn words_are_the_claim(
         words in proptest::array::uniform12(proptest::prelude::any::<u64>()),
         source in 0..=20_u8,
