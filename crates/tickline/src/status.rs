@@ -61,7 +61,7 @@ impl fmt::Display for State {
 /// let events = Clock::global().status().events;
 /// println!("{} times the reference was outside the bounds", events.get(Event::BoundViolation));
 /// for (event, count) in events.iter().filter(|(_, count)| *count > 0) {
-///     println!("{}: {count}", event.name());
+///     println!("{}: {count}", event.code());
 /// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct Events([u64; Event::ALL.len()]);
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter().map(|(event, count)| (event.name(), count))).finish()
+        f.debug_map().entries(self.iter().map(|(event, count)| (event.code(), count))).finish()
     }
 }
 
@@ -100,7 +100,7 @@ impl Events {
 /// let status = tickline::Clock::global().status();
 /// println!("{}", status.state);
 /// for verdict in status.verdicts() {
-///     println!("{}: {}", verdict.gate.name(), verdict.closed.map_or("open", |reason| reason.code()));
+///     println!("{}: {}", verdict.gate.code(), verdict.closed.map_or("open", |reason| reason.code()));
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -155,7 +155,7 @@ named! {
     /// use tickline_core::gate::Hypervisor;
     ///
     /// let hypervisor = Hypervisor::from_signature(*b"KVMKVMKVM\0\0\0");
-    /// assert_eq!((hypervisor, hypervisor.name()), (Hypervisor::Kvm, "kvm"));
+    /// assert_eq!((hypervisor, hypervisor.code()), (Hypervisor::Kvm, "kvm"));
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Hypervisor {
@@ -180,7 +180,6 @@ named! {
         /// There is one, of another kind.
         Other = "other",
     }
-    pub fn name
 }
 
 impl Hypervisor {

@@ -53,7 +53,7 @@ named! {
     /// ```
     /// use tickline_core::gate::Gate;
     ///
-    /// assert_eq!(Gate::ALL.first().map(|gate| gate.name()), Some("user"), "in the order in which they are judged");
+    /// assert_eq!(Gate::ALL.first().map(|gate| gate.code()), Some("user"), "in the order in which they are judged");
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Gate {
@@ -81,7 +81,6 @@ named! {
     }
     /// Every gate, in the order in which they are judged.
     ALL,
-    pub fn name
 }
 
 named! {
@@ -138,7 +137,6 @@ named! {
     }
     /// Every reason.
     ALL,
-    pub fn code
 }
 
 impl core::fmt::Display for Reason {
