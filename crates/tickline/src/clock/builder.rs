@@ -111,10 +111,10 @@ impl ClockBuilder {
     /// # Errors
     ///
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
-    /// [`Unmet`](crate::ErrorKind::Unmet) for a setting that needs the thread driver, or full
-    /// probes, without it; [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for
-    /// each CPU where there cannot be one; [`Thread`](crate::ErrorKind::Thread) if the thread
-    /// cannot be made.
+    /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for a setting that needs
+    /// the thread driver, or full probes, without it; [`PerCpu`](crate::ErrorKind::PerCpu) if the
+    /// program demands a line for each CPU where there cannot be one;
+    /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
         Clock::own(self.driver, self.check()?)
     }
@@ -124,13 +124,14 @@ impl ClockBuilder {
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start). Also [`Unmet`](crate::ErrorKind::Unmet) for another driver than
-    /// the thread, and [`Running`](crate::ErrorKind::Running) if the thread already runs with other
+    /// As [`start`](Self::start). Also
+    /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for another driver than the
+    /// thread, and [`Running`](crate::ErrorKind::Running) if the thread already runs with other
     /// settings.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         let settings = self.check()?;
         if self.driver != Driver::Thread {
-            return Err(unmet("start_global", THREAD));
+            return Err(incompatible("start_global", THREAD));
         }
         ClockGuard::start(Some(settings))
     }
@@ -147,11 +148,11 @@ impl ClockBuilder {
             [("recent_every", recent_every.is_some()), ("per_cpu", per_cpu == PerCpu::On)]
         {
             if is_chosen && !has_thread {
-                return Err(unmet(setting, THREAD));
+                return Err(incompatible(setting, THREAD));
             }
         }
         if per_cpu == PerCpu::On && probes == Probes::Minimal {
-            return Err(unmet("per_cpu", "full probes"));
+            return Err(incompatible("per_cpu", "full probes"));
         }
         if per_cpu == PerCpu::On {
             per_cpu::needs().map_err(|why| Error(Inner::PerCpu(why)))?;
@@ -167,8 +168,8 @@ fn within(setting: &'static str, value: Duration, range: RangeInclusive<Duration
     if range.contains(&value) { Ok(()) } else { Err(error) }
 }
 
-fn unmet(setting: &'static str, needs: &'static str) -> Error {
-    Error(Inner::Unmet { setting, needs })
+fn incompatible(setting: &'static str, needs: &'static str) -> Error {
+    Error(Inner::IncompatibleSettings { setting, needs })
 }
 
 impl Clock {
