@@ -26,7 +26,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, Pid, getpid, setsid};
 
-use super::inject::{Gift, inject};
+use super::inject::{Payload, inject};
 use super::outcome::Start;
 use super::tracee::Tracee;
 
@@ -53,7 +53,7 @@ impl Helper {
 
 /// Forks a helper that serves the program which this process executes next. Returns when that may
 /// be executed; an error says why there is no helper.
-pub(super) fn prepare(gift: Gift<'_>, report: Tell<'_>) -> io::Result<Helper> {
+pub(super) fn prepare(payload: Payload<'_>, report: Tell<'_>) -> io::Result<Helper> {
     let program = getpid();
     if !has_one_namespace() {
         let text = "process numbers in /proc, or those of its children, are of another namespace";
@@ -69,7 +69,7 @@ pub(super) fn prepare(gift: Gift<'_>, report: Tell<'_>) -> io::Result<Helper> {
         ForkResult::Child => {
             drop(own);
             set_apart();
-            if let Err(error) = attend(program, &mut helpers, gift, report) {
+            if let Err(error) = attend(program, &mut helpers, payload, report) {
                 report(Err(error));
             }
             // SAFETY: the call does not return, and runs neither destructors nor handlers of
@@ -136,7 +136,7 @@ fn set_apart() {
 }
 
 /// The helper.
-fn attend(program: Pid, parent: &mut UnixStream, gift: Gift<'_>, report: Tell<'_>) -> io::Result<()> {
+fn attend(program: Pid, parent: &mut UnixStream, payload: Payload<'_>, report: Tell<'_>) -> io::Result<()> {
     parent.read_exact(&mut [0])?;
     let seized = Tracee::seize(program);
     let error = seized.as_ref().map_or_else(|error| *error as i32, |_| 0);
@@ -148,7 +148,7 @@ fn attend(program: Pid, parent: &mut UnixStream, gift: Gift<'_>, report: Tell<'_
     }
     // If this process is killed now, the program must not run on amid what was written into it.
     ptrace::setoptions(program, Options::PTRACE_O_EXITKILL)?;
-    let start = inject(&tracee, gift);
+    let start = inject(&tracee, payload);
     let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
     report(start);
     // Otherwise the kernel kills the program at this process's end, by that option.
