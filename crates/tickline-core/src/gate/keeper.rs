@@ -59,8 +59,8 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
 mod callers;
 
-/// What a closed gate stops: the common line.
-pub trait Gated {
+/// A gate that a judgement closes and opens. Closed, it stops the common line.
+pub trait Closable {
     /// Closes the gate. When this returns, no reading that begins later uses the counter, until
     /// [`open`](Self::open).
     fn close(&self);
@@ -218,7 +218,7 @@ impl Keeper {
     pub fn admit(
         &self,
         now_ns: impl FnOnce() -> i64,
-        gated: &impl Gated,
+        gate: &impl Closable,
         judge: impl FnOnce(Lines) -> Option<Conclusion>,
     ) -> Option<Lines> {
         let before = self.begin();
@@ -230,9 +230,9 @@ impl Keeper {
         }
         let conclusion = judge(lines)?;
         if lines == Lines::PerCpu {
-            gated.close(); // `set_lines` has left the common line in use
+            gate.close(); // `set_lines` has left the common line in use
         }
-        self.conclude(before, conclusion, gated).then_some(lines)
+        self.conclude(before, conclusion, gate).then_some(lines)
     }
 
     /// For the holder of the clock's lock, if facts have changed since the last judgement: another
@@ -240,7 +240,7 @@ impl Keeper {
     /// new, nobody has judged since the last change, or the counter is switched off.
     pub fn review(
         &self,
-        gated: &impl Gated,
+        gate: &impl Closable,
         judge: impl FnOnce(Lines) -> Option<Conclusion>,
     ) -> Option<bool> {
         let before = self.begin();
@@ -248,8 +248,8 @@ impl Keeper {
             return None;
         }
         let conclusion = judge(lines_of(before))?;
-        gated.close();
-        Some(self.conclude(before, conclusion, gated))
+        gate.close();
+        Some(self.conclude(before, conclusion, gate))
     }
 
     /// The word with which a judgement begins.
@@ -260,10 +260,10 @@ impl Keeper {
     }
 
     /// Closes or opens the gate. Returns whether the holder of the lock may run an iteration.
-    fn conclude(&self, before: u64, conclusion: Conclusion, gated: &impl Gated) -> bool {
+    fn conclude(&self, before: u64, conclusion: Conclusion, gate: &impl Closable) -> bool {
         let stage = match conclusion {
             Conclusion::Open => {
-                gated.open();
+                gate.open();
                 Stage::Open
             }
             Conclusion::Waiting(due_ns) => {
@@ -275,7 +275,7 @@ impl Keeper {
         let stands = self.publish(before, stage);
         let admitted = stands && stage == Stage::Open;
         if !admitted {
-            gated.close();
+            gate.close();
         }
         if !stands {
             // Somebody may have switched on what this found closed: the word then still says that
@@ -317,15 +317,15 @@ impl Keeper {
     }
 
     /// Ends the present line, and has the gates judged again before the next one.
-    pub fn judge_again(&self, gated: &impl Gated) {
+    pub fn judge_again(&self, gate: &impl Closable) {
         self.change_word(asked);
-        gated.close();
+        gate.close();
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it.
-    pub fn disable(&self, gated: &impl Gated) {
+    pub fn disable(&self, gate: &impl Closable) {
         self.change_word(|word| asked(word) | DISABLED_BIT);
-        gated.close();
+        gate.close();
     }
 
     /// Switches the counter on again, and has the gates judged before the next line. If every gate
