@@ -56,7 +56,7 @@ pub(crate) enum Inner {
 pub enum ErrorKind {
     /// A setting is outside its limits.
     OutOfRange,
-    /// A setting needs another one, which was not chosen.
+    /// A setting needs another setting, which the program has not chosen.
     IncompatibleSettings,
     /// The system did not make the thread; [`source`](StdError::source) says why.
     Thread,

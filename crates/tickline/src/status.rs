@@ -27,9 +27,9 @@ pub enum State {
     /// By the counter.
     Fast,
     /// By the counter, but not within the usual bound, because the OS clock or the counter has
-    /// jumped. A suspend in which the counter runs on does this: readings are then ahead of the OS
-    /// clock. They may not step back, so the control loop slews them at half rate. After its next
-    /// iteration [`Clock::reading`](crate::Clock::reading) has bounds that contain the OS clock
+    /// jumped. For example, the counter ran on in a suspend, and readings are ahead of the OS
+    /// clock. Readings may not step back, so the control loop slews them at half rate. After its
+    /// next iteration the bounds of [`Clock::reading`](crate::Clock::reading) contain the OS clock
     /// again. The state ends by itself.
     Disrupted,
     /// By the OS clock, because a gate is closed.

@@ -72,17 +72,17 @@ impl ClockBuilder {
     /// [`PerCpu::On`] needs [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
-    /// the rest of the process, as a filter does, even if that call returns an error. Verdicts from
-    /// before stay in force, too.
+    /// the rest of the process, as a filter does, even if the call returns an error. Earlier
+    /// verdicts stay in force, too.
     pub fn probes(mut self, probes: Probes) -> Self {
         self.settings.probes = probes;
         self
     }
 
-    /// Whether the clock has one line, or one for each CPU, for counters that have one rate but
-    /// were not started together. The thread calibrates each CPU once in an interval. It has to
-    /// move there, which takes most of some 80 us of CPU. With a line for each CPU the order of
-    /// readings is weaker: [`PerCpu`].
+    /// Whether the clock has one line, or a line for each CPU, for counters that have one rate but
+    /// were not started together. The thread then moves to each CPU once in an interval, and
+    /// calibrates it; this takes some 80 us of CPU, most of it for the move. With a line for each
+    /// CPU the order of readings is weaker: [`PerCpu`].
     pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
         self.settings.per_cpu = per_cpu;
         self
@@ -97,8 +97,8 @@ impl ClockBuilder {
     }
 
     /// Assumes that the counter runs at one rate in all power states, though CPUID does not say so.
-    /// This is for virtual machines on a host whose counter does. QEMU hides that from its guests
-    /// by default, because it would bar migration.
+    /// This is for virtual machines on a host whose counter does so. By default QEMU hides this
+    /// property from its guests, because it would bar migration.
     pub fn assume_invariant(mut self) -> Self {
         self.settings.policy.assumed_invariant = true;
         self
