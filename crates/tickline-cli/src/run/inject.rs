@@ -1,9 +1,9 @@
 //! Maps the library into a program that has just been executed, and calls its `start` there.
 //!
-//! The program stops twice for it, at breakpoints: between memory for the library and what the
-//! library does, and behind that. All signals are blocked meanwhile, as a process blocks them that
-//! must not be disturbed; a breakpoint stops it all the same. If the program ignores SIGTRAP, a
-//! breakpoint ends that, and the library's `finish` sets it again.
+//! The program stops twice, at breakpoints: when it has mapped memory for the library, and when the
+//! library's `start` has returned. All signals are blocked meanwhile. A breakpoint still stops the
+//! program, because the kernel forces SIGTRAP. If the program ignores SIGTRAP, a breakpoint resets
+//! that, and the library's `finish` ignores the signal again.
 
 use std::fs::{self, File};
 use std::io;
@@ -74,16 +74,16 @@ pub(super) struct Payload<'a> {
     pub(super) finish: i32,
 }
 
-/// Serves a program that is stopped at its exec. Whatever comes of it, the program's registers, its
-/// code and its blocked signals are then what they were, or `finish` sees to that; or it is
-/// [`Start::Unrestored`], and must not go on.
+/// Serves a program that is stopped at its exec. Afterwards the program has its registers, its code
+/// and its blocked signals back, or `finish` restores them. Otherwise the result is
+/// [`Start::Unrestored`], and the program must not go on.
 pub(super) fn inject(tracee: &Tracee, payload: Payload<'_>) -> io::Result<Start> {
     let blocked = tracee.blocked()?;
     let start = inject_undisturbed(tracee, payload);
     if_restored(tracee.block(blocked), start)
 }
 
-/// `start`, if the program has again what it had, or has ended.
+/// `start`, if the program's state is restored, or the program has ended.
 fn if_restored(restored: io::Result<()>, start: io::Result<Start>) -> io::Result<Start> {
     match restored {
         Ok(()) => start,

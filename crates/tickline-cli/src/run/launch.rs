@@ -36,8 +36,8 @@ use crate::serve;
 use crate::signal::is_ignored;
 use crate::terminal;
 
-/// The exit codes of a shell and of env(1) for a program that cannot be executed, and for one that
-/// is not there.
+/// The exit codes of a shell and of env(1) for a program that cannot be executed, and for a program
+/// that is missing.
 const NOT_EXECUTED: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
@@ -220,8 +220,9 @@ fn pending() -> SigSet {
     unsafe { SigSet::from_sigset_t_unchecked(set) }
 }
 
-/// Sets a variable of this process's environment, which the program gets. It may stand there more
-/// than once; ld.so takes another one than the program then.
+/// Sets a variable of this process's environment, which the program gets. If the variable stands
+/// there more than once, ld.so and the program may read different ones, so this removes all of them
+/// first.
 fn set(variable: &str, value: &OsStr) {
     // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
     unsafe { env::remove_var(variable) };
@@ -248,8 +249,8 @@ fn library(args: &args::Run) -> io::Result<PathBuf> {
     )
 }
 
-/// `LD_PRELOAD` with the library behind what is there already: a library that has other reasons to
-/// stand before libc's functions, such as libfaketime, still does.
+/// `LD_PRELOAD` with the library behind the libraries that are there already. A library that must
+/// stand before libc's functions for other reasons, such as libfaketime, still does.
 fn preload(library: &Path, present: Option<&OsStr>) -> io::Result<OsString> {
     // ld.so(8): both separate, and the third begins a token.
     if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte)) {
@@ -307,7 +308,7 @@ impl Reporter {
         });
     }
 
-    /// What is known: whether a dynamic linker does as it should shows later.
+    /// Says what is known now. Whether a dynamic linker loads the library shows only later.
     fn say_served(&self, page: &Path, lack: Option<&str>) {
         let (name, page) = (&self.name, page.display());
         if let Some(why) = lack {
@@ -362,12 +363,12 @@ impl Reporter {
     }
 }
 
-/// What is said, as a line. It has names of files in it, which others may have chosen.
+/// A message, as a line. It contains names of files, which others may have chosen.
 fn line(text: &str) -> String {
     format!("tickline: {}", terminal::plain(text))
 }
 
-/// What the page is without for now; `None` if it is served.
+/// What the page lacks for now; `None` if it is served.
 fn lack(file: &PageFile) -> Option<&'static str> {
     let counter = HardwareCounter::if_present()?;
     let found = file.snapshot(&counter);

@@ -10,9 +10,9 @@
 //!   run
 //! ```
 //!
-//! So the program is this process: it has its number, its parent, and its exit code. What waits is
-//! the library's `finish`, before the program's first instruction. So the helper's files are closed
-//! then, and the program has no child that it does not know.
+//! So the program is this process, and has its number, its parent, and its exit code. The library's
+//! `finish` waits for the helper before the program's first instruction. So the helper's files are
+//! closed by then, and the program has no child that it does not know.
 
 #![allow(unsafe_code, reason = "fork, before there is any other thread")]
 
@@ -97,8 +97,8 @@ pub(super) fn prepare(payload: Payload<'_>, report: Tell<'_>) -> io::Result<Help
 }
 
 /// Whether this is a unit of systemd (systemd.exec(5), `$INVOCATION_ID`) with a filter of system
-/// calls. `@system-service` is without ptrace, and what a filter kills for cannot be asked.
-/// Container engines have filters, too, but allow it.
+/// calls. `@system-service` lacks ptrace, and nobody can ask a filter for which calls it kills.
+/// Container engines have filters, too, but allow ptrace.
 fn is_in_filtered_unit() -> bool {
     // SAFETY: this option takes no pointer, and returns a number.
     let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP) };
@@ -106,8 +106,9 @@ fn is_in_filtered_unit() -> bool {
 }
 
 /// Whether a number means the same process to this one, to its children, and in `/proc`
-/// (pid_namespaces(7)). Otherwise the helper might trace one process and write to another. And it
-/// would be the first process of a new namespace, which takes no others when that has ended.
+/// (pid_namespaces(7)). Otherwise the helper might trace one process and write to another. It might
+/// also be the first process of a new namespace, which takes no further process once the first one
+/// has ended.
 fn has_one_namespace() -> bool {
     let link = |name: &str| fs::read_link(name).ok();
     let own = link("/proc/self/ns/pid");
@@ -128,8 +129,8 @@ fn fork_silently() -> io::Result<ForkResult> {
     }
 }
 
-/// The helper goes on when the terminal stops or interrupts the program: what comes to the program
-/// meanwhile waits for it.
+/// Keeps the helper running when the terminal stops or interrupts the program. The program gets
+/// such signals later.
 fn set_apart() {
     setsid().ok();
     SigSet::all().thread_block().ok();
