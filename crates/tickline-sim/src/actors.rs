@@ -525,9 +525,7 @@ impl Context {
                         keeper.enable();
                         self.world.step(Step::End);
                     }),
-                    _ => {
-                        keeper.judge_again(&line);
-                    }
+                    _ => keeper.judge_again(&line),
                 }
                 self.check.disturbed(self.world.now_ps.get());
             });
