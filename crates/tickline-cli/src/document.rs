@@ -281,7 +281,7 @@ impl ClockStatus {
             utc_error_ns: status.utc_error_ns,
             thread_error: None,
             environment_unrecognised: status.environment == Environment::Unrecognised,
-            events: status.events.iter().map(|(event, count)| (event.name(), count)).collect(),
+            events: status.events.iter().map(|(event, count)| (event.code(), count)).collect(),
             per_cpu: status.per_cpu.iter().map(CpuRow::of).collect(),
         }
     }
@@ -295,7 +295,7 @@ fn settled() -> Status {
 
 fn gates(status: &Status) -> Vec<Gate> {
     let gate = |verdict: &tickline::Verdict| Gate {
-        gate: verdict.gate.name().into(),
+        gate: verdict.gate.code().into(),
         open: verdict.closed.is_none(),
         reason: verdict.closed.map(|reason| reason.code().into()),
         warning: verdict.warning.map(|reason| reason.code().into()),
