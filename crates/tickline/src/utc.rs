@@ -27,10 +27,13 @@
 //! else steps or steers the OS clock, and the source says something else without a measurement.
 //! Until the source is asked again, a step or slew of the OS clock changes nothing.
 //!
-//! What readers cannot see is a moment that the thread has not seen: a suspend during which the
-//! counter stood still, or a hypervisor that moved the guest, until the thread runs again. The
-//! second is seen at all only where the guest has the hypervisor's page for it (`/dev/vmclock0`).
-//! What happened before the thread was started is the source's alone to know.
+//! A hypervisor that stops a guest, or moves it to another machine, may continue its counter where
+//! it was. Where it has a VMClock page (`/dev/vmclock0`), each reading looks at its disruption marker,
+//! and fails from then on until the source has measured again. Elsewhere nobody in the guest can
+//! notice, and the source's promise is void until it has measured again.
+//!
+//! After a suspend during which the counter stood still, a reading may miss UTC until the thread has
+//! run. What happened before the thread was started is the source's alone to know.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update. That is no
 //! bound, so on a machine that they steer there is no source.
@@ -64,15 +67,16 @@
 //! # Ok(())
 //! # }
 //! ```
-
+#![doc = include_str!("../docs/utc.md")]
 #![cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "no source is known there"))]
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::clock::Clock;
+#[cfg(feature = "mock")]
+use crate::mock::MockClock;
 use crate::unix_time::UnixTime;
-use claim::Claim;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod anchor;
@@ -81,6 +85,7 @@ mod keeper;
 pub(crate) mod published;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod source;
+mod vmclock;
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use anchor::UtcPolls;
 
@@ -94,6 +99,27 @@ pub struct UtcReading {
 }
 
 impl UtcReading {
+    /// A reading that came in a message: the two times between which UTC was there.
+    ///
+    /// ```
+    /// use tickline::UnixTime;
+    /// use tickline::utc::UtcReading;
+    ///
+    /// let [sent, received] = [2, 5].map(UnixTime::from_secs);
+    /// let theirs = UtcReading::from_bounds(sent, sent);
+    /// assert!(theirs.definitely_before(&UtcReading::from_bounds(received, received)));
+    /// ```
+    #[must_use]
+    pub fn from_bounds(earliest: UnixTime, latest: UnixTime) -> Self {
+        let ns = |time: UnixTime| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        Self {
+            earliest_ns: ns(earliest),
+            latest_ns: ns(latest),
+            tai_offset_s: None,
+            source: UtcSource::Message,
+        }
+    }
+
     /// UTC was not before this.
     #[inline]
     #[must_use]
@@ -156,11 +182,13 @@ impl UtcReading {
         matches!(self.order(other), UtcOrder::After)
     }
 
-    /// The time of a mock, which has no error.
+    /// The time of a mock, and up to `error` before and after it.
     #[cfg(feature = "mock")]
-    pub(crate) fn of_mock(time: UnixTime) -> Self {
-        let ns = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-        Self { earliest_ns: ns, latest_ns: ns, tai_offset_s: None, source: UtcSource::Mock }
+    pub(crate) fn of_mock(time: UnixTime, error: Duration) -> Self {
+        let (earliest, latest) = (time.checked_sub(error), time.checked_add(error));
+        let (first, last) = (UnixTime::from_nanos(0), UnixTime::from_nanos(u64::MAX));
+        let reading = Self::from_bounds(earliest.unwrap_or(first), latest.unwrap_or(last));
+        Self { source: UtcSource::Mock, ..reading }
     }
 }
 
@@ -188,10 +216,12 @@ pub enum UtcSource {
     Kernel = 18,
     /// A clock for tests (feature `mock`).
     Mock = 19,
+    /// Another machine, whose message it came in ([`UtcReading::from_bounds`]).
+    Message = 20,
 }
 
 impl UtcSource {
-    /// A stable name: `clock_bound`, `chronyd`, `kernel`, `mock`.
+    /// A stable name: `clock_bound`, `chronyd`, `kernel`, `mock`, `message`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -199,6 +229,7 @@ impl UtcSource {
             Self::Chronyd => "chronyd",
             Self::Kernel => "kernel",
             Self::Mock => "mock",
+            Self::Message => "message",
         }
     }
 
@@ -208,6 +239,7 @@ impl UtcSource {
             17 => Some(Self::Chronyd),
             18 => Some(Self::Kernel),
             19 => Some(Self::Mock),
+            20 => Some(Self::Message),
             _ => None,
         }
     }
@@ -220,6 +252,7 @@ impl fmt::Display for UtcSource {
             Self::Chronyd => "chronyd",
             Self::Kernel => "the kernel's maximum error",
             Self::Mock => "a mock",
+            Self::Message => "a message",
         })
     }
 }
@@ -298,23 +331,23 @@ impl Clock {
     /// returned.
     #[inline]
     pub fn utc(&self) -> Result<UtcReading, UtcUnknown> {
-        by_mock!(self.mock_unix_now().map(|time| Ok(UtcReading::of_mock(time))));
-        let claim = self.engine().utc.newest();
-        // The counter is read after the claim, so it is not before the claim's moment.
-        match self.engine().read_ticks().and_then(|ticks| claim.at_ticks(ticks)) {
+        by_mock!(self.mock().map(MockClock::utc));
+        let engine = self.engine();
+        match engine.utc.at_ticks(|| engine.read_ticks()) {
             Some(reading) => Ok(reading),
-            None => self.utc_slow(&claim),
+            None => self.utc_slow(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn utc_slow(&self, claim: &Claim) -> Result<UtcReading, UtcUnknown> {
+    fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
+        let claim = self.engine().utc.newest();
         if !self.engine().thread_is_here() {
             return Err(UtcUnknown::NoThread);
         }
         #[cfg(all(target_os = "linux", not(miri)))]
-        return anchor::reading_by_os(claim);
+        return anchor::reading_by_os(&claim);
         #[cfg(not(all(target_os = "linux", not(miri))))]
         claim.source.and(Err(claim.then))
     }
@@ -329,7 +362,8 @@ impl Clock {
         Ok(left(&self.utc()?, reading))
     }
 
-    /// Waits until `reading` is certainly in the past, and returns a reading that is after it.
+    /// Waits until `reading` is certainly in the past, and returns a reading that is after it. The
+    /// clock of a mock waits for nothing: it moves the mock.
     ///
     /// # Errors
     ///
@@ -340,6 +374,11 @@ impl Clock {
             let left = left(&now, reading);
             if left.is_zero() {
                 return Ok(now);
+            }
+            #[cfg(feature = "mock")]
+            if let Some(mock) = self.mock() {
+                mock.advance(left);
+                continue;
             }
             std::thread::sleep(left);
         }

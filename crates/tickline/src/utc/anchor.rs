@@ -7,6 +7,7 @@ use tickline_core::sample::Reference;
 use super::claim::{Claim, RATE_BITS};
 use super::keeper::{Anchor, POLL_NS, UtcKeeper};
 use super::source::Sources;
+use super::vmclock::{self, VMCLOCK};
 use super::{UtcReading, UtcUnknown};
 use crate::engine::Engine;
 use crate::options::Probes;
@@ -33,7 +34,15 @@ fn anchor(engine: &Engine, resolution_ns: i64) -> Option<Anchor> {
         // which a reader reckons on.
         let width_ns = width_ns.saturating_add(resolution_ns.saturating_mul(3));
         let suspended_ns = OsClock.suspended_ns()?;
-        Some(Anchor { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption: 0, sets: 0 })
+        Some(Anchor {
+            ticks,
+            raw_ns,
+            realtime_ns,
+            width_ns,
+            suspended_ns,
+            disruption: VMCLOCK.marker(),
+            sets: 0,
+        })
     };
     (0..TRIES).filter_map(|_| once()).min_by_key(|anchor| anchor.width_ns)
 }
@@ -62,6 +71,9 @@ impl UtcPolls {
         let since_ns = self.asked_ns.map_or(i64::MAX, |asked_ns| now_ns.saturating_sub(asked_ns));
         if since_ns < POLL_NS && self.keeper.knows_rate() {
             return;
+        }
+        if self.asked_ns.is_none() {
+            VMCLOCK.map(vmclock::DEVICE);
         }
         self.asked_ns = Some(now_ns);
         let resolution_ns = self.resolution_ns(engine);
@@ -102,6 +114,7 @@ impl UtcPolls {
 #[cold]
 pub(crate) fn reading_by_os(claim: &Claim) -> Result<UtcReading, UtcUnknown> {
     claim.source?;
+    let claim = claim.if_undisturbed(VMCLOCK.marker()).ok_or(UtcUnknown::Disrupted)?;
     let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW).ok_or(UtcUnknown::NoSource)?;
     // Afterwards: the machine was not suspended before that reading either.
     let suspended_ns = OsClock.suspended_ns().ok_or(UtcUnknown::NoSource)?;

@@ -147,8 +147,8 @@ pub(crate) struct UtcKeeper {
 
 impl UtcKeeper {
     /// What to publish after the best source has `said` something at `anchor`; `None` leaves the
-    /// last claim to its end, because no source has said anything. A claim holds for `valid_ns` at
-    /// most.
+    /// last claim to its end, because no source has said anything, or only that it knows nothing. A
+    /// claim holds for `valid_ns` at most.
     pub(crate) fn claim(
         &mut self,
         anchor: &Anchor,
@@ -168,6 +168,12 @@ impl UtcKeeper {
         let claim = match said {
             Ok(report) => self.checked(anchor, &report, valid_ns),
             Err(UtcUnknown::NoSource) if !is_disrupted => return None,
+            // The one that has made the last claim may be late. Its claim is as true as it was.
+            Err(UtcUnknown::Unsynchronised)
+                if self.made.is_some_and(|made| made.claim.at_raw(anchor.raw_ns).is_some()) =>
+            {
+                return None;
+            }
             Err(why) => Err(why),
         };
         Some(claim.unwrap_or_else(Claim::none))
@@ -245,6 +251,7 @@ impl UtcKeeper {
             by_counter,
             by_raw,
             suspended_ns: anchor.suspended_ns,
+            disruption: anchor.disruption,
             earliest_ns,
             latest_ns,
             tai_offset_s: report.tai_offset_s,

@@ -67,6 +67,17 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     );
 }
 
+/// In a guest on a busy machine chronyd was late for one request in ten, and the kernel, whose flag
+/// chronyd does not touch without `rtcsync`, said instead that it is not synchronised.
+#[test]
+fn a_source_that_is_late_does_not_end_its_claim() {
+    let (mut keeper, unsynchronised) = (UtcKeeper::default(), Err(UtcUnknown::Unsynchronised));
+    assert_eq!(refused(&mut keeper, &anchor(0), unsynchronised), Some(UtcUnknown::Unsynchronised));
+    assert_eq!(refused(&mut keeper, &anchor(1), said(0, 0)), None);
+    assert_eq!(keeper.claim(&anchor(2), unsynchronised, VALID_NS), None);
+    assert_eq!(refused(&mut keeper, &anchor(3), unsynchronised), Some(UtcUnknown::Unsynchronised), "its end");
+}
+
 /// Two measurements that contradict each other, and a measurement that is said to be another one
 /// than before: somebody has set the clock, and the daemon has not noticed.
 #[test]
