@@ -23,10 +23,6 @@ pub(super) const NO_PAGE: u64 = u64::MAX;
 /// The beginning of the page; the rest, up to 4 KiB, does not matter here.
 #[repr(C)]
 struct Page {
-    #[cfg_attr(
-        not(all(target_os = "linux", not(miri))),
-        expect(dead_code, reason = "no page is known there")
-    )]
     magic: AtomicU32,
     _size: AtomicU32,
     _version_and_kind: AtomicU32,
