@@ -27,11 +27,13 @@
 //! else steps or steers the OS clock, and the source says something else without a measurement.
 //! Until the source is asked again, a step or slew of the OS clock changes nothing.
 //!
-//! What readers cannot see is a suspend during which the counter stood still, until the thread runs
-//! again. A hypervisor that stops a guest, or moves it to another machine, may also continue its
-//! counter where it was. If the guest has the hypervisor's VMClock page (`/dev/vmclock0`), each reading looks at
-//! its disruption marker, and fails until the source has measured again; without it nobody in the
-//! guest can notice. What happened before the thread was started is the source's alone to know.
+//! A hypervisor that stops a guest, or moves it to another machine, may continue its counter where
+//! it was. Where it has a VMClock page (`/dev/vmclock0`), each reading looks at its disruption marker,
+//! and fails from then on until the source has measured again. Elsewhere nobody in the guest can
+//! notice, and the source's promise is void until it has measured again.
+//!
+//! After a suspend during which the counter stood still, a reading may miss UTC until the thread has
+//! run. What happened before the thread was started is the source's alone to know.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update. That is no
 //! bound, so on a machine that they steer there is no source.

@@ -114,9 +114,9 @@ impl UtcPolls {
 #[cold]
 pub(crate) fn reading_by_os(claim: &Claim) -> Result<UtcReading, UtcUnknown> {
     claim.source?;
-    let claim = claim.if_undisturbed(VMCLOCK.marker()).ok_or(UtcUnknown::Disrupted)?;
     let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW).ok_or(UtcUnknown::NoSource)?;
-    // Afterwards: the machine was not suspended before that reading either.
+    // Afterwards: the machine was neither moved nor suspended before that reading.
+    let claim = claim.if_undisturbed(VMCLOCK.marker()).ok_or(UtcUnknown::Disrupted)?;
     let suspended_ns = OsClock.suspended_ns().ok_or(UtcUnknown::NoSource)?;
     if claim.is_before_suspend(suspended_ns) {
         return Err(UtcUnknown::Disrupted);

@@ -1,6 +1,6 @@
 //! The segment of AWS's clock-bound, in the layout of version 3 or 2 (`ClockErrorBoundV3`,
-//! `ClockErrorBoundV2` and `ShmHeader` of the crate `clock-bound`, in its `shm.rs` and
-//! `shm/shm_header.rs`). Its daemon writes the segment once a second.
+//! `ClockErrorBoundV2` and `ShmHeader` in the module `shm` of the crate `clock-bound`). Its daemon
+//! writes the segment once a second.
 //!
 //! Version 3 names the counter's own parameters: UTC is reckoned by the daemon's line, and no OS
 //! clock is on the way. Version 2 bounds the error of `CLOCK_REALTIME`.
