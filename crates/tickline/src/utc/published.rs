@@ -77,7 +77,7 @@ impl Published {
             // ORDERING: Acquire, pairs with the Release store in `publish`.
             let number = self.newest.load(Ordering::Acquire);
             let mut words = [0; WORDS];
-            for (copy, word) in words.iter_mut().zip(self.slot(number)).skip(FIRST) {
+            for (copy, word) in words[FIRST..].iter_mut().zip(&self.slot(number)[FIRST..]) {
                 // ORDERING: Relaxed, the load above and the fence below order them.
                 *copy = word.load(Ordering::Relaxed);
             }
