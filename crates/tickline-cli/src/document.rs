@@ -297,7 +297,7 @@ impl ClockStatus {
             utc_unknown: unknown.map(|why| why.name().into()),
             thread_error: None,
             environment_unrecognised: status.environment == Environment::Unrecognised,
-            events: status.events.iter().map(|(event, count)| (event.name(), count)).collect(),
+            events: status.events.iter().map(|(event, count)| (event.code(), count)).collect(),
             per_cpu: status.per_cpu.iter().map(CpuRow::of).collect(),
         }
     }
@@ -318,7 +318,7 @@ pub(crate) fn utc_width_ns(utc: &UtcReading) -> u64 {
 
 fn gates(status: &Status) -> Vec<Gate> {
     let gate = |verdict: &tickline::Verdict| Gate {
-        gate: verdict.gate.name().into(),
+        gate: verdict.gate.code().into(),
         open: verdict.closed.is_none(),
         reason: verdict.closed.map(|reason| reason.code().into()),
         warning: verdict.warning.map(|reason| reason.code().into()),

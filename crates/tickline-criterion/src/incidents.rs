@@ -59,7 +59,7 @@ impl fmt::Display for Incidents {
         }
         if *disturbed > 0 {
             let mut causes: Vec<String> =
-                self.events.iter().map(|(event, count)| format!("{} {count}", event.name())).collect();
+                self.events.iter().map(|(event, count)| format!("{} {count}", event.code())).collect();
             causes.extend(self.unserved.map(|state| format!("it did not vouch for the counter: {state}")));
             lines.push(format!(
                 "{disturbed} of {samples} samples coincide with a disturbance of the clock, to be repeated: {}",

@@ -2,11 +2,12 @@
 //!
 //! On the thread that activates it, the mock takes the place of the clock behind `Instant`,
 //! `UnixTime` and the free functions. Other threads, and clocks as values (`Clock::global()` too),
-//! go on with the real time. Code on several threads is given its clock, and then a test gives it
-//! [`MockClock::clock`], for which nothing is activated.
+//! go on with the real time. If code runs on several threads, let its caller pass in the clock. A
+//! test then passes [`MockClock::clock`], and activates nothing.
 //!
-//! With the feature, every reading tests a flag first. A program that has the feature among its
-//! `[dev-dependencies]` alone (`cargo add --dev tickline --features mock`) is built without it.
+//! With the feature, every reading tests a flag first. If a program has the feature only among its
+//! `[dev-dependencies]` (`cargo add --dev tickline --features mock`), cargo builds the program
+//! without it.
 //!
 //! ```
 //! use std::time::Duration;

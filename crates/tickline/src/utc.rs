@@ -27,13 +27,12 @@
 //! else steps or steers the OS clock, and the source says something else without a measurement.
 //! Until the source is asked again, a step or slew of the OS clock changes nothing.
 //!
-//! A hypervisor that stops a guest, or moves it to another machine, may continue its counter where
-//! it was. Where it has a VMClock page (`/dev/vmclock0`), each reading looks at its disruption marker,
-//! and fails from then on until the source has measured again. Elsewhere nobody in the guest can
-//! notice, and the source's promise is void until it has measured again.
-//!
-//! After a suspend during which the counter stood still, a reading may miss UTC until the thread has
-//! run. What happened before the thread was started is the source's alone to know.
+//! What readers cannot see is a suspend during which the counter stood still, until the thread runs
+//! again. A hypervisor that stops a guest, or moves it to another machine, may also continue its
+//! counter where it was. If the guest has the hypervisor's VMClock page (`/dev/vmclock0`), each
+//! reading looks at its disruption marker, and fails until the source has measured again; without it
+//! nobody in the guest can notice. What happened before the thread was started is the source's alone
+//! to know. Nor is a step seen that is smaller than what our own way to the source is unsure of.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update. That is no
 //! bound, so on a machine that they steer there is no source.
@@ -43,8 +42,8 @@
 //! The times are [`UnixTime`], which counts no leap seconds. Two seconds before and after the end
 //! of a day that chronyd or the kernel has announced to have one, readings fail with
 //! [`LeapSecond`](UtcUnknown::LeapSecond); then with `Disrupted`, until the source has measured after
-//! it. A server that smears the second serves another time than
-//! UTC for hours, and says nothing of it: the interval then contains the smeared time.
+//! it. A server that smears the second serves another time than UTC for hours, and says nothing of
+//! it: the interval then contains the smeared time.
 //! [`UtcReading::tai_offset`] is TAI minus UTC, where the kernel was told (`chronyd` does it with
 //! `leapsectz`).
 //!

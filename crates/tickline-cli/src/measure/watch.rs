@@ -137,7 +137,7 @@ impl Watcher {
         let mut slope = Slope::default();
         self.recent.iter().for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
         let events = status.events.iter().zip(self.before.iter());
-        let events = events.map(|((event, now), (_, before))| (event.name(), now.saturating_sub(before)));
+        let events = events.map(|((event, now), (_, before))| (event.code(), now.saturating_sub(before)));
         let new_cpus = self.new_cpu_samples();
         self.cpus.extend(new_cpus.iter().map(|sample| (sample.cpu, *sample)));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -169,7 +169,7 @@ fn sample_on(cpu: u32, start: Instant) -> Option<CpuSample> {
     })
 }
 
-/// The state as a stable name.
+/// The state as a stable code.
 pub(crate) const fn state_name(state: State) -> &'static str {
     match state {
         State::Fast => "fast",

@@ -76,7 +76,7 @@ impl Table {
             }
         };
         let mut table = Self { writer: csv::Writer::from_writer(place), name };
-        let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.name()));
+        let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.code()));
         match table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events)) {
             // The row of the first sample meets a broken pipe again, and ends the watch, as any
             // later row does.
