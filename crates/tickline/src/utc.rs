@@ -33,7 +33,8 @@
 //! notice, and the source's promise is void until it has measured again.
 //!
 //! After a suspend during which the counter stood still, a reading may miss UTC until the thread has
-//! run. What happened before the thread was started is the source's alone to know.
+//! run. What happened before the thread was started is the source's alone to know. A step of
+//! the OS clock that is smaller than what our own way to the source is unsure of is not seen either.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update. That is no
 //! bound, so on a machine that they steer there is no source.
@@ -43,8 +44,8 @@
 //! The times are [`UnixTime`], which counts no leap seconds. Two seconds before and after the end
 //! of a day that chronyd or the kernel has announced to have one, readings fail with
 //! [`LeapSecond`](UtcUnknown::LeapSecond); then with `Disrupted`, until the source has measured after
-//! it. A server that smears the second serves another time than
-//! UTC for hours, and says nothing of it: the interval then contains the smeared time.
+//! it. A server that smears the second serves another time than UTC for hours, and says nothing of
+//! it: the interval then contains the smeared time.
 //! [`UtcReading::tai_offset`] is TAI minus UTC, where the kernel was told (`chronyd` does it with
 //! `leapsectz`).
 //!
