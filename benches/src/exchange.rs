@@ -111,7 +111,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
         });
         // ORDERING: Relaxed, a flag on its own.
         stop.store(true, Ordering::Relaxed);
-        let events = Event::ALL.iter().map(|event| (event.name(), clock.events(*event)));
+        let events = Event::ALL.iter().map(|event| (event.code(), clock.events(*event)));
         let events = events.filter(|(_, times)| *times > 0).collect();
         Report { count, events }
     })

@@ -23,7 +23,7 @@ pub(crate) const SCHEMA: &str = "tickline-compare/1";
 /// The comparison of two documents.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Comparison {
+pub(crate) struct DocumentDiff {
     /// The name and version of this schema.
     schema: &'static str,
     /// The first document.
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
 type Read<'a> = (&'a Path, (Value, Document));
 
 /// Compares figures by their names.
-fn compare(first: Read<'_>, second: Read<'_>, above_percent: f64) -> Comparison {
+fn compare(first: Read<'_>, second: Read<'_>, above_percent: f64) -> DocumentDiff {
     let ((first, left), (second, right)) = (side(first, above_percent), side(second, above_percent));
     let (mut differences, mut known_once, mut equal) = (Vec::new(), Vec::new(), 0);
     let mut differs = |figure: &Figure, first: Value, second: Value| {
@@ -101,7 +101,7 @@ fn compare(first: Read<'_>, second: Read<'_>, above_percent: f64) -> Comparison 
     for other in right.iter().filter(|other| left.iter().all(|one| one.name != other.name)) {
         differs(other, other.absent(), other.value.clone());
     }
-    Comparison { schema: SCHEMA, first, second, above_percent, differences, known_once, equal }
+    DocumentDiff { schema: SCHEMA, first, second, above_percent, differences, known_once, equal }
 }
 
 fn side((file, (document, typed)): Read<'_>, above_percent: f64) -> (Side, Vec<Figure>) {

@@ -43,12 +43,12 @@ pub(crate) struct Machine {
     /// The clocksources that the kernel lists, separated by spaces. The list may end with a TSC
     /// that the kernel has rejected.
     pub(crate) available_clocksources: Option<String>,
-    /// The hypervisor below this machine, as a stable name; `none` where no fact names one, and the
+    /// The hypervisor below this machine, as a stable code; `none` where no fact names one, and the
     /// processor has CPUID.
     pub(crate) hypervisor: Option<String>,
     /// Vendor and product, by the firmware.
     pub(crate) product: Option<String>,
-    /// The cloud that runs this machine, by the firmware, as a stable name: `ec2_nitro`, `ec2_xen`,
+    /// The cloud that runs this machine, by the firmware, as a stable code: `ec2_nitro`, `ec2_xen`,
     /// `google`, `azure`; null where it names none of them.
     pub(crate) cloud: Option<String>,
     /// The facts from CPUID; null on processors without it.

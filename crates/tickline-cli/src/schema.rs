@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use crate::compare::Comparison;
+use crate::compare::DocumentDiff;
 use crate::document::Document;
 use crate::words::unit;
 
@@ -35,7 +35,7 @@ fn schema() -> Value {
 }
 
 fn schema_of_comparisons() -> Value {
-    schema_of::<Comparison>("tickline compare --json", crate::compare::SCHEMA)
+    schema_of::<DocumentDiff>("tickline compare --json", crate::compare::SCHEMA)
 }
 
 /// The structures of which a file for `--facts` may have some keys only, and the keys that it must

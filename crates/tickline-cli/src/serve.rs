@@ -70,7 +70,7 @@ fn off(page: &Path) -> io::Result<Exit> {
     let page = plain_path(page);
     output::to_stdout(|out| match before {
         LeasePhase::Off => writeln!(out, "{page}: was off already"),
-        before => writeln!(out, "{page}: off; it was {}", before.name()),
+        before => writeln!(out, "{page}: off; it was {}", before.code()),
     })?;
     Ok(Exit::Success)
 }

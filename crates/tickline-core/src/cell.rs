@@ -7,8 +7,8 @@
 //! names.
 //!
 //! A reader loads the state, takes what it needs from the slot, reads the counter, and looks at the
-//! state again. The second look proves that the line was current when the counter was read (rule
-//! 1), which order needs.
+//! state again. The second look proves that the line was current when the counter was read. Order
+//! needs this proof (rule 1).
 //!
 //! # Protocol
 //!
@@ -35,8 +35,8 @@ pub use crate::units::FixedNs;
 
 /// A line as a cell holds it: the state, and for which ticks its line may be used.
 ///
-/// What was read from a slot is only a claim until a second look has confirmed the state, or a swap
-/// that expects it has succeeded.
+/// What a reader loads from a slot is only a claim, until a second look has confirmed the state or
+/// a swap from this state has succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellLine {
     /// The line, and what the clock may do.

@@ -1,9 +1,10 @@
 //! The control loop: sample -> estimate -> discipline -> what to publish.
 //!
 //! [`Control::maintain`] is one iteration. Its caller, the driver, holds the clock's lock, and
-//! decides when the next one comes. An iteration takes a burst of brackets, about a microsecond of
-//! arithmetic, and one change of state. `DESIGN.md`, section "The pipeline", has the steps in the
-//! order in which their data flow, and the function of each. A publication has three steps:
+//! decides when the next iteration comes. An iteration takes a burst of brackets, computes for
+//! about a microsecond, and changes the state once. `DESIGN.md`, section "The pipeline", has the
+//! steps in the order in which their data flow, and the function of each. A publication has three
+//! steps:
 //!
 //! ```text
 //! a line:  published -> replacing; read the counter; compute the line -> published   (rule 2)
@@ -11,13 +12,14 @@
 //! ```
 //!
 //! After a recovery the caller runs a second iteration at once, which settles slope and window.
-//! Slower and faster lines are both published through `Replacing`, so there is one path to prove.
+//! The writer publishes slower and faster lines alike through `Replacing`, so there is one path to
+//! prove.
 //!
 //! Start-up and a change of rate are one case: the interval is half of the time for which the
-//! reference has been watched without a break, from 50 us up to the configured interval. So it
-//! grows by half from iteration to iteration. It falls to a sixteenth of the configured one while
-//! the bound would otherwise grow wide, or the line is off its target. `control/schedule.rs` has
-//! the reasons.
+//! control loop has watched the reference without a break, from 50 us up to the configured
+//! interval. So the interval grows by half from iteration to iteration. While the bound would
+//! otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
+//! configured one. `control/schedule.rs` has the reasons.
 
 use crate::cell::{CellLine, StateCell};
 use crate::counter::Counter;
@@ -81,8 +83,8 @@ const UNKNOWN_SLOPE: Slope = Slope { bits: 1 << (FRACTION_BITS - 4) };
 const FRESH_NS: u64 = 100_000;
 
 /// A first line waits for the reference if the high-water mark is ahead of it by less than this,
-/// ns. That is half as much again as two margins: the mark's, and that by which a line starts
-/// before its publication.
+/// ns. This is one and a half times the sum of two margins: the margin of the mark, and the time by
+/// which a line starts before its publication.
 const WAIT_FOR_HIGH_WATER_NS: i64 = 15_000;
 
 /// An offset below this, or below twice the newest sample's width, does not shorten the interval,
@@ -158,7 +160,7 @@ pub struct Outcome {
 /// The writer's memory. Reached only under the clock's lock.
 #[derive(Debug)]
 pub struct Control {
-    /// What the next iteration goes by. A driver may change interval and renewal between two
+    /// The settings of the next iteration. A driver may change interval and renewal between two
     /// iterations.
     pub config: Config,
     /// Whether the lines serve Unix time, as they do after [`begin_anew`](Self::begin_anew), or
@@ -219,12 +221,12 @@ impl Control {
         }
     }
 
-    /// Forgets everything, and goes on as a new control loop with `config` would. In place, for
-    /// another loop would take a signal handler's stack.
+    /// Forgets everything, and goes on as a new control loop with `config` would. It works in
+    /// place, because a signal handler's stack has no room for another loop.
     pub fn begin_anew(&mut self, config: Config) {
         static UNLEARNT: StabilityMonitor = StabilityMonitor::new();
         (self.config, self.serves_unix) = (config, true);
-        // Not an assignment, for which a copy on the stack is made where nothing is optimised.
+        // Not an assignment: without optimisation that makes a copy on the stack.
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNLEARNT));
         self.unix = UnixTrack::new();
         self.slope = None;

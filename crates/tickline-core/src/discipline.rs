@@ -1,12 +1,14 @@
 //! The discipline: published line + target -> next line.
 //!
-//! The next line must never be below the old one where that may have been used, and it must reach
-//! the target by the end of its window. It is straight. So it starts where the old line is, and
-//! its slope is the target's plus what removes the offset within the window:
+//! The next line must never be below the old line at a tick at which readers may have used the old
+//! line, and it must reach the target by the end of its window. So the next line, which is
+//! straight, starts where the old line is. Its slope is the target's slope, plus what removes the
+//! offset within the window:
 //!
-//! - reference ahead by little: slew up; by more than [`STEP_PPB`] of the window: step forward
-//!   to it;
-//! - reference behind: slew down, never below half the target's rate. A clock cannot step back.
+//! - If the reference is ahead by little, the clock slews up; if it is ahead by more than
+//!   [`STEP_PPB`] of the window, the clock steps forward to it.
+//! - If the reference is behind, the clock slews down, but never below half the target's rate. A
+//!   clock can't step back.
 //!
 //! Rounding (rule 9 of `DESIGN.md`): bases are computed from the quantised slopes in 128 bits and
 //! rounded up. So the values do not decrease even after rounding down to whole nanoseconds.

@@ -20,14 +20,14 @@
 //! maximum drift.
 //!
 //! - **The estimate checks a new sample against all others before it thins them out.** Thinning may
-//!   drop the one that contradicts it.
+//!   drop the sample that contradicts the new one.
 //! - **The bounds are the lines of slope `target +- maximum drift` around all samples**, widened by
 //!   the dither and by what the slopes leave open.
 //! - **A half-width is half a bracket, dither, drift, and the reading's distance from the middle.**
 //!   On Zen 5 half a bracket can't become less than 11 ns, because the counter moves by 10. Drift
 //!   is the maximum drift times the age of the sample.
-//! - **A first line needs three samples that agree.** Two always agree: with a suspend or a
-//!   reference that stands still between them, slopes were off by orders of magnitude.
+//! - **A first line needs three samples that agree.** Two samples always agree. If a suspend lay
+//!   between the two, or the reference stood still, slopes were off by orders of magnitude.
 
 use crate::cell::Bounds;
 use crate::line::Slope;

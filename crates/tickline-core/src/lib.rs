@@ -61,8 +61,8 @@
 //! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Outcome`](control::Outcome) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
 //! | trust | [`gate::judge`] for each gate, over the facts that are known. Nothing else asks whether the counter keeps its rate |
 //!
-//! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: one context of
-//! execution has it, or a critical section protects it. CI boots a whole program:
+//! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: only one context of
+//! execution uses it, or a critical section protects it. CI boots a whole program:
 //! [`examples/bare-x86_64`](https://github.com/tickline/tickline/tree/main/examples/bare-x86_64).
 //!
 //! # Guarantees
@@ -97,9 +97,9 @@
 //!
 //! [`counter`], [`sample`], [`control`], [`shared`], [`gate`] and, in [`cell`],
 //! [`LineCell`](cell::LineCell), [`Bounds`](cell::Bounds), [`Line`](cell::Line) and
-//! [`Slope`](cell::Slope) are the promise: they follow semantic versioning. [`per_cpu`],
-//! [`try_lock`], [`state`] and the rest of [`cell`] may change with every minor version: `tickline`
-//! drives its clocks by them, and its simulator takes the place of a cell.
+//! [`Slope`](cell::Slope) follow semantic versioning. [`per_cpu`], [`try_lock`], [`state`] and the
+//! rest of [`cell`] may change with every minor version: they are public for `tickline`, which
+//! drives its clocks by them, and for its simulator, which has a cell of its own.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

@@ -1,6 +1,6 @@
-//! Enums whose values have stable names.
+//! Enums whose values have stable codes.
 
-/// Declares an enum from one list: `$name` returns the name beside each value, and `ALL`, if it is
+/// Declares an enum from one list: `code` returns the text beside each value, and `ALL`, if it is
 /// asked for, has the values in this order.
 macro_rules! named {
     (
@@ -10,14 +10,12 @@ macro_rules! named {
         }
         $(#[$about_all:meta])*
         ALL,
-        pub fn $name:ident
     ) => {
         named! {
             $(#[$about])*
             pub enum $Enum {
                 $($(#[$about_value])* $Value = $text,)*
             }
-            pub fn $name
         }
 
         impl $Enum {
@@ -30,7 +28,6 @@ macro_rules! named {
         pub enum $Enum:ident {
             $($(#[$about_value:meta])* $Value:ident = $text:literal,)*
         }
-        pub fn $name:ident
     ) => {
         $(#[$about])*
         #[non_exhaustive]
@@ -39,9 +36,9 @@ macro_rules! named {
         }
 
         impl $Enum {
-            /// A stable name, in snake case.
+            /// A stable code, in snake case.
             #[must_use]
-            pub const fn $name(self) -> &'static str {
+            pub const fn code(self) -> &'static str {
                 match self {
                     $(Self::$Value => $text),*
                 }

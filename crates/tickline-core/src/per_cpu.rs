@@ -4,20 +4,21 @@
 //! its line's replacement, its fallback and its recovery. Between two CPUs, or in a thread that
 //! is moved, a reading may step back by no more than the sum of their published bounds.
 //!
-//! A CPU has a **unit**: a [`Shared`] of its own. A reading takes the steps of one from a common
-//! line, but **reads the counter first**: on processors without `rdpid` one instruction reads
-//! counter and id, and a second one would double the cost. So the line may be younger than the
-//! reading, if the thread was stopped in between and the CPU was calibrated meanwhile. A line
-//! starts here at the tick that was read when its predecessor ended (elsewhere 5 us earlier), so
-//! the window check refuses such a reading. Every other one was made when the line was current. The
-//! second look at the state only proves that start and window belong to it.
+//! A CPU has a **unit**: a [`Shared`] of its own. A reading takes the same steps as a reading of a
+//! common line, but **reads the counter first**: on processors without `rdpid` one instruction
+//! reads counter and id, and a second read would double the cost. If the thread was stopped after
+//! its read of the counter, and the CPU was calibrated meanwhile, the line is younger than that
+//! read. A unit's line starts at the tick that was read when its predecessor ended (a common line
+//! starts 5 us earlier), so the window check refuses such a reading. Every other reading was made
+//! when the line was current. The second look at the state only proves that start and window belong
+//! to the line.
 //!
-//! A unit's control loop runs on its CPU, through [`maintain`]. A reader on that CPU that
-//! finds the line being replaced has therefore interrupted the writer: it does not wait, and
-//! helps at once.
+//! A unit's control loop runs on its CPU, through [`maintain`]. A reader on that CPU that finds the
+//! line being replaced has therefore interrupted the writer. This reader does not wait, and helps
+//! at once.
 //!
 //! The gate's keeper says whether readers may use these lines (`gate/keeper.rs`: `lines`). The
-//! driver chooses the kind of lines, calibrates the CPUs, and gives up on one.
+//! driver chooses the kind of lines, calibrates the CPUs, and decides when it gives up on a CPU.
 //!
 //! | question | answer |
 //! |---|---|

@@ -68,8 +68,8 @@ pub trait Reference {
     }
 
     /// The total time for which the machine has been suspended while the monotonic clock stood
-    /// still, ns. It is that of some moment during the call, to within [`SUSPENDED_BOUND_NS`];
-    /// `None` if it is unknown. Only differences count.
+    /// still, ns; `None` if it is unknown. It holds for some moment during the call, to within
+    /// [`SUSPENDED_BOUND_NS`]. Only differences count.
     fn suspended_ns(&self) -> Option<i64> {
         None
     }
@@ -93,19 +93,20 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 /// (`CONFIG_NTP_PPS`, not with tickless kernels) removes 0.5 s in one second.
 pub(crate) const KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
-/// What the resolutions of counter and reference hide. Most references run by a clock of their own.
-/// One that a kernel makes of the same counter's readings is known better: its own read of the
-/// counter lies between the two of a bracket.
+/// The resolutions of counter and reference. They say how far a bracket must be widened. Most
+/// references run by a clock of their own. A reference that the kernel computes from the same
+/// counter is known better, because the kernel's read of the counter lies between the two reads of
+/// a bracket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolutions {
-    /// The counter's resolution, ticks, by which a reference with a clock of its own may be ahead
-    /// of what the counter shows. 0 for one that is made of the same counter's readings.
+    /// For a reference with a clock of its own: the counter's resolution, ticks. The reference may
+    /// be ahead of what the counter shows by as much. Otherwise 0.
     pub counter_ticks: u64,
     /// The reference's resolution, ns.
     pub reference_ns: i64,
-    /// The counter's resolution, ticks, for a reference that is made of the same counter's
-    /// readings, by an ordered read that takes as long as one here: this narrows the brackets by
-    /// the time of a read. 0 for any other.
+    /// For a reference that is computed from the same counter, by an ordered read that takes as
+    /// long as [`now_ordered`](Counter::now_ordered): the counter's resolution, ticks. The time of
+    /// a read then narrows the brackets. Otherwise 0.
     pub same_counter_ticks: u64,
 }
 
@@ -180,13 +181,13 @@ impl Effort {
     }
 }
 
-/// Takes brackets in a row and keeps the best. With a known `slope` that is the lowest upper and
-/// the highest lower point of all brackets, and without one the narrowest bracket. `None` if the
-/// counter ran backwards in all of them.
+/// Takes brackets in a row and returns the best sample. With a known `slope`, this is the lowest
+/// upper point and the highest lower point of all brackets; without a slope, the narrowest bracket.
+/// `None` if the counter ran backwards in all of them.
 ///
-/// Where the reference is a function of the same counter's readings, it reads the counter itself,
-/// in order, between the two reads of a bracket. A read takes time, so each of the two is at
-/// least half a read away from the reference's.
+/// A reference that is computed from the same counter reads the counter itself, in order, between
+/// the two reads of a bracket. A read takes time, so both reads of the bracket are at least half a
+/// read away from the reference's read.
 pub(crate) fn burst(
     counter: &impl Counter,
     reference: &impl Reference,

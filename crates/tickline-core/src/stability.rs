@@ -24,8 +24,9 @@ use crate::shared::events::{Event, Events};
 use crate::units::{FixedNs, NS_PER_S, ticks_between};
 use dither::{Departure, Dither};
 
-/// Consistent samples that a first line needs. Two always agree: with a suspend or a reference
-/// that stands still between them, their slope may be anything. A third sample contradicts it.
+/// Consistent samples that a first line needs. Two samples always agree, and their slope may be
+/// anything if a suspend lies between them, or the reference stood still. A third sample
+/// contradicts such a slope.
 const CONFIRMATIONS: u32 = 3;
 
 /// Feasible slopes that differ by more than this make no line, ppb: twice 2e-3 of bracket over

@@ -70,9 +70,9 @@ impl<T> TryLock<T> {
         Self { owner: AtomicU64::new(0), content: UnsafeCell::new(content) }
     }
 
-    /// Takes the lock if it is free, or if its owner's token is not `token`: then its holder is
-    /// in another process, and has never released the lock; `reset` then puts the content right,
-    /// which may be half changed. Always fails with a `token` of 0.
+    /// Takes the lock if it is free, or if its owner's token is not `token`. In the second case the
+    /// holder is in another process, and has never released the lock; the content may be half
+    /// changed, and `reset` puts it right. Always fails with a `token` of 0.
     ///
     /// # Safety
     ///

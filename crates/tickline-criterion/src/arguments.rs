@@ -6,9 +6,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// With this, criterion names its benchmarks and runs none.
-const LIST: &str = "--list";
-
 /// With this, all pairs count, including disturbed ones.
 const INCLUDE: &str = "--include-disturbed";
 
@@ -74,24 +71,27 @@ fn value(arguments: impl Iterator<Item = OsString>, options: &[&str]) -> Option<
         .or_else(|| arguments.next())
 }
 
+/// Whether one of these is among the arguments.
+fn has(options: &[&str]) -> bool {
+    env::args_os().any(|argument| options.iter().any(|option| argument == *option))
+}
+
 /// Whether the program only names its benchmarks.
 pub(crate) fn is_list() -> bool {
-    env::args_os().any(|argument| argument == LIST)
+    has(&["--list"])
 }
 
 /// Whether criterion stores what it measures: not if it compares stored numbers, is asked to store
 /// none, or sends all to cargo-criterion.
 pub(crate) fn lets_criterion_store() -> bool {
-    let forbids = |argument: OsString| {
-        let text = argument.to_string_lossy();
-        ["--load-baseline", "--discard-baseline"].iter().any(|option| text.starts_with(option))
-    };
-    !env::args_os().any(forbids) && env::var_os("CARGO_CRITERION_PORT").is_none()
+    !has(&["--discard-baseline"])
+        && value(env::args_os(), &["--load-baseline"]).is_none()
+        && env::var_os("CARGO_CRITERION_PORT").is_none()
 }
 
 /// Whether criterion draws no plots.
 pub(crate) fn forbids_plots() -> bool {
-    env::args_os().any(|argument| argument == "--noplot" || argument == "-n")
+    has(&["--noplot", "-n"])
 }
 
 /// Whether the environment asks for all pairs to count.

@@ -13,6 +13,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::compare::signed_rank::LEAST_ROUNDS;
+use crate::number::middle;
 use crate::pairs::outcome::{INDENT, Ns};
 
 /// Two runs may differ by this, because a smaller change of the core's frequency is not noticed
@@ -34,11 +35,7 @@ impl Range {
         let mut ns: Vec<f64> = rounds.iter().filter_map(Value::as_f64).collect();
         ns.sort_unstable_by(f64::total_cmp);
         let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
-        (ns.len() >= LEAST_ROUNDS).then(|| Self {
-            low: ns[tail],
-            median: f64::midpoint(ns[last / 2], ns[ns.len() / 2]),
-            high: ns[last - tail],
-        })
+        (ns.len() >= LEAST_ROUNDS).then(|| Self { low: ns[tail], median: middle(&ns), high: ns[last - tail] })
     }
 }
 
@@ -50,7 +47,7 @@ impl fmt::Display for Range {
 
 /// What a stored run and this one show. Its text is printed below criterion's line.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Apart {
+pub(crate) struct Change {
     name: String,
     /// What the times are, if not those of an iteration.
     what: &'static str,
@@ -59,7 +56,7 @@ pub(crate) struct Apart {
     percent: f64,
 }
 
-impl Apart {
+impl Change {
     /// `None` if one of them has too few rounds.
     pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
         let (before, after) = (Range::of(then)?, Range::of(now)?);
@@ -88,7 +85,7 @@ impl Apart {
     }
 }
 
-impl fmt::Display for Apart {
+impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match (self.is_different(), self.percent < 0.0) {
             (true, true) => "less now, by more than either run scatters",
@@ -120,34 +117,36 @@ mod tests {
         let mut uniform = uniform(3);
         let then = run(200.0, &mut uniform);
         for (ns, is_different) in [(200.0, false), (203.0, false), (206.0, true), (194.0, true)] {
-            let apart = Apart::new("main", &then, &run(ns, &mut uniform)).expect("100 rounds");
-            assert_eq!(apart.is_different(), is_different, "{apart}");
-            assert_eq!(apart.json()["is_different"], is_different);
-            assert_eq!(apart.json()["in_turns"], false);
+            let change = Change::new("main", &then, &run(ns, &mut uniform)).expect("100 rounds");
+            assert_eq!(change.is_different(), is_different, "{change}");
+            assert_eq!(change.json()["is_different"], is_different);
+            assert_eq!(change.json()["in_turns"], false);
             let verdict = [if ns > 200.0 { "more now" } else { "less now" }, "not told apart"];
-            assert!(apart.to_string().contains(verdict[usize::from(!is_different)]), "{apart}");
-            assert!(apart.to_string().contains("baseline main: ") && apart.to_string().contains("--against"));
+            assert!(change.to_string().contains(verdict[usize::from(!is_different)]), "{change}");
+            assert!(
+                change.to_string().contains("baseline main: ") && change.to_string().contains("--against")
+            );
         }
         // Runs that scatter by nothing may still differ by the core's frequency.
         let exact = |ns: f64| json!({ "rounds_ns": ([ns; 10]) });
         for (ns, is_different) in [(203.9, false), (204.1, true)] {
-            let apart = Apart::new("main", &exact(200.0), &exact(ns)).expect("ten rounds");
-            assert_eq!(apart.is_different(), is_different, "{apart}");
+            let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten rounds");
+            assert_eq!(change.is_different(), is_different, "{change}");
         }
     }
 
     #[test]
     fn a_comparison_of_differences_is_a_part_of_the_first_routine() {
         let of = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
-        let apart = Apart::new("main", &of(1.0), &of(2.5)).expect("ten rounds");
-        assert!((apart.percent - 1.5).abs() < 1e-9 && !apart.is_different(), "{apart}");
-        assert!(Apart::new("main", &of(1.0), &of(-1.5)).expect("ten rounds").is_different());
+        let change = Change::new("main", &of(1.0), &of(2.5)).expect("ten rounds");
+        assert!((change.percent - 1.5).abs() < 1e-9 && !change.is_different(), "{change}");
+        assert!(Change::new("main", &of(1.0), &of(-1.5)).expect("ten rounds").is_different());
     }
 
     #[test]
     fn too_few_rounds_show_nothing() {
         for few in [json!({}), json!({ "rounds_ns": [] }), json!({ "rounds_ns": ([1.0; 9]) })] {
-            assert_eq!(Apart::new("main", &few, &json!({ "rounds_ns": ([1.0; 10]) })), None);
+            assert_eq!(Change::new("main", &few, &json!({ "rounds_ns": ([1.0; 10]) })), None);
         }
     }
 }

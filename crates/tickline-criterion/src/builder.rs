@@ -1,17 +1,17 @@
 //! Settings for a [`CounterTime`].
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use tickline::{Driver, PerCpu, Reason};
 use tickline_core::counter::HardwareCounter;
 
 use crate::arguments;
-use crate::error::{Error, Inner};
+use crate::calibration::Calibration;
+use crate::error::{Error, ErrorKind};
 use crate::message::Messages;
 use crate::pair::Source;
-use crate::pairs::files;
 use crate::pairs::slice::Counting;
 use crate::session::Session;
 use crate::time::{CounterTime, Settings};
@@ -42,13 +42,13 @@ const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration:
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it is started"]
-pub struct Builder {
+pub struct CounterTimeBuilder {
     clock: tickline::ClockBuilder,
     settle: Duration,
     settings: Settings,
 }
 
-impl Builder {
+impl CounterTimeBuilder {
     pub(crate) fn new() -> Self {
         Self {
             clock: tickline::Clock::builder(),
@@ -121,24 +121,30 @@ impl Builder {
     pub fn start(self) -> Result<CounterTime, Error> {
         let (least, most) = SETTLE_RANGE;
         if !(least..=most).contains(&self.settle) {
-            return Err(Error(Inner::OutOfRange { value: self.settle, least, most }));
+            let message = format!("settle of {:?} is outside {least:?} to {most:?}", self.settle);
+            return Err(Error::new(ErrorKind::OutOfRange, message));
         }
         arguments::act();
-        files::look_for_baseline(self.settings.output_directory.as_deref(), self.settings.messages);
         if arguments::is_list() {
-            return Ok(CounterTime::by_wall_time(Error(Inner::Listed), self.settings));
+            let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
+            let listing = Error::new(ErrorKind::ListMode, message.to_owned());
+            return Ok(CounterTime::of(Source::Wall, Err(listing), self.settings));
         }
         let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
-            return Err(Error(Inner::Closed(Reason::NoCounter)));
+            return Err(Error::closed(Reason::NoCounter));
         };
-        let clock = self
-            .clock
-            .driver(Driver::Thread)
-            .per_cpu(PerCpu::Off)
-            .start()
-            .map_err(|error| Error(Inner::Clock(error)))?;
-        let session = Session::start(clock, (source, counter), self.settle, self.settings.messages)?;
-        Ok(CounterTime::by_counter(source, session, self.settings))
+        let clock =
+            self.clock.driver(Driver::Thread).per_cpu(PerCpu::Off).start().map_err(|error| Error {
+                kind: ErrorKind::Clock(error.kind()),
+                message: format!("the clock could not be made: {error}"),
+                source: Some(error),
+            })?;
+        let session = Session::start(clock, (source, counter), self.settle)?;
+        // Once in a process, although each `criterion_group!` may make its own clock.
+        static FIRST: Once = Once::new();
+        let calibration = Calibration::from(session.progress().scale);
+        self.settings.messages.print_once(&FIRST, &calibration);
+        Ok(CounterTime::of(source, Ok(session), self.settings))
     }
 
     /// As [`start`](Self::start), but where that returns an error, the OS clock measures, exactly
@@ -148,8 +154,10 @@ impl Builder {
     pub fn start_or_wall_time(self) -> CounterTime {
         let settings = self.settings.clone();
         self.start().unwrap_or_else(|error| {
-            settings.messages.by_wall_time(&error);
-            CounterTime::by_wall_time(error, settings)
+            // Each time: a gate that was open for an earlier clock may be closed for a later one,
+            // and the results would look alike.
+            settings.messages.print(&format_args!("measuring with WallTime: {error}"));
+            CounterTime::of(Source::Wall, Err(error), settings)
         })
     }
 }

@@ -20,14 +20,13 @@
 //! A program does not learn its benchmarks' full names from criterion. So this process first starts
 //! itself with `--list`, and this crate prints a mark before and after each of its benchmarks.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::io::{self, BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::arguments::{self, Role};
+use crate::compare::Coin;
 use crate::compare::couples::Couple;
 use crate::evidence;
 use crate::pair::Source;
@@ -73,7 +72,7 @@ impl Turns {
                     }
                     Err(format!("it measures by the {}, and this build by the {clock}", other.clock))
                 });
-                other.inspect_err(|error| time.messages().not_in_turns(error)).ok()
+                other.inspect_err(|error| time.settings().messages.not_in_turns(error)).ok()
             }
         }
     }
@@ -140,8 +139,7 @@ pub(crate) struct Other {
     clock: String,
     /// How to run the benchmark alone.
     alone: String,
-    random: RandomState,
-    slices: u64,
+    coin: Coin,
     /// The present slice of the other build, if its turn came first.
     first: Option<Vec<u64>>,
     /// The other build's pair and this one's, in the order of time.
@@ -183,8 +181,7 @@ impl Other {
             child,
             clock: String::new(),
             alone: format!("{} {}", program.display(), arguments.join(" ")),
-            random: RandomState::new(),
-            slices: 0,
+            coin: Coin::default(),
             first: None,
             couples: Vec::new(),
             ends: Vec::new(),
@@ -220,8 +217,7 @@ impl Other {
     }
 
     pub(crate) fn begin_slice(&mut self, request: Request) -> Result<(), String> {
-        self.slices += 1;
-        if self.random.hash_one(self.slices) & 1 == 0 {
+        if self.coin.toss() == 0 {
             self.first = Some(self.ask(request)?);
         }
         Ok(())

@@ -1,6 +1,41 @@
-//! What is known about the counter before the first sample.
+//! What is known about the counter: how its ticks become ns.
 
 use std::fmt;
+
+use tickline::Status;
+
+use crate::number::as_f64;
+
+/// How ticks become ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    pub(crate) ns_per_tick: f64,
+    /// How far `ns_per_tick` may be off.
+    pub(crate) uncertainty_ppb: f64,
+    /// The cost of a pair of readings, which is subtracted; 0 if it is not known.
+    pub(crate) cost_ticks: f64,
+    pub(crate) resolution_ticks: u64,
+}
+
+impl Scale {
+    /// The scale of the OS clock, whose ticks are ns.
+    pub(crate) const WALL: Self =
+        Self { ns_per_tick: 1.0, uncertainty_ppb: 0.0, cost_ticks: 0.0, resolution_ticks: 1 };
+
+    /// This scale at the clock's rate; `None` before the clock's first line.
+    pub(crate) fn at_rate_of(self, status: &Status) -> Option<Self> {
+        let frequency_hz = as_f64(status.frequency_hz?);
+        // The status rounds to whole Hz.
+        let rounding_ppb = 0.5 / frequency_hz * 1e9;
+        let uncertainty_ppb = as_f64(status.max_drift_ppb) + rounding_ppb;
+        Some(Self { ns_per_tick: 1e9 / frequency_hz, uncertainty_ppb, ..self })
+    }
+
+    /// A pair's time without the pair's cost; 0 where that leaves less.
+    pub(crate) fn net_ns(&self, ticks: f64) -> f64 {
+        (ticks - self.cost_ticks).max(0.0) * self.ns_per_tick
+    }
+}
 
 /// How exact results are. Its text is printed at the start.
 ///
@@ -23,9 +58,19 @@ pub struct Calibration {
     /// pairs is more exact.
     pub resolution_ns: f64,
     /// The cost of a pair of readings, ns, which is subtracted from each sample, once for each
-    /// pair. It is measured twice a second, because it changes with
-    /// the core's frequency.
+    /// pair. It is measured twice a second, because it changes with the core's frequency.
     pub pair_ns: f64,
+}
+
+impl From<Scale> for Calibration {
+    fn from(scale: Scale) -> Self {
+        Self {
+            frequency_hz: 1e9 / scale.ns_per_tick,
+            uncertainty_ppb: scale.uncertainty_ppb,
+            resolution_ns: as_f64(scale.resolution_ticks) * scale.ns_per_tick,
+            pair_ns: scale.cost_ticks * scale.ns_per_tick,
+        }
+    }
 }
 
 impl fmt::Display for Calibration {

@@ -8,25 +8,25 @@
 pub(crate) mod couples;
 pub(crate) mod signed_rank;
 
+use std::error::Error;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
+use crate::calibration::Scale;
 use crate::compare::couples::{Couple, LEAST, show};
 use crate::compare::signed_rank::LEAST_ROUNDS;
-use crate::current;
 use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count, index};
 use crate::pair::{Ends, Source};
 use crate::pairs::cause::Causes;
-use crate::pairs::collector::{Collector, Flow, LEAST_COUPLES};
+use crate::pairs::collector::{Collector, Flow};
 use crate::pairs::outcome::{INDENT, Ns, unit};
 use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId, bencher, files};
 use crate::plot::{self, Series};
-use crate::session::Scale;
 use crate::time::CounterTime;
 
 /// The two pairs of a couple may differ by this, ns, even if both routines are the same: some
@@ -39,29 +39,19 @@ const PLACE_NS: f64 = 1.0;
 /// depending on where the linker puts them.
 const LEAST_PERCENT: f64 = 0.5;
 
-const STEM: &str = "comparison";
-const VERSION: u32 = 1;
-
 /// What is compared.
 #[derive(Debug)]
 pub(crate) struct Sides {
     heading: &'static str,
+    /// The verdict is on the second.
     names: [&'static str; 2],
-    /// The verdict is on this one.
-    subject: &'static str,
 }
 
-const ROUTINES: Sides = Sides {
-    heading: "The first routine against the second, in turns",
-    names: ["first", "second"],
-    subject: "the second",
-};
+const ROUTINES: Sides =
+    Sides { heading: "The first routine against the second, in turns", names: ["the first", "the second"] };
 
-pub(crate) const BUILDS: Sides = Sides {
-    heading: "Another build against this one, in turns",
-    names: ["the other build", "this build"],
-    subject: "this build",
-};
+pub(crate) const BUILDS: Sides =
+    Sides { heading: "Another build against this one, in turns", names: ["the other build", "this build"] };
 
 /// What [`compare`] has found. Times are ns of an iteration.
 ///
@@ -194,29 +184,25 @@ pub fn compare<C: BenchPairs, A, B>(
     mut a: impl FnMut() -> A,
     mut b: impl FnMut() -> B,
 ) -> Option<Comparison> {
-    let (begin, samples) = (SystemTime::now(), current::samples());
-    let mut comparer = None;
+    let (mut collector, mut coin) = (None, Coin::default());
     criterion.run(id.into(), &mut |iterations| {
-        let comparer = comparer.get_or_insert_with(Comparer::new);
-        let source = comparer.collector.source();
-        comparer.sample(
-            iterations,
-            &mut [&mut |iterations| timed(source, iterations, &mut a), &mut |iterations| {
-                timed(source, iterations, &mut b)
-            }],
-        )
+        let collector = collector.get_or_insert_with(|| Collector::new(|_| None));
+        let source = collector.time.source();
+        let mut routines: [&mut dyn FnMut(u64) -> Ends; 2] =
+            [&mut |each| timed(source, each, &mut a), &mut |each| timed(source, each, &mut b)];
+        sample(collector, &mut coin, iterations, &mut routines)
     });
-    let comparer = comparer.filter(|_| current::samples().wrapping_sub(samples) > 1)?;
-    let Collector { time, found, .. } = &comparer.collector;
+    let collector = collector.filter(Collector::has_measured)?;
+    let Collector { time, found, .. } = &collector;
     let measured = Measured {
         time,
         scale: time.scale(),
         couples: &found.kept,
         ends: None,
         causes: found.causes,
-        iterations: comparer.collector.each(),
+        iterations: collector.each(),
     };
-    measured.report(&ROUTINES, (&found.returned_ns, begin))
+    measured.report(&ROUTINES, collector.returned())
 }
 
 /// Takes a pair around `iterations` calls. Not inlined, so that equal routines have equal code.
@@ -225,44 +211,41 @@ fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) ->
     bencher::timed(source, iterations, routine)
 }
 
-/// The couples of a comparison, over all samples.
-struct Comparer {
-    collector: Collector<2, Vec<Couple>>,
-    /// Decides which routine comes first.
+/// Decides at random which of two comes first.
+#[derive(Debug, Default)]
+pub(crate) struct Coin {
     random: RandomState,
-    /// Couples so far, disturbed ones and those of the warm-up included.
-    taken: u64,
+    tosses: u64,
 }
 
-impl Comparer {
-    fn new() -> Self {
-        Self { collector: Collector::new(|_| None), random: RandomState::new(), taken: 0 }
+impl Coin {
+    /// 0 or 1.
+    pub(crate) fn toss(&mut self) -> usize {
+        self.tosses += 1;
+        index(self.random.hash_one(self.tosses) & 1)
     }
+}
 
-    /// Takes a sample. Both routines are called from one place in the code, so that they begin
-    /// alike.
-    fn sample(&mut self, iterations: u64, routines: &mut [&mut dyn FnMut(u64) -> Ends; 2]) -> Elapsed {
-        let least_ticks = self.collector.pair_ticks();
-        let each = self.collector.choose(least_ticks, |iterations| {
-            let ticks = routines.iter_mut().map(|routine| routine(iterations).ticks());
-            ticks.max().unwrap_or(0)
-        });
-        let mut sample = self.collector.sample(iterations, LEAST_COUPLES);
-        loop {
-            loop {
-                self.taken += 1;
-                let first = index(self.random.hash_one(self.taken) & 1);
-                let mut couple = [Ends::NONE; 2];
-                for routine in [first, 1 - first] {
-                    couple[routine] = routines[routine](each);
-                }
-                if sample.push(couple) == Flow::Full {
-                    break;
-                }
-            }
-            if sample.close_block() == Flow::Full {
-                return sample.finish();
-            }
+/// Takes a sample. Both routines are called from one place in the code, so that they begin alike.
+fn sample(
+    collector: &mut Collector<2, Vec<Couple>>,
+    coin: &mut Coin,
+    iterations: u64,
+    routines: &mut [&mut dyn FnMut(u64) -> Ends; 2],
+) -> Elapsed {
+    let each = collector.choose(None, |iterations| {
+        let ticks = routines.iter_mut().map(|routine| routine(iterations).ticks());
+        ticks.max().unwrap_or(0)
+    });
+    let mut sample = collector.sample(iterations);
+    loop {
+        let first = coin.toss();
+        let mut couple = [Ends::NONE; 2];
+        for routine in [first, 1 - first] {
+            couple[routine] = routines[routine](each);
+        }
+        if sample.push(couple) == Flow::Full {
+            return sample.finish();
         }
     }
 }
@@ -283,22 +266,25 @@ pub(crate) struct Measured<'a> {
 impl Measured<'_> {
     /// Prints and stores the comparison, or prints that there is none.
     pub(crate) fn report(&self, sides: &Sides, returned: (&[f64], SystemTime)) -> Option<Comparison> {
-        let messages = self.time.messages();
+        let messages = self.time.settings().messages;
         let Some(comparison) = self.comparison(sides) else {
-            match self.ends {
-                Some(ends) => messages.too_few(count(ends.len()), "slices", count(LEAST_ROUNDS)),
-                None => messages.too_few(count(self.couples.len()), "couples", LEAST),
-            }
+            let (have, what, least) = match self.ends {
+                Some(ends) => (count(ends.len()), "slices", count(LEAST_ROUNDS)),
+                None => (count(self.couples.len()), "couples", LEAST),
+            };
+            messages.print(&format_args!(
+                "not compared: {have} {what} count, {least} are needed; measure longer"
+            ));
             return None;
         };
         messages.beside_criterion(&comparison);
         let files = files::Files {
-            stem: STEM,
+            stem: "comparison",
             heading: sides.heading,
-            json: &|name| self.json(name, &comparison),
+            json: self.json(&comparison),
             svg: &|name, _| self.draw(name, sides, &comparison),
         };
-        files::store(self.time, returned, &files);
+        files::store(self.time, returned, files);
         Some(comparison)
     }
 
@@ -320,15 +306,13 @@ impl Measured<'_> {
             iterations: self.iterations,
             rounds_ns: shown.rounds.into_iter().map(ns).collect(),
             causes: self.causes,
-            counting: self.time.counting(),
-            subject: sides.subject,
+            counting: self.time.settings().counting,
+            subject: sides.names[1],
         })
     }
 
-    fn json(&self, benchmark: &str, comparison: &Comparison) -> Value {
+    fn json(&self, comparison: &Comparison) -> Value {
         json!({
-            "version": VERSION,
-            "benchmark": benchmark,
             "iterations_per_pair": comparison.iterations,
             "couples_counted": comparison.couples,
             "disturbed_are": comparison.counting.name(),
@@ -344,7 +328,7 @@ impl Measured<'_> {
         })
     }
 
-    fn draw(&self, name: &str, sides: &Sides, comparison: &Comparison) -> Result<String, String> {
+    fn draw(&self, name: &str, sides: &Sides, comparison: &Comparison) -> Result<String, Box<dyn Error>> {
         let (scale, each) = (self.scale, as_f64(self.iterations));
         let histogram = |side: usize| -> Vec<(f64, u64)> {
             let mut ticks: Vec<u64> = self.couples.iter().map(|couple| couple[side]).collect();

@@ -2,9 +2,8 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::time::Duration;
 
-use tickline::{Reason, State};
+use tickline::Reason;
 
 /// Why the counter can't measure.
 ///
@@ -20,16 +19,11 @@ use tickline::{Reason, State};
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Error(pub(crate) Inner);
-
-#[derive(Debug)]
-pub(crate) enum Inner {
-    Closed(Reason),
-    NotReady { state: State, waited: Duration },
-    OutOfRange { value: Duration, least: Duration, most: Duration },
-    Clock(tickline::Error),
-    Listed,
-    NotPassedOn,
+pub struct Error {
+    pub(crate) kind: ErrorKind,
+    pub(crate) message: String,
+    /// The clock's own error.
+    pub(crate) source: Option<tickline::Error>,
 }
 
 /// The kinds of [`Error`].
@@ -38,57 +32,40 @@ pub(crate) enum Inner {
 pub enum ErrorKind {
     /// A gate of tickline's is closed.
     Closed(Reason),
-    /// The clock had no rate at the end of [`settle`](crate::Builder::settle).
+    /// The clock had no rate at the end of [`settle`](crate::CounterTimeBuilder::settle).
     NotReady,
-    /// [`settle`](crate::Builder::settle) is outside its limits.
+    /// [`settle`](crate::CounterTimeBuilder::settle) is outside its limits.
     OutOfRange,
     /// The clock could not be made.
     Clock(tickline::ErrorKind),
     /// The program was asked to name its benchmarks (`--list`), so nothing was calibrated.
-    Listed,
-    /// A measurement around a [`CounterTime`](crate::CounterTime) does not pass `zero` on to it.
-    NotPassedOn,
+    ListMode,
 }
 
 impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
+        Self { kind, message, source: None }
+    }
+
+    pub(crate) fn closed(reason: Reason) -> Self {
+        Self::new(ErrorKind::Closed(reason), format!("the counter can't be used: {reason}"))
+    }
+
     /// What kind of error this is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
-        match &self.0 {
-            Inner::Closed(reason) => ErrorKind::Closed(*reason),
-            Inner::NotReady { .. } => ErrorKind::NotReady,
-            Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
-            Inner::Clock(error) => ErrorKind::Clock(error.kind()),
-            Inner::Listed => ErrorKind::Listed,
-            Inner::NotPassedOn => ErrorKind::NotPassedOn,
-        }
+        self.kind
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Inner::Closed(reason) => write!(f, "the counter can't be used: {reason}"),
-            Inner::NotReady { state, waited } => {
-                write!(f, "the counter's rate was not known after {waited:?}: {state}")
-            }
-            Inner::OutOfRange { value, least, most } => {
-                write!(f, "settle of {value:?} is outside {least:?} to {most:?}")
-            }
-            Inner::Listed => {
-                write!(f, "nothing was calibrated: the program only lists its benchmarks (--list)")
-            }
-            Inner::NotPassedOn => write!(f, "the measurement does not pass zero() on to CounterTime"),
-            Inner::Clock(error) => write!(f, "the clock could not be made: {error}"),
-        }
+        f.write_str(&self.message)
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.0 {
-            Inner::Clock(error) => error.source(),
-            _ => None,
-        }
+        self.source.as_ref()?.source()
     }
 }

@@ -1,8 +1,9 @@
-//! What the system says about disturbances of this thread and its CPU.
+//! What the system and tickline's clock say about disturbances: of this thread, its CPU, and the
+//! counter.
 //!
 //! A fact that the system does not give is `None`. It then disturbs no pair.
 
-use std::ffi::c_long;
+use tickline::{Event, Events, State, Status};
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -14,20 +15,7 @@ mod other;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
-/// How often the kernel took the CPU away from this thread, since the thread began.
-pub(crate) fn preemptions() -> Option<c_long> {
-    system::preemptions()
-}
-
-/// The CPU that this thread runs on.
-pub(crate) fn cpu() -> Option<usize> {
-    system::cpu()
-}
-
-/// Binds this thread to a CPU, and the processes that it starts. Returns whether it is bound.
-pub(crate) fn bind(cpu: usize) -> bool {
-    system::bind(cpu)
-}
+pub(crate) use system::{bind, cpu, cpu_facts, preemptions};
 
 /// What is known of a CPU at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,11 +31,6 @@ pub(crate) struct CpuFacts {
 const FREQUENCY_CHANGE_PERCENT: u64 = 2;
 
 impl CpuFacts {
-    /// The facts of `cpu`. If that is not known, `stolen` is that of all CPUs together.
-    pub(crate) fn of(cpu: Option<usize>) -> Self {
-        system::cpu_facts(cpu)
-    }
-
     pub(crate) fn has_stolen_since(&self, earlier: &Self) -> bool {
         self.stolen.zip(earlier.stolen).is_some_and(|(now, before)| now > before)
     }
@@ -56,6 +39,34 @@ impl CpuFacts {
         self.frequency_khz.zip(earlier.frequency_khz).is_some_and(|(now, before)| {
             now.abs_diff(before).saturating_mul(100) > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
         })
+    }
+}
+
+/// Events after which a sample, or the rate that converts it, may be wrong.
+///
+/// Three events are not among them: recalibrations; lines that were not renewed in time, which says
+/// nothing against the counter; and bounds violated by some ns, which concern the rate's
+/// uncertainty, not a sample.
+pub(crate) const DISTURBING: [Event; 5] =
+    [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
+
+/// What tickline's clock says at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClockFacts {
+    pub(crate) events: Events,
+    pub(crate) state: State,
+}
+
+impl ClockFacts {
+    pub(crate) fn of(status: &Status) -> Self {
+        Self { events: status.events, state: status.state }
+    }
+
+    /// Whether the clock noticed an event since then, or did not vouch for the counter at one end.
+    pub(crate) fn is_disturbed_since(&self, earlier: &Self) -> bool {
+        let happened = |event| self.events.get(event) > earlier.events.get(event);
+        DISTURBING.into_iter().any(happened)
+            || [self.state, earlier.state].into_iter().any(|state| state != State::Fast)
     }
 }
 

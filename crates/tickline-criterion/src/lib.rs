@@ -174,12 +174,12 @@
 //! # What it costs
 //!
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and 2 s
-//! at most ([`Builder::settle`]). With `--list` it measures nothing. Measuring the cost of a pair
-//! takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock exists, a thread
-//! of tickline's wakes up twice a second and takes 0.03 % of a core (Intel Xeon, family 6, model
-//! 207, [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). Converting a
-//! sample after it was taken needs the clock's status, and takes some 10 us. Twice a second the
-//! cost of a pair is measured between samples, which takes 1 ms.
+//! at most ([`CounterTimeBuilder::settle`]). With `--list` it measures nothing. Measuring the cost
+//! of a pair takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock exists,
+//! a thread of tickline's wakes up twice a second and takes 0.03 % of a core (Intel Xeon, family 6,
+//! model 207, [record](https://github.com/tickline/tickline/blob/main/benches/README.md)).
+//! Converting a sample after it was taken needs the clock's status, and takes some 10 us. Twice a
+//! second the cost of a pair is measured between samples, which takes 1 ms.
 //!
 //! # Fences
 //!
@@ -205,8 +205,8 @@
 //!   thread, and does not prevent them.
 //! - criterion compares with the results of the last run, even if that run used another clock.
 //!   After a change of clock, the first "Performance has improved" is due to the clock.
-//! - `--include-disturbed` and `--against` work only if the program makes its `CounterTime` before criterion reads
-//!   the arguments, as it does with `criterion_group!`.
+//! - `--include-disturbed` and `--against` work only if the program makes its `CounterTime` before
+//!   criterion reads the arguments, as it does with `criterion_group!`.
 //!
 //! # What is printed
 //!
@@ -215,7 +215,7 @@
 //! line about the counter, at the top of this page, is printed once in a process. Each time that
 //! `WallTime` measures instead, a line says why. When the last clone of a [`CounterTime`] is
 //! dropped, as `criterion_group!` does at its end, there is a line for each kind of incident that
-//! happened. [`Builder::quiet`] turns all of it off.
+//! happened. [`CounterTimeBuilder::quiet`] turns all of it off.
 //!
 //! # Examples
 //!
@@ -245,14 +245,14 @@ mod progress;
 mod session;
 mod time;
 
-pub use builder::Builder;
+pub use builder::CounterTimeBuilder;
 pub use calibration::Calibration;
 pub use compare::{Comparison, compare};
 pub use elapsed::Elapsed;
 pub use error::{Error, ErrorKind};
 pub use incidents::Incidents;
 pub use pair::Start;
-pub use pairs::bencher::{AsyncPairBencher, PairBencher};
+pub use pairs::bencher::PairBencher;
 pub use pairs::{BenchPairs, PairId};
 pub use time::CounterTime;
 

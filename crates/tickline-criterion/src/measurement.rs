@@ -4,10 +4,11 @@
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkGroup, Criterion};
 
+use crate::current;
 use crate::elapsed::Elapsed;
 use crate::pair::Start;
 use crate::pairs::{PairId, sealed};
-use crate::time::CounterTime;
+use crate::time::{CounterTime, least_ns};
 
 impl Measurement for CounterTime {
     type Intermediate = Start;
@@ -37,7 +38,11 @@ impl Measurement for CounterTime {
     /// The sample in ns, less the cost of its readings; never below an attosecond. criterion calls
     /// this once for each sample, after taking it.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
-        self.sample_ns(sample)
+        current::count_sample();
+        least_ns(match self.session() {
+            Some(session) => session.to_ns(sample),
+            None => sample.to_ns(0.0, 0.0),
+        })
     }
 
     /// The formatter of `WallTime`, which is for ns: ps to s, and every kind of throughput. Reports

@@ -1,4 +1,4 @@
-//! Conversions of numbers.
+//! Conversions of numbers, and their middle.
 
 /// A length.
 pub(crate) fn count(length: usize) -> u64 {
@@ -20,4 +20,9 @@ pub(crate) fn round(value: f64) -> u64 {
 #[expect(clippy::cast_precision_loss, reason = "rounds to 53 bits, far below the counter's resolution")]
 pub(crate) fn as_f64(value: u64) -> f64 {
     value as f64
+}
+
+/// The middle of values in rising order, of which there is at least one.
+pub(crate) fn middle(sorted: &[f64]) -> f64 {
+    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }

@@ -3,7 +3,7 @@
 //! | file | does |
 //! |---|---|
 //! | `bencher.rs` | runs the routine between the readings |
-//! | `collector.rs`, `watch.rs` | take samples block by block, and ask for the facts |
+//! | `collector.rs`, `monitor.rs` | take samples block by block, and ask for the facts |
 //! | `slice.rs`, `cause.rs`, `spin.rs` | decide which pairs count |
 //! | `distribution.rs`, `quantile.rs`, `outcome.rs` | say what they show |
 //! | `files.rs` | stores that next to criterion's files, and reads a baseline from there |
@@ -13,13 +13,13 @@ pub(crate) mod cause;
 pub(crate) mod collector;
 pub(crate) mod distribution;
 pub(crate) mod files;
+pub(crate) mod monitor;
 pub(crate) mod outcome;
 pub(crate) mod quantile;
 pub(crate) mod slice;
 pub(crate) mod spin;
-pub(crate) mod watch;
 
-use std::time::SystemTime;
+use std::error::Error;
 
 use criterion::BenchmarkId;
 
@@ -32,10 +32,6 @@ use crate::pairs::collector::Collector;
 use crate::pairs::distribution::Distribution;
 use crate::pairs::outcome::{Outcome, QUANTILES};
 use crate::plot::{self, Series};
-
-/// The stem of the files.
-const STEM: &str = "pairs";
-const HEADING: &str = "Pairs of readings";
 
 /// Benchmarks whose iterations are timed one by one: for criterion's `Criterion` and
 /// `BenchmarkGroup`, with [`CounterTime`](crate::CounterTime).
@@ -104,8 +100,7 @@ pub trait BenchPairs: sealed::Criterion {
         input: &I,
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
-        let (begin, samples, number) = (SystemTime::now(), current::samples(), current::count_benchmark());
-        let (mut collector, mut other) = (None, Other::of(number));
+        let (mut collector, mut other) = (None, Other::of(current::count_benchmark()));
         builds::mark();
         self.run(id.into(), &mut |iterations| {
             let collector =
@@ -123,9 +118,8 @@ pub trait BenchPairs: sealed::Criterion {
             }
         });
         builds::mark();
-        // When criterion tests or profiles, it converts at most one sample into ns.
-        if let Some(collector) = collector.filter(|_| current::samples().wrapping_sub(samples) > 1) {
-            report(&collector, begin);
+        if let Some(collector) = collector.filter(Collector::has_measured) {
+            report(&collector);
         }
         self
     }
@@ -172,33 +166,28 @@ pub(crate) mod sealed {
 }
 
 /// Prints and stores the outcome.
-fn report(collector: &Collector<1, Distribution>, begin: SystemTime) {
+fn report(collector: &Collector<1, Distribution>) {
     let Collector { time, found, turns, .. } = collector;
-    let outcome = Outcome::new(found, time.counting(), collector.scale(), collector.each());
+    let (scale, iterations) = (collector.scale(), collector.each());
+    let outcome = Outcome::new(found, time.settings().counting, scale, iterations);
     let Some(outcome) = outcome else { return };
-    time.messages().beside_criterion(&outcome);
+    time.settings().messages.beside_criterion(&outcome);
     let files = files::Files {
-        stem: STEM,
-        heading: HEADING,
-        json: &|name| outcome.json(name),
+        stem: "pairs",
+        heading: "Pairs of readings",
+        json: outcome.json(),
         svg: &|name, then| draw(&outcome, name, then),
     };
-    files::store(time, (&found.returned_ns, begin), &files);
+    files::store(time, collector.returned(), files);
     if let Some(Turns::Asks(other)) = turns {
-        let measured = Measured {
-            time,
-            scale: collector.scale(),
-            couples: &other.couples,
-            ends: Some(&other.ends),
-            causes: other.causes,
-            iterations: collector.each(),
-        };
-        measured.report(&BUILDS, (&found.returned_ns, begin));
+        let (couples, ends, causes) = (&*other.couples, Some(&*other.ends), other.causes);
+        let measured = Measured { time, scale, couples, ends, causes, iterations };
+        measured.report(&BUILDS, collector.returned());
     }
 }
 
 /// Draws a distribution, and that of the baseline.
-fn draw(outcome: &Outcome, name: &str, then: Option<&files::Then>) -> Result<String, String> {
+fn draw(outcome: &Outcome<'_>, name: &str, then: Option<&files::Baseline>) -> Result<String, Box<dyn Error>> {
     let quantiles = QUANTILES.into_iter().zip(outcome.quantiles_ns);
     let marks: Vec<_> = quantiles.map(|((name, _, below), ns)| (name, below, ns)).collect();
     let mut series = vec![Series { name: "this run", histogram: &outcome.histogram, marks: &marks }];

@@ -3,6 +3,8 @@
 //! Both axes are logarithmic, so that the tail is visible as far as one pair in 10,000. A routine
 //! whose curve is left of another one's is faster, in the middle or in the tail.
 
+use std::error::Error;
+
 use plotters::prelude::*;
 
 use crate::number::as_f64;
@@ -29,19 +31,9 @@ pub(crate) struct Series<'a> {
 }
 
 /// Draws one or two series. Errors come from the drawing library.
-pub(crate) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> Result<String, String> {
+pub(crate) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> Result<String, Box<dyn Error>> {
     let mut svg = String::new();
-    draw_on(&mut svg, title, subtitle, series).map_err(|error| format!("the plot: {error}"))?;
-    Ok(svg)
-}
-
-fn draw_on(
-    svg: &mut String,
-    title: &str,
-    subtitle: &str,
-    series: &[Series<'_>],
-) -> Result<(), Box<dyn std::error::Error>> {
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     root.draw(&Text::new(title.to_owned(), (16, 12), (FONT, 20).into_font()))?;
     root.draw(&Text::new(subtitle.to_owned(), (16, 40), (FONT, 13).into_font().color(&GREY)))?;
@@ -80,7 +72,8 @@ fn draw_on(
         chart.configure_series_labels().border_style(GREY).background_style(WHITE).draw()?;
     }
     root.present()?;
-    Ok(())
+    drop((chart, area, root));
+    Ok(svg)
 }
 
 /// Times with the share of pairs that took at least as long, %.

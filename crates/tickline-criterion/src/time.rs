@@ -4,19 +4,15 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use tickline::{Events, State};
-
-use crate::builder::Builder;
-use crate::calibration::Calibration;
+use crate::builder::CounterTimeBuilder;
+use crate::calibration::{Calibration, Scale};
 use crate::current;
-use crate::elapsed::Elapsed;
-use crate::error::{Error, Inner};
+use crate::error::Error;
 use crate::incidents::Incidents;
 use crate::message::Messages;
 use crate::pair::Source;
 use crate::pairs::slice::Counting;
-use crate::pairs::spin::{Spinner, Spins};
-use crate::session::{Scale, Session};
+use crate::session::Session;
 
 /// criterion refuses a whole benchmark if one sample is 0. A sample that took no longer than its
 /// readings cost becomes this: an attosecond, which prints as `0.0000 ps`.
@@ -82,13 +78,22 @@ struct Shared {
     settings: Settings,
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let incidents = self.session.as_ref().map(Session::at_end).unwrap_or_default();
+        incidents.to_string().lines().for_each(|line| self.settings.messages.print(&line));
+    }
+}
+
 impl CounterTime {
     /// Measures by the counter. Waits for its rate, 0.1 to 0.2 s as a rule, 2 s at most. Prints
-    /// how exact the counter is, and incidents at the end; [`Builder::quiet`] turns that off.
+    /// how exact the counter is, and incidents at the end; [`CounterTimeBuilder::quiet`] turns that
+    /// off.
     ///
     /// # Errors
     ///
-    /// If the counter cannot be trusted, or its rate does not become known: [`Builder::start`].
+    /// If the counter cannot be trusted, or its rate does not become known:
+    /// [`CounterTimeBuilder::start`].
     pub fn new() -> Result<Self, Error> {
         Self::builder().start()
     }
@@ -101,34 +106,22 @@ impl CounterTime {
     }
 
     /// Settings.
-    pub fn builder() -> Builder {
-        Builder::new()
+    pub fn builder() -> CounterTimeBuilder {
+        CounterTimeBuilder::new()
     }
 
-    pub(crate) fn by_counter(source: Source, session: Session, settings: Settings) -> Self {
-        Self { source, shared: Arc::new(Shared { session: Ok(session), settings }) }
-    }
-
-    pub(crate) fn by_wall_time(error: Error, settings: Settings) -> Self {
-        Self { source: Source::Wall, shared: Arc::new(Shared { session: Err(error), settings }) }
+    pub(crate) fn of(source: Source, session: Result<Session, Error>, settings: Settings) -> Self {
+        Self { source, shared: Arc::new(Shared { session, settings }) }
     }
 
     /// The measurement that the benchmark on this thread uses, which criterion's `Bencher` does not
-    /// show. If a measurement around a `CounterTime` does not call its `zero`, that is not known,
-    /// and this is the OS clock.
+    /// show.
     pub(crate) fn current() -> Self {
         let current = CURRENT.with_borrow(|known| {
             let (source, shared) = known.as_ref()?;
             Some(Self { source: *source, shared: shared.upgrade()? })
         });
-        current.unwrap_or_else(|| {
-            let settings = Settings {
-                messages: Messages::Shown,
-                counting: Counting::Undisturbed,
-                output_directory: None,
-            };
-            Self::by_wall_time(Error(Inner::NotPassedOn), settings)
-        })
+        current.expect("criterion calls zero() before the benchmark, and keeps its measurement meanwhile")
     }
 
     /// criterion begins the life of a `Bencher` with `zero`, on the thread that then calls the
@@ -143,50 +136,24 @@ impl CounterTime {
         self.source
     }
 
-    pub(crate) fn messages(&self) -> Messages {
-        self.shared.settings.messages
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.shared.settings
     }
 
-    pub(crate) fn counting(&self) -> Counting {
-        self.shared.settings.counting
-    }
-
-    pub(crate) fn output_directory(&self) -> Option<&Path> {
-        self.shared.settings.output_directory.as_deref()
-    }
-
-    fn session(&self) -> Option<&Session> {
+    /// `None` where the OS clock measures.
+    pub(crate) fn session(&self) -> Option<&Session> {
         self.shared.session.as_ref().ok()
     }
 
     /// How ticks become ns now.
     pub(crate) fn scale(&self) -> Scale {
-        self.session().map_or(Scale::WALL, Session::scale)
-    }
-
-    /// The loop that shows interrupts, and what it has shown; `None` where the OS clock measures.
-    pub(crate) fn spinner(&self) -> Option<(Spinner, Spins)> {
-        self.session().map(Session::spinner)
-    }
-
-    /// The clock's events and state; `None` where the OS clock measures.
-    pub(crate) fn clock_facts(&self) -> Option<(Events, State)> {
-        self.session().map(Session::clock_facts)
-    }
-
-    /// A sample in ns, for criterion.
-    pub(crate) fn sample_ns(&self, sample: &Elapsed) -> f64 {
-        current::count_sample();
-        least_ns(match self.session() {
-            Some(session) => session.to_ns(sample),
-            None => sample.to_ns(0.0, 0.0),
-        })
+        self.session().map_or(Scale::WALL, |session| session.progress().scale)
     }
 
     /// How exact the results are; `None` where the OS clock measures.
     #[must_use]
     pub fn calibration(&self) -> Option<Calibration> {
-        self.session().map(Session::calibration)
+        self.session().map(|session| session.progress().scale.into())
     }
 
     /// Why the OS clock measures; `None` where the counter does.
@@ -198,6 +165,6 @@ impl CounterTime {
     /// The incidents so far. Empty where the OS clock measures.
     #[must_use]
     pub fn incidents(&self) -> Incidents {
-        self.session().map(Session::incidents).unwrap_or_default()
+        self.session().map(|session| session.progress().incidents()).unwrap_or_default()
     }
 }

@@ -1,10 +1,10 @@
-//! Whether a page counts for this process, and readings of one that does.
+//! Whether a page counts for this process, and readings of a page that counts.
 
 use crate::Counter;
 use crate::layout::{COUNTER, LAYOUT_VERSION, PAGE_BYTES, Page};
 use crate::lease::{OsClock, ProcessHighWater, Reading, Timescale, read, read_first_line};
 
-/// Where a process runs. It finds out again after a fork.
+/// Where a process runs. A forked child asks again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     /// The running boot: the 16 bytes that `/proc/sys/kernel/random/boot_id` spells.
@@ -16,7 +16,7 @@ pub struct Machine {
     pub monotonic_offset_ns: Option<i64>,
 }
 
-/// Why a page is not read. The OS clock remains.
+/// Why a process does not read a page. It then has the OS clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -68,12 +68,12 @@ pub struct Attached<'a> {
 }
 
 impl Page {
-    /// Whether this page counts here. To be asked of a trusted file only (the README's "What a
-    /// reader must do"), and again in a child of a fork.
+    /// Whether this page counts here. Call this only for a trusted file (the README's "What a
+    /// reader must do"), and again in a forked child.
     ///
     /// # Errors
     ///
-    /// The reason why it does not.
+    /// The reason why the page does not count.
     pub fn attach(&self, machine: &Machine) -> Result<Attached<'_>, Refusal> {
         let header = self.header().ok_or(Refusal::NotAPage)?;
         if header.version != LAYOUT_VERSION {
@@ -99,7 +99,7 @@ impl Page {
 }
 
 impl<'a> Attached<'a> {
-    /// A page to which this process has attached before, with the shift that it had then.
+    /// A page to which this process has attached before, with the shift from that time.
     #[cfg(all(feature = "file", target_os = "linux"))]
     pub(crate) const fn again(page: &'a Page, shift_ns: i64) -> Self {
         Self { page, shift_ns }
@@ -122,9 +122,9 @@ impl Attached<'_> {
         Reading { ns: reading.ns.wrapping_add(self.shift_ns), ..reading }
     }
 
-    /// [`monotonic`](Self::monotonic) where it needs no OS clock and no waiting, which is nearly
-    /// always; otherwise `None`: the caller calls that then. Calls nothing, so it takes few
-    /// registers.
+    /// [`monotonic`](Self::monotonic) where a reading needs no OS clock and no waiting, which is
+    /// nearly always. Otherwise `None`, and the caller calls `monotonic`. This calls nothing, so it
+    /// takes few registers.
     #[inline(always)]
     pub fn monotonic_by_line(&self, counter: &impl Counter, mark: &ProcessHighWater) -> Option<i64> {
         let ns = read_first_line(self.page.words(), counter, mark)?;
@@ -137,8 +137,8 @@ impl Attached<'_> {
         read(self.page.words(), counter, os, mark, Timescale::Unix)
     }
 
-    /// To be called before the first reading: no later one is below what the process had from the
-    /// OS clock (rule R8).
+    /// Call this before the first reading: no later reading is then below what the process had from
+    /// the OS clock (rule R8).
     pub fn begin(&self, os: &impl OsClock, mark: &ProcessHighWater) {
         mark.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
     }

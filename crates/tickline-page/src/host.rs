@@ -10,8 +10,8 @@
 //! Only the page's owner can truncate it, which ends its readers by SIGBUS. Nothing here handles
 //! that signal.
 //!
-//! With the feature `machine` alone there are [`MappedPage`], [`FileError`] and
-//! [`namespace_offset_ns`].
+//! [`MappedPage`], [`FileError`] and [`namespace_offset_ns`] need no `std`. The rest has the feature
+//! `file`.
 
 #[cfg(feature = "file")]
 mod error;

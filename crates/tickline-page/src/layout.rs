@@ -28,7 +28,7 @@ pub const COUNTER: u64 = if cfg!(target_arch = "x86_64") {
 
 const TAIL_WORDS: usize = (PAGE_BYTES - 640) / 8;
 
-/// A page as its readers have it: mapped read-only, perhaps, so it has relaxed loads alone.
+/// A page as its readers have it. It may be mapped read-only, so all accesses are relaxed loads.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Page {
@@ -74,8 +74,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header of a page that is written on this machine. An offset that is not known counts as
-    /// that of the initial namespace, 0: readers in other namespaces would be wrong, and
+    /// The header of a page that is written on this machine. An unknown offset counts as that of
+    /// the initial namespace, 0. Readers in other namespaces would then be wrong, so
     /// `PageWriter::create` makes no such page.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
@@ -110,8 +110,8 @@ impl Page {
         &self.words
     }
 
-    /// Whether a file of `file_bytes` that begins so is a page of any version. A text that begins
-    /// with `tickline` has letters at the size's place.
+    /// Whether a file of `file_bytes` with this beginning is a page of any version. A text that
+    /// begins with `tickline` has letters in place of the size.
     #[cfg(all(feature = "file", target_os = "linux"))]
     pub(crate) fn is_of_file(&self, file_bytes: u64) -> bool {
         // ORDERING: Relaxed, as in `header`.
@@ -144,8 +144,8 @@ impl Page {
     }
 }
 
-/// A page that may be stored to, and that readers may read. A writer has one; there is no way from
-/// a [`Page`] to it, because that may be mapped read-only.
+/// A page to which its writer may store while readers read it. A [`Page`] can't become one, because
+/// it may be mapped read-only.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct WritablePage(Page);

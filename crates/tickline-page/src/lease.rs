@@ -85,7 +85,7 @@ pub trait LeaseStore: LeaseMemory {
     fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool;
 
     /// Swaps the word if the counter is at `least_ticks` or later, and before `limit_ticks` (rule
-    /// W2). The less time there can be between that look and the swap, the better: a program does
+    /// W2). Little time should pass between the read of the counter and the swap: a program does
     /// both in one restartable sequence, which no preemption, stop or suspend can divide.
     fn swap_between(
         &self,

@@ -37,14 +37,14 @@
 extern crate std;
 
 mod attach;
-#[cfg(all(feature = "machine", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 pub mod host;
 mod layout;
 mod lease;
 mod primitive;
 /// For the library and the program of this version, which start programs with a page. No part of
 /// the API.
-#[cfg(all(feature = "machine", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod program;
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
 use tickline_core::counter::CpuCounter;
-use tickline_core::gate::keeper::{Conclusion, Gated, Keeper, Stage};
+use tickline_core::gate::keeper::{Closable, Conclusion, Keeper, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
@@ -50,7 +50,7 @@ pub(crate) struct Clock {
 /// The line that the gate stops.
 struct GatedLine<'a>(&'a Shared<SteppedCell>, Access);
 
-impl Gated for GatedLine<'_> {
+impl Closable for GatedLine<'_> {
     fn close(&self) {
         self.0.close_gate(&self.1, &self.1);
     }
@@ -525,9 +525,7 @@ impl Context {
                         keeper.enable();
                         self.world.step(Step::End);
                     }),
-                    _ => {
-                        keeper.judge_again(&line);
-                    }
+                    _ => keeper.judge_again(&line),
                 }
                 self.check.disturbed(self.world.now_ps.get());
             });

@@ -224,11 +224,10 @@ impl World {
     /// them all. Without it each is in a process of its own, which knows nothing of earlier
     /// readings.
     fn reader(&'static self, actor: usize, readings: u32, mark: Option<&'static ProcessHighWater>) -> Script {
-        let world = self;
         Script::new(move |yielder| {
-            let access = Access::new(world, yielder, actor);
+            let access = Access::new(self, yielder, actor);
             for _ in 0..readings {
-                let before = (world.line_ns.get(), world.os_ns.get());
+                let before = (self.line_ns.get(), self.os_ns.get());
                 if mark.is_some() {
                     access.observe(before);
                 }
@@ -239,11 +238,11 @@ impl World {
                 // Another thread of the process may have raised its mark to a time of the OS clock.
                 // A reading at the mark is only as ordered as the OS clock.
                 let is_raised = mark.is_some() && ns == of_process.ns();
-                world.judge(ns, if is_raised { Source::Os } else { source }, before);
+                self.judge(ns, if is_raised { Source::Os } else { source }, before);
                 if mark.is_some() {
                     access.step(Pending::Memory);
                 } else {
-                    world.observed[actor].set(0);
+                    self.observed[actor].set(0);
                     access.observe(ns);
                 }
             }
@@ -278,21 +277,20 @@ impl World {
 
     /// A writer that takes over the page and makes `steps` steps.
     fn writer(&'static self, config: Config, steps: u32) -> Script {
-        let world = self;
         Script::new(move |yielder| {
-            let access = Access::new(world, yielder, WRITER);
+            let access = Access::new(self, yielder, WRITER);
             let Ok(mut writer) = Writer::start(&access, config) else { return };
             for _ in 0..steps {
-                match world.closing.get() {
+                match self.closing.get() {
                     Some(closing) => writer.close(closing),
                     None => writer.open(),
                 }
                 access.step(Pending::Counter);
-                writer.note_slew(world.rate_ppb.get());
-                let estimate = world.estimate();
-                access.observe(world.ticks.get());
+                writer.note_slew(self.rate_ppb.get());
+                let estimate = self.estimate();
+                access.observe(self.ticks.get());
                 let Ok(step) = writer.step(&access, &access, &access, Some(&estimate)) else { return };
-                world.count(|seen| match step.action {
+                self.count(|seen| match step.action {
                     WriterAction::PublishedFirst => seen.published_first += 1,
                     WriterAction::PublishedNext => seen.published_next += 1,
                     WriterAction::GaveUp => seen.gave_up += 1,
@@ -301,7 +299,7 @@ impl World {
                     _ => {}
                 });
                 if step.action == WriterAction::Waited {
-                    access.step(Pending::Sleep(world.ticks.get().saturating_add(step.next_in_ns)));
+                    access.step(Pending::Sleep(self.ticks.get().saturating_add(step.next_in_ns)));
                 }
             }
         })

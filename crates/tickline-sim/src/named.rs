@@ -75,7 +75,7 @@ pub fn named(name: &str, seed: u64) -> Scenario {
     let mut all = all();
     let place = all.iter().position(|named| named.name == name).expect("a name of the list");
     let change = all[place].scenario.take();
-    let mut scenario = if place == 0 { Value::Null } else { all[0].scenario.take() };
+    let mut scenario = all[0].scenario.take(); // null if it is the one above
     change_to(&mut scenario, change);
     Scenario { seed, ..serde_json::from_value(scenario).expect("a scenario") }
 }

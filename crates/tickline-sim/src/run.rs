@@ -411,7 +411,7 @@ impl Scheduler {
         counts.simulated_ns = self.context.world.now_ps.get() / PS;
         Outcome {
             counts,
-            events: Event::ALL.iter().map(|event| (event.name(), events(*event))).collect(),
+            events: Event::ALL.iter().map(|event| (event.code(), events(*event))).collect(),
             track: self.context.check.track.borrow().clone(),
         }
     }

@@ -15,7 +15,7 @@
 //! | thread ids, names | the system's; `comm` too | its own numbers; Rust's names |
 //! | spans that end out of order | intervals stay right | an `E` ends another span |
 //! | memory while the writer is behind | bounded; drops and counts, or waits | grows |
-//! | after `SIGKILL` | valid, but for the last 100 ms | up to 8 KiB missing, the last event cut |
+//! | after `SIGKILL` | the last 100 ms missing | up to 8 KiB missing, the last event cut |
 //! | after a panic, abort, segfault, `exit` | up to the last moment, see below | up to 8 KiB missing |
 //! | source location | on request | yes |
 //! | custom names, a new file while it runs | no | yes |
@@ -35,11 +35,8 @@
 //!
 //! Viewers open the file as it is: "the `]` at the end of the JSON Array Format is optional"
 //! (ibid.). The file begins with `[` and an event, and each further event has its comma before it.
-//! No event crosses a block of 4 KiB of the file; blanks fill the rest of a block if the next event
-//! does not fit. Linux checks for a `SIGKILL` after each such block (`generic_perform_write` in its
-//! `mm/filemap.c`), so it writes the part in one block whole or not at all. Only an event longer
-//! than a block can be cut: one with fields or a message of such a length. A loss of power may
-//! damage the file.
+//! Each write ends with a whole event. A `SIGKILL` during a write may cut the last event, which
+//! Perfetto then leaves out. A loss of power may damage the file.
 //!
 //! # In a forked child
 //!
@@ -76,7 +73,6 @@ use crate::sink::{Hooks, Sink};
 use crate::trace;
 use crate::trace::recorder::{Recorder, Settings, WhenFull, settings};
 
-mod blocks;
 mod writer;
 
 pub use crate::trace::recorder::{Summary, Tracks};

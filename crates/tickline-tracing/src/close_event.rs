@@ -1,11 +1,9 @@
 //! Sends an event with the times of each span that is closed, like `fmt` with `FmtSpan::CLOSE`.
 
-use core::fmt;
-use core::time::Duration;
 use std::sync::OnceLock;
 
 use tracing_core::dispatcher::{self, WeakDispatch};
-use tracing_core::field::{FieldSet, Value, display};
+use tracing_core::field::{FieldSet, Value};
 use tracing_core::{Dispatch, Event};
 
 use crate::sink::{Hooks, Span};
@@ -58,9 +56,12 @@ impl Hooks for CloseEvents {
         let (Some(message), Some(busy), Some(idle)) = (names.next(), names.next(), names.next()) else {
             return;
         };
-        let (busy_time, idle_time) = (display(Brief(times.busy())), display(Brief(times.idle())));
-        let values: [(_, Option<&dyn Value>); 3] =
-            [(&message, Some(&"close")), (&busy, Some(&busy_time)), (&idle, Some(&idle_time))];
+        let (busy_time, idle_time) = (times.busy(), times.idle());
+        let values: [(_, Option<&dyn Value>); 3] = [
+            (&message, Some(&"close")),
+            (&busy, Some(&format_args!("{busy_time:.2?}"))),
+            (&idle, Some(&format_args!("{idle_time:.2?}"))),
+        ];
         let values = fields.value_set(&values);
         let event = Event::new_child_of(span.id.clone(), metadata, &values);
         let send = |dispatch: &Dispatch| {
@@ -77,43 +78,6 @@ impl Hooks for CloseEvents {
             }
             // Reloading has put the layer in, without calling `on_register_dispatch`.
             None => dispatcher::get_default(send),
-        }
-    }
-}
-
-/// A duration with two decimals, rounded down: `1.23ms`.
-struct Brief(Duration);
-
-impl fmt::Display for Brief {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `{:.2?}` of a `Duration` takes 330 instructions more (callgrind).
-        let ns = u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX);
-        let (hundredths, unit) = match ns {
-            0..1_000 => (ns * 100, "ns"),
-            1_000..1_000_000 => (ns / 10, "\u{b5}s"),
-            1_000_000..1_000_000_000 => (ns / 10_000, "ms"),
-            _ => (ns / 10_000_000, "s"),
-        };
-        write!(f, "{}.{:02}{unit}", hundredths / 100, hundredths % 100)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_decimals_of_the_largest_unit() {
-        for (ns, text) in [
-            (0, "0.00ns"),
-            (999, "999.00ns"),
-            (1_000, "1.00\u{b5}s"),
-            (999_999, "999.99\u{b5}s"),
-            (1_059_999, "1.05ms"),
-            (59_000_000_000, "59.00s"),
-            (u64::MAX, "18446744073.70s"),
-        ] {
-            assert_eq!(Brief(Duration::from_nanos(ns)).to_string(), text);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! A flight recorder: the last moments of the program, in memory, for when something goes wrong.
 //!
-//! Each thread has a ring of fixed size, in which new records overwrite the oldest. Threads format
-//! nothing but fields, write no file, and never wait for each other. On request the recorder writes
-//! all rings to a trace file, while the program goes on. [`chrome`](crate::chrome) describes its
-//! format.
+//! Each thread has a ring, in which new records overwrite the oldest: at the end of a memory that
+//! you state, or after a time ([`Builder::keep_last`]). Threads format nothing but fields, write no
+//! file, and never wait for each other. On request the recorder writes all rings to a trace file,
+//! while the program goes on. [`chrome`](crate::chrome) describes its format.
 //!
 //! ```
 //! use std::time::Duration;
@@ -82,7 +82,8 @@
 //! back further. The outermost 64 spans that the thread was in at that time are there from their
 //! beginning. A ring is overwritten in pieces of 32 KiB. The rings of the eight threads that ended
 //! last are kept, too; in a file all are, until another thread needs one. A recorder's memory is
-//! therefore that of eight rings, and one for each thread that runs and has recorded something.
+//! therefore at most that of eight rings, and one for each thread that runs and has recorded
+//! something.
 //!
 //! # In a forked child
 //!
@@ -107,8 +108,8 @@ use crate::sink::{Hooks, Sink};
 use crate::trace;
 use crate::trace::fields;
 use crate::trace::json::{self, ThreadText};
+use crate::trace::record::{Kind, Record, Records};
 use crate::trace::recorder::{Recorder, Settings, Summary, Tracks, WhenFull, settings};
-use crate::trace::ring::{Kind, Record, Records};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.
@@ -134,6 +135,27 @@ pub struct Builder {
 
 impl Builder {
     settings!();
+
+    /// Keeps what happened within `last`. Each ring begins with 64 KiB. It grows when it would
+    /// overwrite a record younger than that, up to [`bytes_per_thread`](Self::bytes_per_thread),
+    /// and never becomes smaller. Without this setting it always grows up to there.
+    ///
+    /// Beyond that the oldest are overwritten, however young; [`Summary::complete_since_ns`] says
+    /// how far back the rings reach. A thread that records 100,000 spans a second takes 20 MB for
+    /// five seconds. So state as much as the busiest thread may take: only what is used is
+    /// committed. In a file ([`create`](Self::create)) all of it is allocated at once.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickline_tracing::flight::FlightRecorder;
+    /// let builder = FlightRecorder::builder().keep_last(Duration::from_secs(5));
+    /// let recorder = builder.bytes_per_thread(64 << 20).build();
+    /// ```
+    #[must_use]
+    pub fn keep_last(mut self, last: Duration) -> Self {
+        self.settings.kept_ns = as_ns(last);
+        self
+    }
 
     /// The recorder.
     #[must_use]
@@ -326,9 +348,13 @@ impl FlightRecorder {
     }
 }
 
+fn as_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// `CLOCK_MONOTONIC` at the time `last` ago, ns.
 fn since(last: Duration) -> u64 {
-    tickline::now_ns().saturating_sub(u64::try_from(last.as_nanos()).unwrap_or(u64::MAX))
+    tickline::now_ns().saturating_sub(as_ns(last))
 }
 
 struct Thread {
@@ -479,7 +505,7 @@ mod tests {
         let recorder = FlightRecorder::builder().build();
         let ring = RingBox::new(1);
         ring.push(&Record::new(Kind::End, 7));
-        (0..8).for_each(|_| ring.begin_block());
+        (0..8).for_each(|_| ring.begin_block(7, 0));
         for words in [ring.snapshot(), Vec::new()] {
             let before_ns = tickline::now_ns();
             let mut kept = recorder.collect().unwrap();

@@ -31,13 +31,14 @@
 //! | have each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
 //! | read them in another layer | [`SpanTiming`], in the span's extensions |
 //! | write all spans and events to a file | [`chrome::Chrome`] |
-//! | keep the last moments in memory, and write them when something goes wrong | [`flight::FlightRecorder`] |
+//! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::Builder::keep_last`] |
 //! | have the last moments after a kill, an abort or a segfault | [`flight::Builder::create`], `tickline flight` |
 //! | have count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
 //! | have `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
 //! | have the CPU time of each span, besides busy and idle | `running::RunningTime` (feature `running`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
 //! | have these times in the spans that tracing-opentelemetry exports | `otel::OtelTimes` (feature `opentelemetry-0-33`) |
+//! | merge traces of several machines, with a known error | `utc::record_utc` (feature `utc`) |
 //!
 //! # What it costs
 //!
@@ -119,6 +120,8 @@ mod timing;
 #[cfg(feature = "chrome")]
 mod trace;
 mod unix_offset;
+#[cfg(feature = "utc")]
+pub mod utc;
 
 pub use close_event::CloseEvents;
 pub use layer::SpanTimingLayer;

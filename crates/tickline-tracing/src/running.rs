@@ -19,18 +19,13 @@
 //! # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 //! ```
 
-use core::cell::RefCell;
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
+use std::thread::{self, ThreadId};
 
 use nix::time::{ClockId, clock_gettime};
-use tracing_core::span::Id;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::sink::{Found, Hooks, Span};
-
-/// Numbers the sinks, so that a thread keeps apart what belongs to each.
-static NEXT_SINK: AtomicU64 = AtomicU64::new(1);
 
 /// A sink that adds up the CPU time of each span, from enters to exits. Sinks that come later find
 /// it: [`ClosedSpan::running`](crate::ClosedSpan::running), `Measure::Running` of the histograms,
@@ -39,26 +34,25 @@ static NEXT_SINK: AtomicU64 = AtomicU64::new(1);
 /// If several threads are in a span at once, the CPU time of all counts, so it may be longer than
 /// [`SpanTiming::busy`](crate::SpanTiming::busy). The system calls are in the busy time, but not in
 /// the CPU time of their own span.
-#[derive(Debug)]
-pub struct RunningTime {
-    number: u64,
-}
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct RunningTime;
 
 /// The extension of a span.
-struct Ran(Duration);
-
-/// A span that the thread is in.
-struct Entered {
-    sink: u64,
-    span: Id,
-    /// The thread's CPU time at the enter.
-    at: Duration,
-    /// Enters by this thread without an exit.
-    depth: u32,
+#[derive(Default)]
+struct Ran {
+    /// `None` before the first exit.
+    sum: Option<Duration>,
+    /// The threads that are in the span.
+    entered: Vec<Entered>,
 }
 
-thread_local! {
-    static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
+struct Entered {
+    thread: ThreadId,
+    /// The thread's CPU time at the enter.
+    at: Option<Duration>,
+    /// Enters by this thread without an exit.
+    depth: u32,
 }
 
 /// The CPU time of this thread; `None` if the kernel does not tell.
@@ -69,32 +63,21 @@ fn thread_cpu() -> Option<Duration> {
 impl RunningTime {
     /// Adds up the CPU time of every span that the layer times.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "each sink is another one")]
     pub fn new() -> Self {
-        // ORDERING: Relaxed, the number alone counts.
-        Self { number: NEXT_SINK.fetch_add(1, Ordering::Relaxed) }
+        Self
     }
 
     /// The CPU time of a span that is being closed; `None` if it was never exited, or if the sink
     /// is not there.
     #[must_use]
     pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Duration> {
-        span.extensions().get::<Ran>().map(|ran| ran.0)
-    }
-
-    /// Runs `run` with the spans that this thread is in. A thread that is ending has lost them.
-    fn with<R>(run: impl FnOnce(&mut Vec<Entered>) -> Option<R>) -> Option<R> {
-        ENTERED.try_with(|entered| run(&mut *entered.try_borrow_mut().ok()?)).ok().flatten()
-    }
-
-    fn place(&self, entered: &[Entered], span: &Id) -> Option<usize> {
-        entered.iter().rposition(|known| known.sink == self.number && known.span == *span)
+        span.extensions().get::<Ran>()?.sum
     }
 }
 
 /// The CPU time of a span that is being closed, as [`RunningTime::of`].
 pub(crate) fn of(span: &dyn Found) -> Option<Duration> {
-    span.extensions().get_mut::<Ran>().map(|ran| ran.0)
+    span.extensions().get_mut::<Ran>()?.sum
 }
 
 impl Hooks for RunningTime {
@@ -103,35 +86,32 @@ impl Hooks for RunningTime {
     }
 
     fn entered(&self, span: &Span<'_>, _: u64) {
-        Self::with(|entered| {
-            if let Some(known) = self.place(entered, span.id).and_then(|place| entered.get_mut(place)) {
-                known.depth += 1;
-                return Some(());
+        span.found.with(|found| {
+            let (mut extensions, thread) = (found.extensions(), thread::current().id());
+            if extensions.get_mut::<Ran>().is_none() {
+                extensions.insert(Ran::default());
             }
-            let new = Entered { sink: self.number, span: span.id.clone(), at: Duration::ZERO, depth: 1 };
-            entered.push(new);
-            // Last, so that this sink's own work does not count.
-            entered.last_mut()?.at = thread_cpu()?;
-            Some(())
+            let Some(ran) = extensions.get_mut::<Ran>() else { return };
+            match ran.entered.iter_mut().find(|entered| entered.thread == thread) {
+                Some(known) => known.depth += 1,
+                // The clock is read last, so that little of this sink's own work counts.
+                None => ran.entered.push(Entered { thread, depth: 1, at: thread_cpu() }),
+            }
         });
     }
 
     fn exited(&self, span: &Span<'_>, _: u64) {
         let now = thread_cpu();
-        let ran = Self::with(|entered| {
-            let place = self.place(entered, span.id)?;
-            let known = entered.get_mut(place)?;
-            known.depth -= 1;
-            (known.depth == 0).then(|| entered.remove(place))
-        });
-        let Some((now, known)) = now.zip(ran) else { return };
-        let ran = now.saturating_sub(known.at);
         span.found.with(|found| {
-            let mut extensions = found.extensions();
-            match extensions.get_mut::<Ran>() {
-                Some(Ran(sum)) => *sum = sum.saturating_add(ran),
-                None => extensions.insert(Ran(ran)),
+            let (mut extensions, thread) = (found.extensions(), thread::current().id());
+            let ran = extensions.get_mut::<Ran>()?;
+            let place = ran.entered.iter().position(|entered| entered.thread == thread)?;
+            ran.entered[place].depth -= 1;
+            if ran.entered[place].depth == 0 {
+                let time = now?.saturating_sub(ran.entered.remove(place).at?);
+                ran.sum = Some(ran.sum.unwrap_or_default() + time);
             }
+            Some(())
         });
     }
 }

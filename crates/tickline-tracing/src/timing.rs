@@ -236,4 +236,14 @@ mod tests {
         let times = running.close(2_000, |_| 0);
         assert_eq!((times.busy().as_nanos(), times.enters()), (1_600, 7));
     }
+
+    /// Readings of two threads may cross by nanoseconds.
+    #[test]
+    fn readings_that_step_back_between_threads_give_zero() {
+        let mut running = OpenSpan::of_a_callsite(1_000_000);
+        running.enter(|| 999_000);
+        running.exit(998_000);
+        let times = running.close(997_000, |_| 0);
+        assert_eq!((times.busy().as_nanos(), times.total().as_nanos(), times.enters()), (0, 0, 1));
+    }
 }

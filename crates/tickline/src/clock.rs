@@ -217,10 +217,10 @@ impl Clock {
         UnixTime::from_nanos(self.engine().unix_ns())
     }
 
-    /// Unix time of the mock behind this clock.
+    /// The mock behind this clock.
     #[cfg(all(feature = "mock", feature = "utc"))]
-    pub(crate) fn mock_unix_now(&self) -> Option<UnixTime> {
-        self.mock.as_ref().map(MockClock::unix_now)
+    pub(crate) fn mock(&self) -> Option<&MockClock> {
+        self.mock.as_ref()
     }
 
     /// The coarse time of `CLOCK_MONOTONIC`, which the thread last stored; without a thread,
@@ -248,8 +248,7 @@ impl Clock {
     }
 
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been, by the line
-    /// wherever there is one. For bounds on UTC, add [`Status::utc_error_ns`], which is the NTP
-    /// daemon's claim.
+    /// wherever there is one. For bounds on UTC, see `Clock::utc` (feature `utc`).
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {

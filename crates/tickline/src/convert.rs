@@ -33,15 +33,15 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// Within one anchor, conversions add whole nanoseconds and round nothing. There and back loses
 /// nothing, unless the result would be out of range. Differences and order stay as they were.
 ///
-/// A conversion is off by at most [`bound`](Self::bound), and by what the two clocks have moved
-/// against each other between the anchor and the time that is converted:
+/// A conversion is off by at most [`bound`](Self::bound), plus the time by which the two clocks
+/// have moved against each other between the anchor and the converted time:
 ///
 /// - tickline's clock and that of `std` both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
 ///   std's `Instant` is the clock that tickline follows). They move against each other within the
-///   bounds of [`Clock::reading`], some 50 ns, however long ago that was. A line for each CPU, and
-///   a state [`Disrupted`](crate::State::Disrupted), add their own.
+///   bounds of [`Clock::reading`], some 50 ns, however old the anchor is. A line for each CPU, and
+///   the state [`Disrupted`](crate::State::Disrupted), add errors of their own.
 /// - Unix time keeps its difference from `CLOCK_MONOTONIC` until somebody sets it, or until a leap
-///   second. An anchor knows the difference of its own moment.
+///   second. An anchor has the difference at its own moment.
 ///
 /// ```
 /// use std::time::Duration;
@@ -96,9 +96,10 @@ impl<T: Copy> Anchor<T> {
 }
 
 impl Anchor<UnixTime> {
-    /// The present on the global clock, and its Unix time. The bound is what the line knows of the
-    /// difference, a few ns; where there is no line, half of a bracket around a reading of Unix
-    /// time, 20 ns to 1 us. On a thread with an active mock, both are the mock's.
+    /// The present on the global clock, and its Unix time. With a line, the bound is the line's
+    /// bound on their difference, a few ns; without a line, it is half of a bracket around a
+    /// reading of Unix time, 20 ns to 1 us. On a thread with an active mock, both times are the
+    /// mock's.
     #[must_use]
     pub fn unix() -> Self {
         #[cfg(feature = "mock")]
@@ -141,9 +142,9 @@ const fn shifted_ns(ns: u64, here_ns: u64, there_ns: u64) -> u64 {
 }
 
 impl Anchor<StdInstant> {
-    /// The present on the global clock, and on that of `std`. The bound is half of a bracket around
-    /// a reading of std's, 20 ns to 1 us, and the resolution of that. On a thread with an active
-    /// mock, the mock's present is taken for std's.
+    /// The present on the global clock, and on the clock of `std`. The bound is half of a bracket
+    /// around a reading of std's clock, 20 ns to 1 us, plus the resolution of that clock. On a
+    /// thread with an active mock, the anchor pairs the mock's present with that of `std`.
     ///
     /// # Panics
     ///
@@ -153,9 +154,9 @@ impl Anchor<StdInstant> {
         Self::by_bracket(Instant::now_ordered, StdInstant::now)
     }
 
-    /// `instant` on the clock of `std`. One that std cannot represent becomes the moment of this
-    /// anchor; there is none on Linux and macOS, and on Windows none from after the start of the
-    /// machine.
+    /// `instant` on the clock of `std`. An instant that std can't represent becomes the moment of
+    /// this anchor. Linux and macOS have no such instant, and Windows has none after the start of
+    /// the machine.
     #[must_use]
     pub fn to_std(&self, instant: Instant) -> StdInstant {
         let converted = match instant.checked_duration_since(self.instant) {
@@ -165,7 +166,7 @@ impl Anchor<StdInstant> {
         converted.unwrap_or(self.other)
     }
 
-    /// The instant of one of `std`. At most 2^64 - 1 ns, at least [`Instant::ZERO`].
+    /// The instant of an instant of `std`. At most 2^64 - 1 ns, at least [`Instant::ZERO`].
     #[must_use]
     pub fn to_instant(&self, instant: StdInstant) -> Instant {
         match instant.checked_duration_since(self.other) {
@@ -175,8 +176,8 @@ impl Anchor<StdInstant> {
     }
 }
 
-/// By a new [`Anchor::std`], which takes 50 ns to 1 us, and off by at most its bound. There and
-/// back is off by the bounds of two anchors; keep one where that matters.
+/// By a new [`Anchor::std`], which takes 50 ns to 1 us, and off by at most its bound. A conversion
+/// there and back is off by the bounds of two anchors; where that matters, keep one anchor.
 ///
 /// ```
 /// use std::time::Duration;
@@ -210,16 +211,16 @@ impl From<StdInstant> for Instant {
     }
 }
 
-/// By a new [`Anchor::unix`], and off by at most its bound: as Unix time is set now, also for an
-/// instant from before somebody set it.
+/// By a new [`Anchor::unix`], and off by at most its bound. The result is as Unix time is set now,
+/// even if the instant is from before somebody set it.
 impl From<Instant> for UnixTime {
     fn from(instant: Instant) -> Self {
         Anchor::unix().to_unix(instant)
     }
 }
 
-/// By a new [`Anchor::unix`], and off by at most its bound: as Unix time is set now. For a deadline
-/// that has to move when somebody sets the clock, convert it again then.
+/// By a new [`Anchor::unix`], and off by at most its bound. The result is as Unix time is set now.
+/// If a deadline has to move when somebody sets the clock, convert it again after that.
 impl From<UnixTime> for Instant {
     fn from(time: UnixTime) -> Self {
         Anchor::unix().to_instant(time)

@@ -26,7 +26,7 @@ pub(crate) enum Inner {
         least: Duration,
         most: Duration,
     },
-    Unmet {
+    IncompatibleSettings {
         setting: &'static str,
         needs: &'static str,
     },
@@ -47,7 +47,7 @@ pub(crate) enum Inner {
 /// // Lines that a thread calibrates, and no thread.
 /// let error = Clock::builder().driver(Driver::Manual).per_cpu(PerCpu::On).start().unwrap_err();
 /// match error.kind() {
-///     ErrorKind::Unmet => assert_eq!(error.to_string(), "per_cpu needs the thread driver"),
+///     ErrorKind::IncompatibleSettings => assert_eq!(error.to_string(), "per_cpu needs the thread driver"),
 ///     other => panic!("{other:?}"),
 /// }
 /// ```
@@ -56,8 +56,8 @@ pub(crate) enum Inner {
 pub enum ErrorKind {
     /// A setting is outside its limits.
     OutOfRange,
-    /// A setting needs another one, which was not chosen.
-    Unmet,
+    /// A setting needs another setting, which the program has not chosen.
+    IncompatibleSettings,
     /// The system did not make the thread; [`source`](StdError::source) says why.
     Thread,
     /// The global clock's thread already runs, with other settings.
@@ -75,7 +75,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self.0 {
             Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
-            Inner::Unmet { .. } => ErrorKind::Unmet,
+            Inner::IncompatibleSettings { .. } => ErrorKind::IncompatibleSettings,
             Inner::Thread(_) => ErrorKind::Thread,
             Inner::Running(_) => ErrorKind::Running,
             Inner::PerCpu(_) => ErrorKind::PerCpu,
@@ -96,7 +96,7 @@ impl fmt::Display for Error {
             Inner::OutOfRange { setting, value, least, most } => {
                 write!(f, "{setting} of {value:?} is outside {least:?} to {most:?}")
             }
-            Inner::Unmet { setting, needs } => write!(f, "{setting} needs {needs}"),
+            Inner::IncompatibleSettings { setting, needs } => write!(f, "{setting} needs {needs}"),
             Inner::Thread(_) => f.write_str("the clock's thread could not be started"),
             Inner::Running(difference) => {
                 write!(f, "the global clock's thread already runs, and its {difference}")

@@ -72,7 +72,8 @@
 //!   The vDSO may still read it: the OS clock then ends in SIGSEGV as well. A process that was
 //!   denied the counter before its first reading gets its time by system call.
 //! - That the counter serves: [`Clock::status`] says whether, and why not.
-//! - A bound against UTC. Only the NTP daemon can claim one: [`Status::utc_error_ns`].
+//! - A bound against UTC, without the feature `utc` (`Clock::utc`). With it, a bound is as true as the
+//!   source that claims it: clock-bound, chronyd or the kernel.
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
 //!   asleep, at most by the rest of the line's window, which is half of its validity. The next
 //!   recalibration slews them back at half rate; with a thread, it comes at the resume. Until

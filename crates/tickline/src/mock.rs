@@ -2,11 +2,12 @@
 //!
 //! On the thread that activates it, the mock takes the place of the clock behind `Instant`,
 //! `UnixTime` and the free functions. Other threads, and clocks as values (`Clock::global()` too),
-//! go on with the real time. Code on several threads is given its clock, and then a test gives it
-//! [`MockClock::clock`], for which nothing is activated.
+//! go on with the real time. If code runs on several threads, let its caller pass in the clock. A
+//! test then passes [`MockClock::clock`], and activates nothing.
 //!
-//! With the feature, every reading tests a flag first. A program that has the feature among its
-//! `[dev-dependencies]` alone (`cargo add --dev tickline --features mock`) is built without it.
+//! With the feature, every reading tests a flag first. If a program has the feature only among its
+//! `[dev-dependencies]` (`cargo add --dev tickline --features mock`), cargo builds the program
+//! without it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,9 +24,13 @@ use core::cell::RefCell;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+#[cfg(feature = "utc")]
+use std::sync::{Mutex, PoisonError};
 
 use crate::instant::Instant;
 use crate::unix_time::UnixTime;
+#[cfg(feature = "utc")]
+use crate::utc::{UtcReading, UtcUnknown};
 
 /// How many mocks are active, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
@@ -55,6 +60,9 @@ struct Inner {
     monotonic_ns: AtomicU64,
     /// Unix minus monotonic, ns.
     unix_offset_ns: AtomicI64,
+    /// How far UTC may be from Unix time, or why it is not known.
+    #[cfg(feature = "utc")]
+    utc_error: Mutex<Result<Duration, UtcUnknown>>,
     /// When the mock was made, if it follows tokio's clock.
     #[cfg(feature = "tokio")]
     tokio_start: Option<tokio::time::Instant>,
@@ -67,6 +75,8 @@ impl Inner {
         Self {
             monotonic_ns: AtomicU64::new(START_NS),
             unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
+            #[cfg(feature = "utc")]
+            utc_error: Mutex::new(Ok(Duration::ZERO)),
             #[cfg(feature = "tokio")]
             tokio_start: None,
         }
@@ -126,6 +136,32 @@ impl MockClock {
         let stepped = |offset_ns: i64| Some(offset_ns.saturating_add(ns));
         // ORDERING: Relaxed for both, as in `advance`.
         self.0.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
+    }
+
+    /// How far UTC may be from this clock's Unix time, or why it is not known: what
+    /// [`Clock::utc`](crate::Clock::utc) shall say. A new mock has no error. Needs the feature `utc`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::{mock::MockClock, utc::UtcUnknown};
+    ///
+    /// let mock = MockClock::new();
+    /// mock.set_utc_error(Ok(Duration::from_millis(1)));
+    /// assert_eq!(mock.clock().utc()?.width(), Duration::from_millis(2));
+    /// mock.set_utc_error(Err(UtcUnknown::Expired)); // the NTP daemon dies
+    /// assert_eq!(mock.clock().utc(), Err(UtcUnknown::Expired));
+    /// # Ok::<(), UtcUnknown>(())
+    /// ```
+    #[cfg(feature = "utc")]
+    pub fn set_utc_error(&self, error: Result<Duration, UtcUnknown>) {
+        *self.0.utc_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    /// UTC.
+    #[cfg(feature = "utc")]
+    pub(crate) fn utc(&self) -> Result<UtcReading, UtcUnknown> {
+        let error = *self.0.utc_error.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(UtcReading::of_mock(self.unix_now(), error?))
     }
 
     /// Monotonic time.

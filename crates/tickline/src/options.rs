@@ -65,13 +65,13 @@ pub enum Probes {
     /// `PLATFORM.md`, "System calls", lists the calls to allow.
     ///
     /// What the clock does not ask stays unknown, and nobody compares the CPUs' counters. The OS
-    /// serves such a clock, with [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or
-    /// [`Reason::Untested`](crate::Reason::Untested), unless a clock with full probes has compared
-    /// the counters before in this process. The clock does not judge its gates again. Its thread
-    /// has no name, and does not notice at once when somebody sets the OS clock.
+    /// serves such a clock, for the reason [`Reason::KernelUnknown`](crate::Reason::KernelUnknown)
+    /// or [`Reason::Untested`](crate::Reason::Untested), unless a clock with full probes has
+    /// compared the counters before in this process. The clock does not judge its gates again. Its
+    /// thread has no name, and does not notice at once when somebody sets the OS clock.
     ///
-    /// A child that is forked while another thread recalibrates stays with the OS clock: nothing
-    /// that such a clock may ask distinguishes it from a process that shares its parent's memory
+    /// The OS clock serves a child that is forked while another thread recalibrates. For minimal
+    /// probes such a child looks like a process that shares its parent's memory
     /// (`clone(CLONE_VM)`), where the recalibration goes on.
     Minimal,
 }
@@ -152,15 +152,15 @@ impl Settings {
 
 /// What the environment variable `TICKLINE` said when the process started.
 ///
-/// The clock reads it once. What the program changes in its environment has no effect; for that
-/// there is [`Clock::disable`](crate::Clock::disable). A set-user-id process ignores the variable,
-/// which is then [`Unset`](Self::Unset).
+/// The clock reads it once. Later changes of the environment have no effect: a program switches the
+/// counter off by [`Clock::disable`](crate::Clock::disable). A set-user-id process ignores the
+/// variable, and takes it for [`Unset`](Self::Unset).
 ///
 /// On Linux the first reading asks the kernel (`/proc/self/environ`). Where that does not answer,
-/// and with [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env`. Other
-/// Unix systems have `getenv` alone for a first reading before any start. There, a program that
-/// changes its environment while other threads read the time reads the time, or starts its clock,
-/// before that.
+/// and with [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env`. On
+/// other Unix systems a first reading before any start has only `getenv`. If a program there
+/// changes its environment while other threads read the time, it must read the time, or start its
+/// clock, before the first change.
 ///
 /// ```
 /// use tickline::{Clock, Environment};

@@ -2,14 +2,13 @@
 //!
 //! std's `Mutex` does not serve: a child that was forked while another thread held it would wait
 //! for a thread that it does not have. A `TryLock` knows by the process's token that its holder
-//! was left behind. This one puts a sleep around it. It is not for signal handlers, for one that
+//! was left behind. This one puts a sleep around it. It is not for signal handlers: a handler that
 //! has interrupted the holder would wait for it.
 //!
-//! With minimal probes the token is the process's id, by which two processes that share one memory
-//! (`clone` with `CLONE_VM`, without `CLONE_THREAD`) look like parent and child. If both start or
-//! stop a clock at once, one takes the lock over from the other. A clock's thread may then be
-//! forgotten, and go on. Readings are not affected: their locks have another token
-//! (`sys::lock_token`).
+//! With minimal probes the token is the process's id. Two processes that share one memory (`clone`
+//! with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. If both start or stop
+//! a clock at once, one process takes the lock over from the other, and a clock's thread may keep
+//! running unjoined. Readings are not affected: their locks have another token (`sys::lock_token`).
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

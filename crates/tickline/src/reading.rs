@@ -37,8 +37,8 @@ impl<T: Copy> Reading<T> {
     }
 
     /// The time: what [`Instant::now_ordered`] would have returned, or Unix time by the line. Where
-    /// the OS serves [`UnixTime::now`] ([`Status::unix_reason`](crate::Status::unix_reason)), that
-    /// may differ within the bounds.
+    /// the OS serves [`UnixTime::now`] ([`Status::unix_reason`](crate::Status::unix_reason)), the
+    /// two may differ within the bounds.
     #[inline]
     #[must_use]
     pub const fn time(&self) -> T {
@@ -52,7 +52,7 @@ impl<T: Copy> Reading<T> {
         self.latest
     }
 
-    /// What served the reading: by a line always `Fast`. Ask
+    /// What served the reading. A reading by a line always says `Fast`; ask
     /// [`Clock::status`](crate::Clock::status) whether the clock is `Disrupted`.
     #[inline]
     #[must_use]

@@ -27,9 +27,9 @@ pub enum State {
     /// By the counter.
     Fast,
     /// By the counter, but not within the usual bound, because the OS clock or the counter has
-    /// jumped. A suspend in which the counter runs on does this: readings are then ahead of the OS
-    /// clock. They may not step back, so the control loop slews them at half rate. After its next
-    /// iteration [`Clock::reading`](crate::Clock::reading) has bounds that contain the OS clock
+    /// jumped. For example, the counter ran on in a suspend, and readings are ahead of the OS
+    /// clock. Readings may not step back, so the control loop slews them at half rate. After its
+    /// next iteration the bounds of [`Clock::reading`](crate::Clock::reading) contain the OS clock
     /// again. The state ends by itself.
     Disrupted,
     /// By the OS clock, because a gate is closed.
@@ -61,7 +61,7 @@ impl fmt::Display for State {
 /// let events = Clock::global().status().events;
 /// println!("{} times the reference was outside the bounds", events.get(Event::BoundViolation));
 /// for (event, count) in events.iter().filter(|(_, count)| *count > 0) {
-///     println!("{}: {count}", event.name());
+///     println!("{}: {count}", event.code());
 /// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct Events([u64; Event::ALL.len()]);
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter().map(|(event, count)| (event.name(), count))).finish()
+        f.debug_map().entries(self.iter().map(|(event, count)| (event.code(), count))).finish()
     }
 }
 
@@ -100,7 +100,7 @@ impl Events {
 /// let status = tickline::Clock::global().status();
 /// println!("{}", status.state);
 /// for verdict in status.verdicts() {
-///     println!("{}: {}", verdict.gate.name(), verdict.closed.map_or("open", |reason| reason.code()));
+///     println!("{}: {}", verdict.gate.code(), verdict.closed.map_or("open", |reason| reason.code()));
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,21 +23,27 @@
 //! An interval is as true as its source. A server that lies beyond its stated dispersion makes it
 //! wrong, and nobody on the machine can notice. What can be noticed is: each claim must meet the
 //! one before. If the two have no time in common, and after a suspend, readings fail with
-//! [`Disrupted`](UtcUnknown::Disrupted) until the source has measured again. A step or slew of the
-//! OS clock by anybody else changes nothing until the source is asked again.
+//! [`Disrupted`](UtcUnknown::Disrupted) until the source has measured again. So they do if somebody
+//! else steps or steers the OS clock, and the source says something else without a measurement.
+//! Until the source is asked again, a step or slew of the OS clock changes nothing.
 //!
-//! A hypervisor that stops a guest, or moves it, and continues its counter where it was, is seen
-//! by clock-bound alone, at the next request.
+//! What readers cannot see is a suspend during which the counter stood still, until the thread runs
+//! again. A hypervisor that stops a guest, or moves it to another machine, may also continue its
+//! counter where it was. If the guest has the hypervisor's VMClock page (`/dev/vmclock0`), each
+//! reading looks at its disruption marker, and fails until the source has measured again; without it
+//! nobody in the guest can notice. What happened before the thread was started is the source's alone
+//! to know. Nor is a step seen that is smaller than what our own way to the source is unsure of.
 //!
-//! systemd-timesyncd sets the kernel's maximum error to 0 at each update. That is no bound, so on a
-//! machine that it steers there is no source.
+//! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update. That is no
+//! bound, so on a machine that they steer there is no source.
 //!
 //! # Leap seconds
 //!
 //! The times are [`UnixTime`], which counts no leap seconds. Two seconds before and after the end
 //! of a day that chronyd or the kernel has announced to have one, readings fail with
-//! [`LeapSecond`](UtcUnknown::LeapSecond). A server that smears the second serves another time than
-//! UTC for hours, and says nothing of it: the interval then contains the smeared time.
+//! [`LeapSecond`](UtcUnknown::LeapSecond); then with `Disrupted`, until the source has measured after
+//! it. A server that smears the second serves another time than UTC for hours, and says nothing of
+//! it: the interval then contains the smeared time.
 //! [`UtcReading::tai_offset`] is TAI minus UTC, where the kernel was told (`chronyd` does it with
 //! `leapsectz`).
 //!
@@ -60,22 +66,25 @@
 //! # Ok(())
 //! # }
 //! ```
+#![doc = include_str!("../docs/utc.md")]
+#![cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "no source is known there"))]
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::clock::Clock;
+#[cfg(feature = "mock")]
+use crate::mock::MockClock;
 use crate::unix_time::UnixTime;
-use claim::Claim;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod anchor;
 pub(crate) mod claim;
-#[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "no source is known there"))]
 mod keeper;
 pub(crate) mod published;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod source;
+mod vmclock;
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use anchor::UtcPolls;
 
@@ -89,6 +98,27 @@ pub struct UtcReading {
 }
 
 impl UtcReading {
+    /// A reading that came in a message: the two times between which UTC was there.
+    ///
+    /// ```
+    /// use tickline::UnixTime;
+    /// use tickline::utc::UtcReading;
+    ///
+    /// let [sent, received] = [2, 5].map(UnixTime::from_secs);
+    /// let theirs = UtcReading::from_bounds(sent, sent);
+    /// assert!(theirs.definitely_before(&UtcReading::from_bounds(received, received)));
+    /// ```
+    #[must_use]
+    pub fn from_bounds(earliest: UnixTime, latest: UnixTime) -> Self {
+        let ns = |time: UnixTime| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        Self {
+            earliest_ns: ns(earliest),
+            latest_ns: ns(latest),
+            tai_offset_s: None,
+            source: UtcSource::Message,
+        }
+    }
+
     /// UTC was not before this.
     #[inline]
     #[must_use]
@@ -151,11 +181,13 @@ impl UtcReading {
         matches!(self.order(other), UtcOrder::After)
     }
 
-    /// The time of a mock, which has no error.
+    /// The time of a mock, and up to `error` before and after it.
     #[cfg(feature = "mock")]
-    pub(crate) fn of_mock(time: UnixTime) -> Self {
-        let ns = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-        Self { earliest_ns: ns, latest_ns: ns, tai_offset_s: None, source: UtcSource::Mock }
+    pub(crate) fn of_mock(time: UnixTime, error: Duration) -> Self {
+        let (earliest, latest) = (time.checked_sub(error), time.checked_add(error));
+        let (first, last) = (UnixTime::from_nanos(0), UnixTime::from_nanos(u64::MAX));
+        let reading = Self::from_bounds(earliest.unwrap_or(first), latest.unwrap_or(last));
+        Self { source: UtcSource::Mock, ..reading }
     }
 }
 
@@ -183,10 +215,12 @@ pub enum UtcSource {
     Kernel = 18,
     /// A clock for tests (feature `mock`).
     Mock = 19,
+    /// Another machine, whose message it came in ([`UtcReading::from_bounds`]).
+    Message = 20,
 }
 
 impl UtcSource {
-    /// A stable name: `clock_bound`, `chronyd`, `kernel`, `mock`.
+    /// A stable name: `clock_bound`, `chronyd`, `kernel`, `mock`, `message`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -194,6 +228,7 @@ impl UtcSource {
             Self::Chronyd => "chronyd",
             Self::Kernel => "kernel",
             Self::Mock => "mock",
+            Self::Message => "message",
         }
     }
 
@@ -203,6 +238,7 @@ impl UtcSource {
             17 => Some(Self::Chronyd),
             18 => Some(Self::Kernel),
             19 => Some(Self::Mock),
+            20 => Some(Self::Message),
             _ => None,
         }
     }
@@ -215,6 +251,7 @@ impl fmt::Display for UtcSource {
             Self::Chronyd => "chronyd",
             Self::Kernel => "the kernel's maximum error",
             Self::Mock => "a mock",
+            Self::Message => "a message",
         })
     }
 }
@@ -293,23 +330,23 @@ impl Clock {
     /// returned.
     #[inline]
     pub fn utc(&self) -> Result<UtcReading, UtcUnknown> {
-        by_mock!(self.mock_unix_now().map(|time| Ok(UtcReading::of_mock(time))));
-        let claim = self.engine().utc.newest();
-        // The counter is read after the claim, so it is not before the claim's moment.
-        match self.engine().read_ticks().and_then(|ticks| claim.at_ticks(ticks)) {
+        by_mock!(self.mock().map(MockClock::utc));
+        let engine = self.engine();
+        match engine.utc.at_ticks(|| engine.read_ticks()) {
             Some(reading) => Ok(reading),
-            None => self.utc_slow(&claim),
+            None => self.utc_slow(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn utc_slow(&self, claim: &Claim) -> Result<UtcReading, UtcUnknown> {
+    fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
+        let claim = self.engine().utc.newest();
         if !self.engine().thread_is_here() {
             return Err(UtcUnknown::NoThread);
         }
         #[cfg(all(target_os = "linux", not(miri)))]
-        return anchor::reading_by_os(claim);
+        return anchor::reading_by_os(&claim);
         #[cfg(not(all(target_os = "linux", not(miri))))]
         claim.source.and(Err(claim.then))
     }
@@ -324,7 +361,8 @@ impl Clock {
         Ok(left(&self.utc()?, reading))
     }
 
-    /// Waits until `reading` is certainly in the past, and returns a reading that is after it.
+    /// Waits until `reading` is certainly in the past, and returns a reading that is after it. The
+    /// clock of a mock waits for nothing: it moves the mock.
     ///
     /// # Errors
     ///
@@ -335,6 +373,11 @@ impl Clock {
             let left = left(&now, reading);
             if left.is_zero() {
                 return Ok(now);
+            }
+            #[cfg(feature = "mock")]
+            if let Some(mock) = self.mock() {
+                mock.advance(left);
+                continue;
             }
             std::thread::sleep(left);
         }

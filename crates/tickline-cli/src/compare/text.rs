@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Comparison, Difference};
+use super::{Difference, DocumentDiff};
 use crate::terminal::plain;
 use crate::words::cell;
 use crate::wrap::Look;
@@ -11,7 +11,7 @@ use crate::wrap::Look;
 const SHORT: usize = 16;
 
 /// Writes the comparison as text.
-pub(super) fn write(found: &Comparison, look: Look, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(found: &DocumentDiff, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let number = found.differences.len();
     let difference = if number == 1 { "difference" } else { "differences" };
     let equal = found.equal;

@@ -1,6 +1,6 @@
 //! The cloud that runs this machine, by its firmware's tables (DMI), which every user may read.
 
-/// Clouds by their stable names, and words that the firmware's lines must have. On EC2's Nitro the
+/// Clouds by their stable codes, and words that the firmware's lines must have. On EC2's Nitro the
 /// vendor is Amazon EC2. On its Xen it is Xen, and the BIOS version ends in `.amazon` (Amazon EC2
 /// User Guide, "Detect whether a host is an EC2 instance"). Azure's tag: `AZURE_CHASSIS_ASSET_TAG`
 /// in cloud-init's `DataSourceAzure.py`.
@@ -11,7 +11,7 @@ const CLOUDS: [(&str, &[(&str, &str)]); 4] = [
     ("azure", &[("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")]),
 ];
 
-/// The cloud's stable name; `None` where the firmware names none of these clouds. `line` reads a
+/// The cloud's stable code; `None` where the firmware names none of these clouds. `line` reads a
 /// line of the tables.
 pub(super) fn find(line: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     let has = |(name, word): &(&str, &str)| line(name).is_some_and(|text| text.contains(word));

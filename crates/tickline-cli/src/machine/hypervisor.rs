@@ -38,7 +38,7 @@ const PRODUCTS: [(&str, &str); 4] = [
     ("Xen HVM domU", "xen"),
 ];
 
-/// The hypervisor's stable name. "none" means that CPUID could have named one, and did not; `None`
+/// The hypervisor's stable code. "none" means that CPUID could have named one, and did not; `None`
 /// means that no fact tells.
 pub(super) fn find(traces: &Traces<'_>) -> Option<String> {
     let logged = |word: &str| traces.kernel_log.is_some_and(|log| log.iter().any(|line| line.contains(word)));
@@ -53,7 +53,7 @@ pub(super) fn find(traces: &Traces<'_>) -> Option<String> {
     if let Some((_, name)) = by_product {
         return Some((*name).to_owned());
     }
-    traces.by_cpuid.map(|found| found.name().to_owned())
+    traces.by_cpuid.map(|found| found.code().to_owned())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use tickline::exchange;
+use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, Events, State, Status};
 
 use super::costs::may_read_counter;
@@ -32,6 +33,7 @@ pub(crate) struct Sample {
     /// less than three samples.
     pub(crate) skew_ppb: Option<f64>,
     pub(crate) status: Status,
+    pub(crate) utc: Result<UtcReading, UtcUnknown>,
     /// The count of each event since the start.
     pub(crate) events: Vec<(&'static str, u64)>,
     /// What has changed in the machine's clocks since the sample before.
@@ -135,7 +137,7 @@ impl Watcher {
         let mut slope = Slope::default();
         self.recent.iter().for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
         let events = status.events.iter().zip(self.before.iter());
-        let events = events.map(|((event, now), (_, before))| (event.name(), now.saturating_sub(before)));
+        let events = events.map(|((event, now), (_, before))| (event.code(), now.saturating_sub(before)));
         let new_cpus = self.new_cpu_samples();
         self.cpus.extend(new_cpus.iter().map(|sample| (sample.cpu, *sample)));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -148,6 +150,7 @@ impl Watcher {
             changes: self.monitor.changes(at_s, status.frequency_hz),
             cpus: self.cpus.values().copied().collect(),
             new_cpus,
+            utc: clock.utc(),
             status,
         }
     }
@@ -166,7 +169,7 @@ fn sample_on(cpu: u32, start: Instant) -> Option<CpuSample> {
     })
 }
 
-/// The state as a stable name.
+/// The state as a stable code.
 pub(crate) const fn state_name(state: State) -> &'static str {
     match state {
         State::Fast => "fast",

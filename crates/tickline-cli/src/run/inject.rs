@@ -1,9 +1,9 @@
 //! Maps the library into a program that has just been executed, and calls its `start` there.
 //!
-//! The program stops twice for it, at breakpoints: between memory for the library and what the
-//! library does, and behind that. All signals are blocked meanwhile, as a process blocks them that
-//! must not be disturbed; a breakpoint stops it all the same. If the program ignores SIGTRAP, a
-//! breakpoint ends that, and the library's `finish` sets it again.
+//! The program stops twice, at breakpoints: when it has mapped memory for the library, and when the
+//! library's `start` has returned. All signals are blocked meanwhile. A breakpoint still stops the
+//! program, because the kernel forces SIGTRAP. If the program ignores SIGTRAP, a breakpoint resets
+//! that, and the library's `finish` ignores the signal again.
 
 use std::fs::{self, File};
 use std::io;
@@ -66,7 +66,7 @@ const USER_CODE_64: u64 = 0x33;
 
 /// What a program is given.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Gift<'a> {
+pub(super) struct Payload<'a> {
     pub(super) image: &'a Image,
     pub(super) page: &'a Path,
     pub(super) serve: Serve,
@@ -74,16 +74,16 @@ pub(super) struct Gift<'a> {
     pub(super) finish: i32,
 }
 
-/// Serves a program that is stopped at its exec. Whatever comes of it, the program's registers, its
-/// code and its blocked signals are then what they were, or `finish` sees to that; or it is
-/// [`Start::Unrestored`], and must not go on.
-pub(super) fn inject(tracee: &Tracee, gift: Gift<'_>) -> io::Result<Start> {
+/// Serves a program that is stopped at its exec. Afterwards the program has its registers, its code
+/// and its blocked signals back, or `finish` restores them. Otherwise the result is
+/// [`Start::Unrestored`], and the program must not go on.
+pub(super) fn inject(tracee: &Tracee, payload: Payload<'_>) -> io::Result<Start> {
     let blocked = tracee.blocked()?;
-    let start = inject_undisturbed(tracee, gift);
+    let start = inject_undisturbed(tracee, payload);
     if_restored(tracee.block(blocked), start)
 }
 
-/// `start`, if the program has again what it had, or has ended.
+/// `start`, if the program's state is restored, or the program has ended.
 fn if_restored(restored: io::Result<()>, start: io::Result<Start>) -> io::Result<Start> {
     match restored {
         Ok(()) => start,
@@ -93,7 +93,7 @@ fn if_restored(restored: io::Result<()>, start: io::Result<Start>) -> io::Result
     }
 }
 
-fn inject_undisturbed(tracee: &Tracee, gift: Gift<'_>) -> io::Result<Start> {
+fn inject_undisturbed(tracee: &Tracee, payload: Payload<'_>) -> io::Result<Start> {
     tracee.block(ALL_SIGNALS)?;
     let mut program = Program::stopped(tracee)?;
     if program.registers.cs != USER_CODE_64 {
@@ -102,7 +102,7 @@ fn inject_undisturbed(tracee: &Tracee, gift: Gift<'_>) -> io::Result<Start> {
     // What it begins with, as the kernel has it after an exec.
     program.registers.rax = 0;
     let code = program.code()?;
-    let start = program.load(gift);
+    let start = program.load(payload);
     let go_on = start.as_ref().map_or(program.registers, |(_, go_on)| *go_on);
     if_restored(program.restore(&code, go_on), start.map(|(start, _)| start))
 }
@@ -124,10 +124,10 @@ impl<'a> Program<'a> {
     }
 
     /// Returns the registers with which the program goes on, too.
-    fn load(&self, gift: Gift<'_>) -> io::Result<(Start, libc::user_regs_struct)> {
+    fn load(&self, payload: Payload<'_>) -> io::Result<(Start, libc::user_regs_struct)> {
         self.write_code(&CODE)
             .map_err(|error| io::Error::new(error.kind(), format!("its code cannot be written: {error}")))?;
-        let stack = gift.image.mapped_bytes + STACK_BYTES;
+        let stack = payload.image.mapped_bytes + STACK_BYTES;
         let mapped = self.run(0, MAPPED_AT, |registers| {
             [registers.rdi, registers.rsi, registers.rdx] = [0, stack + TEXT_BYTES, READ_WRITE];
             [registers.r10, registers.r8, registers.r9] = [ANONYMOUS, u64::MAX, 0];
@@ -136,16 +136,16 @@ impl<'a> Program<'a> {
         // What is popped, and the page's path behind it: where a call finds a multiple of 16.
         let pointer = base + stack + 8;
         let mut words =
-            [pointer + 24, vdso(self.tracee.pid)?, bits(gift.serve as i32)].map(u64::to_le_bytes).concat();
-        words.extend_from_slice(gift.page.as_os_str().as_bytes());
+            [pointer + 24, vdso(self.tracee.pid)?, bits(payload.serve as i32)].map(u64::to_le_bytes).concat();
+        words.extend_from_slice(payload.page.as_os_str().as_bytes());
         words.push(0);
         self.memory.write_all_at(&words, pointer)?;
-        let placed = gift
+        let placed = payload
             .image
             .at(base)
             .ok_or_else(|| io::Error::other("the library has relocations outside of it"))?;
         self.memory.write_all_at(&placed.bytes, base)?;
-        let code = &gift.image.code;
+        let code = &payload.image.code;
         let called = self.run(MAPPED_AT, CALLED_AT, |registers| {
             registers.rax = MPROTECT;
             [registers.rdi, registers.rsi] = [base + code.start, code.end - code.start];
@@ -159,7 +159,7 @@ impl<'a> Program<'a> {
         go_on.rip = placed.finish;
         go_on.rbx = self.registers.rip;
         go_on.rdi = bits(getpid().as_raw());
-        go_on.rbp = bits(gift.finish);
+        go_on.rbp = bits(payload.finish);
         Ok((Start::from_number(i32::from_le_bytes(number)), go_on))
     }
 

@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Plain(String),
     /// A dynamic linker looks at `LD_PRELOAD`.
     Dynamic,
-    /// None does: the program is traced.
+    /// No dynamic linker does: the program is traced.
     Static,
     /// Of 32 bits, or for another processor.
     Foreign,

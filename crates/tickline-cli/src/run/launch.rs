@@ -25,7 +25,7 @@ use tickline_page::program::{
 };
 
 use super::image::Image;
-use super::inject::Gift;
+use super::inject::Payload;
 use super::kind::Kind;
 use super::outcome::Start;
 use super::tracer::{self, Helper};
@@ -36,8 +36,8 @@ use crate::serve;
 use crate::signal::is_ignored;
 use crate::terminal;
 
-/// The exit codes of a shell and of env(1) for a program that cannot be executed, and for one that
-/// is not there.
+/// The exit codes of a shell and of env(1) for a program that cannot be executed, and for a program
+/// that is missing.
 const NOT_EXECUTED: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
@@ -53,17 +53,17 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     let (program, arguments) = args.command.split_first().expect("clap demands one");
     let file = path_of(program).filter(|file| is_executable(file));
     let kind = file.as_deref().map_or(Kind::Unknown, Kind::of);
-    let speaker = Speaker { name: program.to_string_lossy().into_owned(), is_quiet: args.quiet, kind };
+    let reporter = Reporter { name: program.to_string_lossy().into_owned(), is_quiet: args.quiet, kind };
     let mut command = Command::new(program);
     command.args(arguments);
     let mut helper = None;
-    match obstacle(args, &speaker.kind) {
+    match obstacle(args, &reporter.kind) {
         // It will not be executed, which the error below says: it has no clock.
         _ if file.is_none() => {}
-        Some(why) => speaker.say_not(&why),
-        None => match serve(args, &speaker) {
+        Some(why) => reporter.say_not(&why),
+        None => match serve(args, &reporter) {
             Ok(traced_by) => helper = traced_by,
-            Err(error) => speaker.say_not(&error.to_string()),
+            Err(error) => reporter.say_not(&error.to_string()),
         },
     }
     leave_files_as_found(&mut command);
@@ -72,11 +72,11 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
         helper.dismiss();
         // SELinux and AppArmor can refuse an exec because the process is traced: EPERM or EACCES.
         if error.kind() == io::ErrorKind::PermissionDenied && file.is_some() {
-            speaker.say_not(&format!("it is not executed while it is traced: {error}"));
+            reporter.say_not(&format!("it is not executed while it is traced: {error}"));
             error = command.exec();
         }
     }
-    writeln!(io::stderr(), "{}", line(&format!("{}: {error}", speaker.name))).ok();
+    writeln!(io::stderr(), "{}", line(&format!("{}: {error}", reporter.name))).ok();
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
 }
@@ -157,7 +157,7 @@ fn is_always(args: &args::Run) -> bool {
 }
 
 /// Serves the program: by `LD_PRELOAD`, or by the helper that is returned.
-fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
+fn serve(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
     let image = Image::read(&library(args)?)?;
     let named = args.page.clone().or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {
@@ -183,16 +183,16 @@ fn serve(args: &args::Run, speaker: &Speaker) -> io::Result<Option<Helper>> {
         set(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
     let lack = lack(&file);
-    match speaker.kind {
+    match reporter.kind {
         Kind::Dynamic => {
-            speaker.say_served(&page, lack);
+            reporter.say_served(&page, lack);
             return Ok(None);
         }
         Kind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
         _ => {}
     }
-    let gift = Gift { image: &image, page: &page, serve, finish: finish_flags() };
-    let helper = tracer::prepare(gift, &|start| speaker.say_start(start, &page, lack))
+    let payload = Payload { image: &image, page: &page, serve, finish: finish_flags() };
+    let helper = tracer::prepare(payload, &|start| reporter.say_start(start, &page, lack))
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
     Ok(Some(helper))
 }
@@ -220,8 +220,9 @@ fn pending() -> SigSet {
     unsafe { SigSet::from_sigset_t_unchecked(set) }
 }
 
-/// Sets a variable of this process's environment, which the program gets. It may stand there more
-/// than once; ld.so takes another one than the program then.
+/// Sets a variable of this process's environment, which the program gets. If the variable stands
+/// there more than once, ld.so and the program may read different ones, so this removes all of them
+/// first.
 fn set(variable: &str, value: &OsStr) {
     // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
     unsafe { env::remove_var(variable) };
@@ -248,8 +249,8 @@ fn library(args: &args::Run) -> io::Result<PathBuf> {
     )
 }
 
-/// `LD_PRELOAD` with the library behind what is there already: a library that has other reasons to
-/// stand before libc's functions, such as libfaketime, still does.
+/// `LD_PRELOAD` with the library behind the libraries that are there already. A library that must
+/// stand before libc's functions for other reasons, such as libfaketime, still does.
 fn preload(library: &Path, present: Option<&OsStr>) -> io::Result<OsString> {
     // ld.so(8): both separate, and the third begins a token.
     if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte)) {
@@ -287,13 +288,13 @@ fn is_executable(file: &Path) -> bool {
 }
 
 /// Says once, on standard error, what was done, or why not.
-struct Speaker {
+struct Reporter {
     name: String,
     is_quiet: bool,
     kind: Kind,
 }
 
-impl Speaker {
+impl Reporter {
     fn say_not(&self, why: &str) {
         let name = &self.name;
         let libraries = env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
@@ -307,7 +308,7 @@ impl Speaker {
         });
     }
 
-    /// What is known: whether a dynamic linker does as it should shows later.
+    /// Says what is known now. Whether a dynamic linker loads the library shows only later.
     fn say_served(&self, page: &Path, lack: Option<&str>) {
         let (name, page) = (&self.name, page.display());
         if let Some(why) = lack {
@@ -362,12 +363,12 @@ impl Speaker {
     }
 }
 
-/// What is said, as a line. It has names of files in it, which others may have chosen.
+/// A message, as a line. It contains names of files, which others may have chosen.
 fn line(text: &str) -> String {
     format!("tickline: {}", terminal::plain(text))
 }
 
-/// What the page is without for now; `None` if it is served.
+/// What the page lacks for now; `None` if it is served.
 fn lack(file: &PageFile) -> Option<&'static str> {
     let counter = HardwareCounter::if_present()?;
     let found = file.snapshot(&counter);

@@ -1,8 +1,8 @@
 //! A traced process, from one stop to the next (ptrace(2)).
 //!
-//! Before its exec, and while the library is mapped into it, its signals do what they do without a
-//! tracer: those that are blocked wait in the kernel, the others reach it, and one that stops it
-//! stops it until SIGCONT comes.
+//! Before the exec, and while the library is mapped into the process, signals do what they do
+//! without a tracer: blocked signals wait in the kernel, the others reach the process, and a stop
+//! signal stops it until SIGCONT comes.
 
 #![allow(unsafe_code, reason = "requests of ptrace(2) that nix does not know")]
 

@@ -10,9 +10,9 @@
 //!   run
 //! ```
 //!
-//! So the program is this process: it has its number, its parent, and its exit code. What waits is
-//! the library's `finish`, before the program's first instruction. So the helper's files are closed
-//! then, and the program has no child that it does not know.
+//! So the program is this process, and has its number, its parent, and its exit code. The library's
+//! `finish` waits for the helper before the program's first instruction. So the helper's files are
+//! closed by then, and the program has no child that it does not know.
 
 #![allow(unsafe_code, reason = "fork, before there is any other thread")]
 
@@ -26,7 +26,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, Pid, getpid, setsid};
 
-use super::inject::{Gift, inject};
+use super::inject::{Payload, inject};
 use super::outcome::Start;
 use super::tracee::Tracee;
 
@@ -53,7 +53,7 @@ impl Helper {
 
 /// Forks a helper that serves the program which this process executes next. Returns when that may
 /// be executed; an error says why there is no helper.
-pub(super) fn prepare(gift: Gift<'_>, report: Tell<'_>) -> io::Result<Helper> {
+pub(super) fn prepare(payload: Payload<'_>, report: Tell<'_>) -> io::Result<Helper> {
     let program = getpid();
     if !has_one_namespace() {
         let text = "process numbers in /proc, or those of its children, are of another namespace";
@@ -69,7 +69,7 @@ pub(super) fn prepare(gift: Gift<'_>, report: Tell<'_>) -> io::Result<Helper> {
         ForkResult::Child => {
             drop(own);
             set_apart();
-            if let Err(error) = attend(program, &mut helpers, gift, report) {
+            if let Err(error) = attend(program, &mut helpers, payload, report) {
                 report(Err(error));
             }
             // SAFETY: the call does not return, and runs neither destructors nor handlers of
@@ -97,8 +97,8 @@ pub(super) fn prepare(gift: Gift<'_>, report: Tell<'_>) -> io::Result<Helper> {
 }
 
 /// Whether this is a unit of systemd (systemd.exec(5), `$INVOCATION_ID`) with a filter of system
-/// calls. `@system-service` is without ptrace, and what a filter kills for cannot be asked.
-/// Container engines have filters, too, but allow it.
+/// calls. `@system-service` lacks ptrace, and nobody can ask a filter for which calls it kills.
+/// Container engines have filters, too, but allow ptrace.
 fn is_in_filtered_unit() -> bool {
     // SAFETY: this option takes no pointer, and returns a number.
     let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP) };
@@ -106,8 +106,9 @@ fn is_in_filtered_unit() -> bool {
 }
 
 /// Whether a number means the same process to this one, to its children, and in `/proc`
-/// (pid_namespaces(7)). Otherwise the helper might trace one process and write to another. And it
-/// would be the first process of a new namespace, which takes no others when that has ended.
+/// (pid_namespaces(7)). Otherwise the helper might trace one process and write to another. It might
+/// also be the first process of a new namespace, which takes no further process once the first one
+/// has ended.
 fn has_one_namespace() -> bool {
     let link = |name: &str| fs::read_link(name).ok();
     let own = link("/proc/self/ns/pid");
@@ -128,15 +129,15 @@ fn fork_silently() -> io::Result<ForkResult> {
     }
 }
 
-/// The helper goes on when the terminal stops or interrupts the program: what comes to the program
-/// meanwhile waits for it.
+/// Keeps the helper running when the terminal stops or interrupts the program. The program gets
+/// such signals later.
 fn set_apart() {
     setsid().ok();
     SigSet::all().thread_block().ok();
 }
 
 /// The helper.
-fn attend(program: Pid, parent: &mut UnixStream, gift: Gift<'_>, report: Tell<'_>) -> io::Result<()> {
+fn attend(program: Pid, parent: &mut UnixStream, payload: Payload<'_>, report: Tell<'_>) -> io::Result<()> {
     parent.read_exact(&mut [0])?;
     let seized = Tracee::seize(program);
     let error = seized.as_ref().map_or_else(|error| *error as i32, |_| 0);
@@ -148,7 +149,7 @@ fn attend(program: Pid, parent: &mut UnixStream, gift: Gift<'_>, report: Tell<'_
     }
     // If this process is killed now, the program must not run on amid what was written into it.
     ptrace::setoptions(program, Options::PTRACE_O_EXITKILL)?;
-    let start = inject(&tracee, gift);
+    let start = inject(&tracee, payload);
     let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
     report(start);
     // Otherwise the kernel kills the program at this process's end, by that option.

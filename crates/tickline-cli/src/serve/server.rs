@@ -87,13 +87,13 @@ impl Log<'_> {
     fn changes(&mut self, publisher: &Publisher) {
         let phase = publisher.phase();
         // The usual case, twice a second.
-        if phase == LeasePhase::Published && self.said.as_deref() == Some(phase.name()) {
+        if phase == LeasePhase::Published && self.said.as_deref() == Some(phase.code()) {
             return;
         }
         let text = match (phase, publisher.clock().status().state) {
-            (LeasePhase::Published, _) => phase.name().to_owned(),
+            (LeasePhase::Published, _) => phase.code().to_owned(),
             (LeasePhase::FirstPublication, _) => return,
-            (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.name()),
+            (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.code()),
             // The same in both phases, and while the rate changes: one slew is one line.
             _ if publisher.is_slewed() => {
                 "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
@@ -106,7 +106,7 @@ impl Log<'_> {
             }
             // After a line in doubt, or because the server had no CPU for as long.
             (LeasePhase::NoLine, State::Fast) => "no_line: the leases have run out".to_owned(),
-            (phase, state) => format!("{}: the clock is {state}", phase.name()),
+            (phase, state) => format!("{}: the clock is {state}", phase.code()),
         };
         if self.said.as_ref() != Some(&text) {
             self.line(&text);

@@ -104,7 +104,7 @@ impl Status {
             }
             _ => "programs take the time from the page",
         };
-        writeln!(out, "phase   {}: {meaning}", self.phase.name())?;
+        writeln!(out, "phase   {}: {meaning}", self.phase.code())?;
         if let (Some(age_ns), Some(left_ns), Some(lease_ns)) =
             (self.age_ns, self.lease_left_ns, self.lease_ns)
         {
@@ -204,7 +204,7 @@ fn bracket(attached: &Attached<'_>, counter: HardwareCounter) -> Option<((i64, i
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn name<S: Serializer>(phase: &LeasePhase, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(phase.name())
+    serializer.serialize_str(phase.code())
 }
 
 #[cfg(test)]

@@ -35,13 +35,14 @@ use super::Counter;
 ///
 /// The code that makes one MUST
 ///
-/// 1. read it at least once in each wrap. Iterations do; readings do while there is a line, but
-///    not without one. So either the interval between iterations is well below the wrap, or the
-///    register's own interrupt, once in a wrap, reads it;
-/// 2. keep interrupt handlers out while it is read: a handler that reads it between the register
-///    and the sum would make the sum jump by a wrap (it is not [`Sync`], so one that is shared
-///    with a handler is in a critical section already);
-/// 3. give a register that counts up at one rate, or the complement of one that counts down.
+/// 1. read it at least once in each wrap. Each iteration reads it; a reading does so only while
+///    there is a line. So either the interval between iterations is well below the wrap, or the
+///    register's own interrupt reads the counter once in each wrap;
+/// 2. keep interrupt handlers out of a read: a handler that reads the counter between the register
+///    and the sum would make the sum jump by a wrap (the counter is not [`Sync`], so a counter that
+///    is shared with a handler is in a critical section already);
+/// 3. give a register that counts up at one rate, or the complement of a register that counts
+///    down.
 ///
 /// # When it is not kept
 ///
@@ -50,13 +51,13 @@ use super::Counter;
 /// | wraps were missed | is behind by whole wraps | never smaller than before, and late by these; right if the line's window has passed by the counter, too | counts [`Disruption`], steps forward |
 /// | the register was reset, or has lost less than a wrap | is ahead by less than a wrap | ahead by that; right if that is past the line's window | counts [`Disruption`], slews at half the rate or more |
 ///
-/// Order is kept in all cases. The bounds are void from the miss to the next iteration, as after
-/// any jump of a counter. The register alone does not show that a whole wrap is missing; the
-/// reference does, and only iterations read it. So after a sleep that may have been longer than a
-/// wrap, call [`maintain`](crate::control::Control::maintain) before the first reading, until it
-/// has published a line or the clock has none. No reading is wrong then. A jump of less than 0.1
-/// % of the time since the last iteration looks like a change of rate, and counts as
-/// [`BoundViolation`] alone.
+/// Readings stay in order in all cases. The bounds are void from the miss to the next iteration, as
+/// after any jump of a counter. The register alone does not show that a whole wrap is missing. The
+/// reference shows it, but only iterations read the reference. So after a sleep that may have been
+/// longer than a wrap, call [`maintain`](crate::control::Control::maintain) before the first
+/// reading, until it has published a line or the clock has none. No reading is wrong then. A jump
+/// of less than 0.1 % of the time since the last iteration looks like a change of rate, and counts
+/// only as [`BoundViolation`].
 ///
 /// [`BoundViolation`]: crate::shared::Event::BoundViolation
 /// [`Disruption`]: crate::shared::Event::Disruption

@@ -19,13 +19,13 @@
 //!
 //! # What is safe to call
 //!
-//! A processor may do anything when it meets an instruction that it *lacks*. So a method that
-//! executes one takes a value that proves that the instruction is there. Such a value comes from
-//! the processor's own answer ([`HardwareCpuCounter`], on x86_64 `Rdtscp` and `Rdpid`), from the
-//! target, all of whose processors have it (`rdtsc`, `CNTVCT_EL0`), or from the operating
-//! system's promise (`rdtime`). An instruction that a process is *denied* raises a defined
-//! exception, SIGSEGV or SIGILL, before it has done anything. That breaks point 5, and the
-//! program, but no rule of the language: reading a counter needs no `unsafe`.
+//! A processor may do anything when it meets an instruction that it *lacks*. A method that executes
+//! such an instruction therefore takes a value that proves that the processor has it. The proof is
+//! the processor's own answer ([`HardwareCpuCounter`], on x86_64 `Rdtscp` and `Rdpid`), the target,
+//! if all its processors have the instruction (`rdtsc`, `CNTVCT_EL0`), or the operating system's
+//! promise (`rdtime`). An instruction that a process is *denied* raises a defined exception,
+//! SIGSEGV or SIGILL, before it has done anything. The exception breaks point 5, and the program,
+//! but no rule of the language: reading a counter needs no `unsafe`.
 //!
 //! [`Extended`] makes a counter of a register of fewer than 64 bits.
 //!
@@ -78,8 +78,8 @@ pub trait Counter {
 /// 6. give the id by which the operating system knows the CPU, and below
 ///    [`CPU_IDS`];
 /// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter
-///    was read, whatever happens to the thread meanwhile. [`now`](CpuCounter::now) may be wrong
-///    about it if the thread was moved away and back between two instructions.
+///    was read, whatever happens to the thread meanwhile. [`now`](CpuCounter::now) may give the
+///    wrong id if the thread was moved away and back between two instructions.
 pub trait CpuCounter {
     /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between.
     /// The CPU may read the counter before older loads that still wait.

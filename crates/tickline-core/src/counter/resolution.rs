@@ -1,8 +1,8 @@
 //! The resolution of a counter: how far it moves at once.
 //!
-//! Two reads in a row differ by what the counter moved meanwhile. That is a multiple of its step,
-//! and also depends on the time of a read. So a single difference says little, and many show what
-//! divides them:
+//! Two reads in a row differ by what the counter moved meanwhile: by a multiple of its step, which
+//! also depends on the time of a read. So a single difference says little, but many differences
+//! show what divides them:
 //!
 //! 1. **A coarse step**, 8 ticks or more: a step `s`, not always whole (a hypervisor scales
 //!    counters: 25.48 ticks), of which nearly all differences are multiples, rounded up or down.
@@ -25,18 +25,18 @@ use core::hint::black_box;
 
 use super::Counter;
 
-/// Differences that are examined. One in 16 of them may be anything. Where 3 % of all differences
-/// are odd, 127 of them hardly ever have more odd ones than that.
+/// How many differences are examined. Up to one in 16 of them may be an outlier. If 3 % of all
+/// differences are outliers, more than one in 16 of 127 hardly ever is.
 const DIFFERENCES: usize = 127;
 
-/// After this many reads the differences found so far must do.
+/// After this many reads, the differences found so far must be enough.
 const READS: u32 = 1_024;
 
-/// Fewer differences than this will not do: a counter of 15 kHz stands still for thousands of
+/// Fewer differences than this are never enough: a counter of 15 kHz stands still for thousands of
 /// reads.
 const LEAST: usize = 8;
 
-/// After this many reads without that, the counter stands still for good.
+/// After this many reads with fewer differences, the counter counts as one that stands still.
 const MOST_READS: u32 = 20_000;
 
 /// The smallest step for which being near its multiples counts as evidence, ticks. A random

@@ -19,14 +19,14 @@ use crate::sample::Resolutions;
 pub enum Trust {
     /// The kernel's alone: the counter is used where the kernel keeps time with it.
     Kernel,
-    /// The kernel's, where it speaks for or against the counter. Where it does not (another clock
-    /// was chosen, or a hypervisor's is in use, or nobody can ask), a comparison of the CPUs'
-    /// counters decides.
+    /// The kernel's verdict, where it speaks for or against the counter. Elsewhere (somebody chose
+    /// another clock, a hypervisor's clock is in use, or nobody can ask the kernel) a comparison of
+    /// the CPUs' counters decides.
     #[default]
     Auto,
-    /// The comparison's, even against the kernel's. For machines whose kernel rejected the
-    /// counter for a reason that does not matter to the program. If the kernel is right about
-    /// drift or power states, a comparison at one moment cannot show it.
+    /// The comparison's verdict, even against the kernel's. This is for machines whose kernel
+    /// rejected the counter for a reason that does not matter to the program. A comparison at one
+    /// moment can't show drift, or an effect of power states, which the kernel may have seen.
     Measured,
 }
 
@@ -94,11 +94,11 @@ impl Clocksource {
     /// Whether a kernel accepts this CPU counter's clocksource, by its list as
     /// `available_clocksource` in sysfs spells it; `None` for an empty list.
     ///
-    /// The list has the clocksource that the kernel rates highest first
-    /// (`clocksource_enqueue`, `kernel/time/clocksource.c`). A kernel rates each counter above the
-    /// timers hpet (250), `acpi_pm` (200) and jiffies (1), but at 0 once it has marked it unstable
-    /// (`__clocksource_watchdog_kthread`). It then still lists it, unless its tick is in one-shot
-    /// mode (`available_clocksource_show`). So a counter behind a timer is not accepted.
+    /// The list begins with the clocksource that the kernel rates highest (`clocksource_enqueue`,
+    /// `kernel/time/clocksource.c`). A kernel rates each counter above the timers hpet (250),
+    /// `acpi_pm` (200) and jiffies (1). It gives a counter that it has marked unstable the rating 0
+    /// (`__clocksource_watchdog_kthread`), but still lists that counter, unless the tick is in
+    /// one-shot mode (`available_clocksource_show`). So a counter behind a timer is not accepted.
     ///
     /// ```
     /// use tickline_core::gate::Clocksource;
@@ -117,9 +117,10 @@ impl Clocksource {
 
     /// The resolutions of a counter that moves by `counter_ticks`, and of a clock that the kernel
     /// keeps with this clocksource. A kernel that keeps time with the same counter adds only a
-    /// nanosecond of rounding. Its own read takes as long as one here on x86 alone, where it is
-    /// the same instruction behind the same barrier (`rdtsc_ordered`). Arm processors may have a
-    /// quicker one for it (`CNTVCTSS_EL0`), and RISC-V's has no barrier.
+    /// nanosecond of rounding. Only on x86 does the kernel's read of the counter take as long as a
+    /// read here: there both execute the same instruction behind the same barrier
+    /// (`rdtsc_ordered`). On Arm the kernel may have a quicker instruction (`CNTVCTSS_EL0`); on
+    /// RISC-V it has no barrier.
     #[must_use]
     pub const fn resolutions(self, counters_clocksource: Self, counter_ticks: u64) -> Resolutions {
         let reference_ns = match (self, counters_clocksource) {
@@ -155,7 +156,7 @@ named! {
     /// use tickline_core::gate::Hypervisor;
     ///
     /// let hypervisor = Hypervisor::from_signature(*b"KVMKVMKVM\0\0\0");
-    /// assert_eq!((hypervisor, hypervisor.name()), (Hypervisor::Kvm, "kvm"));
+    /// assert_eq!((hypervisor, hypervisor.code()), (Hypervisor::Kvm, "kvm"));
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Hypervisor {
@@ -180,7 +181,6 @@ named! {
         /// There is one, of another kind.
         Other = "other",
     }
-    pub fn name
 }
 
 impl Hypervisor {
@@ -230,8 +230,8 @@ pub struct Cost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Facts {
-    /// Who has switched the counter off: [`Reason::DisabledByProgram`] or [`Reason::DisabledByEnvironment`]; `None` if
-    /// nobody has.
+    /// Who has switched the counter off: [`Reason::DisabledByProgram`] or
+    /// [`Reason::DisabledByEnvironment`]; `None` if nobody has.
     pub switched_off: Option<Reason>,
     /// Whose verdict about the counter counts.
     pub trust: Trust,

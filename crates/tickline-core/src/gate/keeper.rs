@@ -1,10 +1,11 @@
 //! Keeps a clock's gate: the result of the last judgement, the program's switch, whether the clock
 //! has one line for all CPUs or one for each, and who judges next.
 //!
-//! It decides nothing about the counter: [`judge`](super::judge) does. It orders concurrent
-//! threads, which switch the counter off and on, ask for another judgement, and judge. The holder
-//! of the clock's lock asks to be admitted ([`admit`](Keeper::admit)), and brings a function that
-//! judges. Its conclusion closes or opens the gate. One word holds the state:
+//! The keeper decides nothing about the counter: [`judge`](super::judge) does. The keeper orders
+//! concurrent threads, which switch the counter off and on, ask for another judgement, and judge.
+//! The holder of the clock's lock asks to be admitted ([`admit`](Keeper::admit)), and brings a
+//! function that judges. The conclusion of this function closes or opens the gate. One word holds
+//! the state:
 //!
 //! ```text
 //! 63                 4         3             2         1   0
@@ -22,21 +23,23 @@
 //! Three rules:
 //!
 //! - **K1. A call that switches off, or asks for a judgement, changes the word, then closes the
-//!   gate.** Two calls change the word alone: the one that switches on, and the one that sets the
-//!   kind of lines. To switch on what is open raises the count, and no more.
+//!   gate.** Two calls change only the word: the call that switches on, and the call that sets the
+//!   kind of lines. A call that switches on an open gate only raises the count.
 //! - **K2. Only a judge opens the gate, and holds the clock's lock.** It opens the gate, then
 //!   exchanges the word that its judgement began with for `Open`; only then may a line be
 //!   published. If the word has changed, the exchange fails, the judge closes the gate again, and
 //!   another judgement follows. So a change during a judgement has one of two effects. Either the
 //!   exchange fails; or the exchange came first, and the thread that made the change sees the open
 //!   gate, and closes it. A judge who judges an open gate again ([`review`](Keeper::review)), or
-//!   for the CPUs' lines, closes it first, which ends the line of the earlier judgement. If this
-//!   judge finds it open again, calls that switched on what is open have got what they asked for:
-//!   the exchange is tried again from their word.
+//!   judges for the CPUs' lines, closes the gate first, which ends the line of the earlier
+//!   judgement. If this judge concludes that the gate is open, it tries the exchange again from a
+//!   word that only calls of [`enable`](Keeper::enable) have changed: these calls have got what
+//!   they asked for.
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
-//!   next iteration finds that, and has the gates judged again
-//!   ([`notice_closed`](Keeper::notice_closed)); so does a process that was forked in between.
+//!   next iteration finds the gate closed, and has the gates judged again
+//!   ([`notice_closed`](Keeper::notice_closed)). A process that was forked in between does the
+//!   same.
 //!
 //! It follows that no reading that begins after [`disable`](Keeper::disable) has returned uses
 //! the counter, until somebody calls [`enable`](Keeper::enable); and that once nobody makes
@@ -45,22 +48,22 @@
 //! **The CPUs' lines have no gate but the word.** Readers use them while the word says `Open` and a
 //! line for each CPU ([`lines`](Keeper::lines)). A call that changes the kind of lines
 //! ([`set_lines`](Keeper::set_lines)) asks for a judgement, because the gate that compares the
-//! counters depends on the kind. It leaves a common line in use. The judge ends that one before
-//! readers find the CPUs' lines, and nobody publishes another: whoever iterates holds the clock's
-//! lock, as the judge does.
+//! counters depends on the kind. This call leaves a common line in use. The judge ends the common
+//! line before readers find the CPUs' lines. Nobody publishes another common line meanwhile,
+//! because an iteration needs the clock's lock, which the judge holds.
 //!
-//! Rejected: opening the gate in `enable`. A thread that is stopped in the middle of it could then
-//! open a gate that `disable` has closed meanwhile.
+//! Rejected: opening the gate in `enable`. A thread that is stopped inside `enable` could then open
+//! a gate that `disable` has closed meanwhile.
 //!
-//! Rejected: a word of its own for the kind of lines. Between the change of the one and of the
-//! other a gate may close, or a reader begin an iteration that was judged for the other kind.
+//! Rejected: a word of its own for the kind of lines. Between the changes of the two words a gate
+//! may close, or a reader may begin an iteration that was judged for the other kind.
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
 mod callers;
 
-/// What a closed gate stops: the common line.
-pub trait Gated {
+/// A gate that a judgement closes and opens. Closed, it stops the common line.
+pub trait Closable {
     /// Closes the gate. When this returns, no reading that begins later uses the counter, until
     /// [`open`](Self::open).
     fn close(&self);
@@ -162,8 +165,8 @@ impl Keeper {
         }
     }
 
-    /// How many changes there were that ask for a judgement, and others. Facts from before a change
-    /// are no answer to it.
+    /// How many calls have changed the word. A judgement after a change needs facts from after that
+    /// change.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.begin() / CHANGE
@@ -209,16 +212,17 @@ impl Keeper {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// For the holder of the clock's lock who does not know [`lines`](Self::lines) from a judgement
-    /// of this process: the lines for which it may run an iteration, if it may. `judge` judges those
-    /// lines, and its conclusion closes or opens the gate. It counts if nobody makes a change
-    /// meanwhile. Where the word says that the gates are open, the last judgement was another
-    /// process's, whose forked child this one is, and readers keep the present lines meanwhile. A
-    /// judge who can't judge now returns `None`, and the next holder of the lock judges.
+    /// The lines for which the holder of the clock's lock may run an iteration; `None` if it may
+    /// not. The holder calls this if it does not know [`lines`](Self::lines) from a judgement of
+    /// this process. `judge` judges those lines, and its conclusion closes or opens the gate. The
+    /// conclusion counts if nobody makes a change meanwhile. If the word already says that the
+    /// gates are open, the parent of this forked process has judged them; readers then keep the
+    /// present lines meanwhile. A judge who can't judge now returns `None`, and the next holder of
+    /// the lock judges.
     pub fn admit(
         &self,
         now_ns: impl FnOnce() -> i64,
-        gated: &impl Gated,
+        gate: &impl Closable,
         judge: impl FnOnce(Lines) -> Option<Conclusion>,
     ) -> Option<Lines> {
         let before = self.begin();
@@ -230,17 +234,17 @@ impl Keeper {
         }
         let conclusion = judge(lines)?;
         if lines == Lines::PerCpu {
-            gated.close(); // `set_lines` has left the common line in use
+            gate.close(); // `set_lines` has left the common line in use
         }
-        self.conclude(before, conclusion, gated).then_some(lines)
+        self.conclude(before, conclusion, gate).then_some(lines)
     }
 
-    /// For the holder of the clock's lock, if facts have changed since the last judgement: another
-    /// one. Returns whether the holder may run an iteration; `None` if `judge` has found nothing
-    /// new, nobody has judged since the last change, or the counter is switched off.
+    /// Another judgement by the holder of the clock's lock, for facts that have changed since the
+    /// last one. Returns whether the holder may run an iteration; `None` if `judge` has found
+    /// nothing new, if nobody has judged since the last change, or if the counter is switched off.
     pub fn review(
         &self,
-        gated: &impl Gated,
+        gate: &impl Closable,
         judge: impl FnOnce(Lines) -> Option<Conclusion>,
     ) -> Option<bool> {
         let before = self.begin();
@@ -248,8 +252,8 @@ impl Keeper {
             return None;
         }
         let conclusion = judge(lines_of(before))?;
-        gated.close();
-        Some(self.conclude(before, conclusion, gated))
+        gate.close();
+        Some(self.conclude(before, conclusion, gate))
     }
 
     /// The word with which a judgement begins.
@@ -260,10 +264,10 @@ impl Keeper {
     }
 
     /// Closes or opens the gate. Returns whether the holder of the lock may run an iteration.
-    fn conclude(&self, before: u64, conclusion: Conclusion, gated: &impl Gated) -> bool {
+    fn conclude(&self, before: u64, conclusion: Conclusion, gate: &impl Closable) -> bool {
         let stage = match conclusion {
             Conclusion::Open => {
-                gated.open();
+                gate.open();
                 Stage::Open
             }
             Conclusion::Waiting(due_ns) => {
@@ -275,7 +279,7 @@ impl Keeper {
         let stands = self.publish(before, stage);
         let admitted = stands && stage == Stage::Open;
         if !admitted {
-            gated.close();
+            gate.close();
         }
         if !stands {
             // Somebody may have switched on what this found closed: the word then still says that
@@ -292,8 +296,8 @@ impl Keeper {
         let mut word = before;
         loop {
             let after = (word & !STAGE_MASK) | stage as u64;
-            // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes the
-            // word after this sees that the gate is open. A failure orders nothing: the gate is
+            // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes
+            // the word after this sees that the gate is open. A failure orders nothing: the gate is
             // closed then, or the exchange is tried again.
             match self.word.compare_exchange(word, after, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -303,9 +307,9 @@ impl Keeper {
         }
     }
 
-    /// For the holder of the clock's lock, whose iteration has found the gate closed: has the gates
-    /// judged again if the word says that they are open. Returns whether there is something to
-    /// judge.
+    /// Has the gates judged again if the word says that they are open. The holder of the clock's
+    /// lock calls this if its iteration has found the gate closed. Returns whether there is
+    /// something to judge.
     pub fn notice_closed(&self) -> bool {
         matches!(self.forget_judgement(), Stage::New | Stage::Open)
     }
@@ -317,19 +321,19 @@ impl Keeper {
     }
 
     /// Ends the present line, and has the gates judged again before the next one.
-    pub fn judge_again(&self, gated: &impl Gated) {
+    pub fn judge_again(&self, gate: &impl Closable) {
         self.change_word(asked);
-        gated.close();
+        gate.close();
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it.
-    pub fn disable(&self, gated: &impl Gated) {
+    pub fn disable(&self, gate: &impl Closable) {
         self.change_word(|word| asked(word) | DISABLED_BIT);
-        gated.close();
+        gate.close();
     }
 
     /// Switches the counter on again, and has the gates judged before the next line. If every gate
-    /// is open, this changes nothing, unless somebody reviews that: then another judgement follows.
+    /// is open, the gates stay open; another judgement follows only if somebody is reviewing them.
     pub fn enable(&self) {
         self.change_word(|word| match stage_of(word) {
             Stage::Open => word.wrapping_add(CHANGE),

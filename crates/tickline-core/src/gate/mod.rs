@@ -12,8 +12,8 @@
 //! | not known | | `kernel_unknown` | if compared | if compared |
 //!
 //! *If compared*: the counters of all CPUs that the process may use have been
-//! [compared](Comparison), and are synchronised. That takes a thread, so the reader driver
-//! alone never compares. The other gates are judged alike whatever the trust.
+//! [compared](Comparison), and are synchronised. A comparison takes a thread, so a clock that
+//! readers drive never compares. Trust does not change the verdict of any other gate.
 //!
 //! The counter is used if every gate is open, except [`Gate::UnixCost`], which is about Unix time
 //! alone. A closed gate names its [`Reason`], whose code is stable. A status shows the first
@@ -30,9 +30,9 @@
 //! | cheaper by a tenth at most | dearer by more than a tenth | by the counter, with a warning | by the counter |
 //! | cheaper by more | dearer | by the OS | by the OS |
 //!
-//! The last row is a choice. A line for Unix time alone would exist next to OS readings of
-//! monotonic time, which need a high-water mark, and a cell holds either a line or a mark. No known
-//! system reads monotonic time faster than the counter that it is made of.
+//! The last row is a choice. OS readings of monotonic time need a high-water mark. A cell holds
+//! either a line or a mark, so there can't be a line for Unix time alone. No known system reads
+//! monotonic time faster than the counter that this time is made of.
 
 mod facts;
 // For tickline's own clocks and simulator. No part of the API.
@@ -53,7 +53,7 @@ named! {
     /// ```
     /// use tickline_core::gate::Gate;
     ///
-    /// assert_eq!(Gate::ALL.first().map(|gate| gate.name()), Some("user"), "in the order in which they are judged");
+    /// assert_eq!(Gate::ALL.first().map(|gate| gate.code()), Some("user"), "in the order in which they are judged");
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Gate {
@@ -81,7 +81,6 @@ named! {
     }
     /// Every gate, in the order in which they are judged.
     ALL,
-    pub fn name
 }
 
 named! {
@@ -138,7 +137,6 @@ named! {
     }
     /// Every reason.
     ALL,
-    pub fn code
 }
 
 impl core::fmt::Display for Reason {

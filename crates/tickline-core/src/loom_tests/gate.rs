@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Scene, Seen, WRITER_TICKS, check, made, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
-use crate::gate::keeper::{Conclusion, Gated, Keeper, Lines, Stage};
+use crate::gate::keeper::{Closable, Conclusion, Keeper, Lines, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
 use crate::state::Phase;
@@ -198,7 +198,7 @@ fn a_conclusion_is_published_after_its_reasons() {
 /// A gate without a line.
 pub(super) struct NoLine;
 
-impl Gated for NoLine {
+impl Closable for NoLine {
     fn close(&self) {}
     fn open(&self) {}
 }

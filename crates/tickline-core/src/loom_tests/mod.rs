@@ -56,7 +56,7 @@ use std::sync::Arc;
 use crate::cell::LineCell;
 use crate::control::{Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::gate::keeper::Gated;
+use crate::gate::keeper::Closable;
 use crate::sample::Reference;
 use crate::shared::Shared;
 use crate::testing::CONFIG;
@@ -160,7 +160,7 @@ struct Line<'a> {
     view: View<'a>,
 }
 
-impl Gated for Line<'_> {
+impl Closable for Line<'_> {
     fn close(&self) {
         self.clock.close_gate(&self.view, &self.view);
     }

@@ -40,7 +40,7 @@ fn note(seen: &Seen, clock: &Clock, iteration: Iteration) {
     assert!(iteration != Iteration::Published || helped == 0, "a line that was retired was replaced");
     for event in [Event::Expiry, Event::Help] {
         if clock.events(event) > 0 {
-            seen.note(event.name());
+            seen.note(event.code());
         }
     }
 }

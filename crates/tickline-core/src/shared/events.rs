@@ -11,7 +11,7 @@ named! {
     ///
     /// let clock = Shared::new(LineCell::new());
     /// for event in Event::ALL.iter().copied() {
-    ///     assert_eq!(clock.events(event), 0, "{}", event.name());
+    ///     assert_eq!(clock.events(event), 0, "{}", event.code());
     /// }
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,6 @@ named! {
     }
     /// Every event, in the order of their declaration.
     ALL,
-    pub fn name
 }
 
 /// A count for each event.

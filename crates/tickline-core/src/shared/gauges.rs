@@ -16,9 +16,9 @@ pub struct Figures {
     pub interval_ns: u64,
     /// Line minus target at the last publication, ns.
     pub offset_ns: i64,
-    /// Whether in iteration after iteration the samples were too old for a line when they were
-    /// complete. The machine is then too slow for the interval, or the writer never gets a CPU for
-    /// long enough.
+    /// Whether the samples of several iterations in a row were too old for a line by the time they
+    /// were complete. The machine is then too slow for the interval, or the writer never gets a CPU
+    /// for long enough.
     pub samples_are_stale: bool,
     /// Whether the counter is too slow for this target: see [`LineCell`](crate::cell::LineCell).
     /// There is never a line then.

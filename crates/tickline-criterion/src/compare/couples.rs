@@ -5,7 +5,7 @@ use crate::compare::signed_rank::{Interval, LEAST_ROUNDS, interval};
 use crate::number::as_f64;
 use crate::pairs::collector::Keep;
 use crate::pairs::quantile::median;
-use crate::pairs::slice::{Counting, Judged};
+use crate::pairs::slice::{Counting, Slice};
 
 /// Rounds: enough for the normal approximation, and so few that each has many couples.
 const ROUNDS: usize = 60;
@@ -20,7 +20,7 @@ pub(crate) const LEAST: u64 = (LEAST_ROUNDS * LEAST_COUPLES) as u64;
 pub(crate) type Couple = [u64; 2];
 
 impl Keep<2> for Vec<Couple> {
-    fn keep(&mut self, slice: &Judged<2>, counting: Counting) {
+    fn keep(&mut self, slice: &Slice<2>, counting: Counting) {
         self.extend(slice.counted(counting));
     }
 }
@@ -35,9 +35,9 @@ pub(crate) struct Shown {
     pub(crate) rounds: Vec<f64>,
 }
 
-/// What the couples show; `None` if there are too few for ten rounds. If the couples come in slices,
-/// which end at `ends`, a round has whole slices: the couples of one slice are not independent,
-/// because the core may have another speed in the next one.
+/// What the couples show; `None` if there are too few for ten rounds. If the couples come in
+/// slices, which end at `ends`, a round has whole slices: the couples of one slice are not
+/// independent, because the core may have another speed in the next one.
 pub(crate) fn show(couples: &[Couple], ends: Option<&[usize]>, resolution_ticks: u64) -> Option<Shown> {
     let units = ends.map_or(couples.len() / LEAST_COUPLES, <[usize]>::len);
     let rounds = units.min(ROUNDS);
@@ -106,8 +106,8 @@ mod tests {
         assert!(false_ones <= 6, "{false_ones} of 40");
     }
 
-    /// Symptom: of equal builds on a loaded machine four in six were found different. Each slice gave
-    /// several rounds.
+    /// Symptom: of equal builds on a loaded machine four in six were found different. Each slice
+    /// gave several rounds.
     #[test]
     fn slices_that_differ_by_the_cores_speed_are_not_a_difference() {
         let mut uniform = uniform(5);

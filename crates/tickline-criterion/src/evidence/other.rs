@@ -4,18 +4,18 @@ use std::ffi::c_long;
 
 use super::CpuFacts;
 
-pub(super) fn preemptions() -> Option<c_long> {
+pub(crate) fn preemptions() -> Option<c_long> {
     None
 }
 
-pub(super) fn cpu() -> Option<usize> {
+pub(crate) fn cpu() -> Option<usize> {
     None
 }
 
-pub(super) fn bind(_cpu: usize) -> bool {
+pub(crate) fn bind(_cpu: usize) -> bool {
     false
 }
 
-pub(super) fn cpu_facts(_cpu: Option<usize>) -> CpuFacts {
+pub(crate) fn cpu_facts(_cpu: Option<usize>) -> CpuFacts {
     CpuFacts::default()
 }

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use criterion::BatchSize;
 
 use crate::elapsed::Elapsed;
+use crate::number::{count, index};
 use crate::pair::{Ends, Source};
 use crate::pairs::collector::{Collector, Flow};
 use crate::pairs::distribution::Distribution;
@@ -100,26 +101,14 @@ impl<'a> PairBencher<'a> {
         self
     }
 
-    /// How long a pair must be for its share.
-    fn least_ticks(&self) -> f64 {
-        let own = self.share.map_or(0.0, |share| self.collector.cost_ticks() / share);
-        own.max(self.collector.least_ticks())
-    }
-
     /// Times `routine`, including the drop of its output, as `Bencher::iter` does.
     #[inline(never)]
     pub fn iter<O>(&mut self, mut routine: impl FnMut() -> O) {
-        let source = self.collector.source();
-        let least_ticks = self.least_ticks();
+        let source = self.collector.time.source();
         let iterations =
-            self.collector.choose(least_ticks, |iterations| timed(source, iterations, &mut routine).ticks());
-        let mut sample = self.collector.sample(self.iterations, 1);
-        loop {
-            while sample.push([timed(source, iterations, &mut routine)]) == Flow::More {}
-            if sample.close_block() == Flow::Full {
-                break;
-            }
-        }
+            self.collector.choose(self.share, |iterations| timed(source, iterations, &mut routine).ticks());
+        let mut sample = self.collector.sample(self.iterations);
+        while sample.push([timed(source, iterations, &mut routine)]) == Flow::More {}
         self.returned = Some(sample.finish());
     }
 
@@ -132,29 +121,22 @@ impl<'a> PairBencher<'a> {
         mut routine: impl FnMut(I) -> O,
         size: BatchSize,
     ) {
-        let source = self.collector.source();
+        let source = self.collector.time.source();
         let (mut batch, mut outputs) = (Vec::new(), Vec::new());
-        let least_ticks = self.least_ticks();
-        let iterations = self.collector.choose(least_ticks, |iterations| {
+        let iterations = self.collector.choose(self.share, |iterations| {
             batch.extend((0..iterations).map(|_| setup()));
             timed_batch(source, &mut batch, &mut outputs, &mut routine).ticks()
         });
         let ahead = inputs(size, self.iterations).max(iterations);
         let mut inputs = Vec::new();
-        let mut sample = self.collector.sample(self.iterations, 1);
+        let mut sample = self.collector.sample(self.iterations);
         loop {
-            loop {
-                if crate::number::count(inputs.len()) < iterations {
-                    inputs.extend((0..ahead).map(|_| setup()));
-                }
-                let left = crate::number::count(inputs.len()) - iterations;
-                batch.extend(inputs.drain(crate::number::index(left)..));
-                let pair = timed_batch(source, &mut batch, &mut outputs, &mut routine);
-                if sample.push([pair]) == Flow::Full {
-                    break;
-                }
+            if count(inputs.len()) < iterations {
+                inputs.extend((0..ahead).map(|_| setup()));
             }
-            if sample.close_block() == Flow::Full {
+            let left = count(inputs.len()) - iterations;
+            batch.extend(inputs.drain(index(left)..));
+            if sample.push([timed_batch(source, &mut batch, &mut outputs, &mut routine)]) == Flow::Full {
                 break;
             }
         }
@@ -179,8 +161,9 @@ impl<'a> PairBencher<'a> {
         );
     }
 
-    /// Times futures. `block_on` runs a future to its end, on this thread: with tokio,
-    /// `|future| runtime.block_on(future)`.
+    /// Times the futures that `routine` makes, each from the call of `routine` until its output is
+    /// dropped. All of them run within one `block_on`, whose own time does not count: with tokio,
+    /// `|future| runtime.block_on(future)`. Each future is a pair of its own.
     ///
     /// ```
     /// use criterion::Criterion;
@@ -193,94 +176,31 @@ impl<'a> PairBencher<'a> {
     /// #     .measurement_time(std::time::Duration::from_millis(20));
     /// let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     /// criterion.bench_pairs("yield", |bencher| {
-    ///     bencher.to_async(|future| runtime.block_on(future)).iter(|| tokio::task::yield_now());
+    ///     bencher.iter_async(|future| runtime.block_on(future), tokio::task::yield_now);
     /// });
     /// # let _ = std::fs::remove_dir_all(directory);
     /// ```
-    pub fn to_async<E>(&mut self, block_on: E) -> AsyncPairBencher<'_, 'a, E>
-    where
-        E: for<'f> Fn(Pin<Box<dyn Future<Output = ()> + 'f>>),
-    {
-        AsyncPairBencher { bencher: self, block_on }
-    }
-}
-
-/// Times futures by pairs of readings: [`PairBencher::to_async`].
-pub struct AsyncPairBencher<'b, 'a, E> {
-    bencher: &'b mut PairBencher<'a>,
-    block_on: E,
-}
-
-impl<E> std::fmt::Debug for AsyncPairBencher<'_, '_, E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AsyncPairBencher").field("bencher", &self.bencher).finish_non_exhaustive()
-    }
-}
-
-impl<E> AsyncPairBencher<'_, '_, E>
-where
-    E: for<'f> Fn(Pin<Box<dyn Future<Output = ()> + 'f>>),
-{
-    /// Times the futures that `routine` makes, each from the call of `routine` to the end of the
-    /// future. All of them run within one `block_on`, whose own time does not count. Each future is
-    /// a pair of its own.
     ///
     /// # Panics
     ///
-    /// If [`cost_share`](PairBencher::cost_share) was called.
-    pub fn iter<F: Future>(&mut self, mut routine: impl FnMut() -> F) {
-        let routine = move |()| {
-            let future = routine();
-            async move { drop(black_box(future.await)) }
-        };
-        self.iter_batched(|| (), routine, BatchSize::PerIteration);
-    }
-
-    /// As [`iter`](Self::iter), on inputs that `setup` makes before the start.
-    ///
-    /// # Panics
-    ///
-    /// If [`cost_share`](PairBencher::cost_share) was called.
-    pub fn iter_batched<I, F: Future>(
+    /// If [`cost_share`](Self::cost_share) was called.
+    pub fn iter_async<F: Future>(
         &mut self,
-        mut setup: impl FnMut() -> I,
-        mut routine: impl FnMut(I) -> F,
-        size: BatchSize,
+        block_on: impl FnOnce(Pin<Box<dyn Future<Output = ()> + '_>>),
+        mut routine: impl FnMut() -> F,
     ) {
-        let PairBencher { collector, iterations, share, returned } = &mut *self.bencher;
-        refuse(*share);
-        let ahead = inputs(size, *iterations);
-        (self.block_on)(Box::pin(async {
-            let source = collector.source();
-            let mut inputs = Vec::new();
-            let mut sample = collector.sample(*iterations, 1);
+        assert!(self.share.is_none(), "batches of futures are not timed: each is a pair of its own");
+        block_on(Box::pin(async {
+            let source = self.collector.time.source();
+            let mut sample = self.collector.sample(self.iterations);
             loop {
-                loop {
-                    let input = match inputs.pop() {
-                        Some(input) => input,
-                        None => {
-                            inputs.extend((1..ahead).map(|_| setup()));
-                            setup()
-                        }
-                    };
-                    let input = black_box(input);
-                    let start = source.start();
-                    let output = black_box(routine(input).await);
-                    let ends = start.ends();
-                    drop(output);
-                    if sample.push([ends]) == Flow::Full {
-                        break;
-                    }
-                }
-                if sample.close_block() == Flow::Full {
+                let start = source.start();
+                drop(black_box(routine().await));
+                if sample.push([start.ends()]) == Flow::Full {
                     break;
                 }
             }
-            *returned = Some(sample.finish());
+            self.returned = Some(sample.finish());
         }));
     }
-}
-
-fn refuse(share: Option<f64>) {
-    assert!(share.is_none(), "batches of futures are not timed: each is a pair of its own");
 }

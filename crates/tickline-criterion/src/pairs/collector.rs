@@ -1,17 +1,18 @@
 //! Takes the pairs of a benchmark, or the couples of a comparison, sample by sample.
 
 use std::mem;
+use std::time::SystemTime;
 
 use crate::builds::{Request, Turns};
+use crate::calibration::Scale;
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count};
-use crate::pair::{Ends, Source};
+use crate::pair::Ends;
 use crate::pairs::cause::Causes;
+use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
 use crate::pairs::quantile::median;
-use crate::pairs::slice::{Counting, Judged, Slice};
-use crate::pairs::watch::{BLOCK_PAIRS, Watch};
-use crate::session::Scale;
+use crate::pairs::slice::{Counting, Slice};
 use crate::time::{CounterTime, least_ns};
 
 /// Disturbed groups are replaced by others, until there are this many times the wanted ones.
@@ -22,9 +23,9 @@ const MOST_GROUPS: u64 = 2;
 /// within 0.5 %, and the median of a round's hundreds of pairs is more exact than that.
 const PAIR_NS: f64 = 2_000.0;
 
-/// The fewest couples of a sample in turns. criterion takes 10 samples or more, so they have enough
+/// The fewest groups of a sample in turns. criterion takes 10 samples or more, so they have enough
 /// for a comparison, however few iterations it asks for.
-pub(crate) const LEAST_COUPLES: u64 = 8;
+const LEAST_GROUPS: u64 = 8;
 
 /// The most iterations of a pair.
 const MOST_ITERATIONS: u64 = 1 << 20;
@@ -32,7 +33,7 @@ const MOST_ITERATIONS: u64 = 1 << 20;
 /// Trials of each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
-/// Whether a block or a sample needs more groups.
+/// Whether a sample needs more groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     More,
@@ -41,8 +42,8 @@ pub(crate) enum Flow {
 
 /// What keeps the groups whose facts are known: a distribution, or couples in their order.
 pub(crate) trait Keep<const N: usize> {
-    /// Keeps the groups of a slice that count.
-    fn keep(&mut self, slice: &Judged<N>, counting: Counting);
+    /// Keeps the groups of a judged slice that count.
+    fn keep(&mut self, slice: &Slice<N>, counting: Counting);
 }
 
 /// What was found since the warm-up.
@@ -70,8 +71,8 @@ pub(crate) struct Collected<K> {
 }
 
 impl<K> Collected<K> {
-    /// Adds what was found of a slice.
-    pub(crate) fn add<const N: usize>(&mut self, slice: &Judged<N>, counting: Counting)
+    /// Adds what was found of a judged slice.
+    pub(crate) fn add<const N: usize>(&mut self, slice: &Slice<N>, counting: Counting)
     where
         K: Keep<N>,
     {
@@ -103,7 +104,7 @@ impl<K> Collected<K> {
 #[derive(Debug)]
 pub(crate) struct Collector<const N: usize, K> {
     pub(crate) time: CounterTime,
-    watch: Watch,
+    monitor: Monitor,
     /// Iterations in a pair, once chosen.
     iterations: Option<u64>,
     /// The number of the present bencher. criterion makes one for its warm-up and another one for
@@ -115,6 +116,9 @@ pub(crate) struct Collector<const N: usize, K> {
     samples: u64,
     /// Another build, which takes slices in turns with this one.
     pub(crate) turns: Option<Turns>,
+    /// When it began, and how many samples criterion had converted by then.
+    begin: SystemTime,
+    converted: u64,
 }
 
 impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
@@ -123,14 +127,27 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         let (time, bencher) = (CounterTime::current(), current::benchers());
         Self {
             turns: turns(&time),
-            watch: Watch::new(&time),
+            monitor: Monitor::new(&time),
             time,
             iterations: None,
             bencher,
             slice: Slice::new(),
             found: Collected::default(),
             samples: 0,
+            begin: SystemTime::now(),
+            converted: current::samples(),
         }
+    }
+
+    /// Whether criterion has measured: when it tests or profiles, it converts at most one sample
+    /// into ns.
+    pub(crate) fn has_measured(&self) -> bool {
+        current::samples().wrapping_sub(self.converted) > 1
+    }
+
+    /// What criterion got for each sample, ns, after this time.
+    pub(crate) fn returned(&self) -> (&[f64], SystemTime) {
+        (&self.found.returned_ns, self.begin)
     }
 
     /// The iterations that the other build asks this one for.
@@ -140,25 +157,17 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         Some(request.iterations)
     }
 
-    /// How long a pair must be for turns, ticks.
-    pub(crate) fn least_ticks(&self) -> f64 {
-        self.turns.as_ref().map_or(0.0, |_| self.pair_ticks())
-    }
-
-    pub(crate) fn pair_ticks(&self) -> f64 {
-        PAIR_NS / self.time.scale().ns_per_tick
-    }
-
-    pub(crate) fn source(&self) -> Source {
-        self.time.source()
+    /// Whether two routines or two builds run in turns.
+    fn is_in_turns(&self) -> bool {
+        N > 1 || self.turns.is_some()
     }
 
     /// What a pair costs, ticks.
-    pub(crate) fn cost_ticks(&self) -> f64 {
+    fn cost_ticks(&self) -> f64 {
         match self.time.scale().cost_ticks {
             // The OS clock's cost is not known.
             0.0 => {
-                let trials = (0..TRIALS).map(|_| self.source().start().ends().ticks());
+                let trials = (0..TRIALS).map(|_| self.time.source().start().ends().ticks());
                 as_f64(trials.min().unwrap_or(0))
             }
             ticks => ticks,
@@ -170,24 +179,28 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         self.iterations.unwrap_or(1)
     }
 
-    /// Chooses how many iterations a pair has, once: enough that it takes at least `least_ticks`.
-    /// `trial_ticks` takes a pair of a given number of iterations.
-    pub(crate) fn choose(&mut self, least_ticks: f64, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
-        *self.iterations.get_or_insert_with(|| {
-            let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
-            let mut iterations = 1;
-            while least_ticks > 0.0
-                && iterations < MOST_ITERATIONS
-                && least(iterations).is_some_and(|ticks| as_f64(ticks) < least_ticks)
-            {
-                iterations *= 2;
-            }
-            iterations
-        })
+    /// Chooses how many iterations a pair has, once: enough for turns, and that the pair's cost is
+    /// at most this share of its time. `trial_ticks` takes a pair of a given number of iterations.
+    pub(crate) fn choose(&mut self, share: Option<f64>, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
+        if let Some(iterations) = self.iterations {
+            return iterations;
+        }
+        let turn_ns = if self.is_in_turns() { PAIR_NS } else { 0.0 };
+        let least_ticks =
+            share.map_or(0.0, |share| self.cost_ticks() / share).max(turn_ns / self.time.scale().ns_per_tick);
+        let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
+        let mut iterations = 1;
+        while least_ticks > 0.0
+            && iterations < MOST_ITERATIONS
+            && least(iterations).is_some_and(|ticks| as_f64(ticks) < least_ticks)
+        {
+            iterations *= 2;
+        }
+        *self.iterations.insert(iterations)
     }
 
-    /// Begins a sample of `iterations`, and of `least_groups` groups or more.
-    pub(crate) fn sample(&mut self, iterations: u64, least_groups: u64) -> Sample<'_, N, K> {
+    /// Begins a sample of `iterations`.
+    pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_, N, K> {
         let bencher = current::benchers();
         if bencher != self.bencher {
             // The warm-up is over.
@@ -196,7 +209,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
                 other.forget();
             }
         }
-        let least_groups = self.turns.as_ref().map_or(least_groups, |_| LEAST_COUPLES);
+        let least_groups = if self.is_in_turns() { LEAST_GROUPS } else { 1 };
         let wanted = iterations.div_ceil(self.each()).max(least_groups);
         self.samples += 1;
         let request = match &self.turns {
@@ -223,12 +236,12 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
         {
             self.end_turns(&error);
         }
-        self.watch.begin(&self.time, self.slice.cpu());
+        self.monitor.begin(&self.time, self.slice.cpu);
     }
 
     /// Goes on alone.
     fn end_turns(&mut self, error: &str) {
-        self.time.messages().not_in_turns(error);
+        self.time.settings().messages.not_in_turns(error);
         self.turns = None;
     }
 
@@ -261,17 +274,17 @@ pub(crate) struct Sample<'a, const N: usize, K> {
 }
 
 impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
-    /// Adds a group. Returns whether the block is full.
+    /// Adds a group. Returns whether the sample needs more.
     #[inline]
     pub(crate) fn push(&mut self, group: [Ends; N]) -> Flow {
         if self.block.is_empty() {
             self.begin_ticks = group.iter().map(|pair| pair.start_ticks).min().unwrap_or(0);
         }
         self.block.push(group);
-        let is_over = self.block_ticks() >= self.collector.watch.block_ticks
+        let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
             || self.block.len() >= BLOCK_PAIRS
             || self.pending() + count(self.block.len()) >= self.wanted;
-        if is_over { Flow::Full } else { Flow::More }
+        if is_over { self.close_block() } else { Flow::More }
     }
 
     /// The time of the block so far.
@@ -290,12 +303,13 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     }
 
     /// Ends a block. Returns whether another one is needed.
-    pub(crate) fn close_block(&mut self) -> Flow {
+    #[inline(never)]
+    fn close_block(&mut self) -> Flow {
         let ticks = self.block_ticks();
-        let Collector { slice, watch, .. } = &mut *self.collector;
-        slice.block(&mut self.block, watch.end_block(ticks));
+        let Collector { slice, monitor, .. } = &mut *self.collector;
+        slice.block(&mut self.block, monitor.end_block(ticks));
         self.slice_ticks = self.slice_ticks.saturating_add(ticks);
-        let is_over = self.slice_ticks >= self.collector.watch.slice_ticks
+        let is_over = self.slice_ticks >= self.collector.monitor.slice_ticks
             || self.pending() >= self.wanted
             || self.taken + self.collector.slice.all() >= self.most();
         if !is_over {
@@ -322,15 +336,16 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
     }
 
     fn close_slice(&mut self) {
-        let Collector { found, slice, watch, time, turns, .. } = &mut *self.collector;
+        let Collector { found, slice, monitor, time, turns, .. } = &mut *self.collector;
         let groups = slice.all();
-        let disturbed = watch.end_slice(time, slice.cpu());
-        let judged = slice.end(disturbed, &watch.spins);
+        slice.judge(monitor.end_slice(time, slice.cpu), &monitor.spins());
+        let counting = time.settings().counting;
         let exchanged = turns.as_mut().map(|turns| {
-            let ticks = judged.counted(time.counting()).map(|group| group[N - 1]).collect();
-            turns.end_slice(self.request, ticks, &judged.causes())
+            let ticks = slice.counted(counting).map(|group| group[N - 1]).collect();
+            turns.end_slice(self.request, ticks, &slice.causes())
         });
-        found.add(&judged, time.counting());
+        found.add(slice, counting);
+        slice.clear();
         self.taken += groups;
         self.slice_ticks = 0;
         found.cost_ticks += time.scale().cost_ticks * as_f64(groups);

@@ -4,18 +4,20 @@
 //! that it gets in `new/sample.json`, by which a benchmark's folder is found. The search covers the
 //! places where criterion writes by default: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`,
 //! `criterion` in each folder above the program, and `target/criterion`. It begins with
-//! [`Builder::output_directory`](crate::Builder::output_directory), if that was called.
+//! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), if that
+//! was called.
 
+use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
 use crate::arguments;
-use crate::baseline::Apart;
-use crate::message::Messages;
+use crate::baseline::Change;
 use crate::time::CounterTime;
 
 /// The depth of the search: group, function, parameter, and one to spare.
@@ -25,10 +27,13 @@ const DEPTH: u32 = 4;
 const ROUNDING: Duration = Duration::from_secs(2);
 
 /// The name of a baseline, and its JSON.
-pub(crate) type Then = (String, Value);
+pub(crate) type Baseline = (String, Value);
 
 /// Makes a plot from criterion's name of the benchmark, and from the baseline.
-type Draw<'a> = &'a dyn Fn(&str, Option<&Then>) -> Result<String, String>;
+type Draw<'a> = &'a dyn Fn(&str, Option<&Baseline>) -> Result<String, Box<dyn Error>>;
+
+/// The version of the JSON.
+const VERSION: u32 = 1;
 
 /// What is stored for a benchmark.
 pub(crate) struct Files<'a> {
@@ -36,50 +41,44 @@ pub(crate) struct Files<'a> {
     pub(crate) stem: &'a str,
     /// The heading on criterion's page.
     pub(crate) heading: &'a str,
-    /// The JSON, made from criterion's name of the benchmark.
-    pub(crate) json: &'a dyn Fn(&str) -> Value,
+    pub(crate) json: Value,
     pub(crate) svg: Draw<'a>,
 }
 
 /// Stores `files` next to those of the benchmark that gave criterion `returned_ns` after `since`.
 /// Says so if criterion's files are not where they could be found.
-pub(crate) fn store(time: &CounterTime, (returned_ns, since): (&[f64], SystemTime), files: &Files<'_>) {
-    let messages = time.messages();
-    let roots = roots(time.output_directory());
+pub(crate) fn store(time: &CounterTime, (returned_ns, since): (&[f64], SystemTime), files: Files<'_>) {
+    let messages = time.settings().messages;
+    let roots = roots(time.settings().output_directory.as_deref());
     match find(&roots, returned_ns, since) {
         Some(folder) => {
             let then = arguments::baseline().and_then(|name| {
                 let then = read(&folder.join(&name).join(format!("{}.json", files.stem)));
-                let then = then.inspect_err(|error| messages.no_baseline(&name, &folder, error));
+                if let Err(error) = &then {
+                    messages.print(&format_args!(
+                        "not compared: no baseline {name} in {}: {error}; `cargo bench -- --save-baseline {name}` saves one",
+                        folder.display()
+                    ));
+                }
                 then.ok().map(|json| (name, json))
             });
             if let Err(error) = write(time, &folder, files, then) {
-                messages.not_stored(&error);
+                messages.print(&format_args!("not stored: {error}"));
             }
         }
         None if arguments::lets_criterion_store() => {
-            messages.not_found(roots.first().map_or(Path::new("target/criterion"), PathBuf::as_path));
+            static FIRST: Once = Once::new();
+            messages.print_once(
+                &FIRST,
+                &format_args!(
+                    "not stored: criterion's files are not in {}; if the program calls Criterion::output_directory, \
+                     it must pass it to CounterTime::builder().output_directory as well",
+                    roots[0].display()
+                ),
+            );
         }
         None => {}
     }
-}
-
-/// Says so if criterion is to compare with a baseline of which no folder has any file.
-pub(crate) fn look_for_baseline(chosen: Option<&Path>, messages: Messages) {
-    let Some(name) = arguments::baseline() else { return };
-    let roots = roots(chosen);
-    if !roots.iter().any(|root| has(root, &name, DEPTH)) {
-        let root = roots.first().map_or(Path::new("target/criterion"), PathBuf::as_path);
-        messages.no_baseline(&name, root, &"no benchmark has it");
-    }
-}
-
-fn has(folder: &Path, baseline: &str, depth: u32) -> bool {
-    folder.join(baseline).join("sample.json").exists()
-        || depth.checked_sub(1).is_some_and(|below| {
-            let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-            entries.map(|entry| entry.path()).any(|path| path.is_dir() && has(&path, baseline, below))
-        })
 }
 
 fn read(path: &Path) -> Result<Value, String> {
@@ -87,7 +86,7 @@ fn read(path: &Path) -> Result<Value, String> {
     serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Where criterion may have written.
+/// Where criterion may have written: one place at least.
 fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
     roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));
@@ -136,13 +135,15 @@ fn is_of(path: &Path, returned_ns: &[f64]) -> bool {
 /// Prints what the baseline shows. Writes the JSON, in the baseline's folder as well if there is
 /// one to save; the plot, unless the program was called with `--noplot`; and shows the plot on
 /// criterion's page, if there is one.
-fn write(time: &CounterTime, folder: &Path, files: &Files<'_>, then: Option<Then>) -> Result<(), String> {
+fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Baseline>) -> Result<(), String> {
     let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();
-    let mut json = (files.json)(name);
-    if let Some(apart) = then.as_ref().and_then(|(baseline, then)| Apart::new(baseline, then, &json)) {
-        time.messages().beside_criterion(&apart);
-        json["baseline"] = apart.json();
+    let mut json = files.json;
+    json["version"] = VERSION.into();
+    json["benchmark"] = name.into();
+    if let Some(change) = then.as_ref().and_then(|(baseline, then)| Change::new(baseline, then, &json)) {
+        time.settings().messages.beside_criterion(&change);
+        json["baseline"] = change.json();
     }
     let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
@@ -157,7 +158,8 @@ fn write(time: &CounterTime, folder: &Path, files: &Files<'_>, then: Option<Then
     let report = folder.join("report");
     fs::create_dir_all(&report).map_err(|error| format!("{}: {error}", report.display()))?;
     let svg = format!("{}.svg", files.stem);
-    replace(&report.join(&svg), &(files.svg)(name, then.as_ref())?)?;
+    let plot = (files.svg)(name, then.as_ref()).map_err(|error| format!("the plot: {error}"))?;
+    replace(&report.join(&svg), &plot)?;
     let page = report.join("index.html");
     let Ok(text) = fs::read_to_string(&page) else { return Ok(()) };
     match link(&text, files.heading, &svg, files.stem) {
@@ -192,52 +194,32 @@ fn replace(path: &Path, text: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// A folder of its own, gone when the test is over.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).expect("a folder");
-            Self(path)
-        }
-
-        fn file(&self, path: &str, text: &str) {
-            let path = self.0.join(path);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            fs::write(path, text).expect("a file");
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            drop(fs::remove_dir_all(&self.0));
-        }
-    }
-
     #[test]
     fn a_benchmark_is_found_by_its_numbers_among_others_and_old_ones() {
-        let folder = Folder::new("find");
-        folder.file("group/a/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.25]}"#);
-        folder.file("group/b/7/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
-        folder.file("group/b/7/base/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.75]}"#);
-        folder.file("broken/new/sample.json", "{");
-        folder.file("empty/new/sample.json", r#"{"times":[]}"#);
-        let roots = [folder.0.join("nowhere"), folder.0.clone()];
+        let folder = std::env::temp_dir().join(format!("tickline-criterion-find-{}", std::process::id()));
+        let file = |path: &str, text: &str| {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        };
+        file("group/a/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.25]}"#);
+        file("group/b/7/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
+        file("group/b/7/base/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.75]}"#);
+        file("broken/new/sample.json", "{");
+        file("empty/new/sample.json", r#"{"times":[]}"#);
+        let roots = [folder.join("nowhere"), folder.clone()];
         let now = SystemTime::now();
         let find = |returned: &[f64], since| find(&roots, returned, since);
-        assert_eq!(find(&[10.5, 20.5], now), Some(folder.0.join("group/b/7")));
-        assert_eq!(find(&[5.0, 10.5, 20.25], now), Some(folder.0.join("group/a")), "in its quick mode");
+        assert_eq!(find(&[10.5, 20.5], now), Some(folder.join("group/b/7")));
+        assert_eq!(find(&[5.0, 10.5, 20.25], now), Some(folder.join("group/a")), "in its quick mode");
         assert_eq!(find(&[10.5, 20.75], now), None, "that is the last run's");
         assert_eq!(find(&[], now), None);
         std::thread::sleep(Duration::from_millis(20));
-        folder.file("later/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
-        assert_eq!(
-            find(&[10.5, 20.5], now),
-            Some(folder.0.join("later")),
-            "the last of those with the numbers"
-        );
+        file("later/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
+        let last = Some(folder.join("later"));
+        assert_eq!(find(&[10.5, 20.5], now), last, "the last of those with the numbers");
         assert_eq!(find(&[10.5, 20.5], now + Duration::from_secs(60)), None, "too old");
+        fs::remove_dir_all(folder).expect("the folder");
     }
 
     #[test]
@@ -247,17 +229,5 @@ mod tests {
         assert!(linked.find("pairs.svg").expect("the plot") < linked.find("footer").expect("the footer"));
         assert_eq!(link(&linked, "Pairs", "pairs.svg", "pairs"), None);
         assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);
-    }
-
-    #[test]
-    fn a_failed_write_leaves_the_old_file_and_no_half_one() {
-        let folder = Folder::new("write");
-        folder.file("a.json", "old");
-        fs::create_dir_all(folder.0.join("b.json/x")).expect("a folder in the way");
-        assert_eq!(replace(&folder.0.join("a.json"), "new"), Ok(()));
-        assert_eq!(fs::read_to_string(folder.0.join("a.json")).expect("a file"), "new");
-        let error = replace(&folder.0.join("b.json"), "new").expect_err("a folder is in the way");
-        assert!(error.contains("b.json"), "{error}");
-        assert_eq!(fs::read_dir(&folder.0).expect("the folder").count(), 2);
     }
 }

@@ -1,19 +1,16 @@
 //! The distribution of a benchmark's pairs: the text below criterion's line, and the JSON.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use crate::calibration::Scale;
 use crate::number::as_f64;
-use crate::pairs::cause::Causes;
 use crate::pairs::collector::Collected;
-use crate::pairs::distribution::Distribution;
+use crate::pairs::distribution::{Distribution, counted};
 use crate::pairs::quantile::quantile;
 use crate::pairs::slice::Counting;
-use crate::session::Scale;
-
-/// The version of the JSON.
-const VERSION: u32 = 1;
 
 /// The quantiles that are printed, stored and drawn: name, key in the JSON, share.
 pub(crate) const QUANTILES: [(&str, &str, f64); 4] =
@@ -24,91 +21,65 @@ pub(crate) const INDENT: &str = "                        ";
 
 /// The distribution of a benchmark's pairs. All times are ns of an iteration. If a pair has several
 /// iterations, they are means over those.
-#[derive(Debug, Clone)]
-pub(crate) struct Outcome {
+#[derive(Debug)]
+pub(crate) struct Outcome<'a> {
+    found: &'a Collected<Distribution>,
+    /// Which pairs are shown.
     counting: Counting,
+    scale: Scale,
     iterations: u64,
-    /// The cost of a pair that was taken off, and the counter's resolution, both in ns of a pair.
-    taken_off_ns: f64,
-    resolution_ns: f64,
-    /// All pairs, and those that count.
-    pairs: u64,
-    counted: u64,
-    causes: Causes,
-    long_kept: u64,
-    samples_disturbed: u64,
     pub(crate) quantiles_ns: [f64; QUANTILES.len()],
-    pub(crate) max_ns: f64,
-    mean_ns: f64,
-    /// The mean of each of criterion's samples, in the order of time.
-    rounds_ns: Vec<f64>,
+    max_ns: f64,
     /// Times and how many pairs took them, in rising order.
     pub(crate) histogram: Vec<(f64, u64)>,
 }
 
-impl Outcome {
+impl<'a> Outcome<'a> {
     /// `None` if there are no pairs.
     pub(crate) fn new(
-        found: &Collected<Distribution>,
+        found: &'a Collected<Distribution>,
         counting: Counting,
         scale: Scale,
         iterations: u64,
     ) -> Option<Self> {
         // If all pairs were disturbed, the text shows them, rather than nothing.
-        let shown = match found.kept.pairs(counting).count() {
-            0 => Counting::All,
-            _ => counting,
-        };
-        let pairs = found.kept.pairs(shown);
-        let counted = pairs.counted();
+        let counting = if found.kept.pairs(counting).is_empty() { Counting::All } else { counting };
+        let pairs = found.kept.pairs(counting);
+        let (counted, max_ticks) = (counted(pairs), as_f64(pairs.max()));
         let each_ns = |ticks: f64| scale.net_ns(ticks) / as_f64(iterations);
-        let width_ticks = as_f64(scale.resolution_ticks);
         let mut quantiles_ns = [0.0; QUANTILES.len()];
         for (ns, (_, _, share)) in quantiles_ns.iter_mut().zip(QUANTILES) {
             // Not above the slowest pair, although the interval for which that pair stands reaches
             // further.
-            *ns = each_ns(quantile(&counted, width_ticks, share)?.min(as_f64(pairs.max_ticks())));
+            *ns = each_ns(quantile(&counted, as_f64(scale.resolution_ticks), share)?.min(max_ticks));
         }
-        Some(Self {
-            counting: shown,
-            iterations,
-            taken_off_ns: scale.cost_ticks * scale.ns_per_tick,
-            resolution_ns: width_ticks * scale.ns_per_tick,
-            pairs: found.kept.pairs(Counting::Undisturbed).count() + found.causes.total(),
-            counted: pairs.count(),
-            causes: found.causes,
-            long_kept: found.long_kept,
-            samples_disturbed: found.samples_disturbed,
-            quantiles_ns,
-            max_ns: each_ns(as_f64(pairs.max_ticks())),
-            mean_ns: each_ns(pairs.sum_ticks() / as_f64(pairs.count())),
-            rounds_ns: found.rounds_ns.clone(),
-            histogram: counted.iter().map(|(ticks, count)| (each_ns(*ticks), *count)).collect(),
-        })
+        let histogram = counted.iter().map(|(ticks, count)| (each_ns(*ticks), *count)).collect();
+        Some(Self { found, counting, scale, iterations, quantiles_ns, max_ns: each_ns(max_ticks), histogram })
     }
 
-    /// `benchmark` is criterion's name for it.
-    pub(crate) fn json(&self, benchmark: &str) -> Value {
-        let mut quantiles_ns = Map::new();
-        for ((_, key, _), ns) in QUANTILES.into_iter().zip(self.quantiles_ns) {
-            quantiles_ns.insert(key.to_owned(), json!(ns));
-        }
-        quantiles_ns.insert("max".to_owned(), json!(self.max_ns));
+    /// All pairs, those that do not count included.
+    fn pairs(&self) -> u64 {
+        self.found.kept.pairs(Counting::Undisturbed).len() + self.found.causes.total()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let Self { found, scale, .. } = self;
+        let shown = found.kept.pairs(self.counting);
+        let keys = QUANTILES.map(|(_, key, _)| key).into_iter().chain(["max"]);
+        let times_ns = self.quantiles_ns.into_iter().chain([self.max_ns]);
         json!({
-            "version": VERSION,
-            "benchmark": benchmark,
             "iterations_per_pair": self.iterations,
-            "pair_cost_taken_off_ns": self.taken_off_ns,
-            "resolution_ns": self.resolution_ns,
-            "pairs": self.pairs,
-            "pairs_counted": self.counted,
+            "pair_cost_taken_off_ns": scale.cost_ticks * scale.ns_per_tick,
+            "resolution_ns": as_f64(scale.resolution_ticks) * scale.ns_per_tick,
+            "pairs": self.pairs(),
+            "pairs_counted": shown.len(),
             "disturbed_are": self.counting.name(),
-            "disturbed": self.causes.json(),
-            "long_pairs_kept": self.long_kept,
-            "samples_disturbed": self.samples_disturbed,
-            "quantiles_ns": quantiles_ns,
-            "mean_ns": self.mean_ns,
-            "rounds_ns": self.rounds_ns,
+            "disturbed": found.causes.json(),
+            "long_pairs_kept": found.long_kept,
+            "samples_disturbed": found.samples_disturbed,
+            "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
+            "mean_ns": scale.net_ns(shown.mean()) / as_f64(self.iterations),
+            "rounds_ns": found.rounds_ns,
             "histogram_ns": self.histogram,
         })
     }
@@ -119,37 +90,32 @@ impl Outcome {
             1 => "pairs".to_owned(),
             iterations => format!("pairs of {iterations} iterations"),
         };
-        match self.causes.total() {
-            0 => format!("{} {what}, none disturbed", self.pairs),
-            total => format!(
-                "{} {what}, {total} disturbed and {}: {}",
-                self.pairs,
-                self.counting.name(),
-                self.causes
-            ),
+        let (pairs, causes, are) = (self.pairs(), self.found.causes, self.counting.name());
+        match causes.total() {
+            0 => format!("{pairs} {what}, none disturbed"),
+            total => format!("{pairs} {what}, {total} disturbed and {are}: {causes}"),
         }
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for Outcome<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{INDENT}pairs: ")?;
         for ((name, _, _), ns) in QUANTILES.into_iter().zip(self.quantiles_ns) {
             write!(f, " {name} {} ", Ns(ns))?;
         }
         write!(f, " max {}\n{INDENT}{}", Ns(self.max_ns), self.disturbances())?;
-        if self.long_kept > 0 {
+        let Collected { long_kept, samples_disturbed, .. } = self.found;
+        if *long_kept > 0 {
             write!(
                 f,
-                "\n{INDENT}{} took as long as an interrupt does; there were fewer interrupts, so these count",
-                self.long_kept
+                "\n{INDENT}{long_kept} took as long as an interrupt does; there were fewer interrupts, so these count"
             )?;
         }
-        if self.samples_disturbed > 0 {
+        if *samples_disturbed > 0 {
             write!(
                 f,
-                "\n{INDENT}{} samples have no undisturbed pair: criterion got the median of theirs",
-                self.samples_disturbed
+                "\n{INDENT}{samples_disturbed} samples have no undisturbed pair: criterion got the median of theirs"
             )?;
         }
         Ok(())
@@ -189,7 +155,7 @@ mod tests {
     use crate::pairs::slice::{Preempted, Slice};
     use crate::pairs::spin::Spins;
 
-    const SCALE: Scale = Scale { ns_per_tick: 0.5, cost_ticks: 40.0, resolution_ticks: 2 };
+    const SCALE: Scale = Scale { ns_per_tick: 0.5, cost_ticks: 40.0, resolution_ticks: 2, ..Scale::WALL };
 
     fn found(blocks: &[(u64, usize, Preempted)]) -> Collected<Distribution> {
         let (mut found, mut slice) = (Collected::default(), Slice::new());
@@ -197,7 +163,8 @@ mod tests {
             let pair = Ends { start_ticks: 0, end_ticks: *ticks, cpus: None };
             slice.block(&mut vec![[pair]; *pairs], *preempted);
         }
-        found.add(&slice.end(None, &Spins::default()), Counting::Undisturbed);
+        slice.judge(None, &Spins::default());
+        found.add(&slice, Counting::Undisturbed);
         found
     }
 
@@ -208,14 +175,13 @@ mod tests {
             let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, iterations).expect("pairs");
             assert!((outcome.quantiles_ns[0] - each_ns).abs() < 0.3, "{outcome:?}");
             assert_eq!(outcome.max_ns, 2.0 * each_ns);
-            let json = outcome.json("group/name");
+            let json = outcome.json();
             assert_eq!(json["pairs"], 1_010);
             assert_eq!(json["pairs_counted"], 1_000);
             assert_eq!(json["disturbed"]["preempted"], 10);
             assert_eq!(json["disturbed_are"], "excluded");
             assert_eq!(json["pair_cost_taken_off_ns"], 20.0);
             assert_eq!(json["histogram_ns"][0][1], 999);
-            assert_eq!(json["benchmark"], "group/name");
         }
     }
 
@@ -243,7 +209,8 @@ mod tests {
         let found = found(&[(440, 5, Preempted::Yes)]);
         let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
         assert!(outcome.to_string().contains("5 disturbed and included"), "{outcome}");
-        assert!(Outcome::new(&Collected::default(), Counting::Undisturbed, SCALE, 1).is_none());
+        let nothing = Collected::default();
+        assert!(Outcome::new(&nothing, Counting::Undisturbed, SCALE, 1).is_none());
     }
 
     #[test]

@@ -22,47 +22,23 @@ pub(crate) enum Preempted {
     Yes,
 }
 
-/// Groups of pairs that wait for the facts at the slice's end: single pairs, or the two of a
-/// couple. A disturbed pair takes its partner along.
+/// The groups of pairs of a slice: single pairs, or the two of a couple. A disturbed pair takes its
+/// partner along.
 #[derive(Debug)]
 pub(crate) struct Slice<const N: usize> {
     /// The groups without a cause so far, ticks.
     good: Vec<[u64; N]>,
     named: Vec<(Cause, [u64; N])>,
-    last_cpu: Option<usize>,
-}
-
-/// A slice whose facts are known.
-#[derive(Debug)]
-pub(crate) struct Judged<const N: usize> {
-    pub(crate) good: Vec<[u64; N]>,
-    pub(crate) named: Vec<(Cause, [u64; N])>,
     /// Pairs as long as an interrupt makes them. They count, because there were too many for
     /// interrupts.
     pub(crate) long_kept: u64,
-}
-
-impl<const N: usize> Judged<N> {
-    /// The groups that count. A pair that ran backwards has no length, so its group never does.
-    pub(crate) fn counted(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
-        let disturbed = self
-            .named
-            .iter()
-            .filter(move |(cause, _)| counting == Counting::All && *cause != Cause::Backwards);
-        self.good.iter().chain(disturbed.map(|(_, group)| group)).copied()
-    }
-
-    /// What disturbed the others.
-    pub(crate) fn causes(&self) -> Causes {
-        let mut causes = Causes::default();
-        self.named.iter().for_each(|(cause, _)| causes.add(*cause, 1));
-        causes
-    }
+    /// The CPU of the last pair, if it came with the counter.
+    pub(crate) cpu: Option<usize>,
 }
 
 impl<const N: usize> Slice<N> {
     pub(crate) fn new() -> Self {
-        Self { good: Vec::new(), named: Vec::new(), last_cpu: None }
+        Self { good: Vec::new(), named: Vec::new(), long_kept: 0, cpu: None }
     }
 
     /// Groups of a block. Leaves `block` empty.
@@ -85,10 +61,10 @@ impl<const N: usize> Slice<N> {
     /// Whether the group and the pair before were on more than one CPU.
     fn has_moved(&mut self, group: &[Ends; N]) -> bool {
         let later = group.iter().max_by_key(|pair| pair.end_ticks);
-        let before = self.last_cpu;
-        self.last_cpu = later.and_then(|pair| pair.cpus).map(|(_, end)| end).or(before);
+        let before = self.cpu;
+        self.cpu = later.and_then(|pair| pair.cpus).map(|(_, end)| end).or(before);
         let mut cpus = group.iter().filter_map(|pair| pair.cpus).flat_map(|(start, end)| [start, end]);
-        cpus.any(|cpu| before.or(self.last_cpu) != Some(cpu) || self.last_cpu != Some(cpu))
+        cpus.any(|cpu| before.or(self.cpu) != Some(cpu) || self.cpu != Some(cpu))
     }
 
     /// Groups without a cause so far.
@@ -100,40 +76,51 @@ impl<const N: usize> Slice<N> {
         self.good() + crate::number::count(self.named.len())
     }
 
-    /// The CPU of the last pair, if it came with the counter.
-    pub(crate) fn cpu(&self) -> Option<usize> {
-        self.last_cpu
-    }
-
-    /// Ends the slice, whose facts are now known. If `disturbed` is a cause, it is that of all
+    /// Judges the slice, whose facts are now known. If `disturbed` is a cause, it is that of all
     /// groups without another one.
-    pub(crate) fn end(&mut self, disturbed: Option<Cause>, spins: &Spins) -> Judged<N> {
-        let waiting = std::mem::take(&mut self.good);
-        let mut judged = Judged { good: Vec::new(), named: std::mem::take(&mut self.named), long_kept: 0 };
+    pub(crate) fn judge(&mut self, disturbed: Option<Cause>, spins: &Spins) {
         if let Some(cause) = disturbed {
-            judged.named.extend(waiting.into_iter().map(|group| (cause, group)));
-            return judged;
+            self.named.extend(self.good.drain(..).map(|group| (cause, group)));
+            return;
         }
         let mut limits = [u64::MAX; N];
         for (place, limit) in limits.iter_mut().enumerate() {
-            let mut ticks: Vec<u64> = waiting.iter().map(|group| group[place]).collect();
+            let mut ticks: Vec<u64> = self.good.iter().map(|group| group[place]).collect();
             match judge(&mut ticks, spins) {
                 Long::Interrupts { above_ticks } => *limit = above_ticks,
-                Long::Kept(pairs) => judged.long_kept += pairs,
+                Long::Kept(pairs) => self.long_kept += pairs,
             }
         }
-        for group in waiting {
-            if group.iter().zip(limits).any(|(ticks, limit)| *ticks > limit) {
-                judged.named.push((Cause::Interrupted, group));
-            } else {
-                judged.good.push(group);
-            }
-        }
-        judged
+        let is_long = |group: &mut [u64; N]| group.iter().zip(limits).any(|(ticks, limit)| *ticks > limit);
+        self.named.extend(self.good.extract_if(.., is_long).map(|group| (Cause::Interrupted, group)));
+    }
+
+    /// The groups of a judged slice that count. A pair that ran backwards has no length, so its
+    /// group never does.
+    pub(crate) fn counted(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
+        let disturbed = self
+            .named
+            .iter()
+            .filter(move |(cause, _)| counting == Counting::All && *cause != Cause::Backwards);
+        self.good.iter().chain(disturbed.map(|(_, group)| group)).copied()
+    }
+
+    /// What disturbed the others.
+    pub(crate) fn causes(&self) -> Causes {
+        let mut causes = Causes::default();
+        self.named.iter().for_each(|(cause, _)| causes.add(*cause, 1));
+        causes
+    }
+
+    /// Begins another slice, on the same CPU.
+    pub(crate) fn clear(&mut self) {
+        self.good.clear();
+        self.named.clear();
+        self.long_kept = 0;
     }
 }
 
-/// Which pairs count: [`crate::Builder::include_disturbed`].
+/// Which pairs count: [`crate::CounterTimeBuilder::include_disturbed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
     Undisturbed,
@@ -154,7 +141,7 @@ impl Counting {
 mod tests {
     use super::*;
     use crate::pairs::collector::Collected;
-    use crate::pairs::distribution::Distribution;
+    use crate::pairs::distribution::{Distribution, counted};
 
     const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, least_gap_ticks: 5_000 };
 
@@ -168,12 +155,13 @@ mod tests {
 
     fn found(slice: &mut Slice<1>, disturbed: Option<Cause>) -> Collected<Distribution> {
         let mut found = Collected::default();
-        found.add(&slice.end(disturbed, &SPINS), Counting::Undisturbed);
+        slice.judge(disturbed, &SPINS);
+        found.add(slice, Counting::Undisturbed);
         found
     }
 
     fn count(found: &Collected<Distribution>, counting: Counting) -> u64 {
-        found.kept.pairs(counting).count()
+        found.kept.pairs(counting).len()
     }
 
     #[test]
@@ -196,10 +184,10 @@ mod tests {
         let moved =
             [Ends { cpus: Some((0, 1)), ..pair(0, 100) }, Ends { cpus: Some((1, 1)), ..pair(100, 102) }];
         slice.block(&mut vec![moved, couple(100, 102), couple(100, 9_000)], Preempted::No);
-        let judged = slice.end(None, &SPINS);
-        assert_eq!(judged.causes().to_string(), "moved 2, preempted 10, interrupted 1");
-        assert_eq!(judged.good.len(), 100_000);
-        assert_eq!(judged.counted(Counting::All).count(), 100_013);
+        slice.judge(None, &SPINS);
+        assert_eq!(slice.causes().to_string(), "moved 2, preempted 10, interrupted 1");
+        assert_eq!(slice.good.len(), 100_000);
+        assert_eq!(slice.counted(Counting::All).count(), 100_013);
     }
 
     #[test]
@@ -228,7 +216,7 @@ mod tests {
         assert_eq!(found.causes.to_string(), "backwards 1, interrupted 1");
         assert_eq!(count(&found, Counting::Undisturbed) + found.causes.total(), 100_002);
         assert_eq!(count(&found, Counting::All), 100_001, "a pair that ran backwards has no length");
-        assert_eq!(found.kept.pairs(Counting::All).max_ticks(), 7_003, "the end of the histogram's interval");
+        assert_eq!(found.kept.pairs(Counting::All).max(), 7_003, "the end of the histogram's interval");
         assert_eq!(found.sample_ticks(1), Some(100.0));
     }
 
@@ -240,7 +228,8 @@ mod tests {
             slice.block(&mut vec![[pair(0, 100)]], Preempted::No);
             slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
             let mut found = Collected::<Distribution>::default();
-            found.add(&slice.end(None, &SPINS), counting);
+            slice.judge(None, &SPINS);
+            found.add(&slice, counting);
             assert_eq!(found.sample_ticks(1), Some(expected));
             assert_eq!(found.samples_disturbed, 0);
             assert_eq!(found.sample_ticks(1), None, "the next sample is empty");
@@ -267,6 +256,6 @@ mod tests {
         slice.block(&mut pairs, Preempted::No);
         let found = found(&mut slice, None);
         assert_eq!((found.long_kept, found.causes.total()), (100, 0));
-        assert_eq!(found.kept.pairs(Counting::Undisturbed).counted(), [(100.0, 10_000), (8_002.0, 100)]);
+        assert_eq!(counted(found.kept.pairs(Counting::Undisturbed)), [(100.0, 10_000), (8_002.0, 100)]);
     }
 }

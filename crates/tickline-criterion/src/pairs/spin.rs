@@ -19,10 +19,10 @@ const GAP_INTERVALS: u64 = 16;
 /// Reads of the first calibration, which give the usual interval.
 const READS: usize = 1_001;
 
-/// What the loops have shown so far.
+/// What the loop has shown so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Spins {
-    /// How long they ran.
+    /// How long it ran.
     pub(crate) spun_ticks: u64,
     /// Gaps, and the shortest of them.
     pub(crate) gaps: u64,
@@ -30,18 +30,6 @@ pub(crate) struct Spins {
 }
 
 impl Spins {
-    fn add_gap(&mut self, ticks: u64) {
-        self.add(&Self { spun_ticks: 0, gaps: 1, least_gap_ticks: ticks });
-    }
-
-    /// Adds what another loop has shown.
-    pub(crate) fn add(&mut self, other: &Self) {
-        let known = [&*self, other].into_iter().filter(|spins| spins.gaps > 0);
-        self.least_gap_ticks = known.map(|spins| spins.least_gap_ticks).min().unwrap_or(0);
-        self.spun_ticks += other.spun_ticks;
-        self.gaps += other.gaps;
-    }
-
     /// The most interrupts that may have come in `exposed_ticks`: the expected number, and three
     /// standard deviations of a Poisson distribution. 0 if no interrupt was ever seen, because it
     /// is then unknown how long one takes.
@@ -85,6 +73,7 @@ pub(crate) fn judge(ticks: &mut [u64], spins: &Spins) -> Long {
 pub(crate) struct Spinner {
     counter: HardwareCounter,
     gap_ticks: u64,
+    pub(crate) spins: Spins,
 }
 
 impl Spinner {
@@ -99,24 +88,27 @@ impl Spinner {
         // Not the median: with a coarse counter that may be 0.
         let usual = intervals.iter().copied().filter(|ticks| *ticks > 0).min().unwrap_or(1);
         let mean = intervals.iter().sum::<u64>() / crate::number::count(READS);
-        Self { counter, gap_ticks: GAP_INTERVALS * usual.max(mean.min(4 * usual)) }
+        Self {
+            counter,
+            gap_ticks: GAP_INTERVALS * usual.max(mean.min(4 * usual)),
+            spins: Spins { least_gap_ticks: u64::MAX, ..Spins::default() },
+        }
     }
 
     /// Runs the loop for `for_ticks`.
-    pub(crate) fn spin(&self, for_ticks: u64) -> Spins {
-        let mut spins = Spins::default();
+    pub(crate) fn spin(&mut self, for_ticks: u64) {
         let begin = self.counter.now_ordered();
         let mut last = begin;
         while last.saturating_sub(begin) < for_ticks {
             let now = self.counter.now_ordered();
             let interval = now.saturating_sub(last);
             if interval > self.gap_ticks {
-                spins.add_gap(interval);
+                self.spins.gaps += 1;
+                self.spins.least_gap_ticks = self.spins.least_gap_ticks.min(interval);
             }
             last = now.max(last);
         }
-        spins.spun_ticks = last.saturating_sub(begin);
-        spins
+        self.spins.spun_ticks += last.saturating_sub(begin);
     }
 }
 
@@ -159,19 +151,15 @@ mod tests {
     }
 
     #[test]
-    fn loops_add_up() {
-        let mut sum = Spins::default();
-        sum.add(&Spins { spun_ticks: 10, ..Spins::default() });
-        sum.add(&SPINS);
-        sum.add(&Spins { spun_ticks: 5, gaps: 1, least_gap_ticks: 700 });
-        assert_eq!(sum, Spins { spun_ticks: 100_000_015, gaps: 101, least_gap_ticks: 700 });
-    }
-
-    #[test]
-    fn a_loop_ends_and_knows_how_long_it_ran() {
+    fn loops_end_and_add_up() {
         let Some(counter) = HardwareCounter::if_present() else { return };
-        let spinner = Spinner::calibrate(counter);
+        let mut spinner = Spinner::calibrate(counter);
         assert!(spinner.gap_ticks > 0);
-        assert!(spinner.spin(10_000).spun_ticks >= 10_000);
+        spinner.spin(10_000);
+        let first = spinner.spins;
+        spinner.spin(10_000);
+        let sum = spinner.spins;
+        assert!(first.spun_ticks >= 10_000 && sum.spun_ticks >= first.spun_ticks + 10_000, "{sum:?}");
+        assert!(sum.gaps >= first.gaps && sum.least_gap_ticks <= first.least_gap_ticks, "{sum:?}");
     }
 }

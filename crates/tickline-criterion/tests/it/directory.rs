@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use criterion::Criterion;
 use criterion::measurement::Measurement;
+use serde_json::Value;
+use tickline_criterion::{CounterTime, CounterTimeBuilder};
 
 /// A directory of its own, gone when the test is over.
 pub(crate) struct Directory(pub(crate) PathBuf);
@@ -13,6 +15,24 @@ pub(crate) struct Directory(pub(crate) PathBuf);
 impl Directory {
     pub(crate) fn new(name: &str) -> Self {
         Self(std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id())))
+    }
+
+    /// criterion with short benchmarks by this measurement, whose files are all here.
+    pub(crate) fn by(&self, time: CounterTimeBuilder) -> Criterion<CounterTime> {
+        self.criterion(time.quiet().output_directory(&self.0).start_or_wall_time())
+    }
+
+    /// The same, with the settings of a new program.
+    pub(crate) fn by_counter(&self) -> Criterion<CounterTime> {
+        self.by(CounterTime::builder())
+    }
+
+    pub(crate) fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.0.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    pub(crate) fn json(&self, path: &str) -> Value {
+        serde_json::from_str(&self.text(path)).expect("JSON")
     }
 
     /// criterion with short benchmarks, which stores its files here.

@@ -1,13 +1,11 @@
 //! Measured times against clocks that must agree with them, alone and through the whole of
 //! criterion.
 
-use std::fs;
 use std::hint::black_box;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use criterion::measurement::{Measurement, WallTime};
-use criterion::{BatchSize, Throughput};
+use criterion::BatchSize;
+use criterion::measurement::Measurement;
 use tickline_criterion::{CounterTime, Elapsed};
 
 use crate::directory::Directory;
@@ -109,61 +107,6 @@ fn what_is_before_and_after_does_not_count_and_what_is_between_does() {
     assert!(before_ns < 0.25 * alone_ns && after_ns < 0.25 * alone_ns, "{all}");
 }
 
-#[test]
-fn a_thread_that_was_moved_is_noticed() {
-    let Some(time) = by_counter() else { return };
-    let cpus = core_affinity::get_core_ids().unwrap_or_default();
-    let [from, to, ..] = cpus[..] else { return skip("one CPU") };
-    if cfg!(not(target_arch = "x86_64")) {
-        return skip("the CPU's id does not come with the counter");
-    }
-    if !core_affinity::set_for_current(from) {
-        return skip("a thread cannot be bound to a CPU here");
-    }
-    time.to_f64(&time.end(time.start()));
-    assert_eq!(time.incidents().moved, 0);
-    let start = time.start();
-    assert!(core_affinity::set_for_current(to), "bound once, but not twice");
-    let moved = time.end(start);
-    time.to_f64(&(moved + moved));
-    let incidents = time.incidents();
-    assert_eq!((incidents.samples, incidents.moved), (2, 1));
-    assert!(incidents.to_string().starts_with("1 of 2 samples contain a move"), "{incidents}");
-}
-
-#[test]
-fn clones_share_one_clock_and_work_on_other_threads() {
-    let time = CounterTime::builder().quiet().start_or_wall_time();
-    let elsewhere = time.clone();
-    let sample = std::thread::spawn(move || elsewhere.end(elsewhere.start())).join().expect("a thread");
-    assert!(time.to_f64(&sample) > 0.0);
-    if time.fallback_reason().is_none() {
-        assert_eq!(time.clone().incidents().samples, 1);
-    }
-}
-
-fn estimate(path: &Path, name: &str) -> f64 {
-    let text = fs::read(path.join("new/estimates.json")).expect("criterion's estimates");
-    let stored: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
-    stored[name]["point_estimate"].as_f64().expect("a number")
-}
-
-/// Reports by both clocks look alike.
-#[test]
-fn values_are_ns_as_walltime_shows_them() {
-    let time = CounterTime::builder().quiet().start_or_wall_time();
-    let kind = Throughput::Bytes(1 << 20);
-    for ns in [1e-9, 0.25, 987.0, 1.5e6, 3.6e12] {
-        let (ours, theirs) = (time.formatter(), WallTime.formatter());
-        assert_eq!(ours.format_value(ns), theirs.format_value(ns));
-        assert_eq!(ours.format_throughput(&kind, ns), theirs.format_throughput(&kind, ns));
-    }
-    assert_eq!(time.formatter().scale_for_machines(&mut [0.5]), "ns");
-    // Symptom: criterion gives up on a benchmark if one sample took 0.
-    let nothing = time.to_f64(&time.zero());
-    assert!(nothing > 0.0 && nothing < 1e-3, "{nothing}");
-}
-
 /// criterion gives up on a benchmark if one sample took 0. Plots must not panic either if all
 /// samples are alike.
 #[test]
@@ -171,14 +114,15 @@ fn samples_of_nothing_have_a_report() {
     let directory = Directory::new("nothing");
     // criterion chooses the numbers of iterations by the time of one, which is nearly 0. With a
     // long measurement their product overflows.
-    let mut criterion = directory
-        .criterion(CounterTime::builder().quiet().start_or_wall_time())
-        .measurement_time(Duration::from_millis(2));
+    let mut criterion = directory.by_counter().measurement_time(Duration::from_millis(2));
     criterion.bench_function("custom", |bencher| bencher.iter_custom(|_| Elapsed::default()));
     criterion.bench_function("batched", |bencher| {
         bencher.iter_batched(|| (), |()| (), BatchSize::PerIteration);
     });
-    assert!(estimate(&directory.0.join("custom"), "mean") < 1e-3);
-    assert!(estimate(&directory.0.join("batched"), "mean") > 0.0);
+    let mean_ns = |name: &str| {
+        let estimates = directory.json(&format!("{name}/new/estimates.json"));
+        estimates["mean"]["point_estimate"].as_f64().expect("a number")
+    };
+    assert!(mean_ns("custom") < 1e-3 && mean_ns("batched") > 0.0);
     assert!(directory.0.join("batched/report/index.html").exists());
 }

@@ -1,29 +1,13 @@
 //! Distributions through the whole of criterion: text, files, page, criterion's own estimates.
 
-use std::fs;
 use std::hint::black_box;
-use std::path::Path;
 use std::time::Duration;
 
-use criterion::{BatchSize, BenchmarkId, Criterion};
+use criterion::{BatchSize, BenchmarkId};
 use serde_json::Value;
-use tickline_criterion::{BenchPairs, Builder, CounterTime};
+use tickline_criterion::{BenchPairs, CounterTime};
 
 use crate::directory::Directory;
-
-fn by_counter(directory: &Directory) -> Criterion<CounterTime> {
-    with(directory, CounterTime::builder())
-}
-
-fn with(directory: &Directory, builder: Builder) -> Criterion<CounterTime> {
-    directory.criterion(builder.quiet().output_directory(&directory.0).start_or_wall_time())
-}
-
-fn stored(directory: &Directory, path: &str) -> Value {
-    let path = directory.0.join(path);
-    let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).expect("JSON")
-}
 
 fn quantiles(json: &Value) -> Vec<f64> {
     ["p50", "p90", "p99", "p99_9", "max"]
@@ -38,27 +22,28 @@ fn counts(json: &Value) -> (u64, u64, u64) {
     (json["pairs"].as_u64().expect("a count"), json["pairs_counted"].as_u64().expect("a count"), sum)
 }
 
-fn check(directory: &Path, json: &Value, name: &str) {
+fn check(directory: &Directory, name: &str) -> Value {
+    let json = directory.json(&format!("{name}/new/pairs.json"));
     assert_eq!(json["benchmark"], name);
-    let (pairs, counted, in_histogram) = counts(json);
+    let (pairs, counted, in_histogram) = counts(&json);
     assert!(pairs > 0 && counted <= pairs && counted == in_histogram, "{json}");
     let disturbed = json["disturbed"].as_object().expect("causes");
     let disturbed: u64 = disturbed.values().map(|count| count.as_u64().expect("a count")).sum();
     if json["disturbed_are"] == "excluded" {
         assert_eq!(counted + disturbed, pairs, "{json}");
     }
-    assert!(quantiles(json).is_sorted(), "{json}");
-    let report = directory.join(name).join("report");
-    let plot = fs::read_to_string(report.join("pairs.svg")).expect("the plot");
+    assert!(quantiles(&json).is_sorted(), "{json}");
+    let plot = directory.text(&format!("{name}/report/pairs.svg"));
     assert!(plot.contains("p50") && plot.contains(name), "{plot}");
-    let page = fs::read_to_string(report.join("index.html")).expect("criterion's page");
+    let page = directory.text(&format!("{name}/report/index.html"));
     assert_eq!(page.matches("<img src=\"pairs.svg\"").count(), 1);
+    json
 }
 
 #[test]
 fn each_benchmark_has_its_distribution_beside_criterions_files() {
     let directory = Directory::new("pairs");
-    let mut criterion = by_counter(&directory);
+    let mut criterion = directory.by_counter();
     criterion.bench_pairs("alone", |bencher| bencher.iter(|| black_box(6_u64).pow(7)));
     criterion
         .bench_pairs_with_input(BenchmarkId::new("with", 7), &7, |bencher, input| bencher.iter(|| input * 7));
@@ -75,30 +60,11 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
     });
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     group.bench_pairs("async", |bencher| {
-        bencher.to_async(|future| runtime.block_on(future)).iter(tokio::task::yield_now);
+        bencher.iter_async(|future| runtime.block_on(future), tokio::task::yield_now);
     });
     group.finish();
-    for (path, name) in [
-        ("alone", "alone"),
-        ("with/7", "with/7"),
-        ("group/text", "group/text"),
-        ("group/sort/8", "group/sort/8"),
-        ("group/async", "group/async"),
-    ] {
-        let json = stored(&directory, &format!("{path}/new/pairs.json"));
-        check(&directory.0, &json, name);
-        assert_eq!(json["iterations_per_pair"], 1);
-    }
-}
-
-/// A second run replaces the files, and the page has one plot again.
-#[test]
-fn a_second_run_writes_the_files_anew() {
-    let directory = Directory::new("again");
-    for _ in 0..2 {
-        by_counter(&directory).bench_pairs("again", |bencher| bencher.iter(|| black_box(3)));
-        check(&directory.0, &stored(&directory, "again/new/pairs.json"), "again");
-        fs::remove_file(directory.0.join("again/new/pairs.json")).expect("it was there");
+    for name in ["alone", "with/7", "group/text", "group/sort/8", "group/async"] {
+        assert_eq!(check(&directory, name)["iterations_per_pair"], 1);
     }
 }
 
@@ -107,16 +73,16 @@ fn a_second_run_writes_the_files_anew() {
 #[test]
 fn criterion_gets_the_mean_of_the_pairs_that_count() {
     let directory = Directory::new("mean");
-    let mut criterion = with(&directory, CounterTime::builder().include_disturbed());
+    let mut criterion = directory.by(CounterTime::builder().include_disturbed());
     criterion.bench_pairs("mean", |bencher| {
         bencher.iter(|| std::thread::sleep(Duration::from_micros(50)));
     });
-    let json = stored(&directory, "mean/new/pairs.json");
+    let json = directory.json("mean/new/pairs.json");
     assert_eq!(json["disturbed_are"], "included");
     let (pairs, counted, _) = counts(&json);
     let backwards = json["disturbed"]["backwards"].as_u64().expect("a count");
     assert_eq!(pairs, counted + backwards, "all pairs count");
-    let sample = stored(&directory, "mean/new/sample.json");
+    let sample = directory.json("mean/new/sample.json");
     let numbers = |key: &str| -> Vec<f64> {
         let values = sample[key].as_array().expect("numbers");
         values.iter().map(|value| value.as_f64().expect("a number")).collect()
@@ -136,8 +102,7 @@ fn criterion_gets_the_mean_of_the_pairs_that_count() {
 #[test]
 fn a_batch_is_large_enough_for_its_share_and_times_are_of_an_iteration() {
     let directory = Directory::new("batch");
-    let mut criterion = by_counter(&directory);
-    criterion.bench_pairs("single", |bencher| bencher.iter(|| black_box(3_u64)));
+    let mut criterion = directory.by_counter();
     criterion.bench_pairs("batch", |bencher| {
         bencher.cost_share(0.01).iter(|| black_box(3_u64));
     });
@@ -145,56 +110,17 @@ fn a_batch_is_large_enough_for_its_share_and_times_are_of_an_iteration() {
         bencher.cost_share(0.01).iter_batched(|| 3_u64, |input| input * 7, BatchSize::PerIteration);
     });
     for name in ["batch", "inputs"] {
-        let json = stored(&directory, &format!("{name}/new/pairs.json"));
+        let json = check(&directory, name);
         let iterations = json["iterations_per_pair"].as_f64().expect("a count");
         assert!(iterations > 1.0, "{json}");
-        let single = stored(&directory, "single/new/pairs.json");
-        let resolution_ns = |json: &Value| json["resolution_ns"].as_f64().expect("a number");
-        // The counter's resolution in ns changes with its rate, which is measured twice a second.
-        assert!((resolution_ns(&single) / resolution_ns(&json) - 1.0).abs() < 1e-4, "{single} {json}");
-        check(&directory.0, &json, name);
     }
-}
-
-/// The kernel preempts this thread: there are as many busy threads as CPUs, and this one.
-#[test]
-fn preempted_pairs_are_named_and_not_in_the_mean() {
-    if cfg!(not(target_os = "linux")) {
-        return crate::skip("no count of preemptions");
-    }
-    let directory = Directory::new("preempted");
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let over = std::sync::atomic::AtomicBool::new(false);
-    let json = std::thread::scope(|scope| {
-        for _ in 0..cpus {
-            scope.spawn(|| {
-                // ORDERING: Relaxed: it carries nothing but itself.
-                while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        by_counter(&directory).measurement_time(Duration::from_millis(200)).bench_pairs("busy", |bencher| {
-            bencher.iter(|| (0..2_000_u64).fold(1, |value, step| black_box(value ^ step)));
-        });
-        // ORDERING: Relaxed: as above.
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
-        stored(&directory, "busy/new/pairs.json")
-    });
-    check(&directory.0, &json, "busy");
-    if json["disturbed"]["preempted"] == 0 {
-        // This thread ran on an idle CPU, or the kernel hides the count.
-        return crate::skip("nothing was preempted");
-    }
-    let (pairs, counted, _) = counts(&json);
-    assert!(counted < pairs, "{json}");
 }
 
 #[test]
 #[should_panic(expected = "a pair's share of 2 is outside 0.0001 to 1")]
 fn a_share_of_more_than_all_is_refused() {
     let directory = Directory::new("share");
-    by_counter(&directory).bench_pairs("share", |bencher| {
+    directory.by_counter().bench_pairs("share", |bencher| {
         bencher.cost_share(2.0).iter(|| ());
     });
 }
@@ -203,5 +129,5 @@ fn a_share_of_more_than_all_is_refused() {
 #[should_panic(expected = "the benchmark must call iter")]
 fn a_benchmark_that_times_nothing_is_refused() {
     let directory = Directory::new("none");
-    by_counter(&directory).bench_pairs("none", |_| ());
+    directory.by_counter().bench_pairs("none", |_| ());
 }

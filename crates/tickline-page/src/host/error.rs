@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use super::trust::FileError;
 
-/// Why a page's file is not opened, made or written to. The text names the file, the value that is
-/// wrong and its limit, and what the system said. There is no source beside it.
+/// Why a page's file was not opened, made or written to. The text names the file, the wrong value
+/// and its limit, and the system's error. The error has no source.
 #[derive(Debug)]
 pub struct PageError {
     path: PathBuf,

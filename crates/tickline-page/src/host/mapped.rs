@@ -89,8 +89,8 @@ pub struct MappedPage {
 }
 
 impl MappedPage {
-    /// Opens and maps a page, if it is trusted (the README's "What a reader must do", 1). Links are
-    /// not followed, neither that of the file nor that of its folder.
+    /// Opens and maps a page, if it is trusted (the README's "What a reader must do", 1). Follows
+    /// no link, neither to the file nor to its folder.
     ///
     /// # Errors
     ///
@@ -124,9 +124,9 @@ impl MappedPage {
         self.owner
     }
 
-    /// Where this process runs, as [`Machine::find`] says. Where `/proc` hides the boot's id
-    /// (`ProcSubset=pid` of systemd), a page whose file is in memory has it: such a file does not
-    /// outlive its boot.
+    /// Where this process runs, as [`Machine::find`] says. If `/proc` hides the boot's id
+    /// (`ProcSubset=pid` of systemd), this takes the id of a page whose file is in memory: such a
+    /// file does not outlive its boot.
     ///
     /// # Errors
     ///

@@ -53,9 +53,9 @@ impl WritableMapping {
     }
 }
 
-/// A page's file, locked by this process and mapped for writing. It is memory for a
-/// [`Writer`](crate::protocol::Writer). Dropping it gives up the lock; the file
-/// stays, with what it says.
+/// A page's file, locked by this process and mapped for writing: the memory of a
+/// [`Writer`](crate::protocol::Writer). A drop gives up the lock; the file stays, with its
+/// contents.
 ///
 /// The process must not fork while it has this: the child would hold the lock, too.
 #[derive(Debug)]
@@ -68,16 +68,16 @@ pub struct PageWriter {
 }
 
 impl PageWriter {
-    /// Locks the page, and makes its file if there is none, or one of another boot, which no
-    /// process of this boot reads. The folder must exist. The page's word stays as it was found,
-    /// and as `Off` in a new file.
+    /// Locks the page. Makes its file if there is none, or if it is of another boot, since no
+    /// process of this boot reads such a file. The folder must exist. The page's word stays as it
+    /// was; a new file says `Off`.
     ///
     /// # Errors
     ///
     /// If a process, perhaps this one, has the lock; if the file is not this user's own, not
     /// trusted, not a page, or cannot be made; if it was made in this boot for another time
-    /// namespace; or if the offset of this process's one is not known. Then there is no new file,
-    /// or a whole one.
+    /// namespace; or if the offset of this process's namespace is not known. A call that fails
+    /// leaves no new file, or a complete one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         Self::try_create(path).map_err(|why| PageError::new(path, why))
     }
@@ -104,7 +104,7 @@ impl PageWriter {
     }
 
     /// Whether the file still has all of the page: a store behind its end would end this process by
-    /// SIGBUS. To be asked before each step; nobody but the page's owner can truncate it.
+    /// SIGBUS. Call this before each step. Only the page's owner can truncate the file.
     ///
     /// # Errors
     ///
@@ -264,9 +264,9 @@ fn make(place: &Place<'_>, header: Header) -> Result<(), Why> {
 }
 
 /// Switches a page off at once, for all readers, even if its writer is dead or stopped. Readings
-/// step back by the lead of the page's line at most. A writer that lives ends at its next step, and
-/// one that starts leaves the page off, until [`switch_on`] or the next boot. Returns what the page
-/// was.
+/// step back by the lead of the page's line at most. A running writer ends at its next step. A
+/// writer that starts leaves the page off, until [`switch_on`] or the next boot. Returns the phase
+/// from before.
 ///
 /// # Errors
 ///
@@ -276,7 +276,7 @@ pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
     Ok(found.phase())
 }
 
-/// Lets writers open a page again that [`switch_off`] has switched off. Returns whether it was.
+/// Lets writers open a page again that [`switch_off`] has switched off. Returns whether it was off.
 ///
 /// # Errors
 ///

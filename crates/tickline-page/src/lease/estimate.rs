@@ -1,7 +1,8 @@
 //! What the writer's process knows of the OS clock, and the lines that follow from it.
 //!
-//! A lease is at or above the *upper* bound of the OS clock for as long as it counts. Readers that
-//! had asked the OS clock before, and were delayed for any time, are then not above it.
+//! A lease is at or above the *upper* bound of the OS clock for as long as it counts. So a reader
+//! that asked the OS clock before the lease, and was then delayed for any time, is not above the
+//! lease.
 
 use super::{LeaseLine, Line, NS_PER_S, Slope, UNIX_BY_OS, UnixShift};
 

@@ -20,8 +20,9 @@ use super::slot::{Limit, Timescale, UnixShift, Window};
 use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
 use crate::primitive::{AtomicU64, Ordering};
 
-/// How often a reading starts again because the word has changed. Words change twice a second, so
-/// a reader would have to be stopped that often within one reading. After that it is the OS clock.
+/// How often a reading starts again because the word has changed. Words change twice a second, so a
+/// reader would have to be stopped as often within one reading. After that the reading is the OS
+/// clock.
 const MAX_STARTS: u32 = if cfg!(loom) { 4 } else { 64 };
 
 /// How often a reader looks at first publications while the counter stands still. A look takes 10
@@ -33,13 +34,13 @@ const MAX_STILL_LOOKS: u32 = if cfg!(loom) { 2 } else { 20_000 };
 /// ends first.
 const MAX_LOOKS: u32 = if cfg!(loom) { 4 } else { 1 << 17 };
 
-/// The looks after which a reader lets others run: this one, and each that doubles the number. So
+/// After this many looks, and each time that their number has doubled, a reader lets others run. So
 /// it yields 11 times at most. A yield can take as long as others use the CPU.
 const FIRST_PAUSE: u32 = 64;
 
-/// A Unix reading above the kernel's coarse Unix time by more than this asks the OS: somebody may
-/// have set the clock back. The coarse time is a tick old at most, 10 ms, unless ticks come late,
-/// ns.
+/// A Unix reading that is above the kernel's coarse Unix time by more than this, ns, asks the OS:
+/// somebody may have set the clock back. The coarse time is at most a tick old, 10 ms, unless ticks
+/// come late.
 const FAR_NS: i64 = 50_000_000;
 
 /// The OS clocks of the process that reads. The monotonic ones are in the page's time namespace.
@@ -95,8 +96,7 @@ impl Timescale {
 pub enum Source {
     /// A line.
     Line,
-    /// The OS clock was asked: the reading is what it said, or a high-water mark or a line above
-    /// that.
+    /// The OS clock: the reading is the larger of the OS clock and a high-water mark or a line.
     Os,
 }
 
@@ -208,9 +208,10 @@ impl Patience {
     }
 }
 
-/// A reading of `timescale`, ns. An ordered one: it is not larger than another that begins when
-/// this one is complete, in any process that reads the same page, save for what `docs/lease.md`
-/// names. Never panics; waits for 1 ms at most, while the page's writer opens.
+/// A reading of `timescale`, ns. It is an ordered reading: if it was complete before another
+/// reading began, in any process that reads the same page, the other is not smaller.
+/// `docs/lease.md` has the exceptions. Never panics; waits for at most 1 ms, during a first
+/// publication.
 #[inline(always)]
 pub fn read(
     memory: &impl LeaseMemory,

@@ -40,9 +40,9 @@ pub enum LeasePhase {
 }
 
 impl LeasePhase {
-    /// A stable name, in snake case.
+    /// A stable code, in snake case.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn code(self) -> &'static str {
         match self {
             Self::Off => "off",
             Self::NoLine => "no_line",

@@ -3,17 +3,16 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use super::Summary;
-use super::blocks::Blocks;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::local;
+use crate::trace::record::Records;
 use crate::trace::recorder::Recorder;
-use crate::trace::ring::Records;
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
@@ -63,9 +62,13 @@ impl Requests {
     }
 }
 
-/// Writes events so that each block of the output ends with a whole one.
-pub(super) struct Writer<W> {
-    blocks: Blocks<W>,
+/// Bytes of events that are written at once. A buffer of std is written before it would have to
+/// split what is added, so each part ends with a whole event.
+const BUFFER: usize = 1 << 16;
+
+/// Writes events.
+pub(super) struct Writer<W: Write> {
+    output: BufWriter<W>,
     recorder: Arc<Recorder>,
     requests: Arc<Requests>,
     flush_every: Duration,
@@ -87,7 +90,7 @@ impl<W: Write> Writer<W> {
         flush_every: Duration,
     ) -> Self {
         Self {
-            blocks: Blocks::new(output),
+            output: BufWriter::with_capacity(BUFFER, output),
             recorder,
             requests,
             flush_every,
@@ -109,8 +112,8 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_all(&mut self) -> io::Result<()> {
-        self.blocks.push(&json::head(&self.recorder))?;
-        self.blocks.flush()?;
+        self.output.write_all(json::head(&self.recorder).as_bytes())?;
+        self.output.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
             let (asked, finish) = self.requests.asked();
@@ -122,13 +125,14 @@ impl<W: Write> Writer<W> {
             let took = self.take()?;
             if finish || asked != done || flushed.elapsed() >= self.flush_every {
                 self.write_missing()?;
-                self.blocks.flush()?;
+                self.output.flush()?;
                 flushed = Instant::now();
                 self.requests.set_done(asked);
                 done = asked;
             }
             if finish {
-                return self.blocks.end();
+                self.output.write_all(b"\n]\n")?;
+                return self.output.flush();
             }
             if !took {
                 thread::park_timeout(self.flush_every);
@@ -150,7 +154,7 @@ impl<W: Write> Writer<W> {
                 let thread = ThreadText::new(&self.recorder, ring.number());
                 self.text.clear();
                 thread.write_name(&ring.name(), &mut self.text);
-                self.blocks.push(&self.text)?;
+                self.output.write_all(self.text.as_bytes())?;
                 self.threads.insert(address, thread);
             }
             if let Some(thread) = self.threads.get_mut(&address) {
@@ -161,7 +165,7 @@ impl<W: Write> Writer<W> {
                     }
                     self.text.clear();
                     thread.write(&record, &mut self.text);
-                    self.blocks.push(&self.text)?;
+                    self.output.write_all(self.text.as_bytes())?;
                 }
             }
             if has_ended {
@@ -182,7 +186,7 @@ impl<W: Write> Writer<W> {
         self.text.clear();
         let process = ThreadText::new(&self.recorder, 0);
         process.write_mark(self.last_ns, missing, ["events missing", "dropped"], &mut self.text);
-        self.blocks.push(&self.text)
+        self.output.write_all(self.text.as_bytes())
     }
 }
 

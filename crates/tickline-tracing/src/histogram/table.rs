@@ -79,6 +79,12 @@ thread_local! {
     static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
 }
 
+#[cold]
+#[inline(never)]
+fn anew<R>(run: impl FnOnce(&mut Vec<Local>) -> R) -> R {
+    run(&mut Vec::new())
+}
+
 impl Table {
     pub(super) fn new(labels: &'static [&'static str], bounds_ns: Arc<[u64]>) -> Arc<Self> {
         let places = (0..PLACES).map(|_| OnceLock::new()).collect();
@@ -91,14 +97,16 @@ impl Table {
     /// thread-local memory, and counts nothing.
     #[inline]
     pub(super) fn with<R>(self: &Arc<Self>, run: impl FnOnce(&mut Local) -> Option<R>) -> Option<R> {
-        let run = |locals: &RefCell<Vec<Local>>| {
-            let (mut borrowed, mut anew) = (locals.try_borrow_mut(), Vec::new());
-            let locals = borrowed.as_deref_mut().unwrap_or(&mut anew);
+        let run = |locals: &mut Vec<Local>| {
             let known = locals.iter().position(|local| ptr::eq(local.table.as_ptr(), Arc::as_ptr(self)));
             let place = known.unwrap_or_else(|| self.join(locals));
             run(&mut locals[place])
         };
-        LOCALS.try_with(run).ok()?
+        let borrow = |locals: &RefCell<Vec<Local>>| match locals.try_borrow_mut() {
+            Ok(mut locals) => run(&mut locals),
+            Err(_) => anew(run),
+        };
+        LOCALS.try_with(borrow).ok()?
     }
 
     #[cold]

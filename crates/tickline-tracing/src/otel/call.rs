@@ -5,14 +5,16 @@ use core::cell::RefCell;
 use crate::timing::SpanTiming;
 
 /// What `tracing` tells the OpenTelemetry layer. Times are monotonic, ns.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Call {
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Call {
     /// A span was created.
-    Create { ns: u64 },
+    pub(super) created_ns: Option<u64>,
     /// An event happened.
-    Event { ns: u64 },
-    /// A span was closed, whose last exit was at `end_ns`.
-    Close { end_ns: u64, times: Option<SpanTiming> },
+    pub(super) event_ns: Option<u64>,
+    /// A span was closed, whose last exit was at this time.
+    pub(super) end_ns: Option<u64>,
+    /// The times of a span that was closed.
+    pub(super) times: Option<SpanTiming>,
 }
 
 thread_local! {

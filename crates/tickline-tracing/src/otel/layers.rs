@@ -19,11 +19,11 @@ pub(super) struct Before(pub(super) Arc<Shared>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
     fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
-        call::begin(Call::Create { ns: self.0.clock.now_ns() });
+        call::begin(Call { created_ns: Some(self.0.clock.now_ns()), ..Call::default() });
     }
 
     fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
-        call::begin(Call::Event { ns: self.0.clock.now_ns() });
+        call::begin(Call { event_ns: Some(self.0.clock.now_ns()), ..Call::default() });
     }
 
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
@@ -44,7 +44,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
             (extensions.get::<Exited>().map(|exited| exited.0), extensions.get::<SpanTiming>().copied())
         });
         let (exited_ns, times) = found.unwrap_or_default();
-        call::begin(Call::Close { end_ns: exited_ns.unwrap_or(now_ns), times });
+        call::begin(Call { end_ns: exited_ns.or(Some(now_ns)), times, ..Call::default() });
     }
 }
 

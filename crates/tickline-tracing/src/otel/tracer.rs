@@ -26,25 +26,20 @@ pub struct TimedTracer<T> {
 #[derive(Debug)]
 pub struct TimedSpan<S> {
     span: S,
-    /// `None` if the span did not come from a layer that [`OtelTimes`](super::OtelTimes) knows.
-    offset: Option<Offset>,
+    /// Of Unix time from monotonic time, ns. `None` if the span did not come from a layer that
+    /// [`OtelTimes`](super::OtelTimes) knows.
+    offset: Option<i64>,
 }
 
 impl<S> TimedSpan<S> {
     /// The time that `read` finds in the present call, or else `time`.
     fn own_or(&self, time: SystemTime, read: impl FnOnce(Call) -> Option<u64>) -> SystemTime {
-        self.offset.zip(call::find(read)).map_or(time, |(offset, ns)| offset.unix(ns))
+        self.offset.zip(call::find(read)).map_or(time, |(offset, ns)| unix(ns, offset))
     }
 }
 
-/// The offset of Unix time from monotonic time, ns.
-#[derive(Debug, Clone, Copy)]
-struct Offset(i64);
-
-impl Offset {
-    fn unix(self, monotonic_ns: u64) -> SystemTime {
-        UNIX_EPOCH + Duration::from_nanos(monotonic_ns.saturating_add_signed(self.0))
-    }
+fn unix(monotonic_ns: u64, offset_ns: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(monotonic_ns.saturating_add_signed(offset_ns))
 }
 
 impl<T: Tracer> Tracer for TimedTracer<T> {
@@ -54,10 +49,7 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
     /// clock, so tickline's goes into an attribute.
     fn span_builder<N: Into<Cow<'static, str>>>(&self, name: N) -> SpanBuilder {
         let mut builder = self.tracer.span_builder(name);
-        let created = call::find(|call| match call {
-            Call::Create { ns } => i64::try_from(ns).ok(),
-            _ => None,
-        });
+        let created = call::find(|call| i64::try_from(call.created_ns?).ok());
         if let Some(ns) = created {
             let attributes = builder.attributes.get_or_insert_with(|| Vec::with_capacity(16));
             attributes.push(KeyValue::new(CREATED, ns));
@@ -68,8 +60,8 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
     fn build_with_context(&self, mut builder: SpanBuilder, parent: &Context) -> Self::Span {
         let offset = take_created(&mut builder).map(|created_ns| {
             let clock = &*self.shared.clock;
-            let offset = Offset(self.shared.offset.get(clock.now_ns(), clock));
-            builder.start_time = Some(offset.unix(created_ns));
+            let offset = self.shared.offset.get(clock.now_ns(), clock);
+            builder.start_time = Some(unix(created_ns, offset));
             offset
         });
         TimedSpan { span: self.tracer.build_with_context(builder, parent), offset }
@@ -91,10 +83,7 @@ impl<S: Span> Span for TimedSpan<S> {
     where
         N: Into<Cow<'static, str>>,
     {
-        let timestamp = self.own_or(timestamp, |call| match call {
-            Call::Event { ns } => Some(ns),
-            _ => None,
-        });
+        let timestamp = self.own_or(timestamp, |call| call.event_ns);
         self.span.add_event_with_timestamp(name, timestamp, attributes);
     }
 
@@ -107,11 +96,7 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn set_attribute(&mut self, mut attribute: KeyValue) {
-        let times = call::find(|call| match call {
-            Call::Close { times, .. } => times,
-            _ => None,
-        });
-        if let Some(times) = times {
+        if let Some(times) = call::find(|call| call.times) {
             let ns = match attribute.key.as_str() {
                 "busy_ns" => Some(times.busy()),
                 "idle_ns" => Some(times.idle()),
@@ -137,9 +122,6 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn end_with_timestamp(&mut self, timestamp: SystemTime) {
-        self.span.end_with_timestamp(self.own_or(timestamp, |call| match call {
-            Call::Close { end_ns, .. } => Some(end_ns),
-            _ => None,
-        }));
+        self.span.end_with_timestamp(self.own_or(timestamp, |call| call.end_ns));
     }
 }

@@ -1,9 +1,9 @@
 //! Fields as members of a JSON object, with commas between them.
 
 use core::fmt;
-use core::fmt::Write as _;
 use std::sync::Arc;
 
+use serde_json::{Value, to_string};
 use tracing_core::Event;
 use tracing_core::field::{Field, Visit};
 
@@ -29,9 +29,7 @@ pub(crate) struct Member {
 /// `Debug` may use them.
 pub(crate) fn members(is_later: bool, record: impl FnOnce(&mut dyn Visit)) -> Vec<Member> {
     let mut members = Vec::new();
-    record(&mut EachField(|name, push: Push<'_>| {
-        let mut value = String::new();
-        push(&mut value);
+    record(&mut EachField(|name, value| {
         members.push(Member { name, value, is_later });
     }));
     members
@@ -46,11 +44,11 @@ impl SpanFields {
                 None => self.members.push(member),
             }
         }
-        self.text = self.join(|_| true).into();
+        // As much as most fields take: text that grows is copied.
+        self.text = self.join(String::with_capacity(128), |_| true).into();
     }
 
-    fn join(&self, is_wanted: impl Fn(&Member) -> bool) -> String {
-        let mut text = String::new();
+    fn join(&self, mut text: String, is_wanted: impl Fn(&Member) -> bool) -> String {
         for member in self.members.iter().filter(|member| is_wanted(member)) {
             push_name(&mut text, member.name);
             text.push_str(&member.value);
@@ -61,7 +59,7 @@ impl SpanFields {
     /// The text of the members that were recorded after the span was created. Viewers add those of
     /// an end to those of its beginning.
     pub(crate) fn later(&self) -> String {
-        self.join(|member| member.is_later)
+        self.join(String::new(), |member| member.is_later)
     }
 
     /// The text of all members; `None` if there are none.
@@ -77,12 +75,12 @@ pub(crate) const BEHIND_NAME: char = '\n';
 /// is the event's place in the source.
 pub(crate) fn event_text(event: &Event<'_>) -> String {
     let (mut name, mut args) = (String::new(), String::new());
-    event.record(&mut EachField(|field, push: Push<'_>| {
+    event.record(&mut EachField(|field, value| {
         if field == "message" {
-            push(&mut name);
+            name = value;
         } else {
             push_name(&mut args, field);
-            push(&mut args);
+            args.push_str(&value);
         }
     }));
     if name.is_empty() {
@@ -92,40 +90,33 @@ pub(crate) fn event_text(event: &Event<'_>) -> String {
     name + &args
 }
 
-/// Appends a value as JSON.
-type Push<'a> = &'a dyn Fn(&mut String);
-
-/// A visitor that calls this with each field's name and value.
+/// A visitor that calls this with each field's name, and its value as JSON. JSON has no infinities
+/// and no NaN: these become null.
 struct EachField<F>(F);
 
-impl<F: FnMut(&'static str, Push<'_>)> Visit for EachField<F> {
+impl<F: FnMut(&'static str, String)> Visit for EachField<F> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        (self.0)(field.name(), &|text| push_string(text, &format!("{value:?}")));
+        self.record_str(field, &format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        (self.0)(field.name(), &|text| push_string(text, value));
+        (self.0)(field.name(), json(to_string(&value)));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        (self.0)(field.name(), &|text| text.push_str(itoa::Buffer::new().format(value)));
+        (self.0)(field.name(), json(to_string(&value)));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        (self.0)(field.name(), &|text| text.push_str(itoa::Buffer::new().format(value)));
+        (self.0)(field.name(), json(to_string(&value)));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        (self.0)(field.name(), &|text| text.push_str(if value { "true" } else { "false" }));
+        (self.0)(field.name(), json(to_string(&value)));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        // JSON has no infinities and no NaN: these become null.
-        (self.0)(field.name(), &|text| match value.is_finite() {
-            // Writing to a string does not fail.
-            true => _ = write!(text, "{value:?}"),
-            false => text.push_str("null"),
-        });
+        (self.0)(field.name(), json(to_string(&value)));
     }
 }
 
@@ -139,29 +130,17 @@ fn push_name(text: &mut String, name: &str) {
 
 /// A JSON string.
 pub(crate) fn push_string(text: &mut String, value: &str) {
-    text.push('"');
-    // Text without characters to escape is copied in one piece.
-    let mut rest = value;
-    while let Some(place) = rest.find(|c| matches!(c, '"' | '\\' | '\0'..='\x1F')) {
-        let (plain, special) = rest.split_at(place);
-        text.push_str(plain);
-        let mut chars = special.chars();
-        match chars.next() {
-            Some('\n') => text.push_str("\\n"),
-            Some(c @ ('"' | '\\')) => text.extend(['\\', c]),
-            // Writing to a string does not fail.
-            Some(c) => _ = write!(text, "\\u{:04x}", u32::from(c)),
-            None => {}
-        }
-        rest = chars.as_str();
-    }
-    text.push_str(rest);
-    text.push('"');
+    text.push_str(&json(to_string(value)));
+}
+
+/// What serde_json makes of a string, a number or a boolean, which does not fail.
+fn json(value: serde_json::Result<String>) -> String {
+    value.unwrap_or_default()
 }
 
 /// Whether a record of an event, or else of a span, can have this text. A file may have any.
 pub(crate) fn is_text(is_event: bool, text: &str) -> bool {
-    let is_json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();
+    let is_json = |text: &str| serde_json::from_str::<Value>(text).is_ok();
     let are_members = |text: &str| is_json(&format!("{{{text}}}"));
     match text.split_once(BEHIND_NAME) {
         Some((name, members)) if is_event => is_json(name) && are_members(members),

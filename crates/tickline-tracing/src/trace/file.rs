@@ -6,14 +6,14 @@
 //! with its address and its names.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::memory::{CHUNK, Chunk, Mapping, Memory, RingBox};
-use super::recorder::Callsite;
-use super::ring::{self, BLOCK, Kind, Record, Records};
+use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records};
+use super::recorder::{Callsite, Callsites};
+use super::ring;
 
 /// `ticklfr1`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr1");
@@ -21,7 +21,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr1");
 /// The most bytes that a callsite's names may take together. Each record repeats them in the trace,
 /// so those of a hostile file could make it thousands of times as long as the file.
 const MAX_NAMES: usize = 1_024;
-const _: () = assert!(MAX_NAMES <= ring::MAX_TEXT || cfg!(miri));
+const _: () = assert!(MAX_NAMES <= MAX_TEXT || cfg!(miri));
 
 const HEAD_CHUNKS: usize = 4_096 / (8 * CHUNK);
 
@@ -129,7 +129,7 @@ impl RingFile {
             if self.names.head() + 2 * BLOCK > self.names.capacity() {
                 return self.names.count_dropped();
             }
-            self.names.begin_block();
+            self.names.begin_block(0, 0);
         }
         self.names.push(&record);
     }
@@ -154,12 +154,10 @@ pub(crate) struct Left {
     pub(crate) ends_gone_before_ns: u64,
     /// Threads for which there was no ring.
     pub(crate) outside: u64,
-    pub(crate) rings: Vec<Arc<RingBox>>,
-    pub(crate) callsites: HashMap<usize, Arc<Callsite>>,
 }
 
 /// Reads a file. It may have any content.
-pub(crate) fn read(mut input: impl Read) -> io::Result<Left> {
+pub(crate) fn read(mut input: impl Read) -> io::Result<(Left, Vec<Arc<RingBox>>, Callsites)> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut magic = [0; 8];
     let is_ours = input.read_exact(&mut magic).is_ok() && u64::from_ne_bytes(magic) == MAGIC;
@@ -178,7 +176,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Left> {
         let memory = Arc::new(chunks(&mut input, count)?);
         Ok::<_, io::Error>(RingBox::within(memory, 0..count))
     };
-    let mut callsites = HashMap::new();
+    let mut callsites = Callsites::new();
     let words = next_ring()?.snapshot();
     let mut records = Records::new(&words, 0);
     while let Some(record) = records.next() {
@@ -196,16 +194,15 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Left> {
             rings.push(Arc::new(ring));
         }
     }
-    Ok(Left {
+    let left = Left {
         process: u32::try_from(number(Word::Process)).unwrap_or(0),
         name: ring::load_text(&head.chunks()[1].0),
         has_locations: number(Word::HasLocations) == 1,
         gone: number(Word::Gone),
         ends_gone_before_ns: number(Word::EndsGoneBefore),
         outside: number(Word::Outside),
-        rings,
-        callsites,
-    })
+    };
+    Ok((left, rings, callsites))
 }
 
 /// The next chunks of a file, as memory.
@@ -215,6 +212,11 @@ fn chunks(input: &mut impl Read, count: usize) -> io::Result<Memory> {
     if bytes.len() < wanted {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its end is missing"));
     }
-    let words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-    Ok(Memory::own(count, words))
+    let memory = Memory::own(count);
+    let places = memory.chunks().iter().flat_map(|chunk| &chunk.0);
+    for (place, word) in places.zip(bytes.chunks_exact(8)) {
+        // ORDERING: Relaxed, nobody else knows the memory yet.
+        place.store(word.try_into().map_or(0, u64::from_ne_bytes), Ordering::Relaxed);
+    }
+    Ok(memory)
 }

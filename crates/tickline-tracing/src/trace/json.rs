@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::fields::{BEHIND_NAME, push_string};
+use super::record::{Kind, Record};
 use super::recorder::{Callsite, Recorder};
-use super::ring::{Kind, Record};
 
 /// What the text of one thread's events has in common.
 #[derive(Debug)]
@@ -85,11 +87,8 @@ impl ThreadText {
 
     /// The event that names the thread.
     pub(crate) fn write_name(&self, name: &str, text: &mut String) {
-        text.push_str(",\n{\"name\":\"thread_name\",\"ph\":\"M\",");
-        text.push_str(&self.ids);
-        text.push_str(",\"args\":{\"name\":");
-        push_string(text, name);
-        text.push_str("}}");
+        text.push_str(",\n");
+        text.push_str(&naming("thread_name", self.recorder.process().0, self.thread, name));
     }
 }
 
@@ -128,11 +127,12 @@ fn begin(phase: char, callsite: Option<&Callsite>, ids: &str) -> String {
 /// The array's first event, the only one without a comma before it.
 pub(crate) fn head(recorder: &Recorder) -> String {
     let (process, name) = recorder.process();
-    let mut text =
-        format!("[{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":0,\"args\":{{\"name\":");
-    push_string(&mut text, &name);
-    text.push_str("}}");
-    text
+    format!("[{}", naming("process_name", process, 0, &name))
+}
+
+/// The event that says the name of the process, or of a thread.
+fn naming(what: &str, process: u32, thread: u64, name: &str) -> String {
+    json!({ "name": what, "ph": "M", "pid": process, "tid": thread, "args": { "name": name } }).to_string()
 }
 
 /// Appends `ns` as microseconds with three decimals, which is the format's unit.

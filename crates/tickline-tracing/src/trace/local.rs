@@ -10,8 +10,8 @@ use tracing_core::span::Id;
 
 use super::fields::BEHIND_NAME;
 use super::memory::RingBox;
+use super::record::{BLOCK, Kind, MAX_TEXT, Record};
 use super::recorder::{Recorder, WhenFull};
-use super::ring::{BLOCK, Kind, MAX_TEXT, Record};
 
 /// The most spans that a new block repeats: the outermost ones that the thread is in.
 const REPEATED: usize = 64;
@@ -224,7 +224,7 @@ impl Local {
             }
         }
         if record.words() > self.ring.left() {
-            self.begin_block(recorder);
+            self.begin_block(recorder, record.ns);
         }
         self.ring.push(&record);
         true
@@ -239,8 +239,8 @@ impl Local {
     }
 
     #[cold]
-    fn begin_block(&mut self, recorder: &Recorder) {
-        self.ring.begin_block();
+    fn begin_block(&mut self, recorder: &Recorder, now_ns: u64) {
+        self.ring.begin_block(now_ns, now_ns.saturating_sub(recorder.settings.kept_ns));
         if recorder.settings.when_full != WhenFull::Overwrite {
             self.taken = self.ring.taken();
             if self.ring.head() - self.taken > self.ring.capacity() / 4 {

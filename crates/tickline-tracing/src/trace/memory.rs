@@ -5,8 +5,9 @@
 mod mapping;
 
 use core::ops::{Deref, Range};
-use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::{ptr, slice};
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::Arc;
 
 use super::ring::{HEAD_WORDS, Ring, capacity};
@@ -23,20 +24,34 @@ pub(crate) struct Chunk(pub(crate) [AtomicU64; CHUNK]);
 /// Memory that stays at its place.
 #[derive(Debug)]
 pub(crate) enum Memory {
-    Own(Vec<Chunk>),
+    /// The program's own, with room for one chunk more, as it is aligned to a word only.
+    Own(Vec<AtomicU64>),
     Mapped(Mapping),
 }
 
 impl Memory {
-    /// Memory of the program's own, which begins with these words; zeros follow.
-    pub(crate) fn own(chunks: usize, mut words: impl Iterator<Item = u64>) -> Self {
-        let mut chunk = || Chunk(core::array::from_fn(|_| AtomicU64::new(words.next().unwrap_or(0))));
-        Self::Own((0..chunks).map(|_| chunk()).collect())
+    /// Zeros of the program's own. Nothing writes them: an allocator takes so much memory from the
+    /// system, where it is committed page by page, as it is first written.
+    pub(crate) fn own(chunks: usize) -> Self {
+        let words = (chunks + 1) * CHUNK;
+        // BOUND: `capacity` is at most a quarter of the address space.
+        let layout = Layout::array::<AtomicU64>(words).expect("less than the address space");
+        // SAFETY: the layout has a size.
+        let start = unsafe { alloc_zeroed(layout) }.cast::<AtomicU64>();
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        // SAFETY: it was allocated with the layout of so many atomics, which are 0.
+        Self::Own(unsafe { Vec::from_raw_parts(start, words, words) })
     }
 
     pub(crate) fn chunks(&self) -> &[Chunk] {
         match self {
-            Self::Own(chunks) => chunks,
+            Self::Own(words) => {
+                let aligned = &words[words.as_ptr().align_offset(align_of::<Chunk>())..];
+                // SAFETY: chunks are atomics, aligned as this, and all but one fit in there.
+                unsafe { slice::from_raw_parts(aligned.as_ptr().cast(), words.len() / CHUNK - 1) }
+            }
             Self::Mapped(mapping) => mapping.chunks(),
         }
     }
@@ -68,7 +83,7 @@ impl RingBox {
     /// A ring of at least `bytes` bytes, and at least four blocks, in memory of its own.
     pub(crate) fn new(bytes: usize) -> Self {
         let chunks = Self::chunks(capacity(bytes));
-        Self::within(Arc::new(Memory::own(chunks, core::iter::empty())), 0..chunks)
+        Self::within(Arc::new(Memory::own(chunks)), 0..chunks)
     }
 
     /// The ring in this part of the memory for a thread, if none has it.

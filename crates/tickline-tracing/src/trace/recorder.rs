@@ -1,6 +1,5 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
-use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
@@ -18,7 +17,7 @@ use super::fields::{SpanFields, event_text, members};
 use super::file::{self, Left, RingFile};
 use super::local;
 use super::memory::RingBox;
-use super::ring::{Kind, Record};
+use super::record::{Kind, Record};
 use super::thread;
 use crate::open_spans::OpenSpans;
 use crate::sink::{Find, Found, Hooks, Span};
@@ -69,6 +68,8 @@ pub(crate) enum WhenFull {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) bytes_per_thread: usize,
+    /// A ring that overwrites uses no more memory than records of this age need.
+    pub(crate) kept_ns: u64,
     pub(crate) when_full: WhenFull,
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
@@ -78,9 +79,10 @@ pub(crate) struct Settings {
 /// The settings that both sinks have, as methods of a builder with the field `settings`.
 macro_rules! settings {
     () => {
-        /// Memory for the records of each thread: 1 MiB by default, at least 128 KiB, rounded up to
-        /// a power of two. An entered span takes 40 bytes, a span of a request 64, an event 32. The
-        /// text of fields and messages comes on top of that.
+        /// The most memory for the records of each thread: 1 MiB by default, at least 128 KiB,
+        /// rounded up to a power of two. The system commits it as it is first used. An entered span
+        /// takes 40 bytes, a span of a request 64, an event 32. The text of fields and messages
+        /// comes on top of that.
         #[must_use]
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;
@@ -119,6 +121,7 @@ impl Settings {
     pub(crate) const fn new(when_full: WhenFull) -> Self {
         Self {
             bytes_per_thread: DEFAULT_BYTES,
+            kept_ns: u64::MAX,
             when_full,
             tracks: Tracks::Threads,
             has_fields: false,
@@ -197,6 +200,9 @@ impl Callsite {
     }
 }
 
+/// By the address of their metadata.
+pub(crate) type Callsites = HashMap<usize, Arc<Callsite>>;
+
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) settings: Settings,
@@ -208,8 +214,8 @@ pub(crate) struct Recorder {
     has_ended: AtomicBool,
     /// The thread that takes the records.
     reader: OnceLock<Thread>,
-    /// Callsites by the address of their metadata, which is what records store.
-    callsites: Mutex<HashMap<usize, Arc<Callsite>>>,
+    /// Records store the addresses.
+    callsites: Mutex<Callsites>,
     /// The open spans of the layers that this is a sink of.
     open_spans: Mutex<Vec<Weak<OpenSpans>>>,
     /// The process that made this. A forked child has no reader.
@@ -259,9 +265,8 @@ impl Recorder {
 
     /// What a process has left in a file.
     pub(crate) fn read(file: impl io::Read) -> io::Result<Self> {
-        let mut left = file::read(file)?;
+        let (left, rings, callsites) = file::read(file)?;
         let settings = Settings { has_locations: left.has_locations, ..Settings::new(WhenFull::Overwrite) };
-        let (rings, callsites) = (mem::take(&mut left.rings), mem::take(&mut left.callsites));
         Ok(Self {
             rings: Mutex::new(rings),
             gone: AtomicU64::new(left.gone),

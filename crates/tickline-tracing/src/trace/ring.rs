@@ -7,99 +7,49 @@
 //!
 //! A ring is used in one of two ways. If a reader takes the records ([`Ring::take`]), they stay
 //! until then, and new ones may find no room. If no reader does, new records overwrite the oldest.
+//!
+//! # How a ring grows
+//!
+//! A thread uses no more of the ring's blocks than it needs to keep what is young enough. The used
+//! blocks are a circle: each names the one that is overwritten after it. At the end of a block the
+//! thread looks at the next one, which is the oldest. If its records are old enough, it is
+//! overwritten. Otherwise the thread puts an unused block before it into the circle. No record
+//! moves, and none is lost, until all blocks are used. A ring never becomes smaller.
+//!
+//! ```text
+//! used:          A -> B -> C -> A      the thread is in B, so C is the oldest
+//! C is young:    A -> B -> D -> C -> A
+//! ```
+//!
+//! The order of blocks in memory is therefore not that of their records. Each block says where it
+//! ends among all words that were ever written, so a reader sorts them. If every record counts as
+//! young, the order is that of memory, in each lap.
+//!
+//! Rejected: a circle that grows only behind its last block in memory. It needs no order, but a
+//! thread that becomes busy in the middle of a lap overwrites what is young until the lap ends.
 
-use core::mem;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Words of a block, 32 KiB. Miri runs this crate's tests with 512 bytes, so that a ring is filled
-/// within seconds.
-pub(crate) const BLOCK: u64 = if cfg!(all(test, miri)) { 64 } else { 4_096 };
+use super::record::{BLOCK, Kind, Record, index};
 
-/// The longest text of a record, bytes: half a block, so that no more than about half of a block
-/// stays unused.
-pub(crate) const MAX_TEXT: usize = index(BLOCK) * 4;
-
-/// Numbers of words, and addresses, fit into a `usize`. Only the lower bits of a place matter.
-#[expect(clippy::cast_possible_truncation, reason = "see above")]
-const fn index(number: u64) -> usize {
-    number as usize
-}
-
-/// What a record says. The numbers are those in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    /// Nothing: the rest of a block.
-    Rest = 0,
-    /// The first record of a block: its time is the count of the records before it.
-    Block = 1,
-    /// The thread entered a span.
-    Begin = 2,
-    /// It exited the span that it entered last.
-    End = 3,
-    /// A repetition of `Begin` in a new block: the span is still entered.
-    Inside = 4,
-    /// An event.
-    Instant = 5,
-    /// A span was created that belongs to the request `id`.
-    Open = 6,
-    /// It was closed.
-    Close = 7,
-    /// Only in a file's ring of names: what a callsite is called.
-    Name = 8,
-}
-
-impl Kind {
-    const fn from_byte(byte: u8) -> Self {
-        match byte {
-            1 => Self::Block,
-            2 => Self::Begin,
-            3 => Self::End,
-            4 => Self::Inside,
-            5 => Self::Instant,
-            6 => Self::Open,
-            7 => Self::Close,
-            8 => Self::Name,
-            _ => Self::Rest,
-        }
-    }
-
-    /// Words before the text: the head and the time; the callsite; the request.
-    const fn head_words(self) -> u64 {
-        match self {
-            Self::Rest => 1,
-            Self::Block | Self::End => 2,
-            Self::Begin | Self::Inside => 3,
-            Self::Instant | Self::Open | Self::Close | Self::Name => 4,
-        }
-    }
-}
-
-/// A record, as it is written and read.
+/// The words at the beginning of a block.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Record<'a> {
-    pub(crate) kind: Kind,
-    /// `CLOCK_MONOTONIC`, ns.
-    pub(crate) ns: u64,
-    /// The address of the callsite's metadata; 0 where the kind has none.
-    pub(crate) callsite: usize,
-    /// The number of the request; 0 for none.
-    pub(crate) id: u64,
-    /// Members of a JSON object; of an event, its name before them
-    /// ([`BEHIND_NAME`](super::fields::BEHIND_NAME)).
-    pub(crate) text: &'a str,
+enum Header {
+    /// [`Kind::Block`].
+    Kind,
+    /// Records before this block.
+    Records,
+    /// Where in memory the block begins that is overwritten after this one, in words.
+    Next,
+    /// Where this block ends among all words that were ever written; 0 if the thread has not used
+    /// it yet.
+    End,
+    /// The time of its first record, ns of `CLOCK_MONOTONIC`.
+    Since,
 }
 
-impl Record<'_> {
-    pub(crate) const fn new(kind: Kind, ns: u64) -> Self {
-        Self { kind, ns, callsite: 0, id: 0, text: "" }
-    }
-
-    /// BOUND: at most 4 + `MAX_TEXT` / 8, which is below `BLOCK`; `Local` shortens longer texts.
-    pub(crate) const fn words(&self) -> u64 {
-        self.kind.head_words() + (self.text.len() as u64).div_ceil(8)
-    }
-}
+/// Words of a block's [`Header`].
+pub(super) const BLOCK_HEADER: u64 = Header::Since as u64 + 1;
 
 /// The records of one thread. This is their layout in memory, and in a file.
 #[derive(Debug)]
@@ -117,10 +67,13 @@ pub(crate) struct Ring {
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct WriterPart {
-    /// Where the next record begins. All records below are whole.
+    /// Where the next record begins, among all words that were ever written. All records below are
+    /// whole.
     head: AtomicU64,
-    /// The end of the words that the thread may be writing now.
-    reserved: AtomicU64,
+    /// Where the present block is in memory, less where it is among all words.
+    shift: AtomicU64,
+    /// Words of the blocks that are in use, which are the first ones in memory.
+    used: AtomicU64,
     /// Records so far. Those that begin a block, or repeat a beginning in it, do not count.
     records: AtomicU64,
     /// Records that found no room.
@@ -167,9 +120,17 @@ impl Ring {
         if writer.in_use.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
-        let counts = [&writer.head, &writer.reserved, &writer.records, &writer.dropped, &writer.ended];
         // ORDERING: Relaxed, from here on: others find the ring by a lock.
-        counts.into_iter().chain([&self.taken]).for_each(|count| count.store(0, Ordering::Relaxed));
+        let used = writer.used.load(Ordering::Relaxed).min(self.capacity());
+        for block in (0..used).step_by(index(BLOCK)) {
+            self.set(block, Header::End, 0);
+        }
+        self.set(0, Header::Next, 0);
+        let WriterPart { head, shift, used, records, dropped, ended, .. } = writer;
+        for count in [head, shift, used, records, dropped, ended, &self.taken] {
+            // ORDERING: Relaxed, as above.
+            count.store(0, Ordering::Relaxed);
+        }
         // ORDERING: Relaxed, as above.
         writer.number.store(number, Ordering::Relaxed);
         store_text(&self.name, name);
@@ -214,41 +175,63 @@ impl Ring {
         self.head().wrapping_neg() & (BLOCK - 1)
     }
 
-    /// Fills the present block up, and begins the next one.
-    pub(crate) fn begin_block(&self) {
-        let left = self.left();
-        let head = self.head();
-        if left > 0 {
-            // ORDERING: Relaxed, published by the store of the head in `put`.
-            self.word(head).store(0, Ordering::Relaxed);
+    /// A word of the header of the block that begins there in memory.
+    fn header_word(&self, block: u64, word: Header) -> &AtomicU64 {
+        self.word(block.wrapping_add(word as u64))
+    }
+
+    fn set(&self, block: u64, word: Header, value: u64) {
+        // ORDERING: Relaxed: of what readers use, `End` is stored before the fence in
+        // `begin_block`, the rest is published by the head.
+        self.header_word(block, word).store(value, Ordering::Relaxed);
+    }
+
+    /// Fills the present block up, and begins the next one, for a record of the time `now_ns`.
+    /// Loses no record from `since_ns` or later while the ring has unused blocks.
+    pub(crate) fn begin_block(&self, now_ns: u64, since_ns: u64) {
+        let WriterPart { shift, used, records, .. } = &self.writer;
+        // ORDERING: Relaxed for all loads: this thread alone stores these.
+        let own = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let (head, in_use) = (self.head(), own(used));
+        let in_memory = |place: u64| place.wrapping_add(own(shift));
+        if self.left() > 0 {
+            // ORDERING: Relaxed, published by the head.
+            self.word(in_memory(head)).store(0, Ordering::Relaxed);
         }
-        // ORDERING: Relaxed, the thread's own.
-        let records = self.writer.records.load(Ordering::Relaxed);
-        self.put(head + left, &Record::new(Kind::Block, records));
-        // ORDERING: Relaxed, the thread's own. `Block` does not count.
-        self.writer.records.store(records, Ordering::Relaxed);
+        let present = in_memory(head.saturating_sub(1)) & !(BLOCK - 1);
+        let oldest = own(self.header_word(present, Header::Next));
+        let second = own(self.header_word(oldest, Header::Next));
+        // The records of the oldest block come before those of the second.
+        let is_young = in_use < 2 * BLOCK || own(self.header_word(second, Header::Since)) >= since_ns;
+        let (block, next) =
+            if is_young && in_use < self.capacity() { (in_use, oldest) } else { (oldest, second) };
+        let start = head + self.left();
+        self.set(block, Header::End, start + BLOCK);
+        // ORDERING: Release, pairs with the Acquire fence in `snapshot`: a reader that has seen one
+        // of the words below, or of the block's records, sees that the block is another one.
+        fence(Ordering::Release);
+        self.set(block, Header::Kind, Kind::Block as u64);
+        self.set(block, Header::Records, own(records));
+        self.set(block, Header::Next, next);
+        self.set(block, Header::Since, now_ns);
+        // Readers do not use this word of the present block.
+        self.set(present, Header::Next, block);
+        // ORDERING: Relaxed for both, the thread's own.
+        used.store(in_use.max(block + BLOCK), Ordering::Relaxed);
+        shift.store(block.wrapping_sub(start), Ordering::Relaxed);
+        self.publish(start + BLOCK_HEADER);
     }
 
     /// Adds a record, for which there is room in the present block.
-    #[inline]
-    pub(crate) fn push(&self, record: &Record<'_>) {
-        self.put(self.head(), record);
-    }
-
-    /// Inlined always: the compiler would rather share one copy with `begin_block`, which is rare.
     #[inline(always)]
-    fn put(&self, at: u64, record: &Record<'_>) {
-        let end = at.wrapping_add(record.words());
-        // ORDERING: Relaxed, before the fence.
-        self.writer.reserved.store(end, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire fence in `snapshot`: a reader that has seen
-        // one of the words below sees that they were reserved.
-        fence(Ordering::Release);
+    pub(crate) fn push(&self, record: &Record<'_>) {
+        let at = self.head();
         let head = record.kind as u64 | (record.text.len() as u64) << 8;
-        let first = index(at) & (self.words.len() - 1);
-        // A record lies in one block, so it does not wrap; unless a child by a bare `clone` has
-        // moved the head.
-        let Some(words) = self.words.get(first..first + index(record.words())) else { return };
+        // ORDERING: Relaxed, the thread's own.
+        let first = index(at.wrapping_add(self.writer.shift.load(Ordering::Relaxed)));
+        // A record lies in one block; unless a child by a bare `clone` has moved the head.
+        let words = self.words.get(first..first.wrapping_add(index(record.words())));
+        let Some(words) = words else { return };
         let heads = [head, record.ns, record.callsite as u64, record.id];
         let (head_words, text_words) = words.split_at(index(record.kind.head_words()));
         for (place, word) in head_words.iter().zip(heads) {
@@ -265,6 +248,12 @@ impl Ring {
         let records = self.writer.records.load(Ordering::Relaxed) + u64::from(record.kind != Kind::Inside);
         // ORDERING: Relaxed, the thread's own.
         self.writer.records.store(records, Ordering::Relaxed);
+        self.publish(at.wrapping_add(record.words()));
+    }
+
+    /// Says that all words below `end` are there.
+    #[inline]
+    fn publish(&self, end: u64) {
         // ORDERING: Release, pairs with the Acquire load in `end`.
         self.writer.head.store(end, Ordering::Release);
     }
@@ -341,17 +330,24 @@ impl Ring {
     /// thread may go on writing meanwhile.
     pub(crate) fn snapshot(&self) -> Vec<u64> {
         let end = self.end();
-        let oldest = |end: u64| end.saturating_sub(self.capacity()).next_multiple_of(BLOCK);
-        let from = oldest(end);
-        let mut words = Vec::with_capacity(self.words.len());
-        self.copy(from, end.max(from), &mut words);
-        // ORDERING: Acquire, pairs with the Release fence in `put`.
+        // ORDERING: Relaxed: of a block that begins before `end`, all below `end` is published by
+        // the head. In a file it may be anything.
+        let end_of = |block: &[AtomicU64]| block[Header::End as usize].load(Ordering::Relaxed);
+        let blocks = self.words.chunks_exact(index(BLOCK)).map(|block| (end_of(block), block));
+        // Not those that the thread has not used, or has begun since.
+        let mut blocks: Vec<_> = blocks.filter(|(to, _)| *to > 0 && to.saturating_sub(BLOCK) < end).collect();
+        blocks.sort_unstable_by_key(|(to, _)| *to);
+        let mut words = Vec::with_capacity(blocks.len() * index(BLOCK));
+        for (to, block) in &blocks {
+            let written = BLOCK - to.saturating_sub(end);
+            // ORDERING: Relaxed: published by the head, but for a block that is another one by now.
+            words.extend(block[..index(written)].iter().map(|word| word.load(Ordering::Relaxed)));
+        }
+        // ORDERING: Acquire, pairs with the Release fence in `begin_block`.
         fence(Ordering::Acquire);
-        // ORDERING: Relaxed, behind the fence. In a file it may be anything.
-        let intact = oldest(self.writer.reserved.load(Ordering::Relaxed));
-        let gone =
-            usize::try_from(intact.saturating_sub(from)).map_or(words.len(), |gone| gone.min(words.len()));
-        words.drain(..gone);
+        // The thread overwrites the oldest first.
+        let gone = blocks.iter().rposition(|(to, block)| end_of(block) != *to).map_or(0, |last| last + 1);
+        words.drain(..words.len().min(gone * index(BLOCK)));
         words
     }
 }
@@ -380,77 +376,27 @@ pub(crate) fn load_text(places: &[AtomicU64]) -> String {
     String::from_utf8_lossy(&bytes).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned()
 }
 
-/// The records in `words`. These may be from a file, and anything.
-#[derive(Debug)]
-pub(crate) struct Records<'a> {
-    words: &'a [u64],
-    /// Words of the present block that were read.
-    in_block: u64,
-    text: String,
-    /// Records that were skipped, because they are none. Without a bound for its records, the rest
-    /// of a block counts as one.
-    damaged: u64,
-}
-
-impl<'a> Records<'a> {
-    /// `from` is the place of the first word.
-    pub(crate) fn new(words: &'a [u64], from: u64) -> Self {
-        Self { words, in_block: from % BLOCK, text: String::new(), damaged: 0 }
-    }
-
-    /// Records that were skipped so far, because they are damaged.
-    pub(crate) const fn damaged(&self) -> u64 {
-        self.damaged
-    }
-
-    /// The next record. Skips the unused rest of a block.
-    pub(crate) fn next(&mut self) -> Option<Record<'_>> {
-        let mut record = loop {
-            let head = *self.words.first()?;
-            let kind = Kind::from_byte((head & 0xFF) as u8);
-            let (head_words, text_len) = (kind.head_words(), head >> 8);
-            let words = head_words + text_len.div_ceil(8);
-            let in_block = BLOCK - self.in_block;
-            if kind == Kind::Rest || words > in_block.min(self.words.len() as u64) {
-                self.damaged += u64::from(head != 0);
-                self.skip(in_block);
-                continue;
-            }
-            let (heads, text_words) = self.words[..index(words)].split_at(index(head_words));
-            let mut text = mem::take(&mut self.text).into_bytes();
-            text.clear();
-            text_words.iter().for_each(|word| text.extend_from_slice(&word.to_le_bytes()));
-            text.truncate(index(text_len));
-            self.skip(words);
-            let Ok(text) = String::from_utf8(text) else {
-                self.damaged += 1;
-                continue;
-            };
-            self.text = text;
-            let word = |place: usize| heads.get(place).copied().unwrap_or(0);
-            break Record { callsite: index(word(2)), id: word(3), ..Record::new(kind, word(1)) };
-        };
-        record.text = &self.text;
-        Some(record)
-    }
-
-    fn skip(&mut self, words: u64) {
-        self.words = self.words.get(index(words)..).unwrap_or_default();
-        self.in_block = (self.in_block + words) % BLOCK;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::test_runner::Config;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
     use super::*;
     use crate::trace::memory::RingBox;
+    use crate::trace::record::{MAX_TEXT, Records};
 
-    fn push(ring: &Ring, ns: u64, text: &str) {
+    fn push(ring: &Ring, ns: u64, text: &str, since_ns: u64) {
         let record = Record { kind: Kind::Instant, ns, callsite: 7, id: ns * 3, text };
         if record.words() > ring.left() {
-            ring.begin_block();
+            ring.begin_block(ns, since_ns);
         }
         ring.push(&record);
+    }
+
+    fn used_blocks(ring: &Ring) -> u64 {
+        // ORDERING: Relaxed, the thread's own.
+        ring.writer.used.load(Ordering::Relaxed) / BLOCK
     }
 
     /// The times of the instants, all of which must be whole, and the number of records before
@@ -478,30 +424,66 @@ mod tests {
         }
     }
 
-    /// Whatever a reader finds while the thread writes is whole, in order, and without gaps. New
-    /// records overwrite no more than a quarter of the ring before their time.
+    /// Whatever a reader finds while the thread writes is whole, in order, and without gaps, also
+    /// of a ring that grows in the middle. New records overwrite no more than a quarter of the ring
+    /// before their time.
     #[test]
     fn ordering_a_reader_finds_whole_records_at_any_time() {
-        let ring = RingBox::new(1);
-        assert_eq!(ring.capacity(), 4 * BLOCK);
         let last = if cfg!(miri) { 30 } else { 400_000 };
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                (1..=last).for_each(|number| push(&ring, number, &text(number)));
-                ring.end_thread();
-            });
-            loop {
-                let has_ended = ring.has_ended();
-                let (times, before) = check(&ring.snapshot());
-                let end = before + times.len() as u64;
-                assert!(times.into_iter().eq(before + 1..=end));
-                if has_ended {
-                    // At least three blocks are whole. Their records have 25 words on average.
-                    assert!(cfg!(miri) || (last - 3_000..last - 400).contains(&before), "{before}");
-                    break assert_eq!((end, ring.records()), (last, last));
+        // The ring grows for the first records of each period, if it may.
+        const PERIOD: u64 = if cfg!(miri) { 10 } else { 20_000 };
+        let grows = |number| if number % PERIOD < PERIOD / 10 { 0 } else { number - 1 };
+        let since: [fn(u64) -> u64; 2] = [|_| 0, grows];
+        for (blocks, since) in [4, 16].into_iter().zip(since) {
+            let ring = RingBox::new(index(BLOCK) * 8 * blocks);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    (1..=last).for_each(|number| push(&ring, number, &text(number), since(number)));
+                    ring.end_thread();
+                });
+                loop {
+                    let has_ended = ring.has_ended();
+                    let (times, before) = check(&ring.snapshot());
+                    let end = before + times.len() as u64;
+                    assert!(times.into_iter().eq(before + 1..=end));
+                    if has_ended {
+                        // At least three blocks are whole. Their records have 25 words on average.
+                        assert!(cfg!(miri) || (last - 3_000..last - 400).contains(&before), "{before}");
+                        break assert_eq!((end, ring.records()), (last, last));
+                    }
                 }
+            });
+        }
+    }
+
+    proptest! {
+        #![proptest_config(Config::with_cases(100))]
+
+        /// Whatever the rate is and was: what is young is there, unless all blocks are used, and no
+        /// more blocks are used than that took. Half of a block may stay empty.
+        #[test]
+        fn a_ring_grows_while_the_oldest_is_young(bursts in vec((1..500_u64, 0..20_u32), 1..20)) {
+            const KEPT_NS: u64 = 100_000;
+            let ring = RingBox::new(index(BLOCK) * 8 * 16);
+            let (mut all, mut young, mut words, mut most) = (vec![0], 1, 0, 0);
+            for (count, gap_log2) in bursts {
+                for _ in 0..count {
+                    let now_ns = all[all.len() - 1] + (1 << gap_log2);
+                    all.push(now_ns);
+                    push(&ring, now_ns, &text(now_ns), now_ns.saturating_sub(KEPT_NS));
+                    words += text(now_ns).len() as u64 / 8 + 5;
+                    while all[young] + KEPT_NS < now_ns {
+                        words -= text(all[young]).len() as u64 / 8 + 5;
+                        young += 1;
+                    }
+                    most = words.max(most);
+                }
+                let ((times, before), used) = (check(&ring.snapshot()), used_blocks(&ring));
+                prop_assert_eq!(&times[..], &all[1 + index(before)..]);
+                prop_assert!(index(before) < young || used == 16, "{before} {young} of {used}");
+                prop_assert!(used <= 2 * most / BLOCK + 3, "{used} for {most}");
             }
-        });
+        }
     }
 
     #[test]
@@ -510,13 +492,13 @@ mod tests {
             let ring = RingBox::new(0);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    push(&ring, 1, "");
+                    push(&ring, 1, "", 0);
                     ring.end_thread();
                 });
                 while !ring.has_ended() {
                     std::thread::yield_now();
                 }
-                assert_eq!(ring.end(), 6, "a block, and its record");
+                assert_eq!(ring.end(), BLOCK_HEADER + 4, "a block, and its record");
             });
         }
     }

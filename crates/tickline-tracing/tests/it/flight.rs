@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Summary, Tracks};
 use tickline_tracing::flight::{Builder, FlightRecorder};
+use tickline_tracing::source::TimeSource as _;
 use tracing::{Dispatch, dispatcher, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{registry, reload};
@@ -57,6 +58,41 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
         assert!((kept - 1..=kept).contains(&(2 * SPANS + 2 - summary.dropped)), "{summary:?} {kept}");
         let server = events.iter().find(|event| event["name"] == "server").unwrap();
         assert_eq!((server["ts"].as_f64(), &server["args"]["port"]), (Some(5.0), &Value::from(80)));
+    });
+}
+
+/// The memory follows the rate: whatever it was before, the last five seconds are there, as long as
+/// they fit into the memory that was stated. A file says if they don't.
+#[test]
+fn a_ring_takes_what_the_last_seconds_need() {
+    let hand = Hand::default();
+    let kept_ns = 5_000_000_000;
+    let builder = FlightRecorder::builder().keep_last(Duration::from_nanos(kept_ns));
+    let recorder = builder.bytes_per_thread(1 << 20).build();
+    hand.timed(recorder.clone(), || {
+        // How many spans are kept, and for how long, after so many at this interval.
+        let after = |spans, every_ns| {
+            for _ in 0..spans {
+                hand.advance_ns(every_ns);
+                info_span!("work").in_scope(|| ());
+            }
+            let summary = written(&recorder).0;
+            (summary.written, hand.now_ns() - summary.complete_since_ns.unwrap_or(0))
+        };
+        let (spans, reaches_ns) = after(10_000, 1_000_000_000);
+        assert!(spans * 40 < 1 << 16 && reaches_ns > kept_ns, "{spans} of 64 KiB, {reaches_ns}");
+        for _ in 0..40 {
+            let (spans, reaches_ns) = after(1_000, 250_000);
+            assert!(spans * 40 < 1 << 20 && reaches_ns > kept_ns, "{spans} of 1 MiB, {reaches_ns}");
+        }
+        for (spans, reaches_ns) in [after(100_000, 25_000), after(1_000, 25_000)] {
+            assert!(
+                spans * 40 > 950_000 && (500_000_000..kept_ns).contains(&reaches_ns),
+                "{spans} {reaches_ns}"
+            );
+        }
+        // It never becomes smaller.
+        assert!(after(100_000, 1_000_000_000).0 * 40 > 950_000);
     });
 }
 

@@ -72,17 +72,17 @@ impl ClockBuilder {
     /// [`PerCpu::On`] needs [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
-    /// the rest of the process, as a filter does, even if that call returns an error. Verdicts from
-    /// before stay in force, too.
+    /// the rest of the process, as a filter does, even if the call returns an error. Earlier
+    /// verdicts stay in force, too.
     pub fn probes(mut self, probes: Probes) -> Self {
         self.settings.probes = probes;
         self
     }
 
-    /// Whether the clock has one line, or one for each CPU, for counters that have one rate but
-    /// were not started together. The thread calibrates each CPU once in an interval. It has to
-    /// move there, which takes most of some 80 us of CPU. With a line for each CPU the order of
-    /// readings is weaker: [`PerCpu`].
+    /// Whether the clock has one line, or a line for each CPU, for counters that have one rate but
+    /// were not started together. The thread then moves to each CPU once in an interval, and
+    /// calibrates it; this takes some 80 us of CPU, most of it for the move. With a line for each
+    /// CPU the order of readings is weaker: [`PerCpu`].
     pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
         self.settings.per_cpu = per_cpu;
         self
@@ -97,8 +97,8 @@ impl ClockBuilder {
     }
 
     /// Assumes that the counter runs at one rate in all power states, though CPUID does not say so.
-    /// This is for virtual machines on a host whose counter does. QEMU hides that from its guests
-    /// by default, because it would bar migration.
+    /// This is for virtual machines on a host whose counter does so. By default QEMU hides this
+    /// property from its guests, because it would bar migration.
     pub fn assume_invariant(mut self) -> Self {
         self.settings.policy.assumed_invariant = true;
         self
@@ -111,10 +111,10 @@ impl ClockBuilder {
     /// # Errors
     ///
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
-    /// [`Unmet`](crate::ErrorKind::Unmet) for a setting that needs the thread driver, or full
-    /// probes, without it; [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for
-    /// each CPU where there cannot be one; [`Thread`](crate::ErrorKind::Thread) if the thread
-    /// cannot be made.
+    /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for a setting that needs
+    /// the thread driver, or full probes, without it; [`PerCpu`](crate::ErrorKind::PerCpu) if the
+    /// program demands a line for each CPU where there cannot be one;
+    /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
         Clock::own(self.driver, self.check()?)
     }
@@ -124,13 +124,14 @@ impl ClockBuilder {
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start). Also [`Unmet`](crate::ErrorKind::Unmet) for another driver than
-    /// the thread, and [`Running`](crate::ErrorKind::Running) if the thread already runs with other
+    /// As [`start`](Self::start). Also
+    /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for another driver than the
+    /// thread, and [`Running`](crate::ErrorKind::Running) if the thread already runs with other
     /// settings.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         let settings = self.check()?;
         if self.driver != Driver::Thread {
-            return Err(unmet("start_global", THREAD));
+            return Err(incompatible("start_global", THREAD));
         }
         ClockGuard::start(Some(settings))
     }
@@ -147,11 +148,11 @@ impl ClockBuilder {
             [("recent_every", recent_every.is_some()), ("per_cpu", per_cpu == PerCpu::On)]
         {
             if is_chosen && !has_thread {
-                return Err(unmet(setting, THREAD));
+                return Err(incompatible(setting, THREAD));
             }
         }
         if per_cpu == PerCpu::On && probes == Probes::Minimal {
-            return Err(unmet("per_cpu", "full probes"));
+            return Err(incompatible("per_cpu", "full probes"));
         }
         if per_cpu == PerCpu::On {
             per_cpu::needs().map_err(|why| Error(Inner::PerCpu(why)))?;
@@ -167,8 +168,8 @@ fn within(setting: &'static str, value: Duration, range: RangeInclusive<Duration
     if range.contains(&value) { Ok(()) } else { Err(error) }
 }
 
-fn unmet(setting: &'static str, needs: &'static str) -> Error {
-    Error(Inner::Unmet { setting, needs })
+fn incompatible(setting: &'static str, needs: &'static str) -> Error {
+    Error(Inner::IncompatibleSettings { setting, needs })
 }
 
 impl Clock {

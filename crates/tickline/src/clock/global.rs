@@ -10,11 +10,12 @@ use crate::trust::facts::learn_environment;
 
 /// Gives the global clock a background thread. Then no reader recalibrates, Unix time follows at
 /// once when somebody sets the OS clock, and the line stays ready however rarely the program reads
-/// it. This is for the program: a library need not call it, and its readings use the thread that
-/// the program has started.
+/// the time. The program calls this, not a library: a library's readings use the thread that the
+/// program has started.
 ///
-/// The thread wakes twice a second, and runs until the last guard is dropped. A further call shares
-/// it. Like the drop of a guard it may wait for another thread, so it is not for signal handlers.
+/// The thread wakes twice a second, and runs until the last guard is dropped. Further calls share
+/// the thread. This call may wait for another thread, as the drop of a guard may, so neither is for
+/// signal handlers.
 ///
 /// # Errors
 ///

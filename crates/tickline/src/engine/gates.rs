@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering;
 use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::keeper::{Conclusion, Gated, Lines, Stage};
+use tickline_core::gate::keeper::{Closable, Conclusion, Lines, Stage};
 use tickline_core::gate::{
     Comparison, Facts, Gate, Reason, Verdict, first_closed, judge, judge_missing_line,
 };
@@ -338,7 +338,7 @@ pub(super) struct CommonLine<'a> {
     reference: Followed,
 }
 
-impl Gated for CommonLine<'_> {
+impl Closable for CommonLine<'_> {
     fn close(&self) {
         if let Some(counter) = COUNTER {
             self.shared.close_gate(&counter, &self.reference);

@@ -23,9 +23,9 @@ const LATER: Duration = Duration::from_millis(500);
 
 /// Serves a page: publishes what a [`Clock`] has found out, lease by lease.
 ///
-/// The caller calls [`step`](Self::step), and sleeps for as long as that says. One thread does all
-/// of it. A publisher that is dropped, stopped or killed leaves leases that run out within a
-/// second; readers then ask the OS clock. Another one goes on from there, in order.
+/// One thread calls [`step`](Self::step), and sleeps for as long as that call says. If a publisher
+/// is dropped, stopped or killed, its leases run out within a second, and readers then ask the OS
+/// clock. Another publisher goes on from there, in order.
 ///
 /// The clock should have a thread and one line for all CPUs
 /// ([`PerCpu::Off`](crate::PerCpu::Off)). The process must not fork.

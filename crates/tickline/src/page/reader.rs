@@ -49,17 +49,17 @@ pub(crate) struct PageReader {
 
 impl Clock {
     /// A clock that reads the time from the page at `path`, which another process serves (`tickline
-    /// serve`, or a [`Publisher`](crate::page::Publisher)). Elsewhere than on Linux it is an error
-    /// of the kind [`Page`](crate::ErrorKind::Page).
+    /// serve`, or a [`Publisher`](crate::page::Publisher)). On other systems than Linux the call is
+    /// an error of the kind [`Page`](crate::ErrorKind::Page).
     ///
     /// The page's server decides how the counter is calibrated and trusted. So this clock has no
-    /// thread, no line and no settings of its own but what it may ask the system, and
-    /// [`maintain`](Clock::maintain) does nothing. All its readings are ordered, also with those of
-    /// other processes that read the page; `docs/lease.md` in the repository has the exceptions.
-    /// They are up to [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. Where
-    /// the page serves nothing, because its server has ended or the counter can't be trusted, the
-    /// OS clock does, in order; while the server begins, a reading may wait for up to 1 ms. Unix
-    /// time is that of the page, too.
+    /// thread, no line, and one setting: what it may ask the system. [`maintain`](Clock::maintain)
+    /// does nothing. All readings of all processes that read the page are in order; `docs/lease.md`
+    /// in the repository has the exceptions. Readings are up to
+    /// [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. Where the page serves
+    /// nothing, because its server has ended or the counter can't be trusted, the OS clock does, in
+    /// order; while the server begins, a reading may wait for up to 1 ms. Unix time is that of the
+    /// page, too.
     ///
     /// A forked child attaches to the page again, because it may be in another time namespace; with
     /// [`Probes::Minimal`] the OS clock serves it. If the owner of the page truncates its file, the
@@ -67,8 +67,8 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// [`Page`](crate::ErrorKind::Page) if there is no such file, or it is not trusted, or it does
-    /// not count here; the text has the wrong value and its limit.
+    /// [`Page`](crate::ErrorKind::Page) if there is no such file, if the file is not trusted, or if
+    /// the page does not count here; the text has the wrong value and its limit.
     ///
     /// ```no_run
     /// use tickline::{Clock, Probes};

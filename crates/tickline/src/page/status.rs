@@ -12,7 +12,7 @@ use tickline_page::LeasePhase;
 /// # fn main() -> Result<(), tickline::Error> {
 /// let clock = Clock::open_page("/run/tickline/page.v1", Probes::Full)?;
 /// if let Some(page) = clock.page_status() {
-///     println!("{}: {}, {:?} ns ahead", page.path.display(), page.phase.name(), page.lead_ns);
+///     println!("{}: {}, {:?} ns ahead", page.path.display(), page.phase.code(), page.lead_ns);
 /// }
 /// # Ok(())
 /// # }

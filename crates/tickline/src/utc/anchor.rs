@@ -7,6 +7,7 @@ use tickline_core::sample::Reference;
 use super::claim::{Claim, RATE_BITS};
 use super::keeper::{Anchor, POLL_NS, UtcKeeper};
 use super::source::Sources;
+use super::vmclock::{self, VMCLOCK};
 use super::{UtcReading, UtcUnknown};
 use crate::engine::Engine;
 use crate::options::Probes;
@@ -33,7 +34,15 @@ fn anchor(engine: &Engine, resolution_ns: i64) -> Option<Anchor> {
         // which a reader reckons on.
         let width_ns = width_ns.saturating_add(resolution_ns.saturating_mul(3));
         let suspended_ns = OsClock.suspended_ns()?;
-        Some(Anchor { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption: 0, sets: 0 })
+        Some(Anchor {
+            ticks,
+            raw_ns,
+            realtime_ns,
+            width_ns,
+            suspended_ns,
+            disruption: VMCLOCK.marker(),
+            sets: 0,
+        })
     };
     (0..TRIES).filter_map(|_| once()).min_by_key(|anchor| anchor.width_ns)
 }
@@ -63,8 +72,11 @@ impl UtcPolls {
         if since_ns < POLL_NS && self.keeper.knows_rate() {
             return;
         }
+        if self.asked_ns.is_none() {
+            VMCLOCK.map(vmclock::DEVICE);
+        }
         self.asked_ns = Some(now_ns);
-        let resolution_ns = self.resolution_ns();
+        let resolution_ns = self.resolution_ns(engine);
         let asked = self.sources.ask(|| anchor(engine, resolution_ns), self.keeper.rate());
         let Some((anchor, said)) = asked else { return };
         let anchor = Anchor { sets: self.sets, ..anchor };
@@ -77,9 +89,13 @@ impl UtcPolls {
     }
 
     /// The most by which a clock steps, ns: the kernel's, or the counter.
-    fn resolution_ns(&mut self) -> i64 {
-        let measure = |counter| resolution_ticks(&counter, &mut Scratch::new());
-        let ticks = *self.resolution_ticks.get_or_insert_with(|| COUNTER.map_or(1, measure));
+    fn resolution_ns(&mut self, engine: &Engine) -> i64 {
+        // A process that may not read the counter must not try.
+        let counter = COUNTER.filter(|_| self.resolution_ticks.is_none() && engine.read_ticks().is_some());
+        if let Some(counter) = counter {
+            self.resolution_ticks = Some(resolution_ticks(&counter, &mut Scratch::new()));
+        }
+        let ticks = self.resolution_ticks.unwrap_or(1);
         let by_counter_ns = self.keeper.rate().map_or(COARSEST_NS, |[_, fastest]| {
             i64::try_from((u128::from(ticks) * u128::from(fastest)) >> RATE_BITS).unwrap_or(i64::MAX)
         });
@@ -99,7 +115,8 @@ impl UtcPolls {
 pub(crate) fn reading_by_os(claim: &Claim) -> Result<UtcReading, UtcUnknown> {
     claim.source?;
     let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW).ok_or(UtcUnknown::NoSource)?;
-    // Afterwards: the machine was not suspended before that reading either.
+    // Afterwards: the machine was neither moved nor suspended before that reading.
+    let claim = claim.if_undisturbed(VMCLOCK.marker()).ok_or(UtcUnknown::Disrupted)?;
     let suspended_ns = OsClock.suspended_ns().ok_or(UtcUnknown::NoSource)?;
     if claim.is_before_suspend(suspended_ns) {
         return Err(UtcUnknown::Disrupted);

@@ -57,6 +57,8 @@ pub(crate) struct Claim {
     pub(super) by_raw: Timescale,
     /// How long the machine had been suspended, ns.
     pub(super) suspended_ns: i64,
+    /// The hypervisor's disruption marker.
+    pub(super) disruption: u64,
     /// UTC at the moment of the claim, ns since 1970.
     pub(super) earliest_ns: i64,
     pub(super) latest_ns: i64,
@@ -68,8 +70,9 @@ pub(crate) struct Claim {
     pub(super) then: UtcUnknown,
 }
 
-/// The words of a published claim.
-pub(super) const WORDS: usize = 12;
+/// The words of a published claim. A reading by the counter needs those from `BY_COUNTER` on.
+pub(super) const WORDS: usize = 13;
+pub(super) const BY_COUNTER: usize = 5;
 
 impl Claim {
     /// A claim of nothing.
@@ -79,6 +82,7 @@ impl Claim {
             by_counter: never,
             by_raw: never,
             suspended_ns: 0,
+            disruption: 0,
             earliest_ns: 0,
             latest_ns: 0,
             tai_offset_s: None,
@@ -90,6 +94,12 @@ impl Claim {
     /// Whether the machine was suspended since, if it has now been for `suspended_ns`.
     pub(super) fn is_before_suspend(&self, suspended_ns: i64) -> bool {
         self.suspended_ns.abs_diff(suspended_ns) > SUSPENDED_BOUND_NS
+    }
+
+    /// The same, unless the hypervisor has moved or restored the machine since.
+    #[inline]
+    pub(super) fn if_undisturbed(self, disruption: u64) -> Option<Self> {
+        (self.disruption == disruption).then_some(self)
     }
 
     /// UTC when the counter showed `ticks`; `None` if the claim does not hold then.
@@ -130,15 +140,16 @@ impl Claim {
         let tai = self.tai_offset_s.map_or(0, |offset| 1 << 16 | u64::from(offset));
         let [counter, raw] = [self.by_counter, self.by_raw];
         [
-            counter.start,
-            counter.valid,
-            counter.slowest,
-            counter.fastest,
             raw.start,
             raw.valid,
             raw.slowest,
             raw.fastest,
             self.suspended_ns.cast_unsigned(),
+            counter.start,
+            counter.valid,
+            counter.slowest,
+            counter.fastest,
+            self.disruption,
             self.earliest_ns.cast_unsigned(),
             self.latest_ns.cast_unsigned(),
             source | (self.then as u64) << 8 | tai << 16,
@@ -153,15 +164,16 @@ impl Claim {
             slowest: words[at + 2],
             fastest: words[at + 3],
         };
-        let what = words[11];
+        let what = words[12];
         #[expect(clippy::cast_possible_truncation, reason = "a byte each, and 17 bits")]
         let (source, then, tai) = (what as u8, (what >> 8) as u8, (what >> 16) as u32);
         Self {
-            by_counter: timescale(0),
-            by_raw: timescale(4),
-            suspended_ns: words[8].cast_signed(),
-            earliest_ns: words[9].cast_signed(),
-            latest_ns: words[10].cast_signed(),
+            by_counter: timescale(BY_COUNTER),
+            by_raw: timescale(0),
+            suspended_ns: words[4].cast_signed(),
+            disruption: words[9],
+            earliest_ns: words[10].cast_signed(),
+            latest_ns: words[11].cast_signed(),
             #[expect(clippy::cast_possible_truncation, reason = "the low half")]
             tai_offset_s: (tai >> 16 != 0).then_some(tai as u16),
             source: UtcSource::from_number(source).ok_or_else(|| UtcUnknown::from_number(source)),
@@ -173,8 +185,9 @@ impl Claim {
 #[cfg(test)]
 proptest::proptest! {
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn words_are_the_claim(
-        words in proptest::array::uniform11(proptest::prelude::any::<u64>()),
+        words in proptest::array::uniform12(proptest::prelude::any::<u64>()),
         source in 0..=20_u8,
         then in 0..=5_u8,
         tai_offset_s: Option<u16>,

@@ -137,6 +137,8 @@ pub(crate) struct UtcKeeper {
     made: Option<Made>,
     /// Whether a source must measure again before it is believed.
     is_disrupted: bool,
+    /// Whether somebody has set the clock since a source last said something.
+    is_set: bool,
     /// Who must measure again, and what it had measured; `None` if nobody has said anything since.
     disrupted: Option<(UtcSource, u64)>,
     /// The end of a UTC day with a leap second, ns since 1970.
@@ -154,15 +156,12 @@ impl UtcKeeper {
         valid_ns: i64,
     ) -> Option<Claim> {
         let is_disrupted = self.anchor.is_some_and(|last| anchor.is_disrupted_since(&last));
-        let is_set = self.anchor.is_some_and(|last| anchor.sets != last.sets);
+        self.is_set |= self.anchor.is_some_and(|last| anchor.sets != last.sets);
         self.anchor = Some(*anchor);
-        // The machine slept, and the kernel has set its clock by another one, which is less accurate.
-        // The source does not know that until it measures. Nor need it be the source who set the
-        // clock. The last claim would contradict what it then says.
-        if is_disrupted || (is_set && self.made.is_none()) {
-            self.disrupt();
-        }
         if is_disrupted {
+            // The machine slept, and the kernel has set its clock by another one, which is less
+            // accurate. The source does not know that until it measures.
+            self.disrupt();
             self.begin_rate(anchor);
         }
         self.measure_rate(anchor);
@@ -198,6 +197,10 @@ impl UtcKeeper {
 
     fn checked(&mut self, anchor: &Anchor, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
         let measured = (report.source, report.measured);
+        // The source need not know of it, unless it says the same as before, or measures after it.
+        if core::mem::take(&mut self.is_set) && self.made.is_none_or(|made| made.measured != measured) {
+            self.disrupt();
+        }
         if self.is_disrupted {
             let before = self.disrupted.replace(measured);
             if before.is_none_or(|(source, number)| source != report.source || number == report.measured) {
@@ -248,6 +251,7 @@ impl UtcKeeper {
             by_counter,
             by_raw,
             suspended_ns: anchor.suspended_ns,
+            disruption: anchor.disruption,
             earliest_ns,
             latest_ns,
             tai_offset_s: report.tai_offset_s,

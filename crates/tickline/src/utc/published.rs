@@ -8,26 +8,34 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-use super::claim::{Claim, WORDS};
+use super::UtcReading;
+use super::claim::{BY_COUNTER, Claim, WORDS};
+use super::vmclock::VMCLOCK;
 
 const SLOTS: usize = 4;
+
+/// The words of a claim.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Slot([AtomicU64; WORDS]);
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Published {
     /// How many claims were published. The newest is in the slot of this number, modulo `SLOTS`.
     newest: AtomicUsize,
-    slots: [[AtomicU64; WORDS]; SLOTS],
+    slots: [Slot; SLOTS],
 }
 
 impl Published {
     /// Nothing is published: all words are 0, which is a claim of nothing.
     pub(crate) const fn new() -> Self {
-        Self { newest: AtomicUsize::new(0), slots: [const { [const { AtomicU64::new(0) }; WORDS] }; SLOTS] }
+        let slots = [const { Slot([const { AtomicU64::new(0) }; WORDS]) }; SLOTS];
+        Self { newest: AtomicUsize::new(0), slots }
     }
 
     fn slot(&self, number: usize) -> &[AtomicU64; WORDS] {
-        &self.slots[number % SLOTS]
+        &self.slots[number % SLOTS].0
     }
 
     /// One thread at a time may call this: the clock's own.
@@ -47,20 +55,39 @@ impl Published {
     }
 
     /// A copy of the newest claim.
-    #[inline]
     pub(crate) fn newest(&self) -> Claim {
+        Claim::from_words(&self.copy::<0>())
+    }
+
+    /// UTC by the newest claim, when the counter showed what `read_ticks` returns; `None` if that
+    /// does not serve, or the claim does not hold then. The counter is read after the claim, so it is
+    /// not before the claim's moment.
+    #[inline]
+    pub(crate) fn at_ticks(&self, read_ticks: impl FnOnce() -> Option<u64>) -> Option<UtcReading> {
+        let words = self.copy::<BY_COUNTER>();
+        let (ticks, disruption) = (read_ticks()?, VMCLOCK.marker());
+        // Fewer values wait in registers for the counter than if this came first.
+        Claim::from_words(&words).if_undisturbed(disruption)?.at_ticks(ticks)
+    }
+
+    /// A copy of the newest claim's words from `FIRST` on; those before it are 0.
+    #[inline]
+    fn copy<const FIRST: usize>(&self) -> [u64; WORDS] {
         loop {
             // ORDERING: Acquire, pairs with the Release store in `publish`.
             let number = self.newest.load(Ordering::Acquire);
-            // ORDERING: Relaxed, the load above and the fence below order them.
-            let words = self.slot(number).each_ref().map(|word| word.load(Ordering::Relaxed));
+            let mut words = [0; WORDS];
+            for (copy, word) in words.iter_mut().zip(self.slot(number)).skip(FIRST) {
+                // ORDERING: Relaxed, the load above and the fence below order them.
+                *copy = word.load(Ordering::Relaxed);
+            }
             // ORDERING: Acquire, pairs with the Release fence in `publish`.
             fence(Ordering::Acquire);
             // ORDERING: Relaxed, the fence above orders it. The slot is written anew only after
             // `SLOTS - 1` further numbers were published.
             let published = self.newest.load(Ordering::Relaxed).wrapping_sub(number);
             if published < SLOTS - 1 {
-                return Claim::from_words(&words);
+                return words;
             }
         }
     }

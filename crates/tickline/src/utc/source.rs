@@ -36,7 +36,7 @@ impl Sources {
         let before = anchor()?;
         let segments = clock_bound::Segments::read();
         let (chronyd, kernel) = (chronyd::ask(), self.kernel.ask());
-        let after = Anchor { disruption: segments.marker().unwrap_or(0), ..anchor()? };
+        let after = anchor()?;
         let request = Request::between(&before, &after).filter(|_| OsClock.steering_ppb() == steered)?;
         let chronyd = chronyd.map(|tracking| tracking.report(phc::error_bound_ns()));
         // A disruption is no gap that another source could fill: it makes their claims wrong, too.
@@ -70,9 +70,7 @@ impl Request {
         let moved_ns = ahead_ns(after).saturating_sub(ahead_ns(before));
         let is_slewed =
             moved_ns.saturating_abs() <= (age_ns / SLEW_PARTS).saturating_add(width_ns.saturating_mul(2));
-        // The hypervisor's number is not in the first one.
-        let after_it = Anchor { disruption: before.disruption, ..*after };
-        (is_slewed && !after_it.is_disrupted_since(before)).then_some(Self { age_ns, width_ns, moved_ns })
+        (is_slewed && !after.is_disrupted_since(before)).then_some(Self { age_ns, width_ns, moved_ns })
     }
 
     /// What was true of one moment of the request, at its end.

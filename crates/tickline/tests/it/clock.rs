@@ -95,11 +95,14 @@ fn errors_name_a_bad_setting_its_value_and_its_limits() {
         Clock::builder().driver(Driver::Manual).recent_every(Duration::from_millis(1)).start().unwrap_err(),
         Clock::builder().driver(Driver::Reader).start_global().unwrap_err(),
     ] {
-        assert_eq!(error.kind(), ErrorKind::Unmet, "{error}");
+        assert_eq!(error.kind(), ErrorKind::IncompatibleSettings, "{error}");
         assert!(error.to_string().ends_with(" needs the thread driver"), "{error}");
     }
     let error = Clock::builder().probes(Probes::Minimal).per_cpu(PerCpu::On).start().unwrap_err();
-    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Unmet, "per_cpu needs full probes"));
+    assert_eq!(
+        (error.kind(), &*error.to_string()),
+        (ErrorKind::IncompatibleSettings, "per_cpu needs full probes")
+    );
 }
 
 /// `off` is heard, and nonsense is reported and ignored.

@@ -2,12 +2,13 @@
 //! drive.
 //!
 //! An iteration costs some 2 us, which pays only where calls are frequent: 256 or more in an
-//! interval. The inlined path counts no calls, for it stores nothing. So a reader on the slow path,
-//! which has found no line, or one that is past its window, judges by the time:
+//! interval. The inlined path stores nothing, so it counts no calls. A reader on the slow path has
+//! found no line, or a line that is past its window. This reader decides by the time:
 //!
-//! - If the window ended no longer ago than the gap between frequent calls, it runs an iteration at
-//!   once.
-//! - Otherwise it runs one if it is the 8th reading by the slow path in a row without a longer gap.
+//! - If the window ended no longer ago than the gap between frequent calls, the reader runs an
+//!   iteration at once.
+//! - Otherwise it runs one if 8 readings in a row, this one included, came by the slow path without
+//!   a longer gap.
 //!
 //! A program that reads the time now and then never runs an iteration: the OS clock serves it.
 

@@ -17,7 +17,7 @@ struct Gate {
     keeper: Keeper,
 }
 
-impl Gated for Gate {
+impl Closable for Gate {
     fn close(&self) {
         let act = self.before_close.borrow_mut().take();
         act.into_iter().for_each(|act| act(&self.keeper, self));

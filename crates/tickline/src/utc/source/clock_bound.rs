@@ -1,6 +1,6 @@
 //! The segment of AWS's clock-bound, in the layout of version 3 or 2 (`ClockErrorBoundV3`,
-//! `ClockErrorBoundV2` and `ShmHeader` of the crate `clock-bound`, in its `shm.rs` and
-//! `shm/shm_header.rs`). Its daemon writes the segment once a second.
+//! `ClockErrorBoundV2` and `ShmHeader` in the module `shm` of the crate `clock-bound`). Its daemon
+//! writes the segment once a second.
 //!
 //! Version 3 names the counter's own parameters: UTC is reckoned by the daemon's line, and no OS
 //! clock is on the way. Version 2 bounds the error of `CLOCK_REALTIME`.
@@ -10,17 +10,13 @@
 
 use crate::utc::claim::RATE_BITS;
 use crate::utc::keeper::{Anchor, MAX_FREQUENCY_PPB, Report, WANDER_PPB};
+use crate::utc::vmclock::NO_PAGE;
 use crate::utc::{UtcSource, UtcUnknown};
 
 /// Version 3, and 2, which a daemon of version 3 also writes.
 const SEGMENTS: [&str; 2] = ["/var/run/clockbound/shm1", "/var/run/clockbound/shm0"];
 
-/// The hypervisor's page that tells a guest that it was moved or restored (`vmclock-abi.h` of
-/// Linux).
-const VMCLOCK: &str = "/dev/vmclock0";
-
 const MAGIC: [u32; 2] = [0x414D_5A4E, 0x4342_0200];
-const VMCLOCK_MAGIC: u32 = 0x4B4C_4356;
 
 /// The longer one of the two layouts.
 const BYTES: usize = 104;
@@ -29,21 +25,13 @@ const SYNCHRONISED: u32 = 1;
 const FREE_RUNNING: u32 = 2;
 const DISRUPTED: u32 = 3;
 
-/// What the daemon and the hypervisor have written.
+/// What the daemon has written.
 #[derive(Debug)]
-pub(super) struct Segments {
-    segments: [Option<[u8; BYTES]>; SEGMENTS.len()],
-    /// The disruption marker of the hypervisor's page; `None` without one.
-    marker: Option<u64>,
-}
+pub(super) struct Segments([Option<[u8; BYTES]>; SEGMENTS.len()]);
 
 impl Segments {
     pub(super) fn read() -> Self {
-        Self { segments: SEGMENTS.map(read), marker: vmclock_marker() }
-    }
-
-    pub(super) fn marker(&self) -> Option<u64> {
-        self.marker
+        Self(SEGMENTS.map(read))
     }
 
     /// What the best of them says of the moment of `anchor`, if there is one.
@@ -53,9 +41,10 @@ impl Segments {
         rate: Option<[u64; 2]>,
     ) -> Option<Result<Report, UtcUnknown>> {
         let monotonic_ns = crate::sys::reference::system::try_read_ns(libc::CLOCK_MONOTONIC)?;
+        let marker = (anchor.disruption != NO_PAGE).then_some(anchor.disruption);
         let mut best = None;
-        for bytes in self.segments.iter().flatten() {
-            let said = Segment(bytes).report(anchor, rate, monotonic_ns, self.marker);
+        for bytes in self.0.iter().flatten() {
+            let said = Segment(bytes).report(anchor, rate, monotonic_ns, marker);
             match said {
                 Some(Ok(_) | Err(UtcUnknown::Disrupted)) => return said,
                 _ => best = best.or(said),
@@ -81,12 +70,6 @@ fn read(path: &str) -> Option<[u8; BYTES]> {
         }
     }
     None
-}
-
-fn vmclock_marker() -> Option<u64> {
-    let bytes = std::fs::read(VMCLOCK).ok()?;
-    let page = Segment(bytes.get(..24)?.first_chunk::<24>()?);
-    (page.word(0) == VMCLOCK_MAGIC).then(|| page.long(16))
 }
 
 /// The bytes of a segment. Numbers are in this machine's byte order.

@@ -73,9 +73,9 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     let mut kernel = Kernel::default();
     let mut timex = with_timex(|timex, _| *timex).unwrap();
     (timex.status, timex.offset, timex.freq, timex.tick, timex.tai) = (libc::STA_NANO, -700, 0, 10_000, 37);
-    let mut said = |maxerror_us: i64, change: &dyn Fn(&mut libc::timex), state: i32| {
+    let mut said = |maxerror_us: libc::c_long, change: &dyn Fn(&mut libc::timex), state: i32| {
         let mut timex = timex;
-        timex.maxerror = maxerror_us.try_into().unwrap();
+        timex.maxerror = maxerror_us;
         change(&mut timex);
         kernel.report(&timex, state)
     };

@@ -33,5 +33,7 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
     }
     let too_far = [200_000, -200_000].map(|moved_ns| Request::between(&before, &after(moved_ns)).is_none());
     let suspended = Anchor { suspended_ns: 1_000_000, ..after(0) };
-    assert_eq!((too_far, Request::between(&before, &suspended).is_none()), ([true; 2], true));
+    let moved = Anchor { disruption: 1, ..after(0) };
+    let disrupted = [suspended, moved].map(|after| Request::between(&before, &after).is_none());
+    assert_eq!((too_far, disrupted), ([true; 2], [true; 2]));
 }

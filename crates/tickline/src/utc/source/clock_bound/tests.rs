@@ -112,7 +112,7 @@ fn a_segment_that_says_nothing_is_no_claim() {
 proptest! {
     #[test]
     fn no_segment_makes_the_thread_panic(
-        tail in proptest::collection::vec(prop_oneof![Just(0_u8), Just(0xFF_u8), Just(0x80_u8), any::<u8>()], BYTES - 16),
+        tail in proptest::collection::vec(prop_oneof![Just(0_u8), Just(0xFF_u8), any::<u8>()], BYTES - 16),
         is_new: bool,
         rate in any::<[u32; 2]>(),
         ticks: u64,
@@ -130,7 +130,11 @@ proptest! {
 
     /// The time of the daemon's line, to a nanosecond, for any frequency and up to a day.
     #[test]
-    fn the_daemons_line_is_as_exact_as_its_words(period in 1_u64 << 63.., shift in 20..34_u8, since in 0..1_u64 << 45) {
+    fn the_daemons_line_is_as_exact_as_its_words(
+        period in 1_u64 << 63..,
+        shift in 20..34_u8,
+        since in 0..1_u64 << 45,
+    ) {
         let mut bytes = segment(0x0303, SYNCHRONISED, false);
         bytes[56..64].copy_from_slice(&period.to_ne_bytes());
         bytes[97] = shift;
@@ -138,8 +142,9 @@ proptest! {
         let anchor = Anchor { ticks: Some(AS_OF_TICKS + since), ..anchor() };
         let report = Segment(&bytes).report(&anchor, Some([1 << 32; 2]), 0, None);
         // By halves: (high * 2^32 + low) * since * 10^9 / 2^(64 + shift).
-        let product = u128::from(period >> 32) * u128::from(since) + (u128::from(period & 0xFFFF_FFFF) * u128::from(since) >> 32);
-        let exact_ns = i64::try_from(product * 1_000_000_000 >> (32 + shift)).unwrap();
+        let times_since = |half: u64| u128::from(half) * u128::from(since);
+        let product = times_since(period >> 32) + (times_since(period & 0xFFFF_FFFF) >> 32);
+        let exact_ns = i64::try_from((product * 1_000_000_000) >> (32 + shift)).unwrap();
         if let Some(Ok(report)) = report {
             let centre_ns = i64::midpoint(report.offset_ns[0], report.offset_ns[1]);
             let expected_ns = AS_OF_NS + exact_ns - anchor.realtime_ns;

@@ -3,14 +3,12 @@
 use std::ffi::c_long;
 use std::time::Duration;
 
-use tickline::{Events, State};
-
-use crate::evidence::{self, CpuFacts};
-use crate::incidents::is_disturbed;
+use crate::evidence::{self, ClockFacts, CpuFacts};
 use crate::number::round;
 use crate::pairs::cause::Cause;
 use crate::pairs::slice::Preempted;
 use crate::pairs::spin::{Spinner, Spins};
+use crate::session::Session;
 use crate::time::CounterTime;
 
 /// A block ends after this time, or after [`BLOCK_PAIRS`]. Asking for the thread's preemptions
@@ -27,61 +25,66 @@ const SPIN_PART: u64 = 16;
 
 /// The facts at the end of the last block and of the last slice.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct Monitor {
     /// The length of a block; that of a slice follows.
     pub(crate) block_ticks: u64,
     pub(crate) slice_ticks: u64,
+    /// The loop that shows interrupts; `None` where the OS clock measures.
     spinner: Option<Spinner>,
-    pub(crate) spins: Spins,
     preemptions: Option<c_long>,
     facts: CpuFacts,
-    clock: Option<(Events, State)>,
+    clock: Option<ClockFacts>,
 }
 
-impl Watch {
+impl Monitor {
     pub(crate) fn new(time: &CounterTime) -> Self {
         let ns_per_tick = time.scale().ns_per_tick;
         let ticks = |duration: Duration| round(duration.as_secs_f64() * 1e9 / ns_per_tick);
-        let (spinner, spins) = time.spinner().unzip();
         Self {
             block_ticks: ticks(BLOCK),
             slice_ticks: ticks(SLICE),
-            spinner,
-            spins: spins.unwrap_or_default(),
+            spinner: time.session().map(|session| session.spinner),
             preemptions: None,
             facts: CpuFacts::default(),
             clock: None,
         }
     }
 
+    /// What the loop has shown.
+    pub(crate) fn spins(&self) -> Spins {
+        self.spinner.map_or(Spins::default(), |spinner| spinner.spins)
+    }
+
     /// Begins a sample on this CPU, with its first slice and block.
     pub(crate) fn begin(&mut self, time: &CounterTime, cpu: Option<usize>) {
-        self.facts = CpuFacts::of(cpu.or_else(evidence::cpu));
-        self.clock = time.clock_facts();
+        self.facts = evidence::cpu_facts(cpu.or_else(evidence::cpu));
+        self.clock = time.session().map(Session::clock_facts);
         self.preemptions = evidence::preemptions();
     }
 
     /// Ends a block that took `ticks`, runs the loop, and begins the next block.
     pub(crate) fn end_block(&mut self, ticks: u64) -> Preempted {
         let for_ticks = ticks.min(self.block_ticks) / SPIN_PART;
-        let spun = self.spinner.map(|spinner| spinner.spin(for_ticks));
+        let before = self.spinner;
+        if let Some(spinner) = &mut self.spinner {
+            spinner.spin(for_ticks);
+        }
         let preemptions = evidence::preemptions();
         let has_risen = self.preemptions.zip(preemptions).is_some_and(|(before, now)| now > before);
         self.preemptions = preemptions;
         if has_risen {
+            // A preemption made a gap in the loop, too.
+            self.spinner = before;
             return Preempted::Yes;
-        }
-        if let Some(spun) = spun {
-            self.spins.add(&spun);
         }
         Preempted::No
     }
 
     /// Ends a slice, and begins the next one. Returns what disturbed all of the slice.
     pub(crate) fn end_slice(&mut self, time: &CounterTime, cpu: Option<usize>) -> Option<Cause> {
-        let (facts, clock) = (self.facts, self.clock.take());
+        let (facts, clock) = (self.facts, self.clock);
         self.begin(time, cpu);
-        if clock.zip(self.clock.as_ref()).is_some_and(|(before, now)| has_been_disturbed(&before, now)) {
+        if self.clock.zip(clock).is_some_and(|(now, before)| now.is_disturbed_since(&before)) {
             Some(Cause::Clock)
         } else if self.facts.has_stolen_since(&facts) {
             Some(Cause::Stolen)
@@ -90,32 +93,5 @@ impl Watch {
         } else {
             None
         }
-    }
-}
-
-/// Whether tickline's clock noticed an event, or had a gate closed at one end.
-fn has_been_disturbed((before, was): &(Events, State), (now, is): &(Events, State)) -> bool {
-    is_disturbed(before, now) || [was, is].into_iter().any(|state| *state != State::Fast)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gate_that_is_closed_at_one_end_disturbs_a_slice() {
-        let clock = tickline::Clock::builder().driver(tickline::Driver::Manual).start().expect("a clock");
-        let events = clock.status().events;
-        let closed = State::Fallback(tickline::Reason::DisabledByProgram);
-        let fast = (events, State::Fast);
-        assert!(!has_been_disturbed(&fast, &fast));
-        assert!(has_been_disturbed(&fast, &(events, closed)));
-        assert!(has_been_disturbed(&(events, closed), &fast));
-        clock.disable();
-        let after = (clock.status().events, State::Fast);
-        if after.0 == events {
-            return eprintln!("SKIPPED: without a counter no gate can close");
-        }
-        assert!(has_been_disturbed(&fast, &after), "it was closed in between");
     }
 }

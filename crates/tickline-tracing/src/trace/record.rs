@@ -1,0 +1,156 @@
+//! Records: what they say, and how they are read from words, which may be from a file.
+
+use core::mem;
+
+use super::ring::BLOCK_HEADER;
+
+/// Words of a block, 32 KiB. Miri runs this crate's tests with 512 bytes, so that a ring is filled
+/// within seconds.
+pub(crate) const BLOCK: u64 = if cfg!(all(test, miri)) { 64 } else { 4_096 };
+
+/// The longest text of a record, bytes: half a block, so that no more than about half of a block
+/// stays unused.
+pub(crate) const MAX_TEXT: usize = index(BLOCK) * 4;
+
+/// Numbers of words, and addresses, fit into a `usize`. Only the lower bits of a place matter.
+#[expect(clippy::cast_possible_truncation, reason = "see above")]
+pub(super) const fn index(number: u64) -> usize {
+    number as usize
+}
+
+/// What a record says. The numbers are those in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Nothing: the rest of a block.
+    Rest = 0,
+    /// The beginning of a block. Its time is the count of the records before it.
+    Block = 1,
+    /// The thread entered a span.
+    Begin = 2,
+    /// It exited the span that it entered last.
+    End = 3,
+    /// A repetition of `Begin` in a new block: the span is still entered.
+    Inside = 4,
+    /// An event.
+    Instant = 5,
+    /// A span was created that belongs to the request `id`.
+    Open = 6,
+    /// It was closed.
+    Close = 7,
+    /// Only in a file's ring of names: what a callsite is called.
+    Name = 8,
+}
+
+impl Kind {
+    const fn from_byte(byte: u8) -> Self {
+        match byte {
+            1 => Self::Block,
+            2 => Self::Begin,
+            3 => Self::End,
+            4 => Self::Inside,
+            5 => Self::Instant,
+            6 => Self::Open,
+            7 => Self::Close,
+            8 => Self::Name,
+            _ => Self::Rest,
+        }
+    }
+
+    /// Words before the text: the head and the time; the callsite; the request.
+    pub(super) const fn head_words(self) -> u64 {
+        match self {
+            Self::Rest => 1,
+            Self::Block => BLOCK_HEADER,
+            Self::End => 2,
+            Self::Begin | Self::Inside => 3,
+            Self::Instant | Self::Open | Self::Close | Self::Name => 4,
+        }
+    }
+}
+
+/// A record, as it is written and read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) kind: Kind,
+    /// `CLOCK_MONOTONIC`, ns.
+    pub(crate) ns: u64,
+    /// The address of the callsite's metadata; 0 where the kind has none.
+    pub(crate) callsite: usize,
+    /// The number of the request; 0 for none.
+    pub(crate) id: u64,
+    /// Members of a JSON object; of an event, its name before them
+    /// ([`BEHIND_NAME`](super::fields::BEHIND_NAME)).
+    pub(crate) text: &'a str,
+}
+
+impl Record<'_> {
+    pub(crate) const fn new(kind: Kind, ns: u64) -> Self {
+        Self { kind, ns, callsite: 0, id: 0, text: "" }
+    }
+
+    /// BOUND: at most 4 + `MAX_TEXT` / 8, which is below `BLOCK`; `Local` shortens longer texts.
+    pub(crate) const fn words(&self) -> u64 {
+        self.kind.head_words() + (self.text.len() as u64).div_ceil(8)
+    }
+}
+
+/// The records in `words`. These may be from a file, and anything.
+#[derive(Debug)]
+pub(crate) struct Records<'a> {
+    words: &'a [u64],
+    /// Words of the present block that were read.
+    in_block: u64,
+    text: String,
+    /// Records that were skipped, because they are none. Without a bound for its records, the rest
+    /// of a block counts as one.
+    damaged: u64,
+}
+
+impl<'a> Records<'a> {
+    /// `from` is the place of the first word.
+    pub(crate) fn new(words: &'a [u64], from: u64) -> Self {
+        Self { words, in_block: from % BLOCK, text: String::new(), damaged: 0 }
+    }
+
+    /// Records that were skipped so far, because they are damaged.
+    pub(crate) const fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// The next record. Skips the unused rest of a block.
+    pub(crate) fn next(&mut self) -> Option<Record<'_>> {
+        let mut record = loop {
+            let head = *self.words.first()?;
+            let kind = Kind::from_byte((head & 0xFF) as u8);
+            let (head_words, text_len) = (kind.head_words(), head >> 8);
+            let words = head_words + text_len.div_ceil(8);
+            let in_block = BLOCK - self.in_block;
+            if kind == Kind::Rest || words > in_block.min(self.words.len() as u64) {
+                self.damaged += u64::from(head != 0);
+                self.skip(in_block);
+                continue;
+            }
+            let (heads, text_words) = self.words[..index(words)].split_at(index(head_words));
+            let mut text = mem::take(&mut self.text).into_bytes();
+            text.clear();
+            text_words.iter().for_each(|word| text.extend_from_slice(&word.to_le_bytes()));
+            text.truncate(index(text_len));
+            self.skip(words);
+            let Ok(text) = String::from_utf8(text) else {
+                self.damaged += 1;
+                continue;
+            };
+            self.text = text;
+            let word = |place: usize| heads.get(place).copied().unwrap_or(0);
+            break Record { callsite: index(word(2)), id: word(3), ..Record::new(kind, word(1)) };
+        };
+        record.text = &self.text;
+        Some(record)
+    }
+
+    fn skip(&mut self, words: u64) {
+        self.words = self.words.get(index(words)..).unwrap_or_default();
+        self.in_block = (self.in_block + words) % BLOCK;
+    }
+}
