@@ -36,14 +36,18 @@ const BATCH: u64 = 1_024;
 /// The readers' niceness, nice(2): the clock's thread, chronyd and the server come first.
 const NICE: i32 = 10;
 
-/// The longest wait for chronyd's first update, and for its return after a disruption.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait for a daemon's first update, and for its return after a disruption. clock-bound
+/// asks each 16 s, and after the clock was set it must have measured twice.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// 20 s before the end of 2028, s since 1970. chronyd expects leap seconds only at the end of June
 /// and December.
 const BEFORE_LEAP_S: i64 = 1_861_919_980;
 
-const LOG: &str = "/run/chronyd.log";
+const LOG: &str = "/run/daemon.log";
+
+/// The folder of clock-bound's segments.
+const SEGMENTS: &str = "/var/run/clockbound";
 
 /// Four requests a second (chrony.conf(5)). The server is as good as the truth, so chronyd need not
 /// doubt it for its jitter.
@@ -56,7 +60,7 @@ const SETTINGS: &str = "server 127.0.0.1 iburst minpoll -2 maxpoll -2\n\
 ///
 /// If there is no loopback, or chronyd cannot be started.
 pub(crate) fn run(clock: &Clock) -> io::Result<()> {
-    // if.h of Linux: IFF_UP.
+    // IFF_UP in if.h of Linux
     fs::write("/sys/class/net/lo/flags", "0x1")?;
     for folder in ["/run", "/etc", "/var/lib/chrony"] {
         fs::create_dir_all(folder)?;
@@ -86,7 +90,7 @@ impl Daemon {
     }
 
     fn clock_bound() -> io::Result<Self> {
-        fs::create_dir_all("/var/run/clockbound")?;
+        fs::create_dir_all(SEGMENTS)?;
         fs::write("/run/clockbound.toml", "[[sources.ntp]]\nserver = \"127.0.0.1\"\n")?;
         Self::start("/usr/bin/clockbound", &["-c", "/run/clockbound.toml"])
     }
@@ -147,7 +151,11 @@ impl Lab<'_> {
             "silent" => self.follow(name, 0, "", |_| {
                 pass(8)?; // the skew that chronyd states falls with the first samples
                 silence(true);
-                let width_ns = || self.clock.utc().map_or(0, |reading| reading.width().as_nanos());
+                pass(2)?;
+                let width_ns = || {
+                    wait_for(PATIENCE, || self.clock.utc().is_ok());
+                    self.clock.utc().map_or(0, |reading| reading.width().as_nanos())
+                };
                 let before_ns = width_ns();
                 pass(8)?;
                 let grown_ns = width_ns().saturating_sub(before_ns);
@@ -247,13 +255,12 @@ impl Lab<'_> {
         let daemon = Daemon::clock_bound()?;
         self.phase(name, || {
             let reached = self.wait_for(UtcSource::ClockBound);
-            // A claim of its daemon ends by itself.
             thread::sleep(LONGEST);
-            self.mark();
+            // Its segment goes on to hold, as far as it says so itself.
             daemon.send(Signal::SIGKILL)?;
-            thread::sleep(Duration::from_secs(5));
             Ok(json!({ "synchronised": reached, "log": fs::read_to_string(LOG)? }))
-        })
+        })?;
+        fs::remove_dir_all(SEGMENTS)
     }
 
     /// No daemon of NTP, but a kernel that is told its clock's error, as a daemon does it: that it
@@ -305,6 +312,8 @@ impl Lab<'_> {
         work: impl FnOnce(&mut Daemon) -> io::Result<Value>,
     ) -> io::Result<Daemon> {
         self.set_clock(ahead_ns)?;
+        // The claim of an earlier daemon ends.
+        wait_for(PATIENCE, || self.clock.utc().is_err());
         let mut chronyd = Daemon::chronyd(settings)?;
         self.phase(name, || {
             let reached = self.wait_for(UtcSource::Chronyd);
