@@ -19,6 +19,9 @@ use crate::trust::facts;
 /// Tries to read the clocks without an interruption in between.
 const TRIES: u32 = 8;
 
+/// Requests until one is not disturbed by a step or a slew that begins.
+const REQUESTS: u32 = 3;
+
 /// The resolution of a clock that is made of a counter whose rate is not known yet, ns: that of the
 /// coarsest timer of a PC (`Clocksource::resolutions`).
 const COARSEST_NS: i64 = 280;
@@ -77,8 +80,9 @@ impl UtcPolls {
         }
         self.asked_ns = Some(now_ns);
         let resolution_ns = self.resolution_ns(engine);
-        let asked = self.sources.ask(|| anchor(engine, resolution_ns), self.keeper.rate());
-        let Some((anchor, said)) = asked else { return };
+        let rate = self.keeper.rate();
+        let mut ask = || self.sources.ask(|| anchor(engine, resolution_ns), rate);
+        let Some((anchor, said)) = (0..REQUESTS).find_map(|_| ask()) else { return };
         let anchor = Anchor { sets: self.sets, ..anchor };
         // A source that misses one request is late; one that misses two has died.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);

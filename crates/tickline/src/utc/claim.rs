@@ -124,8 +124,9 @@ impl Claim {
     #[inline]
     fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcReading> {
         Some(UtcReading {
-            earliest_ns: self.earliest_ns.saturating_add(least_ns),
-            latest_ns: self.latest_ns.saturating_add(greatest_ns),
+            // BOUND: a claim begins two days before the end of the range, and holds for one.
+            earliest_ns: self.earliest_ns.wrapping_add(least_ns),
+            latest_ns: self.latest_ns.wrapping_add(greatest_ns),
             tai_offset_s: self.tai_offset_s,
             source: self.source.ok()?,
         })

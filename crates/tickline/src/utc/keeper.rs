@@ -224,7 +224,7 @@ impl UtcKeeper {
         if !is_known {
             return Err(UtcUnknown::Unsynchronised);
         }
-        let mut valid_ns = valid_ns.min(report.valid_ns);
+        let mut valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
         let mut then = UtcUnknown::Expired;
         let left_ns = self.until_leap(report, [earliest_ns, latest_ns])?;
         if let Some(left_ns) = left_ns.filter(|left_ns| *left_ns < valid_ns) {
