@@ -8,10 +8,10 @@
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use tickline_core::cell::LineCell;
-use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
+use tickline_core::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Gate;
-use tickline_core::gate::keeper::{Keeper, Lines, Stage};
+use tickline_core::gate::keeper::{GateKeeper, Lines, Stage};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
@@ -31,11 +31,11 @@ mod status;
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
 
 /// What a control loop is made with before the gates are judged. Each iteration sets interval and
-/// renewal.
+/// driver.
 const UNSETTLED: Config = Config {
     interval_ns: DEFAULT_INTERVAL_NS,
     resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
-    renewal: Renewal::AtExpiry,
+    driven_by: DrivenBy::Readers,
 };
 
 /// The control loop, under the clock's lock.
@@ -59,7 +59,7 @@ impl Driven {
 pub(crate) struct Engine {
     pub(crate) shared: Shared,
     /// How far the judgement of the gates has come, `disable()`, and the kind of lines.
-    keeper: Keeper,
+    keeper: GateKeeper,
     /// The lines of the CPUs, where there is one for each. Next to the keeper, which their readers
     /// ask.
     cpu_lines: LazyTable,
@@ -97,7 +97,7 @@ impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
             shared: Shared::new(LineCell::new()),
-            keeper: Keeper::new(),
+            keeper: GateKeeper::new(),
             cpu_lines: LazyTable::new(),
             control: TryLock::new(Driven::NEW),
             collector: TryLock::new(Collector::new()),
@@ -203,7 +203,7 @@ impl Engine {
         let Some(counter) = COUNTER else {
             // There is nothing to calibrate, but the status has to say why.
             if !self.is_judged() && self.driver() == Driver::Reader {
-                self.maintain(Renewal::AtExpiry);
+                self.maintain(DrivenBy::Readers);
             }
             return saturating_unsigned(OsClock.monotonic_ns());
         };
@@ -331,7 +331,7 @@ impl Engine {
         let _errno = if wanted { sys::PreserveErrno::new() } else { return false };
         let iterated = self.driver() == Driver::Reader
             && self.is_prepared()
-            && self.maintain(Renewal::AtExpiry).is_some();
+            && self.maintain(DrivenBy::Readers).is_some();
         if iterated && self.keeper.count_iteration() {
             self.review();
         }
@@ -341,10 +341,10 @@ impl Engine {
     /// An iteration that a program asks for. Where it drives the clock, every eighth one asks for
     /// the facts again.
     pub(crate) fn maintain_by_hand(&self) -> Option<Outcome> {
-        let outcome = self.maintain(Renewal::Ahead);
+        let outcome = self.maintain(DrivenBy::Timer);
         let is_driver = outcome.is_some() && self.driver() == Driver::Manual;
         if is_driver && self.keeper.count_iteration() && self.review() {
-            return self.maintain(Renewal::Ahead);
+            return self.maintain(DrivenBy::Timer);
         }
         outcome
     }
@@ -352,20 +352,20 @@ impl Engine {
     /// An iteration of the control loop, with the gates judged before the first one, and a second
     /// iteration after a recovery. `None` if another thread has the lock, or a gate is closed.
     /// Never waits, allocates or panics.
-    pub(crate) fn maintain(&self, renewal: Renewal) -> Option<Outcome> {
+    pub(crate) fn maintain(&self, driven_by: DrivenBy) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
         let (mut driven, lines) = self.lock_judged()?;
         // With a line for each CPU a common one would be wrong on some, and only the clock's thread
         // calibrates them.
-        if lines == Lines::PerCpu { None } else { self.iterate(&mut driven, renewal) }
+        if lines == Lines::PerCpu { None } else { self.iterate(&mut driven, driven_by) }
     }
 
     /// An iteration by the holder of the lock, and a second one after a recovery.
     #[inline(never)]
-    fn iterate(&self, driven: &mut Driven, renewal: Renewal) -> Option<Outcome> {
+    fn iterate(&self, driven: &mut Driven, driven_by: DrivenBy) -> Option<Outcome> {
         let counter = COUNTER?;
         let control = &mut driven.control;
-        control.config = Config { renewal, interval_ns: self.interval_ns(), ..control.config };
+        control.config = Config { driven_by, interval_ns: self.interval_ns(), ..control.config };
         let followed = self.followed();
         let mut outcome = control.maintain(&self.shared, &counter, &followed);
         if outcome.iteration == Iteration::Recovered {

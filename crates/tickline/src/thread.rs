@@ -42,7 +42,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
+use tickline_core::control::{DrivenBy, MIN_INTERVAL_NS};
 use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
 
@@ -137,7 +137,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
             engine.calibrate_cpus(&mut pass, notifier)
         } else {
             engine.leave_per_cpu();
-            engine.maintain(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
+            engine.maintain(DrivenBy::Timer).map(|outcome| outcome.next_in_ns)
         };
         #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
         utc.poll(engine);
