@@ -78,11 +78,12 @@ fn record([before, after]: [Instant; 2], utc: &UtcReading) {
             utc.earliest().as_nanos().wrapping_sub(after.as_nanos()).cast_signed(),
             utc.latest().as_nanos().wrapping_sub(before.as_nanos()).cast_signed(),
         );
+        let name = utc.source().name();
         let values: [(_, Option<&dyn Value>); 4] = [
             (&message, Some(&"clock snapshot")),
             (&least, Some(&at_least)),
             (&most, Some(&at_most)),
-            (&source, Some(&utc.source().name())),
+            (&source, Some(&name)),
         ];
         dispatch.event(&Event::new(&METADATA, &fields.value_set(&values)));
     });
