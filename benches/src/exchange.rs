@@ -26,7 +26,7 @@ use fastrand::Rng;
 use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::{LineCell, StateCell};
-use tickline_core::control::{Config, Control, Iteration, Renewal};
+use tickline_core::control::{Config, Control, DrivenBy, Iteration};
 use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, Shared};
@@ -192,7 +192,7 @@ fn publish(counter: HardwareCounter, clock: &Shared, reference: &Bent, stop: &At
             reference_ns: 2,
             same_counter_ticks: 0,
         },
-        renewal: Renewal::Ahead,
+        driven_by: DrivenBy::Timer,
     });
     let mut random = Rng::with_seed(u64::MAX);
     // ORDERING: Relaxed, a flag on its own.

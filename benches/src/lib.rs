@@ -21,6 +21,8 @@ mod page;
 mod peers;
 pub mod report;
 pub mod subject;
+#[cfg(target_os = "linux")]
+pub mod utc;
 
 /// The README's code blocks, compiled and run with the documentation's tests.
 #[cfg(doctest)]

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 
 use libfuzzer_sys::fuzz_target;
 use tickline_core::cell::{LineCell, Slope, StateCell};
-use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, Renewal};
+use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, DrivenBy};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
@@ -183,7 +183,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
             reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
             same_counter_ticks: if extreme { 0 } else { u64::from(kind >> 7) },
         },
-        renewal: if kind & 2 != 0 { Renewal::Ahead } else { Renewal::AtExpiry },
+        driven_by: if kind & 2 != 0 { DrivenBy::Timer } else { DrivenBy::Readers },
     });
     let machine = Machine {
         shared: &shared,
@@ -212,8 +212,8 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
             }
             150..=199 => machine.disturb(),
             200..=203 => {
-                control.config.renewal =
-                    if input.byte() & 1 != 0 { Renewal::Ahead } else { Renewal::AtExpiry };
+                control.config.driven_by =
+                    if input.byte() & 1 != 0 { DrivenBy::Timer } else { DrivenBy::Readers };
             }
             _ => machine.anyone(),
         }

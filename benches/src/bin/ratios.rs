@@ -41,6 +41,8 @@ struct Cost {
 }
 
 fn main() {
+    #[cfg(target_os = "linux")]
+    tickline_benches::utc::enter_namespace();
     let rounds = u32::try_from(args::number("rounds", 200)).unwrap_or(u32::MAX);
     let guard = Clock::builder()
         .interval(Duration::from_millis(1))
@@ -50,7 +52,10 @@ fn main() {
     let status = Clock::global().status();
     let state = format!("{}; {} recalibrations so far", status.state, status.events.get(Event::Publication));
 
-    let subjects = subjects();
+    #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "there is no segment"))]
+    let mut subjects = subjects();
+    #[cfg(target_os = "linux")]
+    subjects.extend(tickline_benches::utc::subjects());
     let mut fastest_ns = vec![[f64::INFINITY; 2]; subjects.len()];
     for _ in 0..rounds {
         for (subject, fastest_ns) in subjects.iter().zip(&mut fastest_ns) {

@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tickline::{CpuStatus, Environment, Reason, State, Status};
+use tickline::utc::{UtcReading, UtcUnknown};
+use tickline::{Clock, CpuStatus, Environment, Reason, State, Status, UnixTime};
 
 use crate::diagnose::{self, Finding, Health};
 use crate::exit::Exit;
@@ -122,8 +123,14 @@ pub(crate) struct ClockStatus {
     pub(crate) max_drift_ppb: u64,
     /// Time between two recalibrations, ns.
     pub(crate) interval_ns: u64,
-    /// The kernel's bound of Unix time's distance from UTC, ns; null where it is not synchronised.
+    /// The bound of Unix time's distance from UTC, ns; null where nobody claims one.
     pub(crate) utc_error_ns: Option<u64>,
+    /// The time between the earliest and the latest UTC of a reading, ns.
+    pub(crate) utc_width_ns: Option<u64>,
+    /// Who claims to know UTC: `clock_bound`, `chronyd` or `kernel`.
+    pub(crate) utc_source: Option<String>,
+    /// Why UTC is not known, as a stable code; null where it is.
+    pub(crate) utc_unknown: Option<String>,
     /// Why the clock has no thread, in the system's words; null where it has one.
     pub(crate) thread_error: Option<String>,
     /// Whether the environment variable TICKLINE has another value than on or off.
@@ -272,13 +279,22 @@ impl Document {
 
 impl ClockStatus {
     fn of(status: &Status) -> Self {
+        let (utc, unix) = (Clock::global().utc(), Clock::global().unix_now().as_nanos());
+        let (known, unknown) = (utc.as_ref().ok(), utc.as_ref().err());
+        let error_ns = |utc: &UtcReading| {
+            let [earliest_ns, latest_ns] = [utc.earliest(), utc.latest()].map(UnixTime::as_nanos);
+            latest_ns.saturating_sub(unix).max(unix.saturating_sub(earliest_ns))
+        };
         Self {
             frequency_hz: status.frequency_hz,
             nominal_frequency_hz: status.nominal_hz,
             bound_ns: status.bound_ns,
             max_drift_ppb: status.max_drift_ppb,
             interval_ns: status.interval_ns,
-            utc_error_ns: status.utc_error_ns,
+            utc_error_ns: known.map(error_ns),
+            utc_width_ns: known.map(utc_width_ns),
+            utc_source: known.map(|utc| utc.source().name().into()),
+            utc_unknown: unknown.map(|why| why.name().into()),
             thread_error: None,
             environment_unrecognised: status.environment == Environment::Unrecognised,
             events: status.events.iter().map(|(event, count)| (event.code(), count)).collect(),
@@ -288,9 +304,16 @@ impl ClockStatus {
 }
 
 /// The global clock's status. On a busy machine the thread may replace a line some ms after its
-/// end. This waits for the thread, since the document is about the usual state.
+/// end, and asks for UTC once it has started. This waits for the thread, since the document is about
+/// the usual state.
 fn settled() -> Status {
-    status_when(|status| status.state != State::Calibrating, Duration::from_millis(100))
+    let has_asked = || Clock::global().utc() != Err(UtcUnknown::NoSource);
+    status_when(|status| status.state != State::Calibrating && has_asked(), Duration::from_millis(100))
+}
+
+/// The time between the two times of a reading, ns.
+pub(crate) fn utc_width_ns(utc: &UtcReading) -> u64 {
+    u64::try_from(utc.width().as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn gates(status: &Status) -> Vec<Gate> {

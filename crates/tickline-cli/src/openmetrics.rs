@@ -100,6 +100,8 @@ fn figures(document: &Document) -> Value {
     }
     json["rate_ppb"] = document.machine.ntp.as_ref().map(Ntp::rate_ppb).into();
     json["ntp_daemons"] = document.machine.ntp_daemon.iter().map(|daemon| json!(daemon)).collect();
+    // An empty label is an absent one.
+    json["utc_unknown"] = document.clock.utc_unknown.clone().unwrap_or_default().into();
     json["attainable_ns"] = document.attainable_ns().into();
     json["taken_s"] = document.taken_at.parse().ok().map(Timestamp::as_second).into();
     json
@@ -121,7 +123,8 @@ mod tests {
                 "ntp": { "synchronised": true, "tick_us": 10_834, "frequency_ppb": -32_670, "offset_ns": 0,
                     "maximum_error_us": 510, "estimated_error_us": 10 },
                 "ntp_daemon": { "name": "chronyd", "synchronised": true, "reference": "PHC0", "offset_ns": -250, "bound_ns": 4_000 } },
-            "clock": { "frequency_hz": 2_000_000_000_u64, "bound_ns": 20, "utc_error_ns": 1_500_000_000 },
+            "clock": { "frequency_hz": 2_000_000_000_u64, "bound_ns": 20, "utc_error_ns": 1_500_000_000,
+                "utc_width_ns": 2_000_000_000, "utc_source": "kernel" },
             "gates": [{ "gate": "exists", "open": true }, { "gate": "kernel", "open": false }],
             "costs": [
                 { "clock": "lfence; rdtsc", "cost_ns": 20.0 },

@@ -19,8 +19,17 @@ const UNITS: [(&str, &str); 9] = [
 ];
 
 /// Stable names that a reader may not know, and what to show.
-const CODES: [(&str, &str); 3] =
-    [("vdso", "vDSO"), ("system_call", "system call"), ("nobody", "nobody: SIGSEGV")];
+const CODES: [(&str, &str); 9] = [
+    ("vdso", "vDSO"),
+    ("system_call", "system call"),
+    ("nobody", "nobody: SIGSEGV"),
+    ("clock_bound", "clock-bound"),
+    ("kernel", "the kernel"),
+    ("no_source", "no source has answered"),
+    ("unsynchronised", "the clock is not synchronised"),
+    ("leap_second", "a leap second is near"),
+    ("no_thread", "the clock has no thread, which would ask"),
+];
 
 pub(crate) const UNKNOWN: &str = "unknown";
 

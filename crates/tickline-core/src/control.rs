@@ -108,17 +108,17 @@ const MAX_WINDOW_TICKS: u64 = 1 << 46;
 
 const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS);
 
-/// When the next line is published, seen from the end of a line's window.
+/// Who runs the iterations of a control loop. Decides how long a line's window lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Renewal {
-    /// Before the end: the driver comes by itself, so the window lasts for 2 intervals.
-    Ahead,
-    /// Before the end, by a driver that must first get onto a certain CPU, which may be busy: the
-    /// window lasts for 4 intervals.
-    Pinned,
-    /// At the end: a reader that finds the window passed renews the line, so the window lasts for
-    /// 1 interval.
-    AtExpiry,
+pub enum DrivenBy {
+    /// A thread, a timer or the program, which comes by itself before the window ends: the window
+    /// lasts for 2 intervals.
+    Timer,
+    /// A thread that must first get onto a certain CPU, which may be busy: the window lasts for 4
+    /// intervals.
+    PinnedThread,
+    /// A reader that finds the window passed: the window lasts for 1 interval.
+    Readers,
 }
 
 /// What a control loop needs to know from outside.
@@ -128,8 +128,8 @@ pub struct Config {
     pub interval_ns: u64,
     /// Resolutions of counter and reference.
     pub resolutions: Resolutions,
-    /// Who publishes the next line.
-    pub renewal: Renewal,
+    /// Who runs the iterations.
+    pub driven_by: DrivenBy,
 }
 
 /// What an iteration did.
@@ -160,7 +160,7 @@ pub struct Outcome {
 /// The writer's memory. Reached only under the clock's lock.
 #[derive(Debug)]
 pub struct Control {
-    /// The settings of the next iteration. A driver may change interval and renewal between two
+    /// The settings of the next iteration. A driver may change interval and driver between two
     /// iterations.
     pub config: Config,
     /// Whether the lines serve Unix time, as they do after [`begin_anew`](Self::begin_anew), or

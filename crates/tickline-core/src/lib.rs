@@ -21,7 +21,7 @@
 //! ```
 //! use core::cell::Cell;
 //! use tickline_core::cell::LineCell;
-//! use tickline_core::control::{Config, Control, Iteration, Renewal};
+//! use tickline_core::control::{Config, Control, Iteration, DrivenBy};
 //! use tickline_core::counter::Counter;
 //! use tickline_core::sample::{Reference, Resolutions};
 //! use tickline_core::shared::Shared;
@@ -43,7 +43,7 @@
 //! let mut control = Control::new(Config {
 //!     interval_ns: 500_000_000,
 //!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 },
-//!     renewal: Renewal::AtExpiry,
+//!     driven_by: DrivenBy::Readers,
 //! });
 //! assert_eq!(clock.read(&machine), None, "there is no line yet");
 //! while control.maintain(&clock, &machine, &machine).iteration != Iteration::Published {

@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::cell::{Bounds, CellLine, LineCell, SlotView, StateCell};
-use crate::control::{Config, Control, Iteration, Outcome, Renewal};
+use crate::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::sample::{Reference, Resolutions};
 use crate::shared::{Shared, SlowReading};
@@ -289,7 +289,7 @@ pub(crate) fn new_control() -> Control {
 pub(crate) const CONFIG: Config = Config {
     interval_ns: INTERVAL_NS,
     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 },
-    renewal: Renewal::Ahead,
+    driven_by: DrivenBy::Timer,
 };
 
 /// What tests do with a clock, by its own machine.

@@ -6,9 +6,9 @@ use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
+use tickline_core::control::{Config, Control, DrivenBy, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::counter::CpuCounter;
-use tickline_core::gate::keeper::{Closable, Conclusion, Keeper, Stage};
+use tickline_core::gate::keeper::{Closable, Conclusion, GateKeeper, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
@@ -37,7 +37,7 @@ pub(crate) struct Clock {
     /// The token of the process.
     pub(crate) token: Cell<u64>,
     pub(crate) readers_drive: Cell<bool>,
-    keeper: Keeper,
+    keeper: GateKeeper,
     /// The result of a judgement made now, and that of the last one.
     pub(crate) verdict: Cell<Verdict>,
     judged: Cell<Verdict>,
@@ -82,7 +82,7 @@ impl Clock {
                 reference_ns: i64::try_from(machine.resolution_ns).expect("in its range"),
                 same_counter_ticks,
             },
-            renewal: if setup.per_cpu { Renewal::Pinned } else { Renewal::Ahead },
+            driven_by: if setup.per_cpu { DrivenBy::PinnedThread } else { DrivenBy::Timer },
         };
         let unit = |unit| Shared::new(SteppedCell::new(Rc::clone(world), unit));
         Self {
@@ -91,7 +91,7 @@ impl Clock {
             config,
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Readers),
-            keeper: Keeper::new(),
+            keeper: GateKeeper::new(),
             verdict: Cell::new(Verdict::Open),
             judged: Cell::new(Verdict::Open),
             forced: Cell::new(false),
@@ -136,7 +136,7 @@ impl Context {
     /// The thread that drives the clock.
     pub(crate) fn drive(&self) {
         loop {
-            let outcome = self.maintain(Renewal::Ahead);
+            let outcome = self.maintain(DrivenBy::Timer);
             let closed = !matches!(self.clock.keeper.stage(), Stage::New | Stage::Open);
             self.check.after_iteration(self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match outcome {
@@ -158,7 +158,7 @@ impl Context {
 
     /// Runs an iteration, and a second one after a recovery. `None` if another thread has the lock,
     /// or the gate is closed.
-    fn maintain(&self, renewal: Renewal) -> Option<Outcome> {
+    fn maintain(&self, driven_by: DrivenBy) -> Option<Outcome> {
         let me = self.world.running.get();
         let mut guard = self.lock()?;
         self.world.actors[me].serving.set(true);
@@ -174,7 +174,7 @@ impl Context {
             return None;
         }
         let control = guard.as_mut()?;
-        control.config.renewal = renewal;
+        control.config.driven_by = driven_by;
         let mut outcome = self.iterate(ONE_LINE, control)?;
         let gate_toggles = self.world.scenario.clock.gate_ns != 0;
         if outcome.iteration == Iteration::Recovered && !gate_toggles {
@@ -275,7 +275,7 @@ impl Context {
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { keeper, config, .. } = &*self.clock;
         let wanted = !self.is_per_cpu() && keeper.wants_iteration(reading, config.interval_ns);
-        let served = wanted && self.clock.readers_drive.get() && self.maintain(Renewal::AtExpiry).is_some();
+        let served = wanted && self.clock.readers_drive.get() && self.maintain(DrivenBy::Readers).is_some();
         if served && keeper.count_iteration() {
             self.review();
         }

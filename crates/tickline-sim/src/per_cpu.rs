@@ -8,7 +8,7 @@
 //!
 //! The simulation leaves out the gate (faults of the gate do nothing), and the choice of the mode.
 
-use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
+use tickline_core::control::{Control, DrivenBy, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::counter::{Counter, CpuCounter};
 
 use crate::actors::Context;
@@ -137,7 +137,7 @@ impl Context {
         }
         me.serving.set(true);
         let control = calibration.control.get_or_insert_with(|| Box::new(Control::new(self.clock.config)));
-        control.config.renewal = Renewal::Pinned;
+        control.config.driven_by = DrivenBy::PinnedThread;
         let mut outcome = self.iterate(cpu, control);
         if outcome.is_some_and(|outcome| outcome.iteration == Iteration::Recovered) {
             outcome = self.iterate(cpu, control);

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use tracing_core::dispatcher::{self, WeakDispatch};
-use tracing_core::field::{FieldSet, Value};
+use tracing_core::field::{Field, FieldSet, Value};
 use tracing_core::{Dispatch, Event};
 
 use crate::sink::{Hooks, Span};
@@ -57,27 +57,29 @@ impl Hooks for CloseEvents {
             return;
         };
         let (busy_time, idle_time) = (times.busy(), times.idle());
-        let values: [(_, Option<&dyn Value>); 3] = [
+        let event = |values: &[(&Field, Option<&dyn Value>); 3]| {
+            let values = fields.value_set(values);
+            let event = Event::new_child_of(span.id.clone(), metadata, &values);
+            let send = |dispatch: &Dispatch| {
+                // Layers with filters of their own rely on this call before each event.
+                if dispatch.enabled(metadata) {
+                    dispatch.event(&event);
+                }
+            };
+            match self.home.get() {
+                Some(home) => {
+                    if let Some(dispatch) = home.upgrade() {
+                        send(&dispatch);
+                    }
+                }
+                // Reloading has put the layer in, without calling `on_register_dispatch`.
+                None => dispatcher::get_default(send),
+            }
+        };
+        event(&[
             (&message, Some(&"close")),
             (&busy, Some(&format_args!("{busy_time:.2?}"))),
             (&idle, Some(&format_args!("{idle_time:.2?}"))),
-        ];
-        let values = fields.value_set(&values);
-        let event = Event::new_child_of(span.id.clone(), metadata, &values);
-        let send = |dispatch: &Dispatch| {
-            // Layers with filters of their own rely on this call before each event.
-            if dispatch.enabled(metadata) {
-                dispatch.event(&event);
-            }
-        };
-        match self.home.get() {
-            Some(home) => {
-                if let Some(dispatch) = home.upgrade() {
-                    send(&dispatch);
-                }
-            }
-            // Reloading has put the layer in, without calling `on_register_dispatch`.
-            None => dispatcher::get_default(send),
-        }
+        ]);
     }
 }

@@ -38,6 +38,7 @@
 //! | have the CPU time of each span, besides busy and idle | `running::RunningTime` (feature `running`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
 //! | have these times in the spans that tracing-opentelemetry exports | `otel::OtelTimes` (feature `opentelemetry-0-33`) |
+//! | merge traces of several machines, with a known error | `utc::record_utc` (feature `utc`) |
 //!
 //! # What it costs
 //!
@@ -119,6 +120,8 @@ mod timing;
 #[cfg(feature = "chrome")]
 mod trace;
 mod unix_offset;
+#[cfg(feature = "utc")]
+pub mod utc;
 
 pub use close_event::CloseEvents;
 pub use layer::SpanTimingLayer;

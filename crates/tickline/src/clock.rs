@@ -217,6 +217,12 @@ impl Clock {
         UnixTime::from_nanos(self.engine().unix_ns())
     }
 
+    /// The mock behind this clock.
+    #[cfg(all(feature = "mock", feature = "utc"))]
+    pub(crate) fn mock(&self) -> Option<&MockClock> {
+        self.mock.as_ref()
+    }
+
     /// The coarse time of `CLOCK_MONOTONIC`, which the thread last stored; without a thread,
     /// [`now`](Self::now).
     #[inline]
@@ -242,8 +248,7 @@ impl Clock {
     }
 
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been, by the line
-    /// wherever there is one. For bounds on UTC, add [`Status::utc_error_ns`], which is the NTP
-    /// daemon's claim.
+    /// wherever there is one. For bounds on UTC, see `Clock::utc` (feature `utc`).
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {

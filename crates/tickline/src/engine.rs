@@ -8,10 +8,10 @@
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use tickline_core::cell::LineCell;
-use tickline_core::control::{Config, Control, Iteration, Outcome, Renewal};
+use tickline_core::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Gate;
-use tickline_core::gate::keeper::{Keeper, Lines, Stage};
+use tickline_core::gate::keeper::{GateKeeper, Lines, Stage};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
@@ -31,11 +31,11 @@ mod status;
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
 
 /// What a control loop is made with before the gates are judged. Each iteration sets interval and
-/// renewal.
+/// driver.
 const UNSETTLED: Config = Config {
     interval_ns: DEFAULT_INTERVAL_NS,
     resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
-    renewal: Renewal::AtExpiry,
+    driven_by: DrivenBy::Readers,
 };
 
 /// The control loop, under the clock's lock.
@@ -59,7 +59,7 @@ impl Driven {
 pub(crate) struct Engine {
     pub(crate) shared: Shared,
     /// How far the judgement of the gates has come, `disable()`, and the kind of lines.
-    keeper: Keeper,
+    keeper: GateKeeper,
     /// The lines of the CPUs, where there is one for each. Next to the keeper, which their readers
     /// ask.
     cpu_lines: LazyTable,
@@ -83,6 +83,9 @@ pub(crate) struct Engine {
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// A page that another process serves. This engine then has no line, and stays disabled.
     pub(crate) page: Option<crate::page::PageReader>,
+    /// What the thread knows of UTC.
+    #[cfg(feature = "utc")]
+    pub(crate) utc: crate::utc::published::Published,
 }
 
 const _: () = assert!(
@@ -94,7 +97,7 @@ impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
             shared: Shared::new(LineCell::new()),
-            keeper: Keeper::new(),
+            keeper: GateKeeper::new(),
             cpu_lines: LazyTable::new(),
             control: TryLock::new(Driven::NEW),
             collector: TryLock::new(Collector::new()),
@@ -107,6 +110,8 @@ impl Engine {
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             page: None,
+            #[cfg(feature = "utc")]
+            utc: crate::utc::published::Published::new(),
         }
     }
 
@@ -140,6 +145,13 @@ impl Engine {
             Some(ns) => to_unsigned(ns),
             None => otherwise(self),
         }
+    }
+
+    /// The counter of the common line, after every earlier load; `None` if that does not serve.
+    #[cfg(feature = "utc")]
+    #[inline]
+    pub(crate) fn read_ticks(&self) -> Option<u64> {
+        COUNTER.and_then(|counter| self.shared.read_ticks(&counter))
     }
 
     /// A reading with bounds; `None` if the inlined path refuses.
@@ -191,7 +203,7 @@ impl Engine {
         let Some(counter) = COUNTER else {
             // There is nothing to calibrate, but the status has to say why.
             if !self.is_judged() && self.driver() == Driver::Reader {
-                self.maintain(Renewal::AtExpiry);
+                self.maintain(DrivenBy::Readers);
             }
             return saturating_unsigned(OsClock.monotonic_ns());
         };
@@ -247,7 +259,7 @@ impl Engine {
 
     /// Whether this clock's thread lives in this process: a forked child has none, and a thread may
     /// have been killed.
-    fn thread_is_here(&self) -> bool {
+    pub(crate) fn thread_is_here(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
         thread_token != 0 && thread_token == sys::token() && !self.thread_mark.thread_died()
@@ -319,7 +331,7 @@ impl Engine {
         let _errno = if wanted { sys::PreserveErrno::new() } else { return false };
         let iterated = self.driver() == Driver::Reader
             && self.is_prepared()
-            && self.maintain(Renewal::AtExpiry).is_some();
+            && self.maintain(DrivenBy::Readers).is_some();
         if iterated && self.keeper.count_iteration() {
             self.review();
         }
@@ -329,10 +341,10 @@ impl Engine {
     /// An iteration that a program asks for. Where it drives the clock, every eighth one asks for
     /// the facts again.
     pub(crate) fn maintain_by_hand(&self) -> Option<Outcome> {
-        let outcome = self.maintain(Renewal::Ahead);
+        let outcome = self.maintain(DrivenBy::Timer);
         let is_driver = outcome.is_some() && self.driver() == Driver::Manual;
         if is_driver && self.keeper.count_iteration() && self.review() {
-            return self.maintain(Renewal::Ahead);
+            return self.maintain(DrivenBy::Timer);
         }
         outcome
     }
@@ -340,20 +352,20 @@ impl Engine {
     /// An iteration of the control loop, with the gates judged before the first one, and a second
     /// iteration after a recovery. `None` if another thread has the lock, or a gate is closed.
     /// Never waits, allocates or panics.
-    pub(crate) fn maintain(&self, renewal: Renewal) -> Option<Outcome> {
+    pub(crate) fn maintain(&self, driven_by: DrivenBy) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
         let (mut driven, lines) = self.lock_judged()?;
         // With a line for each CPU a common one would be wrong on some, and only the clock's thread
         // calibrates them.
-        if lines == Lines::PerCpu { None } else { self.iterate(&mut driven, renewal) }
+        if lines == Lines::PerCpu { None } else { self.iterate(&mut driven, driven_by) }
     }
 
     /// An iteration by the holder of the lock, and a second one after a recovery.
     #[inline(never)]
-    fn iterate(&self, driven: &mut Driven, renewal: Renewal) -> Option<Outcome> {
+    fn iterate(&self, driven: &mut Driven, driven_by: DrivenBy) -> Option<Outcome> {
         let counter = COUNTER?;
         let control = &mut driven.control;
-        control.config = Config { renewal, interval_ns: self.interval_ns(), ..control.config };
+        control.config = Config { driven_by, interval_ns: self.interval_ns(), ..control.config };
         let followed = self.followed();
         let mut outcome = control.maintain(&self.shared, &counter, &followed);
         if outcome.iteration == Iteration::Recovered {

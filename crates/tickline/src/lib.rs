@@ -72,7 +72,8 @@
 //!   The vDSO may still read it: the OS clock then ends in SIGSEGV as well. A process that was
 //!   denied the counter before its first reading gets its time by system call.
 //! - That the counter serves: [`Clock::status`] says whether, and why not.
-//! - A bound against UTC. Only the NTP daemon can claim one: [`Status::utc_error_ns`].
+//! - A bound against UTC, without the feature `utc` (`Clock::utc`). With it, a bound is as true as the
+//!   source that claims it: clock-bound, chronyd or the kernel.
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
 //!   asleep, at most by the rest of the line's window, which is half of its validity. The next
 //!   recalibration slews them back at half rate; with a thread, it comes at the resume. Until
@@ -120,6 +121,7 @@
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
 //! | `tokio` | such a clock that follows tokio's, which its tests pause |
+//! | `utc` | [`Clock::utc`]: two times between which UTC is, from clock-bound, chronyd or the kernel (Linux) |
 //! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` serves, and is an error elsewhere; `page::Publisher` serves one |
 
 /// Returns the time of a mock, if there is one: `$time` is an `Option`. Without the feature `mock`
@@ -161,6 +163,8 @@ mod sys;
 mod thread;
 mod trust;
 mod unix_time;
+#[cfg(feature = "utc")]
+pub mod utc;
 
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;

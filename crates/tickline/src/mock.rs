@@ -24,9 +24,13 @@ use core::cell::RefCell;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+#[cfg(feature = "utc")]
+use std::sync::{Mutex, PoisonError};
 
 use crate::instant::Instant;
 use crate::unix_time::UnixTime;
+#[cfg(feature = "utc")]
+use crate::utc::{UtcReading, UtcUnknown};
 
 /// How many mocks are active, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
@@ -56,6 +60,9 @@ struct Inner {
     monotonic_ns: AtomicU64,
     /// Unix minus monotonic, ns.
     unix_offset_ns: AtomicI64,
+    /// How far UTC may be from Unix time, or why it is not known.
+    #[cfg(feature = "utc")]
+    utc_error: Mutex<Result<Duration, UtcUnknown>>,
     /// When the mock was made, if it follows tokio's clock.
     #[cfg(feature = "tokio")]
     tokio_start: Option<tokio::time::Instant>,
@@ -68,6 +75,8 @@ impl Inner {
         Self {
             monotonic_ns: AtomicU64::new(START_NS),
             unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
+            #[cfg(feature = "utc")]
+            utc_error: Mutex::new(Ok(Duration::ZERO)),
             #[cfg(feature = "tokio")]
             tokio_start: None,
         }
@@ -127,6 +136,32 @@ impl MockClock {
         let stepped = |offset_ns: i64| Some(offset_ns.saturating_add(ns));
         // ORDERING: Relaxed for both, as in `advance`.
         self.0.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
+    }
+
+    /// How far UTC may be from this clock's Unix time, or why it is not known: what
+    /// [`Clock::utc`](crate::Clock::utc) shall say. A new mock has no error. Needs the feature `utc`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::{mock::MockClock, utc::UtcUnknown};
+    ///
+    /// let mock = MockClock::new();
+    /// mock.set_utc_error(Ok(Duration::from_millis(1)));
+    /// assert_eq!(mock.clock().utc()?.width(), Duration::from_millis(2));
+    /// mock.set_utc_error(Err(UtcUnknown::Expired)); // the NTP daemon dies
+    /// assert_eq!(mock.clock().utc(), Err(UtcUnknown::Expired));
+    /// # Ok::<(), UtcUnknown>(())
+    /// ```
+    #[cfg(feature = "utc")]
+    pub fn set_utc_error(&self, error: Result<Duration, UtcUnknown>) {
+        *self.0.utc_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    /// UTC.
+    #[cfg(feature = "utc")]
+    pub(crate) fn utc(&self) -> Result<UtcReading, UtcUnknown> {
+        let error = *self.0.utc_error.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(UtcReading::of_mock(self.unix_now(), error?))
     }
 
     /// Monotonic time.

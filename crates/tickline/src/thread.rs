@@ -42,7 +42,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use tickline_core::control::{MIN_INTERVAL_NS, Renewal};
+use tickline_core::control::{DrivenBy, MIN_INTERVAL_NS};
 use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
 
@@ -128,6 +128,8 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
     };
     let (mut comparing, mut pass) = (Comparing::default(), CpuPass::default());
     let (mut checked_ns, mut compared) = (i64::MIN, Comparison::Pending);
+    #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
+    let mut utc = crate::utc::UtcPolls::default();
     loop {
         compared = compare::result().unwrap_or(compared);
         let by_cpu = engine.probes() == Probes::Full && wanted(settings.per_cpu, compared);
@@ -135,8 +137,10 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
             engine.calibrate_cpus(&mut pass, notifier)
         } else {
             engine.leave_per_cpu();
-            engine.maintain(Renewal::Ahead).map(|outcome| outcome.next_in_ns)
+            engine.maintain(DrivenBy::Timer).map(|outcome| outcome.next_in_ns)
         };
+        #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
+        utc.poll(engine);
         let closed = next_ns.is_none() && engine.is_closed();
         let mut wait_ns = match next_ns {
             Some(next_in_ns) => next_in_ns,
@@ -161,7 +165,11 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         }
         match sleep(engine, notifier, Duration::from_nanos(wait_ns), settings.recent_every) {
             Woken::Timeout => {}
-            Woken::ClockSet => pass.force_due(),
+            Woken::ClockSet => {
+                pass.force_due();
+                #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
+                utc.force_due();
+            }
             Woken::Stopped => return,
         }
     }

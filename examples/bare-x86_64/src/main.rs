@@ -30,7 +30,7 @@ use core::panic::PanicInfo;
 use clocks::{Hpet, Tsc};
 use port::End;
 use tickline_core::cell::LineCell;
-use tickline_core::control::{Config, Control, Iteration, Renewal};
+use tickline_core::control::{Config, Control, Iteration, DrivenBy};
 use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
@@ -134,7 +134,7 @@ extern "C" fn main() -> ! {
     let resolutions = Resolutions { counter_ticks, reference_ns: hpet.step_ns(), same_counter_ticks: 0 };
     say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", resolutions.reference_ns);
 
-    let config = Config { interval_ns: INTERVAL_NS, resolutions, renewal: Renewal::Ahead };
+    let config = Config { interval_ns: INTERVAL_NS, resolutions, driven_by: DrivenBy::Timer };
     let mut driver = Driver { control: Control::new(config), due_ns: 0 };
     let mut seen = Seen::default();
 

@@ -73,6 +73,7 @@ impl Tree {
     pub(super) fn build(&self, package: &str, tests: Tests) -> Result<Built, String> {
         let mut cargo = Command::new("cargo");
         cargo.args(["test", "-p", package, "--lib", "--no-run", "--message-format=json-render-diagnostics"]);
+        cargo.args(features(package));
         // Leave out debug information, which doubles the time of linking.
         cargo.env("CARGO_PROFILE_TEST_DEBUG", "0").current_dir(&self.0);
         if tests == Tests::Loom {
@@ -97,7 +98,9 @@ impl Tree {
     pub(super) fn passes_under_miri(&self, package: &str, test: &str, seeds: u32) -> Result<bool, String> {
         let cargo = |last: &str| {
             Command::new("cargo")
-                .args(["+nightly", "miri", "test", "-p", package, "--lib", test, last, "--target-dir"])
+                .args(["+nightly", "miri", "test", "-p", package, "--lib", test, last])
+                .args(features(package))
+                .arg("--target-dir")
                 .arg(root().join("target"))
                 .env("MIRIFLAGS", format!("-Zmiri-many-seeds=0..{seeds}"))
                 .env_remove("RUSTUP_TOOLCHAIN")
@@ -111,6 +114,11 @@ impl Tree {
         }
         Ok(cargo("--quiet")?.status.success())
     }
+}
+
+/// The features, not default ones, whose mutants there are.
+fn features(package: &str) -> &'static [&'static str] {
+    if package == "tickline" { &["--features", "utc"] } else { &[] }
 }
 
 impl Built {

@@ -1,5 +1,6 @@
 //! Provides a program of the distribution for a guest. Unpacks its package and the packages of its
-//! libraries into `target/vm`, and collects the files that the program needs at run time.
+//! libraries into `target/vm`, and collects the files that the program needs at run time. A program
+//! of crates.io is built without libraries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use serde::Deserialize;
 
 use super::image::{self, Failure};
 use crate::files::entries;
-use crate::step::said;
+use crate::step::{command, output, said};
 
 /// The dynamic linker, which lists a program's libraries, and loads them in the guest.
 const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
@@ -21,6 +22,7 @@ const LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Program {
+    /// The distribution's name, or that of crates.io with the version: `NAME@VERSION`.
     pub(super) package: String,
     /// The program's place.
     pub(super) path: String,
@@ -28,6 +30,12 @@ pub(super) struct Program {
 
 /// A folder with the program, the dynamic linker and all libraries, at their places.
 pub(super) fn folder(program: &Program) -> Result<PathBuf, Failure> {
+    let to = super::folder().join(format!("{}-files", program.package));
+    if program.package.contains('@') {
+        fs::remove_dir_all(&to).ok();
+        image::put(&to, &program.path, &fs::read(build(program)?)?)?;
+        return Ok(to);
+    }
     let root = unpack(program)?;
     let linker = root.join(LINKER);
     let places = LIBRARIES.map(|place| root.join(place).display().to_string()).join(":");
@@ -39,7 +47,6 @@ pub(super) fn folder(program: &Program) -> Result<PathBuf, Failure> {
     if !output.status.success() || listed.contains("not found") {
         return Err(Failure::Missing(format!("{}: a library is missing: {listed}", program.package)));
     }
-    let to = super::folder().join(format!("{}-files", program.package));
     fs::remove_dir_all(&to).ok();
     image::put(&to, &program.path, &fs::read(root.join(&program.path))?)?;
     image::put(&to, LINKER, &fs::read(&linker)?)?;
@@ -49,6 +56,24 @@ pub(super) fn folder(program: &Program) -> Result<PathBuf, Failure> {
         image::put(&to, &format!("{}/{name}", LIBRARIES[0]), &fs::read(library)?)?;
     }
     Ok(to)
+}
+
+/// Builds a daemon of crates.io, which is not for musl, with glibc in it. Nothing is installed.
+fn build(program: &Program) -> Result<PathBuf, Failure> {
+    let root = super::folder().join(&program.package);
+    let name = program.path.rsplit('/').next().unwrap_or_default();
+    let built = root.join("bin").join(name);
+    if !built.is_file() {
+        println!("building {}", program.package);
+        let install = format!(
+            "cargo install -q --locked {} --features daemon --bin {name} --target x86_64-unknown-linux-gnu --root {}",
+            program.package,
+            root.display()
+        );
+        output(command(&install).env("RUSTFLAGS", "-C target-feature=+crt-static"))
+            .map_err(Failure::Missing)?;
+    }
+    Ok(built)
 }
 
 /// Unpacks the package, and all libraries that apt names for it. Nothing is installed.

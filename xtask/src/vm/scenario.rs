@@ -54,6 +54,14 @@ pub(super) struct Scenario {
     pub(super) findings: Vec<[String; 3]>,
 }
 
+impl Scenario {
+    /// The scenarios of the act "utc".
+    pub(super) fn utc(&self) -> impl Iterator<Item = &str> {
+        let names = self.kernel.split(' ').find_map(|word| word.strip_prefix("tickline.utc="));
+        names.into_iter().flat_map(|names| names.split(','))
+    }
+}
+
 /// How fast the guest's clocks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -28,7 +28,7 @@ struct Table {
     cells: fn(&Row<'_>) -> Vec<String>,
 }
 
-const TABLES: [Table; 2] = [
+const TABLES: [Table; 3] = [
     Table {
         page: "docs/guests.md",
         block: "guests",
@@ -45,6 +45,14 @@ const TABLES: [Table; 2] = [
             guest.findings.iter().map(|[_, about, _]| format!("| `{}` | {about} | ", guest.name)).collect()
         },
         cells: |row| row.found(),
+    },
+    Table {
+        page: "docs/guests.md",
+        block: "utc",
+        titles: "guest | scenario | readings | with an interval | missed | by ms | narrowest us | sources and \
+                 reasons, in order",
+        starts: |guest| guest.utc().map(|name| format!("| `{}` | {name} | ", guest.name)).collect(),
+        cells: |row| row.scenario.utc().map(|name| row.utc(name)).collect(),
     },
 ];
 
@@ -98,6 +106,30 @@ impl Row<'_> {
             spans.map(times).unwrap_or_default(),
         ];
         vec![cells.join(" | ")]
+    }
+
+    /// The readings of UTC in a scenario.
+    fn utc(&self, name: &str) -> String {
+        let number = |path, unit: u64| {
+            let value = judge::find(&self.run.phases, name, path).find_map(Value::as_u64);
+            value.map_or_else(String::new, |value| (value / unit).to_string())
+        };
+        let changes = judge::find(&self.run.phases, name, "changes").find_map(Value::as_array);
+        let mut kinds: Vec<&str> = Vec::new();
+        for kind in changes.into_iter().flatten().filter_map(|change| change[1].as_str()) {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        let cells = [
+            number("readings", 1),
+            number("answered", 1),
+            number("missed", 1),
+            number("missed_ns", 1_000_000),
+            number("narrowest_ns", 1_000),
+            kinds.join(", "),
+        ];
+        cells.join(" | ")
     }
 
     /// The first finding that the program printed, for each phase with an expected finding.

@@ -34,9 +34,13 @@ const CLAIM_NS: i64 = 2_000_000_000;
 const STEP_NS: i64 = 128_000_000;
 
 impl Document {
-    /// The bound of Unix time's distance from UTC, ns: the kernel's, or else the daemon's. `None` where
-    /// nobody claims one, or a daemon answers that has no time from elsewhere.
+    /// The bound of Unix time's distance from UTC, ns: that of clock-bound, the kernel's, or else the
+    /// NTP daemon's. `None` where nobody claims one, or a daemon answers that has no time from
+    /// elsewhere.
     pub(crate) fn utc_bound_ns(&self) -> Option<i64> {
+        if self.is_by_clock_bound() {
+            return i64::try_from(self.clock.utc_error_ns?).ok();
+        }
         if self.machine.ntp_daemon.as_ref().is_some_and(|daemon| !daemon.synchronised) {
             return None;
         }
@@ -45,6 +49,10 @@ impl Document {
             ntp.maximum_error_us.saturating_mul(1_000).saturating_add(ntp.offset_ns.saturating_abs())
         });
         kernel.or_else(|| self.machine.ntp_daemon.as_ref()?.bound_ns)
+    }
+
+    fn is_by_clock_bound(&self) -> bool {
+        self.clock.utc_source.as_deref() == Some("clock_bound")
     }
 
     /// The known offset of Unix time, ns, where it is too large: what kernel or daemon have left to
@@ -64,6 +72,7 @@ impl Document {
     /// What is known of Unix time, in words; `None` where nothing is.
     pub(super) fn utc(&self) -> Option<String> {
         let daemon = self.machine.ntp_daemon.as_ref().map_or("an NTP daemon", |daemon| &daemon.name);
+        let daemon = if self.is_by_clock_bound() { "clock-bound" } else { daemon };
         Some(format!("Unix time is within {} of UTC, as {daemon} claims", span(self.utc_bound_ns()?)))
     }
 }

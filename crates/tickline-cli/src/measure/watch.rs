@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use tickline::exchange;
+use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, Events, State, Status};
 
 use super::costs::may_read_counter;
@@ -32,6 +33,7 @@ pub(crate) struct Sample {
     /// less than three samples.
     pub(crate) skew_ppb: Option<f64>,
     pub(crate) status: Status,
+    pub(crate) utc: Result<UtcReading, UtcUnknown>,
     /// The count of each event since the start.
     pub(crate) events: Vec<(&'static str, u64)>,
     /// What has changed in the machine's clocks since the sample before.
@@ -148,6 +150,7 @@ impl Watcher {
             changes: self.monitor.changes(at_s, status.frequency_hz),
             cpus: self.cpus.values().copied().collect(),
             new_cpus,
+            utc: clock.utc(),
             status,
         }
     }

@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 
-use crate::document::{CpuWatch, Document, Ending, Watch};
+use crate::document::{self, CpuWatch, Document, Ending, Watch, utc_width_ns};
+use crate::measure::as_f64;
 use crate::measure::watch::{CpuSample, Sample, state_name};
 use crate::terminal::plain;
+use crate::words::time;
 use crate::wrap::Look;
 
 /// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
@@ -14,16 +16,17 @@ const CPUS_IN_LINE: usize = 4;
 const CPUS_IN_SUMMARY: usize = 16;
 
 /// The headings.
-pub(crate) const HEAD: &str =
-    "    time s  offset ns  bracket ns  bound -/+ ns  skew ppb  state        CPUs, offset ns; events";
+pub(crate) const HEAD: &str = "    time s  offset ns  bracket ns  bound -/+ ns  skew ppb  UTC width  state        CPUs, offset ns; events";
 
 /// The line of one sample. `before` are the events that were already printed.
 pub(crate) fn line(sample: &Sample, before: &[(&'static str, u64)]) -> String {
     let point = &sample.point;
     let bound = format!("{}/{}", point.before_ns, point.after_ns);
     let skew = sample.skew_ppb.map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
+    let width_ns = sample.utc.as_ref().ok().map(utc_width_ns);
+    let width = width_ns.map_or_else(|| "-".to_owned(), |ns| time(as_f64(ns)));
     let mut line = format!(
-        "{:>10.1} {:>+10.1} {:>11.1} {bound:>13} {skew:>9}  {:<12}",
+        "{:>10.1} {:>+10.1} {:>11.1} {bound:>13} {skew:>9} {width:>10}  {:<12}",
         point.at_s,
         point.offset_ns,
         point.bracket_ns,
@@ -88,6 +91,9 @@ pub(crate) fn summary(document: &Document, look: Look, out: &mut dyn Write) -> i
     }
     let events: Vec<(&str, u64)> = watch.events.iter().map(|(name, count)| (*name, *count)).collect();
     let text = happened(&events, &[]);
+    if let Some((name, text)) = document::lines(document)?.iter().find(|(name, _)| name == "UTC") {
+        fact(name, text)?;
+    }
     for change in &watch.changes {
         fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what))?;
     }

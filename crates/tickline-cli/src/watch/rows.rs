@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use crate::document::utc_width_ns;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, Sample, state_name};
 use crate::output::Place;
@@ -33,7 +34,7 @@ impl Row<'_> {
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
 /// The columns, without those of the events.
-const COLUMNS: [Column; 15] = [
+const COLUMNS: [Column; 18] = [
     ("at_s", |row| format!("{:.6}", row.point().at_s)),
     ("unix_s", |row| row.own(|sample| Some(format!("{:.6}", sample.unix_s)))),
     ("cpu", |row| row.cpu.map_or_else(String::new, |sample| sample.cpu.to_string())),
@@ -51,6 +52,9 @@ const COLUMNS: [Column; 15] = [
     ("skew_ppb", |row| row.own(|sample| Some(format!("{:.2}", sample.skew_ppb?)))),
     ("max_drift_ppb", |row| row.own(|sample| Some(sample.status.max_drift_ppb.to_string()))),
     ("frequency_hz", |row| row.own(|sample| Some(sample.status.frequency_hz?.to_string()))),
+    ("utc_width_ns", |row| row.own(|sample| Some(utc_width_ns(sample.utc.as_ref().ok()?).to_string()))),
+    ("utc_source", |row| row.own(|sample| Some(sample.utc.ok()?.source().name().to_owned()))),
+    ("utc_unknown", |row| row.own(|sample| Some(sample.utc.err()?.name().to_owned()))),
     ("interval_ns", |row| row.own(|sample| Some(sample.status.interval_ns.to_string()))),
 ];
 

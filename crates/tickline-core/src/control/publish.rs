@@ -6,7 +6,7 @@
 //! step that leaves its result in the plan returns `Option<()>`: `None` without a sample.
 
 use super::{
-    Control, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Refusal, Renewal, UNKNOWN_SLOPE,
+    Control, DrivenBy, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Refusal, UNKNOWN_SLOPE,
     WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{Bounds, CellLine, StateCell};
@@ -73,7 +73,7 @@ impl Control {
     /// behind the writer's, and a plain read is executed early. Where each CPU has a line of its
     /// own, a line starts with its publication: its readers read the counter before the state.
     fn lead_in_ticks(&self, slope: Slope) -> u64 {
-        if self.config.renewal == Renewal::Pinned { 0 } else { slope.ticks_in(MEETING_MARGIN_NS) }
+        if self.config.driven_by == DrivenBy::PinnedThread { 0 } else { slope.ticks_in(MEETING_MARGIN_NS) }
     }
 
     /// A line after `before`, with `b` = 0, and for which ticks it is used.

@@ -41,7 +41,7 @@
 //! | A sample's age judged by the quickest iteration ever | on a loaded machine whose clock is a device: no line, and so more readers of the device |
 
 use super::{
-    Control, FRESH_NS, LATENESS_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, PATIENT_ITERATIONS, Renewal,
+    Control, DrivenBy, FRESH_NS, LATENESS_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, PATIENT_ITERATIONS,
     USUAL_OFFSET_NS,
 };
 use crate::estimate::Fit;
@@ -84,9 +84,9 @@ impl Control {
         let good_ns = fit.map_or(0, |fit| {
             // A driver that comes by itself can come more often to keep the bound narrow. Readers
             // do so only while the range of the dither is unknown.
-            let may_shorten = match self.config.renewal {
-                Renewal::Ahead | Renewal::Pinned => true,
-                Renewal::AtExpiry => !self.stability.dither_is_known(),
+            let may_shorten = match self.config.driven_by {
+                DrivenBy::Timer | DrivenBy::PinnedThread => true,
+                DrivenBy::Readers => !self.stability.dither_is_known(),
             };
             let short_ns = self.short_interval_ns();
             let narrow_ns = self.stability.narrow_for_ns(fit, self.config.interval_ns);
@@ -145,10 +145,10 @@ impl Control {
 
     /// The window of a line that starts `margin_ticks` before it is published, ticks.
     pub(super) fn window_ticks(&self, interval_ticks: u64, margin_ticks: u64) -> u64 {
-        let intervals = match self.config.renewal {
-            Renewal::Ahead => 2,
-            Renewal::Pinned => 4,
-            Renewal::AtExpiry => 1,
+        let intervals = match self.config.driven_by {
+            DrivenBy::Timer => 2,
+            DrivenBy::PinnedThread => 4,
+            DrivenBy::Readers => 1,
         };
         interval_ticks.saturating_mul(intervals).saturating_add(margin_ticks).min(MAX_WINDOW_TICKS)
     }

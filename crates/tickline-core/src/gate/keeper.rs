@@ -3,7 +3,7 @@
 //!
 //! The keeper decides nothing about the counter: [`judge`](super::judge) does. The keeper orders
 //! concurrent threads, which switch the counter off and on, ask for another judgement, and judge.
-//! The holder of the clock's lock asks to be admitted ([`admit`](Keeper::admit)), and brings a
+//! The holder of the clock's lock asks to be admitted ([`admit`](GateKeeper::admit)), and brings a
 //! function that judges. The conclusion of this function closes or opens the gate. One word holds
 //! the state:
 //!
@@ -30,24 +30,24 @@
 //!   published. If the word has changed, the exchange fails, the judge closes the gate again, and
 //!   another judgement follows. So a change during a judgement has one of two effects. Either the
 //!   exchange fails; or the exchange came first, and the thread that made the change sees the open
-//!   gate, and closes it. A judge who judges an open gate again ([`review`](Keeper::review)), or
+//!   gate, and closes it. A judge who judges an open gate again ([`review`](GateKeeper::review)), or
 //!   judges for the CPUs' lines, closes the gate first, which ends the line of the earlier
 //!   judgement. If this judge concludes that the gate is open, it tries the exchange again from a
-//!   word that only calls of [`enable`](Keeper::enable) have changed: these calls have got what
+//!   word that only calls of [`enable`](GateKeeper::enable) have changed: these calls have got what
 //!   they asked for.
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds the gate closed, and has the gates judged again
-//!   ([`notice_closed`](Keeper::notice_closed)). A process that was forked in between does the
+//!   ([`notice_closed`](GateKeeper::notice_closed)). A process that was forked in between does the
 //!   same.
 //!
-//! It follows that no reading that begins after [`disable`](Keeper::disable) has returned uses
-//! the counter, until somebody calls [`enable`](Keeper::enable); and that once nobody makes
+//! It follows that no reading that begins after [`disable`](GateKeeper::disable) has returned uses
+//! the counter, until somebody calls [`enable`](GateKeeper::enable); and that once nobody makes
 //! changes, the next judgement brings the gate in line with the switch and the facts.
 //!
 //! **The CPUs' lines have no gate but the word.** Readers use them while the word says `Open` and a
-//! line for each CPU ([`lines`](Keeper::lines)). A call that changes the kind of lines
-//! ([`set_lines`](Keeper::set_lines)) asks for a judgement, because the gate that compares the
+//! line for each CPU ([`lines`](GateKeeper::lines)). A call that changes the kind of lines
+//! ([`set_lines`](GateKeeper::set_lines)) asks for a judgement, because the gate that compares the
 //! counters depends on the kind. This call leaves a common line in use. The judge ends the common
 //! line before readers find the CPUs' lines. Nobody publishes another common line meanwhile,
 //! because an iteration needs the clock's lock, which the judge holds.
@@ -135,7 +135,7 @@ const fn lines_of(word: u64) -> Lines {
 /// The gate of one clock: the stage of its judgement, the program's switch and the kind of lines,
 /// in one word. Beside it, what decides when a reader runs an iteration.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct GateKeeper {
     word: AtomicU64,
     /// When the next iteration is due, or with a gate closed the next judgement, ns.
     due_ns: AtomicI64,
@@ -146,13 +146,13 @@ pub struct Keeper {
     iterations: AtomicU64,
 }
 
-impl Default for Keeper {
+impl Default for GateKeeper {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Keeper {
+impl GateKeeper {
     /// Nothing is judged yet, one line for all CPUs, and nobody has called.
     #[must_use]
     pub const fn new() -> Self {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Scene, Seen, WRITER_TICKS, check, made, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Iteration};
-use crate::gate::keeper::{Closable, Conclusion, Keeper, Lines, Stage};
+use crate::gate::keeper::{Closable, Conclusion, GateKeeper, Lines, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
 use crate::state::Phase;
@@ -19,7 +19,7 @@ use crate::try_lock::TryLock;
 #[derive(Clone)]
 pub(super) struct Judged {
     pub(super) scene: Scene,
-    pub(super) keeper: Arc<Keeper>,
+    pub(super) keeper: Arc<GateKeeper>,
     control: Arc<TryLock<Control>>,
     /// The facts' verdict: 0 if nothing speaks against the counter.
     against: Arc<AtomicU64>,
@@ -30,7 +30,7 @@ impl Judged {
     pub(super) fn new() -> Self {
         let (scene, control) = Scene::without_line();
         let (control, against) = (made(TryLock::new(control)), made(AtomicU64::new(0)));
-        Self { scene, keeper: made(Keeper::new()), control, against }
+        Self { scene, keeper: made(GateKeeper::new()), control, against }
     }
 
     /// The same with a gate that is closed until then.
@@ -175,7 +175,7 @@ fn a_policy_is_set_under_a_judge() {
 #[test]
 fn a_conclusion_is_published_after_its_reasons() {
     check(None, &["said", "not yet"], |seen| {
-        let (keeper, noted) = (made(Keeper::new()), made(AtomicU64::new(0)));
+        let (keeper, noted) = (made(GateKeeper::new()), made(AtomicU64::new(0)));
         let scene = (keeper.clone(), noted.clone(), seen.clone());
         let asker = spawn(&scene, |(keeper, noted, seen)| {
             if keeper.stage() == Stage::New {

@@ -10,11 +10,11 @@ use super::gate::{Judged, NoLine};
 use super::{Seen, check, spawn};
 use crate::cell::StateCell;
 use crate::control::Iteration;
-use crate::gate::keeper::{Conclusion, Keeper, Lines, Stage};
+use crate::gate::keeper::{Conclusion, GateKeeper, Lines, Stage};
 
 /// Stands for the CPUs' lines; loom reports a thread that reads them without having seen them made.
 #[derive(Clone)]
-struct Table(Arc<(Keeper, UnsafeCell<u64>)>);
+struct Table(Arc<(GateKeeper, UnsafeCell<u64>)>);
 
 const CONTENT: u64 = 7;
 
@@ -23,7 +23,7 @@ const CONTENT: u64 = 7;
 #[test]
 fn the_lines_are_made_before_they_are_found() {
     check(None, &["none", "common", "for each CPU"], |seen| {
-        let table = Table(Arc::new((Keeper::new(), UnsafeCell::new(0))));
+        let table = Table(Arc::new((GateKeeper::new(), UnsafeCell::new(0))));
         drop(format!("{:?}", table.0.0));
         let maker = spawn(&table, |Table(table)| {
             // SAFETY: read by those who have seen the lines set; loom checks that.

@@ -6,7 +6,7 @@
 use core::cell::Cell;
 
 use super::*;
-use crate::control::{Config, Iteration, Renewal};
+use crate::control::{Config, DrivenBy, Iteration};
 use crate::line::Slope;
 use crate::shared::Source;
 use crate::testing::{CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, leak};
@@ -49,7 +49,7 @@ fn settled_board(atomic: bool) -> (&'static Board, &'static Units, [Control; 2])
     let machine = Machine::new();
     let board = leak(Board { machine, on: Cell::new(0), atomic });
     let units = leak([(); 2].map(|()| Shared::new(HookedCell::new(machine))));
-    let mut controls = [(); 2].map(|()| Control::new(Config { renewal: Renewal::Pinned, ..CONFIG }));
+    let mut controls = [(); 2].map(|()| Control::new(Config { driven_by: DrivenBy::PinnedThread, ..CONFIG }));
     settle(board, units, &mut controls);
     (board, units, controls)
 }

@@ -97,6 +97,12 @@ impl<S: StateCell> Shared<S> {
         Some(state.with_b(unix_b).inlined_at(S::SHIFT, ticks))
     }
 
+    /// The counter, ticks, when [`read_ordered`](Self::read_ordered) would have served.
+    #[inline]
+    pub fn read_ticks(&self, counter: &impl Counter) -> Option<u64> {
+        Some(self.read_with(LineState::is_inlined, || counter.now_ordered(), |_, _| ())?.1)
+    }
+
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
     #[inline]
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {

@@ -1,7 +1,7 @@
 //! What a reading does that the inlined path refuses: the time of a page, this CPU's line, or the
 //! slow path. And the thread's iterations for the CPUs' lines.
 
-use tickline_core::control::{Config, Renewal};
+use tickline_core::control::{Config, DrivenBy};
 use tickline_core::gate::keeper::Lines;
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Source};
@@ -90,7 +90,7 @@ impl Engine {
     /// next CPU is due, ns; `None` as [`maintain`](Self::maintain).
     pub(crate) fn calibrate_cpus(&self, pass: &mut CpuPass, notifier: &ClockSetNotifier) -> Option<u64> {
         let Some(table) = self.cpu_lines.made() else {
-            return self.maintain(Renewal::Ahead).map(|outcome| outcome.next_in_ns);
+            return self.maintain(DrivenBy::Timer).map(|outcome| outcome.next_in_ns);
         };
         self.keeper.set_lines(Lines::PerCpu);
         let (driven, lines) = self.lock_judged()?;

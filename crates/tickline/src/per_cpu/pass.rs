@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use tickline_core::cell::StateCell;
-use tickline_core::control::{Config, Control, Iteration, MIN_INTERVAL_NS, Outcome, Renewal};
+use tickline_core::control::{Config, Control, DrivenBy, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::counter::HardwareCpuCounter;
 use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
@@ -165,7 +165,7 @@ impl CpuCalibration {
         if control.config.resolutions != config.resolutions {
             control.begin_anew(*config); // the kernel keeps time with something else now
         }
-        control.config = Config { renewal: Renewal::Pinned, ..*config };
+        control.config = Config { driven_by: DrivenBy::PinnedThread, ..*config };
         // `None` also where the CPU's register holds another number than the kernel's.
         let mut outcome = per_cpu::maintain(control, unit, cpu, counter, &OsClock)?;
         if outcome.iteration == Iteration::Recovered {

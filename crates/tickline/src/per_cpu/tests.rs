@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tickline_core::control::{Config, MIN_INTERVAL_NS, Renewal};
+use tickline_core::control::{Config, DrivenBy, MIN_INTERVAL_NS};
 use tickline_core::sample::Resolutions;
 use tickline_core::state::LineState;
 
@@ -47,7 +47,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let config = Config {
         interval_ns: 1_000_000,
         resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks: 0 },
-        renewal: Renewal::Pinned,
+        driven_by: DrivenBy::PinnedThread,
     };
     let mut pass = CpuPass::default();
     let notifier = ClockSetNotifier::new();
@@ -130,10 +130,10 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns);
     engine.play_fork();
     let others = engine.collector();
-    engine.maintain(Renewal::Ahead);
+    engine.maintain(DrivenBy::Timer);
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns, "the facts are another thread's");
     drop(others);
-    engine.maintain(Renewal::Ahead);
+    engine.maintain(DrivenBy::Timer);
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns, "judged again");
 }
 
@@ -149,7 +149,7 @@ fn a_pass_takes_the_references_new_resolution() {
         (Table::with_ids(counter, ids), ClockSetNotifier::new(), CpuPass::default());
     for reference_ns in [1, STEP_NS] {
         let resolutions = Resolutions { counter_ticks: 0, reference_ns, same_counter_ticks: 0 };
-        let config = Config { interval_ns: 1_000_000, resolutions, renewal: Renewal::Pinned };
+        let config = Config { interval_ns: 1_000_000, resolutions, driven_by: DrivenBy::PinnedThread };
         table.units.iter().for_each(|unit| _ = unit.close_gate(&common, &OsClock));
         table.units.iter().for_each(|unit| _ = unit.open_gate(&common, &OsClock));
         for _ in 0..100 {

@@ -77,3 +77,26 @@ fn a_mock_converts_by_its_own_present() {
         anchor.to_std(Instant::now()) + Duration::from_secs(5)
     );
 }
+
+/// A test of code that waits for a commit to be past does not hang, and costs no time.
+#[cfg(feature = "utc")]
+#[test]
+fn a_mock_has_utc_with_the_error_that_it_was_given() {
+    use tickline::utc::{UtcOrder, UtcSource};
+
+    let mock = MockClock::new();
+    mock.set_utc_error(Ok(Duration::from_millis(5)));
+    let clock = mock.clock();
+    let (before, unix) = (clock.utc().unwrap(), clock.unix_now());
+    assert_eq!(
+        [before.earliest(), before.latest()],
+        [unix - Duration::from_millis(5), unix + Duration::from_millis(5)]
+    );
+    assert_eq!((before.source(), before.order(&before)), (UtcSource::Mock, UtcOrder::Unknown));
+    let after = clock.wait_until_past(&before).unwrap();
+    assert!(before.definitely_before(&after) && after.definitely_after(&before));
+    assert_eq!(clock.unix_now() - unix, before.width() + Duration::from_nanos(1), "the least that will do");
+    assert_eq!(clock.time_until_past(&before), Ok(Duration::ZERO));
+    mock.set_utc_error(Ok(Duration::MAX));
+    assert_eq!(clock.utc().unwrap().earliest(), UnixTime::UNIX_EPOCH, "an error beyond the type is no panic");
+}

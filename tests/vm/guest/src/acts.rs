@@ -14,7 +14,7 @@ use crate::brackets::{comparison, state_name};
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::readers::Readers;
 use crate::system::realtime_ns;
-use crate::{chrony, cost, machine, migrate, report, served, system, who};
+use crate::{chrony, cost, machine, migrate, report, served, system, utc, who};
 
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
 const QUIET: Duration = Duration::from_secs(2);
@@ -63,6 +63,7 @@ pub(crate) fn run() -> io::Result<()> {
             "ask-program" => done.and(ask_program(&lab)),
             "serve" => done.and(served::serve_caller()),
             "chrony" => done.and_then(|()| chrony::follow()),
+            "utc" => done.and_then(|()| utc::run(&clock)),
             "who" => done.and(who::watch_asker()),
             "limiter" => done.and(limit()),
             _ => done,
@@ -177,7 +178,7 @@ fn trusting(builder: ClockBuilder) -> ClockBuilder {
 fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
     match act {
         // The program runs after the readers have stopped.
-        "none" | "ask-program" | "chrony" | "who" | "serve" | "limiter" => Ok(()),
+        "none" | "ask-program" | "chrony" | "utc" | "who" | "serve" | "limiter" => Ok(()),
         "switch" => switch(lab),
         "take" => take(lab),
         "set-clock" => {
@@ -312,7 +313,6 @@ fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
 
 /// Suspends to RAM; the real-time clock wakes the machine.
 fn suspend(lab: &Lab<'_>) -> io::Result<()> {
-    const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
     if !fs::read_to_string("/sys/power/state")?.split_whitespace().any(|state| state == "mem") {
         report::line(&json!({ "phase": "unavailable", "what": "this kernel has no suspend to RAM" }));
         return Ok(());
@@ -328,9 +328,7 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         // CLOCK_BOOTTIME counts suspended time, and CLOCK_MONOTONIC does not.
         let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
         let before_ns = slept_ns();
-        let result = fs::write(ALARM, format!("+{sleep_s}"))
-            .and_then(|()| fs::write("/sys/power/mem_sleep", "deep").or(Ok(())))
-            .and_then(|()| fs::write("/sys/power/state", "mem"));
+        let result = suspend_for(sleep_s);
         let mut seen = resumed(lab.clock);
         seen["slept_ms"] = ((slept_ns() - before_ns) / 1_000_000).into();
         seen["done"] = result.is_ok().into();
@@ -339,6 +337,13 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     lab.readers.pin_again();
     lab.watch_until_settled("again", PATIENCE);
     Ok(())
+}
+
+/// Sleeps in suspend to RAM.
+pub(crate) fn suspend_for(seconds: u64) -> io::Result<()> {
+    fs::write("/sys/class/rtc/rtc0/wakealarm", format!("+{seconds}"))?;
+    fs::write("/sys/power/mem_sleep", "deep").ok();
+    fs::write("/sys/power/state", "mem")
 }
 
 /// Watches the clock straight after a resume. Reports until when readings missed their own bounds,

@@ -90,8 +90,12 @@ pub(crate) fn realtime_ns() -> u64 {
 
 /// Moves `CLOCK_REALTIME` by this many seconds, forwards or backwards.
 pub(crate) fn step_clock(seconds: i64) -> io::Result<()> {
-    let now_ns = realtime_ns().cast_signed();
-    let (tv_sec, tv_nsec) = (now_ns / 1_000_000_000 + seconds, now_ns % 1_000_000_000);
+    set_clock(realtime_ns().cast_signed() + seconds * 1_000_000_000)
+}
+
+/// Sets `CLOCK_REALTIME`, ns since 1970.
+pub(crate) fn set_clock(unix_ns: i64) -> io::Result<()> {
+    let (tv_sec, tv_nsec) = (unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
     // SAFETY: the time is valid. The machine is a guest of its own.
     check(unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &libc::timespec { tv_sec, tv_nsec }) })
 }

@@ -12,7 +12,7 @@
 //!
 //! A program that reads the time now and then never runs an iteration: the OS clock serves it.
 
-use super::Keeper;
+use super::GateKeeper;
 use crate::primitive::Ordering;
 use crate::shared::{SlowReading, Source};
 
@@ -28,7 +28,7 @@ const STREAK: u64 = 8;
 /// interval, because a check takes some 10 us. A thread checks at each interval.
 const ITERATIONS_PER_CHECK: u64 = 8;
 
-impl Keeper {
+impl GateKeeper {
     /// Whether the reader that has just got `reading` by the slow path should run an iteration.
     pub fn wants_iteration(&self, reading: &SlowReading, interval_ns: u64) -> bool {
         let frequent_ns = interval_ns / CALLS_PER_INTERVAL;
@@ -72,19 +72,19 @@ mod tests {
     const INTERVAL_NS: u64 = 256_000;
     const FREQUENT_NS: i64 = 1_000;
 
-    fn by_reference(keeper: &Keeper, ns: i64) -> bool {
+    fn by_reference(keeper: &GateKeeper, ns: i64) -> bool {
         let reading = SlowReading { ns: ns + 50, source: Source::Reference { reference_ns: ns } };
         keeper.wants_iteration(&reading, INTERVAL_NS)
     }
 
-    fn by_line(keeper: &Keeper, ns: i64, overdue_ns: u64) -> bool {
+    fn by_line(keeper: &GateKeeper, ns: i64, overdue_ns: u64) -> bool {
         let reading = SlowReading { ns, source: Source::Line { overdue_ns } };
         keeper.wants_iteration(&reading, INTERVAL_NS)
     }
 
     #[test]
     fn readers_start_a_clock_after_a_streak_of_frequent_calls() {
-        let keeper = Keeper::new(); // a gate that is yet to be judged: that is due
+        let keeper = GateKeeper::new(); // a gate that is yet to be judged: that is due
         let mut ns = 0;
         for call in 0..20 {
             assert_eq!(by_reference(&keeper, ns), call >= 8, "call {call}");
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_line_is_renewed_at_once_by_a_frequent_caller_and_by_others_after_a_streak() {
-        let keeper = Keeper::new();
+        let keeper = GateKeeper::new();
         assert!(!by_line(&keeper, 0, 0), "inside its window");
         assert!(by_line(&keeper, 1, 1) && by_line(&keeper, 2, FREQUENT_NS.unsigned_abs()));
         let late_ns = FREQUENT_NS.unsigned_abs() + 1;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::*;
 
-type Act = Box<dyn Fn(&Keeper, &Gate)>;
+type Act = Box<dyn Fn(&GateKeeper, &Gate)>;
 
 /// A gate, and what happens before it is next closed or opened.
 #[derive(Default)]
@@ -14,7 +14,7 @@ struct Gate {
     open: Cell<bool>,
     before_close: RefCell<Option<Act>>,
     before_open: RefCell<Option<Act>>,
-    keeper: Keeper,
+    keeper: GateKeeper,
 }
 
 impl Closable for Gate {
@@ -48,7 +48,7 @@ impl Gate {
     }
 }
 
-type NamedAct = (&'static str, fn(&Keeper, &Gate));
+type NamedAct = (&'static str, fn(&GateKeeper, &Gate));
 
 const ACTS: [NamedAct; 6] = [
     ("disable", |keeper, gate| keeper.disable(gate)),

@@ -1,7 +1,7 @@
 //! A clock on the real machine, with made-up costs.
 
 use tickline_core::cell::{CellLine, StateCell as _};
-use tickline_core::control::Renewal;
+use tickline_core::control::DrivenBy;
 use tickline_core::gate::Cost;
 use tickline_core::shared::{Event, LineReading};
 use tickline_core::state::LineState;
@@ -19,7 +19,7 @@ fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<St
     engine.judge_again();
     let start = std::time::Instant::now();
     loop {
-        engine.maintain(Renewal::Ahead);
+        engine.maintain(DrivenBy::Timer);
         let status = engine.status();
         match status.state {
             State::Fast | State::Fallback(Reason::Slow) => return Some(status),
@@ -46,7 +46,7 @@ fn unix_by_line(engine: &Engine) -> bool {
 /// short lines have ended by then.
 fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
     (0..1_000).any(|_| {
-        engine.maintain(Renewal::Ahead);
+        engine.maintain(DrivenBy::Timer);
         served()
     })
 }
@@ -102,7 +102,7 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
     while !engine.is_prepared() {}
     played::COST.set(cost(1_000));
     engine.enable();
-    engine.maintain(Renewal::AtExpiry);
+    engine.maintain(DrivenBy::Readers);
     played::COST.set(None);
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }
@@ -140,10 +140,10 @@ fn a_slow_counter_is_measured_again() {
     let Some(status) = judged(&engine, (1_000, 40, 40)) else { return };
     assert_eq!(status.state, State::Fallback(Reason::Slow));
     played::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
-    engine.maintain(Renewal::Ahead);
+    engine.maintain(DrivenBy::Timer);
     assert_eq!(engine.state(), State::Fallback(Reason::Slow), "not at once");
     engine.keeper.set_due(OsClock.monotonic_ns());
-    engine.maintain(Renewal::Ahead);
+    engine.maintain(DrivenBy::Timer);
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }
 
@@ -159,10 +159,10 @@ fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     }
     // A line may end while this thread is preempted: then this tries again.
     let seen = (0..10_000).any(|_| {
-        engine.maintain(Renewal::Ahead);
+        engine.maintain(DrivenBy::Timer);
         put_ahead(&engine, 50_000_000) && engine.state() == State::Disrupted
     });
     assert!(seen, "{}", engine.state());
-    engine.maintain(Renewal::Ahead);
+    engine.maintain(DrivenBy::Timer);
     assert_ne!(engine.state(), State::Fast);
 }

@@ -1,0 +1,117 @@
+//! UTC with its error, by tickline and by clock-bound's own client, from the same segment in shared
+//! memory. No daemon runs: in a mount namespace of its own the program writes the segment where the
+//! daemon would, once, for a day.
+
+use std::cell::RefCell;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use clock_bound::nix::sys::time::TimeValLike;
+use clock_bound::{Client, SHM_DEFAULT_PATH, TimeWindow};
+use tickline::Clock;
+use tickline::utc::{UtcReading, UtcSource};
+use tickline_core::counter::Counter;
+
+use crate::subject::{Subject, counter, subject};
+
+/// Where clock-bound's daemon puts its segment.
+const FOLDER: &str = "/var/run/clockbound";
+
+/// Set in the program that runs in the namespace.
+const INSIDE: &str = "TICKLINE_BENCH_UTC";
+
+/// Starts the program again in a mount namespace, with an empty folder for the segment. Must come
+/// before any thread. Says so and returns where that is not possible: there are no figures of UTC
+/// then.
+#[expect(clippy::print_stderr, reason = "figures that are missing must not go unnoticed")]
+pub fn enter_namespace() {
+    if env::var_os(INSIDE).is_some() {
+        return;
+    }
+    let inside = |then: &str| {
+        let mut command = Command::new("unshare");
+        let script = format!("mount -t tmpfs utc /var/run && mkdir {FOLDER} && {then}");
+        command.args(["--mount", "--map-root-user", "sh", "-c", &script]).env(INSIDE, "1");
+        command
+    };
+    let why = match inside("true").output().map(|output| output.status.success()) {
+        Ok(true) => env::current_exe()
+            .map(|program| inside("exec \"$0\" \"$@\"").arg(program).args(env::args_os().skip(1)).exec())
+            .unwrap_or_else(|error| error)
+            .to_string(),
+        Ok(false) => "no mount namespace may be made".to_owned(),
+        Err(error) => format!("unshare(1): {error}"),
+    };
+    eprintln!("SKIPPED: UTC by tickline and by clock-bound's client: {why}");
+}
+
+/// Writes a segment of version 3, the only one that the client reads (`ClockErrorBoundV3` and
+/// `ShmHeader` of clock-bound): UTC within 100 us.
+fn write_segment(hz: u64) -> std::io::Result<()> {
+    const BYTES: u32 = 104;
+    const VERSION: u32 = 0x0303;
+    const BOUND_NS: u64 = 100_000;
+    const DRIFT_PPB: u32 = 1_000;
+    const SYNCHRONISED: u32 = 1;
+    const DAY_S: u64 = 86_400;
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let (ticks, ns) = (counter().now_ordered(), tickline_observe::clock_ns(libc::CLOCK_REALTIME));
+    let (whole_s, rest_ns) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    // The time of a tick, s, with 64 + shift binary places.
+    let shift = hz.ilog2();
+    let period = u64::try_from((1_u128 << (64 + shift)) / u128::from(hz)).unwrap_or(u64::MAX);
+    let words = [
+        pair(0x414D_5A4E, 0x4342_0200),
+        pair(BYTES, VERSION | 2 << 16),
+        ticks,
+        whole_s,
+        rest_ns,
+        whole_s + DAY_S,
+        rest_ns,
+        period,
+        0,
+        BOUND_NS,
+        0,
+        pair(DRIFT_PPB, SYNCHRONISED),
+        u64::from(shift) << 8,
+    ];
+    fs::write(SHM_DEFAULT_PATH, words.map(u64::to_ne_bytes).concat())
+}
+
+thread_local! {
+    // A client serves one thread.
+    static CLIENT: RefCell<Client> = RefCell::new(Client::new().expect("the segment is there"));
+}
+
+fn by_client() -> TimeWindow {
+    CLIENT.with_borrow_mut(Client::now).expect("the segment is valid")
+}
+
+/// The readings of UTC; none outside of the namespace. The global clock must have a thread, and must
+/// have measured its counter.
+///
+/// # Panics
+///
+/// If the segment that this writes is not used.
+#[must_use]
+pub fn subjects() -> Vec<Subject> {
+    let hz = Clock::global().status().frequency_hz;
+    let (Some(_), Some(hz)) = (env::var_os(INSIDE), hz) else { return Vec::new() };
+    write_segment(hz).expect("a folder in the namespace");
+    // The thread asks once a second; on a busy machine it comes late.
+    let end = Instant::now() + Duration::from_secs(20);
+    while Clock::global().utc().map(|utc| utc.source()) != Ok(UtcSource::ClockBound) {
+        assert!(Instant::now() < end, "the thread reads the segment: {:?}", Clock::global().utc());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    vec![
+        subject!(Time, "tickline utc", || Clock::global().utc().ok(), ns |now: Option<UtcReading>| {
+            now.map_or(0, |utc| utc.earliest().as_nanos())
+        }),
+        subject!(Time, "clock-bound client", by_client, ns |now: TimeWindow| {
+            now.earliest.num_nanoseconds().unsigned_abs()
+        }),
+    ]
+}

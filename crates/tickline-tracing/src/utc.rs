@@ -1,0 +1,119 @@
+//! UTC in a trace: an event that says how far UTC is from the trace's times, so that traces of
+//! several machines can be merged, with a known error.
+//!
+//! Times in traces are `CLOCK_MONOTONIC`, which begins anew at each start of a machine.
+//! [`record_utc`] adds an event to whatever records events: a Chrome trace, a flight recorder, or
+//! `fmt`'s lines.
+//!
+//! | field | |
+//! |---|---|
+//! | `utc_minus_monotonic_least_ns` | UTC of an event is its time plus this, at least |
+//! | `utc_minus_monotonic_most_ns` | and plus this, at most |
+//! | `utc_source` | who claims it ([`UtcSource::name`](tickline::utc::UtcSource::name)) |
+//!
+//! The two hold at that moment. The NTP daemon slews `CLOCK_MONOTONIC` (by 8 % at most, and rarely
+//! by more than 0.05 %), so call it at the start, at the end, and every few seconds. A flight
+//! recorder keeps the fields if it was asked to (`with_fields`), and forgets old events.
+//!
+//! Who merges two traces adds to each time the middle of the two values of the nearest event. The
+//! order of two events on different machines is certain if they are further apart than half the sum
+//! of the differences between the two values of both machines.
+
+use tickline::utc::{UtcReading, UtcUnknown};
+use tickline::{Clock, Instant};
+use tracing_core::callsite::DefaultCallsite;
+use tracing_core::field::Value;
+use tracing_core::{Event, Kind, Level, Metadata, dispatcher, metadata};
+
+const MESSAGE: &str = "message";
+const LEAST: &str = "utc_minus_monotonic_least_ns";
+const MOST: &str = "utc_minus_monotonic_most_ns";
+const SOURCE: &str = "utc_source";
+
+static CALLSITE: DefaultCallsite = DefaultCallsite::new(&METADATA);
+static METADATA: Metadata<'static> = metadata! {
+    name: "clock snapshot",
+    target: "tickline_tracing::utc",
+    level: Level::INFO,
+    fields: &[MESSAGE, LEAST, MOST, SOURCE],
+    callsite: &CALLSITE,
+    kind: Kind::EVENT,
+};
+
+/// Records an event of level INFO that relates the times of a trace to UTC; see the
+/// [module](self). The clock is the one that the trace's times are from: [`Clock::global`].
+///
+/// ```
+/// use tickline::Clock;
+///
+/// match tickline_tracing::utc::record_utc(Clock::global()) {
+///     Ok(utc) => println!("the trace's times are related to UTC to within {:?}", utc.width()),
+///     Err(why) => println!("the trace is on its own: {why}"),
+/// }
+/// ```
+///
+/// # Errors
+///
+/// As for [`Clock::utc`]. No event is recorded then.
+pub fn record_utc(clock: &Clock) -> Result<UtcReading, UtcUnknown> {
+    let before = clock.now_ordered();
+    let utc = clock.utc()?;
+    record([before, clock.now_ordered()], &utc);
+    Ok(utc)
+}
+
+/// Records UTC as read between two readings of a trace's clock.
+fn record([before, after]: [Instant; 2], utc: &UtcReading) {
+    CALLSITE.register();
+    dispatcher::get_default(|dispatch| {
+        if !dispatch.enabled(&METADATA) {
+            return;
+        }
+        let fields = METADATA.fields();
+        let [message, least, most, source] = [MESSAGE, LEAST, MOST, SOURCE].map(|name| fields.field(name));
+        let (Some(message), Some(least), Some(most), Some(source)) = (message, least, most, source) else {
+            return;
+        };
+        let (at_least, at_most) = (
+            utc.earliest().as_nanos().wrapping_sub(after.as_nanos()).cast_signed(),
+            utc.latest().as_nanos().wrapping_sub(before.as_nanos()).cast_signed(),
+        );
+        let name = utc.source().name();
+        let values: [(_, Option<&dyn Value>); 4] = [
+            (&message, Some(&"clock snapshot")),
+            (&least, Some(&at_least)),
+            (&most, Some(&at_most)),
+            (&source, Some(&name)),
+        ];
+        dispatch.event(&Event::new(&METADATA, &fields.value_set(&values)));
+    });
+}
+
+#[cfg(all(test, feature = "chrome"))]
+mod tests {
+    use super::*;
+    use crate::SpanTimingLayer;
+    use crate::flight::FlightRecorder;
+    use tickline::UnixTime;
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::registry;
+
+    /// UTC was from 1,000 to 1,500 ns at a moment from 10 to 30 ns of the trace.
+    #[test]
+    fn a_snapshot_contains_every_possible_offset() {
+        let recorder = FlightRecorder::builder().with_fields().build();
+        let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+        let [earliest, latest] = [1_000, 1_500].map(UnixTime::from_nanos);
+        tracing::subscriber::with_default(registry().with(layer), || {
+            record([10, 30].map(Instant::from_nanos), &UtcReading::from_bounds(earliest, latest));
+        });
+        let mut bytes = Vec::new();
+        recorder.write_to(&mut bytes).unwrap();
+        let events: Vec<serde_json::Value> = serde_json::from_slice(&bytes).unwrap();
+        let snapshot = events.iter().find(|event| event["name"] == "clock snapshot").expect("the event");
+        let args = serde_json::json!({
+            "utc_minus_monotonic_least_ns": 970, "utc_minus_monotonic_most_ns": 1_490, "utc_source": "message"
+        });
+        assert_eq!(snapshot["args"], args);
+    }
+}

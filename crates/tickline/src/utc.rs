@@ -1,0 +1,393 @@
+//! UTC with its error: two times between which UTC is, at the cost of a reading.
+//!
+//! [`Clock::utc`] orders an event against those of other machines without asking them: if the
+//! latest time of one is before the earliest of another, it happened before. Spanner's TrueTime has
+//! this form (Corbett and others, "Spanner: Google's Globally-Distributed Database", OSDI 2012,
+//! section 3).
+//!
+//! The clock's thread asks a source every 0.75 s, or every interval if that is longer. From the
+//! answer on, a reading reckons UTC by the counter, and widens the interval by what the
+//! oscillator may have drifted. No system call is on the way, except where the counter does not
+//! serve. There it reads `CLOCK_MONOTONIC_RAW` and the time asleep.
+//!
+//! # Sources
+//!
+//! The best one that answers serves.
+//!
+//! | [`UtcSource`] | its promise | our part |
+//! |---|---|---|
+//! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | version 3 relates UTC to the counter itself; version 2 bounds the error of `CLOCK_REALTIME`, so reading it, and a drift of 500 ppm until the next answer, are added |
+//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter; the error bound of a PHC that states one |
+//! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew |
+//!
+//! An interval is as true as its source. A server that lies beyond its stated dispersion makes it
+//! wrong, and nobody on the machine can notice. What can be noticed is: each claim must meet the
+//! one before. If the two have no time in common, and after a suspend, readings fail with
+//! [`Disrupted`](UtcUnknown::Disrupted) until the source has measured again. So they do if somebody
+//! else steps or steers the OS clock, and the source says something else without a measurement.
+//! Until the source is asked again, a step or slew of the OS clock changes nothing.
+//!
+//! A hypervisor that stops a guest, or moves it to another machine, may continue its counter where
+//! it was. Where it has a VMClock page (`/dev/vmclock0`), each reading looks at its disruption marker,
+//! and fails from then on until the source has measured again. Elsewhere nobody in the guest can
+//! notice, and the source's promise is void until it has measured again.
+//!
+//! After a suspend during which the counter stood still, a reading may miss UTC until the thread has
+//! run. What happened before the thread was started is the source's alone to know. A step of
+//! the OS clock that is smaller than what our own way to the source is unsure of is not seen either.
+//!
+//! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update. That is no
+//! bound, so on a machine that they steer there is no source.
+//!
+//! # Leap seconds
+//!
+//! The times are [`UnixTime`], which counts no leap seconds. Two seconds before and after the end
+//! of a day that chronyd or the kernel has announced to have one, readings fail with
+//! [`LeapSecond`](UtcUnknown::LeapSecond); then with `Disrupted`, until the source has measured after
+//! it. A server that smears the second serves another time than UTC for hours, and says nothing of
+//! it: the interval then contains the smeared time.
+//! [`UtcReading::tai_offset`] is TAI minus UTC, where the kernel was told (`chronyd` does it with
+//! `leapsectz`).
+//!
+//! # Waiting
+//!
+//! A commit that waits until its own timestamp is in the past is visible after every event that
+//! could have come before it (TrueTime's "commit wait"). [`Clock::wait_until_past`] sleeps so long;
+//! [`Clock::time_until_past`] is for `async` code, which has a sleep of its own.
+//!
+//! ```no_run
+//! use tickline::utc::UtcOrder;
+//! use tickline::Clock;
+//!
+//! # fn main() -> Result<(), tickline::utc::UtcUnknown> {
+//! let _thread = tickline::start().expect("a thread can be started");
+//! let clock = Clock::global();
+//! let committed = clock.utc()?;
+//! let now = clock.wait_until_past(&committed)?;
+//! assert_eq!(committed.order(&now), UtcOrder::Before);
+//! # Ok(())
+//! # }
+//! ```
+#![doc = include_str!("../docs/utc.md")]
+#![cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "no source is known there"))]
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::clock::Clock;
+#[cfg(feature = "mock")]
+use crate::mock::MockClock;
+use crate::unix_time::UnixTime;
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod anchor;
+pub(crate) mod claim;
+mod keeper;
+pub(crate) mod published;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod source;
+mod vmclock;
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(crate) use anchor::UtcPolls;
+
+/// Two times between which UTC was when the reading was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UtcReading {
+    earliest_ns: i64,
+    latest_ns: i64,
+    tai_offset_s: Option<u16>,
+    source: UtcSource,
+}
+
+impl UtcReading {
+    /// A reading that came in a message: the two times between which UTC was there.
+    ///
+    /// ```
+    /// use tickline::UnixTime;
+    /// use tickline::utc::UtcReading;
+    ///
+    /// let [sent, received] = [2, 5].map(UnixTime::from_secs);
+    /// let theirs = UtcReading::from_bounds(sent, sent);
+    /// assert!(theirs.definitely_before(&UtcReading::from_bounds(received, received)));
+    /// ```
+    #[must_use]
+    pub fn from_bounds(earliest: UnixTime, latest: UnixTime) -> Self {
+        let ns = |time: UnixTime| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        Self {
+            earliest_ns: ns(earliest),
+            latest_ns: ns(latest),
+            tai_offset_s: None,
+            source: UtcSource::Message,
+        }
+    }
+
+    /// UTC was not before this.
+    #[inline]
+    #[must_use]
+    pub fn earliest(&self) -> UnixTime {
+        UnixTime::from_nanos(u64::try_from(self.earliest_ns).unwrap_or(0))
+    }
+
+    /// UTC was not after this.
+    #[inline]
+    #[must_use]
+    pub fn latest(&self) -> UnixTime {
+        UnixTime::from_nanos(u64::try_from(self.latest_ns).unwrap_or(0))
+    }
+
+    /// The time between the two.
+    #[inline]
+    #[must_use]
+    pub fn width(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.latest_ns.saturating_sub(self.earliest_ns)).unwrap_or(0))
+    }
+
+    /// Whose claim it is.
+    #[inline]
+    #[must_use]
+    pub const fn source(&self) -> UtcSource {
+        self.source
+    }
+
+    /// TAI minus UTC, whole seconds; `None` if nobody has told the kernel.
+    #[inline]
+    #[must_use]
+    pub fn tai_offset(&self) -> Option<Duration> {
+        self.tai_offset_s.map(|seconds| Duration::from_secs(seconds.into()))
+    }
+
+    /// Whether this one was made before `other`, possibly on another machine.
+    #[inline]
+    #[must_use]
+    pub const fn order(&self, other: &Self) -> UtcOrder {
+        if self.latest_ns < other.earliest_ns {
+            UtcOrder::Before
+        } else if other.latest_ns < self.earliest_ns {
+            UtcOrder::After
+        } else {
+            UtcOrder::Unknown
+        }
+    }
+
+    /// Whether this one was certainly made before `other`.
+    #[inline]
+    #[must_use]
+    pub const fn definitely_before(&self, other: &Self) -> bool {
+        matches!(self.order(other), UtcOrder::Before)
+    }
+
+    /// Whether this one was certainly made after `other`.
+    #[inline]
+    #[must_use]
+    pub const fn definitely_after(&self, other: &Self) -> bool {
+        matches!(self.order(other), UtcOrder::After)
+    }
+
+    /// The time of a mock, and up to `error` before and after it.
+    #[cfg(feature = "mock")]
+    pub(crate) fn of_mock(time: UnixTime, error: Duration) -> Self {
+        let (earliest, latest) = (time.checked_sub(error), time.checked_add(error));
+        let (first, last) = (UnixTime::from_nanos(0), UnixTime::from_nanos(u64::MAX));
+        let reading = Self::from_bounds(earliest.unwrap_or(first), latest.unwrap_or(last));
+        Self { source: UtcSource::Mock, ..reading }
+    }
+}
+
+/// The order of two readings, which may be of two machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UtcOrder {
+    /// The first was made before the second.
+    Before,
+    /// The first was made after the second.
+    After,
+    /// Their intervals overlap, so nobody can say.
+    Unknown,
+}
+
+/// Who claims to know UTC; see the [module](self).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum UtcSource {
+    /// The daemon of clock-bound, by its segment in shared memory.
+    ClockBound = 16,
+    /// chronyd, by its command port.
+    Chronyd = 17,
+    /// The kernel's maximum error. Weaker: it grows by 500 ppm.
+    Kernel = 18,
+    /// A clock for tests (feature `mock`).
+    Mock = 19,
+    /// Another machine, whose message it came in ([`UtcReading::from_bounds`]).
+    Message = 20,
+}
+
+impl UtcSource {
+    /// A stable name: `clock_bound`, `chronyd`, `kernel`, `mock`, `message`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClockBound => "clock_bound",
+            Self::Chronyd => "chronyd",
+            Self::Kernel => "kernel",
+            Self::Mock => "mock",
+            Self::Message => "message",
+        }
+    }
+
+    const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            16 => Some(Self::ClockBound),
+            17 => Some(Self::Chronyd),
+            18 => Some(Self::Kernel),
+            19 => Some(Self::Mock),
+            20 => Some(Self::Message),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for UtcSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ClockBound => "clock-bound",
+            Self::Chronyd => "chronyd",
+            Self::Kernel => "the kernel's maximum error",
+            Self::Mock => "a mock",
+            Self::Message => "a message",
+        })
+    }
+}
+
+/// Why there is no [`UtcReading`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum UtcUnknown {
+    /// No source has answered: none runs, or the clock's thread has just been started.
+    NoSource = 0,
+    /// The source says that the clock is not synchronised.
+    Unsynchronised = 1,
+    /// The last claim has ended, and there is no newer one: the source has died, or the thread was
+    /// held up.
+    Expired = 2,
+    /// The machine was suspended or moved, or two claims contradicted each other, and the source has
+    /// not measured since.
+    Disrupted = 3,
+    /// A leap second is near.
+    LeapSecond = 4,
+    /// The clock has no thread in this process ([`start`](crate::start),
+    /// [`Driver::Thread`](crate::Driver::Thread)), which would ask the sources.
+    NoThread = 5,
+}
+
+impl UtcUnknown {
+    const fn from_number(number: u8) -> Self {
+        match number {
+            1 => Self::Unsynchronised,
+            2 => Self::Expired,
+            3 => Self::Disrupted,
+            4 => Self::LeapSecond,
+            5 => Self::NoThread,
+            _ => Self::NoSource,
+        }
+    }
+
+    /// A stable name: `no_source`, `unsynchronised`, `expired`, `disrupted`, `leap_second`,
+    /// `no_thread`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoSource => "no_source",
+            Self::Unsynchronised => "unsynchronised",
+            Self::Expired => "expired",
+            Self::Disrupted => "disrupted",
+            Self::LeapSecond => "leap_second",
+            Self::NoThread => "no_thread",
+        }
+    }
+}
+
+impl fmt::Display for UtcUnknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSource => "no source of UTC has answered: clock-bound, chronyd, or a synchronised kernel",
+            Self::Unsynchronised => "the source of UTC says that the clock is not synchronised",
+            Self::Expired => "the last claim of the source of UTC has ended",
+            Self::Disrupted => "the clock was disrupted, and the source of UTC has not measured it since",
+            Self::LeapSecond => "a leap second is near",
+            Self::NoThread => "the clock has no thread, which would ask the sources of UTC",
+        })
+    }
+}
+
+impl std::error::Error for UtcUnknown {}
+
+impl Clock {
+    /// Two times between which UTC is now; see [`utc`](self). No system call where the counter
+    /// serves.
+    ///
+    /// # Errors
+    ///
+    /// [`UtcUnknown`] says why UTC is not known. An interval that may be too small is never
+    /// returned.
+    #[inline]
+    pub fn utc(&self) -> Result<UtcReading, UtcUnknown> {
+        by_mock!(self.mock().map(MockClock::utc));
+        let engine = self.engine();
+        match engine.utc.at_ticks(|| engine.read_ticks()) {
+            Some(reading) => Ok(reading),
+            None => self.utc_slow(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
+        let claim = self.engine().utc.newest();
+        if !self.engine().thread_is_here() {
+            return Err(UtcUnknown::NoThread);
+        }
+        #[cfg(all(target_os = "linux", not(miri)))]
+        return anchor::reading_by_os(&claim);
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        claim.source.and(Err(claim.then))
+    }
+
+    /// How long it takes until `reading` is certainly in the past, 0 if it is. `async` code sleeps
+    /// so long, and asks again.
+    ///
+    /// # Errors
+    ///
+    /// As for [`utc`](Self::utc).
+    pub fn time_until_past(&self, reading: &UtcReading) -> Result<Duration, UtcUnknown> {
+        Ok(left(&self.utc()?, reading))
+    }
+
+    /// Waits until `reading` is certainly in the past, and returns a reading that is after it. The
+    /// clock of a mock waits for nothing: it moves the mock.
+    ///
+    /// # Errors
+    ///
+    /// As for [`utc`](Self::utc), also if UTC becomes unknown meanwhile.
+    pub fn wait_until_past(&self, reading: &UtcReading) -> Result<UtcReading, UtcUnknown> {
+        loop {
+            let now = self.utc()?;
+            let left = left(&now, reading);
+            if left.is_zero() {
+                return Ok(now);
+            }
+            #[cfg(feature = "mock")]
+            if let Some(mock) = self.mock() {
+                mock.advance(left);
+                continue;
+            }
+            std::thread::sleep(left);
+        }
+    }
+}
+
+/// The time until the earliest UTC is after `reading`.
+fn left(now: &UtcReading, reading: &UtcReading) -> Duration {
+    let left_ns = reading.latest_ns.saturating_add(1).saturating_sub(now.earliest_ns);
+    Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0))
+}

@@ -1,0 +1,129 @@
+//! The part of the clock's thread that asks the sources, and the slow path of a reading: what needs
+//! the OS.
+
+use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
+use tickline_core::sample::Reference;
+
+use super::claim::{Claim, RATE_BITS};
+use super::keeper::{Anchor, POLL_NS, UtcKeeper};
+use super::source::Sources;
+use super::vmclock::{self, VMCLOCK};
+use super::{UtcReading, UtcUnknown};
+use crate::engine::Engine;
+use crate::options::Probes;
+use crate::sys::COUNTER;
+use crate::sys::reference::OsClock;
+use crate::sys::reference::system::try_read_ns;
+use crate::trust::facts;
+
+/// Tries to read the clocks without an interruption in between.
+const TRIES: u32 = 8;
+
+/// Requests until one is not disturbed by a step or a slew that begins.
+const REQUESTS: u32 = 3;
+
+/// The resolution of a clock that is made of a counter whose rate is not known yet, ns: that of the
+/// coarsest timer of a PC (`Clocksource::resolutions`).
+const COARSEST_NS: i64 = 280;
+
+/// Each clock at one moment: between two readings of `CLOCK_MONOTONIC_RAW`. No clock has stepped by
+/// more than `resolution_ns` when it is read.
+fn anchor(engine: &Engine, resolution_ns: i64) -> Option<Anchor> {
+    let once = || {
+        let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?;
+        let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.realtime_ns());
+        let width_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?.saturating_sub(raw_ns);
+        // Each reading is rounded down: of the first clock, of `CLOCK_REALTIME`, and of the clock by
+        // which a reader reckons on.
+        let width_ns = width_ns.saturating_add(resolution_ns.saturating_mul(3));
+        let suspended_ns = OsClock.suspended_ns()?;
+        Some(Anchor {
+            ticks,
+            raw_ns,
+            realtime_ns,
+            width_ns,
+            suspended_ns,
+            disruption: VMCLOCK.marker(),
+            sets: 0,
+        })
+    };
+    (0..TRIES).filter_map(|_| once()).min_by_key(|anchor| anchor.width_ns)
+}
+
+/// What the clock's thread keeps from one request to the next.
+#[derive(Debug, Default)]
+pub(crate) struct UtcPolls {
+    keeper: UtcKeeper,
+    sources: Sources,
+    /// The resolution of the counter, ticks.
+    resolution_ticks: Option<u64>,
+    /// How often [`force_due`](Self::force_due) was called.
+    sets: u64,
+    /// When the sources were last asked, by `CLOCK_MONOTONIC_RAW`, ns.
+    asked_ns: Option<i64>,
+}
+
+impl UtcPolls {
+    /// Asks the sources, if it is time to, and publishes the claim. Waits 20 ms for them at most.
+    pub(crate) fn poll(&mut self, engine: &Engine) {
+        if engine.probes() == Probes::Minimal {
+            return;
+        }
+        let Some(now_ns) = try_read_ns(libc::CLOCK_MONOTONIC_RAW) else { return };
+        // The first claims come as soon as the counter's rate is known.
+        let since_ns = self.asked_ns.map_or(i64::MAX, |asked_ns| now_ns.saturating_sub(asked_ns));
+        if since_ns < POLL_NS && self.keeper.knows_rate() {
+            return;
+        }
+        if self.asked_ns.is_none() {
+            VMCLOCK.map(vmclock::DEVICE);
+        }
+        self.asked_ns = Some(now_ns);
+        let resolution_ns = self.resolution_ns(engine);
+        let rate = self.keeper.rate();
+        let mut ask = || self.sources.ask(|| anchor(engine, resolution_ns), rate);
+        let Some((anchor, said)) = (0..REQUESTS).find_map(|_| ask()) else { return };
+        let anchor = Anchor { sets: self.sets, ..anchor };
+        // A source that misses one request is late; one that misses two has died.
+        let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
+        let valid_ns = POLL_NS.max(interval_ns).saturating_mul(5) / 2;
+        if let Some(claim) = self.keeper.claim(&anchor, said, valid_ns) {
+            engine.utc.publish(&claim);
+        }
+    }
+
+    /// The most by which a clock steps, ns: the kernel's, or the counter.
+    fn resolution_ns(&mut self, engine: &Engine) -> i64 {
+        // A process that may not read the counter must not try.
+        let counter = COUNTER.filter(|_| self.resolution_ticks.is_none() && engine.read_ticks().is_some());
+        if let Some(counter) = counter {
+            self.resolution_ticks = Some(resolution_ticks(&counter, &mut Scratch::new()));
+        }
+        let ticks = self.resolution_ticks.unwrap_or(1);
+        let by_counter_ns = self.keeper.rate().map_or(COARSEST_NS, |[_, fastest]| {
+            i64::try_from((u128::from(ticks) * u128::from(fastest)) >> RATE_BITS).unwrap_or(i64::MAX)
+        });
+        let by_os = facts::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0);
+        by_os.reference_ns.max(by_counter_ns).saturating_add(1)
+    }
+
+    /// The machine resumed, or somebody set the clock.
+    pub(crate) fn force_due(&mut self) {
+        self.asked_ns = None;
+        self.sets += 1;
+    }
+}
+
+/// A reading where the counter does not serve, or the claim has ended.
+#[cold]
+pub(crate) fn reading_by_os(claim: &Claim) -> Result<UtcReading, UtcUnknown> {
+    claim.source?;
+    let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW).ok_or(UtcUnknown::NoSource)?;
+    // Afterwards: the machine was neither moved nor suspended before that reading.
+    let claim = claim.if_undisturbed(VMCLOCK.marker()).ok_or(UtcUnknown::Disrupted)?;
+    let suspended_ns = OsClock.suspended_ns().ok_or(UtcUnknown::NoSource)?;
+    if claim.is_before_suspend(suspended_ns) {
+        return Err(UtcUnknown::Disrupted);
+    }
+    claim.at_raw(raw_ns).ok_or(claim.then)
+}

@@ -1,0 +1,208 @@
+//! A claim: between which two times UTC was at a moment, and how far these move apart.
+//!
+//! From that moment on UTC is reckoned by the counter, or by `CLOCK_MONOTONIC_RAW` where the
+//! counter does not serve. Neither of them is ever slewed or stepped. So what the NTP daemon, or
+//! anybody else, does to the OS clock until the next claim does not touch this one.
+
+use tickline_core::sample::SUSPENDED_BOUND_NS;
+
+use super::{UtcReading, UtcSource, UtcUnknown};
+
+/// Binary places of the rates of a [`Timescale`].
+pub(super) const RATE_BITS: u32 = 32;
+
+/// A timescale by which UTC is reckoned on, in units of its own: ticks, or ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Timescale {
+    /// The moment of the claim.
+    pub(super) start: u64,
+    /// For how long the claim holds; 0 if it can't be reckoned by this timescale.
+    pub(super) valid: u64,
+    /// The least and the greatest time that passes in a unit, ns, with [`RATE_BITS`] places.
+    pub(super) slowest: u64,
+    pub(super) fastest: u64,
+}
+
+impl Timescale {
+    /// The least and the greatest time from the claim to `moment`, ns; `None` if it does not hold
+    /// then.
+    #[inline]
+    fn elapsed_ns(&self, moment: u64) -> Option<[i64; 2]> {
+        // Two-sided: a moment before the start wraps to a huge difference.
+        let elapsed = moment.wrapping_sub(self.start);
+        if elapsed >= self.valid {
+            return None;
+        }
+        let scaled = |rate: u64| (u128::from(elapsed) * u128::from(rate)) >> RATE_BITS;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a claim ends before 146 years, and its rates are near 1"
+        )]
+        let [least, greatest] = [scaled(self.slowest) as i64, scaled(self.fastest) as i64 + 1];
+        Some([least, greatest])
+    }
+
+    /// The same for `CLOCK_MONOTONIC_RAW`, also after the claim has ended.
+    pub(super) fn between_ns(&self, raw_ns: i64) -> [i64; 2] {
+        let elapsed = u128::from(raw_ns.saturating_sub(self.start.cast_signed()).max(0).unsigned_abs());
+        let scaled = |rate: u64| i64::try_from((elapsed * u128::from(rate)) >> RATE_BITS).unwrap_or(i64::MAX);
+        [scaled(self.slowest), scaled(self.fastest).saturating_add(1)]
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(super) by_counter: Timescale,
+    pub(super) by_raw: Timescale,
+    /// How long the machine had been suspended, ns.
+    pub(super) suspended_ns: i64,
+    /// The hypervisor's disruption marker.
+    pub(super) disruption: u64,
+    /// UTC at the moment of the claim, ns since 1970.
+    pub(super) earliest_ns: i64,
+    pub(super) latest_ns: i64,
+    /// TAI minus UTC, s.
+    pub(super) tai_offset_s: Option<u16>,
+    /// Who claims it, or why nobody does.
+    pub(super) source: Result<UtcSource, UtcUnknown>,
+    /// Why readings fail when the claim has ended.
+    pub(super) then: UtcUnknown,
+}
+
+/// The words of a published claim. A reading by the counter needs those from `BY_COUNTER` on.
+pub(super) const WORDS: usize = 13;
+pub(super) const BY_COUNTER: usize = 5;
+
+impl Claim {
+    /// A claim of nothing.
+    pub(super) const fn none(why: UtcUnknown) -> Self {
+        let never = Timescale { start: 0, valid: 0, slowest: 0, fastest: 0 };
+        Self {
+            by_counter: never,
+            by_raw: never,
+            suspended_ns: 0,
+            disruption: 0,
+            earliest_ns: 0,
+            latest_ns: 0,
+            tai_offset_s: None,
+            source: Err(why),
+            then: why,
+        }
+    }
+
+    /// Whether the machine was suspended since, if it has now been for `suspended_ns`.
+    pub(super) fn is_before_suspend(&self, suspended_ns: i64) -> bool {
+        self.suspended_ns.abs_diff(suspended_ns) > SUSPENDED_BOUND_NS
+    }
+
+    /// The same, unless the hypervisor has moved or restored the machine since.
+    #[inline]
+    pub(super) fn if_undisturbed(self, disruption: u64) -> Option<Self> {
+        (self.disruption == disruption).then_some(self)
+    }
+
+    /// UTC when the counter showed `ticks`; `None` if the claim does not hold then.
+    #[inline]
+    pub(crate) fn at_ticks(&self, ticks: u64) -> Option<UtcReading> {
+        self.after(self.by_counter.elapsed_ns(ticks)?)
+    }
+
+    /// UTC when `CLOCK_MONOTONIC_RAW` was `raw_ns`; `None` if the claim does not hold then.
+    #[inline]
+    pub(crate) fn at_raw(&self, raw_ns: i64) -> Option<UtcReading> {
+        self.after(self.by_raw.elapsed_ns(raw_ns.cast_unsigned())?)
+    }
+
+    /// The least and the greatest UTC when `CLOCK_MONOTONIC_RAW` is `raw_ns`, ns since 1970, also
+    /// after the claim has ended.
+    pub(super) fn reckoned_ns(&self, raw_ns: i64) -> [i64; 2] {
+        let [least_ns, greatest_ns] = self.by_raw.between_ns(raw_ns);
+        [self.earliest_ns.saturating_add(least_ns), self.latest_ns.saturating_add(greatest_ns)]
+    }
+
+    #[inline]
+    fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcReading> {
+        Some(UtcReading {
+            // BOUND: a claim begins two days before the end of the range, and holds for one.
+            earliest_ns: self.earliest_ns.wrapping_add(least_ns),
+            latest_ns: self.latest_ns.wrapping_add(greatest_ns),
+            tai_offset_s: self.tai_offset_s,
+            source: self.source.ok()?,
+        })
+    }
+
+    #[inline]
+    pub(super) fn to_words(self) -> [u64; WORDS] {
+        let source = match self.source {
+            Ok(source) => source as u64,
+            Err(why) => why as u64,
+        };
+        let tai = self.tai_offset_s.map_or(0, |offset| 1 << 16 | u64::from(offset));
+        let [counter, raw] = [self.by_counter, self.by_raw];
+        [
+            raw.start,
+            raw.valid,
+            raw.slowest,
+            raw.fastest,
+            self.suspended_ns.cast_unsigned(),
+            counter.start,
+            counter.valid,
+            counter.slowest,
+            counter.fastest,
+            self.disruption,
+            self.earliest_ns.cast_unsigned(),
+            self.latest_ns.cast_unsigned(),
+            source | (self.then as u64) << 8 | tai << 16,
+        ]
+    }
+
+    #[inline]
+    pub(super) fn from_words(words: &[u64; WORDS]) -> Self {
+        let timescale = |at: usize| Timescale {
+            start: words[at],
+            valid: words[at + 1],
+            slowest: words[at + 2],
+            fastest: words[at + 3],
+        };
+        let what = words[12];
+        #[expect(clippy::cast_possible_truncation, reason = "a byte each, and 17 bits")]
+        let (source, then, tai) = (what as u8, (what >> 8) as u8, (what >> 16) as u32);
+        Self {
+            by_counter: timescale(BY_COUNTER),
+            by_raw: timescale(0),
+            suspended_ns: words[4].cast_signed(),
+            disruption: words[9],
+            earliest_ns: words[10].cast_signed(),
+            latest_ns: words[11].cast_signed(),
+            #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+            tai_offset_s: (tai >> 16 != 0).then_some(tai as u16),
+            source: UtcSource::from_number(source).ok_or_else(|| UtcUnknown::from_number(source)),
+            then: UtcUnknown::from_number(then),
+        }
+    }
+}
+
+#[cfg(test)]
+proptest::proptest! {
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn words_are_the_claim(
+        words in proptest::array::uniform12(proptest::prelude::any::<u64>()),
+        source in 0..=20_u8,
+        then in 0..=5_u8,
+        tai_offset_s: Option<u16>,
+    ) {
+        let mut all = [0; WORDS];
+        all[..WORDS - 1].copy_from_slice(&words);
+        let claim = Claim {
+            source: UtcSource::from_number(source).ok_or(UtcUnknown::from_number(source)),
+            then: UtcUnknown::from_number(then),
+            tai_offset_s,
+            ..Claim::from_words(&all)
+        };
+        let (back, words_back) = (Claim::from_words(&claim.to_words()), claim.to_words());
+        proptest::prop_assert_eq!((back, &words_back[..WORDS - 1]), (claim, &words[..]));
+        proptest::prop_assert_eq!(Claim::from_words(&[0; WORDS]), Claim::none(UtcUnknown::NoSource));
+    }
+}

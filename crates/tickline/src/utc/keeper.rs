@@ -1,0 +1,343 @@
+//! What the clock's thread does for UTC: it asks the sources, relates the answer to the counter,
+//! and makes a claim of both.
+//!
+//! | step | what |
+//! |---|---|
+//! | [`Anchor`] | the counter, `CLOCK_MONOTONIC_RAW` and `CLOCK_REALTIME` at one moment, and how well that moment is known |
+//! | rate | the counter's rate against `CLOCK_MONOTONIC_RAW`, from two anchors |
+//! | [`Report`] | what a source says: UTC minus `CLOCK_REALTIME` now, and the rate of UTC against `CLOCK_MONOTONIC_RAW` |
+//! | [`Claim`] | what readers get |
+//!
+//! A new claim must meet the last one. If the two have no time in common, one of them is wrong, and
+//! nobody can say which. A source that has not measured in between must say the same again: if it
+//! does not, somebody else has set or steered the OS clock, and the source has not noticed. In both
+//! cases, and after a suspend, readings fail until the source has measured again.
+
+use tickline_core::sample::SUSPENDED_BOUND_NS;
+
+use super::claim::{Claim, RATE_BITS, Timescale};
+use super::{UtcSource, UtcUnknown};
+
+/// How often the sources are asked, ns, unless the thread sleeps longer.
+pub(super) const POLL_NS: i64 = 750_000_000;
+
+/// An anchor is replaced as the beginning of the counter's rate after this time, ns.
+const BASE_NS: i64 = 50_000_000_000;
+
+/// The shortest time from which the counter's rate is taken, ns.
+const SHORTEST_NS: i64 = 4_000_000;
+
+/// A counter with ticks this long does not serve, ns with [`RATE_BITS`] places.
+const LONGEST_TICK: u64 = 1_000_000 << RATE_BITS;
+
+/// No oscillator that NTP can steer is further off, ppb (`MAXFREQ` in Linux' `timex.h`).
+pub(super) const MAX_FREQUENCY_PPB: i64 = 500_000;
+
+/// How much the rates of two oscillators of a machine may change against each other, ppb: the
+/// counter's, and that of the kernel's clocksource where that is another one. chronyd assumes as
+/// much of a clock (chrony.conf(5), `maxclockerror`).
+pub(super) const WANDER_PPB: i64 = 1_000;
+
+/// No clock is steered further, ppb: Linux changes a rate by 11 % at most (`timekeeping_adjust`), and
+/// a drift is no more than the rate.
+const MAX_RATE_PPB: i64 = 200_000_000;
+
+/// The greatest error that is a claim, ns: that of an NTP server (RFC 5905, `MAXDISP`).
+const MAX_ERROR_NS: i64 = 16_000_000_000;
+
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// How near to a leap second readings fail, ns: the source, the kernel and the thread take a
+/// moment to pass it.
+const LEAP_MARGIN_NS: i64 = 2_000_000_000;
+
+/// One moment by each clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Anchor {
+    /// The counter, ticks; `None` where it does not serve.
+    pub(crate) ticks: Option<u64>,
+    /// `CLOCK_MONOTONIC_RAW`, ns.
+    pub(crate) raw_ns: i64,
+    /// `CLOCK_REALTIME`, ns.
+    pub(crate) realtime_ns: i64,
+    /// How long it took to read them, and what their resolutions add: each is that of the moment
+    /// within this time, ns.
+    pub(crate) width_ns: i64,
+    /// How long the machine has been suspended since its start, ns.
+    pub(crate) suspended_ns: i64,
+    /// The hypervisor's number, which is another one after it has moved or restored the machine.
+    pub(crate) disruption: u64,
+    /// How often the thread was told that somebody has set `CLOCK_REALTIME`.
+    pub(crate) sets: u64,
+}
+
+impl Anchor {
+    /// Whether the machine was suspended or moved between the two.
+    pub(crate) fn is_disrupted_since(&self, before: &Self) -> bool {
+        self.suspended_ns.abs_diff(before.suspended_ns) > SUSPENDED_BOUND_NS
+            || self.disruption != before.disruption
+    }
+}
+
+/// What a source says of the moment of an anchor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) source: UtcSource,
+    /// UTC minus `CLOCK_REALTIME`: the least and the greatest value, ns.
+    pub(crate) offset_ns: [i64; 2],
+    /// How much of either side of that is not the source's, but that of the way to it, ns.
+    pub(crate) way_ns: i64,
+    /// The rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb, and how much it may differ, ppb.
+    pub(crate) rate_ppb: i64,
+    pub(crate) drift_ppb: i64,
+    /// How long the source lets its claim hold, ns.
+    pub(crate) valid_ns: i64,
+    /// Changes when the source has measured anew.
+    pub(crate) measured: u64,
+    /// Whether the UTC day ends with a leap second.
+    pub(crate) leap: bool,
+    /// TAI minus UTC, s.
+    pub(crate) tai_offset_s: Option<u16>,
+}
+
+/// A claim that was made, and what it was made of.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    claim: Claim,
+    measured: (UtcSource, u64),
+    /// Twice how far either side may be from what the source says, ns.
+    unsure_ns: i64,
+}
+
+impl Made {
+    /// Whether a claim that begins with `utc_ns` at `raw_ns` can be true if this one is.
+    fn agrees(&self, raw_ns: i64, measured: (UtcSource, u64), utc_ns: [i64; 2]) -> bool {
+        let ([earliest_ns, latest_ns], reckoned_ns) = (utc_ns, self.claim.reckoned_ns(raw_ns));
+        if measured != self.measured {
+            return earliest_ns <= reckoned_ns[1] && latest_ns >= reckoned_ns[0];
+        }
+        // The source's interval has grown since, whichever way it has drifted.
+        let [slow_ns, fast_ns] = self.claim.by_raw.between_ns(raw_ns);
+        let least_ns = self.claim.latest_ns.saturating_sub(self.unsure_ns).saturating_add(slow_ns);
+        let most_ns = self.claim.earliest_ns.saturating_add(self.unsure_ns).saturating_add(fast_ns);
+        earliest_ns <= most_ns && latest_ns >= least_ns
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct UtcKeeper {
+    /// Where the measurement of the counter's rate begins, and where the next one will.
+    base: Option<Anchor>,
+    next_base: Option<Anchor>,
+    /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured.
+    rate: Option<[u64; 2]>,
+    /// Of the last request.
+    anchor: Option<Anchor>,
+    made: Option<Made>,
+    /// Whether a source must measure again before it is believed.
+    is_disrupted: bool,
+    /// Whether somebody has set the clock since a source last said something.
+    is_set: bool,
+    /// Who must measure again, and what it had measured; `None` if nobody has said anything since.
+    disrupted: Option<(UtcSource, u64)>,
+    /// The end of a UTC day with a leap second, ns since 1970.
+    leap_at_ns: Option<i64>,
+}
+
+impl UtcKeeper {
+    /// What to publish after the best source has `said` something at `anchor`; `None` leaves the
+    /// last claim to its end, because no source has said anything, or only that it knows nothing. A
+    /// claim holds for `valid_ns` at most.
+    pub(crate) fn claim(
+        &mut self,
+        anchor: &Anchor,
+        said: Result<Report, UtcUnknown>,
+        valid_ns: i64,
+    ) -> Option<Claim> {
+        let is_disrupted = self.anchor.is_some_and(|last| anchor.is_disrupted_since(&last));
+        self.is_set |= self.anchor.is_some_and(|last| anchor.sets != last.sets);
+        self.anchor = Some(*anchor);
+        if is_disrupted {
+            // The machine slept, and the kernel has set its clock by another one, which is less
+            // accurate. The source does not know that until it measures.
+            self.disrupt();
+            self.begin_rate(anchor);
+        }
+        self.measure_rate(anchor);
+        let claim = match said {
+            Ok(report) => self.checked(anchor, &report, valid_ns),
+            Err(UtcUnknown::NoSource) if !is_disrupted => return None,
+            // The one that has made the last claim may be late. Its claim is as true as it was.
+            Err(UtcUnknown::Unsynchronised)
+                if self.made.is_some_and(|made| made.claim.at_raw(anchor.raw_ns).is_some()) =>
+            {
+                return None;
+            }
+            Err(why) => Err(why),
+        };
+        Some(claim.unwrap_or_else(Claim::none))
+    }
+
+    /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, ns with [`RATE_BITS`]
+    /// places.
+    pub(crate) fn rate(&self) -> Option<[u64; 2]> {
+        self.rate
+    }
+
+    /// Whether the counter's rate is known, or will not be, because the counter does not serve.
+    pub(crate) fn knows_rate(&self) -> bool {
+        self.rate.is_some() || self.base.is_some_and(|base| base.ticks.is_none())
+    }
+
+    /// Each source must measure again.
+    fn disrupt(&mut self) {
+        (self.made, self.is_disrupted, self.disrupted) = (None, true, None);
+    }
+
+    fn checked(&mut self, anchor: &Anchor, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
+        let measured = (report.source, report.measured);
+        // The source need not know of it, unless it says the same as before, or measures after it.
+        if core::mem::take(&mut self.is_set) && self.made.is_none_or(|made| made.measured != measured) {
+            self.disrupt();
+        }
+        if self.is_disrupted {
+            let before = self.disrupted.replace(measured);
+            if before.is_none_or(|(source, number)| source != report.source || number == report.measured) {
+                return Err(UtcUnknown::Disrupted);
+            }
+            self.is_disrupted = false;
+        }
+        let [least_ns, greatest_ns] = report.offset_ns;
+        let earliest_ns = anchor.realtime_ns.saturating_add(least_ns).saturating_sub(anchor.width_ns);
+        let latest_ns = anchor.realtime_ns.saturating_add(greatest_ns).saturating_add(anchor.width_ns);
+        let rates = [
+            report.rate_ppb.saturating_sub(report.drift_ppb),
+            report.rate_ppb.saturating_add(report.drift_ppb),
+        ];
+        // BOUND: the times are so far from an end of the range that a day can be added, and the rates
+        // are near 1.
+        let is_known = earliest_ns >= DAY_NS
+            && latest_ns <= i64::MAX - 2 * DAY_NS
+            && (0..=2 * MAX_ERROR_NS).contains(&latest_ns.saturating_sub(earliest_ns))
+            && rates.iter().all(|ppb| (-MAX_RATE_PPB..=MAX_RATE_PPB).contains(ppb));
+        if !is_known {
+            return Err(UtcUnknown::Unsynchronised);
+        }
+        let mut valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
+        let mut then = UtcUnknown::Expired;
+        let left_ns = self.until_leap(report, [earliest_ns, latest_ns])?;
+        if let Some(left_ns) = left_ns.filter(|left_ns| *left_ns < valid_ns) {
+            (valid_ns, then) = (left_ns, UtcUnknown::LeapSecond);
+        }
+        let valid = u64::try_from(valid_ns).unwrap_or(0);
+        let by_raw = Timescale {
+            start: anchor.raw_ns.cast_unsigned(),
+            valid,
+            slowest: faster(1 << RATE_BITS, rates[0]),
+            fastest: faster(1 << RATE_BITS, rates[1]) + 1,
+        };
+        let by_counter = match (anchor.ticks, self.rate) {
+            (Some(start), Some([slowest, fastest])) => Timescale {
+                start,
+                valid: u64::try_from((u128::from(valid) << RATE_BITS) / u128::from(fastest.max(1)))
+                    .unwrap_or(0),
+                slowest: faster(slowest, rates[0] - WANDER_PPB),
+                fastest: faster(fastest, rates[1] + WANDER_PPB) + 1,
+            },
+            _ => Timescale::default(),
+        };
+        let claim = Claim {
+            by_counter,
+            by_raw,
+            suspended_ns: anchor.suspended_ns,
+            disruption: anchor.disruption,
+            earliest_ns,
+            latest_ns,
+            tai_offset_s: report.tai_offset_s,
+            source: Ok(report.source),
+            then,
+        };
+        if self.made.is_some_and(|made| !made.agrees(anchor.raw_ns, measured, [earliest_ns, latest_ns])) {
+            self.disrupt();
+            self.disrupted = Some(measured);
+            return Err(UtcUnknown::Disrupted);
+        }
+        let unsure_ns = anchor.width_ns.saturating_add(report.way_ns).saturating_mul(2);
+        self.made = Some(Made { claim, measured, unsure_ns });
+        Ok(claim)
+    }
+
+    /// How long readings may go on before the day ends with a leap second, ns; `None` without one.
+    /// `LeapSecond` while it happens.
+    fn until_leap(&mut self, report: &Report, utc_ns: [i64; 2]) -> Result<Option<i64>, UtcUnknown> {
+        let [earliest_ns, latest_ns] = utc_ns;
+        if report.leap && self.leap_at_ns.is_none() {
+            self.leap_at_ns = Some((latest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
+        }
+        let Some(leap_at_ns) = self.leap_at_ns else { return Ok(None) };
+        if earliest_ns > leap_at_ns + LEAP_MARGIN_NS {
+            // The next claim does not continue this one: the day had a second more, or less. And not
+            // every daemon has changed its clock by it (chrony.conf(5), `leapsecmode ignore`).
+            self.leap_at_ns = None;
+            self.disrupt();
+            return Err(UtcUnknown::Disrupted);
+        }
+        let left_ns = leap_at_ns - LEAP_MARGIN_NS - latest_ns;
+        if left_ns > 0 { Ok(Some(left_ns)) } else { Err(UtcUnknown::LeapSecond) }
+    }
+
+    /// Measures the counter's rate from the base to `anchor`.
+    fn measure_rate(&mut self, anchor: &Anchor) {
+        let measured = self.base.and_then(|base| rate_between(&base, anchor));
+        let (Some([slowest, fastest]), Some(base)) = (measured, self.base) else {
+            if self.base.is_none_or(|base| anchor.raw_ns - base.raw_ns >= SHORTEST_NS) {
+                self.begin_rate(anchor);
+            }
+            return;
+        };
+        // A counter that has jumped would be mistaken for one of another rate.
+        let continues = self.rate.is_none_or(|[last_slowest, last_fastest]| {
+            faster(slowest, -WANDER_PPB) <= last_fastest && last_slowest <= faster(fastest, WANDER_PPB)
+        });
+        if !continues {
+            self.begin_rate(anchor);
+            return;
+        }
+        self.rate = Some([slowest, fastest]);
+        if anchor.raw_ns - base.raw_ns >= 2 * BASE_NS {
+            self.base = self.next_base;
+        }
+        if self.next_base.is_none_or(|next| anchor.raw_ns - next.raw_ns >= BASE_NS) {
+            self.next_base = Some(*anchor);
+        }
+    }
+
+    fn begin_rate(&mut self, anchor: &Anchor) {
+        (self.base, self.next_base, self.rate) = (Some(*anchor), Some(*anchor), None);
+    }
+}
+
+/// The least and the greatest time of a tick, ns, with [`RATE_BITS`] places; `None` if the anchors
+/// do not tell.
+fn rate_between(base: &Anchor, anchor: &Anchor) -> Option<[u64; 2]> {
+    let ticks = anchor.ticks?.checked_sub(base.ticks?).filter(|ticks| *ticks > 0)?;
+    let elapsed_ns = anchor.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= SHORTEST_NS)?;
+    let unsure_ns = base.width_ns.saturating_add(anchor.width_ns);
+    let rate = |ns: i64| {
+        let scaled = u128::try_from(ns).ok()? << RATE_BITS;
+        u64::try_from(scaled / u128::from(ticks)).ok().filter(|rate| *rate < LONGEST_TICK)
+    };
+    Some([rate(elapsed_ns.saturating_sub(unsure_ns))?, rate(elapsed_ns.saturating_add(unsure_ns))? + 1])
+}
+
+/// A rate, `ppb` faster, rounded down.
+fn faster(rate: u64, ppb: i64) -> u64 {
+    const BILLION: i64 = 1_000_000_000;
+    // BOUND: `rate` is below 2^52 (`LONGEST_TICK`), and `ppb` is no more than MAX_RATE_PPB and a wander.
+    let factor = u128::try_from(BILLION.saturating_add(ppb)).unwrap_or(0);
+    u64::try_from(u128::from(rate) * factor / 1_000_000_000).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND_NS: i64 = 1_000_000_000;
+const START_NS: i64 = 1_800_000_000 * SECOND_NS;
+const VALID_NS: i64 = 2 * SECOND_NS;
+
+/// A machine whose clocks run at the rate of UTC, with 3 ticks a ns, `seconds` after its start.
+fn anchor(seconds: i64) -> Anchor {
+    let raw_ns = seconds * SECOND_NS;
+    Anchor {
+        ticks: Some(3 * raw_ns.unsigned_abs()),
+        raw_ns,
+        realtime_ns: START_NS + raw_ns,
+        width_ns: 50,
+        suspended_ns: 0,
+        disruption: 0,
+        sets: 0,
+    }
+}
+
+/// UTC is `offset_ns` ahead, by 1 us more or less, in the measurement of this number.
+fn said(offset_ns: i64, measured: u64) -> Result<Report, UtcUnknown> {
+    Ok(Report {
+        source: UtcSource::Chronyd,
+        offset_ns: [offset_ns - 1_000, offset_ns + 1_000],
+        way_ns: 0,
+        rate_ppb: 0,
+        drift_ppb: WANDER_PPB,
+        valid_ns: i64::MAX,
+        measured,
+        leap: false,
+        tai_offset_s: Some(37),
+    })
+}
+
+/// Why there is nothing after the source has `said` something.
+fn refused(keeper: &mut UtcKeeper, anchor: &Anchor, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
+    keeper.claim(anchor, said, VALID_NS).unwrap().source.err()
+}
+
+#[test]
+fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
+    let mut keeper = UtcKeeper::default();
+    keeper.claim(&anchor(0), said(0, 0), VALID_NS);
+    let claim = keeper.claim(&anchor(1), said(0, 0), VALID_NS).unwrap();
+    assert_eq!(keeper.claim(&anchor(2), Err(UtcUnknown::NoSource), VALID_NS), None);
+    let at = |seconds: i64| {
+        let anchor = anchor(seconds);
+        let of = |reading: Option<crate::utc::UtcReading>| reading.map(|it| (it.earliest_ns, it.latest_ns));
+        [of(claim.at_ticks(anchor.ticks.unwrap())), of(claim.at_raw(anchor.raw_ns))]
+    };
+    for (earliest_ns, latest_ns) in at(2).map(Option::unwrap) {
+        let now_ns = anchor(2).realtime_ns;
+        // 1 us, the width, and a second of 1 ppm for UTC and 1 ppm for the counter.
+        assert!((now_ns - 3_200..=now_ns - 2_050).contains(&earliest_ns), "{}", now_ns - earliest_ns);
+        assert!((now_ns + 2_050..=now_ns + 3_200).contains(&latest_ns), "{}", latest_ns - now_ns);
+    }
+    assert_eq!((at(0), at(4), claim.then), ([None; 2], [None; 2], UtcUnknown::Expired));
+    // The source lets its claim hold for less.
+    let void = said(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
+    assert_eq!(keeper.claim(&anchor(2), void, VALID_NS).unwrap().at_raw(anchor(3).raw_ns), None);
+    assert_eq!(
+        refused(&mut keeper, &anchor(3), Err(UtcUnknown::Unsynchronised)),
+        Some(UtcUnknown::Unsynchronised)
+    );
+}
+
+/// In a guest on a busy machine chronyd was late for one request in ten, and the kernel, whose flag
+/// chronyd does not touch without `rtcsync`, said instead that it is not synchronised.
+#[test]
+fn a_source_that_is_late_does_not_end_its_claim() {
+    let (mut keeper, unsynchronised) = (UtcKeeper::default(), Err(UtcUnknown::Unsynchronised));
+    assert_eq!(refused(&mut keeper, &anchor(0), unsynchronised), Some(UtcUnknown::Unsynchronised));
+    assert_eq!(refused(&mut keeper, &anchor(1), said(0, 0)), None);
+    assert_eq!(keeper.claim(&anchor(2), unsynchronised, VALID_NS), None);
+    assert_eq!(refused(&mut keeper, &anchor(3), unsynchronised), Some(UtcUnknown::Unsynchronised), "its end");
+}
+
+/// Two measurements that contradict each other, and a measurement that is said to be another one
+/// than before: somebody has set the clock, and the daemon has not noticed.
+#[test]
+fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
+    for (offset_ns, measured) in [(3_000_000, 1), (-3_000_000, 1), (100_000, 0), (-100_000, 0)] {
+        let wide = |offset_ns: i64, measured: u64| {
+            said(offset_ns, measured).map(|it| {
+                let half_ns = 1_000_000;
+                Report { offset_ns: [offset_ns - half_ns, offset_ns + half_ns], ..it }
+            })
+        };
+        let mut keeper = UtcKeeper::default();
+        assert_eq!(refused(&mut keeper, &anchor(0), wide(0, 0)), None);
+        assert_eq!(refused(&mut keeper, &anchor(1), wide(100, 0)), None);
+        let distrusted = Some(UtcUnknown::Disrupted);
+        assert_eq!(refused(&mut keeper, &anchor(2), wide(offset_ns, measured)), distrusted);
+        assert_eq!(refused(&mut keeper, &anchor(3), wide(0, measured)), distrusted);
+        // Another source may have the same knowledge.
+        let other = said(0, 7).map(|report| Report { source: UtcSource::Kernel, ..report });
+        assert_eq!(refused(&mut keeper, &anchor(4), other), distrusted);
+        assert_eq!(refused(&mut keeper, &anchor(5), wide(0, 8)), distrusted);
+        assert_eq!(refused(&mut keeper, &anchor(6), wide(0, 9)), None);
+    }
+}
+
+/// The source may be silent, or say that it does not know, when the machine resumes.
+#[test]
+fn after_a_disruption_the_source_must_measure_again() {
+    let suspended = |seconds| Anchor { suspended_ns: SECOND_NS, ..anchor(seconds) };
+    let moved = |seconds| Anchor { disruption: 1, ..anchor(seconds) };
+    let disrupted: [&dyn Fn(i64) -> Anchor; 2] = [&suspended, &moved];
+    for after in disrupted {
+        for first in [Err(UtcUnknown::NoSource), Err(UtcUnknown::Unsynchronised), said(0, 1)] {
+            let mut keeper = UtcKeeper::default();
+            assert_eq!(refused(&mut keeper, &anchor(0), said(0, 0)), None);
+            assert!(refused(&mut keeper, &after(1), first).is_some());
+            assert_eq!(refused(&mut keeper, &after(2), said(0, 1)), Some(UtcUnknown::Disrupted));
+            // The time is another one than before.
+            let claim = keeper.claim(&after(3), said(5 * SECOND_NS, 2), VALID_NS).unwrap();
+            assert_eq!(claim.source, Ok(UtcSource::Chronyd));
+            assert!(
+                claim.is_before_suspend(2 * SECOND_NS) && !claim.is_before_suspend(after(3).suspended_ns)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
+    for (begin, why) in [(said(0, 0), None), (Err(UtcUnknown::Unsynchronised), Some(UtcUnknown::Disrupted))] {
+        let mut keeper = UtcKeeper::default();
+        refused(&mut keeper, &anchor(0), begin);
+        let set = |seconds| Anchor { sets: 1, ..anchor(seconds) };
+        assert_eq!(refused(&mut keeper, &set(1), said(0, 0)), why);
+        assert_eq!(refused(&mut keeper, &set(2), said(0, 0)), why);
+        assert_eq!(refused(&mut keeper, &set(3), said(0, 1)), None);
+        // Measured before or after it, by a source that was silent meanwhile.
+        let again = |seconds| Anchor { sets: 2, ..anchor(seconds) };
+        assert_eq!(keeper.claim(&again(4), Err(UtcUnknown::NoSource), VALID_NS), None);
+        assert_eq!(refused(&mut keeper, &again(5), said(0, 2)), Some(UtcUnknown::Disrupted));
+        assert_eq!(refused(&mut keeper, &again(6), said(0, 3)), None);
+    }
+}
+
+#[test]
+fn nothing_is_claimed_around_a_leap_second() {
+    let mut keeper = UtcKeeper::default();
+    let midnight_s = DAY_NS / SECOND_NS - (START_NS % DAY_NS) / SECOND_NS;
+    let leap = |offset_ns, measured| said(offset_ns, measured).map(|it| Report { leap: true, ..it });
+    let claim = keeper.claim(&anchor(midnight_s - 3), leap(0, 0), VALID_NS).unwrap();
+    assert_eq!(claim.then, UtcUnknown::LeapSecond);
+    let (last_ns, margin_ns) = (SECOND_NS - 2_000, midnight_s * SECOND_NS - 3 * SECOND_NS);
+    assert!(claim.at_raw(margin_ns + last_ns).is_some() && claim.at_raw(margin_ns + SECOND_NS).is_none());
+    for seconds in -2..=2 {
+        // The clock is set back by a second meanwhile.
+        let offset_ns = if seconds < 0 { 0 } else { -SECOND_NS };
+        let near = refused(&mut keeper, &anchor(midnight_s + seconds), leap(offset_ns, 0));
+        assert_eq!(near, Some(UtcUnknown::LeapSecond), "{seconds}");
+    }
+    for (seconds, offset_ns, measured, why) in [
+        (4, 0, 0, Some(UtcUnknown::Disrupted)),
+        (5, 0, 0, Some(UtcUnknown::Disrupted)),
+        (6, -SECOND_NS, 1, None),
+    ] {
+        assert_eq!(refused(&mut keeper, &anchor(midnight_s + seconds), said(offset_ns, measured)), why);
+    }
+}
+
+#[test]
+fn a_counter_that_jumps_or_closes_is_not_reckoned_by() {
+    let mut keeper = UtcKeeper::default();
+    let mut by_counter = |seconds, change: &dyn Fn(u64) -> Option<u64>| {
+        let mut anchor = anchor(seconds);
+        anchor.ticks = anchor.ticks.and_then(change);
+        let claim = keeper.claim(&anchor, said(0, 0), VALID_NS).unwrap();
+        assert!(claim.at_raw(anchor.raw_ns).is_some());
+        anchor.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some()
+    };
+    assert!(!by_counter(0, &Some) && by_counter(1, &Some));
+    let jump: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks + 100_000);
+    assert!(!by_counter(2, jump) && by_counter(3, jump));
+    let back: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks - 20_000_000_000);
+    assert!(!by_counter(9, back) && by_counter(10, back));
+    assert!(!by_counter(11, &|_| None) && !by_counter(12, back) && by_counter(13, back));
+}
+
+/// What any bytes could make a source say.
+fn any_number() -> impl Strategy<Value = i64> {
+    prop_oneof![any::<i64>(), -2_000_000_000..2_000_000_000_i64, Just(0), Just(i64::MIN), Just(i64::MAX)]
+}
+
+proptest! {
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn no_report_makes_the_thread_panic_or_a_claim_that_is_none(
+        numbers in proptest::array::uniform11(any_number()),
+        ticks in any::<Option<u64>>(),
+        leap in any::<bool>(),
+    ) {
+        let [least_ns, greatest_ns, way_ns, rate_ppb, drift_ppb, report_ns, rest @ ..] = numbers;
+        let [width_ns, realtime_ns, raw_ns, suspended_ns, valid_ns] = rest;
+        let report = Report {
+            source: UtcSource::ClockBound,
+            offset_ns: [least_ns, greatest_ns],
+            way_ns,
+            rate_ppb,
+            drift_ppb,
+            valid_ns: report_ns,
+            measured: 0,
+            leap,
+            tai_offset_s: None,
+        };
+        let (width_ns, raw_ns) = (width_ns.max(0), raw_ns.max(0));
+        let odd = Anchor { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption: 0, sets: 0 };
+        let like = Anchor { realtime_ns: START_NS, suspended_ns: 0, ..odd };
+        let mut keeper = UtcKeeper::default();
+        keeper.claim(&anchor(0), said(0, 0), VALID_NS);
+        for (anchor, report) in [(anchor(1), report), (odd, report), (like, report)] {
+            let valid_ns = valid_ns.clamp(0, i64::MAX / 2);
+            let Some(claim) = keeper.claim(&anchor, Ok(report), valid_ns) else { continue };
+            for later in [0, 1, claim.by_raw.valid.saturating_sub(1), u64::MAX] {
+                let readings = [
+                    claim.at_raw(anchor.raw_ns.wrapping_add_unsigned(later)),
+                    claim.at_ticks(claim.by_counter.start.wrapping_add(later)),
+                ];
+                for reading in readings.into_iter().flatten() {
+                    prop_assert!(reading.earliest_ns <= reading.latest_ns);
+                }
+            }
+        }
+    }
+}

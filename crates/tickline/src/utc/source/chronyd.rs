@@ -1,0 +1,136 @@
+//! chronyd, by its command port: the request "tracking" and its reply (`candm.h` of chrony 4).
+//!
+//! chronyd keeps an NTP clock. The system clock is slewed towards it, and is off by the
+//! correction that is left. UTC is within the root dispersion and half of the root delay of the NTP
+//! clock (chronyc(1), "tracking": Root delay, Root dispersion). The dispersion grows with the skew,
+//! the residual frequency, and what chronyd assumes of the oscillator itself (`maxclockerror`, 1
+//! ppm; `get_root_dispersion` in `reference.c`). A larger `maxclockerror` is not in the reply.
+//!
+//! UTC runs at 1 - f of the rate of `CLOCK_MONOTONIC_RAW`, where f is the frequency in the reply
+//! (`current_freq_ppm` in `local.c`). This is not so with `chronyd -x`, where f is relative to
+//! `CLOCK_REALTIME`, and with `tempcomp`, whose part the reply leaves out. Then the next reply
+//! contradicts the claim (`keeper.rs`).
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+use crate::utc::keeper::{Report, WANDER_PPB};
+use crate::utc::{UtcSource, UtcUnknown};
+
+/// Version 6, a request, REQ_TRACKING, the first attempt, a sequence number. A request must be as
+/// long as its reply.
+const TRACKING: [u8; 12] = [6, 1, 0, 0, 0, 33, 0, 0, b't', b'i', b'c', b'k'];
+const TRACKING_BYTES: usize = 104;
+
+/// How finely the reply's numbers are rounded: a coefficient has 23 binary places at least.
+const PLACES: u32 = 22;
+
+/// How long a reply may take. On the same machine it comes at once, or never.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The reference of a chronyd that follows its own clock (chrony.conf(5), `local`).
+const LOCAL: [u8; 4] = [127, 127, 1, 1];
+
+/// What chronyd says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tracking {
+    reference: [u8; 4],
+    /// 3: not synchronised; 1 and 2: a leap second is inserted or deleted today.
+    leap_status: u16,
+    /// The last offset, and the time between the last two updates: both as they came, because any
+    /// change says that chronyd has measured. The time of the reference changes with a step, too.
+    measured: u64,
+    /// Whether the reference is a clock of this machine, not a server with an address.
+    is_clock: bool,
+    /// The NTP clock minus the system clock, ns.
+    correction_ns: i64,
+    /// How much faster than UTC the system clock would run by itself, ppb.
+    frequency_ppb: i64,
+    /// What is unsure about that, ppb.
+    residual_ppb: i64,
+    skew_ppb: i64,
+    root_delay_ns: i64,
+    root_dispersion_ns: i64,
+}
+
+/// The answer of this machine's chronyd, if it runs.
+pub(super) fn ask() -> Option<Tracking> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    // A copy never becomes a standard stream that the program has closed.
+    let socket = socket.try_clone().ok()?;
+    socket.connect((Ipv4Addr::LOCALHOST, 323)).ok()?;
+    socket.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut bytes = [0; TRACKING_BYTES];
+    bytes[..TRACKING.len()].copy_from_slice(&TRACKING);
+    socket.send(&bytes).ok()?;
+    let length = socket.recv(&mut bytes).ok()?;
+    Tracking::parse(bytes.get(..length)?)
+}
+
+impl Tracking {
+    /// `CMD_Reply` with `RPY_Tracking`, big-endian; the data begin at byte 28.
+    fn parse(reply: &[u8]) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_be_bytes(*reply.get(at..)?.first_chunk()?));
+        let half = |at: usize| Some(u16::from_be_bytes(*reply.get(at..)?.first_chunk()?));
+        let float = |at: usize, unit: i64| Some(scaled(word(at)?, unit));
+        let (is_success, is_mine) = (half(6)? == 5 && half(8)? == 0, reply.get(16..20)? == &TRACKING[8..]);
+        let tracking = Self {
+            reference: *reply.get(28..)?.first_chunk()?,
+            leap_status: half(54)?,
+            measured: u64::from(word(72)?) << 32 | u64::from(word(100)?),
+            is_clock: half(48)? == 0,
+            correction_ns: float(68, 1_000_000_000)?,
+            frequency_ppb: float(80, 1_000)?,
+            residual_ppb: float(84, 1_000)?,
+            skew_ppb: float(88, 1_000)?,
+            root_delay_ns: float(92, 1_000_000_000)?,
+            root_dispersion_ns: float(96, 1_000_000_000)?,
+        };
+        (reply.starts_with(&[6, 2]) && is_success && is_mine).then_some(tracking)
+    }
+
+    /// What that is of the moment of the reply, where this machine's hardware clocks have an error of
+    /// up to `phc_bound_ns`.
+    pub(super) fn report(&self, phc_bound_ns: i64) -> Result<Report, UtcUnknown> {
+        if self.leap_status >= 3 || self.reference == LOCAL || self.reference == [0; 4] {
+            return Err(UtcUnknown::Unsynchronised);
+        }
+        let (dispersion_ns, delay_ns) = (self.root_dispersion_ns.max(0), self.root_delay_ns.max(0));
+        // Each value was rounded twice, by chronyd and to nanoseconds.
+        let rounded_ns = [self.correction_ns, dispersion_ns, delay_ns]
+            .iter()
+            .fold(5, |sum: i64, ns| sum.saturating_add(ns.saturating_abs() >> PLACES));
+        let way_ns = rounded_ns.saturating_add(if self.is_clock { phc_bound_ns } else { 0 });
+        let bound_ns = dispersion_ns.saturating_add(delay_ns / 2).saturating_add(way_ns);
+        let unsure_ppb = self.skew_ppb.saturating_abs().saturating_add(self.residual_ppb.saturating_abs());
+        let rounded_ppb = (self.frequency_ppb.saturating_abs() >> PLACES) + 3;
+        Ok(Report {
+            source: UtcSource::Chronyd,
+            offset_ns: [
+                self.correction_ns.saturating_sub(bound_ns),
+                self.correction_ns.saturating_add(bound_ns),
+            ],
+            way_ns,
+            rate_ppb: self.frequency_ppb.saturating_neg(),
+            drift_ppb: unsure_ppb.saturating_add(WANDER_PPB + rounded_ppb),
+            valid_ns: i64::MAX,
+            measured: self.measured,
+            leap: matches!(self.leap_status, 1 | 2),
+            tai_offset_s: None,
+        })
+    }
+}
+
+/// `Float` of `candm.h`, an exponent of 7 bits and a coefficient of 25, both with a sign, in units
+/// of 1 / `unit`, rounded down.
+fn scaled(bits: u32, unit: i64) -> i64 {
+    let (exponent, coefficient) = (bits.cast_signed() >> 25, bits.cast_signed() << 7 >> 7);
+    // BOUND: below 2^24 * 2^30 * 2^38.
+    let value = i128::from(coefficient) * i128::from(unit);
+    let places = exponent - 25;
+    let value = if places < 0 { value >> places.unsigned_abs() } else { value << places };
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+mod tests;

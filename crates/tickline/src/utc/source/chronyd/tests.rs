@@ -1,0 +1,74 @@
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "chronyd counts in floating point, and so does the simulated world"
+)]
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Replies as chronyd 4.3 sent them, and others made of them; tickline-cli has them, too.
+const REPLIES: &str = include_str!("../../../../../tickline-cli/src/machine/ntp_replies.json");
+
+/// The head of a reply to [`TRACKING`].
+const HEAD: [u8; 20] = [6, 2, 0, 0, 0, 33, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, b't', b'i', b'c', b'k'];
+
+fn replies() -> impl Iterator<Item = Vec<u8>> {
+    REPLIES.lines().filter_map(|line| line.trim().strip_prefix("\"reply\": \"")).map(|line| {
+        let hex: String = line.chars().take_while(|it| *it != '"').filter(char::is_ascii_hexdigit).collect();
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    })
+}
+
+#[test]
+fn replies_are_read() {
+    let all: Vec<_> = replies().map(|reply| Tracking::parse(&reply)).collect();
+    // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, refused, another's.
+    let said: Vec<_> = all.iter().map(|it| it.map(|it| it.report(1_000).map(|it| it.offset_ns))).collect();
+    let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
+    let way_ns = 1_000 + 5 + (125_000_000 >> PLACES) + (1_000_000_000 >> PLACES) + (250_000_000 >> PLACES);
+    let clock = Some(Ok([-875_000_000 - way_ns, 625_000_000 + way_ns]));
+    assert_eq!(said[..6], [unsynchronised, None, clock, unsynchronised, None, None]);
+}
+
+/// A `Float` as chronyd writes it (`UTI_FloatHostToNetwork` in `util.c`).
+fn float(value: f64) -> [u8; 4] {
+    let magnitude = value.abs();
+    if magnitude < 1e-15 {
+        return [0; 4];
+    }
+    let mut exponent = (magnitude.log2() + 1.0) as i32;
+    let mut coefficient = (magnitude * f64::from(25 - exponent).exp2() + 0.5) as i32;
+    while coefficient > (1 << 24) - 1 {
+        (coefficient, exponent) = (coefficient >> 1, exponent + 1);
+    }
+    let coefficient = if value < 0.0 { -coefficient } else { coefficient };
+    ((exponent << 25) as u32 | (coefficient as u32 & 0x01FF_FFFF)).to_be_bytes()
+}
+
+proptest! {
+    #[test]
+    fn numbers_are_as_near_as_the_rounding_says(value in -1e3..1e3_f64, shrunk in 0..40_i32) {
+        let value = value * f64::from(-shrunk).exp2();
+        let read_ns = scaled(u32::from_be_bytes(float(value)), 1_000_000_000);
+        let error_ns = (read_ns as f64 - value * 1e9).abs();
+        prop_assert!(error_ns <= 2.0 + (read_ns.abs() >> PLACES) as f64, "{} of {}", read_ns, value);
+    }
+
+    #[test]
+    fn no_reply_makes_the_thread_panic(
+        mut reply in proptest::collection::vec(any::<u8>(), 0..200),
+        is_reply: bool,
+    ) {
+        if is_reply && reply.len() >= HEAD.len() {
+            reply[..HEAD.len()].copy_from_slice(&HEAD);
+        }
+        if let Some(Ok(report)) = Tracking::parse(&reply).map(|it| it.report(i64::MAX)) {
+            prop_assert!(report.offset_ns[0] <= report.offset_ns[1] && report.drift_ppb >= WANDER_PPB);
+        }
+    }
+}
+
+mod world;

@@ -1,0 +1,299 @@
+//! A machine with a chronyd that keeps its promise, simulated: whatever it does to the OS clock, no
+//! reading misses UTC. The errors are as large as the promise lets them be.
+
+use super::*;
+use crate::utc::UtcReading;
+use crate::utc::claim::Claim;
+use crate::utc::keeper::{Anchor, UtcKeeper};
+use crate::utc::source::Request;
+
+const SECOND_NS: f64 = 1e9;
+const START_NS: i64 = 1_800_000_000_000_000_000;
+
+/// SplitMix64 (Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn one_in(&mut self, many: u64) -> bool {
+        self.next().is_multiple_of(many)
+    }
+
+    fn within(&mut self, least: f64, most: f64) -> f64 {
+        least + (most - least) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// One or the other end, most of the time.
+    fn extreme(&mut self, bound: f64) -> f64 {
+        match self.next() % 4 {
+            0 => self.within(-bound, bound),
+            1 => -bound,
+            _ => bound,
+        }
+    }
+}
+
+/// Each clock, ns since the start; rates are parts.
+struct World {
+    random: Random,
+    utc: f64,
+    raw: f64,
+    realtime: f64,
+    /// chronyd's NTP clock, and the counter, ticks.
+    ntp: f64,
+    ticks: f64,
+    ticks_in_ns: f64,
+    suspended: f64,
+    /// How much faster than UTC the oscillator runs, and by how much more it has wandered.
+    oscillator: f64,
+    wander: f64,
+    /// How much faster than the kernel's clocksource the counter runs.
+    counter_wander: f64,
+    /// What chronyd says: its rate against the clock, the error of that, and its dispersion.
+    frequency: f64,
+    skew: f64,
+    residual: f64,
+    dispersion: f64,
+    delay: f64,
+    last_offset: f64,
+    slew: f64,
+    is_open: bool,
+    /// How often somebody has set the clock.
+    sets: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let oscillator = random.within(-3e-4, 3e-4);
+        let ticks_in_ns = [0.024, 1.0, 2.4, 3.0][random.next() as usize % 4];
+        let mut world = Self {
+            random,
+            utc: 0.0,
+            raw: 7e9,
+            realtime: 1e5,
+            ntp: 0.0,
+            ticks: 1e9,
+            ticks_in_ns,
+            suspended: 0.0,
+            oscillator,
+            wander: 0.0,
+            counter_wander: 0.0,
+            frequency: 0.0,
+            skew: 0.0,
+            residual: 0.0,
+            dispersion: 0.0,
+            delay: 0.0,
+            last_offset: 0.0,
+            slew: 0.0,
+            is_open: true,
+            sets: 0,
+        };
+        world.measure();
+        world
+    }
+
+    /// What the dispersion of the NTP clock grows by, a part of the time.
+    fn growth(&self) -> f64 {
+        self.skew + self.residual.abs() + 1e-6
+    }
+
+    /// chronyd measures: its clock is as wrong as it says that it may be, and so is its rate.
+    fn measure(&mut self) {
+        let random = &mut self.random;
+        let scale = [1e3, 1e5, 1e7][random.next() as usize % 3];
+        (self.dispersion, self.delay) = (random.within(0.0, scale), random.within(0.0, scale));
+        self.ntp = self.utc + random.extreme(self.dispersion + self.delay / 2.0);
+        (self.skew, self.residual) = (random.within(0.0, 2e-6), random.extreme(1e-6));
+        let error = random.extreme(self.skew + self.residual.abs());
+        self.frequency = 1.0 - (1.0 + error) / (1.0 + self.oscillator);
+        self.last_offset = random.within(-1e-3, 1e-3);
+        // It slews, by a twelfth at most, or steps.
+        self.slew = random.extreme(0.083).copysign(self.ntp - self.realtime);
+        if random.one_in(20) {
+            (self.realtime, self.slew) = (self.ntp, 0.0);
+            self.sets += 1;
+        }
+        self.change_rates();
+    }
+
+    fn change_rates(&mut self) {
+        self.wander = self.random.extreme(0.999e-6);
+        self.counter_wander = self.random.extreme(0.499e-6);
+    }
+
+    /// `ns` of UTC pass.
+    fn pass(&mut self, ns: f64) {
+        let raw = ns * (1.0 + self.oscillator) * (1.0 + self.wander);
+        self.utc += ns;
+        self.raw += raw;
+        self.ticks += raw * (1.0 + self.counter_wander) * self.ticks_in_ns;
+        let by_chronyd = raw * (1.0 - self.frequency);
+        self.ntp += by_chronyd;
+        self.dispersion += by_chronyd * self.growth();
+        // Until it has arrived.
+        let left = self.ntp - self.realtime - by_chronyd;
+        self.realtime += by_chronyd + (raw * self.slew).clamp(left.min(0.0), left.max(0.0));
+    }
+
+    /// Reads a clock, which takes a moment, rarely a long one.
+    fn read(&mut self, clock: fn(&Self) -> f64) -> i64 {
+        let long = self.random.one_in(50);
+        let ns = self.random.within(5.0, if long { 20_000.0 } else { 40.0 });
+        self.pass(ns);
+        clock(self).floor() as i64
+    }
+
+    fn resolution_ns(&self) -> i64 {
+        (1.0 / self.ticks_in_ns).ceil() as i64 + 1
+    }
+
+    /// A clock that the kernel makes of the counter steps with it.
+    fn stepped(&self, ns: f64) -> f64 {
+        ns - (self.ticks - self.ticks.floor()) / self.ticks_in_ns
+    }
+
+    fn anchor(&mut self) -> Anchor {
+        let raw_ns = self.read(|it| it.stepped(it.raw));
+        let ticks = self.read(|it| it.ticks).unsigned_abs();
+        let realtime_ns = START_NS + self.read(|it| it.stepped(it.realtime));
+        let end_ns = self.read(|it| it.stepped(it.raw));
+        Anchor {
+            ticks: self.is_open.then_some(ticks),
+            raw_ns,
+            realtime_ns,
+            width_ns: end_ns - raw_ns + 3 * self.resolution_ns(),
+            suspended_ns: self.suspended as i64,
+            disruption: 0,
+            sets: self.sets,
+        }
+    }
+
+    fn reply(&self) -> Tracking {
+        let mut reply = [0; TRACKING_BYTES];
+        reply[..20]
+            .copy_from_slice(&[6, 2, 0, 0, 0, 33, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, b't', b'i', b'c', b'k']);
+        reply[28..32].copy_from_slice(&[10, 0, 0, 1]);
+        reply[49] = 1;
+        let numbers = [
+            (68, (self.ntp - self.realtime) / SECOND_NS),
+            (72, self.last_offset),
+            (80, self.frequency * 1e6),
+            (84, self.residual * 1e6),
+            (88, self.skew * 1e6),
+            (92, self.delay / SECOND_NS),
+            (96, self.dispersion / SECOND_NS),
+        ];
+        for (at, number) in numbers {
+            reply[at..at + 4].copy_from_slice(&float(number));
+        }
+        Tracking::parse(&reply).unwrap()
+    }
+
+    /// What the clock's thread does.
+    fn poll(&mut self, keeper: &mut UtcKeeper) -> Option<Claim> {
+        let steered = (self.frequency, self.slew);
+        let before = self.anchor();
+        let wait_ns = self.random.within(1_000.0, 100_000.0);
+        self.pass(wait_ns);
+        let reply = (!self.random.one_in(30)).then(|| self.reply());
+        if self.random.one_in(20) {
+            self.measure();
+        }
+        // It is preempted.
+        let late = self.random.one_in(10);
+        let late_ns = self.random.within(1_000.0, if late { 20e6 } else { 20_000.0 });
+        self.pass(late_ns);
+        let after = self.anchor();
+        let request = Request::between(&before, &after).filter(|_| (self.frequency, self.slew) == steered)?;
+        let said = reply.map_or(Err(UtcUnknown::NoSource), |it| it.report(0).map(|it| request.at_end(it)));
+        keeper.claim(&after, said, 1_875_000_000)
+    }
+
+    /// The machine sleeps, and the kernel measures that by a clock that is less accurate.
+    fn suspend(&mut self) {
+        let ns = self.random.within(0.0, 100.0 * SECOND_NS);
+        let error = self.random.extreme(SECOND_NS);
+        self.utc += ns;
+        self.suspended += ns + 1e6;
+        self.set_clock(ns + error);
+        match self.random.next() % 3 {
+            0 => self.ticks += ns * self.ticks_in_ns,
+            1 => self.ticks = 1e9,
+            _ => {}
+        }
+    }
+
+    /// The NTP clock is that of the kernel, and a correction, of which chronyd alone knows.
+    fn set_clock(&mut self, by_ns: f64) {
+        (self.realtime, self.ntp) = (self.realtime + by_ns, self.ntp + by_ns);
+        self.sets += 1;
+    }
+
+    /// Asserts that UTC is in a reading by each clock. How many there were.
+    fn check(&mut self, claim: &Claim) -> usize {
+        let meets = |reading: UtcReading, utc: f64| {
+            let ns = |utc_ns: i64| (utc_ns - START_NS) as f64;
+            let (earliest, latest) = (ns(reading.earliest_ns), ns(reading.latest_ns));
+            assert!(earliest <= utc && utc <= latest, "{earliest} {utc} {latest}: {claim:?}");
+        };
+        let mut readings = 0;
+        if self.is_open
+            && let Some(reading) = claim.at_ticks(self.ticks.floor() as u64)
+        {
+            meets(reading, self.utc);
+            readings += 1;
+        }
+        if let Some(reading) = claim.at_raw(self.stepped(self.raw).floor() as i64) {
+            meets(reading, self.utc);
+            readings += 1;
+        }
+        readings
+    }
+}
+
+#[test]
+fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
+    let (mut readings, mut refused) = (0, 0);
+    for seed in 0..20 {
+        let (mut world, mut keeper) = (World::new(seed), UtcKeeper::default());
+        let mut claim = Claim::none(UtcUnknown::NoSource);
+        for _ in 0..2_000 {
+            if world.random.one_in(200) {
+                world.suspend();
+            } else if world.random.one_in(200) {
+                // Often by less than the error that chronyd states.
+                let by_ns = [1e7, -1e7, 1e9][world.random.next() as usize % 3];
+                world.set_clock(by_ns);
+            }
+            if world.random.one_in(100) {
+                world.is_open = !world.is_open;
+            }
+            claim = world.poll(&mut keeper).unwrap_or(claim);
+            // Late, rarely.
+            let late = world.random.one_in(20);
+            let wait_ns = world.random.within(1e6, if late { 4.0 } else { 0.75 } * SECOND_NS);
+            for _ in 0..30 {
+                world.pass(wait_ns / 30.0);
+                // A claim that is left from before somebody set the clock is right nevertheless.
+                if claim.source.is_ok() && !claim.is_before_suspend(world.suspended as i64) {
+                    readings += world.check(&claim);
+                } else {
+                    refused += 1;
+                }
+            }
+            if world.random.one_in(3) {
+                world.measure();
+            } else {
+                world.change_rates();
+            }
+        }
+    }
+    assert!(readings > 1_000_000 && refused < readings / 5, "{readings} {refused}");
+}

@@ -1,0 +1,157 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// `CLOCK_MONOTONIC`, or UTC in version 3, when the daemon wrote: 1,800,000,000 s.
+const AS_OF_NS: i64 = 1_800_000_000_000_000_000;
+const AS_OF_TICKS: u64 = 1_000_000;
+
+/// What the daemon of clock-bound 3.0 writes. The marker is 9, the bound 500 ns, and it drifts by 15
+/// ppm. By version 3 a tick is 2^-31 s, and its error 2^-20, less than 1 ppm.
+fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+    put(0, &MAGIC[0].to_ne_bytes());
+    put(4, &MAGIC[1].to_ne_bytes());
+    put(12, &version.to_ne_bytes());
+    put(14, &4_u16.to_ne_bytes());
+    let times = if version == 2 { 16 } else { 24 };
+    put(times, &1_800_000_000_i64.to_ne_bytes());
+    put(times + 16, &1_800_001_000_i64.to_ne_bytes());
+    let bound = if version == 2 { 48 } else { 72 };
+    put(bound, &500_i64.to_ne_bytes());
+    put(bound + 8, &9_u64.to_ne_bytes());
+    put(bound + 16, &15_000_u32.to_ne_bytes());
+    put(bound + 20, &status.to_ne_bytes());
+    put(bound + 24, &[u8::from(looks_for_disruptions)]);
+    if version != 2 {
+        put(16, &AS_OF_TICKS.to_ne_bytes());
+        put(56, &(1_u64 << 63).to_ne_bytes());
+        put(64, &(1_u64 << 62).to_ne_bytes());
+        put(97, &[30, 18]);
+    }
+    bytes
+}
+
+/// A second after the segment, by a clock that is 7 us behind UTC.
+fn anchor() -> Anchor {
+    Anchor {
+        ticks: Some(AS_OF_TICKS + (1 << 31)),
+        raw_ns: 0,
+        realtime_ns: AS_OF_NS + 1_000_000_000 - 7_000,
+        width_ns: 0,
+        suspended_ns: 0,
+        disruption: 0,
+        sets: 0,
+    }
+}
+
+/// By `CLOCK_MONOTONIC_RAW` a tick is 20 to 21 ppm longer than by UTC.
+const RATE: [u64; 2] = [2_000_040_000, 2_000_042_000];
+
+fn said(bytes: &[u8; BYTES], marker: Option<u64>) -> Option<Result<Report, UtcUnknown>> {
+    Segment(bytes).report(&anchor(), Some(RATE), AS_OF_NS + 1_000_000_000, marker)
+}
+
+#[test]
+fn a_segment_says_what_its_daemon_knows() {
+    let report = said(&segment(2, SYNCHRONISED, true), None).unwrap().unwrap();
+    let bound_ns = 500 + 15_000 + 1;
+    assert_eq!((report.offset_ns, report.valid_ns), ([-bound_ns, bound_ns], 999_000_000_000));
+    assert_eq!((report.rate_ppb, report.drift_ppb), (0, MAX_FREQUENCY_PPB));
+
+    let report = said(&segment(0x0303, FREE_RUNNING, true), None).unwrap().unwrap();
+    // 2^-20 is 954 ppb, rounded up.
+    let bound_ns = 500 + 15_000 + 954 + 1 + 2;
+    assert_eq!((report.offset_ns, report.valid_ns), ([7_000 - bound_ns, 7_000 + bound_ns], 999_000_000_000));
+    // 2^31 ticks a second are 2,000,000,000 / 2^32 ns each.
+    let (least_ppb, most_ppb) = (report.rate_ppb - report.drift_ppb, report.rate_ppb + report.drift_ppb);
+    let drift_ppb = 15_000 + 954 + WANDER_PPB;
+    assert!((-3_000 - 21_000..=-21_000).contains(&(least_ppb + drift_ppb)), "{least_ppb}");
+    assert!((-20_000..=-20_000 + 3_000).contains(&(most_ppb - drift_ppb)), "{most_ppb}");
+}
+
+#[test]
+fn a_segment_that_says_nothing_is_no_claim() {
+    for version in [2, 0x0303] {
+        let by_status = |status, marker| said(&segment(version, status, true), marker).unwrap().map(|_| ());
+        let disrupted = Err(UtcUnknown::Disrupted);
+        assert_eq!(by_status(SYNCHRONISED, Some(9)), Ok(()));
+        assert_eq!((by_status(SYNCHRONISED, Some(8)), by_status(DISRUPTED, Some(9))), (disrupted, disrupted));
+        for status in [0, 4, u32::MAX] {
+            assert_eq!(by_status(status, None), Err(UtcUnknown::Unsynchronised));
+        }
+        // A daemon that does not look at the marker does not know it.
+        assert!(said(&segment(version, SYNCHRONISED, false), Some(8)).unwrap().is_ok());
+
+        let bytes = segment(version, SYNCHRONISED, true);
+        let with = |at: usize, byte: u8| {
+            let mut bytes = bytes;
+            bytes[at] = byte;
+            said(&bytes, None)
+        };
+        // Another file, another version, an odd generation is never read, 0 is being written.
+        assert_eq!((with(0, 0), with(12, 4), with(13, 1), with(14, 0)), (None, None, None, None));
+        let bound_at = if version == 2 { 48 } else { 72 };
+        assert_eq!((with(bound_at + 7, 0x80), with(bound_at + 19, 0x80)), (None, None));
+        // Void since the segment was written; written in the future.
+        let times = if version == 2 { 16 } else { 24 };
+        let mut void = bytes;
+        void.copy_within(times..times + 16, times + 16);
+        assert_eq!(said(&void, None), Some(Err(UtcUnknown::Expired)));
+    }
+    let (bytes, before) = (segment(2, SYNCHRONISED, true), AS_OF_NS - 1);
+    assert_eq!(Segment(&bytes).report(&anchor(), None, before, None), None);
+    let (bytes, at) = (segment(0x0303, SYNCHRONISED, true), anchor());
+    let early = Anchor { ticks: Some(AS_OF_TICKS - 1), ..at };
+    assert_eq!(Segment(&bytes).report(&early, Some(RATE), 0, None), None);
+    assert_eq!(Segment(&bytes).report(&Anchor { ticks: None, ..at }, Some(RATE), 0, None), None);
+    assert_eq!(Segment(&bytes).report(&at, None, 0, None), None);
+}
+
+proptest! {
+    #[test]
+    fn no_segment_makes_the_thread_panic(
+        tail in proptest::collection::vec(prop_oneof![Just(0_u8), Just(0xFF_u8), any::<u8>()], BYTES - 16),
+        is_new: bool,
+        rate in any::<[u32; 2]>(),
+        ticks: u64,
+        monotonic_ns: i64,
+    ) {
+        let mut bytes = segment(if is_new { 0x0303 } else { 2 }, 0, false);
+        bytes[16..].copy_from_slice(&tail);
+        bytes[if is_new { 92 } else { 68 }..][..4].copy_from_slice(&SYNCHRONISED.to_ne_bytes());
+        let anchor = Anchor { ticks: Some(ticks), ..anchor() };
+        let rate = rate.map(u64::from);
+        if let Some(Ok(report)) = Segment(&bytes).report(&anchor, Some(rate), monotonic_ns, Some(1)) {
+            prop_assert!(report.offset_ns[0] <= report.offset_ns[1] && report.valid_ns > 0);
+        }
+    }
+
+    /// The time of the daemon's line, to a nanosecond, for any frequency and up to a day.
+    #[test]
+    fn the_daemons_line_is_as_exact_as_its_words(
+        period in 1_u64 << 63..,
+        shift in 20..34_u8,
+        since in 0..1_u64 << 45,
+    ) {
+        let mut bytes = segment(0x0303, SYNCHRONISED, false);
+        bytes[56..64].copy_from_slice(&period.to_ne_bytes());
+        bytes[97] = shift;
+        bytes[40..48].copy_from_slice(&9_000_000_000_i64.to_ne_bytes());
+        let anchor = Anchor { ticks: Some(AS_OF_TICKS + since), ..anchor() };
+        let report = Segment(&bytes).report(&anchor, Some([1 << 32; 2]), 0, None);
+        // By halves: (high * 2^32 + low) * since * 10^9 / 2^(64 + shift).
+        let times_since = |half: u64| u128::from(half) * u128::from(since);
+        let product = times_since(period >> 32) + (times_since(period & 0xFFFF_FFFF) >> 32);
+        let exact_ns = i64::try_from((product * 1_000_000_000) >> (32 + shift)).unwrap();
+        if let Some(Ok(report)) = report {
+            let centre_ns = i64::midpoint(report.offset_ns[0], report.offset_ns[1]);
+            let expected_ns = AS_OF_NS + exact_ns - anchor.realtime_ns;
+            prop_assert!(centre_ns.abs_diff(expected_ns) <= 1, "{} {}", centre_ns, expected_ns);
+        } else {
+            // Too long ago for its own errors.
+            prop_assert!(exact_ns > 9_000_000_000_000_000, "{}", exact_ns);
+        }
+    }
+}

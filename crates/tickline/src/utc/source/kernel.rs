@@ -1,0 +1,96 @@
+//! The kernel's own claim (adjtimex(2)): its maximum error, which grows by 500 ppm between the
+//! updates of the NTP daemon.
+//!
+//! systemd-timesyncd and OpenNTPD set it to 0 at each update, which is no bound on anything. It is
+//! then a multiple of what the kernel adds each second, and no claim. That of another daemon is one
+//! in 500 times, until the next update.
+
+use crate::sys::reference::system::{steering_ppb, with_timex};
+use crate::utc::keeper::{MAX_FREQUENCY_PPB, Report};
+use crate::utc::{UtcSource, UtcUnknown};
+
+/// What the kernel adds to its maximum error each second, ns (`second_overflow` in
+/// `kernel/time/ntp.c`). Some of a second is not yet in it.
+const GROWTH_US: i64 = 500;
+
+#[derive(Debug, Default)]
+pub(super) struct Kernel {
+    maxerror_us: i64,
+    /// How often the daemon has updated the kernel's clock: the maximum error became smaller.
+    updates: u64,
+    leap: bool,
+    tai_offset_s: Option<u16>,
+}
+
+impl Kernel {
+    pub(super) fn ask(&mut self) -> Option<Result<Report, UtcUnknown>> {
+        with_timex(|timex, state| self.report(timex, state))?
+    }
+
+    /// A report with what the kernel alone knows: leap seconds, which not every source announces, and
+    /// TAI.
+    pub(super) fn complete(&self, report: Report) -> Report {
+        Report { leap: report.leap || self.leap, tai_offset_s: self.tai_offset_s, ..report }
+    }
+
+    #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+    fn report(&mut self, timex: &libc::timex, state: i32) -> Option<Result<Report, UtcUnknown>> {
+        let (maxerror_us, offset) = (i64::from(timex.maxerror), i64::from(timex.offset));
+        self.tai_offset_s = u16::try_from(timex.tai).ok().filter(|offset| *offset > 0);
+        self.leap = timex.status & (libc::STA_INS | libc::STA_DEL) != 0 && state != libc::TIME_WAIT;
+        if maxerror_us < self.maxerror_us {
+            self.updates += 1;
+        }
+        self.maxerror_us = maxerror_us;
+        // A daemon that has died while it slewed leaves a clock that runs away.
+        let is_steered = steering_ppb(timex).saturating_abs() <= MAX_FREQUENCY_PPB;
+        if state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0 || !is_steered {
+            return Some(Err(UtcUnknown::Unsynchronised));
+        }
+        if maxerror_us % GROWTH_US == 0 {
+            return None;
+        }
+        // What the kernel has left to slew away.
+        let unit_ns = if timex.status & libc::STA_NANO != 0 { 1 } else { 1_000 };
+        let left_ns = offset.saturating_mul(unit_ns).saturating_abs();
+        let bound_ns = maxerror_us.saturating_add(GROWTH_US).saturating_mul(1_000).saturating_add(left_ns);
+        Some(Ok(Report {
+            source: UtcSource::Kernel,
+            offset_ns: [-bound_ns, bound_ns],
+            way_ns: 0,
+            rate_ppb: 0,
+            drift_ppb: MAX_FREQUENCY_PPB,
+            valid_ns: i64::MAX,
+            measured: self.updates,
+            leap: self.leap,
+            tai_offset_s: self.tai_offset_s,
+        }))
+    }
+}
+
+#[test]
+fn the_kernels_claim_is_one_only_where_somebody_made_it() {
+    let mut kernel = Kernel::default();
+    let mut timex = with_timex(|timex, _| *timex).unwrap();
+    (timex.status, timex.offset, timex.freq, timex.tick, timex.tai) = (libc::STA_NANO, -700, 0, 10_000, 37);
+    let mut said = |maxerror_us: libc::c_long, change: &dyn Fn(&mut libc::timex), state: i32| {
+        let mut timex = timex;
+        timex.maxerror = maxerror_us;
+        change(&mut timex);
+        kernel.report(&timex, state)
+    };
+    let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
+    let claim = said(1_234, &|_| {}, libc::TIME_OK).unwrap().unwrap();
+    assert_eq!((claim.offset_ns, claim.measured), ([-1_734_700, 1_734_700], 0));
+    assert_eq!((claim.leap, claim.tai_offset_s), (false, Some(37)));
+    assert!(said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_INS).unwrap().unwrap().leap);
+    assert!(!said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_WAIT).unwrap().unwrap().leap);
+    // Less than before: somebody has updated it.
+    assert_eq!(said(1_234, &|_| {}, libc::TIME_OK).unwrap().unwrap().measured, 1);
+    assert_eq!(said(1_234, &|_| {}, libc::TIME_ERROR), unsynchronised);
+    assert_eq!(said(1_234, &|timex| timex.status |= libc::STA_UNSYNC, libc::TIME_OK), unsynchronised);
+    // Slewed by a twelfth, and left so.
+    assert_eq!(said(1_234, &|timex| timex.tick = 10_833, libc::TIME_OK), unsynchronised);
+    // systemd-timesyncd, three seconds after an update.
+    assert_eq!(said(1_500, &|_| {}, libc::TIME_OK), None);
+}

@@ -1,0 +1,39 @@
+use super::*;
+use crate::utc::UtcSource;
+
+/// The answer may have come at any moment between the two anchors.
+#[test]
+fn an_answer_is_widened_by_what_may_have_happened_since() {
+    let before = Anchor {
+        ticks: None,
+        raw_ns: 0,
+        realtime_ns: 5_000_000_000,
+        width_ns: 10,
+        suspended_ns: 0,
+        disruption: 0,
+        sets: 0,
+    };
+    let after = |moved_ns: i64| Anchor { raw_ns: 1_000_000, realtime_ns: 5_001_000_000 + moved_ns, ..before };
+    let report = Report {
+        source: UtcSource::Chronyd,
+        offset_ns: [100, 300],
+        way_ns: 3,
+        // 2 ppm less to 6 ppm more than CLOCK_MONOTONIC_RAW: 2 and 6 ns in 1 ms.
+        rate_ppb: 2_000,
+        drift_ppb: 4_000,
+        valid_ns: i64::MAX,
+        measured: 0,
+        leap: false,
+        tai_offset_s: None,
+    };
+    for (moved_ns, offset_ns) in [(0, [87, 317]), (1_000, [-913, 317]), (-1_000, [87, 1_317])] {
+        let at_end = Request::between(&before, &after(moved_ns)).unwrap().at_end(report);
+        assert_eq!(at_end.offset_ns, offset_ns);
+        assert_eq!(at_end.way_ns, 3 + (100 - offset_ns[0]).max(offset_ns[1] - 300));
+    }
+    let too_far = [200_000, -200_000].map(|moved_ns| Request::between(&before, &after(moved_ns)).is_none());
+    let suspended = Anchor { suspended_ns: 1_000_000, ..after(0) };
+    let moved = Anchor { disruption: 1, ..after(0) };
+    let disrupted = [suspended, moved].map(|after| Request::between(&before, &after).is_none());
+    assert_eq!((too_far, disrupted), ([true; 2], [true; 2]));
+}

@@ -1,0 +1,385 @@
+//! UTC with its error, where the true time is known. Debian's chronyd follows an NTP server of
+//! ours, which serves a function of `CLOCK_MONOTONIC_RAW`, while threads compare each
+//! `Clock::utc()` with the truth before and after it.
+
+mod seen;
+mod world;
+
+use std::fs;
+use std::io;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tickline::Clock;
+use tickline::utc::UtcSource;
+use tickline_observe::{clock_ns, monotonic_ns};
+
+use crate::acts::suspend_for;
+use crate::lab::wait_for;
+use crate::system::{self, realtime_ns};
+use crate::{machine, report};
+use seen::Seen;
+use world::{COVERED_NS, SECOND_NS, World};
+
+/// The readings with an interval in each scenario, and the longest time for those that are left when
+/// its work is done.
+const READINGS: u64 = 10_000_000;
+const LONGEST: Duration = Duration::from_secs(15);
+
+/// Readings between two looks at the flags.
+const BATCH: u64 = 1_024;
+
+/// The readers' niceness, nice(2): the clock's thread, chronyd and the server come first.
+const NICE: i32 = 10;
+
+/// The longest wait for a daemon's first update, and for its return after a disruption. clock-bound
+/// asks each 16 s, and after the clock was set it must have measured twice.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// 20 s before the end of 2028, s since 1970. chronyd expects leap seconds only at the end of June
+/// and December.
+const BEFORE_LEAP_S: i64 = 1_861_919_980;
+
+const LOG: &str = "/run/daemon.log";
+
+/// The folder of clock-bound's segments.
+const SEGMENTS: &str = "/var/run/clockbound";
+
+/// Four requests a second (chrony.conf(5)). The server is as good as the truth, so chronyd need not
+/// doubt it for its jitter.
+const SETTINGS: &str = "server 127.0.0.1 iburst minpoll -2 maxpoll -2\n\
+                        pidfile /run/chronyd.pid\nmaxdistance 1000\n";
+
+/// Runs the scenarios that the command line names.
+///
+/// # Errors
+///
+/// If there is no loopback, or chronyd cannot be started.
+pub(crate) fn run(clock: &Clock) -> io::Result<()> {
+    // IFF_UP in if.h of Linux
+    fs::write("/sys/class/net/lo/flags", "0x1")?;
+    for folder in ["/run", "/etc", "/var/lib/chrony"] {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write("/etc/passwd", "root:x:0:0::/:/bin/sh\n")?;
+    let names = machine::setting("tickline.utc").unwrap_or_default();
+    let now_ns =
+        if names.starts_with("leap") { BEFORE_LEAP_S * SECOND_NS } else { realtime_ns().cast_signed() };
+    let world = World::at(now_ns);
+    thread::scope(|scope| {
+        let server = scope.spawn(|| world.serve());
+        let lab = Lab { clock, world: &world };
+        let done = names.split(',').try_for_each(|name| lab.scenario(name));
+        // ORDERING: Relaxed, a flag on its own.
+        world.is_over.store(true, Ordering::Relaxed);
+        done.and(server.join().unwrap_or_else(|_| Err(io::Error::other("the server panicked"))))
+    })
+}
+
+/// A running daemon.
+struct Daemon(Child);
+
+impl Daemon {
+    fn chronyd(settings: &str) -> io::Result<Self> {
+        fs::write("/run/chrony.conf", format!("{SETTINGS}{settings}\n"))?;
+        Self::start("/usr/sbin/chronyd", &["-d", "-u", "root", "-f", "/run/chrony.conf"])
+    }
+
+    fn clock_bound() -> io::Result<Self> {
+        fs::create_dir_all(SEGMENTS)?;
+        fs::write("/run/clockbound.toml", "[[sources.ntp]]\nserver = \"127.0.0.1\"\n")?;
+        Self::start("/usr/bin/clockbound", &["-c", "/run/clockbound.toml"])
+    }
+
+    fn start(program: &str, arguments: &[&str]) -> io::Result<Self> {
+        let log = fs::File::create(LOG)?;
+        Command::new(program)
+            .args(arguments)
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .stdin(Stdio::null())
+            .spawn()
+            .map(Self)
+    }
+
+    fn send(&self, signal: Signal) -> io::Result<()> {
+        system::send(self.0.id(), signal)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+struct Lab<'a> {
+    clock: &'a Clock,
+    world: &'a World,
+}
+
+impl Lab<'_> {
+    fn scenario(&self, name: &str) -> io::Result<()> {
+        let pass = |seconds| {
+            thread::sleep(Duration::from_secs(seconds));
+            Ok(json!({}))
+        };
+        // ORDERING: Relaxed, here and below: each is a setting on its own.
+        let lie = |ns| self.world.lie_ns.store(ns, Ordering::Relaxed);
+        let silence = |is_silent| self.world.is_silent.store(is_silent, Ordering::Relaxed);
+        let back = || Ok(json!({ "back": self.wait_for(UtcSource::Chronyd) }));
+        let daemon = match name {
+            "synchronised" => self.follow(name, 0, "", |_| pass(1)),
+            "lies" => self.follow(name, 0, "", |_| {
+                for share in [-9, 9, -9, 5, -5, 9, 0] {
+                    lie(COVERED_NS / 10 * share);
+                    pass(2)?;
+                }
+                Ok(json!({}))
+            }),
+            "lies_beyond" => self.follow(name, 0, "", |_| {
+                lie(20 * COVERED_NS);
+                pass(8)?;
+                lie(0);
+                pass(8)
+            }),
+            "silent" => self.follow(name, 0, "", |_| {
+                pass(8)?; // the skew that chronyd states falls with the first samples
+                silence(true);
+                pass(2)?;
+                let width_ns = || {
+                    wait_for(PATIENCE, || self.clock.utc().is_ok());
+                    self.clock.utc().map_or(0, |reading| reading.width().as_nanos())
+                };
+                let before_ns = width_ns();
+                pass(8)?;
+                let grown_ns = width_ns().saturating_sub(before_ns);
+                silence(false);
+                Ok(json!({ "grown_ns": u64::try_from(grown_ns).unwrap_or(u64::MAX) }))
+            }),
+            "slewed" => self.follow(name, -SECOND_NS, "", |_| pass(5)),
+            "stepped" => self.follow(name, -SECOND_NS, "makestep 0.1 3", |_| pass(5)),
+            "set" => self.follow(name, 0, "", |_| {
+                for seconds in [1, -1, 3_600] {
+                    system::step_clock(seconds)?;
+                    pass(4)?;
+                }
+                back()
+            }),
+            "killed" | "killed_rtcsync" | "killed_slewing" => {
+                let (ahead_ns, settings, left_s) = match name {
+                    "killed" => (0, "", 3),
+                    "killed_rtcsync" => (0, "rtcsync", 3),
+                    // chronyd slews by a twelfth. Without it the slew goes on.
+                    _ => (-SECOND_NS, "rtcsync", 25),
+                };
+                self.follow(name, ahead_ns, settings, |chronyd| {
+                    pass(2)?;
+                    self.mark();
+                    chronyd.send(Signal::SIGKILL)?;
+                    pass(left_s)
+                })
+            }
+            "paused" => self.follow(name, -SECOND_NS, "", |chronyd| {
+                pass(1)?;
+                self.mark();
+                chronyd.send(Signal::SIGSTOP)?;
+                pass(5)?;
+                chronyd.send(Signal::SIGCONT)?;
+                back()
+            }),
+            "restarted" => self.follow(name, -SECOND_NS, "", |chronyd| {
+                for _ in 0..2 {
+                    pass(2)?;
+                    chronyd.send(Signal::SIGTERM)?;
+                    chronyd.0.wait()?;
+                    *chronyd = Daemon::chronyd("")?;
+                    pass(2)?;
+                }
+                back()
+            }),
+            "kernel" => return self.kernel(name),
+            "leap" => {
+                let day_ns = 86_400 * SECOND_NS;
+                let leap_at_ns = (self.world.now_ns() / day_ns + 1) * day_ns;
+                self.world.leap_at_ns.store(leap_at_ns, Ordering::Relaxed); // ORDERING: as above
+                self.world.leap.store(1, Ordering::Relaxed); // ORDERING: as above
+                self.follow(name, 0, "", |_| {
+                    while self.world.now_ns() < leap_at_ns - SECOND_NS {
+                        pass(1)?;
+                    }
+                    self.world.leap.store(0, Ordering::Relaxed); // ORDERING: as above
+                    pass(8)?;
+                    back()
+                })
+            }
+            "suspended" => self.follow(name, 0, "", |_| {
+                silence(true);
+                let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
+                let before_ns = slept_ns();
+                suspend_for(6)?;
+                self.pass_unseen((slept_ns() - before_ns).cast_signed());
+                silence(false);
+                pass(6)?;
+                back()
+            }),
+            "moved" => self.follow(name, 0, "", |_| {
+                for ahead_s in [0, 10, -5] {
+                    silence(true);
+                    let hz = self.clock.status().frequency_hz.unwrap_or(0).cast_signed();
+                    report::ask_host_for(&json!({ "host": "migrate", "ticks": hz * ahead_s }))?;
+                    self.pass_unseen(-ahead_s * SECOND_NS);
+                    silence(false);
+                    pass(8)?;
+                }
+                back()
+            }),
+            "clock_bound" => return self.clock_bound(name),
+            other => Err(io::Error::other(format!("'{other}' is no scenario"))),
+        }?;
+        // What the source had promised was wrong.
+        if ["lies_beyond", "moved"].contains(&name) {
+            self.phase(&format!("{name}_after"), back)?;
+        }
+        drop(daemon);
+        Ok(())
+    }
+
+    fn clock_bound(&self, name: &str) -> io::Result<()> {
+        self.set_clock(0)?;
+        let daemon = Daemon::clock_bound()?;
+        self.phase(name, || {
+            let reached = self.wait_for(UtcSource::ClockBound);
+            thread::sleep(LONGEST);
+            // Its segment goes on to hold, as far as it says so itself.
+            daemon.send(Signal::SIGKILL)?;
+            Ok(json!({ "synchronised": reached, "log": fs::read_to_string(LOG)? }))
+        })?;
+        fs::remove_dir_all(SEGMENTS)
+    }
+
+    /// No daemon of NTP, but a kernel that is told its clock's error, as a daemon does it: that it
+    /// is off by 3 ms at most, and then that it is off by 2 ms, which it shall slew, and 1 ms more. A
+    /// whole multiple of 500 us would be no claim (`kernel.rs` in tickline).
+    fn kernel(&self, name: &str) -> io::Result<()> {
+        let tell = |offset_us: i64, maxerror_us: i64| {
+            system::adjust(|clock| {
+                clock.modes = libc::ADJ_MAXERROR | libc::ADJ_STATUS;
+                (clock.maxerror, clock.status) = (maxerror_us, 0);
+                if offset_us != 0 {
+                    clock.modes |= libc::ADJ_OFFSET;
+                    (clock.offset, clock.status) = (offset_us, libc::STA_PLL);
+                }
+            })
+        };
+        self.phase(name, || {
+            for (ahead_ns, offset_us, maxerror_us) in [(2_900_000, 0, 3_017), (2_900_000, -2_000, 1_017)] {
+                self.set_clock(ahead_ns)?;
+                tell(offset_us, maxerror_us)?;
+                thread::sleep(Duration::from_secs(4));
+            }
+            // Somebody sets the clock, and the kernel calls it unsynchronised.
+            system::step_clock(1)?;
+            thread::sleep(Duration::from_secs(3));
+            Ok(json!({}))
+        })
+    }
+
+    /// The true time goes on by what `CLOCK_MONOTONIC_RAW` has not seen.
+    fn pass_unseen(&self, ns: i64) {
+        // ORDERING: Relaxed, a setting on its own.
+        self.world.missed_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// From now on the report counts when a kind of readings was last seen.
+    fn mark(&self) {
+        // ORDERING: Relaxed, as above.
+        self.world.marked_ns.store(self.world.now_ns(), Ordering::Relaxed);
+    }
+
+    /// Starts a chronyd, which finds the clock ahead of the truth. Once it has synchronised, does
+    /// `work`. Threads read all the time.
+    fn follow(
+        &self,
+        name: &str,
+        ahead_ns: i64,
+        settings: &str,
+        work: impl FnOnce(&mut Daemon) -> io::Result<Value>,
+    ) -> io::Result<Daemon> {
+        self.set_clock(ahead_ns)?;
+        // The claim of an earlier daemon ends.
+        wait_for(PATIENCE, || self.clock.utc().is_err());
+        let mut chronyd = Daemon::chronyd(settings)?;
+        self.phase(name, || {
+            let reached = self.wait_for(UtcSource::Chronyd);
+            let mut done = work(&mut chronyd)?;
+            done["synchronised"] = reached;
+            done["log"] = fs::read_to_string(LOG)?.into();
+            Ok(done)
+        })?;
+        Ok(chronyd)
+    }
+
+    /// Makes the kernel's clock one that nobody has synchronised, ahead of the truth.
+    fn set_clock(&self, ahead_ns: i64) -> io::Result<()> {
+        system::adjust(|clock| {
+            clock.modes = libc::ADJ_FREQUENCY | libc::ADJ_TICK | libc::ADJ_STATUS;
+            (clock.freq, clock.tick, clock.status) = (0, 10_000, libc::STA_UNSYNC);
+        })?;
+        system::set_clock(self.world.now_ns() + ahead_ns)
+    }
+
+    fn wait_for(&self, source: UtcSource) -> Value {
+        wait_for(PATIENCE, || self.clock.utc().is_ok_and(|reading| reading.source() == source))
+    }
+
+    /// Reads on all CPUs until `work` is done and there are enough readings, and reports both.
+    fn phase(&self, name: &str, work: impl FnOnce() -> io::Result<Value>) -> io::Result<()> {
+        let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+        let start_ns = self.world.now_ns();
+        let (seen, done) = thread::scope(|scope| {
+            let read = || {
+                system::be_nice(NICE);
+                let mut seen = Seen::default();
+                // ORDERING: Relaxed, a flag on its own.
+                while !stop.load(Ordering::Relaxed) {
+                    let answered = seen.answered;
+                    for _ in 0..BATCH {
+                        let before_ns = self.world.now_ns();
+                        let reading = self.clock.utc();
+                        let at_ms = (before_ns - start_ns).max(0).unsigned_abs() / 1_000_000;
+                        seen.count(at_ms, [before_ns, self.world.now_ns()], reading);
+                    }
+                    // ORDERING: Relaxed, a count on its own.
+                    count.fetch_add(seen.answered - answered, Ordering::Relaxed);
+                }
+                seen
+            };
+            let readers: Vec<_> = (0..machine::cpus()).map(|_| scope.spawn(read)).collect();
+            let done = work();
+            let start = Instant::now();
+            // ORDERING: Relaxed, as above.
+            while count.load(Ordering::Relaxed) < READINGS && start.elapsed() < LONGEST {
+                thread::sleep(Duration::from_millis(20));
+            }
+            // ORDERING: Relaxed, as above.
+            stop.store(true, Ordering::Relaxed);
+            let mut seen = Seen::default();
+            for reader in readers {
+                seen.add(&reader.join().unwrap_or_default());
+            }
+            (seen, done)
+        });
+        // ORDERING: Relaxed, as above.
+        let marked_ns = self.world.marked_ns.swap(start_ns, Ordering::Relaxed).max(start_ns);
+        let mut report = seen.report(name, (marked_ns - start_ns).unsigned_abs() / 1_000_000);
+        (report["ms"], report["work"]) = (((self.world.now_ns() - start_ns) / 1_000_000).into(), done?);
+        report::line(&report);
+        Ok(())
+    }
+}

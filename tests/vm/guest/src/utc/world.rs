@@ -1,0 +1,119 @@
+//! The true time of a guest, and an NTP server that serves it, or lies (RFC 5905, section 7.3).
+
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::time::Duration;
+
+use tickline_observe::clock_ns;
+
+/// How much faster than the guest's counter the true time runs, ppm.
+const FASTER_PPM: i64 = 30;
+
+/// The server's stated root delay, and its root dispersion, ns.
+const DELAY_NS: i64 = 1_000_000;
+const DISPERSION_NS: i64 = 5_000_000;
+
+/// The largest lie that the server's statement covers.
+pub(super) const COVERED_NS: i64 = DISPERSION_NS + DELAY_NS / 2;
+
+/// From 1900, NTP's zero, to 1970, s.
+const NTP_TO_UNIX_S: i64 = 2_208_988_800;
+
+pub(super) const SECOND_NS: i64 = 1_000_000_000;
+
+/// The true time: a Unix time, and the time since then by `CLOCK_MONOTONIC_RAW`, [`FASTER_PPM`]
+/// faster. It never steps back, except for a leap second.
+#[derive(Debug)]
+pub(super) struct World {
+    raw_ns: i64,
+    unix_ns: i64,
+    /// What `CLOCK_MONOTONIC_RAW` has missed: it stood still in a suspend, or jumped in a move.
+    pub(super) missed_ns: AtomicI64,
+    /// A second is inserted at this time; `i64::MAX` for none.
+    pub(super) leap_at_ns: AtomicI64,
+    /// How far the server's time is ahead of the true one.
+    pub(super) lie_ns: AtomicI64,
+    pub(super) is_silent: AtomicBool,
+    /// The leap indicator: 1 announces an inserted second.
+    pub(super) leap: AtomicU8,
+    pub(super) is_over: AtomicBool,
+    /// From when on a report counts.
+    pub(super) marked_ns: AtomicI64,
+}
+
+impl World {
+    /// Now it is `unix_ns`.
+    pub(super) fn at(unix_ns: i64) -> Self {
+        Self {
+            raw_ns: clock_ns(libc::CLOCK_MONOTONIC_RAW).cast_signed(),
+            unix_ns,
+            missed_ns: AtomicI64::new(0),
+            leap_at_ns: AtomicI64::new(i64::MAX),
+            lie_ns: AtomicI64::new(0),
+            is_silent: AtomicBool::new(false),
+            leap: AtomicU8::new(0),
+            is_over: AtomicBool::new(false),
+            marked_ns: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    /// The true time, ns since 1970.
+    pub(super) fn now_ns(&self) -> i64 {
+        let raw_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW).cast_signed();
+        // ORDERING: Relaxed, here and below: each is a setting on its own.
+        let elapsed_ns = raw_ns - self.raw_ns + self.missed_ns.load(Ordering::Relaxed);
+        let now_ns = self.unix_ns + elapsed_ns + elapsed_ns / 1_000_000 * FASTER_PPM;
+        // ORDERING: Relaxed, as above.
+        if now_ns < self.leap_at_ns.load(Ordering::Relaxed) { now_ns } else { now_ns - SECOND_NS }
+    }
+
+    /// Answers on NTP's port until it is over.
+    ///
+    /// # Errors
+    ///
+    /// If the port is not free.
+    pub(super) fn serve(&self) -> io::Result<()> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 123))?;
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        let mut packet = [0; 128];
+        // ORDERING: Relaxed, as above.
+        while !self.is_over.load(Ordering::Relaxed) {
+            let Ok((length, from)) = socket.recv_from(&mut packet) else { continue };
+            let received = self.timestamp();
+            // ORDERING: Relaxed, as above.
+            if length < 48 || self.is_silent.load(Ordering::Relaxed) {
+                continue;
+            }
+            let mut reply = [0; 48];
+            // ORDERING: Relaxed, as above. The version is the client's; 4 is the mode of a server.
+            reply[0] = self.leap.load(Ordering::Relaxed) << 6 | packet[0] & 0o70 | 4;
+            // Stratum 1, the client's interval, a precision of 2^-20 s.
+            (reply[1], reply[2], reply[3]) = (1, packet[2], 0xec);
+            reply[4..8].copy_from_slice(&short(DELAY_NS));
+            reply[8..12].copy_from_slice(&short(DISPERSION_NS));
+            reply[12..16].copy_from_slice(b"TEST");
+            reply[16..24].copy_from_slice(&received);
+            reply[24..32].copy_from_slice(&packet[40..48]);
+            reply[32..40].copy_from_slice(&received);
+            reply[40..48].copy_from_slice(&self.timestamp());
+            socket.send_to(&reply, from).ok();
+        }
+        Ok(())
+    }
+
+    /// The server's time: seconds since 1900, with 32 binary places.
+    fn timestamp(&self) -> [u8; 8] {
+        // ORDERING: Relaxed, as above.
+        let now_ns = self.now_ns() + self.lie_ns.load(Ordering::Relaxed);
+        let seconds = now_ns.div_euclid(SECOND_NS) + NTP_TO_UNIX_S;
+        let fraction = (now_ns.rem_euclid(SECOND_NS) << 32) / SECOND_NS;
+        (seconds << 32 | fraction).to_be_bytes()
+    }
+}
+
+/// A duration in seconds, with 16 binary places, rounded up.
+fn short(ns: i64) -> [u8; 4] {
+    let value = (ns << 16) / SECOND_NS + 1;
+    u32::try_from(value).unwrap_or(u32::MAX).to_be_bytes()
+}
