@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 
 use libfuzzer_sys::fuzz_target;
 use tickline_core::cell::{LineCell, Slope, StateCell};
-use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS, DrivenBy};
+use tickline_core::control::{Config, Control, DrivenBy, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;

@@ -30,7 +30,7 @@ use core::panic::PanicInfo;
 use clocks::{Hpet, Tsc};
 use port::End;
 use tickline_core::cell::LineCell;
-use tickline_core::control::{Config, Control, Iteration, DrivenBy};
+use tickline_core::control::{Config, Control, DrivenBy, Iteration};
 use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::Shared;
