@@ -5,8 +5,8 @@
 //! this form (Corbett and others, "Spanner: Google's Globally-Distributed Database", OSDI 2012,
 //! section 3).
 //!
-//! The clock's thread asks a source every 0.75 s, or every interval if that is longer. From the
-//! answer on, a reading reckons UTC by the counter, and widens the interval by what the
+//! The clock's thread asks a source every second, or every interval if that is longer. From the
+//! answer on, a reading extrapolates UTC by the counter, and widens the interval by what the
 //! oscillator may have drifted. No system call is on the way, except where the counter does not
 //! serve. There it reads `CLOCK_MONOTONIC_RAW` and the time asleep.
 //!
@@ -14,7 +14,7 @@
 //!
 //! The best one that answers serves.
 //!
-//! | [`UtcSource`] | its promise | our part |
+//! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | version 3 relates UTC to the counter itself; version 2 bounds the error of `CLOCK_REALTIME`, so reading it, and a drift of 500 ppm until the next answer, are added |
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter; the error bound of a PHC that states one |
@@ -34,7 +34,7 @@
 //!
 //! After a suspend during which the counter stood still, a reading may miss UTC until the thread has
 //! run. What happened before the thread was started is the source's alone to know. A step of
-//! the OS clock that is smaller than what our own way to the source is unsure of is not seen either.
+//! the OS clock that is smaller than the uncertainty of tickline's own request is not noticed either.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update. That is no
 //! bound, so on a machine that they steer there is no source.
@@ -79,16 +79,16 @@ use crate::clock::Clock;
 use crate::mock::MockClock;
 use crate::unix_time::UnixTime;
 
-#[cfg(all(target_os = "linux", not(miri)))]
-mod anchor;
 pub(crate) mod claim;
 mod keeper;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod polls;
 pub(crate) mod published;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod source;
 mod vmclock;
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use anchor::UtcPolls;
+pub(crate) use polls::UtcPolls;
 
 /// Two times between which UTC was when the reading was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,7 +100,7 @@ pub struct UtcReading {
 }
 
 impl UtcReading {
-    /// A reading that came in a message: the two times between which UTC was there.
+    /// A reading that came in a message: the two times between which UTC was there, in either order.
     ///
     /// ```
     /// use tickline::UnixTime;
@@ -109,13 +109,14 @@ impl UtcReading {
     /// let [sent, received] = [2, 5].map(UnixTime::from_secs);
     /// let theirs = UtcReading::from_bounds(sent, sent);
     /// assert!(theirs.definitely_before(&UtcReading::from_bounds(received, received)));
+    /// assert_eq!(UtcReading::from_bounds(received, sent), UtcReading::from_bounds(sent, received));
     /// ```
     #[must_use]
     pub fn from_bounds(earliest: UnixTime, latest: UnixTime) -> Self {
         let ns = |time: UnixTime| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         Self {
-            earliest_ns: ns(earliest),
-            latest_ns: ns(latest),
+            earliest_ns: ns(earliest.min(latest)),
+            latest_ns: ns(earliest.max(latest)),
             tai_offset_s: None,
             source: UtcSource::Message,
         }
@@ -222,9 +223,9 @@ pub enum UtcSource {
 }
 
 impl UtcSource {
-    /// A stable name: `clock_bound`, `chronyd`, `kernel`, `mock`, `message`.
+    /// A stable code: `clock_bound`, `chronyd`, `kernel`, `mock`, `message`.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn code(self) -> &'static str {
         match self {
             Self::ClockBound => "clock_bound",
             Self::Chronyd => "chronyd",
@@ -263,7 +264,9 @@ impl fmt::Display for UtcSource {
 #[non_exhaustive]
 #[repr(u8)]
 pub enum UtcUnknown {
-    /// No source has answered: none runs, or the clock's thread has just been started.
+    /// No source has answered: none runs, none is asked (with
+    /// [`Probes::Minimal`](crate::Probes::Minimal), or on another system than Linux), or the clock's
+    /// thread has just been started.
     NoSource = 0,
     /// The source says that the clock is not synchronised.
     Unsynchronised = 1,
@@ -275,8 +278,8 @@ pub enum UtcUnknown {
     Disrupted = 3,
     /// A leap second is near.
     LeapSecond = 4,
-    /// The clock has no thread in this process ([`start`](crate::start),
-    /// [`Driver::Thread`](crate::Driver::Thread)), which would ask the sources.
+    /// The clock has no thread in this process to ask the sources: [`start`](crate::start) gives the
+    /// global clock one, [`Driver::Thread`](crate::Driver::Thread) another.
     NoThread = 5,
 }
 
@@ -292,10 +295,10 @@ impl UtcUnknown {
         }
     }
 
-    /// A stable name: `no_source`, `unsynchronised`, `expired`, `disrupted`, `leap_second`,
+    /// A stable code: `no_source`, `unsynchronised`, `expired`, `disrupted`, `leap_second`,
     /// `no_thread`.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn code(self) -> &'static str {
         match self {
             Self::NoSource => "no_source",
             Self::Unsynchronised => "unsynchronised",
@@ -310,12 +313,12 @@ impl UtcUnknown {
 impl fmt::Display for UtcUnknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoSource => "no source of UTC has answered: clock-bound, chronyd, or a synchronised kernel",
+            Self::NoSource => "no source of UTC has answered: no clock-bound, chronyd or synchronised kernel, or the clock may not ask",
             Self::Unsynchronised => "the source of UTC says that the clock is not synchronised",
             Self::Expired => "the last claim of the source of UTC has ended",
             Self::Disrupted => "the clock was disrupted, and the source of UTC has not measured it since",
             Self::LeapSecond => "a leap second is near",
-            Self::NoThread => "the clock has no thread, which would ask the sources of UTC",
+            Self::NoThread => "the clock has no thread to ask the sources of UTC: call tickline::start()",
         })
     }
 }
@@ -328,8 +331,9 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// [`UtcUnknown`] says why UTC is not known. An interval that may be too small is never
-    /// returned.
+    /// [`UtcUnknown`] says why UTC is not known. Where the clock can notice that an interval may be
+    /// too small, it returns the reason in its place; [Sources](self#sources) has the cases that
+    /// nobody can notice.
     #[inline]
     pub fn utc(&self) -> Result<UtcReading, UtcUnknown> {
         by_mock!(self.mock().map(MockClock::utc));
@@ -348,7 +352,7 @@ impl Clock {
             return Err(UtcUnknown::NoThread);
         }
         #[cfg(all(target_os = "linux", not(miri)))]
-        return anchor::reading_by_os(&claim);
+        return polls::reading_by_os(&claim);
         #[cfg(not(all(target_os = "linux", not(miri))))]
         claim.source.and(Err(claim.then))
     }

@@ -3,7 +3,7 @@
 //!
 //! | step | what |
 //! |---|---|
-//! | [`Anchor`] | the counter, `CLOCK_MONOTONIC_RAW` and `CLOCK_REALTIME` at one moment, and how well that moment is known |
+//! | [`Moment`] | the counter, `CLOCK_MONOTONIC_RAW` and `CLOCK_REALTIME` at one moment, and how well that moment is known |
 //! | rate | the counter's rate against `CLOCK_MONOTONIC_RAW`, from two anchors |
 //! | [`Report`] | what a source says: UTC minus `CLOCK_REALTIME` now, and the rate of UTC against `CLOCK_MONOTONIC_RAW` |
 //! | [`Claim`] | what readers get |
@@ -13,13 +13,14 @@
 //! does not, somebody else has set or steered the OS clock, and the source has not noticed. In both
 //! cases, and after a suspend, readings fail until the source has measured again.
 
+use tickline_core::gate::Clocksource;
 use tickline_core::sample::SUSPENDED_BOUND_NS;
 
 use super::claim::{Claim, RATE_BITS, Timescale};
 use super::{UtcSource, UtcUnknown};
 
 /// How often the sources are asked, ns, unless the thread sleeps longer.
-pub(super) const POLL_NS: i64 = 750_000_000;
+pub(super) const POLL_NS: i64 = 1_000_000_000;
 
 /// An anchor is replaced as the beginning of the counter's rate after this time, ns.
 const BASE_NS: i64 = 50_000_000_000;
@@ -53,7 +54,7 @@ const LEAP_MARGIN_NS: i64 = 2_000_000_000;
 
 /// One moment by each clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Anchor {
+pub(crate) struct Moment {
     /// The counter, ticks; `None` where it does not serve.
     pub(crate) ticks: Option<u64>,
     /// `CLOCK_MONOTONIC_RAW`, ns.
@@ -67,15 +68,18 @@ pub(crate) struct Anchor {
     pub(crate) suspended_ns: i64,
     /// The hypervisor's number, which is another one after it has moved or restored the machine.
     pub(crate) disruption: u64,
+    /// What the kernel keeps time with: another clock has another rate.
+    pub(crate) clocksource: Clocksource,
     /// How often the thread was told that somebody has set `CLOCK_REALTIME`.
     pub(crate) sets: u64,
 }
 
-impl Anchor {
-    /// Whether the machine was suspended or moved between the two.
+impl Moment {
+    /// Whether the machine was suspended or moved between the two, or its kernel changed its clock.
     pub(crate) fn is_disrupted_since(&self, before: &Self) -> bool {
         self.suspended_ns.abs_diff(before.suspended_ns) > SUSPENDED_BOUND_NS
             || self.disruption != before.disruption
+            || self.clocksource != before.clocksource
     }
 }
 
@@ -100,9 +104,11 @@ pub(crate) struct Report {
     pub(crate) tai_offset_s: Option<u16>,
 }
 
-/// A claim that was made, and what it was made of.
+/// The claims of one measurement, and what they were made of.
 #[derive(Debug, Clone, Copy)]
 struct Made {
+    /// The first one, and the last.
+    first: Claim,
     claim: Claim,
     measured: (UtcSource, u64),
     /// Twice how far either side may be from what the source says, ns.
@@ -116,10 +122,11 @@ impl Made {
         if measured != self.measured {
             return earliest_ns <= reckoned_ns[1] && latest_ns >= reckoned_ns[0];
         }
-        // The source's interval has grown since, whichever way it has drifted.
-        let [slow_ns, fast_ns] = self.claim.by_raw.between_ns(raw_ns);
-        let least_ns = self.claim.latest_ns.saturating_sub(self.unsure_ns).saturating_add(slow_ns);
-        let most_ns = self.claim.earliest_ns.saturating_add(self.unsure_ns).saturating_add(fast_ns);
+        // The source's interval has grown since the measurement, whichever way it has drifted. Small
+        // differences from one claim to the next would add up.
+        let [slow_ns, fast_ns] = self.first.by_raw.between_ns(raw_ns);
+        let least_ns = self.first.latest_ns.saturating_sub(self.unsure_ns).saturating_add(slow_ns);
+        let most_ns = self.first.earliest_ns.saturating_add(self.unsure_ns).saturating_add(fast_ns);
         earliest_ns <= most_ns && latest_ns >= least_ns
     }
 }
@@ -128,12 +135,12 @@ impl Made {
 #[derive(Debug, Default)]
 pub(crate) struct UtcKeeper {
     /// Where the measurement of the counter's rate begins, and where the next one will.
-    base: Option<Anchor>,
-    next_base: Option<Anchor>,
+    base: Option<Moment>,
+    next_base: Option<Moment>,
     /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured.
     rate: Option<[u64; 2]>,
     /// Of the last request.
-    anchor: Option<Anchor>,
+    anchor: Option<Moment>,
     made: Option<Made>,
     /// Whether a source must measure again before it is believed.
     is_disrupted: bool,
@@ -151,7 +158,7 @@ impl UtcKeeper {
     /// claim holds for `valid_ns` at most.
     pub(crate) fn claim(
         &mut self,
-        anchor: &Anchor,
+        anchor: &Moment,
         said: Result<Report, UtcUnknown>,
         valid_ns: i64,
     ) -> Option<Claim> {
@@ -164,16 +171,19 @@ impl UtcKeeper {
             self.disrupt();
             self.begin_rate(anchor);
         }
-        self.measure_rate(anchor);
+        // A counter and a clock that disagree: one of them stood still, or jumped.
+        if !self.measure_rate(anchor) {
+            self.disrupt();
+        }
         let claim = match said {
             Ok(report) => self.checked(anchor, &report, valid_ns),
-            Err(UtcUnknown::NoSource) if !is_disrupted => return None,
             // The one that has made the last claim may be late. Its claim is as true as it was.
-            Err(UtcUnknown::Unsynchronised)
+            Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised)
                 if self.made.is_some_and(|made| made.claim.at_raw(anchor.raw_ns).is_some()) =>
             {
                 return None;
             }
+            Err(UtcUnknown::NoSource) if self.made.is_some() => Err(UtcUnknown::Expired),
             Err(why) => Err(why),
         };
         Some(claim.unwrap_or_else(Claim::none))
@@ -195,7 +205,7 @@ impl UtcKeeper {
         (self.made, self.is_disrupted, self.disrupted) = (None, true, None);
     }
 
-    fn checked(&mut self, anchor: &Anchor, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
+    fn checked(&mut self, anchor: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
         let measured = (report.source, report.measured);
         // The source need not know of it, unless it says the same as before, or measures after it.
         if core::mem::take(&mut self.is_set) && self.made.is_none_or(|made| made.measured != measured) {
@@ -264,7 +274,10 @@ impl UtcKeeper {
             return Err(UtcUnknown::Disrupted);
         }
         let unsure_ns = anchor.width_ns.saturating_add(report.way_ns).saturating_mul(2);
-        self.made = Some(Made { claim, measured, unsure_ns });
+        self.made = Some(match self.made.filter(|made| made.measured == measured) {
+            Some(made) => Made { claim, unsure_ns: unsure_ns.max(made.unsure_ns), ..made },
+            None => Made { first: claim, claim, measured, unsure_ns },
+        });
         Ok(claim)
     }
 
@@ -287,22 +300,26 @@ impl UtcKeeper {
         if left_ns > 0 { Ok(Some(left_ns)) } else { Err(UtcUnknown::LeapSecond) }
     }
 
-    /// Measures the counter's rate from the base to `anchor`.
-    fn measure_rate(&mut self, anchor: &Anchor) {
+    /// Measures the counter's rate from the base to `anchor`. Returns whether the counter has run on
+    /// at its rate, as far as is known.
+    fn measure_rate(&mut self, anchor: &Moment) -> bool {
         let measured = self.base.and_then(|base| rate_between(&base, anchor));
         let (Some([slowest, fastest]), Some(base)) = (measured, self.base) else {
-            if self.base.is_none_or(|base| anchor.raw_ns - base.raw_ns >= SHORTEST_NS) {
+            let before = self.base.and_then(|base| base.ticks);
+            let is_behind = before.zip(anchor.ticks).is_some_and(|(before, now)| now < before);
+            if is_behind || self.base.is_none_or(|base| anchor.raw_ns - base.raw_ns >= SHORTEST_NS) {
                 self.begin_rate(anchor);
             }
-            return;
+            return !is_behind;
         };
-        // A counter that has jumped would be mistaken for one of another rate.
+        // A counter that has jumped would be mistaken for one of another rate. And a kernel may measure
+        // a suspend of less than a second as none: the counter then ran on, and no clock did.
         let continues = self.rate.is_none_or(|[last_slowest, last_fastest]| {
             faster(slowest, -WANDER_PPB) <= last_fastest && last_slowest <= faster(fastest, WANDER_PPB)
         });
         if !continues {
             self.begin_rate(anchor);
-            return;
+            return false;
         }
         self.rate = Some([slowest, fastest]);
         if anchor.raw_ns - base.raw_ns >= 2 * BASE_NS {
@@ -311,16 +328,17 @@ impl UtcKeeper {
         if self.next_base.is_none_or(|next| anchor.raw_ns - next.raw_ns >= BASE_NS) {
             self.next_base = Some(*anchor);
         }
+        true
     }
 
-    fn begin_rate(&mut self, anchor: &Anchor) {
+    fn begin_rate(&mut self, anchor: &Moment) {
         (self.base, self.next_base, self.rate) = (Some(*anchor), Some(*anchor), None);
     }
 }
 
 /// The least and the greatest time of a tick, ns, with [`RATE_BITS`] places; `None` if the anchors
 /// do not tell.
-fn rate_between(base: &Anchor, anchor: &Anchor) -> Option<[u64; 2]> {
+fn rate_between(base: &Moment, anchor: &Moment) -> Option<[u64; 2]> {
     let ticks = anchor.ticks?.checked_sub(base.ticks?).filter(|ticks| *ticks > 0)?;
     let elapsed_ns = anchor.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= SHORTEST_NS)?;
     let unsure_ns = base.width_ns.saturating_add(anchor.width_ns);

@@ -4,7 +4,7 @@
 use tickline_core::sample::Reference;
 
 use super::UtcUnknown;
-use super::keeper::{Anchor, Report};
+use super::keeper::{Moment, Report};
 use crate::sys::reference::OsClock;
 
 mod chronyd;
@@ -29,9 +29,9 @@ impl Sources {
     /// places.
     pub(super) fn ask(
         &mut self,
-        anchor: impl Fn() -> Option<Anchor>,
+        anchor: impl Fn() -> Option<Moment>,
         rate: Option<[u64; 2]>,
-    ) -> Option<(Anchor, Result<Report, UtcUnknown>)> {
+    ) -> Option<(Moment, Result<Report, UtcUnknown>)> {
         let steered = OsClock.steering_ppb();
         let before = anchor()?;
         let segments = clock_bound::Segments::read();
@@ -63,8 +63,8 @@ pub(super) struct Request {
 impl Request {
     /// `None` if `CLOCK_REALTIME` was set between the two, or the machine suspended: an answer from
     /// before that says nothing of the time after.
-    pub(super) fn between(before: &Anchor, after: &Anchor) -> Option<Self> {
-        let ahead_ns = |anchor: &Anchor| anchor.realtime_ns.saturating_sub(anchor.raw_ns);
+    pub(super) fn between(before: &Moment, after: &Moment) -> Option<Self> {
+        let ahead_ns = |anchor: &Moment| anchor.realtime_ns.saturating_sub(anchor.raw_ns);
         let width_ns = before.width_ns.max(after.width_ns);
         let age_ns = after.raw_ns.saturating_sub(before.raw_ns).saturating_add(after.width_ns);
         let moved_ns = ahead_ns(after).saturating_sub(ahead_ns(before));

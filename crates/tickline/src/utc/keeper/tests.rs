@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use tickline_core::gate::Clocksource;
 
 use super::*;
 
@@ -7,15 +8,16 @@ const START_NS: i64 = 1_800_000_000 * SECOND_NS;
 const VALID_NS: i64 = 2 * SECOND_NS;
 
 /// A machine whose clocks run at the rate of UTC, with 3 ticks a ns, `seconds` after its start.
-fn anchor(seconds: i64) -> Anchor {
+fn anchor(seconds: i64) -> Moment {
     let raw_ns = seconds * SECOND_NS;
-    Anchor {
+    Moment {
         ticks: Some(3 * raw_ns.unsigned_abs()),
         raw_ns,
         realtime_ns: START_NS + raw_ns,
         width_ns: 50,
         suspended_ns: 0,
         disruption: 0,
+        clocksource: Clocksource::Tsc,
         sets: 0,
     }
 }
@@ -36,7 +38,7 @@ fn said(offset_ns: i64, measured: u64) -> Result<Report, UtcUnknown> {
 }
 
 /// Why there is nothing after the source has `said` something.
-fn refused(keeper: &mut UtcKeeper, anchor: &Anchor, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
+fn refused(keeper: &mut UtcKeeper, anchor: &Moment, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
     keeper.claim(anchor, said, VALID_NS).unwrap().source.err()
 }
 
@@ -106,9 +108,9 @@ fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
 /// The source may be silent, or say that it does not know, when the machine resumes.
 #[test]
 fn after_a_disruption_the_source_must_measure_again() {
-    let suspended = |seconds| Anchor { suspended_ns: SECOND_NS, ..anchor(seconds) };
-    let moved = |seconds| Anchor { disruption: 1, ..anchor(seconds) };
-    let disrupted: [&dyn Fn(i64) -> Anchor; 2] = [&suspended, &moved];
+    let suspended = |seconds| Moment { suspended_ns: SECOND_NS, ..anchor(seconds) };
+    let moved = |seconds| Moment { disruption: 1, ..anchor(seconds) };
+    let disrupted: [&dyn Fn(i64) -> Moment; 2] = [&suspended, &moved];
     for after in disrupted {
         for first in [Err(UtcUnknown::NoSource), Err(UtcUnknown::Unsynchronised), said(0, 1)] {
             let mut keeper = UtcKeeper::default();
@@ -130,12 +132,12 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
     for (begin, why) in [(said(0, 0), None), (Err(UtcUnknown::Unsynchronised), Some(UtcUnknown::Disrupted))] {
         let mut keeper = UtcKeeper::default();
         refused(&mut keeper, &anchor(0), begin);
-        let set = |seconds| Anchor { sets: 1, ..anchor(seconds) };
+        let set = |seconds| Moment { sets: 1, ..anchor(seconds) };
         assert_eq!(refused(&mut keeper, &set(1), said(0, 0)), why);
         assert_eq!(refused(&mut keeper, &set(2), said(0, 0)), why);
         assert_eq!(refused(&mut keeper, &set(3), said(0, 1)), None);
         // Measured before or after it, by a source that was silent meanwhile.
-        let again = |seconds| Anchor { sets: 2, ..anchor(seconds) };
+        let again = |seconds| Moment { sets: 2, ..anchor(seconds) };
         assert_eq!(keeper.claim(&again(4), Err(UtcUnknown::NoSource), VALID_NS), None);
         assert_eq!(refused(&mut keeper, &again(5), said(0, 2)), Some(UtcUnknown::Disrupted));
         assert_eq!(refused(&mut keeper, &again(6), said(0, 3)), None);
@@ -166,22 +168,57 @@ fn nothing_is_claimed_around_a_leap_second() {
     }
 }
 
+/// The counter and the clock disagree: the machine slept for less than the kernel's second, or a host
+/// has set one of them.
 #[test]
-fn a_counter_that_jumps_or_closes_is_not_reckoned_by() {
+fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
     let mut keeper = UtcKeeper::default();
-    let mut by_counter = |seconds, change: &dyn Fn(u64) -> Option<u64>| {
+    let mut by_counter = |seconds, measured, change: &dyn Fn(u64) -> Option<u64>| {
         let mut anchor = anchor(seconds);
         anchor.ticks = anchor.ticks.and_then(change);
-        let claim = keeper.claim(&anchor, said(0, 0), VALID_NS).unwrap();
-        assert!(claim.at_raw(anchor.raw_ns).is_some());
-        anchor.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some()
+        let claim = keeper.claim(&anchor, said(0, measured), VALID_NS).unwrap();
+        claim.source.map(|_| anchor.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some())
     };
-    assert!(!by_counter(0, &Some) && by_counter(1, &Some));
+    let disrupted = Err(UtcUnknown::Disrupted);
+    assert_eq!((by_counter(0, 0, &Some), by_counter(1, 0, &Some)), (Ok(false), Ok(true)));
     let jump: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks + 100_000);
-    assert!(!by_counter(2, jump) && by_counter(3, jump));
+    assert_eq!(
+        (by_counter(2, 0, jump), by_counter(3, 0, jump), by_counter(4, 1, jump)),
+        (disrupted, disrupted, Ok(true))
+    );
     let back: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks - 20_000_000_000);
-    assert!(!by_counter(9, back) && by_counter(10, back));
-    assert!(!by_counter(11, &|_| None) && !by_counter(12, back) && by_counter(13, back));
+    assert_eq!((by_counter(9, 1, back), by_counter(10, 2, back)), (disrupted, Ok(true)));
+    let further_back: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks - 30_000_000_000);
+    assert_eq!((by_counter(11, 2, further_back), by_counter(12, 3, further_back)), (disrupted, Ok(true)));
+    let closed: &dyn Fn(u64) -> Option<u64> = &|_| None;
+    assert_eq!(
+        (by_counter(13, 3, closed), by_counter(14, 3, back), by_counter(15, 3, back)),
+        (Ok(false), Ok(false), Ok(true))
+    );
+}
+
+#[test]
+fn another_clocksource_is_a_disruption_and_small_steps_do_not_add_up() {
+    let mut keeper = UtcKeeper::default();
+    let hpet = |seconds| Moment { clocksource: Clocksource::Hpet, ..anchor(seconds) };
+    assert_eq!(refused(&mut keeper, &anchor(0), said(0, 0)), None);
+    assert_eq!(refused(&mut keeper, &hpet(1), said(0, 0)), Some(UtcUnknown::Disrupted));
+    assert_eq!(refused(&mut keeper, &hpet(2), said(0, 1)), None);
+    // 1 us a second for the drift, and 50 ns, which is less than two moments may differ by.
+    let mut said_at = |seconds| refused(&mut keeper, &hpet(seconds), said((seconds - 2) * 1_050, 1));
+    assert_eq!(said_at(3), None);
+    let crept = (4..60).find_map(said_at);
+    assert_eq!(crept, Some(UtcUnknown::Disrupted));
+}
+
+#[test]
+fn a_reason_does_not_outlive_the_source_that_gave_it() {
+    let mut keeper = UtcKeeper::default();
+    keeper.claim(&anchor(0), said(0, 0), VALID_NS);
+    assert_eq!(keeper.claim(&anchor(1), Err(UtcUnknown::NoSource), VALID_NS), None);
+    assert_eq!(refused(&mut keeper, &anchor(9), Err(UtcUnknown::NoSource)), Some(UtcUnknown::Expired));
+    assert_eq!(refused(&mut keeper, &anchor(10), said(90_000, 1)), Some(UtcUnknown::Disrupted));
+    assert_eq!(refused(&mut keeper, &anchor(11), Err(UtcUnknown::NoSource)), Some(UtcUnknown::NoSource));
 }
 
 /// What any bytes could make a source say.
@@ -211,8 +248,8 @@ proptest! {
             tai_offset_s: None,
         };
         let (width_ns, raw_ns) = (width_ns.max(0), raw_ns.max(0));
-        let odd = Anchor { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption: 0, sets: 0 };
-        let like = Anchor { realtime_ns: START_NS, suspended_ns: 0, ..odd };
+        let odd = Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption: 0, clocksource: Clocksource::Tsc, sets: 0 };
+        let like = Moment { realtime_ns: START_NS, suspended_ns: 0, ..odd };
         let mut keeper = UtcKeeper::default();
         keeper.claim(&anchor(0), said(0, 0), VALID_NS);
         for (anchor, report) in [(anchor(1), report), (odd, report), (like, report)] {

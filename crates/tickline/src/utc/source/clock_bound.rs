@@ -9,7 +9,7 @@
 //! each answer.
 
 use crate::utc::claim::RATE_BITS;
-use crate::utc::keeper::{Anchor, MAX_FREQUENCY_PPB, Report, WANDER_PPB};
+use crate::utc::keeper::{MAX_FREQUENCY_PPB, Moment, Report, WANDER_PPB};
 use crate::utc::vmclock::NO_PAGE;
 use crate::utc::{UtcSource, UtcUnknown};
 
@@ -37,7 +37,7 @@ impl Segments {
     /// What the best of them says of the moment of `anchor`, if there is one.
     pub(super) fn report(
         &self,
-        anchor: &Anchor,
+        anchor: &Moment,
         rate: Option<[u64; 2]>,
     ) -> Option<Result<Report, UtcUnknown>> {
         let monotonic_ns = crate::sys::reference::system::try_read_ns(libc::CLOCK_MONOTONIC)?;
@@ -102,7 +102,7 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
     /// `None` if it has no content that is known here.
     fn report(
         &self,
-        anchor: &Anchor,
+        anchor: &Moment,
         rate: Option<[u64; 2]>,
         monotonic_ns: i64,
         marker: Option<u64>,
@@ -116,10 +116,11 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         };
         let Said { status, marker: known, .. } = said;
         Some(match status {
+            // Nobody has written it for long, so it says nothing of today, nor of another source.
+            _ if said.left_ns <= 0 => Err(UtcUnknown::Expired),
             DISRUPTED => Err(UtcUnknown::Disrupted),
             _ if known.is_some() && marker.is_some() && marker != known => Err(UtcUnknown::Disrupted),
-            SYNCHRONISED | FREE_RUNNING if said.left_ns > 0 => Ok(said.report),
-            SYNCHRONISED | FREE_RUNNING => Err(UtcUnknown::Expired),
+            SYNCHRONISED | FREE_RUNNING => Ok(said.report),
             _ => Err(UtcUnknown::Unsynchronised),
         })
     }
@@ -155,7 +156,7 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         })
     }
 
-    fn version_3(&self, anchor: &Anchor, rate: Option<[u64; 2]>) -> Option<Said> {
+    fn version_3(&self, anchor: &Moment, rate: Option<[u64; 2]>) -> Option<Said> {
         let (ticks, [slowest, fastest]) = (anchor.ticks?, rate?);
         let since_ticks = i128::from(ticks.checked_sub(self.long(16))?);
         let (as_of_ns, void_after_ns) = (self.time_ns(24), self.time_ns(40));

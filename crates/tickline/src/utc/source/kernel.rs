@@ -1,15 +1,15 @@
 //! The kernel's own claim (adjtimex(2)): its maximum error, which grows by 500 ppm between the
 //! updates of the NTP daemon.
 //!
-//! systemd-timesyncd and OpenNTPD set it to 0 at each update, which is no bound on anything. It is
-//! then a multiple of what the kernel adds each second, and no claim. That of another daemon is one
-//! in 500 times, until the next update.
+//! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing. The
+//! error is then a multiple of what the kernel adds each second, and no claim. Another daemon's error
+//! is such a multiple by chance, one time in 500; there is then no claim until its next update.
 
 use crate::sys::reference::system::{steering_ppb, with_timex};
 use crate::utc::keeper::{MAX_FREQUENCY_PPB, Report};
 use crate::utc::{UtcSource, UtcUnknown};
 
-/// What the kernel adds to its maximum error each second, ns (`second_overflow` in
+/// What the kernel adds to its maximum error each second, us (`second_overflow` in
 /// `kernel/time/ntp.c`). Some of a second is not yet in it.
 const GROWTH_US: i64 = 500;
 

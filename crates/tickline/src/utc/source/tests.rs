@@ -1,19 +1,21 @@
 use super::*;
 use crate::utc::UtcSource;
+use tickline_core::gate::Clocksource;
 
 /// The answer may have come at any moment between the two anchors.
 #[test]
 fn an_answer_is_widened_by_what_may_have_happened_since() {
-    let before = Anchor {
+    let before = Moment {
         ticks: None,
         raw_ns: 0,
         realtime_ns: 5_000_000_000,
         width_ns: 10,
         suspended_ns: 0,
         disruption: 0,
+        clocksource: Clocksource::Tsc,
         sets: 0,
     };
-    let after = |moved_ns: i64| Anchor { raw_ns: 1_000_000, realtime_ns: 5_001_000_000 + moved_ns, ..before };
+    let after = |moved_ns: i64| Moment { raw_ns: 1_000_000, realtime_ns: 5_001_000_000 + moved_ns, ..before };
     let report = Report {
         source: UtcSource::Chronyd,
         offset_ns: [100, 300],
@@ -32,8 +34,8 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
         assert_eq!(at_end.way_ns, 3 + (100 - offset_ns[0]).max(offset_ns[1] - 300));
     }
     let too_far = [200_000, -200_000].map(|moved_ns| Request::between(&before, &after(moved_ns)).is_none());
-    let suspended = Anchor { suspended_ns: 1_000_000, ..after(0) };
-    let moved = Anchor { disruption: 1, ..after(0) };
+    let suspended = Moment { suspended_ns: 1_000_000, ..after(0) };
+    let moved = Moment { disruption: 1, ..after(0) };
     let disrupted = [suspended, moved].map(|after| Request::between(&before, &after).is_none());
     assert_eq!((too_far, disrupted), ([true; 2], [true; 2]));
 }

@@ -31,7 +31,7 @@ impl Seen {
         reading: Result<UtcReading, UtcUnknown>,
     ) {
         self.readings += 1;
-        let kind = reading.map_or_else(UtcUnknown::name, |reading| reading.source().name());
+        let kind = reading.map_or_else(UtcUnknown::code, |reading| reading.source().code());
         self.kind(kind, 1, at_ms);
         if self.changes.last().is_none_or(|last| last.1 != kind) {
             self.changes.push((at_ms, kind));

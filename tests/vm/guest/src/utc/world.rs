@@ -12,7 +12,7 @@ const FASTER_PPM: i64 = 30;
 
 /// The server's stated root delay, and its root dispersion, ns.
 const DELAY_NS: i64 = 1_000_000;
-const DISPERSION_NS: i64 = 5_000_000;
+const DISPERSION_NS: i64 = 5_250_000;
 
 /// The largest lie that the server's statement covers.
 pub(super) const COVERED_NS: i64 = DISPERSION_NS + DELAY_NS / 2;

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use tickline_core::gate::Clocksource;
 
 use super::*;
 
@@ -34,14 +35,15 @@ fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> [u8; BYTES
 }
 
 /// A second after the segment, by a clock that is 7 us behind UTC.
-fn anchor() -> Anchor {
-    Anchor {
+fn anchor() -> Moment {
+    Moment {
         ticks: Some(AS_OF_TICKS + (1 << 31)),
         raw_ns: 0,
         realtime_ns: AS_OF_NS + 1_000_000_000 - 7_000,
         width_ns: 0,
         suspended_ns: 0,
         disruption: 0,
+        clocksource: Clocksource::Tsc,
         sets: 0,
     }
 }
@@ -103,9 +105,9 @@ fn a_segment_that_says_nothing_is_no_claim() {
     let (bytes, before) = (segment(2, SYNCHRONISED, true), AS_OF_NS - 1);
     assert_eq!(Segment(&bytes).report(&anchor(), None, before, None), None);
     let (bytes, at) = (segment(0x0303, SYNCHRONISED, true), anchor());
-    let early = Anchor { ticks: Some(AS_OF_TICKS - 1), ..at };
+    let early = Moment { ticks: Some(AS_OF_TICKS - 1), ..at };
     assert_eq!(Segment(&bytes).report(&early, Some(RATE), 0, None), None);
-    assert_eq!(Segment(&bytes).report(&Anchor { ticks: None, ..at }, Some(RATE), 0, None), None);
+    assert_eq!(Segment(&bytes).report(&Moment { ticks: None, ..at }, Some(RATE), 0, None), None);
     assert_eq!(Segment(&bytes).report(&at, None, 0, None), None);
 }
 
@@ -121,7 +123,7 @@ proptest! {
         let mut bytes = segment(if is_new { 0x0303 } else { 2 }, 0, false);
         bytes[16..].copy_from_slice(&tail);
         bytes[if is_new { 92 } else { 68 }..][..4].copy_from_slice(&SYNCHRONISED.to_ne_bytes());
-        let anchor = Anchor { ticks: Some(ticks), ..anchor() };
+        let anchor = Moment { ticks: Some(ticks), ..anchor() };
         let rate = rate.map(u64::from);
         if let Some(Ok(report)) = Segment(&bytes).report(&anchor, Some(rate), monotonic_ns, Some(1)) {
             prop_assert!(report.offset_ns[0] <= report.offset_ns[1] && report.valid_ns > 0);
@@ -139,7 +141,7 @@ proptest! {
         bytes[56..64].copy_from_slice(&period.to_ne_bytes());
         bytes[97] = shift;
         bytes[40..48].copy_from_slice(&9_000_000_000_i64.to_ne_bytes());
-        let anchor = Anchor { ticks: Some(AS_OF_TICKS + since), ..anchor() };
+        let anchor = Moment { ticks: Some(AS_OF_TICKS + since), ..anchor() };
         let report = Segment(&bytes).report(&anchor, Some([1 << 32; 2]), 0, None);
         // By halves: (high * 2^32 + low) * since * 10^9 / 2^(64 + shift).
         let times_since = |half: u64| u128::from(half) * u128::from(since);

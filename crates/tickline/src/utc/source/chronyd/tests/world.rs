@@ -4,8 +4,9 @@
 use super::*;
 use crate::utc::UtcReading;
 use crate::utc::claim::Claim;
-use crate::utc::keeper::{Anchor, UtcKeeper};
+use crate::utc::keeper::{Moment, UtcKeeper};
 use crate::utc::source::Request;
+use tickline_core::gate::Clocksource;
 
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
@@ -159,18 +160,19 @@ impl World {
         ns - (self.ticks - self.ticks.floor()) / self.ticks_in_ns
     }
 
-    fn anchor(&mut self) -> Anchor {
+    fn anchor(&mut self) -> Moment {
         let raw_ns = self.read(|it| it.stepped(it.raw));
         let ticks = self.read(|it| it.ticks).unsigned_abs();
         let realtime_ns = START_NS + self.read(|it| it.stepped(it.realtime));
         let end_ns = self.read(|it| it.stepped(it.raw));
-        Anchor {
+        Moment {
             ticks: self.is_open.then_some(ticks),
             raw_ns,
             realtime_ns,
             width_ns: end_ns - raw_ns + 3 * self.resolution_ns(),
             suspended_ns: self.suspended as i64,
             disruption: 0,
+            clocksource: Clocksource::Tsc,
             sets: self.sets,
         }
     }

@@ -2,10 +2,11 @@
 //! the OS.
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
+use tickline_core::gate::Clocksource;
 use tickline_core::sample::Reference;
 
 use super::claim::{Claim, RATE_BITS};
-use super::keeper::{Anchor, POLL_NS, UtcKeeper};
+use super::keeper::{Moment, POLL_NS, UtcKeeper};
 use super::source::Sources;
 use super::vmclock::{self, VMCLOCK};
 use super::{UtcReading, UtcUnknown};
@@ -26,24 +27,29 @@ const REQUESTS: u32 = 3;
 /// coarsest timer of a PC (`Clocksource::resolutions`).
 const COARSEST_NS: i64 = 280;
 
+/// How far the counters of two CPUs may differ, ns: the gates find what is more than an exchange
+/// between them, which takes 100 ns, and some more between sockets.
+const SKEW_NS: i64 = 500;
+
 /// Each clock at one moment: between two readings of `CLOCK_MONOTONIC_RAW`. No clock has stepped by
 /// more than `resolution_ns` when it is read.
-fn anchor(engine: &Engine, resolution_ns: i64) -> Option<Anchor> {
+fn anchor(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Option<Moment> {
     let once = || {
         let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?;
         let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.realtime_ns());
         let width_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?.saturating_sub(raw_ns);
         // Each reading is rounded down: of the first clock, of `CLOCK_REALTIME`, and of the clock by
         // which a reader reckons on.
-        let width_ns = width_ns.saturating_add(resolution_ns.saturating_mul(3));
+        let width_ns = width_ns.saturating_add(resolution_ns.saturating_mul(3)).saturating_add(SKEW_NS);
         let suspended_ns = OsClock.suspended_ns()?;
-        Some(Anchor {
+        Some(Moment {
             ticks,
             raw_ns,
             realtime_ns,
             width_ns,
             suspended_ns,
             disruption: VMCLOCK.marker(),
+            clocksource,
             sets: 0,
         })
     };
@@ -64,7 +70,8 @@ pub(crate) struct UtcPolls {
 }
 
 impl UtcPolls {
-    /// Asks the sources, if it is time to, and publishes the claim. Waits 20 ms for them at most.
+    /// Asks the sources, if it is time to, and publishes the claim. Waits at most 20 ms for each of
+    /// [`REQUESTS`].
     pub(crate) fn poll(&mut self, engine: &Engine) {
         if engine.probes() == Probes::Minimal {
             return;
@@ -72,18 +79,20 @@ impl UtcPolls {
         let Some(now_ns) = try_read_ns(libc::CLOCK_MONOTONIC_RAW) else { return };
         // The first claims come as soon as the counter's rate is known.
         let since_ns = self.asked_ns.map_or(i64::MAX, |asked_ns| now_ns.saturating_sub(asked_ns));
-        if since_ns < POLL_NS && self.keeper.knows_rate() {
+        // The thread does not wake up at multiples of a second.
+        if since_ns < POLL_NS / 4 * 3 && self.keeper.knows_rate() {
             return;
         }
         if self.asked_ns.is_none() {
             VMCLOCK.map(vmclock::DEVICE);
         }
         self.asked_ns = Some(now_ns);
-        let resolution_ns = self.resolution_ns(engine);
+        let clocksource = facts::clocksource();
+        let resolution_ns = self.resolution_ns(engine, clocksource);
         let rate = self.keeper.rate();
-        let mut ask = || self.sources.ask(|| anchor(engine, resolution_ns), rate);
+        let mut ask = || self.sources.ask(|| anchor(engine, clocksource, resolution_ns), rate);
         let Some((anchor, said)) = (0..REQUESTS).find_map(|_| ask()) else { return };
-        let anchor = Anchor { sets: self.sets, ..anchor };
+        let anchor = Moment { sets: self.sets, ..anchor };
         // A source that misses one request is late; one that misses two has died.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
         let valid_ns = POLL_NS.max(interval_ns).saturating_mul(5) / 2;
@@ -93,7 +102,7 @@ impl UtcPolls {
     }
 
     /// The most by which a clock steps, ns: the kernel's, or the counter.
-    fn resolution_ns(&mut self, engine: &Engine) -> i64 {
+    fn resolution_ns(&mut self, engine: &Engine, clocksource: Clocksource) -> i64 {
         // A process that may not read the counter must not try.
         let counter = COUNTER.filter(|_| self.resolution_ticks.is_none() && engine.read_ticks().is_some());
         if let Some(counter) = counter {
@@ -103,7 +112,7 @@ impl UtcPolls {
         let by_counter_ns = self.keeper.rate().map_or(COARSEST_NS, |[_, fastest]| {
             i64::try_from((u128::from(ticks) * u128::from(fastest)) >> RATE_BITS).unwrap_or(i64::MAX)
         });
-        let by_os = facts::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0);
+        let by_os = clocksource.resolutions(HardwareCounter::CLOCKSOURCE, 0);
         by_os.reference_ns.max(by_counter_ns).saturating_add(1)
     }
 
@@ -121,7 +130,7 @@ pub(crate) fn reading_by_os(claim: &Claim) -> Result<UtcReading, UtcUnknown> {
     let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW).ok_or(UtcUnknown::NoSource)?;
     // Afterwards: the machine was neither moved nor suspended before that reading.
     let claim = claim.if_undisturbed(VMCLOCK.marker()).ok_or(UtcUnknown::Disrupted)?;
-    let suspended_ns = OsClock.suspended_ns().ok_or(UtcUnknown::NoSource)?;
+    let suspended_ns = OsClock.suspended_ns().ok_or(UtcUnknown::Expired)?;
     if claim.is_before_suspend(suspended_ns) {
         return Err(UtcUnknown::Disrupted);
     }
