@@ -10,8 +10,8 @@
 //!    it there. Its comment is the schema's description, and says when the field is null. Rules
 //!    read it from the [`Document`].
 //! 2. The rule: add a function to `others.rs`, or, if it is about Unix time, to `unix_time.rs`, or,
-//!    if it explains a slow clock, an arm to `slow` in `clocksource.rs`. It returns `None` where a fact that it needs is unknown. Add the
-//!    function to `RULES`.
+//!    if it explains a slow clock, an arm to `slow` in `clocksource.rs`. It returns `None` where a
+//!    fact that it needs is unknown. Add the function to `RULES`.
 //! 3. The text: `texts.json` has the words by a stable code: the severity, one sentence without a
 //!    full stop, the evidence, and the command or setting that mends it. `Finding::new` puts
 //!    figures and names in; `seen` and `fix` add what only the rule can say. What several fixes say

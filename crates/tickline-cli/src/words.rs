@@ -28,7 +28,7 @@ const CODES: [(&str, &str); 9] = [
     ("no_source", "no source has answered"),
     ("unsynchronised", "the clock is not synchronised"),
     ("leap_second", "a leap second is near"),
-    ("no_thread", "the clock has no thread, which would ask"),
+    ("no_thread", "the clock has no thread to ask the sources"),
 ];
 
 pub(crate) const UNKNOWN: &str = "unknown";

@@ -86,6 +86,7 @@
 //! - `local-time`: times in the system's time zone, by jiff.
 //! - `running`: the module `running`, on Unix, by nix.
 //! - `opentelemetry-0-33`: the module `otel`, for that version of OpenTelemetry.
+//! - `utc`: the module `utc`, how far the times of a trace are from UTC.
 //!
 //! Without features the crate needs `tickline`, `tracing-core`, the registry of
 //! `tracing-subscriber`, and `spin`, which has no dependencies.

@@ -78,7 +78,7 @@ fn record([before, after]: [Instant; 2], utc: &UtcReading) {
             utc.earliest().as_nanos().wrapping_sub(after.as_nanos()).cast_signed(),
             utc.latest().as_nanos().wrapping_sub(before.as_nanos()).cast_signed(),
         );
-        let name = utc.source().name();
+        let name = utc.source().code();
         let values: [(_, Option<&dyn Value>); 4] = [
             (&message, Some(&"clock snapshot")),
             (&least, Some(&at_least)),

@@ -53,8 +53,8 @@ const COLUMNS: [Column; 18] = [
     ("max_drift_ppb", |row| row.own(|sample| Some(sample.status.max_drift_ppb.to_string()))),
     ("frequency_hz", |row| row.own(|sample| Some(sample.status.frequency_hz?.to_string()))),
     ("utc_width_ns", |row| row.own(|sample| Some(utc_width_ns(sample.utc.as_ref().ok()?).to_string()))),
-    ("utc_source", |row| row.own(|sample| Some(sample.utc.ok()?.source().name().to_owned()))),
-    ("utc_unknown", |row| row.own(|sample| Some(sample.utc.err()?.name().to_owned()))),
+    ("utc_source", |row| row.own(|sample| Some(sample.utc.ok()?.source().code().to_owned()))),
+    ("utc_unknown", |row| row.own(|sample| Some(sample.utc.err()?.code().to_owned()))),
     ("interval_ns", |row| row.own(|sample| Some(sample.status.interval_ns.to_string()))),
 ];
 

@@ -47,7 +47,7 @@ mod close_events {
     /// The span's own subscriber gets the event, even if another one is the default where the span
     /// is closed.
     #[test]
-    fn they_go_home() {
+    fn a_close_event_goes_to_the_subscriber_of_its_span() {
         let (home, elsewhere) = (Kept::default(), Kept::default());
         let timing = SpanTimingLayer::new().with_sink(CloseEvents::new());
         let dispatch = tracing::Dispatch::new(registry().with(timing).with(lines(&home)));
