@@ -47,12 +47,18 @@
 //! # Where a load may be split
 //!
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2 and
-//! emulators may load two halves; and on x86_64 the second look, another instruction, may be split
-//! on any of them. A mixture of two states is not used. Each swap changes `m`, whose count rises
-//! with each line, so during a reading only one life has a given `m`. A reading counts only if both
-//! looks found the same 128 bits, and then one of the looks found `b` in the life of `m`. There is
-//! one exception: a publication splits each of the two looks, the two in opposite orders, and the
-//! lines before and after that of `m` have one `b`. A swap fails if it expects a mixture.
+//! emulators may load two halves, and on x86_64 the second look always does. A mixture of two
+//! states is not used. Each swap changes `m`, whose count rises with each line, so if both looks
+//! found one `m`, they were made in one life of a state (or 1,024 lines apart: rule 10). A reading
+//! counts only if both looks also found one `b`.
+//!
+//! - x86_64 loads the `b` of the second look between the two loads of `m`, so it belongs to that
+//!   life, whichever half the first look loaded first.
+//! - aarch64 without LSE2 may load the halves in any order. One of the looks still found `b` in that
+//!   life, with one exception: a publication splits each of the two looks, the two in opposite
+//!   orders, and the lines before and after that of `m` have one `b`.
+//!
+//! A swap fails if it expects a mixture.
 //!
 //! # The interface
 //!
@@ -62,7 +68,7 @@
 //!
 //! | target | load | swap | file |
 //! |---|---|---|---|
-//! | x86_64 | `movdqa`; the second look: `pcmpeqd` | `lock cmpxchg16b` | `x86_64.rs` |
+//! | x86_64 | `movdqa`; the second look: two `cmp` | `lock cmpxchg16b` | `x86_64.rs` |
 //! | x86_64 without `cmpxchg16b` | there is never a line: see [`is_supported`] | none | `x86_64.rs` |
 //! | aarch64 | `ldp`, `dmb ishld` | `ldaxp`, `stlxp` | `aarch64.rs` |
 //! | others, x86_64 without SSE (kernels), Miri | 64-bit loads of one of eight pairs | a compare-and-swap of the word that names the pair | `portable.rs` |

@@ -1,19 +1,18 @@
-//! x86_64: one `movdqa` loads a state, one `pcmpeqd` looks at it again, `lock cmpxchg16b` swaps it.
+//! x86_64: one `movdqa` loads a state, two `cmp` look at it again, `lock cmpxchg16b` swaps it.
 
-use core::arch::x86_64::{__m128i, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_unpackhi_epi64};
 use core::cell::UnsafeCell;
 
 use super::LineState;
 use crate::counter::cpuid;
 use crate::primitive::{AtomicU64, Ordering};
 
-/// 16 bytes, each access to which is one instruction. See the [module](super).
+/// 16 bytes, loaded and swapped by one instruction. See the [module](super).
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
-// SAFETY: the content is reached only by `load_value`, `is_still` and `exchange`, by one
-// instruction each, from any thread. A look may be split, which the protocol allows for.
+// SAFETY: the content is reached only by `load`, `is_still` and `exchange`, from any thread.
+// `exchange` changes it by one instruction. A look may be split, which the protocol allows for.
 unsafe impl Sync for AtomicState {}
 
 /// What [`is_supported`] has found: 1 for yes, 2 for no; 0 before.
@@ -40,57 +39,11 @@ impl AtomicState {
         Self(UnsafeCell::new([0; 2]))
     }
 
-    /// The state, by one load.
+    /// The state, by one load. Both halves are in integer registers at once: the compiler would
+    /// leave `b` where it is until the counter was read, and a reading has more time before that.
     #[inline(always)]
     pub(crate) fn load(&self) -> LineState {
-        let value = self.load_value();
-        // SAFETY: SSE2 is a feature of this target.
-        let m = unsafe { _mm_cvtsi128_si64(value) };
-        // SAFETY: as above.
-        let high = unsafe { _mm_unpackhi_epi64(value, value) };
-        // SAFETY: as above.
-        let b = unsafe { _mm_cvtsi128_si64(high) };
-        LineState { m: m.cast_unsigned(), b }
-    }
-
-    /// Whether the state is `state`, after every earlier load. It compares with memory, which takes
-    /// an instruction less than a load and a comparison, unless the compiler copies the first look
-    /// to keep it. Intel does not promise that this instruction loads its 16 bytes as one, and none
-    /// of that is needed: the first look was whole, so `m` alone distinguishes its state from the
-    /// next 1,023. When that half was loaded, the state was `state`. Where the first look may be
-    /// split as well, see the [module](super).
-    #[inline(always)]
-    pub(crate) fn is_still(&self, state: LineState) -> bool {
-        // SAFETY: as in `load`. The compiler finds that the parts of `state` were one register, and
-        // makes nothing of this.
-        let seen = unsafe { _mm_set_epi64x(state.b, state.m.cast_signed()) };
-        let equal: u32;
-        // SAFETY: as in `load_value`: `pcmpeqd` demands the same alignment. The other instruction
-        // touches registers alone.
-        // ORDERING: loads are not reordered with earlier loads (Intel SDM vol. 3A 10.2.2), nor by
-        // the compiler, to which the block is a barrier. Pairs with the Release stores of a slot.
-        unsafe {
-            core::arch::asm!(
-                "pcmpeqd {seen}, xmmword ptr [{state}]",
-                "movmskps {equal:e}, {seen}",
-                state = in(reg) self.0.get(),
-                seen = inout(xmm_reg) seen => _,
-                equal = lateout(reg) equal,
-                options(nostack, preserves_flags),
-            );
-        }
-        equal == 0b1111
-    }
-
-    /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, and
-    /// never where the processor has no such instruction.
-    pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
-        is_supported() && self.exchange(from, to) == from
-    }
-
-    #[inline(always)]
-    fn load_value(&self) -> __m128i {
-        let value: __m128i;
+        let (m, b): (u64, i64);
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16, as `movdqa` demands. The
         // load is one instruction, outside of the language's memory model.
         // ORDERING: acquire: loads are not reordered with later loads (Intel SDM vol. 3A 10.2.2),
@@ -99,12 +52,50 @@ impl AtomicState {
         unsafe {
             core::arch::asm!(
                 "movdqa {value}, xmmword ptr [{state}]",
-                value = out(xmm_reg) value,
+                "movq {m}, {value}",
+                "punpckhqdq {value}, {value}",
+                "movq {b}, {value}",
                 state = in(reg) self.0.get(),
+                value = out(xmm_reg) _,
+                m = out(reg) m,
+                b = lateout(reg) b,
                 options(nostack, preserves_flags),
             );
         }
-        value
+        LineState { m, b }
+    }
+
+    /// Whether the state is `state`, after every earlier load. It compares both halves with memory,
+    /// `b` first. If `m` is the same at both looks, one life of the state lasted from the first to
+    /// the second, so the `b` that was compared between them is that life's (see the
+    /// [module](super)). Two comparisons of words take three cycles less than one of a vector,
+    /// whose result must come back to the integer registers.
+    #[inline(always)]
+    pub(crate) fn is_still(&self, state: LineState) -> bool {
+        // SAFETY: the pointer is valid for 16 bytes. Each load is one instruction, outside of the
+        // language's memory model. Nothing is written.
+        // ORDERING: loads are not reordered with earlier loads (Intel SDM vol. 3A 10.2.2), nor by
+        // the compiler, to which the block is a barrier. Pairs with the Release stores of a slot.
+        unsafe {
+            core::arch::asm!(
+                "cmp qword ptr [{state} + 8], {b}",
+                "jne {changed}",
+                "cmp qword ptr [{state}], {m}",
+                "jne {changed}",
+                state = in(reg) self.0.get(),
+                b = in(reg) state.b,
+                m = in(reg) state.m,
+                changed = label { return false },
+                options(nostack),
+            );
+        }
+        true
+    }
+
+    /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, and
+    /// never where the processor has no such instruction.
+    pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
+        is_supported() && self.exchange(from, to) == from
     }
 
     /// Swaps `from` for `to` if the state is `from`; returns the state that was found. Only where
@@ -116,7 +107,7 @@ impl AtomicState {
         // and aligned to 16. RBX, which the compiler keeps for itself, is swapped with RSI and
         // back; the pointer is in RDI and so not in RBX.
         // ORDERING: acquire and release: the locked instruction is a full barrier. Pairs with
-        // `load_value`.
+        // `load`.
         unsafe {
             core::arch::asm!(
                 "xchg rsi, rbx",
