@@ -16,7 +16,7 @@
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::SUSPENDED_BOUND_NS;
 
-use super::claim::{Claim, RATE_BITS, Timescale};
+use super::claim::{Claim, MAX_VALID, RATE_BITS, Timescale};
 use super::{UtcSource, UtcUnknown};
 
 /// How often the sources are asked, ns, unless the thread sleeps longer.
@@ -29,7 +29,7 @@ const BASE_NS: i64 = 50_000_000_000;
 const SHORTEST_NS: i64 = 4_000_000;
 
 /// A counter with ticks this long does not serve, ns with [`RATE_BITS`] places.
-const LONGEST_TICK: u64 = 1_000_000 << RATE_BITS;
+const LONGEST_TICK: u64 = 30_000 << RATE_BITS;
 
 /// No oscillator that NTP can steer is further off, ppb (`MAXFREQ` in Linux' `timex.h`).
 pub(super) const MAX_FREQUENCY_PPB: i64 = 500_000;
@@ -251,7 +251,8 @@ impl UtcKeeper {
             (Some(start), Some([slowest, fastest])) => Timescale {
                 start,
                 valid: u64::try_from((u128::from(valid) << RATE_BITS) / u128::from(fastest.max(1)))
-                    .unwrap_or(0),
+                    .unwrap_or(MAX_VALID)
+                    .min(MAX_VALID),
                 slowest: faster(slowest, rates[0] - WANDER_PPB),
                 fastest: faster(fastest, rates[1] + WANDER_PPB) + 1,
             },
@@ -352,7 +353,7 @@ fn rate_between(base: &Moment, anchor: &Moment) -> Option<[u64; 2]> {
 /// A rate, `ppb` faster, rounded down.
 fn faster(rate: u64, ppb: i64) -> u64 {
     const BILLION: i64 = 1_000_000_000;
-    // BOUND: `rate` is below 2^52 (`LONGEST_TICK`), and `ppb` is no more than MAX_RATE_PPB and a wander.
+    // BOUND: `rate` is below 2^63 (`LONGEST_TICK`), and `ppb` is no more than MAX_RATE_PPB and a wander.
     let factor = u128::try_from(BILLION.saturating_add(ppb)).unwrap_or(0);
     u64::try_from(u128::from(rate) * factor / 1_000_000_000).unwrap_or(u64::MAX)
 }

@@ -62,7 +62,7 @@ impl Published {
     /// UTC by the newest claim, when the counter showed what `read_ticks` returns; `None` if that
     /// does not serve, or the claim does not hold then. The counter is read after the claim, so it is
     /// not before the claim's moment.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_ticks(&self, read_ticks: impl FnOnce() -> Option<u64>) -> Option<UtcReading> {
         let words = self.copy::<BY_COUNTER>();
         let (ticks, disruption) = (read_ticks()?, VMCLOCK.marker());
@@ -71,7 +71,7 @@ impl Published {
     }
 
     /// A copy of the newest claim's words from `FIRST` on; those before it are 0.
-    #[inline]
+    #[inline(always)]
     fn copy<const FIRST: usize>(&self) -> [u64; WORDS] {
         loop {
             // ORDERING: Acquire, pairs with the Release store in `publish`.

@@ -177,7 +177,7 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         let bound_ns = grown(self.long(72).cast_signed(), elapsed_ns, drift_ppb)?.saturating_add(2);
         let left_ns = void_after_ns.saturating_sub(utc_ns);
         let offset_ns = utc_ns.saturating_sub(anchor.realtime_ns);
-        // The daemon's time of 2^32 ticks against that of `CLOCK_MONOTONIC_RAW`.
+        // The daemon's time of 2^48 ticks against that of `CLOCK_MONOTONIC_RAW`.
         let (utc, raw) = (in_ns(1 << RATE_BITS, period_places)?, i128::from(slowest));
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;
         // How well that is known.

@@ -49,7 +49,7 @@ fn anchor() -> Moment {
 }
 
 /// By `CLOCK_MONOTONIC_RAW` a tick is 20 to 21 ppm longer than by UTC.
-const RATE: [u64; 2] = [2_000_040_000, 2_000_042_000];
+const RATE: [u64; 2] = [2_000_040_000 << (RATE_BITS - 32), 2_000_042_000 << (RATE_BITS - 32)];
 
 fn said(bytes: &[u8; BYTES], marker: Option<u64>) -> Option<Result<Report, UtcUnknown>> {
     Segment(bytes).report(&anchor(), Some(RATE), AS_OF_NS + 1_000_000_000, marker)
@@ -116,7 +116,7 @@ proptest! {
     fn no_segment_makes_the_thread_panic(
         tail in proptest::collection::vec(prop_oneof![Just(0_u8), Just(0xFF_u8), any::<u8>()], BYTES - 16),
         is_new: bool,
-        rate in any::<[u32; 2]>(),
+        rate in any::<[u64; 2]>(),
         ticks: u64,
         monotonic_ns: i64,
     ) {
@@ -124,7 +124,6 @@ proptest! {
         bytes[16..].copy_from_slice(&tail);
         bytes[if is_new { 92 } else { 68 }..][..4].copy_from_slice(&SYNCHRONISED.to_ne_bytes());
         let anchor = Moment { ticks: Some(ticks), ..anchor() };
-        let rate = rate.map(u64::from);
         if let Some(Ok(report)) = Segment(&bytes).report(&anchor, Some(rate), monotonic_ns, Some(1)) {
             prop_assert!(report.offset_ns[0] <= report.offset_ns[1] && report.valid_ns > 0);
         }
