@@ -172,7 +172,8 @@ impl Table {
                 Phase::NoLine | Phase::FirstPublication => line.state.b,
                 Phase::Replacing | Phase::Published => line.at(line.end_ticks()),
             };
-            most_ns <= reference_ns
+            // Of a line that ends meanwhile, the snapshot may be a mixture.
+            most_ns <= reference_ns && unit.cell.is_still(line.state)
         })
     }
 

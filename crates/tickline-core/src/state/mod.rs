@@ -49,11 +49,12 @@
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2 and
 //! emulators may load two halves, and on x86_64 the second look always does. A mixture of two
 //! states is not used. Each swap changes `m`, whose count rises with each line, so if both looks
-//! found one `m`, they were made in one life of a state (or 1,024 lines apart: rule 10). A reading
-//! counts only if both looks also found one `b`.
+//! found one `m`, they were made in one life of a state (or 1,024 lines apart: rule 10), or during
+//! first publications that were given up, which leave `b` as it was. A reading counts only if both
+//! looks also found one `b`.
 //!
 //! - x86_64 loads the `b` of the second look between the two loads of `m`, so it belongs to that
-//!   life, whichever half the first look loaded first.
+//!   `m`, whichever half the first look loaded first.
 //! - aarch64 without LSE2 may load the halves in any order. One of the looks still found `b` in that
 //!   life, with one exception: a publication splits each of the two looks, the two in opposite
 //!   orders, and the lines before and after that of `m` have one `b`.

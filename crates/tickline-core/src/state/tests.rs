@@ -84,7 +84,8 @@ fn no_mixture_of_split_looks_is_used() {
                             let (m2, b2) = if orders & 2 == 0 { (t3, t4) } else { (t4, t3) };
                             let found = LineState { m: history[m1].m, b: history[b1].b };
                             let again = LineState { m: history[m2].m, b: history[b2].b };
-                            if found != again || !found.is_inlined() {
+                            let is_read = matches!(found.phase(), Phase::Published | Phase::NoLine);
+                            if found != again || !is_read {
                                 continue;
                             }
                             used += 1;

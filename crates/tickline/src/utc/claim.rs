@@ -194,6 +194,23 @@ impl Claim {
 proptest::proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "slow")]
+    fn the_time_since_a_claim_is_rounded_outwards(
+        start: u64,
+        elapsed in 0..MAX_VALID,
+        rates in proptest::array::uniform2(0..1_u64 << 63),
+    ) {
+        let timescale = Timescale { start, valid: elapsed + 1, slowest: rates[0], fastest: rates[1] };
+        let [least_ns, greatest_ns] = timescale.elapsed_ns(start.wrapping_add(elapsed)).unwrap();
+        let whole_ns = rates.map(|rate| u128::from(elapsed) * u128::from(rate) / (1 << RATE_BITS));
+        proptest::prop_assert_eq!(
+            [u128::try_from(least_ns).unwrap(), u128::try_from(greatest_ns).unwrap()],
+            [whole_ns[0], whole_ns[1] + 1]
+        );
+        proptest::prop_assert_eq!(timescale.elapsed_ns(start.wrapping_add(elapsed + 1)), None);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn words_are_the_claim(
         words in proptest::array::uniform12(proptest::prelude::any::<u64>()),
         source in 0..=20_u8,

@@ -211,6 +211,26 @@ fn another_clocksource_is_a_disruption_and_small_steps_do_not_add_up() {
     assert_eq!(crept, Some(UtcUnknown::Disrupted));
 }
 
+/// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not serve.
+#[test]
+fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
+    let valid_ticks = |ticks: fn(u64) -> u64| {
+        let mut keeper = UtcKeeper::default();
+        let [_, claim] = [0, 1].map(|seconds| {
+            let mut anchor = anchor(seconds);
+            anchor.ticks = anchor.ticks.map(|thirds| ticks(thirds / 3));
+            keeper.claim(&anchor, said(0, 0), DAY_NS).unwrap()
+        });
+        let last_ns = claim.at_raw(SECOND_NS + DAY_NS - 1).unwrap().earliest_ns;
+        assert!(last_ns > START_NS + DAY_NS, "by CLOCK_MONOTONIC_RAW it holds for a day");
+        claim.by_counter.valid
+    };
+    assert_eq!(valid_ticks(|ns| 5 * ns), MAX_VALID);
+    assert!(valid_ticks(|ns| 3 * ns) < MAX_VALID);
+    assert!(valid_ticks(|ns| ns / 29_000) > 0);
+    assert_eq!(valid_ticks(|ns| ns / 31_000), 0);
+}
+
 #[test]
 fn a_reason_does_not_outlive_the_source_that_gave_it() {
     let mut keeper = UtcKeeper::default();
