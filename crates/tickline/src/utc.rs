@@ -208,18 +208,17 @@ pub enum UtcOrder {
 /// Who claims to know UTC; see the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[repr(u8)]
 pub enum UtcSource {
     /// The daemon of clock-bound, by its segment in shared memory.
-    ClockBound = 16,
+    ClockBound,
     /// chronyd, by its command port.
-    Chronyd = 17,
+    Chronyd,
     /// The kernel's maximum error. Weaker: it grows by 500 ppm.
-    Kernel = 18,
+    Kernel,
     /// A clock for tests (feature `mock`).
-    Mock = 19,
+    Mock,
     /// Another machine, whose message it came in ([`UtcReading::from_bounds`]).
-    Message = 20,
+    Message,
 }
 
 impl UtcSource {
@@ -232,17 +231,6 @@ impl UtcSource {
             Self::Kernel => "kernel",
             Self::Mock => "mock",
             Self::Message => "message",
-        }
-    }
-
-    const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            16 => Some(Self::ClockBound),
-            17 => Some(Self::Chronyd),
-            18 => Some(Self::Kernel),
-            19 => Some(Self::Mock),
-            20 => Some(Self::Message),
-            _ => None,
         }
     }
 }
@@ -262,39 +250,27 @@ impl fmt::Display for UtcSource {
 /// Why there is no [`UtcReading`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[repr(u8)]
 pub enum UtcUnknown {
     /// No source has answered: none runs, none is asked (with
     /// [`Probes::Minimal`](crate::Probes::Minimal), or on another system than Linux), or the clock's
     /// thread has just been started.
-    NoSource = 0,
+    NoSource,
     /// The source says that the clock is not synchronised.
-    Unsynchronised = 1,
+    Unsynchronised,
     /// The last claim has ended, and there is no newer one: the source has died, or the thread was
     /// held up.
-    Expired = 2,
+    Expired,
     /// The machine was suspended or moved, or two claims contradicted each other, and the source has
     /// not measured since.
-    Disrupted = 3,
+    Disrupted,
     /// A leap second is near.
-    LeapSecond = 4,
+    LeapSecond,
     /// The clock has no thread in this process to ask the sources: [`start`](crate::start) gives the
     /// global clock one, [`Driver::Thread`](crate::Driver::Thread) another.
-    NoThread = 5,
+    NoThread,
 }
 
 impl UtcUnknown {
-    const fn from_number(number: u8) -> Self {
-        match number {
-            1 => Self::Unsynchronised,
-            2 => Self::Expired,
-            3 => Self::Disrupted,
-            4 => Self::LeapSecond,
-            5 => Self::NoThread,
-            _ => Self::NoSource,
-        }
-    }
-
     /// A stable code: `no_source`, `unsynchronised`, `expired`, `disrupted`, `leap_second`,
     /// `no_thread`.
     #[must_use]
@@ -348,7 +324,7 @@ impl Clock {
     #[inline(never)]
     fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
         let claim = self.engine().utc.newest();
-        if !self.engine().thread_is_here() {
+        if !self.engine().has_thread() {
             return Err(UtcUnknown::NoThread);
         }
         #[cfg(all(target_os = "linux", not(miri)))]
