@@ -75,7 +75,7 @@ use crate::trace::recorder::{Recorder, Settings, WhenFull, settings};
 
 mod writer;
 
-pub use crate::trace::recorder::{Summary, Tracks};
+pub use crate::trace::recorder::{TraceSummary, Tracks};
 use writer::{Requests, Writer};
 
 /// How long an event may wait before it is written, by default: a compromise between losing
@@ -270,7 +270,7 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
 #[must_use = "the file ends when the guard is dropped"]
 pub struct Guard {
     flusher: Flusher,
-    thread: Option<JoinHandle<io::Result<Summary>>>,
+    thread: Option<JoinHandle<io::Result<TraceSummary>>>,
 }
 
 impl Guard {
@@ -279,7 +279,7 @@ impl Guard {
     /// # Errors
     ///
     /// The first error of a write. Nothing was written after it.
-    pub fn finish(mut self) -> io::Result<Summary> {
+    pub fn finish(mut self) -> io::Result<TraceSummary> {
         self.stop().unwrap_or_else(|| Err(io::Error::other("the trace was ended before")))
     }
 
@@ -290,7 +290,7 @@ impl Guard {
         self.flusher.clone()
     }
 
-    fn stop(&mut self) -> Option<io::Result<Summary>> {
+    fn stop(&mut self) -> Option<io::Result<TraceSummary>> {
         let thread = self.thread.take()?;
         if process::id() != self.flusher.process {
             // To join or to detach it is an error: a child has only the thread that forked.

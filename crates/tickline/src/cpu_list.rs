@@ -26,7 +26,7 @@ pub fn ids_in_list(list: &[u8]) -> Option<usize> {
 
 /// Whether a list names `cpu`. An entry that is none names nothing.
 #[must_use]
-pub fn names(list: &[u8], cpu: usize) -> bool {
+pub fn contains(list: &[u8], cpu: usize) -> bool {
     ranges(list).flatten().any(|(first, last)| (first..=last).contains(&cpu))
 }
 
@@ -52,7 +52,9 @@ mod tests {
     #[test]
     fn lists_name_what_they_name() {
         let named = |list: &[u8]| {
-            (0..if cfg!(miri) { 12 } else { 200_usize }).filter(|cpu| names(list, *cpu)).collect::<Vec<_>>()
+            (0..if cfg!(miri) { 12 } else { 200_usize })
+                .filter(|cpu| contains(list, *cpu))
+                .collect::<Vec<_>>()
         };
         assert_eq!(named(b"0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
         assert_eq!(named(b"5"), [5]);

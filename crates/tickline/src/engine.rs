@@ -222,13 +222,13 @@ impl Engine {
         let stays_by_os = match self.keeper.stage() {
             Stage::New => false,
             Stage::Closed | Stage::Disabled => true,
-            Stage::Open | Stage::Waiting => self.unix_by_os(),
+            Stage::Open | Stage::Waiting => self.os_serves_unix(),
         };
         if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
             let reading = self.shared.read_slow(&counter, &self.followed());
             let iterated = self.maintain_as_reader(&reading);
             if (iterated || matches!(reading.source, Source::Line { .. }))
-                && !self.unix_by_os()
+                && !self.os_serves_unix()
                 && let Some(reading) = self.read_bounds_of_valid()
             {
                 return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
@@ -241,7 +241,7 @@ impl Engine {
     /// time.
     #[inline]
     pub(crate) fn recent_ns(&self) -> u64 {
-        if !self.thread_is_here() {
+        if !self.has_thread() {
             return self.now_ns();
         }
         // ORDERING: Relaxed, a value on its own; coherence makes it non-decreasing for each
@@ -259,7 +259,7 @@ impl Engine {
 
     /// Whether this clock's thread lives in this process: a forked child has none, and a thread may
     /// have been killed.
-    pub(crate) fn thread_is_here(&self) -> bool {
+    pub(crate) fn has_thread(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
         thread_token != 0 && thread_token == sys::token() && !self.thread_mark.thread_died()
@@ -274,7 +274,7 @@ impl Engine {
     pub(crate) fn attach_thread(&self) {
         self.store_recent(self.now_ordered_ns());
         self.thread_mark.clear();
-        // ORDERING: Release, pairs with the Acquire load in `thread_is_here`: a reader that sees
+        // ORDERING: Release, pairs with the Acquire load in `has_thread`: a reader that sees
         // the token sees the time above.
         self.thread_token.store(sys::token(), Ordering::Release);
     }
@@ -288,7 +288,7 @@ impl Engine {
     /// Who drives this clock in this process.
     pub(crate) fn driver(&self) -> Driver {
         match self.is_manual {
-            _ if self.thread_is_here() => Driver::Thread,
+            _ if self.has_thread() => Driver::Thread,
             true => Driver::Manual,
             false => Driver::Reader,
         }

@@ -39,7 +39,7 @@ use crate::sys::reference::OsClock;
 const PATIENCE_NS: i64 = 15_000_000_000;
 
 /// Whether there is to be a line for each CPU, by what the comparison of the counters says.
-pub(crate) const fn wanted(choice: PerCpu, comparison: Comparison) -> bool {
+pub(crate) const fn wants_line_per_cpu(choice: PerCpu, comparison: Comparison) -> bool {
     match choice {
         PerCpu::On => true,
         PerCpu::Off => false,

@@ -144,7 +144,7 @@ pub(crate) fn long_run(count: u32, mut progress: impl FnMut(f64)) -> Vec<LongRun
 /// Whether the gates found a counter that this process may read.
 pub(crate) fn may_read_counter() -> bool {
     let status = tickline::Clock::global().status();
-    status.judged
+    status.is_judged
         && status
             .verdicts()
             .iter()

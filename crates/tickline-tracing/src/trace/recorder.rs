@@ -133,7 +133,7 @@ impl Settings {
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct TraceSummary {
     /// Busy intervals of threads, and spans of requests, that are in the file.
     pub written: u64,
     /// Those of `written` that had not ended when the file did.
@@ -157,7 +157,7 @@ pub struct Summary {
     ended: u64,
 }
 
-impl Summary {
+impl TraceSummary {
     /// Counts a record. Returns whether it counts: not if it only repeats another, or begins a
     /// block.
     pub(crate) const fn count(&mut self, kind: Kind) -> bool {

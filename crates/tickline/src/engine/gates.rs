@@ -233,7 +233,7 @@ impl Engine {
     }
 
     /// Whether the last judgement has left Unix time to the OS.
-    pub(crate) fn unix_by_os(&self) -> bool {
+    pub(crate) fn os_serves_unix(&self) -> bool {
         self.reason_of(Gate::UnixCost).is_some() || self.reason_of(Gate::Cost).is_some()
     }
 

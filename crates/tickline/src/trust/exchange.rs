@@ -163,7 +163,7 @@ impl Exchanges {
 /// counter that it may read.
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
-    let Some(counter) = COUNTER.filter(|_| sys::counter_readable()) else { return Exchanges::NONE };
+    let Some(counter) = COUNTER.filter(|_| sys::may_read_counter()) else { return Exchanges::NONE };
     let token = Token::default();
     let found = thread::scope(|scope| {
         let token = &token;
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn threads_that_never_meet_compare_nothing() {
         let Some(&here) = cpus().first() else { return eprintln!("SKIPPED: no CPU that is known") };
-        if COUNTER.is_none() || !sys::counter_readable() {
+        if COUNTER.is_none() || !sys::may_read_counter() {
             return eprintln!("SKIPPED: no counter that may be read");
         }
         let mut exchanges = Exchanges::NONE;

@@ -67,7 +67,7 @@ fn cpuid(number: u32) -> CpuidResult {
 }
 
 /// Reads one of the leaves that the gates need. Returns whether it was the last one.
-pub(crate) fn learn() -> bool {
+pub(crate) fn learn_next_leaf() -> bool {
     for leaf in [EXTENDED, ADVANCED_POWER, 1, HYPERVISOR] {
         if !is_known(leaf) {
             cpuid(leaf);
