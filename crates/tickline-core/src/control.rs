@@ -57,7 +57,7 @@ const BRACKETS: u32 = if cfg!(loom) {
     32
 };
 
-/// Brackets in a burst at the most. A counter that moves by 10 ns at a time shows the shortest
+/// The most brackets in a burst. A counter that moves by 10 ns at a time shows the shortest
 /// half of a bracket in 1 of 16 only (AMD Zen 5 under KVM), so that 32 brackets miss it in every
 /// seventh burst, and the middle of such a sample is off by 5 ns...
 const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };

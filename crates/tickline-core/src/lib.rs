@@ -99,7 +99,7 @@
 //! [`LineCell`](cell::LineCell), [`Bounds`](cell::Bounds), [`Line`](cell::Line) and
 //! [`Slope`](cell::Slope) follow semantic versioning. [`per_cpu`], [`try_lock`], [`state`] and the
 //! rest of [`cell`] may change with every minor version: they are public for `tickline`, which
-//! drives its clocks by them, and for its simulator, which has a cell of its own.
+//! drives its clocks through them, and for the simulator, which has its own cell.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

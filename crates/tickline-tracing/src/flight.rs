@@ -35,8 +35,8 @@
 //!
 //! # The black box
 //!
-//! Nothing of this is left when the process is killed, aborts, segfaults or exits; only a panic can
-//! write it. With [`Builder::create`] the rings are in a mapped file, and stay there whatever ends
+//! These rings are lost when the process is killed, aborts, segfaults or exits; only a panic can
+//! write them. With [`Builder::create`] the rings are in a mapped file, and stay there whatever ends
 //! the process. Recording costs the same: it is the same stores.
 //!
 #![cfg_attr(unix, doc = "```")]
@@ -61,12 +61,12 @@
 //! - The file is its owner's alone (mode 0600), and has its full size from the start, so that a full
 //!   disk is an error of `create`. (Btrfs and ZFS need new space for each change of a file. A full
 //!   disk there ends the process by `SIGBUS`.) Nobody may truncate the file: the process would end by
-//!   `SIGBUS`. To remove it does no harm.
+//!   `SIGBUS`. Removing it does no harm.
 //! - The file survives the process, not the machine. On a disk the kernel writes it back every few
 //!   seconds, and a thread may wait for that. Choose a file system in memory: `/dev/shm`, `/run`.
 //! - Each file has one recorder. `create` fails while another one has it. The file of a process that
 //!   has ended becomes `PATH.old`, so that a server that starts again leaves it to be read.
-//! - Nobody can ask an ended process which requests were open. Those whose ends may have been
+//! - A process that has ended can't say which requests were open. Requests whose ends may have been
 //!   overwritten are left out: [`TraceSummary::undecided`]. If more threads run than the file has rings,
 //!   a mark says how many; requests that ended on these look open.
 //!
@@ -164,9 +164,9 @@ impl Builder {
     }
 
     /// The recorder, with its records in a file, where they are after the process has ended in any
-    /// way ([the black box](self#the-black-box)). The file has rings for so many threads at once, of
-    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one ring more for names,
-    /// and a head of 4 KiB. Further threads record in memory. The file counts them.
+    /// way ([the black box](self#the-black-box)). The file has a ring for each of `threads` threads, of
+    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one more for names, and a
+    /// head of 4 KiB. Further threads record in memory. The file counts them.
     ///
     /// If the process before has left a file there, this becomes `PATH.old`, in place of an older
     /// one.
@@ -174,9 +174,9 @@ impl Builder {
     /// # Errors
     ///
     /// If the file cannot be created with all its blocks, for example on a full disk; if another
-    /// recorder writes to the one that is there, or that is none of a recorder; if the process has
-    /// 16 recorders in files already, or no memory to note what `fork` must do; on a system that is
-    /// not a Unix.
+    /// recorder writes to the file that is there, or the file is not a recorder's; if the process
+    /// already has 16 recorders in files, or has no memory to prepare for a `fork`; on a system other
+    /// than Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
         Recorder::create(self.settings, path.as_ref(), threads).map(FlightRecorder::of)
     }
@@ -187,9 +187,9 @@ impl Builder {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is not that of a recorder, was written by another kind of machine, is
-/// cut, or has longer names of a callsite than a recorder writes; the first error of a write. Damaged records are left out, and counted by
-/// [`TraceSummary::damaged`].
+/// If the file cannot be read, is not a recorder's, was written by another kind of machine, is cut,
+/// or has longer names of a callsite than a recorder writes; the first error of a write. Damaged
+/// records are left out, and counted by [`TraceSummary::damaged`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
     FlightRecorder::of(Recorder::read(file)?).write_to(output)
 }

@@ -52,7 +52,7 @@ pub(crate) struct CostRow {
     pub(crate) ratio_to_counter: Option<f64>,
     /// The smallest step between two readings, ns; null if the clock did not move.
     pub(crate) resolution_ns: Option<u64>,
-    /// Who answers; null if that is unknown, or the call is no clock of the system.
+    /// Who answers; null if that is unknown, or the call is not a clock of the system.
     pub(crate) served_by: Option<ServedBy>,
 }
 

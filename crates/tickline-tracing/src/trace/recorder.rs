@@ -256,7 +256,7 @@ impl Recorder {
         }
     }
 
-    /// A recorder whose rings are in a new file, for so many threads.
+    /// A recorder whose rings are in a new file, for this many threads.
     pub(crate) fn create(settings: Settings, path: &Path, threads: usize) -> io::Result<Self> {
         let sizes = [threads, settings.bytes_per_thread];
         let file = RingFile::create(path, sizes, settings.has_locations, &own_name())?;

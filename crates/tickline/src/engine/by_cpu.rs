@@ -1,4 +1,4 @@
-//! What a reading does that the inlined path refuses: the time of a page, this CPU's line, or the
+//! What a reading does if the inlined path refuses: the time of a page, this CPU's line, or the
 //! slow path. And the thread's iterations for the CPUs' lines.
 
 use tickline_core::control::{Config, DrivenBy};

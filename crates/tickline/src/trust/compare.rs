@@ -1,8 +1,9 @@
 //! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
 //!
-//! The first CPU is compared with each other one that this process may use, without isolated CPUs.
-//! The comparing thread sleeps between two tries ([`REST_NS`]). The result belongs to the process.
-//! While a clock's thread wants it, it is renewed ([`GOOD_FOR_NS`]). No caller ever compares.
+//! The first CPU is compared with every other CPU that this process may use, except isolated CPUs.
+//! The comparing thread sleeps between two tries ([`REST_NS`]). The result belongs to the process,
+//! and is renewed for as long as a clock's thread wants it ([`GOOD_FOR_NS`]). A thread of its own
+//! compares; callers never do.
 //!
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.
