@@ -25,7 +25,7 @@ use crate::cell::{CellLine, StateCell};
 use crate::counter::Counter;
 use crate::line::Slope;
 use crate::sample::{Effort, Reference, Resolutions, UnixTrack, burst};
-use crate::shared::{Event, Shared};
+use crate::shared::{Event, SharedClock};
 use crate::stability::{SampleOutcome, StabilityMonitor};
 use crate::state::{Phase, is_supported};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
@@ -247,7 +247,7 @@ impl Control {
     /// One iteration. Never panics, allocates or waits.
     pub fn maintain<S: StateCell>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Outcome {
@@ -262,7 +262,7 @@ impl Control {
 
     fn iterate<S: StateCell>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> (Iteration, u64) {
@@ -332,7 +332,7 @@ impl Control {
     #[inline(never)]
     fn take_sample<S>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Option<SampleOutcome> {
@@ -377,7 +377,7 @@ impl Control {
 #[inline(never)]
 fn end_line<S: StateCell>(
     line: &CellLine,
-    shared: &Shared<S>,
+    shared: &SharedClock<S>,
     counter: &impl Counter,
     reference: &impl Reference,
 ) {

@@ -85,7 +85,7 @@ const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 /// How long a program that ends waits for the writer.
 const LAST_FLUSH: Duration = Duration::from_secs(2);
 
-/// A sink that writes the trace file. Made by [`Chrome::create`] or [`Chrome::builder`].
+/// A sink that writes the trace file. Made by [`Chrome::builder`].
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -184,15 +184,6 @@ impl Chrome {
     pub fn builder() -> Builder {
         let settings = Settings::new(WhenFull::Drop);
         Builder { settings, flush_every: DEFAULT_FLUSH_EVERY, flush_on_panic: false }
-    }
-
-    /// A trace file with the default settings.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be created, or the thread cannot be started.
-    pub fn create(path: impl AsRef<Path>) -> io::Result<(Self, Guard)> {
-        Self::builder().create(path)
     }
 }
 

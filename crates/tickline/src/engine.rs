@@ -1,6 +1,6 @@
 //! One clock: what its readers and its driver share, and the slow path of every reading.
 //!
-//! The inlined path of a reading is one call of [`Shared::read`] or of a similar method. If that
+//! The inlined path of a reading is one call of [`SharedClock::read`] or of a similar method. If that
 //! refuses, [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it runs
 //! an iteration of the control loop, if readers drive this clock, and calls are frequent enough to
 //! pay for it.
@@ -13,7 +13,7 @@ use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Gate;
 use tickline_core::gate::keeper::{GateKeeper, Lines, Stage};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
+use tickline_core::shared::{LineReading, SharedClock, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Policy, Probes};
@@ -57,7 +57,7 @@ impl Driven {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Engine {
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedClock,
     /// How far the judgement of the gates has come, `disable()`, and the kind of lines.
     keeper: GateKeeper,
     /// The lines of the CPUs, where there is one for each. Next to the keeper, which their readers
@@ -89,14 +89,14 @@ pub(crate) struct Engine {
 }
 
 const _: () = assert!(
-    core::mem::offset_of!(Engine, shared) == 0 && core::mem::offset_of!(Shared, cell) == 0,
+    core::mem::offset_of!(Engine, shared) == 0 && core::mem::offset_of!(SharedClock, cell) == 0,
     "a reading would add an offset"
 );
 
 impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
-            shared: Shared::new(LineCell::new()),
+            shared: SharedClock::new(LineCell::new()),
             keeper: GateKeeper::new(),
             cpu_lines: LazyTable::new(),
             control: TryLock::new(Driven::NEW),

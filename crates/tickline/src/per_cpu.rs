@@ -26,7 +26,7 @@ use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::{Comparison, Reason};
 use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
-use tickline_core::shared::{Event, LineReading, Shared, Source};
+use tickline_core::shared::{Event, LineReading, SharedClock, Source};
 use tickline_core::state::Phase;
 
 use crate::options::PerCpu;
@@ -102,7 +102,7 @@ const FALLEN_BACK: u8 = 2;
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
 pub(crate) struct Table {
-    units: Box<[Shared]>,
+    units: Box<[SharedClock]>,
     records: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
 }
@@ -110,7 +110,7 @@ pub(crate) struct Table {
 impl Table {
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
-            units: (0..ids).map(|_| Shared::new(LineCell::new())).collect(),
+            units: (0..ids).map(|_| SharedClock::new(LineCell::new())).collect(),
             records: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
         }
@@ -154,7 +154,7 @@ impl Table {
     }
 
     /// The unit of the CPU that this runs on.
-    pub(crate) fn unit_here(&self) -> Option<&Shared> {
+    pub(crate) fn unit_here(&self) -> Option<&SharedClock> {
         self.units.get(self.counter.now_ordered()?.1)
     }
 

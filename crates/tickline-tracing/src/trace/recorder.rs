@@ -1,14 +1,13 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use core::time::Duration;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::path::Path;
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
-use std::thread::{Thread, sleep};
+use std::thread::Thread;
 
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
@@ -19,7 +18,7 @@ use super::local;
 use super::memory::RingBox;
 use super::record::{Kind, Record};
 use super::thread;
-use crate::open_spans::OpenSpans;
+use crate::open_spans::{OpenSpans, patiently};
 use crate::sink::{Find, Found, Hooks, Span};
 use crate::timing::SpanTiming;
 
@@ -237,9 +236,6 @@ struct Request {
 /// ended last.
 const KEPT: usize = 8;
 
-/// How long a forked child waits for a lock, which is held for microseconds, or for ever.
-const PATIENCE: Duration = Duration::from_millis(500);
-
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
@@ -286,19 +282,14 @@ impl Recorder {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
-    /// Locks one of the lists. In a forked child a thread of the parent may hold the lock for ever:
-    /// `None` after [`PATIENCE`].
+    /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock, as
+    /// it may for ever.
     fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
-        for _ in 0..PATIENCE.as_millis() {
-            match list.try_lock() {
-                Ok(guard) => return Some(guard),
-                Err(TryLockError::WouldBlock) if self.is_in_child() => {
-                    sleep(Duration::from_millis(1));
-                }
-                Err(_) => return Some(list.lock().unwrap_or_else(PoisonError::into_inner)),
-            }
-        }
-        None
+        patiently(|| match list.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::WouldBlock) if self.is_in_child() => None,
+            Err(_) => Some(list.lock().unwrap_or_else(PoisonError::into_inner)),
+        })
     }
 
     /// Makes sure that [`callsite`](Self::callsite) knows it.

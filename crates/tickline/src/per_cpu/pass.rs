@@ -8,7 +8,7 @@ use tickline_core::control::{Config, Control, DrivenBy, Iteration, MIN_INTERVAL_
 use tickline_core::counter::HardwareCpuCounter;
 use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
-use tickline_core::shared::Shared;
+use tickline_core::shared::SharedClock;
 
 use super::{CALIBRATED, FALLEN_BACK, IDLE, Table, has_fallen_back};
 use crate::sys::reference::OsClock;
@@ -154,7 +154,7 @@ impl CpuCalibration {
     fn iterate(
         &mut self,
         cpu: usize,
-        unit: &Shared,
+        unit: &SharedClock,
         counter: &HardwareCpuCounter,
         config: &Config,
     ) -> Option<Outcome> {
