@@ -271,7 +271,7 @@ impl Control {
             let begin_ticks = counter.now_ordered();
             let Some(outcome) = self.take_sample(shared, counter, reference) else { continue };
             let fit = self.stability.fit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
-            self.sampling.note(ticks_between(begin_ticks, counter.now_ordered()));
+            self.sampling.add(ticks_between(begin_ticks, counter.now_ordered()));
 
             let line = shared.cell.snapshot();
             let result = match line.state.phase() {
@@ -345,7 +345,7 @@ impl Control {
         let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
         let steering_ppb = reference.steering_ppb();
         let outcome =
-            self.stability.note(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
+            self.stability.add_sample(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
         if outcome == SampleOutcome::Void {
             self.unix = UnixTrack::new();
             self.disrupted = true;

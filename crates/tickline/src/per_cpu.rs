@@ -63,12 +63,12 @@ const fn has_fallen_back(has_line: bool, waited_ns: i64) -> bool {
     !has_line && waited_ns >= PATIENCE_NS
 }
 
-/// What is known about a CPU besides its line. Readers write `asked`, and the thread writes
+/// What is known about a CPU besides its line. Readers write `has_missed`, and the thread writes
 /// everything else.
 #[derive(Debug, Default)]
 struct CpuRecord {
     /// Whether a reader on this CPU has missed a line.
-    asked: AtomicBool,
+    has_missed: AtomicBool,
     /// [`IDLE`], [`CALIBRATED`] or [`FALLEN_BACK`].
     state: AtomicU8,
     failures: AtomicU64,
@@ -77,16 +77,16 @@ struct CpuRecord {
 }
 
 impl CpuRecord {
-    fn ask(&self) {
+    fn report_miss(&self) {
         // ORDERING: Relaxed for both, a request that orders nothing. A load comes first, for a
         // store would take the cache line each time.
         let order = Ordering::Relaxed;
-        if !self.asked.load(order) {
-            self.asked.store(true, order);
+        if !self.has_missed.load(order) {
+            self.has_missed.store(true, order);
         }
     }
 
-    fn fail(&self) {
+    fn count_failure(&self) {
         // ORDERING: Relaxed, a count that orders nothing.
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
@@ -148,7 +148,7 @@ impl Table {
     pub(crate) fn read_slow(&self) -> Option<(i64, Source)> {
         let (cpu, reading) = per_cpu::read_slow(&self.units, &self.counter, &OsClock)?;
         if let (Source::Reference { .. }, Some(record)) = (reading.source, self.records.get(cpu)) {
-            record.ask();
+            record.report_miss();
         }
         Some((reading.ns, reading.source))
     }

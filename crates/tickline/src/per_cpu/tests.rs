@@ -43,7 +43,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let home = CpuMask::of_this_thread().expect("where this thread may run");
     let table = Table::with_ids(counter, ids + 3);
     let absent = ids + 1;
-    table.records[absent].ask();
+    table.records[absent].report_miss();
     let config = Config {
         interval_ns: 1_000_000,
         resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks: 0 },

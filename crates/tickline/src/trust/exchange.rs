@@ -144,15 +144,15 @@ impl Exchanges {
 
     fn sent(&mut self, given_ticks: u64, got_ticks: u64) {
         self.difference.sent(given_ticks, got_ticks);
-        self.note(given_ticks, got_ticks);
+        self.count_one(given_ticks, got_ticks);
     }
 
     fn received(&mut self, given_ticks: u64, got_ticks: u64) {
         self.difference.received(given_ticks, got_ticks);
-        self.note(given_ticks, got_ticks);
+        self.count_one(given_ticks, got_ticks);
     }
 
-    fn note(&mut self, given_ticks: u64, got_ticks: u64) {
+    fn count_one(&mut self, given_ticks: u64, got_ticks: u64) {
         self.count = self.count.saturating_add(1);
         self.backward = self.backward.saturating_add(u64::from(ticks_between(given_ticks, got_ticks) < 0));
     }
@@ -175,8 +175,8 @@ pub fn between(here: u32, there: u32) -> Exchanges {
                 exchange(token, counter)
             })
         };
-        let other = start(there, answer).ok()?;
-        let this = start(here, ask);
+        let other = start(there, follow).ok()?;
+        let this = start(here, lead);
         if this.is_err() {
             token.give_up();
         }
@@ -188,7 +188,7 @@ pub fn between(here: u32, there: u32) -> Exchanges {
 }
 
 /// The thread here: gives first, and counts the round trips.
-fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
+fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
     let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
     let (mut started_ns, mut looked_ns, mut trips) = (None, None, 0);
     for trip in 0..ROUND_TRIPS {
@@ -216,7 +216,7 @@ fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
 }
 
 /// The thread there.
-fn answer(token: &Token, counter: HardwareCounter) -> Exchanges {
+fn follow(token: &Token, counter: HardwareCounter) -> Exchanges {
     let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
     for trip in 0..ROUND_TRIPS {
         let Some(Got { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, now) else { break };
