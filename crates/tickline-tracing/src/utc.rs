@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `utc_minus_monotonic_least_ns` | UTC of an event is its time plus this, at least |
 //! | `utc_minus_monotonic_most_ns` | and plus this, at most |
-//! | `utc_source` | who claims this ([`UtcSource::code`](tickline::utc::UtcSource::code)) |
+//! | `utc_source` | who claims it ([`UtcSource::code`](tickline::utc::UtcSource::code)) |
 //!
 //! The two hold at that moment. The NTP daemon slews `CLOCK_MONOTONIC` (by 8 % at most, and rarely
 //! by more than 0.05 %), so call it at the start, at the end, and every few seconds. A flight
