@@ -8,7 +8,7 @@
 //! A message goes round between the machines. An observer learns of each sending and each receipt,
 //! and compares. It knows the truth: UTC is here the monotonic clock of this computer. Each
 //! machine's clock is a mock that follows it, with an offset within the error that it claims. A
-//! program that is no test uses `Clock::global()`, and its method `wait_until_past`.
+//! program other than a test uses `Clock::global()`, and its method `wait_until_past`.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::env;
@@ -223,7 +223,12 @@ fn observe() -> Result<(), Box<dyn Error>> {
         );
     }
 
-    let events: Vec<Event> = hops.concat();
+    judge_readings(&hops.concat(), width_ns);
+    Ok(())
+}
+
+/// Whether readings of different machines order events, and never wrongly.
+fn judge_readings(events: &[Event], width_ns: u64) {
     let (mut ordered, mut unordered, mut wrong) = (0, 0, 0);
     for (at, one) in events.iter().enumerate() {
         let [earliest_ns, latest_ns] = [one.utc.earliest(), one.utc.latest()].map(UnixTime::as_nanos);
@@ -246,7 +251,6 @@ fn observe() -> Result<(), Box<dyn Error>> {
         "pairs of events that their readings order: {ordered}, in the wrong order: {wrong}; others: {unordered}"
     );
     assert!(wrong == 0 && ordered > 0 && unordered > 0);
-    Ok(())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -29,7 +29,7 @@ use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::control::{Config, Control, DrivenBy, Iteration};
 use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{Event, Shared};
+use tickline_core::shared::{Event, SharedClock};
 use tickline_observe::{Count, monotonic_ns};
 
 /// The largest rate by which the reference is bent to either side, ppm. The limit is 250, because
@@ -96,7 +96,7 @@ pub fn threads() -> usize {
 /// If a thread panics.
 #[must_use]
 pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
-    let clock = Shared::new(LineCell::new());
+    let clock = SharedClock::new(LineCell::new());
     let reference = Bent(Mutex::new(Bend { since_ns: monotonic_ns(), ahead_ns: 0, rate_ppm: 0 }));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -184,7 +184,7 @@ pub fn nap(
 }
 
 /// Publishes a line about every millisecond.
-fn publish(counter: HardwareCounter, clock: &Shared, reference: &Bent, stop: &AtomicBool) {
+fn publish(counter: HardwareCounter, clock: &SharedClock, reference: &Bent, stop: &AtomicBool) {
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
         resolutions: Resolutions {

@@ -12,7 +12,7 @@ use tickline_core::cell::{LineCell, Slope, StateCell};
 use tickline_core::control::{Config, Control, DrivenBy, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::Shared;
+use tickline_core::shared::SharedClock;
 
 /// The limit of reads of the machine's clocks in one call, including all calls that come in
 /// between. An iteration of four attempts takes some 300.
@@ -52,7 +52,7 @@ impl Input {
 fn done<T>(_: T) {}
 
 struct Machine<'a, S> {
-    shared: &'a Shared<S>,
+    shared: &'a SharedClock<S>,
     input: &'a Input,
     ticks: Cell<u64>,
     ns: Cell<i64>,
@@ -171,7 +171,7 @@ impl<S: StateCell> Reference for &Machine<'_, S> {
 }
 
 fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
-    let shared = Shared::new(cell);
+    let shared = SharedClock::new(cell);
     let fraction = u64::from(input.byte());
     let (shortest, longest) = INTERVAL_RANGE_NS.into_inner();
     let interval_ns = shortest + (longest - shortest) / 255 * fraction;

@@ -15,7 +15,7 @@ const MOST_DEPENDENCIES: [(&str, usize); 2] = [("tickline-core", 0), ("tickline"
 pub(crate) fn run(lanes: &[&str]) -> Result<u8, String> {
     let (code, table) = step::run_all(&steps(lanes)?);
     if lanes == ["nightly"] {
-        let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::said);
+        let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::output_of);
         let on = format!("{}; commit {}; {}.", date?, commit?, processor());
         files::store_block("docs/nightly.md", "nightly", &format!("{on}\n\n{table}"))?;
     }
@@ -31,7 +31,7 @@ fn steps(lanes: &[&str]) -> Result<Vec<Step>, String> {
     }
     let words = [
         ("{published}", packages(PUBLISHED)),
-        ("{commit}", step::said("git rev-parse --short HEAD").unwrap_or_else(|_| "no-commit".into())),
+        ("{commit}", step::output_of("git rev-parse --short HEAD").unwrap_or_else(|_| "no-commit".into())),
     ];
     for step in &mut steps {
         step.command = words.iter().fold(step.command.clone(), |line, (word, is)| line.replace(word, is));
@@ -43,7 +43,7 @@ fn steps(lanes: &[&str]) -> Result<Vec<Step>, String> {
 pub(crate) fn dependencies() -> Result<u8, String> {
     let mut code = 0;
     for (name, most) in MOST_DEPENDENCIES {
-        let tree = step::said(&format!(
+        let tree = step::output_of(&format!(
             "cargo tree -p {name} -e normal --prefix none --target x86_64-unknown-linux-gnu --format {{p}}"
         ))?;
         let brought: BTreeSet<&str> =
@@ -113,7 +113,7 @@ mod tests {
     /// The name of a skipped test leaves out each test whose name begins with it.
     #[test]
     fn every_test_that_is_skipped_is_there_once() {
-        let sources = step::said("git grep -hw fn -- *.rs").unwrap();
+        let sources = step::output_of("git grep -hw fn -- *.rs").unwrap();
         for step in steps(&["check", "deep", "nightly"]).unwrap() {
             let words: Vec<&str> = step.command.split_whitespace().collect();
             for pair in words.windows(2).filter(|pair| pair[0] == "--skip") {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::files;
-use crate::step::{said, shown};
+use crate::step::{output_of, shown};
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<u8, String> {
     let folder = files::target();
     let path = folder.join(TARGET).join("dist/tickline");
     // A header of type INTERP (elf(5)) names a program that loads libraries.
-    if said(&format!("readelf -lW {}", path.display()))?.contains("INTERP") {
+    if output_of(&format!("readelf -lW {}", path.display()))?.contains("INTERP") {
         return Err(format!("{} is not static: it names a dynamic linker", path.display()));
     }
     let package = package(&folder)?;
@@ -110,7 +110,7 @@ const IMPORTS: [&str; 2] = ["__errno_location", "environ"];
 pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
     let path = folder.join("preload").join(LIBRARY);
     let path = path.display();
-    let listed = said(&format!("nm -D --without-symbol-versions {path}"))?;
+    let listed = output_of(&format!("nm -D --without-symbol-versions {path}"))?;
     let (mut exports, mut imports) = (Vec::new(), Vec::new());
     for line in listed.lines() {
         match line.split_whitespace().collect::<Vec<_>>()[..] {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::files::{read, root};
-use crate::step::said;
+use crate::step::output_of;
 
 /// The documents with limits, in lines.
 const LIMITS: [(&str, usize); 3] = [("README.md", 140), ("CONTRIBUTING.md", 150), ("DESIGN.md", 330)];
@@ -41,7 +41,7 @@ fn pointers(text: &str) -> impl Iterator<Item = (bool, &str)> {
 
 #[test]
 fn every_pointer_to_a_file_is_true() {
-    let files = said("git ls-files --cached --others --exclude-standard").unwrap();
+    let files = output_of("git ls-files --cached --others --exclude-standard").unwrap();
     let files: Vec<&str> = files.lines().filter(|file| root().join(file).is_file()).collect();
     let is_there = |name: &str| {
         let folder = name.ends_with('/').then(|| format!("/{name}"));

@@ -15,7 +15,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::files;
-use crate::step::{command, output, said};
+use crate::step::{command, output, output_of};
 
 /// Optimised, as people run them.
 const BUILD: &str = "cargo build --release --workspace --examples --all-features --quiet --message-format json-render-diagnostics";
@@ -27,7 +27,7 @@ const BY_OS: &str = "the OS clock serves, because";
 
 /// Builds and runs all examples. Fails if an example fails, or does not print what its head says.
 pub(crate) fn run() -> Result<u8, String> {
-    let built = said(BUILD)?;
+    let built = output_of(BUILD)?;
     let (mut count, mut code) = (0, 0);
     for message in built.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let (Some(program), Some(source)) =

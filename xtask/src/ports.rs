@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::files::{self, read, root, store};
-use crate::step::{self, SOME_SKIPPED, command, said};
+use crate::step::{self, SOME_SKIPPED, command, output_of};
 
 /// A published crate, its version, the features with which it is tested, and the texts that are
 /// replaced in its sources. The list of texts is empty if its dependency `quanta` is patched.
@@ -87,8 +87,8 @@ fn test((name, version, features, edits): &Port, source: &Path) -> Result<u64, S
     let folder = files::target().join("ports").join(format!("{name}-{version}"));
     let (from, to) = (source.display(), folder.display());
     // The files that cargo unpacks may be read-only.
-    said(&format!("rm -rf {to}"))?;
-    said(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
+    output_of(&format!("rm -rf {to}"))?;
+    output_of(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
     for (text, instead) in *edits {
         // `grep` fails if no file has the text.
         let files = step::output(command("grep -rlF").args([*text, &format!("{to}/src")]))?;

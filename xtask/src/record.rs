@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::files::{entries, read, root, store, with_block};
-use crate::step::{SOME_SKIPPED, command, said, shown};
+use crate::step::{SOME_SKIPPED, command, output_of, shown};
 use tables::{Record, at};
 
 /// The version of the record's fields. It changes when a field gets another name or another
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     rewritten(&stored()?)?; // finds a page without its markers, before minutes are spent
     shown("cargo build --release -q -p tickline-benches -p tickline-cli")?;
-    let found = said_json("target/release/tickline --secs 1 --json -")?;
+    let found = json_of("target/release/tickline --secs 1 --json -")?;
     if let Some(why) = no_counter(&found) {
         println!("SKIPPED every measurement: {why}");
         return Ok(SOME_SKIPPED);
@@ -101,11 +101,11 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
     let start = Instant::now();
     let mut record = json!({
         "schema": SCHEMA,
-        "date": said("date -u +%F")?,
+        "date": output_of("date -u +%F")?,
         "command": format!("cargo xtask record {}", arguments.join(" ")).trim_end(),
-        "commit": said("git rev-parse HEAD")?,
-        "tree_clean": said("git status --porcelain")?.is_empty(),
-        "rustc": said("rustc --version")?,
+        "commit": output_of("git rev-parse HEAD")?,
+        "tree_clean": output_of("git status --porcelain")?.is_empty(),
+        "rustc": output_of("rustc --version")?,
         "processor": processor(found["machine"]["cpu"].as_str().unwrap_or_default(), &read("/proc/cpuinfo")?),
         "machine": at(found, "machine")?,
     });
@@ -123,10 +123,10 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
         println!("=== {key}: {line}");
         record[key] = if key == "drift_in_other_processes" {
             (0..if is_smoke { 1 } else { DRIFT_PROCESSES })
-                .map(|_| said_json(&line))
+                .map(|_| json_of(&line))
                 .collect::<Result<_, _>>()?
         } else {
-            said_json(&line)?
+            json_of(&line)?
         };
     }
     record["took_s"] = start.elapsed().as_secs().into();
@@ -135,7 +135,7 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
 
 /// The JSON that a command prints. The program `tickline` ends with 1 if a gate is closed. Such a
 /// report counts, too.
-fn said_json(line: &str) -> Result<Value, String> {
+fn json_of(line: &str) -> Result<Value, String> {
     let output = command(line).output().map_err(|error| format!("`{line}`: {error}"))?;
     if !matches!(output.status.code(), Some(0 | 1)) {
         let errors = String::from_utf8_lossy(&output.stderr);

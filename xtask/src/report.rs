@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::files::{self, read, store};
-use crate::step::{command, output, said, shown};
+use crate::step::{command, output, output_of, shown};
 
 /// Catches errors, requests that the report's policy forbids, and the data to be downloaded, before
 /// any script of the report runs.
@@ -74,7 +74,7 @@ fn check(report: &Path) -> Result<u8, String> {
     let mut code = 0;
     for (width, scheme) in WIDTHS.into_iter().flat_map(|width| [(width, 1), (width, 0)]) {
         // 0 is dark (`blink::mojom::PreferredColorScheme`).
-        let dom = said(&format!(
+        let dom = output_of(&format!(
             "chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme={scheme} \
              --window-size={width},900 --virtual-time-budget=10000 --dump-dom file://{}",
             judged.display()

@@ -101,7 +101,7 @@ fn done(step: &Step) -> Done<'_> {
 }
 
 fn run(step: &Step) -> End {
-    if let Some(need) = step.needs.iter().find(|need| said(need).is_err()) {
+    if let Some(need) = step.needs.iter().find(|need| output_of(need).is_err()) {
         return End::Skipped(need.clone());
     }
     match logged(command(&step.command).envs(&step.environment), &step.name) {
@@ -150,11 +150,11 @@ pub(crate) fn passed(output: &str) -> u64 {
 }
 
 /// The output of a command, if it succeeds, without the line break at the end.
-pub(crate) fn said(line: &str) -> Result<String, String> {
+pub(crate) fn output_of(line: &str) -> Result<String, String> {
     output(&mut command(line))
 }
 
-/// As [`said`], for a command with an environment or with arguments that have spaces.
+/// As [`output_of`], for a command with an environment or with arguments that have spaces.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let what = format!("{command:?}").replace('"', "");
     let output = command.output().map_err(|error| format!("`{what}`: {error}"))?;

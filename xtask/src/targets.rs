@@ -36,7 +36,7 @@ enum Outcome {
 
 use Outcome::{Failed, Said, Skipped};
 
-fn said(text: impl Into<String>) -> Outcome {
+fn output_of(text: impl Into<String>) -> Outcome {
     Said(text.into())
 }
 
@@ -114,13 +114,13 @@ fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
         (_, Ok((plain, with_files))) => {
             let tests = unit_tests(target, &plain, extent);
             if extent == Extent::Short && matches!(target.counter, Counter::Checked | Counter::Read) {
-                [tests, said("nightly"), said("nightly")]
+                [tests, output_of("nightly"), output_of("nightly")]
             } else {
                 [tests, control_loop(target, &with_files), counter_path(target, &plain)]
             }
         }
     };
-    let outcomes = [said(&target.triple), compiled, tests, control_loop, path];
+    let outcomes = [output_of(&target.triple), compiled, tests, control_loop, path];
     for outcome in &outcomes {
         if let Skipped(missing) = outcome {
             println!("=== SKIPPED {}: {missing}; this was NOT checked", target.triple);
@@ -149,7 +149,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
         return Failed;
     }
     if !target.is_static {
-        return said(crates_are);
+        return output_of(crates_are);
     }
     // The program, linked statically: no interpreter that would load libraries, and it runs.
     let binary = format!("target/{}/dist/tickline", target.triple);
@@ -164,10 +164,10 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
 fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     let is_short = extent == Extent::Short && target.is_emulated();
     if !target.tests {
-        return said(if target.why.is_empty() { "no" } else { &target.why });
+        return output_of(if target.why.is_empty() { "no" } else { &target.why });
     }
     if is_short && target.triple == RISC_V {
-        return said("nightly");
+        return output_of("nightly");
     }
     let (some, option) = (if is_short { " --lib" } else { "" }, option(target));
     let tests = machine.run(&format!("cargo test -p tickline-core -p tickline{some}{option}"));
@@ -188,8 +188,8 @@ fn with_skips(name: &str, output: &str) -> String {
 
 fn control_loop(target: &Target, machine: &Machine) -> Outcome {
     match target.counter {
-        Counter::Unreachable => said("no"),
-        Counter::None if target.runner.is_empty() => said("no"),
+        Counter::Unreachable => output_of("no"),
+        Counter::None if target.runner.is_empty() => output_of("no"),
         Counter::None if target.runner == "node" => {
             let built =
                 machine.run(&format!("cargo build -p tickline --example any_system{}", option(target)));
@@ -200,7 +200,7 @@ fn control_loop(target: &Target, machine: &Machine) -> Outcome {
                 None => Failed,
             }
         }
-        Counter::None => said("no counter"),
+        Counter::None => output_of("no counter"),
         Counter::Checked | Counter::Read => one_test(target, machine, "control_loop"),
     }
 }
@@ -208,8 +208,8 @@ fn control_loop(target: &Target, machine: &Machine) -> Outcome {
 fn counter_path(target: &Target, machine: &Machine) -> Outcome {
     match target.counter {
         Counter::Checked => one_test(target, machine, "disassembly"),
-        Counter::None => said("no counter"),
-        Counter::Read | Counter::Unreachable => said("no"),
+        Counter::None => output_of("no counter"),
+        Counter::Read | Counter::Unreachable => output_of("no"),
     }
 }
 
@@ -221,7 +221,7 @@ fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
     output.lines().filter(|line| line.starts_with(RAN)).for_each(|line| println!("    {line}"));
     match (output.split_once(SKIPPED), name) {
         (Some((_, rest)), _) => Skipped(rest.lines().next().unwrap_or_default().to_owned()),
-        (None, "disassembly") => said("machine code"),
+        (None, "disassembly") => output_of("machine code"),
         (None, _) => Said(machine.name.clone()),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn parse(value: &str) -> Result<CpuList, String> {
             Err(format!("{value} names CPU {}, but the last CPU of any kernel is {}", ids - 1, CPU_IDS - 1))
         }
         Some(ids) => {
-            let named = (0..ids).filter(|cpu| cpu_list::names(value.as_bytes(), *cpu));
+            let named = (0..ids).filter(|cpu| cpu_list::contains(value.as_bytes(), *cpu));
             Ok(CpuList(named.filter_map(|cpu| u32::try_from(cpu).ok()).collect()))
         }
     }

@@ -40,7 +40,7 @@ mod unix_time;
 
 use crate::document::Document;
 
-pub(crate) use finding::{Finding, Said, Severity};
+pub(crate) use finding::{Detail, Finding, Severity};
 pub(crate) use health::{Health, Level};
 #[cfg(test)]
 pub(crate) use steps::Place;

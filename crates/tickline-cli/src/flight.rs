@@ -1,4 +1,4 @@
-//! `tickline flight FILE`: a trace of what a process has left in the file of its flight recorder.
+//! `tickline flight FILE`: makes a trace of what a process has left in its flight recorder's file.
 
 use std::fs::File;
 use std::io::{self, Write};

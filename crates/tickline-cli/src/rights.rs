@@ -46,7 +46,7 @@ pub(crate) fn take(counter_readable: Option<bool>) {
 /// Waits until the clock's thread has judged the gates, which takes some 60 us; gives up after 0.2
 /// s.
 pub(crate) fn await_judgement() {
-    status_when(|status| status.judged, Duration::from_millis(200));
+    status_when(|status| status.is_judged, Duration::from_millis(200));
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `tickline run`: a program, and its children, with the clock of the machine's page.
+//! `tickline run`: gives a program and its children the clock of the machine's page.
 //!
 //! arguments -> the reasons why not (`launch`, `kind`) -> `LD_PRELOAD` -> if no dynamic linker
 //! looks at that, a helper that traces the program's first step (`tracer`), and maps the library

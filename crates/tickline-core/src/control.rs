@@ -25,7 +25,7 @@ use crate::cell::{CellLine, StateCell};
 use crate::counter::Counter;
 use crate::line::Slope;
 use crate::sample::{Effort, Reference, Resolutions, UnixTrack, burst};
-use crate::shared::{Event, Shared};
+use crate::shared::{Event, SharedClock};
 use crate::stability::{SampleOutcome, StabilityMonitor};
 use crate::state::{Phase, is_supported};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
@@ -57,7 +57,7 @@ const BRACKETS: u32 = if cfg!(loom) {
     32
 };
 
-/// Brackets in a burst at the most. A counter that moves by 10 ns at a time shows the shortest
+/// The most brackets in a burst. A counter that moves by 10 ns at a time shows the shortest
 /// half of a bracket in 1 of 16 only (AMD Zen 5 under KVM), so that 32 brackets miss it in every
 /// seventh burst, and the middle of such a sample is off by 5 ns...
 const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
@@ -247,7 +247,7 @@ impl Control {
     /// One iteration. Never panics, allocates or waits.
     pub fn maintain<S: StateCell>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Outcome {
@@ -262,7 +262,7 @@ impl Control {
 
     fn iterate<S: StateCell>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> (Iteration, u64) {
@@ -271,7 +271,7 @@ impl Control {
             let begin_ticks = counter.now_ordered();
             let Some(outcome) = self.take_sample(shared, counter, reference) else { continue };
             let fit = self.stability.fit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
-            self.sampling.note(ticks_between(begin_ticks, counter.now_ordered()));
+            self.sampling.add(ticks_between(begin_ticks, counter.now_ordered()));
 
             let line = shared.cell.snapshot();
             let result = match line.state.phase() {
@@ -332,7 +332,7 @@ impl Control {
     #[inline(never)]
     fn take_sample<S>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Option<SampleOutcome> {
@@ -345,7 +345,7 @@ impl Control {
         let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
         let steering_ppb = reference.steering_ppb();
         let outcome =
-            self.stability.note(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
+            self.stability.add_sample(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
         if outcome == SampleOutcome::Void {
             self.unix = UnixTrack::new();
             self.disrupted = true;
@@ -377,7 +377,7 @@ impl Control {
 #[inline(never)]
 fn end_line<S: StateCell>(
     line: &CellLine,
-    shared: &Shared<S>,
+    shared: &SharedClock<S>,
     counter: &impl Counter,
     reference: &impl Reference,
 ) {

@@ -24,7 +24,7 @@
 //! use tickline_core::control::{Config, Control, Iteration, DrivenBy};
 //! use tickline_core::counter::Counter;
 //! use tickline_core::sample::{Reference, Resolutions};
-//! use tickline_core::shared::Shared;
+//! use tickline_core::shared::SharedClock;
 //!
 //! /// 1 GHz, and each read takes 10 ns.
 //! struct Machine(Cell<u64>);
@@ -39,7 +39,7 @@
 //! }
 //!
 //! let machine = Machine(Cell::new(5_000_000));
-//! let clock = Shared::new(LineCell::new());
+//! let clock = SharedClock::new(LineCell::new());
 //! let mut control = Control::new(Config {
 //!     interval_ns: 500_000_000,
 //!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 },
@@ -57,7 +57,7 @@
 //! |---|---|
 //! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its resolution goes into [`Resolutions`](sample::Resolutions), the counter's own by [`counter::resolution_ticks`] |
-//! | a [`Shared`](shared::Shared) | static memory, valid from the start. Readers call [`read`](shared::Shared::read), and where that refuses [`read_slow`](shared::Shared::read_slow) |
+//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read`](shared::SharedClock::read), and where that refuses [`read_slow`](shared::SharedClock::read_slow) |
 //! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Outcome`](control::Outcome) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
 //! | trust | [`gate::judge`] for each gate, over the facts that are known. Nothing else asks whether the counter keeps its rate |
 //!
@@ -67,11 +67,11 @@
 //!
 //! # Guarantees
 //!
-//! With synchronised counters, a reading by [`read_ordered`](shared::Shared::read_ordered) or
-//! [`read_slow`](shared::Shared::read_slow) that was complete before another began, on any
+//! With synchronised counters, a reading by [`read_ordered`](shared::SharedClock::read_ordered) or
+//! [`read_slow`](shared::SharedClock::read_slow) that was complete before another began, on any
 //! thread, is never larger. This holds across recalibration, start-up, fallback and recovery. Two
 //! things are *not* promised: that the counters are synchronised (a gate decides that), and order
-//! between threads for plain [`read`](shared::Shared::read), whose counter the CPU may read
+//! between threads for plain [`read`](shared::SharedClock::read), whose counter the CPU may read
 //! early.
 //!
 //! # The model
@@ -99,7 +99,7 @@
 //! [`LineCell`](cell::LineCell), [`Bounds`](cell::Bounds), [`Line`](cell::Line) and
 //! [`Slope`](cell::Slope) follow semantic versioning. [`per_cpu`], [`try_lock`], [`state`] and the
 //! rest of [`cell`] may change with every minor version: they are public for `tickline`, which
-//! drives its clocks by them, and for its simulator, which has a cell of its own.
+//! drives its clocks through them, and for the simulator, which has its own cell.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

@@ -4,7 +4,7 @@
 //! its line's replacement, its fallback and its recovery. Between two CPUs, or in a thread that
 //! is moved, a reading may step back by no more than the sum of their published bounds.
 //!
-//! A CPU has a **unit**: a [`Shared`] of its own. A reading takes the same steps as a reading of a
+//! A CPU has a **unit**: a [`SharedClock`] of its own. A reading takes the same steps as a reading of a
 //! common line, but **reads the counter first**: on processors without `rdpid` one instruction
 //! reads counter and id, and a second read would double the cost. If the thread was stopped after
 //! its read of the counter, and the CPU was calibrated meanwhile, the line is younger than that
@@ -36,10 +36,10 @@ use crate::cell::{CellLine, LineCell, StateCell};
 use crate::control::{Control, Outcome};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
-use crate::shared::{Event, Shared, SlowReading};
+use crate::shared::{Event, SharedClock, SlowReading};
 
 const _: () = assert!(
-    size_of::<Shared<LineCell>>() <= 1_024 || cfg!(loom),
+    size_of::<SharedClock<LineCell>>() <= 1_024 || cfg!(loom),
     "a table has one for each of up to 4,096 CPUs"
 );
 
@@ -47,7 +47,10 @@ const _: () = assert!(
 /// [`now_ordered`](CpuCounter::now_ordered), and a counter that returns that read. The inlined
 /// readings of the unit take it: `unit.read(&read)`. `None` if the slow path must be taken.
 #[inline(always)]
-pub fn unit<S>(units: &[Shared<S>], read: Option<(u64, usize)>) -> Option<(&Shared<S>, impl Counter)> {
+pub fn unit<S>(
+    units: &[SharedClock<S>],
+    read: Option<(u64, usize)>,
+) -> Option<(&SharedClock<S>, impl Counter)> {
     let (ticks, cpu) = read?;
     Some((units.get(cpu)?, WasRead(ticks)))
 }
@@ -73,7 +76,7 @@ impl Counter for WasRead {
 /// if the table has no such unit. Waits for nobody; repeats only when the thread was moved, or
 /// another one has changed the state meanwhile.
 pub fn read_slow<S: StateCell>(
-    units: &[Shared<S>],
+    units: &[SharedClock<S>],
     counter: &impl CpuCounter,
     reference: &impl Reference,
 ) -> Option<(usize, SlowReading)> {
@@ -100,7 +103,7 @@ pub fn read_slow<S: StateCell>(
 /// there, or was moved away meanwhile.
 pub fn maintain<S: StateCell>(
     control: &mut Control,
-    unit: &Shared<S>,
+    unit: &SharedClock<S>,
     cpu: usize,
     counter: &impl CpuCounter,
     reference: &impl Reference,

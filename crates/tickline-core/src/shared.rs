@@ -24,14 +24,14 @@ pub use reading::{LineReading, SlowReading, Source};
 /// The memory that readers and the writer of one clock share. All zeros are a valid clock without
 /// a line, with high-water mark 0.
 #[derive(Debug, Default)]
-pub struct Shared<S = LineCell> {
+pub struct SharedClock<S = LineCell> {
     /// State, slots and bounds.
     pub cell: S,
     pub(crate) gauges: Gauges,
     pub(crate) events: Events,
 }
 
-impl<S> Shared<S> {
+impl<S> SharedClock<S> {
     /// A clock that has no line yet, around `cell`.
     #[must_use]
     pub const fn new(cell: S) -> Self {
@@ -51,7 +51,7 @@ impl<S> Shared<S> {
     }
 }
 
-impl<S: StateCell> Shared<S> {
+impl<S: StateCell> SharedClock<S> {
     /// Rules 4 and 5: retires `line`, because [`is_over`](Self::is_over) says that it does not
     /// count for `ticks`. It changes the state first, so that nobody reads the line any more when
     /// the high-water mark is taken. `ticks` may still be within the line's validity: where the

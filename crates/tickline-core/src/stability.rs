@@ -133,9 +133,9 @@ impl StabilityMonitor {
         self.target = Some(target);
     }
 
-    /// Takes note of a sample and of the kernel's steering at that time. `slope` is the best
+    /// Adds a sample, and the kernel's steering at that time. `slope` is the best
     /// known one.
-    pub(crate) fn note(
+    pub(crate) fn add_sample(
         &mut self,
         sample: &Sample,
         steering_ppb: Option<i64>,
@@ -145,20 +145,20 @@ impl StabilityMonitor {
     ) -> SampleOutcome {
         let departure = self.departure(sample, slope);
         let contradiction = self.contradiction(sample);
-        let outcome = self.note_sample(sample, contradiction, slope, interval_ns, events);
+        let outcome = self.compare_with_last(sample, contradiction, slope, interval_ns, events);
         if let Some(departure) = departure
             && contradiction.is_none()
             && outcome == SampleOutcome::Consistent
         {
-            self.dither.note(&departure, slope);
+            self.dither.add(&departure, slope);
         }
-        self.note_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
+        self.add_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
         self.history.push(*sample);
         self.confirmations = self.confirmations.saturating_add(1);
         outcome
     }
 
-    fn note_sample(
+    fn compare_with_last(
         &mut self,
         sample: &Sample,
         contradiction: Option<(u128, u128)>,
@@ -207,7 +207,7 @@ impl StabilityMonitor {
 
     /// A change of the kernel's steering widens the maximum drift by as much, and shortens the
     /// next interval to a sixteenth.
-    fn note_steering(&mut self, steering_ppb: Option<i64>, slope: Slope, interval_ns: u64, now_ticks: u64) {
+    fn add_steering(&mut self, steering_ppb: Option<i64>, slope: Slope, interval_ns: u64, now_ticks: u64) {
         if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb)
             && before != now
         {
@@ -297,7 +297,7 @@ impl StabilityMonitor {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
         let within = self.slopes_within_dither();
-        self.note_fit(fit.as_ref(), within.as_ref(), dropped, events);
+        self.add_fit(fit.as_ref(), within.as_ref(), dropped, events);
         // A reference that ran backwards makes a slope of 0. Its line would stand still for
         // hours, and the cell takes slope 0 for a line that was never published.
         match fit {
@@ -314,7 +314,7 @@ impl StabilityMonitor {
     /// Takes note of what a fit says. `dropped` samples contradicted the newest. A function of its
     /// own, because `fit` goes deep.
     #[inline(never)]
-    fn note_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &Events) {
+    fn add_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &Events) {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
         self.open_ppb = fit.map_or(MOST_RATE_CHANGE_PPB, |fit| open_ppb(fit, within));

@@ -11,7 +11,7 @@ use crate::cell::{Bounds, CellLine, LineCell, SlotView, StateCell};
 use crate::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::sample::{Reference, Resolutions};
-use crate::shared::{Shared, SlowReading};
+use crate::shared::{SharedClock, SlowReading};
 use crate::state::{LineState, Phase};
 
 /// A step of a reader or a writer.
@@ -266,7 +266,7 @@ impl StateCell for HookedCell {
     }
 }
 
-pub(crate) type HookedClock = Shared<HookedCell>;
+pub(crate) type HookedClock = SharedClock<HookedCell>;
 
 /// The interval of the clocks in tests, ns. A clock reaches the default in some hundred
 /// iterations, each of which takes Miri a third of a second; it reaches the shortest that no
@@ -278,7 +278,7 @@ const STEADY_ITERATIONS: u32 = if cfg!(miri) { 3 } else { 12 };
 
 /// A clock that knows nothing yet, and its control loop.
 pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Control) {
-    (leak(Shared::new(HookedCell::new(machine))), new_control())
+    (leak(SharedClock::new(HookedCell::new(machine))), new_control())
 }
 
 pub(crate) fn new_control() -> Control {

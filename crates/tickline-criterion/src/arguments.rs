@@ -13,7 +13,7 @@ const INCLUDE: &str = "--include-disturbed";
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
 
-/// With this and the path of another program, both run in turns; and the same as a variable.
+/// With this and the path of another program, both run alternately; and the same as a variable.
 const AGAINST: &str = "--against";
 const OTHER_BUILD: &str = "TICKLINE_CRITERION_AGAINST";
 
@@ -102,7 +102,7 @@ pub(crate) fn includes_disturbed() -> bool {
 /// criterion refuses arguments that it does not know, after its configuration was made. If some of
 /// this crate's are among them, this runs the program again without them, and with variables set.
 /// This process then exits with the exit code of the other one. If the other one cannot be started,
-/// criterion refuses the argument. A path that is no file ends this process.
+/// criterion refuses the argument. A path that is not a file ends this process.
 pub(crate) fn act() {
     let Ok(program) = env::current_exe() else { return };
     let (mut again, mut is_own) = (Command::new(program), false);

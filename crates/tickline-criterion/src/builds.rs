@@ -1,4 +1,4 @@
-//! Two builds of a benchmark in turns: `--against PROGRAM`.
+//! Runs two builds of a benchmark alternately: `--against PROGRAM`.
 //!
 //! This process measures the new build, as always. For each of its benchmarks it starts the other
 //! program, with the benchmark's name. There criterion runs that benchmark alone, and this crate

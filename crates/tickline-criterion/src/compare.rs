@@ -1,4 +1,4 @@
-//! Two routines in one process, in turns and in random order.
+//! Runs two routines in one process, alternately and in random order.
 //!
 //! | file | does |
 //! |---|---|
@@ -138,7 +138,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Compares two routines. They run in turns within one process, so that a disturbance affects both.
+/// Compares two routines. They run alternately within one process, so that a disturbance affects both.
 /// For each couple a random number decides which routine comes first. The result is an estimate of
 /// the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval of 95 % by
 /// Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the estimate: it

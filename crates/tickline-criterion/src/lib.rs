@@ -38,8 +38,8 @@
 //! result.
 //!
 //! The [table of known delays](#known-delays) has both clocks. Where a single run is long, they
-//! agree within 40 ppm if both measure the very same runs. By criterion one clock measures seconds
-//! after the other, and the core's frequency makes a difference of up to 0.8 % between them.
+//! agree within 40 ppm if both measure the very same runs. With criterion one clock measures
+//! seconds after the other, and changes of the core's frequency make a difference of up to 0.8 %.
 //!
 //! # Distributions
 //!
@@ -87,7 +87,7 @@
 //!
 //! # A against B
 //!
-//! [`compare`] runs two routines in turns, in random order, in one process. It gives an estimate of
+//! [`compare`] runs two routines alternately, in random order, in one process. It gives an estimate of
 //! the difference, with an interval of 95 % confidence (Wilcoxon's signed rank test over 60 rounds;
 //! Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
@@ -102,8 +102,8 @@
 //!
 //! # A pull request against main
 //!
-//! Two builds of one benchmark program in turns, with the verdict of [`compare`] for each
-//! [`BenchPairs`] benchmark of both:
+//! `--against` runs two builds of one benchmark program alternately, and gives the verdict of
+//! [`compare`] for each [`BenchPairs`] benchmark that both have:
 //!
 //! ```sh
 //! git switch main
@@ -122,9 +122,9 @@
 //! ```
 //!
 //! - The program starts the other one for each benchmark, and asks it for slices of 10 ms. Only one
-//!   of both runs at a time. On Linux both are bound to one CPU.
-//! - A pair has as many iterations as last 2 us, and as many in both builds. So `pairs` above has
-//!   means over these.
+//!   of the two runs at a time. On Linux both are bound to one CPU.
+//! - A pair has enough iterations to last 2 us, the same number in both builds. So `pairs` above
+//!   shows means over these iterations.
 //! - `new/comparison.json` has the verdict, for CI. criterion's page of the benchmark has the plot.
 //! - Where memory and code lie is chosen once in each process. A difference below 0.5 % never
 //!   counts; near 1 %, run it again.
@@ -135,7 +135,7 @@
 //! - A benchmark that the other build lacks is measured alone, and a line says so. The other build
 //!   needs a version of this crate with this option.
 //!
-//! A stored run in place of a second program, as always in criterion:
+//! A stored run can take the place of a second program, as in criterion itself:
 //!
 //! ```sh
 //! git switch main && cargo bench -- --save-baseline main

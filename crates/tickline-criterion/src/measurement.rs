@@ -7,7 +7,7 @@ use criterion::{BenchmarkGroup, Criterion};
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::pair::Start;
-use crate::pairs::{PairId, sealed};
+use crate::pairs::{Id, PairId, sealed};
 use crate::time::{CounterTime, least_ns};
 
 impl Measurement for CounterTime {
@@ -54,9 +54,9 @@ impl Measurement for CounterTime {
 
 impl sealed::Criterion for Criterion<CounterTime> {
     fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
-        match id {
-            PairId::Name(name) => self.bench_function(&name, |bencher| bencher.iter_custom(&mut *routine)),
-            PairId::Id(id) => {
+        match id.0 {
+            Id::Text(name) => self.bench_function(&name, |bencher| bencher.iter_custom(&mut *routine)),
+            Id::Criterion(id) => {
                 self.bench_with_input(id, &(), |bencher, ()| bencher.iter_custom(&mut *routine))
             }
         };
@@ -65,9 +65,9 @@ impl sealed::Criterion for Criterion<CounterTime> {
 
 impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
     fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
-        match id {
-            PairId::Name(name) => self.bench_function(name, |bencher| bencher.iter_custom(&mut *routine)),
-            PairId::Id(id) => self.bench_function(id, |bencher| bencher.iter_custom(&mut *routine)),
+        match id.0 {
+            Id::Text(name) => self.bench_function(name, |bencher| bencher.iter_custom(&mut *routine)),
+            Id::Criterion(id) => self.bench_function(id, |bencher| bencher.iter_custom(&mut *routine)),
         };
     }
 }

@@ -34,7 +34,7 @@ impl Messages {
         }
     }
 
-    /// Prints a line. A closed stream is no reason to panic, least of all in a drop.
+    /// Prints a line. A closed stream must not cause a panic, least of all in a drop.
     pub(crate) fn print(self, what: &dyn Display) {
         if self == Self::Shown {
             writeln!(io::stderr(), "tickline: {what}").ok();

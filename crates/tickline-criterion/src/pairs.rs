@@ -127,31 +127,30 @@ pub trait BenchPairs: sealed::Criterion {
 
 impl<C: sealed::Criterion> BenchPairs for C {}
 
-/// Names of benchmarks: what `bench_function` takes, `&str`, `String`, and criterion's
-/// `BenchmarkId`.
+/// What a benchmark is called: made of a `&str`, a `String`, or criterion's `BenchmarkId`.
 #[expect(missing_debug_implementations, reason = "a BenchmarkId has none")]
-pub enum PairId {
-    /// A text.
-    Name(String),
-    /// A function, a parameter, or both.
-    Id(BenchmarkId),
+pub struct PairId(pub(crate) Id);
+
+pub(crate) enum Id {
+    Text(String),
+    Criterion(BenchmarkId),
 }
 
 impl From<&str> for PairId {
     fn from(name: &str) -> Self {
-        Self::Name(name.to_owned())
+        Self::from(name.to_owned())
     }
 }
 
 impl From<String> for PairId {
     fn from(name: String) -> Self {
-        Self::Name(name)
+        Self(Id::Text(name))
     }
 }
 
 impl From<BenchmarkId> for PairId {
     fn from(id: BenchmarkId) -> Self {
-        Self::Id(id)
+        Self(Id::Criterion(id))
     }
 }
 

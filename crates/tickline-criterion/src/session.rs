@@ -93,7 +93,7 @@ fn wait(clock: &Clock, limit: Duration) -> Result<(Scale, ClockFacts), Error> {
             (State::Fast, Some(scale)) if is_over || scale.uncertainty_ppb <= GOAL_PPB => {
                 return Ok((scale, ClockFacts::of(&status)));
             }
-            (State::Fallback(reason), _) if is_over || status.judged && !may_pass(reason) => {
+            (State::Fallback(reason), _) if is_over || status.is_judged && !may_pass(reason) => {
                 return Err(Error::closed(reason));
             }
             (state, _) if is_over => {

@@ -33,7 +33,7 @@
 //! | a panic inside [`with_clock`] | leaves the clock in place | ends the replacement |
 //! | dropping a [`Handle`] | waits for up to an interval | wakes the thread |
 //! | a forked child | has no upkeep, and can't start one | can start one |
-//! | feature `prost` | `Instant` into `Timestamp` | none: the time since a machine's start is no Unix time |
+//! | feature `prost` | `Instant` into `Timestamp` | none: the time since a machine's start is not Unix time |
 //! | feature `flaky_tests` | runs more of its own tests | has no effect |
 //!
 //! `raw` is in nanoseconds because programs keep one value, and compare with it for as long as they
@@ -51,7 +51,7 @@
 //!
 //! # Guarantees
 //!
-//! A reading never fails, blocks, allocates or panics. All clocks that are no mocks, and
+//! A reading never fails, blocks, allocates or panics. All clocks except mocks, and
 //! [`tickline::Instant`], share one timescale: ns of `CLOCK_MONOTONIC`.
 //!
 //! # Features

@@ -11,7 +11,7 @@ use tickline_core::counter::CpuCounter;
 use tickline_core::gate::keeper::{Closable, Conclusion, GateKeeper, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{Event, LineReading, Shared, SlowReading, Source};
+use tickline_core::shared::{Event, LineReading, SharedClock, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::check::{Begin, Check, From, Mark, ONE_LINE};
@@ -31,7 +31,7 @@ const READING_STEPS: u64 = 20_000;
 /// The clock under attack.
 pub(crate) struct Clock {
     /// One unit, or one for each CPU.
-    pub(crate) units: Box<[Shared<SteppedCell>]>,
+    pub(crate) units: Box<[SharedClock<SteppedCell>]>,
     control: TryLock<Option<Control>>,
     pub(crate) config: Config,
     /// The token of the process.
@@ -48,7 +48,7 @@ pub(crate) struct Clock {
 }
 
 /// The line that the gate stops.
-struct GatedLine<'a>(&'a Shared<SteppedCell>, Access);
+struct GatedLine<'a>(&'a SharedClock<SteppedCell>, Access);
 
 impl Closable for GatedLine<'_> {
     fn close(&self) {
@@ -84,7 +84,7 @@ impl Clock {
             },
             driven_by: if setup.per_cpu { DrivenBy::PinnedThread } else { DrivenBy::Timer },
         };
-        let unit = |unit| Shared::new(SteppedCell::new(Rc::clone(world), unit));
+        let unit = |unit| SharedClock::new(SteppedCell::new(Rc::clone(world), unit));
         Self {
             units: (0..world.units.len()).map(unit).collect(),
             control: TryLock::new(None),
@@ -100,7 +100,7 @@ impl Clock {
     }
 
     /// The line of a clock that has one line for all CPUs.
-    fn shared(&self) -> &Shared<SteppedCell> {
+    fn shared(&self) -> &SharedClock<SteppedCell> {
         &self.units[ONE_LINE]
     }
 

@@ -11,7 +11,7 @@ use crate::actors::Context;
 use crate::check::{Counts, Mark};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
-use crate::scenario::{Fault, Scenario, What};
+use crate::scenario::{Fault, Scenario, Sleep, What};
 use crate::world::{FOREVER_PS, MAX_ACTORS, Step, StepYielder, World};
 
 /// The result of a run.
@@ -283,34 +283,7 @@ impl Scheduler {
             What::Bracket { ns } => world.bracket_ns.set(ns),
             What::CounterRate { ppb } => world.clocks.borrow_mut().change_counter(now_ps, ppb),
             What::Suspend { for_ns, counter, reference_runs } => {
-                over_ps = now_ps + for_ns * PS;
-                self.awake_ps = over_ps;
-                let window_ps = valid_intervals(&world.scenario) * world.scenario.clock.interval_ns * PS;
-                let times_ps = (now_ps, over_ps);
-                let mut clocks = world.clocks.borrow_mut();
-                if clocks.suspend(times_ps, counter, window_ps, reference_runs) {
-                    world.units.iter().for_each(|unit| unit.reset.set(Some((unit.state.get(), over_ps))));
-                }
-                drop(clocks);
-                let driver = self.driver.filter(|&place| world.actors[place].asleep.get());
-                for place in 0..MAX_ACTORS {
-                    let actor = &world.actors[place];
-                    if !reference_runs && actor.ready_ps.get() < FOREVER_PS {
-                        // Timers run by the reference.
-                        actor.ready_ps.set(actor.ready_ps.get() + for_ns * PS);
-                        self.interrupted(place, actor.ready_ps.get());
-                    }
-                    self.stop(place, over_ps);
-                    actor.fence_ps.set(over_ps);
-                }
-                // After a suspend that it knows of, the kernel wakes the thread (Linux
-                // `timerfd_resume`).
-                let is_woken = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
-                if let Some(place) = driver.filter(|_| is_woken) {
-                    let within_ps = world.chance.borrow_mut().u64(..100_000 * PS);
-                    world.actors[place].ready_ps.set(over_ps + within_ps);
-                    self.context.clock.forced.set(true);
-                }
+                over_ps = self.suspend(for_ns, counter, reference_runs);
             }
             What::Pause { cpu, for_ns } => {
                 world.paused_ps[cpu as usize].set(now_ps + for_ns * PS);
@@ -358,6 +331,41 @@ impl Scheduler {
         if disturbs {
             self.context.check.disturbed(over_ps);
         }
+    }
+
+    /// Everything stops. Returns when the machine runs again.
+    fn suspend(&mut self, for_ns: u64, counter: Sleep, reference_runs: bool) -> u64 {
+        let world = Rc::clone(&self.context.world);
+        let now_ps = world.now_ps.get();
+        let over_ps = now_ps + for_ns * PS;
+        self.awake_ps = over_ps;
+        let window_ps = valid_intervals(&world.scenario) * world.scenario.clock.interval_ns * PS;
+        let times_ps = (now_ps, over_ps);
+        let mut clocks = world.clocks.borrow_mut();
+        if clocks.suspend(times_ps, counter, window_ps, reference_runs) {
+            world.units.iter().for_each(|unit| unit.reset.set(Some((unit.state.get(), over_ps))));
+        }
+        drop(clocks);
+        let driver = self.driver.filter(|&place| world.actors[place].asleep.get());
+        for place in 0..MAX_ACTORS {
+            let actor = &world.actors[place];
+            if !reference_runs && actor.ready_ps.get() < FOREVER_PS {
+                // Timers run by the reference.
+                actor.ready_ps.set(actor.ready_ps.get() + for_ns * PS);
+                self.interrupted(place, actor.ready_ps.get());
+            }
+            self.stop(place, over_ps);
+            actor.fence_ps.set(over_ps);
+        }
+        // After a suspend that it knows of, the kernel wakes the thread (Linux
+        // `timerfd_resume`).
+        let is_woken = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
+        if let Some(place) = driver.filter(|_| is_woken) {
+            let within_ps = world.chance.borrow_mut().u64(..100_000 * PS);
+            world.actors[place].ready_ps.set(over_ps + within_ps);
+            self.context.clock.forced.set(true);
+        }
+        over_ps
     }
 
     /// Gives this order to the program's threads. It wakes an idle thread, or starts a new one. If

@@ -302,45 +302,10 @@ impl Scenario {
         };
         scenario.think_ns = scenario.think_ns.max(1_000);
         for _ in 0..faults {
-            // Most runs end because of the number of steps, so half of the faults come early.
-            let at_ns = if rng.bool() { random_ns(rng, duration_ns) } else { rng.u64(0..duration_ns) };
-            let what = random_fault(rng, &scenario);
-            scenario.faults.push(Fault { at_ns, what });
-            // Most faults are followed by their end.
-            let again = match what {
-                What::Rate { .. } => {
-                    Some(What::Rate { ppb: scenario.machine.rate_ppb, announced: rng.bool() })
-                }
-                What::GateCloses => Some(What::GateOpens),
-                What::Offline { cpu } => Some(What::Online { cpu }),
-                What::DriverDies => Some(What::DriverStarts),
-                What::Verdict { .. } => Some(What::Verdict { verdict: Verdict::Open }),
-                _ => None,
-            };
-            if matches!(what, What::GateCloses | What::JudgeAgain | What::Verdict { .. }) {
-                // Several threads change the gate at the same time, or while the driver judges it.
-                for _ in 0..rng.u32(..6) {
-                    let what =
-                        pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
-                    let at_ns = at_ns + random_ns(rng, 4 * interval_ns);
-                    scenario.faults.push(Fault { at_ns, what });
-                }
-            }
-            if let Some(what) = again.filter(|_| rng.u32(..8) != 0) {
-                let at_ns = at_ns + random_ns(rng, 8 * interval_ns);
-                scenario.faults.push(Fault { at_ns, what });
-            }
+            add_fault(rng, &mut scenario);
         }
         if rng.u32(..4) == 0 {
-            // The reference often changes its rate, so lines are always wrong, and differ from each
-            // other.
-            let most = pick(rng, &[20_000, 500_000, 500_000, 50_000_000]);
-            let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
-            for _ in 0..rng.u32(20..100) {
-                let what = What::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() };
-                let at_ns = rng.u64(0..until_ns);
-                scenario.faults.push(Fault { at_ns, what });
-            }
+            unsteady_reference(rng, &mut scenario);
         }
         if scenario.clock.driver == Driver::Readers && rng.u32(..4) == 0 {
             // Readers call about as often as is necessary to make an iteration worthwhile.
@@ -348,15 +313,7 @@ impl Scenario {
             scenario.think_ns = (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
         }
         if rng.u32(..8) == 0 {
-            // The program often switches the gate, while the kernel's verdict may still change.
-            let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
-            let verdict = |verdict| What::Verdict { verdict };
-            scenario.faults.push(Fault { at_ns: 0, what: verdict(Verdict::Passing) });
-            scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what: verdict(Verdict::Open) });
-            for _ in 0..rng.u32(20..200) {
-                let what = pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
-                scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what });
-            }
+            busy_switch(rng, &mut scenario);
         }
         if rng.u32(..4) == 0 {
             restless_sleep(rng, &mut scenario);
@@ -370,14 +327,7 @@ impl Scenario {
             machine.skew_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
         }
         if rng.u32(..8) == 0 {
-            // Many CPUs begin to read the device, and most of them stop again.
-            let at_ns = rng.u64(0..duration_ns);
-            let usual_ns = scenario.machine.bracket_ns;
-            let slower = What::Bracket { ns: pick(rng, &[2, 4, 20]) * usual_ns.min(250) };
-            scenario.faults.push(Fault { at_ns, what: slower });
-            let at_ns = at_ns + random_ns(rng, 64 * interval_ns);
-            let what = What::Bracket { ns: pick(rng, &[1, 1, 2]) * usual_ns };
-            scenario.faults.push(Fault { at_ns, what });
+            busy_device(rng, &mut scenario);
         }
         if !scenario.clock.per_cpu && rng.u32(..16) == 0 {
             scenario.repeat();
@@ -401,6 +351,74 @@ impl Scenario {
         let stops = Chance { preempt_one_in: 1_000, preempt_ns: 2_000_000, stall_one_in: 0, ..self.chance };
         (self.chance, self.faults) = (stops, Vec::new());
     }
+}
+
+/// A fault, the end of most faults, and other switches of the gate.
+fn add_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+    let (duration_ns, interval_ns) = (scenario.duration_ns, scenario.clock.interval_ns);
+    // Most runs end because of the number of steps, so half of the faults come early.
+    let at_ns = if rng.bool() { random_ns(rng, duration_ns) } else { rng.u64(0..duration_ns) };
+    let what = random_fault(rng, scenario);
+    scenario.faults.push(Fault { at_ns, what });
+    // Most faults are followed by their end.
+    let again = match what {
+        What::Rate { .. } => Some(What::Rate { ppb: scenario.machine.rate_ppb, announced: rng.bool() }),
+        What::GateCloses => Some(What::GateOpens),
+        What::Offline { cpu } => Some(What::Online { cpu }),
+        What::DriverDies => Some(What::DriverStarts),
+        What::Verdict { .. } => Some(What::Verdict { verdict: Verdict::Open }),
+        _ => None,
+    };
+    if matches!(what, What::GateCloses | What::JudgeAgain | What::Verdict { .. }) {
+        // Several threads change the gate at the same time, or while the driver judges it.
+        for _ in 0..rng.u32(..6) {
+            let what = pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
+            let at_ns = at_ns + random_ns(rng, 4 * interval_ns);
+            scenario.faults.push(Fault { at_ns, what });
+        }
+    }
+    if let Some(what) = again.filter(|_| rng.u32(..8) != 0) {
+        let at_ns = at_ns + random_ns(rng, 8 * interval_ns);
+        scenario.faults.push(Fault { at_ns, what });
+    }
+}
+
+/// The reference often changes its rate, so lines are always wrong, and differ from each
+/// other.
+fn unsteady_reference(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+    let duration_ns = scenario.duration_ns;
+    let most = pick(rng, &[20_000, 500_000, 500_000, 50_000_000]);
+    let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
+    for _ in 0..rng.u32(20..100) {
+        let what = What::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() };
+        let at_ns = rng.u64(0..until_ns);
+        scenario.faults.push(Fault { at_ns, what });
+    }
+}
+
+/// The program often switches the gate, while the kernel's verdict may still change.
+fn busy_switch(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+    let duration_ns = scenario.duration_ns;
+    let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
+    let verdict = |verdict| What::Verdict { verdict };
+    scenario.faults.push(Fault { at_ns: 0, what: verdict(Verdict::Passing) });
+    scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what: verdict(Verdict::Open) });
+    for _ in 0..rng.u32(20..200) {
+        let what = pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
+        scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what });
+    }
+}
+
+/// Many CPUs begin to read the device, and most of them stop again.
+fn busy_device(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+    let (duration_ns, interval_ns) = (scenario.duration_ns, scenario.clock.interval_ns);
+    let at_ns = rng.u64(0..duration_ns);
+    let usual_ns = scenario.machine.bracket_ns;
+    let slower = What::Bracket { ns: pick(rng, &[2, 4, 20]) * usual_ns.min(250) };
+    scenario.faults.push(Fault { at_ns, what: slower });
+    let at_ns = at_ns + random_ns(rng, 64 * interval_ns);
+    let what = What::Bracket { ns: pick(rng, &[1, 1, 2]) * usual_ns };
+    scenario.faults.push(Fault { at_ns, what });
 }
 
 /// Suspends that follow each other within a window or two. Strong slews before and between them, a

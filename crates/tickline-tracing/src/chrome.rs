@@ -40,10 +40,10 @@
 //!
 //! # In a forked child
 //!
-//! The file is the parent's. The child's spans go nowhere, it waits for nobody, and its copy of the
-//! guard does nothing. A child that wants a trace makes one of its own, in another file. (It may
-//! wait for ever in a span that it was in at the fork, if another thread was just entering or
-//! exiting that.)
+//! The file is the parent's. The child's spans are not recorded, it waits for nobody, and its copy of
+//! the guard does nothing. A child that wants a trace makes its own, in another file. (One case can
+//! make the child wait for ever: a span that it was in at the fork, if another thread was just
+//! entering or exiting that span.)
 //!
 //! # Order in the file
 //!
@@ -75,7 +75,7 @@ use crate::trace::recorder::{Recorder, Settings, WhenFull, settings};
 
 mod writer;
 
-pub use crate::trace::recorder::{Summary, Tracks};
+pub use crate::trace::recorder::{TraceSummary, Tracks};
 use writer::{Requests, Writer};
 
 /// How long an event may wait before it is written, by default: a compromise between losing
@@ -85,7 +85,7 @@ const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 /// How long a program that ends waits for the writer.
 const LAST_FLUSH: Duration = Duration::from_secs(2);
 
-/// A sink that writes the trace file. Made by [`Chrome::create`] or [`Chrome::builder`].
+/// A sink that writes the trace file. Made by [`Chrome::builder`].
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -185,15 +185,6 @@ impl Chrome {
         let settings = Settings::new(WhenFull::Drop);
         Builder { settings, flush_every: DEFAULT_FLUSH_EVERY, flush_on_panic: false }
     }
-
-    /// A trace file with the default settings.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be created, or the thread cannot be started.
-    pub fn create(path: impl AsRef<Path>) -> io::Result<(Self, Guard)> {
-        Self::builder().create(path)
-    }
 }
 
 /// Asks the writer to write what was recorded. Clones ask the same writer.
@@ -270,7 +261,7 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
 #[must_use = "the file ends when the guard is dropped"]
 pub struct Guard {
     flusher: Flusher,
-    thread: Option<JoinHandle<io::Result<Summary>>>,
+    thread: Option<JoinHandle<io::Result<TraceSummary>>>,
 }
 
 impl Guard {
@@ -279,7 +270,7 @@ impl Guard {
     /// # Errors
     ///
     /// The first error of a write. Nothing was written after it.
-    pub fn finish(mut self) -> io::Result<Summary> {
+    pub fn finish(mut self) -> io::Result<TraceSummary> {
         self.stop().unwrap_or_else(|| Err(io::Error::other("the trace was ended before")))
     }
 
@@ -290,7 +281,7 @@ impl Guard {
         self.flusher.clone()
     }
 
-    fn stop(&mut self) -> Option<io::Result<Summary>> {
+    fn stop(&mut self) -> Option<io::Result<TraceSummary>> {
         let thread = self.thread.take()?;
         if process::id() != self.flusher.process {
             // To join or to detach it is an error: a child has only the thread that forked.

@@ -35,8 +35,8 @@
 //!
 //! # The black box
 //!
-//! Nothing of this is left when the process is killed, aborts, segfaults or exits; only a panic can
-//! write it. With [`Builder::create`] the rings are in a mapped file, and stay there whatever ends
+//! These rings are lost when the process is killed, aborts, segfaults or exits; only a panic can
+//! write them. With [`Builder::create`] the rings are in a mapped file, and stay there whatever ends
 //! the process. Recording costs the same: it is the same stores.
 //!
 #![cfg_attr(unix, doc = "```")]
@@ -61,18 +61,18 @@
 //! - The file is its owner's alone (mode 0600), and has its full size from the start, so that a full
 //!   disk is an error of `create`. (Btrfs and ZFS need new space for each change of a file. A full
 //!   disk there ends the process by `SIGBUS`.) Nobody may truncate the file: the process would end by
-//!   `SIGBUS`. To remove it does no harm.
+//!   `SIGBUS`. Removing it does no harm.
 //! - The file survives the process, not the machine. On a disk the kernel writes it back every few
 //!   seconds, and a thread may wait for that. Choose a file system in memory: `/dev/shm`, `/run`.
 //! - Each file has one recorder. `create` fails while another one has it. The file of a process that
 //!   has ended becomes `PATH.old`, so that a server that starts again leaves it to be read.
-//! - Nobody can ask an ended process which requests were open. Those whose ends may have been
-//!   overwritten are left out: [`Summary::undecided`]. If more threads run than the file has rings,
+//! - A process that has ended can't say which requests were open. Requests whose ends may have been
+//!   overwritten are left out: [`TraceSummary::undecided`]. If more threads run than the file has rings,
 //!   a mark says how many; requests that ended on these look open.
 //!
 //! # What is in the file
 //!
-//! The events are in order of time. [`Summary::complete_since_ns`] says how far back the file
+//! The events are in order of time. [`TraceSummary::complete_since_ns`] says how far back the file
 //! reaches without a gap. A mark on the track of each thread whose ring lost records says where
 //! that thread's records begin, and how many are missing before. A request counts as open if its
 //! span is open when the file is written. If a request has ended, but the ring that had its end is
@@ -90,7 +90,7 @@
 //! The child has a copy of the rings, records to it, and may write files of its own. Of rings in a
 //! file it has no copy: it begins with empty ones, in memory. (A child that a bare `clone` made, not
 //! `fork`, would record into its parent's file.) It does not wait for threads of its parent: if one
-//! had just locked the list of rings, `write` returns an error after a second. (The child may wait
+//! had just locked the list of rings, `write` returns an error within a second. (The child may wait
 //! for ever in a span that it was in at the fork, if another thread was just entering or exiting
 //! that, or reading whether it is open.)
 
@@ -109,7 +109,7 @@ use crate::trace;
 use crate::trace::fields;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::record::{Kind, Record, Records};
-use crate::trace::recorder::{Recorder, Settings, Summary, Tracks, WhenFull, settings};
+use crate::trace::recorder::{Recorder, Settings, TraceSummary, Tracks, WhenFull, settings};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.
@@ -140,7 +140,7 @@ impl Builder {
     /// overwrite a record younger than that, up to [`bytes_per_thread`](Self::bytes_per_thread),
     /// and never becomes smaller. Without this setting it always grows up to there.
     ///
-    /// Beyond that the oldest are overwritten, however young; [`Summary::complete_since_ns`] says
+    /// Beyond that the oldest are overwritten, however young; [`TraceSummary::complete_since_ns`] says
     /// how far back the rings reach. A thread that records 100,000 spans a second takes 20 MB for
     /// five seconds. So state as much as the busiest thread may take: only what is used is
     /// committed. In a file ([`create`](Self::create)) all of it is allocated at once.
@@ -164,9 +164,9 @@ impl Builder {
     }
 
     /// The recorder, with its records in a file, where they are after the process has ended in any
-    /// way ([the black box](self#the-black-box)). The file has rings for so many threads at once, of
-    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one ring more for names,
-    /// and a head of 4 KiB. Further threads record in memory. The file counts them.
+    /// way ([the black box](self#the-black-box)). The file has a ring for each of `threads` threads, of
+    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one more for names, and a
+    /// head of 4 KiB. Further threads record in memory. The file counts them.
     ///
     /// If the process before has left a file there, this becomes `PATH.old`, in place of an older
     /// one.
@@ -174,9 +174,9 @@ impl Builder {
     /// # Errors
     ///
     /// If the file cannot be created with all its blocks, for example on a full disk; if another
-    /// recorder writes to the one that is there, or that is none of a recorder; if the process has
-    /// 16 recorders in files already, or no memory to note what `fork` must do; on a system that is
-    /// not a Unix.
+    /// recorder writes to the file that is there, or the file is not a recorder's; if the process
+    /// already has 16 recorders in files, or has no memory to prepare for a `fork`; on a system other
+    /// than Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
         Recorder::create(self.settings, path.as_ref(), threads).map(FlightRecorder::of)
     }
@@ -187,10 +187,10 @@ impl Builder {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is not that of a recorder, was written by another kind of machine, is
-/// cut, or has longer names of a callsite than a recorder writes; the first error of a write. Damaged records are left out, and counted by
-/// [`Summary::damaged`].
-pub fn convert(file: impl Read, output: impl Write) -> io::Result<Summary> {
+/// If the file cannot be read, is not a recorder's, was written by another kind of machine, is cut,
+/// or has longer names of a callsite than a recorder writes; the first error of a write. Damaged
+/// records are left out, and counted by [`TraceSummary::damaged`].
+pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
     FlightRecorder::of(Recorder::read(file)?).write_to(output)
 }
 
@@ -211,7 +211,7 @@ impl FlightRecorder {
     /// # Errors
     ///
     /// If the file cannot be written. Then an older one stays as it is.
-    pub fn write(&self, path: impl AsRef<Path>) -> io::Result<Summary> {
+    pub fn write(&self, path: impl AsRef<Path>) -> io::Result<TraceSummary> {
         self.write_file(path.as_ref(), 0)
     }
 
@@ -220,7 +220,7 @@ impl FlightRecorder {
     /// # Errors
     ///
     /// As for [`write`](Self::write).
-    pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<Summary> {
+    pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
         self.write_file(path.as_ref(), since(last))
     }
 
@@ -261,11 +261,11 @@ impl FlightRecorder {
     /// # Errors
     ///
     /// The first error of a write.
-    pub fn write_to(&self, output: impl Write) -> io::Result<Summary> {
+    pub fn write_to(&self, output: impl Write) -> io::Result<TraceSummary> {
         self.write_since(output, 0)
     }
 
-    fn write_file(&self, path: &Path, since_ns: u64) -> io::Result<Summary> {
+    fn write_file(&self, path: &Path, since_ns: u64) -> io::Result<TraceSummary> {
         /// Two threads that panic write at once, each to a file of its own.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mut beside = path.as_os_str().to_owned();
@@ -282,7 +282,7 @@ impl FlightRecorder {
         moved
     }
 
-    fn write_since(&self, mut output: impl Write, since_ns: u64) -> io::Result<Summary> {
+    fn write_since(&self, mut output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
         let recorder = &self.recorder;
         let mut kept = self.collect()?;
         // Later than the records: a request that ends meanwhile is left out, not shown as open.
@@ -298,7 +298,7 @@ impl FlightRecorder {
                 thread.text.write_mark(first_ns, thread.overwritten, what, &mut text);
             }
         }
-        let mut summary = Summary::default();
+        let mut summary = TraceSummary::default();
         summary.complete_since_ns = kept.complete_since_ns();
         for item in kept.items.iter().filter(|item| item.is_wanted) {
             summary.count(item.kind);

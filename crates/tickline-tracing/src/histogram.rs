@@ -21,9 +21,10 @@
 //! ```
 //!
 //! Spans that count together are a series: those with the same values of all labels. There are
-//! at most 1,000 series, those included that a span leaves when further values are recorded. Spans
-//! with other values count in one more series, whose values are all `(other)`. With more than 1,024
-//! threads, or 2,097,120 open spans of one, some others may count there, too.
+//! at most 1,000 series. A span that gets further values moves to another series, and the one that it
+//! leaves counts towards the limit. Beyond the limit spans count in one more series, whose values are
+//! all `(other)`. With more than 1,024 threads, or 2,097,120 open spans of one thread, some other
+//! spans may count there, too.
 //!
 //! Each thread counts by itself, without a lock. When it has ended, the next thread to meet the
 //! series goes on with its counts. A reader finds every span whose end happened before. Not counted

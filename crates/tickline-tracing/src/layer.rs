@@ -58,7 +58,7 @@ impl SpanTimingLayer {
     /// A layer over tickline's global clock, without a sink.
     #[must_use]
     pub fn new() -> Self {
-        Self::over(GlobalClock)
+        Self::from_source(GlobalClock)
     }
 }
 
@@ -77,11 +77,11 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     /// use tickline_tracing::source::StdClock;
     /// use tracing_subscriber::layer::SubscriberExt;
     ///
-    /// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::over(StdClock::new()));
+    /// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::from_source(StdClock::new()));
     /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
     /// ```
     #[must_use]
-    pub fn over(source: T) -> Self {
+    pub fn from_source(source: T) -> Self {
         Self {
             source,
             sinks: Vec::new(),

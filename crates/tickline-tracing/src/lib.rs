@@ -75,8 +75,8 @@
 //!
 //! The layer then reads the OS clock, on the same timescale; [`tickline::Status`] gives the reason.
 //! A span that began with the counter and ends without it has the right times. Each span then costs
-//! four calls of `clock_gettime`. A program that wants the counter from the start, and no
-//! recalibration on its own threads, holds a guard of [`tickline::start`].
+//! four calls of `clock_gettime`. To use the counter from the
+//! start, and to recalibrate on no thread of its own, a program holds a guard of [`tickline::start`].
 //!
 //! # Features
 //!

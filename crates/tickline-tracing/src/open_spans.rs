@@ -35,8 +35,9 @@ const FIRST_CHUNK: usize = 32;
 /// Chunks of a thread, which have 2,097,120 slots in all.
 const CHUNKS: usize = 16;
 
-/// How often a reader of all spans tries a lock that another thread has.
-const LOOKS: u32 = 1_000;
+/// How often a lock is tried, 50 us apart, that another thread has: a lock that is held for
+/// microseconds, or for ever in a forked child.
+const TRIES: u32 = 1_000;
 
 /// The number of no span: the registry's are not 0.
 const FREE: u64 = 0;
@@ -179,8 +180,9 @@ impl<S: Default> Slots<S> {
 }
 
 /// What `lock` locks; `None` if another thread has it for too long, as it may in a forked child.
-fn patiently<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
-    (0..LOOKS).find_map(|_| {
+#[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
+pub(crate) fn patiently<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
+    (0..TRIES).find_map(|_| {
         let guard = lock();
         if guard.is_none() {
             thread::sleep(Duration::from_micros(50));

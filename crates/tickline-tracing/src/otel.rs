@@ -82,12 +82,12 @@ impl OtelTimes {
     /// Times of tickline's global clock.
     #[must_use]
     pub fn new() -> Self {
-        Self::over(GlobalClock)
+        Self::from_source(GlobalClock)
     }
 
     /// Times of another clock, for tests.
     #[must_use]
-    pub fn over(clock: impl TimeSource) -> Self {
+    pub fn from_source(clock: impl TimeSource) -> Self {
         Self(Arc::new(Shared { clock: Box::new(clock), offset: UnixOffset::new() }))
     }
 

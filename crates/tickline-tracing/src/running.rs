@@ -2,8 +2,8 @@
 //! lock or a device.
 //!
 //! The kernel counts it for each thread (`CLOCK_THREAD_CPUTIME_ID`). To read that takes a system
-//! call at each enter and exit. It is by far the largest cost of a span
-//! ([the table](crate#what-it-costs)), so it is a sink of its own.
+//! call at each enter and exit. That is by far the largest cost of a span
+//! ([the table](crate#what-it-costs)), so only programs that add this sink pay for it.
 //!
 //! ```
 //! use tickline_tracing::SpanTimingLayer;

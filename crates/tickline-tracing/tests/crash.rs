@@ -31,7 +31,7 @@ mod unix {
 
     use serde_json::Value;
     use tickline_tracing::SpanTimingLayer;
-    use tickline_tracing::chrome::{Chrome, Flusher, Guard, Summary, Tracks};
+    use tickline_tracing::chrome::{Chrome, Flusher, Guard, TraceSummary, Tracks};
     use tickline_tracing::flight::{self, FlightRecorder};
     use tickline_tracing::source::TimeSource;
     use tracing::{info, info_span};
@@ -116,7 +116,7 @@ mod unix {
     }
 
     /// What a process has left.
-    fn converted(path: &Path) -> (Summary, Vec<Value>) {
+    fn converted(path: &Path) -> (TraceSummary, Vec<Value>) {
         let mut trace = Vec::new();
         let summary = flight::convert(fs::File::open(path).unwrap(), &mut trace).unwrap();
         (summary, serde_json::from_slice(&trace).unwrap())
@@ -242,7 +242,7 @@ mod unix {
         if way == "work" {
             let builder = builder.bytes_per_thread(1 << 20).keep_last(Duration::from_millis(1));
             let in_file = builder.create(folder.join(BOX), 4).unwrap();
-            let layer = SpanTimingLayer::over(Uneven::default()).with_sink(chrome).with_sink(in_file);
+            let layer = SpanTimingLayer::from_source(Uneven::default()).with_sink(chrome).with_sink(in_file);
             tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
             for number in 0_u64.. {
                 let text = "x".repeat(usize::try_from(number % 300).unwrap());

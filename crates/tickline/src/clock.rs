@@ -39,7 +39,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// functions; [`Clock::builder`] makes others. Clones are the same clock.
 ///
 /// A reading never fails, blocks, allocates or panics, and a signal handler may make one. Dropping
-/// the last clone of a clock of one's own stops and joins its thread.
+/// the last clone of a clock other than the global one stops and joins its thread.
 ///
 /// ```
 /// use tickline::Clock;

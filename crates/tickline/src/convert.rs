@@ -23,7 +23,7 @@ mod time;
 /// Brackets that are tried. A thread that is preempted within one tries again.
 const BRACKETS: u32 = 4;
 
-/// A bracket that is no wider needs no other. Two readings and one of the OS clock take 50 to 100
+/// If a bracket is no wider than this, no other is tried. Two readings and one of the OS clock take 50 to 100
 /// ns where the vDSO answers, and about 1 us by system call.
 const GOOD_BRACKET_NS: u64 = 250;
 
@@ -184,7 +184,7 @@ impl Anchor<StdInstant> {
 /// use tickline::Instant;
 ///
 /// let deadline = Instant::now() + Duration::from_millis(2);
-/// // tokio::time::sleep_until(std::time::Instant::from(deadline).into()).await, and its like:
+/// // tokio::time::sleep_until(std::time::Instant::from(deadline).into()).await, for example:
 /// let until = std::time::Instant::from(deadline);
 /// std::thread::sleep(until.saturating_duration_since(std::time::Instant::now()));
 /// println!("{:?} late", Instant::now() - deadline);

@@ -1,10 +1,10 @@
 //! Lists of CPUs as Linux writes them: `0-3,8,10-11` (cpu-lists in
 //! `Documentation/admin-guide/cputopology.rst`).
 
-/// The ranges of a list, first and last id; `None` for an entry that is none. A line break at the
-/// end is allowed.
+/// The ranges of a list, first and last id; `None` for a malformed entry. A line break at the end
+/// is allowed.
 fn ranges(list: &[u8]) -> impl Iterator<Item = Option<(usize, usize)>> + '_ {
-    // What is no text has one entry, which is none.
+    // Bytes that are not UTF-8 count as one malformed entry.
     let list = core::str::from_utf8(list).unwrap_or_default();
     list.strip_suffix('\n').unwrap_or(list).split(',').map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -24,9 +24,9 @@ pub fn ids_in_list(list: &[u8]) -> Option<usize> {
     ranges(list).try_fold(0, |count: usize, range| Some(count.max(range?.1.checked_add(1)?)))
 }
 
-/// Whether a list names `cpu`. An entry that is none names nothing.
+/// Whether a list names `cpu`. A malformed entry names nothing.
 #[must_use]
-pub fn names(list: &[u8], cpu: usize) -> bool {
+pub fn contains(list: &[u8], cpu: usize) -> bool {
     ranges(list).flatten().any(|(first, last)| (first..=last).contains(&cpu))
 }
 
@@ -52,7 +52,9 @@ mod tests {
     #[test]
     fn lists_name_what_they_name() {
         let named = |list: &[u8]| {
-            (0..if cfg!(miri) { 12 } else { 200_usize }).filter(|cpu| names(list, *cpu)).collect::<Vec<_>>()
+            (0..if cfg!(miri) { 12 } else { 200_usize })
+                .filter(|cpu| contains(list, *cpu))
+                .collect::<Vec<_>>()
         };
         assert_eq!(named(b"0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
         assert_eq!(named(b"5"), [5]);

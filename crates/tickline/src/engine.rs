@@ -1,6 +1,6 @@
 //! One clock: what its readers and its driver share, and the slow path of every reading.
 //!
-//! The inlined path of a reading is one call of [`Shared::read`] or one of its like. If that
+//! The inlined path of a reading is one call of [`SharedClock::read`] or of a similar method. If that
 //! refuses, [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it runs
 //! an iteration of the control loop, if readers drive this clock, and calls are frequent enough to
 //! pay for it.
@@ -13,7 +13,7 @@ use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Gate;
 use tickline_core::gate::keeper::{GateKeeper, Lines, Stage};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{LineReading, Shared, SlowReading, Source};
+use tickline_core::shared::{LineReading, SharedClock, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Policy, Probes};
@@ -57,7 +57,7 @@ impl Driven {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Engine {
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedClock,
     /// How far the judgement of the gates has come, `disable()`, and the kind of lines.
     keeper: GateKeeper,
     /// The lines of the CPUs, where there is one for each. Next to the keeper, which their readers
@@ -89,14 +89,14 @@ pub(crate) struct Engine {
 }
 
 const _: () = assert!(
-    core::mem::offset_of!(Engine, shared) == 0 && core::mem::offset_of!(Shared, cell) == 0,
+    core::mem::offset_of!(Engine, shared) == 0 && core::mem::offset_of!(SharedClock, cell) == 0,
     "a reading would add an offset"
 );
 
 impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
-            shared: Shared::new(LineCell::new()),
+            shared: SharedClock::new(LineCell::new()),
             keeper: GateKeeper::new(),
             cpu_lines: LazyTable::new(),
             control: TryLock::new(Driven::NEW),
@@ -222,13 +222,13 @@ impl Engine {
         let stays_by_os = match self.keeper.stage() {
             Stage::New => false,
             Stage::Closed | Stage::Disabled => true,
-            Stage::Open | Stage::Waiting => self.unix_by_os(),
+            Stage::Open | Stage::Waiting => self.os_serves_unix(),
         };
         if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
             let reading = self.shared.read_slow(&counter, &self.followed());
             let iterated = self.maintain_as_reader(&reading);
             if (iterated || matches!(reading.source, Source::Line { .. }))
-                && !self.unix_by_os()
+                && !self.os_serves_unix()
                 && let Some(reading) = self.read_bounds_of_valid()
             {
                 return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
@@ -241,7 +241,7 @@ impl Engine {
     /// time.
     #[inline]
     pub(crate) fn recent_ns(&self) -> u64 {
-        if !self.thread_is_here() {
+        if !self.has_thread() {
             return self.now_ns();
         }
         // ORDERING: Relaxed, a value on its own; coherence makes it non-decreasing for each
@@ -259,7 +259,7 @@ impl Engine {
 
     /// Whether this clock's thread lives in this process: a forked child has none, and a thread may
     /// have been killed.
-    pub(crate) fn thread_is_here(&self) -> bool {
+    pub(crate) fn has_thread(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
         thread_token != 0 && thread_token == sys::token() && !self.thread_mark.thread_died()
@@ -274,7 +274,7 @@ impl Engine {
     pub(crate) fn attach_thread(&self) {
         self.store_recent(self.now_ordered_ns());
         self.thread_mark.clear();
-        // ORDERING: Release, pairs with the Acquire load in `thread_is_here`: a reader that sees
+        // ORDERING: Release, pairs with the Acquire load in `has_thread`: a reader that sees
         // the token sees the time above.
         self.thread_token.store(sys::token(), Ordering::Release);
     }
@@ -288,7 +288,7 @@ impl Engine {
     /// Who drives this clock in this process.
     pub(crate) fn driver(&self) -> Driver {
         match self.is_manual {
-            _ if self.thread_is_here() => Driver::Thread,
+            _ if self.has_thread() => Driver::Thread,
             true => Driver::Manual,
             false => Driver::Reader,
         }

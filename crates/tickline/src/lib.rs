@@ -27,7 +27,7 @@
 //! | turn an instant into one of `std` (for `sleep_until`), or into Unix time, and back | `From`, and [`Anchor`] for many |
 //! | learn whether the counter serves, and why not | [`Clock::status`] |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
-//! | let the caller, or a test, choose the clock | [`Clock`](Clock#a-clock-to-inject) |
+//! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
 //! | replace another clock | [`coming_from`] |
 //!
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
@@ -45,17 +45,17 @@
 //! | [`Instant::recent`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
 //!
 //! This holds across recalibration, start-up, fallback and recovery. Differences of instants
-//! saturate at zero. A [`Clock`] of one's own has the same readings: [`Clock::now`] and its like.
-//! As numbers, those of the global clock are [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and
-//! [`recent_ns`].
+//! saturate at zero. A separate [`Clock`] has the same readings: [`Clock::now`], [`Clock::now_ordered`]
+//! and so on. [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return those of the global
+//! clock as numbers.
 //!
 //! # Guarantees
 //!
 //! - A reading never fails, blocks, allocates or panics. A signal handler may make one, even the
 //!   first of the process, and call [`Clock::maintain`]: it takes at most 2 KiB of stack on top of
-//!   the kernel's signal frame, 4 KiB without optimisation. That counts tickline, libc and the
-//!   vDSO, on Linux, with symbols bound at the start as rustc has it. The frame has up to 3.3 KiB
-//!   (AVX-512).
+//!   the kernel's signal frame, 4 KiB without optimisation. The figure includes tickline,
+//!   libc and the vDSO, on Linux, in a program whose symbols are bound when it starts, as rustc's
+//!   are by default. The frame takes up to 3.3 KiB (AVX-512).
 //! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration
 //!   neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
 //!   [`Status::max_drift_ppb`] of the measured one, apart from the kernel's own dither.
@@ -72,8 +72,8 @@
 //!   The vDSO may still read it: the OS clock then ends in SIGSEGV as well. A process that was
 //!   denied the counter before its first reading gets its time by system call.
 //! - That the counter serves: [`Clock::status`] says whether, and why not.
-//! - A bound against UTC, without the feature `utc` (`Clock::utc`). With it, a bound is as true as the
-//!   source that claims it: clock-bound, chronyd or the kernel.
+//! - A bound against UTC, without the feature `utc` (`Clock::utc`). With it, a bound holds if the
+//!   claim of its source is true: clock-bound, chronyd or the kernel.
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
 //!   asleep, at most by the rest of the line's window, which is half of its validity. The next
 //!   recalibration slews them back at half rate; with a thread, it comes at the resume. Until
@@ -120,8 +120,8 @@
 //! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
-//! | `tokio` | such a clock that follows tokio's, which its tests pause |
-//! | `utc` | [`Clock::utc`]: two times between which UTC is, from clock-bound, chronyd or the kernel (Linux) |
+//! | `tokio` | a mock that follows tokio's clock, which tests can pause |
+//! | `utc` | [`Clock::utc`]: the earliest and the latest time that UTC can be, by clock-bound, chronyd or the kernel (Linux) |
 //! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` serves, and is an error elsewhere; `page::Publisher` serves one |
 
 /// Returns the time of a mock, if there is one: `$time` is an `Option`. Without the feature `mock`

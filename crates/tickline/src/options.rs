@@ -64,8 +64,8 @@ pub enum Probes {
     /// clock with full probes before. This is for processes whose seccomp filter kills them.
     /// `PLATFORM.md`, "System calls", lists the calls to allow.
     ///
-    /// What the clock does not ask stays unknown, and nobody compares the CPUs' counters, or asks for UTC. The OS
-    /// serves such a clock, for the reason [`Reason::KernelUnknown`](crate::Reason::KernelUnknown)
+    /// What the clock does not ask stays unknown. Nobody compares the CPUs' counters, or asks for
+    /// UTC. The OS serves such a clock, for the reason [`Reason::KernelUnknown`](crate::Reason::KernelUnknown)
     /// or [`Reason::Untested`](crate::Reason::Untested), unless a clock with full probes has
     /// compared the counters before in this process. The clock does not judge its gates again. Its
     /// thread has no name, and does not notice at once when somebody sets the OS clock.

@@ -26,7 +26,7 @@ use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::{Comparison, Reason};
 use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
-use tickline_core::shared::{Event, LineReading, Shared, Source};
+use tickline_core::shared::{Event, LineReading, SharedClock, Source};
 use tickline_core::state::Phase;
 
 use crate::options::PerCpu;
@@ -39,7 +39,7 @@ use crate::sys::reference::OsClock;
 const PATIENCE_NS: i64 = 15_000_000_000;
 
 /// Whether there is to be a line for each CPU, by what the comparison of the counters says.
-pub(crate) const fn wanted(choice: PerCpu, comparison: Comparison) -> bool {
+pub(crate) const fn wants_line_per_cpu(choice: PerCpu, comparison: Comparison) -> bool {
     match choice {
         PerCpu::On => true,
         PerCpu::Off => false,
@@ -63,12 +63,12 @@ const fn has_fallen_back(has_line: bool, waited_ns: i64) -> bool {
     !has_line && waited_ns >= PATIENCE_NS
 }
 
-/// What is known about a CPU besides its line. Readers write `asked`, and the thread writes
+/// What is known about a CPU besides its line. Readers write `has_missed`, and the thread writes
 /// everything else.
 #[derive(Debug, Default)]
 struct CpuRecord {
     /// Whether a reader on this CPU has missed a line.
-    asked: AtomicBool,
+    has_missed: AtomicBool,
     /// [`IDLE`], [`CALIBRATED`] or [`FALLEN_BACK`].
     state: AtomicU8,
     failures: AtomicU64,
@@ -77,16 +77,16 @@ struct CpuRecord {
 }
 
 impl CpuRecord {
-    fn ask(&self) {
+    fn report_miss(&self) {
         // ORDERING: Relaxed for both, a request that orders nothing. A load comes first, for a
         // store would take the cache line each time.
         let order = Ordering::Relaxed;
-        if !self.asked.load(order) {
-            self.asked.store(true, order);
+        if !self.has_missed.load(order) {
+            self.has_missed.store(true, order);
         }
     }
 
-    fn fail(&self) {
+    fn count_failure(&self) {
         // ORDERING: Relaxed, a count that orders nothing.
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ const FALLEN_BACK: u8 = 2;
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
 pub(crate) struct Table {
-    units: Box<[Shared]>,
+    units: Box<[SharedClock]>,
     records: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
 }
@@ -110,7 +110,7 @@ pub(crate) struct Table {
 impl Table {
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
-            units: (0..ids).map(|_| Shared::new(LineCell::new())).collect(),
+            units: (0..ids).map(|_| SharedClock::new(LineCell::new())).collect(),
             records: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
         }
@@ -148,13 +148,13 @@ impl Table {
     pub(crate) fn read_slow(&self) -> Option<(i64, Source)> {
         let (cpu, reading) = per_cpu::read_slow(&self.units, &self.counter, &OsClock)?;
         if let (Source::Reference { .. }, Some(record)) = (reading.source, self.records.get(cpu)) {
-            record.ask();
+            record.report_miss();
         }
         Some((reading.ns, reading.source))
     }
 
     /// The unit of the CPU that this runs on.
-    pub(crate) fn unit_here(&self) -> Option<&Shared> {
+    pub(crate) fn unit_here(&self) -> Option<&SharedClock> {
         self.units.get(self.counter.now_ordered()?.1)
     }
 

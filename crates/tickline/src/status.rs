@@ -109,7 +109,7 @@ pub struct Status {
     /// How readings are served.
     pub state: State,
     /// Whether the clock has judged its gates. Before that all are shown as open.
-    pub judged: bool,
+    pub is_judged: bool,
     pub(crate) verdicts: [Verdict; Gate::ALL.len()],
     /// Who runs the control loop in this process.
     pub driver: Driver,

@@ -23,14 +23,14 @@ pub(crate) use linux::{
     fork::{forgo_page, lock_token, token},
     mark::ThreadMark,
     parking::{sleep_while, wake_one},
-    process::{PreserveErrno, counter_readable},
+    process::{PreserveErrno, may_read_counter},
     sleep::ClockSetNotifier,
     thread::SignalsBlocked,
 };
 #[cfg(any(not(target_os = "linux"), miri))]
 pub(crate) use other::{
-    ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, counter_readable, cpu_ids,
-    forgo_page, lock_token, sleep_while, token, wake_one,
+    ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, cpu_ids, forgo_page, lock_token,
+    may_read_counter, sleep_while, token, wake_one,
 };
 #[cfg(any(not(any(target_os = "linux", windows)), miri))]
 pub(crate) use other::{comparable_cpus, pin_this_thread};

@@ -50,7 +50,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Inner};
 use crate::options::{Probes, Settings};
 use crate::per_cpu::pass::CpuPass;
-use crate::per_cpu::wanted;
+use crate::per_cpu::wants_line_per_cpu;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, ClockSetNotifier, SignalsBlocked, Woken};
 use crate::trust::compare::{self, Comparing};
@@ -132,7 +132,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
     let mut utc = crate::utc::UtcPolls::default();
     loop {
         compared = compare::result().unwrap_or(compared);
-        let by_cpu = engine.probes() == Probes::Full && wanted(settings.per_cpu, compared);
+        let by_cpu = engine.probes() == Probes::Full && wants_line_per_cpu(settings.per_cpu, compared);
         let next_ns = if by_cpu {
             engine.calibrate_cpus(&mut pass, notifier)
         } else {

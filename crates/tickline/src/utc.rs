@@ -1,4 +1,4 @@
-//! UTC with its error: two times between which UTC is, at the cost of a reading.
+//! UTC with its error: the earliest and the latest time that UTC can be, at the cost of a reading.
 //!
 //! [`Clock::utc`] orders an event against those of other machines without asking them: if the
 //! latest time of one is before the earliest of another, it happened before. Spanner's TrueTime has
@@ -20,24 +20,24 @@
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter; the error bound of a PHC that states one |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew |
 //!
-//! An interval is as true as its source. A server that lies beyond its stated dispersion makes it
-//! wrong, and nobody on the machine can notice. What can be noticed is: each claim must meet the
-//! one before. If the two have no time in common, and after a suspend, readings fail with
-//! [`Disrupted`](UtcUnknown::Disrupted) until the source has measured again. So they do if somebody
-//! else steps or steers the OS clock, and the source says something else without a measurement.
-//! Until the source is asked again, a step or slew of the OS clock changes nothing.
+//! An interval is true if its source is. If a server is off by more than it states, the interval is
+//! wrong, and nobody on the machine can notice. A contradiction can be noticed: each claim must
+//! overlap the one before. If it does not, and after a suspend, readings fail with
+//! [`Disrupted`](UtcUnknown::Disrupted) until the source has measured again. They also fail if
+//! another program steps or steers the OS clock, so that the source reports another time without a
+//! new measurement. A step or slew of the OS clock has no effect before the source is asked again.
 //!
-//! A hypervisor that stops a guest, or moves it to another machine, may continue its counter where
-//! it was. Where it has a VMClock page (`/dev/vmclock0`), each reading looks at its disruption marker,
-//! and fails from then on until the source has measured again. Elsewhere nobody in the guest can
-//! notice, and the source's promise is void until it has measured again.
+//! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its old
+//! value. Where the hypervisor offers a VMClock page (`/dev/vmclock0`), each reading checks the page's
+//! disruption marker. After a change readings fail until the source has measured again. Without such
+//! a page nobody in the guest can notice, and the source's promise is void until then.
 //!
 //! After a suspend during which the counter stood still, a reading may miss UTC until the thread has
-//! run. What happened before the thread was started is the source's alone to know. A step of
-//! the OS clock that is smaller than the uncertainty of tickline's own request is not noticed either.
+//! run. Only the source can know of what happened before the thread was started. A step
+//! of the OS clock that is smaller than the uncertainty of tickline's own request is not noticed either.
 //!
-//! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update. That is no
-//! bound, so on a machine that they steer there is no source.
+//! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
+//! nothing. A machine that one of them steers therefore has no source.
 //!
 //! # Leap seconds
 //!
@@ -52,8 +52,8 @@
 //! # Waiting
 //!
 //! A commit that waits until its own timestamp is in the past is visible after every event that
-//! could have come before it (TrueTime's "commit wait"). [`Clock::wait_until_past`] sleeps so long;
-//! [`Clock::time_until_past`] is for `async` code, which has a sleep of its own.
+//! could have come before it (TrueTime's "commit wait"). [`Clock::wait_until_past`] sleeps until
+//! then. `async` code has its own sleep, and asks [`Clock::time_until_past`] for how long.
 //!
 //! ```no_run
 //! use tickline::utc::UtcOrder;
@@ -90,7 +90,7 @@ mod vmclock;
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use polls::UtcPolls;
 
-/// Two times between which UTC was when the reading was made.
+/// The earliest and the latest time that UTC can have been when the reading was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UtcReading {
     earliest_ns: i64,
@@ -208,18 +208,17 @@ pub enum UtcOrder {
 /// Who claims to know UTC; see the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[repr(u8)]
 pub enum UtcSource {
     /// The daemon of clock-bound, by its segment in shared memory.
-    ClockBound = 16,
+    ClockBound,
     /// chronyd, by its command port.
-    Chronyd = 17,
+    Chronyd,
     /// The kernel's maximum error. Weaker: it grows by 500 ppm.
-    Kernel = 18,
+    Kernel,
     /// A clock for tests (feature `mock`).
-    Mock = 19,
+    Mock,
     /// Another machine, whose message it came in ([`UtcReading::from_bounds`]).
-    Message = 20,
+    Message,
 }
 
 impl UtcSource {
@@ -232,17 +231,6 @@ impl UtcSource {
             Self::Kernel => "kernel",
             Self::Mock => "mock",
             Self::Message => "message",
-        }
-    }
-
-    const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            16 => Some(Self::ClockBound),
-            17 => Some(Self::Chronyd),
-            18 => Some(Self::Kernel),
-            19 => Some(Self::Mock),
-            20 => Some(Self::Message),
-            _ => None,
         }
     }
 }
@@ -262,39 +250,27 @@ impl fmt::Display for UtcSource {
 /// Why there is no [`UtcReading`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[repr(u8)]
 pub enum UtcUnknown {
     /// No source has answered: none runs, none is asked (with
     /// [`Probes::Minimal`](crate::Probes::Minimal), or on another system than Linux), or the clock's
     /// thread has just been started.
-    NoSource = 0,
+    NoSource,
     /// The source says that the clock is not synchronised.
-    Unsynchronised = 1,
+    Unsynchronised,
     /// The last claim has ended, and there is no newer one: the source has died, or the thread was
     /// held up.
-    Expired = 2,
+    Expired,
     /// The machine was suspended or moved, or two claims contradicted each other, and the source has
     /// not measured since.
-    Disrupted = 3,
+    Disrupted,
     /// A leap second is near.
-    LeapSecond = 4,
+    LeapSecond,
     /// The clock has no thread in this process to ask the sources: [`start`](crate::start) gives the
     /// global clock one, [`Driver::Thread`](crate::Driver::Thread) another.
-    NoThread = 5,
+    NoThread,
 }
 
 impl UtcUnknown {
-    const fn from_number(number: u8) -> Self {
-        match number {
-            1 => Self::Unsynchronised,
-            2 => Self::Expired,
-            3 => Self::Disrupted,
-            4 => Self::LeapSecond,
-            5 => Self::NoThread,
-            _ => Self::NoSource,
-        }
-    }
-
     /// A stable code: `no_source`, `unsynchronised`, `expired`, `disrupted`, `leap_second`,
     /// `no_thread`.
     #[must_use]
@@ -326,14 +302,14 @@ impl fmt::Display for UtcUnknown {
 impl std::error::Error for UtcUnknown {}
 
 impl Clock {
-    /// Two times between which UTC is now; see [`utc`](self). No system call where the counter
-    /// serves.
+    /// The earliest and the latest time that UTC can be now; see [`utc`](self). Makes no system call
+    /// where the counter serves.
     ///
     /// # Errors
     ///
-    /// [`UtcUnknown`] says why UTC is not known. Where the clock can notice that an interval may be
-    /// too small, it returns the reason in its place; [Sources](self#sources) has the cases that
-    /// nobody can notice.
+    /// [`UtcUnknown`] says why UTC is not known. If the clock notices that an interval may be too
+    /// small, it returns the reason instead; [Sources](self#sources) lists the cases that nobody
+    /// can notice.
     #[inline]
     pub fn utc(&self) -> Result<UtcReading, UtcUnknown> {
         by_mock!(self.mock().map(MockClock::utc));
@@ -348,7 +324,7 @@ impl Clock {
     #[inline(never)]
     fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
         let claim = self.engine().utc.newest();
-        if !self.engine().thread_is_here() {
+        if !self.engine().has_thread() {
             return Err(UtcUnknown::NoThread);
         }
         #[cfg(all(target_os = "linux", not(miri)))]
@@ -357,8 +333,8 @@ impl Clock {
         claim.source.and(Err(claim.then))
     }
 
-    /// How long it takes until `reading` is certainly in the past, 0 if it is. `async` code sleeps
-    /// so long, and asks again.
+    /// The time until `reading` is certainly in the past; 0 if it is. `async` code sleeps for that
+    /// time, and asks again.
     ///
     /// # Errors
     ///

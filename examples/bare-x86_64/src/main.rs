@@ -33,10 +33,10 @@ use tickline_core::cell::LineCell;
 use tickline_core::control::{Config, Control, DrivenBy, Iteration};
 use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::Shared;
+use tickline_core::shared::SharedClock;
 
 /// The clock. Any code may read it, including interrupt handlers and other CPUs.
-static CLOCK: Shared = Shared::new(LineCell::new());
+static CLOCK: SharedClock = SharedClock::new(LineCell::new());
 
 /// The time between iterations in the steady state, ns. It is short, so that a run of seconds has
 /// many.

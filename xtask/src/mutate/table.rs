@@ -189,7 +189,8 @@ mod tests {
 
     /// The paths of all sources from `crates/`.
     fn sources() -> Vec<String> {
-        let files = crate::step::said("git ls-files --cached --others --exclude-standard -- crates").unwrap();
+        let files =
+            crate::step::output_of("git ls-files --cached --others --exclude-standard -- crates").unwrap();
         let sources = files.lines().filter(|file| file.ends_with(".rs") && root().join(file).is_file());
         sources.map(|file| file["crates/".len()..].to_owned()).collect()
     }

@@ -45,7 +45,7 @@ impl Tree {
     pub(super) fn copy() -> Result<Self, String> {
         let tree = Self(root().join("target/mutate/tree"));
         fs::remove_dir_all(&tree.0).ok();
-        let listing = step::said("git ls-files -z --cached --others --exclude-standard")?;
+        let listing = step::output_of("git ls-files -z --cached --others --exclude-standard")?;
         for path in listing.split_terminator('\0').filter(|path| root().join(path).is_file()) {
             let to = tree.0.join(path);
             fs::create_dir_all(to.parent().unwrap_or(&tree.0))

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::list::{HOST, Target};
 use crate::files::{self, store};
-use crate::step::{self, said};
+use crate::step::{self, output_of};
 
 /// The number of random cases of each property. It is small, because native tests try thousands.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "32");
@@ -19,7 +19,7 @@ pub(super) struct Machine {
 }
 
 fn need(line: &str) -> Result<String, String> {
-    said(line).map_err(|_| format!("`{line}` does not work here"))
+    output_of(line).map_err(|_| format!("`{line}` does not work here"))
 }
 
 impl Machine {
@@ -27,11 +27,11 @@ impl Machine {
     pub(super) fn with_compiler(target: &Target) -> Result<Self, String> {
         let triple = &target.triple;
         let library = || {
-            let path = said(&format!("rustc --print target-libdir --target {triple}")).ok()?;
+            let path = output_of(&format!("rustc --print target-libdir --target {triple}")).ok()?;
             Path::new(&path).is_dir().then_some(())
         };
         if library().is_none() {
-            said(&format!("rustup target add {triple}")).ok();
+            output_of(&format!("rustup target add {triple}")).ok();
         }
         library().ok_or_else(|| format!("no library of the compiler for {triple}"))?;
         let mut machine = Self { name: String::new(), environment: Vec::new() };
@@ -134,7 +134,7 @@ fn system(target: &Target) -> Result<PathBuf, String> {
     let current = target.clocksources.split(' ').next().unwrap_or_default();
     store(folder.join("current_clocksource"), &format!("{current}\n"))?;
     store(folder.join("available_clocksource"), &format!("{} \n", target.clocksources))?;
-    said(&format!("ln -sfn {}/lib {}/lib", target.libraries, root.display()))?;
+    output_of(&format!("ln -sfn {}/lib {}/lib", target.libraries, root.display()))?;
     Ok(root)
 }
 
@@ -146,6 +146,6 @@ fn wine_folder(linker: &str) -> Result<PathBuf, String> {
     let definition = folder.join("bcryptprimitives.def");
     store(&definition, "LIBRARY bcryptprimitives.dll\nEXPORTS\nProcessPrng = advapi32.SystemFunction036\n")?;
     let (library, definition) = (folder.join("bcryptprimitives.dll"), definition.display());
-    said(&format!("{linker} -shared -nostdlib -Wl,-e,0 -o {} {definition}", library.display()))?;
+    output_of(&format!("{linker} -shared -nostdlib -Wl,-e,0 -o {} {definition}", library.display()))?;
     Ok(folder)
 }

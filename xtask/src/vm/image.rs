@@ -9,7 +9,7 @@ use std::process::Command;
 
 use super::packages;
 use crate::files::{self, entries};
-use crate::step::{output, said, shown};
+use crate::step::{output, output_of, shown};
 
 /// The target of the static programs.
 pub(super) const TARGET: &str = "x86_64-unknown-linux-musl";
@@ -49,10 +49,10 @@ impl From<io::Error> for Failure {
 /// kernel.
 pub(super) fn fetch() -> Result<PathBuf, Failure> {
     fs::create_dir_all(super::folder())?;
-    said(&format!("rustup target add {TARGET}")).map_err(Failure::Missing)?;
+    output_of(&format!("rustup target add {TARGET}")).map_err(Failure::Missing)?;
     for (program, package) in [(QEMU, "qemu-system-x86"), ("cpio", "cpio")] {
-        if said(&format!("{program} --version")).is_err() {
-            said(&format!("apt-get install -y -qq --no-install-recommends {package}"))
+        if output_of(&format!("{program} --version")).is_err() {
+            output_of(&format!("apt-get install -y -qq --no-install-recommends {package}"))
                 .map_err(|why| Failure::Missing(format!("{program} is not here: {why}")))?;
         }
     }
@@ -120,7 +120,7 @@ fn kernel() -> Result<PathBuf, Failure> {
         return Ok(kernel);
     }
     let missing = |what: &str| Failure::Missing(format!("no kernel: {what}"));
-    let depends = said(&format!("apt-cache depends {KERNEL_PACKAGE}")).map_err(|why| missing(&why))?;
+    let depends = output_of(&format!("apt-cache depends {KERNEL_PACKAGE}")).map_err(|why| missing(&why))?;
     let package = depends
         .lines()
         .find_map(|line| line.trim().strip_prefix("Depends: "))

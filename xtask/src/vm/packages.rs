@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::image::{self, Failure};
 use crate::files::entries;
-use crate::step::{command, output, said};
+use crate::step::{command, output, output_of};
 
 /// The dynamic linker, which lists a program's libraries, and loads them in the guest.
 const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
@@ -83,7 +83,7 @@ fn unpack(program: &Program) -> Result<PathBuf, Failure> {
     if root.join(&program.path).is_file() {
         return Ok(root);
     }
-    let depends = said(&format!(
+    let depends = output_of(&format!(
         "apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
          --no-enhances {}",
         program.package

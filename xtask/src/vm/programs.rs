@@ -140,7 +140,7 @@ fn prepare(list: &mut List) -> Result<Vec<String>, Failure> {
         ("mmdebstrap --version", "mmdebstrap is not here"),
         ("cargo deb --version", "cargo-deb is not here (`cargo install cargo-deb --locked`)"),
     ] {
-        step::said(need).map_err(|_| Failure::Missing(what.to_owned()))?;
+        step::output_of(need).map_err(|_| Failure::Missing(what.to_owned()))?;
     }
     let folder = folder().join("programs");
     let own = folder.join("own");

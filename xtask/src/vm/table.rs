@@ -9,7 +9,7 @@ use super::judge::{self, Verdict};
 use super::qemu::Run;
 use super::scenario::Scenario;
 use crate::files;
-use crate::step::said;
+use crate::step::output_of;
 
 /// A guest that was run.
 pub(super) struct Row<'a> {
@@ -175,8 +175,9 @@ pub(super) fn store(guests: &[Scenario], rows: &[Row<'_>]) -> Result<(), String>
 
 /// The date and the machine on which guests with this kernel were run.
 pub(super) fn conditions(kernel: &str) -> String {
-    let first_line =
-        |line: &str| said(line).map_or("unknown".into(), |text| text.lines().next().unwrap_or("").to_owned());
+    let first_line = |line: &str| {
+        output_of(line).map_or("unknown".into(), |text| text.lines().next().unwrap_or("").to_owned())
+    };
     let (date, qemu) = (first_line("date -u +%F"), first_line(&format!("{QEMU} --version")));
     format!("{date}; Linux {kernel}; {qemu}; on {}.", processor())
 }

@@ -48,7 +48,7 @@ fn chrome() -> (Chrome, Guard) {
 /// All subjects, and values that must live until the end of the measurement.
 pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
     let timing = SpanTimingLayer::new;
-    let std_timing = || SpanTimingLayer::over(StdClock::new());
+    let std_timing = || SpanTimingLayer::from_source(StdClock::new());
     let closes = || timing().with_sink(CloseEvents::new());
     let fmt = || tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::sink);
     let fmt_closes = || {

@@ -127,7 +127,7 @@ fn bypassed(facts: &Document) -> Option<Finding> {
     // `Documentation/admin-guide/kernel-parameters.txt`: `vdso32=0` applies to 32-bit processes.
     let words = ["vdso=0", "vdso32=0"].into_iter().filter(|word| *word == "vdso=0" || facts.is_x86_32());
     // A vDSO that is mapped all the same is not off.
-    let word = words.into_iter().find(|word| facts.parameter(word));
+    let word = words.into_iter().find(|word| facts.has_parameter(word));
     if let Some(word) = word.filter(|_| facts.machine.vdso_mapped != Some(true)) {
         return Some(by_word("vdso_off", word));
     }
@@ -160,7 +160,7 @@ fn mapped(facts: &Document) -> Option<String> {
 
 fn kvm_clock(facts: &Document) -> Finding {
     const NO_VSYSCALL: &str = "no-kvmclock-vsyscall";
-    if facts.parameter(NO_VSYSCALL) {
+    if facts.has_parameter(NO_VSYSCALL) {
         return by_word("vdso_off/kvm_clock", NO_VSYSCALL);
     }
     // A 64-bit vDSO that is in use reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT
@@ -227,7 +227,7 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
     if let Some(finding) = not_chosen(name, facts) {
         return finding;
     }
-    if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.parameter(word)) {
+    if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.has_parameter(word)) {
         return Finding::new("tsc_switched_off", &[("clocksource", &name), ("word", &word)])
             .fix(take_off(word, facts))
             .steps(facts.may_have_good_tsc().then(|| steps::take_off(word)));

@@ -155,7 +155,7 @@ impl Document {
     }
 
     /// Whether the kernel's command line has this word.
-    pub(super) fn parameter(&self, parameter: &str) -> bool {
+    pub(super) fn has_parameter(&self, parameter: &str) -> bool {
         let line = self.machine.kernel_command_line.as_deref().unwrap_or_default();
         line.split_whitespace().any(|word| word == parameter)
     }
@@ -182,7 +182,7 @@ impl Document {
     }
 
     /// Whether the counters of all CPUs were compared and found synchronised.
-    pub(super) fn synchronised(&self) -> bool {
+    pub(super) fn are_synchronised(&self) -> bool {
         let online = self.machine.online_cpus.as_deref();
         let all =
             |warp: &Warp| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());

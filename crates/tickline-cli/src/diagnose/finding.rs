@@ -49,7 +49,7 @@ pub(crate) struct Finding {
 
 /// A part of a finding for people.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum Detail {
     Text(String),
     /// To be copied, so it is not wrapped.
     Command(String),
@@ -72,8 +72,8 @@ impl Finding {
         }
     }
 
-    /// What is said below its sentence, in text and HTML: names, and their texts.
-    pub(crate) fn said(&self) -> Vec<(&'static str, Said)> {
+    /// What stands below its sentence, in text and HTML: names, and their texts.
+    pub(crate) fn details(&self) -> Vec<(&'static str, Detail)> {
         let gain = self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"));
         let who = self.who.map(|command| format!("{command} (counts the calls of each program)"));
         let texts = self.evidence.iter().map(|seen| ("seen", seen.clone()));
@@ -81,9 +81,9 @@ impl Finding {
         let texts =
             texts.chain(self.steps.as_ref().and_then(Steps::on).map(|place| ("run", place.to_owned())));
         let commands = self.steps.iter().flat_map(Steps::named);
-        let commands = commands.map(|(name, command)| (name, Said::Command(command.to_owned())));
+        let commands = commands.map(|(name, command)| (name, Detail::Command(command.to_owned())));
         let last = gain.map(|gain| ("gain", gain)).into_iter().chain(who.map(|who| ("who", who)));
-        let text = |(name, text)| (name, Said::Text(text));
+        let text = |(name, text)| (name, Detail::Text(text));
         texts.map(text).chain(commands).chain(last.map(text)).collect()
     }
 

@@ -47,7 +47,7 @@ pub(super) fn use_tsc(facts: &Document) -> String {
 /// As `use_tsc`, where the clocksource in use shows that the host does not guarantee its TSC.
 pub(super) fn use_tsc_of_doubtful_host(facts: &Document) -> String {
     // With a TSC that is not invariant, the fix names that condition already.
-    let is_said = facts.invariant() == Some(false) || facts.synchronised();
+    let is_said = facts.invariant() == Some(false) || facts.are_synchronised();
     use_tsc_after(facts, if is_said { Vec::new() } else { vec![fix("warp_first")] })
 }
 

@@ -48,7 +48,7 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
         "" => "a comparison of the CPUs' counters".to_owned(),
         words => words.to_owned(),
     });
-    let forced = facts.parameter("tsc=reliable").then(|| {
+    let forced = facts.has_parameter("tsc=reliable").then(|| {
         "the kernel's command line has tsc=reliable, so the kernel has not compared the counters".to_owned()
     });
     let seen = seen.into_iter().chain(facts.unsynchronised_pairs()).chain(forced);

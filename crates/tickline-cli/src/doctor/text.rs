@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::diagnose::{Finding, Level, Said, Severity};
+use crate::diagnose::{Detail, Finding, Level, Severity};
 use crate::document::{CpuRow, Document, TrackSummary, lines};
 use crate::terminal::plain;
 use crate::words::code;
@@ -59,11 +59,11 @@ fn findings(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
             Severity::Note => look.wrap(&first, &text),
         };
         writeln!(out, "{line}")?;
-        for (name, said) in finding.said() {
+        for (name, said) in finding.details() {
             let label = format!("         {:<5} ", format!("{name}:"));
             match said {
-                Said::Text(text) => look.say(&label, &text, out)?,
-                Said::Command(command) => writeln!(out, "{label}{}", plain(&command))?,
+                Detail::Text(text) => look.say(&label, &text, out)?,
+                Detail::Command(command) => writeln!(out, "{label}{}", plain(&command))?,
             }
         }
     }

@@ -37,7 +37,8 @@ pub(crate) fn lines(facts: &Document) -> io::Result<Vec<(String, String)>> {
     let lines: Map<String, Value> = serde_json::from_str(LINES)?;
     let line = |(name, places): (String, Value)| {
         let places = places.as_object().into_iter().flatten();
-        let facts = places.map(|(place, texts)| said(place, json.pointer(place).unwrap_or_default(), texts));
+        let facts =
+            places.map(|(place, texts)| describe(place, json.pointer(place).unwrap_or_default(), texts));
         let facts: Vec<_> = facts.filter(|fact| !fact.is_empty()).collect();
         (name, if facts.is_empty() { UNKNOWN.to_owned() } else { facts.join(", ") })
     };
@@ -45,7 +46,7 @@ pub(crate) fn lines(facts: &Document) -> io::Result<Vec<(String, String)>> {
 }
 
 /// What one of these `texts` says of the value at a place; nothing if it has no words.
-fn said(place: &str, value: &Value, texts: &Value) -> String {
+fn describe(place: &str, value: &Value, texts: &Value) -> String {
     let text = match value {
         Value::Null => &texts[1],
         value if *value == false || (*value == 0 && texts[2].is_string()) => &texts[2],

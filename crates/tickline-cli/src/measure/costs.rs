@@ -52,7 +52,7 @@ pub(crate) struct CostRow {
     pub(crate) ratio_to_counter: Option<f64>,
     /// The smallest step between two readings, ns; null if the clock did not move.
     pub(crate) resolution_ns: Option<u64>,
-    /// Who answers; null if that is unknown, or the call is no clock of the system.
+    /// Who answers; null if that is unknown, or the call is not a clock of the system.
     pub(crate) served_by: Option<ServedBy>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn long_run(count: u32, mut progress: impl FnMut(f64)) -> Vec<LongRun
 /// Whether the gates found a counter that this process may read.
 pub(crate) fn may_read_counter() -> bool {
     let status = tickline::Clock::global().status();
-    status.judged
+    status.is_judged
         && status
             .verdicts()
             .iter()

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
 use super::offset;
-use crate::diagnose::{Finding, Level, Said, Severity};
+use crate::diagnose::{Detail, Finding, Level, Severity};
 use crate::document::{CostRow, Document, Gate, LatencyRow, lines};
 use crate::measure::as_f64;
 use crate::measure::calls::MONOTONIC;
@@ -106,11 +106,11 @@ fn findings(found: &[Finding]) -> Markup {
                 article class=(code(finding.severity)) {
                     h3 { span.severity { (code(finding.severity)) } " " (finding.what) }
                     dl {
-                        @for (name, said) in finding.said() {
+                        @for (name, said) in finding.details() {
                             dt { (name) }
                             @match said {
-                                Said::Text(text) => dd { (text) },
-                                Said::Command(command) => {
+                                Detail::Text(text) => dd { (text) },
+                                Detail::Command(command) => {
                                     dd.step { code { (command) } button hidden type="button" { "Copy" } }
                                 }
                             }

@@ -60,7 +60,7 @@ impl Kind {
         Self::Unknown
     }
 
-    /// That of a file that is no script, by its beginning (elf(5)).
+    /// The kind of a file other than a script, by its beginning (elf(5)).
     fn of_file(head: &[u8]) -> Self {
         const HEADERS_AT: usize = 64;
         const HEADER_BYTES: usize = 56;
@@ -111,7 +111,7 @@ fn head<'a>(file: &Path, bytes: &'a mut [u8]) -> Result<&'a [u8], ErrorKind> {
     Ok(bytes.get(..length).unwrap_or_default())
 }
 
-/// The file that a script's first line names; `None` if this is no script.
+/// The file that a script's first line names; `None` if this is not a script.
 fn named(head: &[u8]) -> Option<PathBuf> {
     let line = head.get(..LINE_BYTES).unwrap_or(head);
     let rest = line.strip_prefix(b"#!")?;

@@ -5,7 +5,7 @@ use tickline_page::program::StartResult;
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Start {
-    Said(StartResult),
+    Detail(StartResult),
     /// The library's result has no meaning here: it is of another version.
     Unknown(i32),
     Not64Bits,
@@ -16,13 +16,13 @@ pub(super) enum Start {
 
 impl Start {
     pub(super) fn from_number(number: i32) -> Self {
-        StartResult::from_number(number).map_or(Self::Unknown(number), Self::Said)
+        StartResult::from_number(number).map_or(Self::Unknown(number), Self::Detail)
     }
 
     /// Why the program is not served; `None` if it is.
     pub(super) fn why_not(self) -> Option<String> {
         let result = match self {
-            Self::Said(result) => result,
+            Self::Detail(result) => result,
             Self::Unknown(number) => return Some(format!("libtickline_preload.so says {number}")),
             Self::Not64Bits => return Some("it is not a 64-bit program".to_owned()),
             Self::Unrestored(why) => return Some(format!("what it had cannot be restored: {why}")),

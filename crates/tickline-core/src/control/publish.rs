@@ -15,7 +15,7 @@ use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, join, 
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
 use crate::sample::{Point, Reference};
-use crate::shared::{Event, Shared};
+use crate::shared::{Event, SharedClock};
 use crate::stability::Allowance;
 use crate::state::wrap_mask;
 use crate::units::{FixedNs, ticks_between};
@@ -129,7 +129,7 @@ impl Control {
     pub(super) fn replace<S: StateCell>(
         &mut self,
         old: &CellLine,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         settled: bool,
@@ -163,7 +163,7 @@ impl Control {
     fn note_replacement<S>(
         &mut self,
         steering: &Steering,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         offset: FixedNs,
         interval_ns: u64,
     ) {
@@ -184,7 +184,7 @@ impl Control {
         &self,
         plan: &Plan,
         old: &CellLine,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         window_ticks: u64,
@@ -263,7 +263,7 @@ impl Control {
     pub(super) fn recover_line<S: StateCell>(
         &mut self,
         before: &CellLine,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Result<(Iteration, u64), Refusal> {
@@ -291,7 +291,7 @@ impl Control {
         &self,
         plan: &Plan,
         before: &CellLine,
-        shared: &Shared<S>,
+        shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Result<FixedNs, Refusal> {
@@ -324,7 +324,7 @@ impl Control {
 
     /// Remembers a line that was published `offset` away from its target, and shows it.
     #[inline(never)]
-    fn record<S>(&mut self, offset: FixedNs, shared: &Shared<S>, interval_ns: u64) {
+    fn record<S>(&mut self, offset: FixedNs, shared: &SharedClock<S>, interval_ns: u64) {
         let Some(plan) = &self.plan else { return }; // it was just published
         let slope = plan.target.slope;
         self.stability.published(plan.bounds, plan.target);

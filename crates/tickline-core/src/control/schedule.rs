@@ -57,7 +57,7 @@ pub(super) struct RecentTimes([u64; 8]);
 impl RecentTimes {
     pub(super) const NONE: Self = Self([u64::MAX; 8]);
 
-    pub(super) fn note(&mut self, ticks: i64) {
+    pub(super) fn add(&mut self, ticks: i64) {
         self.0.rotate_right(1);
         if let Some(oldest) = self.0.first_mut() {
             *oldest = u64::try_from(ticks).unwrap_or(u64::MAX); // a counter that was reset

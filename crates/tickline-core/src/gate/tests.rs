@@ -4,7 +4,7 @@
 use super::*;
 use crate::cell::LineCell;
 use crate::compare::Difference;
-use crate::shared::Shared;
+use crate::shared::SharedClock;
 use toml::{Table, Value};
 
 const IN_STEP: Comparison = Comparison::Synchronised { cpus: 8 };
@@ -120,7 +120,7 @@ fn a_missing_line_is_judged_by_why_it_is_missing() {
         (false, true, hz, Some(Reason::SamplesStale), None),
         (true, true, None, Some(Reason::CounterTooSlow), None),
     ] {
-        let figures = Shared::new(LineCell::new()).figures();
+        let figures = SharedClock::new(LineCell::new()).figures();
         let figures = Figures { is_out_of_range, samples_are_stale, frequency_hz, ..figures };
         let verdict = judge_missing_line(&figures);
         assert_eq!((verdict.closed, verdict.warning), (closed, warning), "{figures:?}");

@@ -15,7 +15,7 @@ use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::primitive::{AtomicI64, Ordering};
 use crate::sample::Reference;
-use crate::shared::Shared;
+use crate::shared::SharedClock;
 use crate::state::LineState;
 use crate::testing::By;
 use crate::units::FixedNs;
@@ -38,7 +38,7 @@ struct Handmade {
 impl Handmade {
     /// The reference is behind the counter, so that it plays no part, unless it jumps.
     fn new() -> Self {
-        let (clock, time) = (made(Shared::new(LineCell::new())), made(Time::new(START_TICKS, -500_000)));
+        let (clock, time) = (made(SharedClock::new(LineCell::new())), made(Time::new(START_TICKS, -500_000)));
         let [by_reader, by_writer] = [(); 2].map(|()| made(AtomicI64::new(i64::MIN)));
         Self { scene: Scene { clock, time }, by_reader, by_writer, life: Arc::default() }
     }

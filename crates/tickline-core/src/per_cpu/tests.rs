@@ -15,7 +15,7 @@ use crate::units::FixedNs;
 /// CPU 1 is ahead of CPU 0 by this many ticks (ns): less than a window, which would refuse more.
 const SKEW_TICKS: u64 = 100_000_000;
 
-type Units = [Shared<HookedCell>];
+type Units = [SharedClock<HookedCell>];
 
 /// Two CPUs whose counters have one rate and different origins, and a thread that is on one of
 /// them.
@@ -48,7 +48,7 @@ impl CpuCounter for Board {
 fn settled_board(atomic: bool) -> (&'static Board, &'static Units, [Control; 2]) {
     let machine = Machine::new();
     let board = leak(Board { machine, on: Cell::new(0), atomic });
-    let units = leak([(); 2].map(|()| Shared::new(HookedCell::new(machine))));
+    let units = leak([(); 2].map(|()| SharedClock::new(HookedCell::new(machine))));
     let mut controls = [(); 2].map(|()| Control::new(Config { driven_by: DrivenBy::PinnedThread, ..CONFIG }));
     settle(board, units, &mut controls);
     (board, units, controls)
@@ -163,7 +163,7 @@ fn a_migration_never_ends_the_line_of_a_unit() {
 
 /// Replaces a unit's line by one of `ns` per 10 ticks (the old one has 10), which meets the
 /// old one at the present tick.
-fn bend(board: &Board, unit: &Shared<HookedCell>, ns: u64) {
+fn bend(board: &Board, unit: &SharedClock<HookedCell>, ns: u64) {
     let (old, ticks) = (unit.cell.snapshot(), board.machine.now());
     let replacing = old.state.replacing();
     assert!(unit.cell.swap(old.state, replacing));

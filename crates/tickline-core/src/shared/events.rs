@@ -7,9 +7,9 @@ named! {
     /// Something that happened to a clock, counted since it was made.
     ///
     /// ```
-    /// use tickline_core::{cell::LineCell, shared::{Event, Shared}};
+    /// use tickline_core::{cell::LineCell, shared::{Event, SharedClock}};
     ///
-    /// let clock = Shared::new(LineCell::new());
+    /// let clock = SharedClock::new(LineCell::new());
     /// for event in Event::ALL.iter().copied() {
     ///     assert_eq!(clock.events(event), 0, "{}", event.code());
     /// }

@@ -11,7 +11,7 @@
 //! the counter runs on and the reference stands still, readings may thus run ahead of the
 //! reference, to the end of the window. Past the window every reading takes the slow path, which
 //! asks the reference. The line counts only for ticks that the counter can have reached by the time
-//! that the reference shows ([`Shared::is_over`]). The reference never decreases. So the thread
+//! that the reference shows ([`SharedClock::is_over`]). The reference never decreases. So the thread
 //! that retires the line can ask it again, and then knows a tick that no reading has passed: the
 //! window's end, or the last tick for which the reference vouches now, whichever is later. That
 //! holds whatever reference and counter did in between, suspends, resets, slews and steps included.
@@ -42,7 +42,7 @@
 //! | A count of resumes in `/proc/self/fdinfo` of a cancelled timer | two suspends can share one |
 //! | Shorter windows | more iterations for the thread, or OS readings for readers. A window that readers extend by 50 ms at a time would shorten the lead after a suspend; nobody has built it |
 
-use super::Shared;
+use super::SharedClock;
 use crate::cell::{CellLine, Evidence, StateCell};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
@@ -112,7 +112,7 @@ fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
         .is_some_and(|now_ns| now_ns.abs_diff(then_ns) <= SUSPENDED_BOUND_NS.saturating_mul(2))
 }
 
-impl<S: StateCell> Shared<S> {
+impl<S: StateCell> SharedClock<S> {
     /// Whether `line` does not count for `ticks`, which were read after its state: its validity has
     /// passed, the counter is before its start, or its window has passed and the reference does not
     /// vouch for it (rule 12). Asks the reference only past the window.

@@ -1,11 +1,11 @@
 //! The inlined readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
 //! has their steps, and why each is there.
 //!
-//! All inlined readings are one function, [`Shared::read_with`]. It is told which states serve,
+//! All inlined readings are one function, [`SharedClock::read_with`]. It is told which states serve,
 //! where the ticks come from (the common counter here, the counter of this CPU in
 //! [`per_cpu`](crate::per_cpu)), and what else to take from the slot.
 
-use super::{Event, Shared};
+use super::{Event, SharedClock};
 use crate::cell::{Bounds, CellLine, SlotView, StateCell};
 use crate::counter::Counter;
 use crate::sample::Reference;
@@ -71,7 +71,7 @@ impl LineReading {
     }
 }
 
-impl<S: StateCell> Shared<S> {
+impl<S: StateCell> SharedClock<S> {
     /// The inlined path: the line at a plain read of the counter, ns, or `None` if the slow path
     /// must be taken. Does not read the counter unless there is a line.
     #[inline(always)]

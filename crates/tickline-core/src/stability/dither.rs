@@ -135,8 +135,8 @@ impl Dither {
         *self = Self::new();
     }
 
-    /// Takes note of a sample.
-    pub(super) fn note(&mut self, departure: &Departure, slope: Slope) {
+    /// Adds a sample.
+    pub(super) fn add(&mut self, departure: &Departure, slope: Slope) {
         let before = self.narrowest.unwrap_or(departure.narrowest_before);
         let narrowest = before.min(departure.width);
         self.narrowest = Some(narrowest);
@@ -235,7 +235,7 @@ mod tests {
                 for _ in 0..samples {
                     ticks += gap_ms * 1_000_000;
                     let departure = Departure { ticks, distance, width, open, narrowest_before: width };
-                    dither.note(&departure, Slope::from_hz(1_000_000_000).unwrap());
+                    dither.add(&departure, Slope::from_hz(1_000_000_000).unwrap());
                 }
                 assert_eq!(dither.is_known(), range_ns.is_some(), "{what}, step {place}");
                 let expected_ns = range_ns.unwrap_or(MOST_NS.cast_signed());

@@ -6,7 +6,7 @@
 //! loom_tests`
 //!
 //! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the number.
-//! What loom can't see: the head of `crates/tickline-core/src/loom_tests/mod.rs`.
+//! What loom can't see: the head of `crates/tickline-core/src/loom_tests.rs`.
 //!
 //! The memory's models have one line after another in two slots. Those of the order have readers in
 //! processes of their own: the second begins when the first is complete, and shares nothing with it

@@ -64,7 +64,7 @@ pub trait OsClock {
 
 impl Timescale {
     #[inline(always)]
-    fn ask(self, os: &impl OsClock) -> i64 {
+    fn read_os(self, os: &impl OsClock) -> i64 {
         match self {
             Self::Monotonic => os.monotonic_ns(),
             Self::Unix => os.realtime_ns(),
@@ -268,14 +268,14 @@ fn read_patiently(
                 continue;
             }
         };
-        let os_ns = timescale.ask(os);
+        let os_ns = timescale.read_os(os);
         // The second look, after the OS was asked: a line published meanwhile may be below that.
         if memory.is_still(word) {
             return fallback(limit.applied_to(os_ns, timescale), mark, timescale);
         }
         starts = starts.saturating_add(1);
     }
-    fallback(timescale.ask(os), mark, timescale)
+    fallback(timescale.read_os(os), mark, timescale)
 }
 
 /// Rule R8: raises the process's high-water mark to what the OS clock led to, and respects it.

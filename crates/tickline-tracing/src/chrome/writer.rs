@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use super::Summary;
+use super::TraceSummary;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::local;
 use crate::trace::record::Records;
@@ -79,7 +79,7 @@ pub(super) struct Writer<W: Write> {
     text: String,
     last_ns: u64,
     /// What is in the file. Marks count what is missing.
-    summary: Summary,
+    summary: TraceSummary,
 }
 
 impl<W: Write> Writer<W> {
@@ -98,12 +98,12 @@ impl<W: Write> Writer<W> {
             words: Vec::new(),
             text: String::new(),
             last_ns: 0,
-            summary: Summary::default(),
+            summary: TraceSummary::default(),
         }
     }
 
     /// Runs until the program asks it to finish, or a write fails.
-    pub(super) fn run(mut self) -> io::Result<Summary> {
+    pub(super) fn run(mut self) -> io::Result<TraceSummary> {
         local::this_thread_reads();
         let result = self.write_all();
         self.recorder.end();

@@ -16,7 +16,7 @@ use crate::timing::SpanTiming;
 #[derive(Debug)]
 pub(super) struct Counting {
     histograms: Histograms,
-    /// The series of each open span, if labels are fields ([`note`]). To keep it in the registry's
+    /// The series of each open span, if labels are fields ([`pack`]). To keep it in the registry's
     /// extensions would cost as much as the layer.
     open: Option<Slots<AtomicU64>>,
 }
@@ -24,16 +24,16 @@ pub(super) struct Counting {
 /// What the slot of a span has: the index of its series, and above it the span's number, which
 /// tells it from the slot's other spans. It is not 0. Lost are bits by which the registry counts
 /// how often a number was used.
-fn note(span: &Id, index: usize) -> u64 {
+fn pack(span: &Id, index: usize) -> u64 {
     (span.into_u64() << INDEX_BITS) | index as u64
 }
 
 const INDEX_BITS: u32 = PLACES.ilog2();
 
-/// The index that was noted for this span.
-fn noted(note: u64, span: &Id) -> Option<usize> {
-    let index = usize::try_from(note % (1 << INDEX_BITS)).ok()?;
-    (note == self::note(span, index)).then_some(index)
+/// The index in it, if it is this span's.
+fn unpack(packed: u64, span: &Id) -> Option<usize> {
+    let index = usize::try_from(packed % (1 << INDEX_BITS)).ok()?;
+    (packed == pack(span, index)).then_some(index)
 }
 
 impl Counting {
@@ -54,7 +54,7 @@ impl Hooks for Counting {
             let index = local.index(table, span.metadata, None, |visit| attributes.record(visit))?;
             let slot = open.get_or_make(span.id.into_u64())?;
             // ORDERING: Relaxed. Who has the span's number has it from here.
-            slot.store(note(span.id, index), Ordering::Relaxed);
+            slot.store(pack(span.id, index), Ordering::Relaxed);
             Some(())
         });
     }
@@ -64,10 +64,10 @@ impl Hooks for Counting {
         let Some(slot) = self.open.as_ref().and_then(|open| open.get(span.id.into_u64())) else { return };
         let with_values = |before| {
             // Spans that count with others have lost their values.
-            let before = noted(before, span.id).filter(|index| *index != table.other)?;
+            let before = unpack(before, span.id).filter(|index| *index != table.other)?;
             let record = |visit: &mut dyn Visit| values.record(visit);
             let index = table.with(|local| local.index(table, span.metadata, Some(before), record))?;
-            Some(note(span.id, index))
+            Some(pack(span.id, index))
         };
         // Again, if another thread has recorded a value meanwhile.
         // ORDERING: Relaxed for both, as in `created`.
@@ -80,7 +80,7 @@ impl Hooks for Counting {
         let index_of = |open: &Slots<AtomicU64>| {
             let slot = open.get(span.id.into_u64())?;
             // ORDERING: Relaxed, as in `created`. The span has ended: nobody else writes.
-            let index = noted(slot.load(Ordering::Relaxed), span.id)?;
+            let index = unpack(slot.load(Ordering::Relaxed), span.id)?;
             // ORDERING: as above.
             slot.store(0, Ordering::Relaxed);
             Some(index)

@@ -61,7 +61,7 @@ pub(crate) struct RingFile {
 }
 
 impl RingFile {
-    /// A file with rings for so many threads, with at least `bytes` each.
+    /// A file with rings for `threads` threads, of at least `bytes` each.
     pub(crate) fn create(
         path: &Path,
         [threads, bytes]: [usize; 2],

@@ -75,8 +75,8 @@ impl ThreadText {
         text.push('}');
     }
 
-    /// A mark that says that so many of `what` are missing. With the number 0, it is not the
-    /// thread's but the process's.
+    /// A mark that says that `missing` of `what` are missing. With the thread number 0, it is the
+    /// process's mark.
     pub(crate) fn write_mark(&self, ns: u64, missing: u64, [what, key]: [&str; 2], text: &mut String) {
         let (ids, scope) = (&self.ids, if self.thread == 0 { 'p' } else { 't' });
         text.push_str(&format!(",\n{{\"name\":\"{missing} {what}\",\"ph\":\"i\","));

@@ -1,14 +1,13 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use core::time::Duration;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::path::Path;
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
-use std::thread::{Thread, sleep};
+use std::thread::Thread;
 
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
@@ -19,7 +18,7 @@ use super::local;
 use super::memory::RingBox;
 use super::record::{Kind, Record};
 use super::thread;
-use crate::open_spans::OpenSpans;
+use crate::open_spans::{OpenSpans, patiently};
 use crate::sink::{Find, Found, Hooks, Span};
 use crate::timing::SpanTiming;
 
@@ -133,7 +132,7 @@ impl Settings {
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct TraceSummary {
     /// Busy intervals of threads, and spans of requests, that are in the file.
     pub written: u64,
     /// Those of `written` that had not ended when the file did.
@@ -157,7 +156,7 @@ pub struct Summary {
     ended: u64,
 }
 
-impl Summary {
+impl TraceSummary {
     /// Counts a record. Returns whether it counts: not if it only repeats another, or begins a
     /// block.
     pub(crate) const fn count(&mut self, kind: Kind) -> bool {
@@ -237,9 +236,6 @@ struct Request {
 /// ended last.
 const KEPT: usize = 8;
 
-/// How long a forked child waits for a lock, which is held for microseconds, or for ever.
-const PATIENCE: Duration = Duration::from_millis(500);
-
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
@@ -256,7 +252,7 @@ impl Recorder {
         }
     }
 
-    /// A recorder whose rings are in a new file, for so many threads.
+    /// A recorder whose rings are in a new file, for this many threads.
     pub(crate) fn create(settings: Settings, path: &Path, threads: usize) -> io::Result<Self> {
         let sizes = [threads, settings.bytes_per_thread];
         let file = RingFile::create(path, sizes, settings.has_locations, &own_name())?;
@@ -286,19 +282,14 @@ impl Recorder {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
-    /// Locks one of the lists. In a forked child a thread of the parent may hold the lock for ever:
-    /// `None` after [`PATIENCE`].
+    /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock, as
+    /// it may for ever.
     fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
-        for _ in 0..PATIENCE.as_millis() {
-            match list.try_lock() {
-                Ok(guard) => return Some(guard),
-                Err(TryLockError::WouldBlock) if self.is_in_child() => {
-                    sleep(Duration::from_millis(1));
-                }
-                Err(_) => return Some(list.lock().unwrap_or_else(PoisonError::into_inner)),
-            }
-        }
-        None
+        patiently(|| match list.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::WouldBlock) if self.is_in_child() => None,
+            Err(_) => Some(list.lock().unwrap_or_else(PoisonError::into_inner)),
+        })
     }
 
     /// Makes sure that [`callsite`](Self::callsite) knows it.

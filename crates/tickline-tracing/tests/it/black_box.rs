@@ -11,7 +11,7 @@ use proptest::prelude::{any, prop_assert};
 use proptest::test_runner::Config;
 use proptest::{collection, proptest};
 use serde_json::Value;
-use tickline_tracing::chrome::{Summary, Tracks};
+use tickline_tracing::chrome::{TraceSummary, Tracks};
 use tickline_tracing::flight::{self, FlightRecorder};
 use tracing::{Dispatch, dispatcher, info, info_span};
 
@@ -22,7 +22,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-fn converted(bytes: &[u8]) -> io::Result<(Summary, Vec<Value>)> {
+fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
     let mut trace = Vec::new();
     let summary = flight::convert(bytes, &mut trace)?;
     Ok((summary, serde_json::from_slice(&trace).expect("a trace is JSON, whatever the file is")))

@@ -10,13 +10,13 @@ use std::time::Duration;
 use crate::common::{Hand, Kept, on_thread};
 use serde_json::{Value, json};
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::{Builder, Chrome, Summary, Tracks};
+use tickline_tracing::chrome::{Builder, Chrome, TraceSummary, Tracks};
 use tracing::{Dispatch, debug_span, dispatcher, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
 /// Makes a trace of what `run` does. Checks its format.
-fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (Summary, Vec<Value>) {
+fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>) {
     let (hand, kept) = (Hand::default(), Kept::default());
     hand.set_ns(1_000);
     let (chrome, guard) = builder.write_to(kept.clone()).unwrap();

@@ -36,7 +36,7 @@ impl Hand {
 
     /// Runs `run` with a layer of this clock, and one sink.
     pub fn timed(&self, sink: impl Sink, run: impl FnOnce()) {
-        let layer = SpanTimingLayer::over(self.clone()).with_sink(sink);
+        let layer = SpanTimingLayer::from_source(self.clone()).with_sink(sink);
         tracing::subscriber::with_default(registry().with(layer), run);
     }
 }

@@ -8,7 +8,7 @@ use std::{env, fs, process, thread};
 use crate::common::{Hand, on_thread};
 use serde_json::{Value, json};
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::{Summary, Tracks};
+use tickline_tracing::chrome::{TraceSummary, Tracks};
 use tickline_tracing::flight::{Builder, FlightRecorder};
 use tickline_tracing::source::TimeSource as _;
 use tracing::{Dispatch, dispatcher, info, info_span};
@@ -22,7 +22,7 @@ fn recording(builder: Builder) -> (FlightRecorder, Dispatch) {
     (recorder, Dispatch::new(registry().with(layer)))
 }
 
-fn written(recorder: &FlightRecorder) -> (Summary, Vec<Value>) {
+fn written(recorder: &FlightRecorder) -> (TraceSummary, Vec<Value>) {
     let mut bytes = Vec::new();
     let summary = recorder.write_to(&mut bytes).unwrap();
     (summary, serde_json::from_slice(&bytes).unwrap())

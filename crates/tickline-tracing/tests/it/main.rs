@@ -17,8 +17,6 @@ mod flight;
 mod formats;
 #[cfg(feature = "opentelemetry-0-33")]
 mod otel;
-#[cfg(feature = "histogram")]
-mod reentrant;
 #[cfg(all(unix, feature = "running", feature = "histogram"))]
 mod running;
 mod sinks;

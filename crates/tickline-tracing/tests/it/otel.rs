@@ -32,11 +32,11 @@ fn exported<T: TimeSource + Clone>(
 ) -> Vec<SpanData> {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
-    let times = OtelTimes::over(clock.clone());
+    let times = OtelTimes::from_source(clock.clone());
     let tracer = times.tracer(provider.tracer("test"));
     let otel = tracing_opentelemetry::layer().with_tracer(tracer.clone());
     let otel = times.layer(otel.with_context_activation(is_activated)).with_filter(LevelFilter::INFO);
-    let timing = |closed: &Closed| SpanTimingLayer::over(clock.clone()).with_sink(closed.sink());
+    let timing = |closed: &Closed| SpanTimingLayer::from_source(clock.clone()).with_sink(closed.sink());
     subscriber::with_default(registry().with(closed.map(timing)).with(otel), || run(&tracer));
     exporter.get_finished_spans().unwrap()
 }

@@ -26,7 +26,7 @@ mod close_events {
     #[test]
     fn they_are_like_those_of_fmt() {
         let (hand, all, few) = (Hand::default(), Kept::default(), Kept::default());
-        let timing = SpanTimingLayer::over(hand.clone()).with_sink(CloseEvents::new());
+        let timing = SpanTimingLayer::from_source(hand.clone()).with_sink(CloseEvents::new());
         // On either side of the layer, and with a filter of its own.
         let subscriber =
             registry().with(lines(&all)).with(timing).with(lines(&few).with_filter(LevelFilter::INFO));
@@ -108,7 +108,7 @@ mod histograms {
     fn quantiles_of_each_name() {
         let (hand, all) =
             (Hand::default(), [Measure::Busy, Measure::Total, Measure::Idle].map(Histograms::new));
-        let layer = SpanTimingLayer::over(hand.clone());
+        let layer = SpanTimingLayer::from_source(hand.clone());
         let layer = all.iter().fold(layer, |layer, histograms| layer.with_sink(histograms.clone()));
         tracing::subscriber::with_default(registry().with(layer), || {
             for thousand in 1..=1_000 {

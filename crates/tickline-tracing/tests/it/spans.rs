@@ -163,7 +163,7 @@ fn filters_of_the_layer_hold() {
 fn a_filter_may_be_reloaded_while_spans_are_open() {
     let (hand, closed) = (Hand::default(), Closed::default());
     let (filter, handle) = reload::Layer::new(LevelFilter::INFO);
-    let timing = SpanTimingLayer::over(hand.clone()).with_sink(closed.sink()).with_filter(filter);
+    let timing = SpanTimingLayer::from_source(hand.clone()).with_sink(closed.sink()).with_filter(filter);
     tracing::subscriber::with_default(registry().with(timing), || {
         let open = info_span!("open");
         let entered = open.enter();
@@ -217,7 +217,7 @@ fn the_layer_may_be_reloaded_while_spans_are_open() {
 #[test]
 fn a_missed_exit_ends_with_the_span() {
     let (hand, closed) = (Hand::default(), Closed::default());
-    let layer = SpanTimingLayer::over(hand.clone()).with_sink(closed.sink());
+    let layer = SpanTimingLayer::from_source(hand.clone()).with_sink(closed.sink());
     let (slot, handle) = reload::Layer::new(Some(layer));
     tracing::subscriber::with_default(registry().with(slot), || {
         let span = info_span!("work");
@@ -250,7 +250,7 @@ fn spans_contain_each_other() {
         assert!(outer.created().as_secs() > 1_577_836_800 && outer.created() <= outer.closed(), "{outer:?}");
     }
     check(SpanTimingLayer::new());
-    check(SpanTimingLayer::over(StdClock::new()));
+    check(SpanTimingLayer::from_source(StdClock::new()));
 }
 
 /// Spans while the counter is switched off and on again: nothing negative, nothing absurd.

@@ -104,7 +104,7 @@ impl ClockBuilder {
         self
     }
 
-    /// Makes a clock of its own, and starts its thread if it has one. The first iteration of the
+    /// Makes a clock beside the global one, and starts its thread if it has one. The first iteration of the
     /// control loop judges the gates. Until then, and while one is closed, the OS clock serves
     /// readings.
     ///

@@ -1,4 +1,4 @@
-//! What a reading does that the inlined path refuses: the time of a page, this CPU's line, or the
+//! What a reading does if the inlined path refuses: the time of a page, this CPU's line, or the
 //! slow path. And the thread's iterations for the CPUs' lines.
 
 use tickline_core::control::{Config, DrivenBy};
@@ -37,7 +37,7 @@ impl Engine {
         if let Some(page) = &self.page {
             return saturating_unsigned(page.unix_ns());
         }
-        match self.per_cpu_table().filter(|_| !self.unix_by_os()) {
+        match self.per_cpu_table().filter(|_| !self.os_serves_unix()) {
             Some(table) => table.read_unix().map_or_else(|| self.unix_by_cpu_slow(table), to_unsigned),
             None => self.unix_slow(),
         }
@@ -66,7 +66,7 @@ impl Engine {
     fn now_by_cpu_slow(&self, table: &Table) -> u64 {
         let Some((ns, source)) = table.read_slow() else { return self.now_slow() };
         if let Source::Reference { reference_ns } = source
-            && !self.thread_is_here()
+            && !self.has_thread()
             && table.is_passed_by(reference_ns)
         {
             // Nobody renews the CPUs' lines in a forked child, or when the thread has ended. A

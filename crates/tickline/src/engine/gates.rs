@@ -22,7 +22,7 @@ use tickline_core::gate::{
     Comparison, Facts, Gate, Reason, Verdict, first_closed, judge, judge_missing_line,
 };
 use tickline_core::sample::Reference;
-use tickline_core::shared::{Figures, Shared};
+use tickline_core::shared::{Figures, SharedClock};
 use tickline_core::state::Phase;
 use tickline_core::try_lock::LockGuard;
 
@@ -233,7 +233,7 @@ impl Engine {
     }
 
     /// Whether the last judgement has left Unix time to the OS.
-    pub(crate) fn unix_by_os(&self) -> bool {
+    pub(crate) fn os_serves_unix(&self) -> bool {
         self.reason_of(Gate::UnixCost).is_some() || self.reason_of(Gate::Cost).is_some()
     }
 
@@ -259,7 +259,7 @@ impl Engine {
     #[inline(never)]
     pub(super) fn figures(&self) -> Figures {
         let unit = self.per_cpu_table().and_then(Table::unit_here);
-        unit.map_or_else(|| self.shared.figures(), Shared::figures)
+        unit.map_or_else(|| self.shared.figures(), SharedClock::figures)
     }
 
     /// Whether the control loop has found a jump. A function of its own, whose frame is gone soon.
@@ -334,7 +334,7 @@ impl Engine {
 
 /// What a clock's gate stops.
 pub(super) struct CommonLine<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedClock,
     reference: Followed,
 }
 

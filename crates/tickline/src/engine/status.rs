@@ -22,7 +22,7 @@ impl Engine {
         let figures = self.figures();
         Status {
             state: self.state(),
-            judged: self.is_judged(),
+            is_judged: self.is_judged(),
             verdicts: self.verdicts(),
             driver: self.driver(),
             environment: facts::environment(self.probes()),

@@ -51,7 +51,7 @@ fn ordering_a_threads_first_coarse_time_is_there_before_it() {
         let start_ns = engine.now_ordered_ns();
         std::thread::scope(|scope| {
             scope.spawn(|| engine.attach_thread());
-            while !engine.thread_is_here() {
+            while !engine.has_thread() {
                 std::thread::yield_now();
             }
             assert!(engine.recent_ns() >= start_ns);

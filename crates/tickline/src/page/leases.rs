@@ -19,7 +19,7 @@ impl Engine {
         // By the window of readers: nobody recalibrates a clock whose thread has died. With a line
         // for each CPU there is none that this would read.
         let LineReading { bounds, .. } = self.read_bounds()?;
-        let unix = (!self.unix_by_os()).then(|| unix_interval_ns(&bounds));
+        let unix = (!self.os_serves_unix()).then(|| unix_interval_ns(&bounds));
         Some(Estimate { lower: bounds.lower, upper: bounds.upper, unix_ns: unix })
     }
 }

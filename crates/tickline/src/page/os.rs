@@ -2,7 +2,7 @@
 
 use tickline_core::sample::Reference;
 
-use crate::sys::counter_readable;
+use crate::sys::may_read_counter;
 use crate::sys::reference::OsClock;
 use crate::sys::reference::system::{steering_ppb, try_read_ns, with_timex};
 
@@ -50,7 +50,7 @@ impl tickline_page::OsClock for PageOs {
 /// Whether the kernel has mapped its vDSO, and the process may use it.
 fn has_vdso() -> bool {
     // SAFETY: takes a number, and touches no memory that changes.
-    counter_readable() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0
+    may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0
 }
 
 /// By how much the kernel says that it changes the rate of its clocks now, ppb: what corrects the

@@ -65,7 +65,7 @@ impl Publisher {
     /// user's own or is not trusted, or if this process may not read the counter.
     pub fn start(clock: Clock, path: impl AsRef<Path>) -> Result<Self, Error> {
         let counter = COUNTER
-            .filter(|_| sys::counter_readable())
+            .filter(|_| sys::may_read_counter())
             .ok_or_else(|| Error::page("this process may not read the counter (PR_SET_TSC)"))?;
         let page = PageWriter::create(path.as_ref()).map_err(Error::page)?;
         let config = Config {

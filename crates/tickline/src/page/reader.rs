@@ -119,7 +119,7 @@ impl PageReader {
             switch: AtomicU8::new(ENABLED),
             refused: refused
                 .or_else(|| COUNTER.is_none().then_some(Reason::NoCounter))
-                .or_else(|| (!sys::counter_readable()).then_some(Reason::Denied)),
+                .or_else(|| (!sys::may_read_counter()).then_some(Reason::Denied)),
             file,
         };
         // Rule R8: the process has had the OS clock so far.

@@ -8,7 +8,7 @@ use tickline_core::control::{Config, Control, DrivenBy, Iteration, MIN_INTERVAL_
 use tickline_core::counter::HardwareCpuCounter;
 use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
-use tickline_core::shared::Shared;
+use tickline_core::shared::SharedClock;
 
 use super::{CALIBRATED, FALLEN_BACK, IDLE, Table, has_fallen_back};
 use crate::sys::reference::OsClock;
@@ -73,7 +73,7 @@ impl CpuPass {
         let guard = AffinityGuard(&mask);
         for (cpu, (calibration, record)) in self.cpus.iter_mut().zip(&table.records).enumerate() {
             // ORDERING: Relaxed, see `CpuRecord::ask`.
-            if !mask.contains(cpu) && !record.asked.load(Ordering::Relaxed) {
+            if !mask.contains(cpu) && !record.has_missed.load(Ordering::Relaxed) {
                 *calibration = CpuCalibration::default();
                 // ORDERING: Relaxed, for display.
                 record.state.store(IDLE, Ordering::Relaxed);
@@ -130,9 +130,9 @@ impl CpuCalibration {
             }
             Some(_) => {}
             None => {
-                record.fail();
+                record.count_failure();
                 // ORDERING: Relaxed, see `CpuRecord::ask`. A reader on that CPU will ask again.
-                record.asked.store(false, Ordering::Relaxed);
+                record.has_missed.store(false, Ordering::Relaxed);
             }
         }
         let wait_ns = outcome.map_or(config.interval_ns, |outcome| outcome.next_in_ns);
@@ -144,7 +144,7 @@ impl CpuCalibration {
         let state = if fallen_back { FALLEN_BACK } else { CALIBRATED };
         // ORDERING: Relaxed, for display; only this thread writes it.
         if record.state.swap(state, Ordering::Relaxed) != state && fallen_back {
-            record.fail();
+            record.count_failure();
         }
         woken
     }
@@ -154,7 +154,7 @@ impl CpuCalibration {
     fn iterate(
         &mut self,
         cpu: usize,
-        unit: &Shared,
+        unit: &SharedClock,
         counter: &HardwareCpuCounter,
         config: &Config,
     ) -> Option<Outcome> {

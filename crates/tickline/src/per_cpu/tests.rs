@@ -23,8 +23,8 @@ fn auto_follows_the_comparison_and_the_builder_overrules_it() {
         Comparison::Impossible,
     ];
     for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(UNSYNCHRONISED, true)]) {
-        assert!(wanted(PerCpu::On, comparison) && !wanted(PerCpu::Off, comparison));
-        assert_eq!(wanted(PerCpu::Auto, comparison), auto);
+        assert!(wants_line_per_cpu(PerCpu::On, comparison) && !wants_line_per_cpu(PerCpu::Off, comparison));
+        assert_eq!(wants_line_per_cpu(PerCpu::Auto, comparison), auto);
     }
 }
 
@@ -37,13 +37,13 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
         Ok(needs) => needs,
         Err(why) => return skip(why),
     };
-    if !sys::counter_readable() {
+    if !sys::may_read_counter() {
         return skip("the counter cannot be used here");
     }
     let home = CpuMask::of_this_thread().expect("where this thread may run");
     let table = Table::with_ids(counter, ids + 3);
     let absent = ids + 1;
-    table.records[absent].ask();
+    table.records[absent].report_miss();
     let config = Config {
         interval_ns: 1_000_000,
         resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks: 0 },
@@ -142,7 +142,7 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
 #[test]
 fn a_pass_takes_the_references_new_resolution() {
     const STEP_NS: i64 = 20_000;
-    let (Ok((counter, ids)), Some(common), true) = (needs(), sys::COUNTER, sys::counter_readable()) else {
+    let (Ok((counter, ids)), Some(common), true) = (needs(), sys::COUNTER, sys::may_read_counter()) else {
         return eprintln!("SKIPPED: there can be no line for each CPU here");
     };
     let (table, notifier, mut pass) =

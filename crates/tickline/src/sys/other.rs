@@ -136,7 +136,7 @@ pub(crate) fn cpu_ids() -> Option<usize> {
 }
 
 /// The system has no way to deny the counter.
-pub(crate) fn counter_readable() -> bool {
+pub(crate) fn may_read_counter() -> bool {
     true
 }
 

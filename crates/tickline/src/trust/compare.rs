@@ -1,8 +1,9 @@
 //! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
 //!
-//! The first CPU is compared with each other one that this process may use, without isolated CPUs.
-//! The comparing thread sleeps between two tries ([`REST_NS`]). The result belongs to the process.
-//! While a clock's thread wants it, it is renewed ([`GOOD_FOR_NS`]). No caller ever compares.
+//! The first CPU is compared with every other CPU that this process may use, except isolated CPUs.
+//! The comparing thread sleeps between two tries ([`REST_NS`]). The result belongs to the process,
+//! and is renewed for as long as a clock's thread wants it ([`GOOD_FOR_NS`]). A thread of its own
+//! compares; callers never do.
 //!
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.
@@ -117,7 +118,7 @@ fn is_fresh() -> bool {
 }
 
 /// Whether a thread of this process may compare now: no other one does, until [`end`].
-fn begin() -> bool {
+fn try_begin() -> bool {
     // ORDERING: Relaxed for all, the word keeps threads from comparing at once, and no more: the
     // result has a lock. Another token is an ancestor's, whose threads are not in this process.
     let (token, order) = (sys::token(), Ordering::Relaxed);
@@ -126,7 +127,7 @@ fn begin() -> bool {
 }
 
 fn end() {
-    // ORDERING: Relaxed: see `begin`.
+    // ORDERING: Relaxed: see `try_begin`.
     BUSY.store(0, Ordering::Relaxed);
 }
 
@@ -146,7 +147,7 @@ impl Comparing {
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
     /// this process compares. If the system gives no thread, the comparison is impossible.
     pub(crate) fn ensure(&mut self) {
-        if self.is_running() || is_fresh() || !begin() {
+        if self.is_running() || is_fresh() || !try_begin() {
             return;
         }
         let stop = Arc::clone(&self.stop);
@@ -181,7 +182,7 @@ impl Drop for Comparing {
 
 /// Sleeps between two tries. `drop` cuts the sleep short, so a program that ends waits for a try at
 /// the most. Returns whether to go on.
-fn rest(stop: &AtomicBool, time_ns: i64) -> bool {
+fn wait_unless_stopped(stop: &AtomicBool, time_ns: i64) -> bool {
     let end_ns = OsClock.monotonic_ns().saturating_add(time_ns);
     // ORDERING: Relaxed, pairs with the store in `drop`.
     let goes_on = || !stop.load(Ordering::Relaxed);
@@ -208,7 +209,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     for other in others {
         let mut exchanges = Exchanges::NONE;
         for _ in 0..TRIES {
-            if !rest(stop, rest_ns) {
+            if !wait_unless_stopped(stop, rest_ns) {
                 return None;
             }
             let from_ns = OsClock.monotonic_ns();

@@ -144,15 +144,15 @@ impl Exchanges {
 
     fn sent(&mut self, given_ticks: u64, got_ticks: u64) {
         self.difference.sent(given_ticks, got_ticks);
-        self.note(given_ticks, got_ticks);
+        self.count_one(given_ticks, got_ticks);
     }
 
     fn received(&mut self, given_ticks: u64, got_ticks: u64) {
         self.difference.received(given_ticks, got_ticks);
-        self.note(given_ticks, got_ticks);
+        self.count_one(given_ticks, got_ticks);
     }
 
-    fn note(&mut self, given_ticks: u64, got_ticks: u64) {
+    fn count_one(&mut self, given_ticks: u64, got_ticks: u64) {
         self.count = self.count.saturating_add(1);
         self.backward = self.backward.saturating_add(u64::from(ticks_between(given_ticks, got_ticks) < 0));
     }
@@ -163,7 +163,7 @@ impl Exchanges {
 /// counter that it may read.
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
-    let Some(counter) = COUNTER.filter(|_| sys::counter_readable()) else { return Exchanges::NONE };
+    let Some(counter) = COUNTER.filter(|_| sys::may_read_counter()) else { return Exchanges::NONE };
     let token = Token::default();
     let found = thread::scope(|scope| {
         let token = &token;
@@ -175,8 +175,8 @@ pub fn between(here: u32, there: u32) -> Exchanges {
                 exchange(token, counter)
             })
         };
-        let other = start(there, answer).ok()?;
-        let this = start(here, ask);
+        let other = start(there, follow).ok()?;
+        let this = start(here, lead);
         if this.is_err() {
             token.give_up();
         }
@@ -188,7 +188,7 @@ pub fn between(here: u32, there: u32) -> Exchanges {
 }
 
 /// The thread here: gives first, and counts the round trips.
-fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
+fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
     let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
     let (mut started_ns, mut looked_ns, mut trips) = (None, None, 0);
     for trip in 0..ROUND_TRIPS {
@@ -216,7 +216,7 @@ fn ask(token: &Token, counter: HardwareCounter) -> Exchanges {
 }
 
 /// The thread there.
-fn answer(token: &Token, counter: HardwareCounter) -> Exchanges {
+fn follow(token: &Token, counter: HardwareCounter) -> Exchanges {
     let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
     for trip in 0..ROUND_TRIPS {
         let Some(Got { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, now) else { break };
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn threads_that_never_meet_compare_nothing() {
         let Some(&here) = cpus().first() else { return eprintln!("SKIPPED: no CPU that is known") };
-        if COUNTER.is_none() || !sys::counter_readable() {
+        if COUNTER.is_none() || !sys::may_read_counter() {
             return eprintln!("SKIPPED: no counter that may be read");
         }
         let mut exchanges = Exchanges::NONE;

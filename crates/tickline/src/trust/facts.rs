@@ -28,6 +28,6 @@ use crate::options::Probes;
 /// The counter's frequency as the processor, the firmware or the hypervisor names it, Hz. With
 /// minimal probes it is unknown where the process needs a right to read it.
 pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
-    let may_ask = probes == Probes::Full && crate::sys::counter_readable();
+    let may_ask = probes == Probes::Full && crate::sys::may_read_counter();
     if cpu::NAMED_BESIDE_THE_COUNTER && !may_ask { None } else { cpu::nominal_hz() }
 }

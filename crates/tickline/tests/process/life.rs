@@ -46,7 +46,7 @@ fn settles(clock: &Clock, mut last: u64) -> bool {
             }
             last = now;
         }
-        if clock.status().judged && clock.status().state != State::Calibrating {
+        if clock.status().is_judged && clock.status().state != State::Calibrating {
             return true;
         }
     }
@@ -312,7 +312,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
         for driver in [Driver::Reader, Driver::Thread] {
             let mut last = 0;
             let clock = Clock::builder().driver(driver).interval(Duration::from_millis(50)).start().unwrap();
-            while last == 0 || !clock.status().judged {
+            while last == 0 || !clock.status().is_judged {
                 for _ in 0..100 {
                     let now = clock.now_ordered().as_nanos();
                     assert!(now >= last && now > 0, "{now} after {last}");

@@ -66,7 +66,7 @@ pub(crate) fn of_spans() -> Value {
         }
     };
     let ours = Dispatch::new(registry().with(SpanTimingLayer::new()));
-    let std = Dispatch::new(registry().with(SpanTimingLayer::over(StdClock::new())));
+    let std = Dispatch::new(registry().with(SpanTimingLayer::from_source(StdClock::new())));
     let [ours, std] = [&ours, &std].map(|layer| move || tracing::dispatcher::with_default(layer, spans));
     let [ours, std] = fastest_ns([&ours, &std]);
     let state = state_name(Clock::global().status().state);

@@ -67,6 +67,55 @@ fn ns_a_call(program: &Program, answer: &Value) -> Option<f64> {
     Some(answer["batch"][1].as_f64()? / answer["batch"][0].as_f64()?)
 }
 
+/// The backward steps of one mode's readings, and how far they were below and above the OS clock, ns.
+fn readings(
+    run: &Run,
+    program: &Program,
+    mode: &str,
+    asked: &[Value],
+    fault: &mut impl FnMut(String),
+) -> (u64, (u64, u64)) {
+    let (mut back, mut outside) = (0, (0, 0));
+    for clock in ["monotonic", "realtime"] {
+        let all: Vec<Calls> = asked.iter().filter_map(|answer| Calls::of(&answer[clock])).collect();
+        if all.is_empty() && !(program.is_server && clock == "monotonic") {
+            fault(format!("no times of clock {clock}"));
+        }
+        let lead = if clock == "monotonic" { "lead_ns" } else { "unix_lead_ns" };
+        // The lead changes from line to line, so the largest of this guest counts.
+        let stated = run.lines.iter().filter_map(|line| line[lead].as_u64()).max().unwrap_or(0);
+        let lead_ns = if mode == "native" { 0 } else { stated };
+        for calls in &all {
+            let (below, above) = calls.outside_ns();
+            if calls.count != program.calls || calls.back > 0 || below > 0 || above > lead_ns {
+                fault(format!(
+                    "{clock}: {} calls of {}, {} back, {below} ns below the OS clock, {above} ns above it \
+                     (lead {lead_ns} ns)",
+                    calls.count, program.calls, calls.back
+                ));
+            }
+            back += calls.back;
+            outside = (outside.0.max(below), outside.1.max(above));
+        }
+    }
+    (back, outside)
+}
+
+/// Whether system calls for the time remain where a page serves them, or are missing where none does.
+fn fault_of_calls(mode: &str, counted: &Value) -> Option<String> {
+    match (counted["calls"].as_u64(), counted["served_clocks"].as_u64()) {
+        (Some(calls), Some(left)) if mode == "native" && left < calls => {
+            Some(format!("strace has seen {left} system calls for {calls} readings"))
+        }
+        (Some(calls), Some(left)) if mode != "native" && left > calls / REMAINING => {
+            let server = counted["server"].as_str().unwrap_or_default().trim().replace('\n', "; ");
+            Some(format!("{left} system calls for {calls} readings remain; the server said '{server}'"))
+        }
+        (Some(_), Some(_)) => None,
+        _ => Some("nothing was counted".to_owned()),
+    }
+}
+
 fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
     let mode = |mode: &str| {
         let is_it = |line: &&Value| {
@@ -88,42 +137,15 @@ fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
             fault(format!("exit code {}, error {}, said {}", seen["exit_code"], seen["error"], seen["said"]));
         }
         let asked = seen["timed"].as_array().map_or(&[][..], Vec::as_slice);
-        for clock in ["monotonic", "realtime"] {
-            let all: Vec<Calls> = asked.iter().filter_map(|answer| Calls::of(&answer[clock])).collect();
-            if all.is_empty() && !(program.is_server && clock == "monotonic") {
-                fault(format!("no times of clock {clock}"));
-            }
-            let lead = if clock == "monotonic" { "lead_ns" } else { "unix_lead_ns" };
-            // The lead changes from line to line, so the largest of this guest counts.
-            let stated = run.lines.iter().filter_map(|line| line[lead].as_u64()).max().unwrap_or(0);
-            let lead_ns = if name == "native" { 0 } else { stated };
-            for calls in &all {
-                let (below, above) = calls.outside_ns();
-                if calls.count != program.calls || calls.back > 0 || below > 0 || above > lead_ns {
-                    fault(format!(
-                        "{clock}: {} calls of {}, {} back, {below} ns below the OS clock, {above} ns above it \
-                         (lead {lead_ns} ns)",
-                        calls.count, program.calls, calls.back
-                    ));
-                }
-                back += calls.back;
-                outside = (outside.0.max(below), outside.1.max(above));
-            }
-        }
+        let (stepped, beside) = readings(run, program, name, asked, &mut fault);
+        back += stepped;
+        outside = (outside.0.max(beside.0), outside.1.max(beside.1));
         let counted = &seen["counted"];
         let (calls, left) = (counted["calls"].as_u64(), counted["served_clocks"].as_u64());
         counts.push(left.map_or_else(|| "-".to_owned(), |left| left.to_string()));
         counted_calls = calls.unwrap_or(counted_calls);
-        match (calls, left) {
-            (Some(calls), Some(left)) if name == "native" && left < calls => {
-                fault(format!("strace has seen {left} system calls for {calls} readings"));
-            }
-            (Some(calls), Some(left)) if name != "native" && left > calls / REMAINING => {
-                let server = counted["server"].as_str().unwrap_or_default().trim().replace('\n', "; ");
-                fault(format!("{left} system calls for {calls} readings remain; the server said '{server}'"));
-            }
-            (Some(_), Some(_)) => {}
-            _ => fault("nothing was counted".to_owned()),
+        if let Some(what) = fault_of_calls(name, counted) {
+            fault(what);
         }
         if name == "run"
             && !program.is_server

@@ -81,7 +81,7 @@ pub(crate) fn cpu_ids() -> Option<usize> {
 
 /// Whether `cpu` is isolated (`isolcpus`): its user wants no other threads there.
 pub(crate) fn is_isolated(cpu: usize) -> bool {
-    read(ISOLATED, &mut [0; LIST_BYTES], |list| cpu_list::names(list, cpu))
+    read(ISOLATED, &mut [0; LIST_BYTES], |list| cpu_list::contains(list, cpu))
 }
 
 /// The CPUs on which a thread of this process may run now, without isolated ones, in ascending

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use tickline_core::sample::{Reference, SUSPENDED_BOUND_NS};
 
-use crate::sys::linux::process::{PreserveErrno, counter_readable};
+use crate::sys::linux::process::{PreserveErrno, may_read_counter};
 
 /// `CLOCK_MONOTONIC` and `CLOCK_REALTIME`.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,7 @@ pub(crate) fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
 fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     if route == ROUTE_UNKNOWN {
         let _errno = PreserveErrno::new();
-        let found = if counter_readable() { ROUTE_LIBC } else { ROUTE_KERNEL };
+        let found = if may_read_counter() { ROUTE_LIBC } else { ROUTE_KERNEL };
         // ORDERING: Relaxed, as in `read_ns`. The loser of a race takes the winner's route.
         ROUTE.compare_exchange(ROUTE_UNKNOWN, found, Ordering::Relaxed, Ordering::Relaxed).ok();
         return try_read_ns(clock);

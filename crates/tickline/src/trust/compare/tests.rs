@@ -14,7 +14,7 @@ pub(crate) const UNSYNCHRONISED: Comparison = Comparison::Unsynchronised {
 
 #[test]
 fn the_counters_of_this_machine_are_compared() {
-    if COUNTER.is_none() || !crate::sys::counter_readable() {
+    if COUNTER.is_none() || !crate::sys::may_read_counter() {
         eprintln!("SKIPPED: no counter that may be read");
         return;
     }
@@ -41,11 +41,11 @@ fn a_rest_lasts_after_a_pair_and_ends_at_a_stop() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| scope.spawn(|| ()).join()).unwrap();
     let start_ns = OsClock.monotonic_ns();
-    assert!(rest(&stop, REST_NS));
+    assert!(wait_unless_stopped(&stop, REST_NS));
     assert!(OsClock.monotonic_ns() - start_ns >= REST_NS);
     // ORDERING: Relaxed, as in `drop`.
     stop.store(true, Ordering::Relaxed);
-    assert!(!rest(&stop, REST_NS));
+    assert!(!wait_unless_stopped(&stop, REST_NS));
 }
 
 /// What clocks make of a comparison's result: one that may have a line for each CPU, and one that

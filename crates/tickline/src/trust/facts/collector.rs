@@ -17,7 +17,7 @@ use super::environment::environment;
 use super::kernel::{LIST_BYTES, clocksource, find_clocksource, is_available};
 use crate::options::{Environment, Probes};
 use crate::sys::reference::OsClock;
-use crate::sys::{COUNTER, counter_readable};
+use crate::sys::{COUNTER, may_read_counter};
 
 /// How long a collection may take, ns, before it begins anew. A program may stop reading between
 /// two stages.
@@ -65,7 +65,7 @@ fn may_measure(probes: Probes, comparison: Comparison) -> bool {
 }
 
 fn is_readable(probes: Probes) -> bool {
-    probes == Probes::Minimal || counter_readable()
+    probes == Probes::Minimal || may_read_counter()
 }
 
 /// The counter, if it may be read to be measured.
@@ -128,7 +128,7 @@ impl Collector {
     fn advance(&mut self, probes: Probes, comparison: Comparison) {
         self.next = match self.next {
             Stage::Begin => Stage::Processor,
-            Stage::Processor if !cpu::learn() => Stage::Processor,
+            Stage::Processor if !cpu::learn_next_leaf() => Stage::Processor,
             Stage::Processor if probes == Probes::Full => Stage::Environment,
             Stage::Processor => Stage::Resolution,
             Stage::Environment => {

@@ -44,7 +44,7 @@ fn is_known(number: u32) -> bool {
     LEAVES.iter().any(|leaf| leaf.number == number && leaf.known().is_some())
 }
 
-fn ask(number: u32) -> CpuidResult {
+fn read_leaf(number: u32) -> CpuidResult {
     #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
     // SAFETY: every x86_64 processor has CPUID.
     unsafe {
@@ -55,9 +55,9 @@ fn ask(number: u32) -> CpuidResult {
 /// CPUID, each leaf read once: it traps under a hypervisor (4 us on AMD EPYC, family 26, under
 /// KVM).
 fn cpuid(number: u32) -> CpuidResult {
-    let Some(leaf) = LEAVES.iter().find(|leaf| leaf.number == number) else { return ask(number) };
+    let Some(leaf) = LEAVES.iter().find(|leaf| leaf.number == number) else { return read_leaf(number) };
     leaf.known().unwrap_or_else(|| {
-        let said = ask(number);
+        let said = read_leaf(number);
         for (register, value) in leaf.registers.iter().zip([said.eax, said.ebx, said.ecx, said.edx]) {
             // ORDERING: Relaxed, as in `known`. All threads store the same.
             register.store(KNOWN | u64::from(value), Ordering::Relaxed);
@@ -67,7 +67,7 @@ fn cpuid(number: u32) -> CpuidResult {
 }
 
 /// Reads one of the leaves that the gates need. Returns whether it was the last one.
-pub(crate) fn learn() -> bool {
+pub(crate) fn learn_next_leaf() -> bool {
     for leaf in [EXTENDED, ADVANCED_POWER, 1, HYPERVISOR] {
         if !is_known(leaf) {
             cpuid(leaf);
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_leaf_is_read_once() {
         let (first, leaf) = (cpuid(0), &LEAVES[0]);
-        assert_eq!([Some(first), leaf.known()], [Some(ask(0)); 2]);
+        assert_eq!([Some(first), leaf.known()], [Some(read_leaf(0)); 2]);
         // ORDERING: Relaxed, a figure on its own.
         leaf.registers[3].store(KNOWN | u64::from(!first.edx), Ordering::Relaxed);
         assert_eq!(cpuid(0).edx, !first.edx);

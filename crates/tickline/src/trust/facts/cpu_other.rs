@@ -5,7 +5,7 @@
 use tickline_core::gate::Hypervisor;
 
 /// There is nothing to read.
-pub(crate) fn learn() -> bool {
+pub(crate) fn learn_next_leaf() -> bool {
     true
 }
 

@@ -31,12 +31,12 @@
 //!
 //! [`MEETING_MARGIN_NS`]: crate::discipline::MEETING_MARGIN_NS
 
-#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
-#[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
-#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "counter/aarch64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "counter/riscv64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "counter/x86_64.rs")]
 #[cfg_attr(
     not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
-    path = "other.rs"
+    path = "counter/other.rs"
 )]
 mod arch;
 #[cfg(not(target_arch = "x86_64"))]

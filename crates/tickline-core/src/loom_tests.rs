@@ -58,11 +58,11 @@ use crate::control::{Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::gate::keeper::Closable;
 use crate::sample::Reference;
-use crate::shared::Shared;
+use crate::shared::SharedClock;
 use crate::testing::CONFIG;
 use harness::{Seen, Time, View, check, made, spawn};
 
-pub(crate) type Clock = Shared<LineCell>;
+pub(crate) type Clock = SharedClock<LineCell>;
 
 impl Reference for View<'_> {
     fn monotonic_ns(&self) -> i64 {
@@ -90,7 +90,7 @@ impl Scene {
     /// A clock after iterations, of which the last one ended with `wanted`; readings between them
     /// do not decrease.
     fn after(wanted: Iteration) -> (Self, Control) {
-        let (clock, time) = (made(Shared::new(LineCell::new())), made(Time::new(1 << 40, 0)));
+        let (clock, time) = (made(SharedClock::new(LineCell::new())), made(Time::new(1 << 40, 0)));
         let mut control = Control::new(Config { interval_ns: 1_000_000, ..CONFIG });
         let scene = Self { clock, time };
         let mut last = i64::MIN;
