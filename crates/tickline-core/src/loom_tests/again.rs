@@ -1,4 +1,4 @@
-//! States that come again: what `state/mod.rs` says about a state that is its own proof. The
+//! States that come again: what `state.rs` says about a state that is its own proof. The
 //! readers are the real ones. Lines are made by hand, so that a state can come again after two of
 //! them, not after 1,024.
 //!

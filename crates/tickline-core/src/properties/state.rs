@@ -8,7 +8,7 @@ use num_bigint::BigInt;
 
 use super::wide::{UNITS_PER_NS, floor_ns, units, wide, wrapped_i64};
 
-/// A state, and the `m` that its line has by the layout at the head of `state/mod.rs`.
+/// A state, and the `m` that its line has by the layout at the head of `state.rs`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) line: CellLine,

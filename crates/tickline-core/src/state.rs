@@ -90,13 +90,13 @@ use crate::units::{FRACTION_BITS, FixedNs};
 
 // The machine's own atomic; the portable one elsewhere; and for loom an exact model of one.
 #[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
-#[path = "aarch64.rs"]
+#[path = "state/aarch64.rs"]
 mod native;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
-#[path = "x86_64.rs"]
+#[path = "state/x86_64.rs"]
 mod native;
 #[cfg(loom)]
-#[path = "modelled.rs"]
+#[path = "state/modelled.rs"]
 mod native;
 #[cfg(any(
     miri,
