@@ -11,13 +11,26 @@ use crate::vm::table::processor;
 /// `tickline` brings `tickline-core` and `libc`, and `tickline-core` brings none.
 const MOST_DEPENDENCIES: [(&str, usize); 2] = [("tickline-core", 0), ("tickline", 2)];
 
-/// Runs these lanes, in the order of the table, and stores the result of the nightly lane.
-pub(crate) fn run(lanes: &[&str]) -> Result<u8, String> {
-    let (code, table) = step::run_all(&steps(lanes)?);
+/// Runs the steps of these names, or all steps of these lanes, in the order of the table. Stores the
+/// results of the nightly lane.
+pub(crate) fn run(lanes: &[&str], names: &[&str]) -> Result<u8, String> {
+    let mut steps = steps(lanes)?;
+    if let Some(unknown) = names.iter().find(|name| !steps.iter().any(|step| step.name == **name)) {
+        return Err(format!("ci.toml has no step '{unknown}' in {}", lanes.join(", ")));
+    }
+    let starts: Vec<String> = steps.iter().map(|step| format!("| {} |", step.name)).collect();
+    steps.retain(|step| names.is_empty() || names.contains(&step.name.as_str()));
+    let (code, results) = step::run_all(&steps);
     if lanes == ["nightly"] {
         let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::output_of);
-        let on = format!("{}; commit {}; {}.", date?, commit?, processor());
-        files::store_block("docs/nightly.md", "nightly", &format!("{on}\n\n{table}"))?;
+        let end = format!(" {} | {} |\n", commit?, date?);
+        let new: String = results.lines().map(|row| format!("{row}{end}")).collect();
+        let none: String = starts.iter().map(|start| format!("{start} not run | | | |\n")).collect();
+        let stored = files::block("docs/nightly.md", "nightly")? + &none;
+        let table = files::merged(&starts, &new, &stored)?;
+        let head = "| step | | s | commit | date |\n|---|---|---|---|---|\n";
+        let block = format!("The newest rows are from {}.\n\n{head}{table}", processor());
+        files::store_block("docs/nightly.md", "nightly", &block)?;
     }
     Ok(code)
 }

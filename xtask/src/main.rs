@@ -25,8 +25,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["ci"] => ci::run(&["check", "deep"]),
-        ["ci", lane] => ci::run(&[lane]),
+        ["ci"] => ci::run(&["check", "deep"], &[]),
+        ["ci", lane, ref names @ ..] => ci::run(&[lane], names),
         ["api", ref rest @ ..] => api::run(rest),
         ["bare"] => ci::bare(),
         ["dependencies"] => ci::dependencies(),

@@ -48,8 +48,8 @@ type Done<'a> = (&'a str, End, f64);
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
 /// passed. Prints the output of each step when the step ends, and keeps it in `target/ci`. Steps
 /// that may run beside others begin at the place of the first of them. The summary repeats why a
-/// step has failed, for a reader who sees only the end. Returns the exit code, and the summary as a
-/// table.
+/// step has failed, for a reader who sees only the end. Returns the exit code, and the summary as
+/// rows of a table.
 pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
     let ends = thread::scope(|scope| {
         let (mut ends, mut beside) = (Vec::new(), None);
@@ -68,7 +68,7 @@ pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
     let (passed, failed) =
         (count(|end| matches!(end, End::Passed)), count(|end| matches!(end, End::Failed(_))));
     println!("\nsummary");
-    let mut table = "| step | | s |\n|---|---|---|\n".to_owned();
+    let mut table = String::new();
     for (name, end, seconds) in &ends {
         let word = match end {
             End::Passed => "passed",

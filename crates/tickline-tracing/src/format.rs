@@ -78,8 +78,9 @@ impl Rfc3339 {
 
     /// With this many digits after the second: 0 to 9. A larger number counts as 9.
     #[must_use]
-    pub fn digits(self, digits: u8) -> Self {
-        Self { digits: digits.min(9), ..self }
+    pub fn digits(mut self, digits: u8) -> Self {
+        self.digits = digits.min(9);
+        self
     }
 
     /// `time` in this format.
