@@ -39,6 +39,19 @@
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update. That is no
 //! bound, so on a machine that they steer there is no source.
 //!
+//! A source that misses one request is late, and its claim goes on. At the second one in a row
+//! readings fail, or another source serves. A claim ends after two and a half requests in any case.
+//!
+//! # Known limits
+//!
+//! - After a step of the OS clock that chronyd did not make and has not noticed, it may need several
+//!   measurements until its own bound holds again. tickline waits for one.
+//! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
+//!   two claims may then contradict each other. Readings fail with `Disrupted` until the next
+//!   measurement, though no interval was wrong.
+//! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] makes later times
+//!   that one, so two such readings overlap.
+//!
 //! # Leap seconds
 //!
 //! The times are [`UnixTime`], which counts no leap seconds. Two seconds before and after the end
@@ -270,8 +283,8 @@ pub enum UtcUnknown {
     NoSource = 0,
     /// The source says that the clock is not synchronised.
     Unsynchronised = 1,
-    /// The last claim has ended, and there is no newer one: the source has died, or the thread was
-    /// held up.
+    /// The last claim has ended, and there is no newer one: the source has not answered twice, or the
+    /// thread was held up.
     Expired = 2,
     /// The machine was suspended or moved, or two claims contradicted each other, and the source has
     /// not measured since.
