@@ -276,25 +276,25 @@ impl Lab<'_> {
         fs::remove_dir_all(SEGMENTS)
     }
 
-    /// No daemon of NTP, but a kernel that is told its clock's error, as a daemon does it: that it
-    /// is off by 3 ms at most, and then that it is off by 2 ms, which it shall slew, and 1 ms more. A
-    /// whole multiple of 500 us would be no claim (`kernel.rs` in tickline).
+    /// No daemon of NTP, but a kernel that is told its clock's error each second, as a daemon does it:
+    /// that it is off by 3 ms at most, and then that it is off by 2 ms, which it shall slew, and 1 ms
+    /// more. A whole multiple of 500 us would be no claim (`kernel.rs` in tickline). After the clock
+    /// was set an update counts only if there was one before it.
     fn kernel(&self, name: &str) -> io::Result<()> {
-        let tell = |offset_us: i64, maxerror_us: i64| {
-            system::adjust(|clock| {
-                clock.modes = libc::ADJ_MAXERROR | libc::ADJ_STATUS;
-                (clock.maxerror, clock.status) = (maxerror_us, 0);
-                if offset_us != 0 {
-                    clock.modes |= libc::ADJ_OFFSET;
-                    (clock.offset, clock.status) = (offset_us, libc::STA_PLL);
-                }
-            })
-        };
         self.phase(name, || {
             for (ahead_ns, offset_us, maxerror_us) in [(2_900_000, 0, 3_017), (2_900_000, -2_000, 1_017)] {
                 self.set_clock(ahead_ns)?;
-                tell(offset_us, maxerror_us)?;
-                thread::sleep(Duration::from_secs(4));
+                system::adjust(|clock| {
+                    clock.modes = libc::ADJ_OFFSET | libc::ADJ_STATUS;
+                    (clock.offset, clock.status) = (offset_us, libc::STA_PLL);
+                })?;
+                for update in 0..6 {
+                    system::adjust(|clock| {
+                        clock.modes = libc::ADJ_MAXERROR;
+                        clock.maxerror = maxerror_us - update;
+                    })?;
+                    thread::sleep(Duration::from_secs(1));
+                }
                 wait_until_many(&self.intervals, LONGEST);
             }
             // Somebody sets the clock, and the kernel calls it unsynchronised.
