@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | version 3 relates UTC to the counter itself; version 2 bounds the error of `CLOCK_REALTIME`, so reading it, and a drift of 500 ppm until the next answer, are added |
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter; the error bound of a PHC that states one |
-//! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew |
+//! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew, the estimated error |
 //!
 //! An interval is as true as its source. A server that lies beyond its stated dispersion makes it
 //! wrong, and nobody on the machine can notice. What can be noticed is: each claim must meet the
@@ -49,6 +49,8 @@
 //! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
 //!   two claims may then contradict each other. Readings fail with `Disrupted` until the next
 //!   measurement, though no interval was wrong.
+//! - ntpd-rs bounds no error: the kernel has a standard deviation and the root delay from it. Their
+//!   sum, which tickline takes, is no proof.
 //! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] makes later times
 //!   that one, so two such readings overlap.
 //!
