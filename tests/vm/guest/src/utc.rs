@@ -103,6 +103,18 @@ impl Daemon {
         Self::start("/usr/bin/clockbound", &["-c", "/run/clockbound.toml"])
     }
 
+    /// ntpd-rs, with a request each second.
+    fn ntpd_rs() -> io::Result<Self> {
+        fs::write(
+            "/run/ntp.toml",
+            "[observability]\nlog-level = \"info\"\n\
+             [synchronization]\nminimum-agreeing-sources = 1\n\
+             [source-defaults]\npoll-interval-limits = { min = 0, max = 0 }\ninitial-poll-interval = 0\n\
+             [[source]]\nmode = \"server\"\naddress = \"127.0.0.1\"\n",
+        )?;
+        Self::start("/usr/bin/ntp-daemon", &["-c", "/run/ntp.toml"])
+    }
+
     fn start(program: &str, arguments: &[&str]) -> io::Result<Self> {
         let log = fs::File::create(LOG)?;
         Command::new(program)
@@ -217,6 +229,7 @@ impl Lab<'_> {
                 back()
             }),
             "kernel" => return self.kernel(name),
+            "ntpd_rs" => return self.ntpd_rs(name),
             "leap" => {
                 let day_ns = 86_400 * SECOND_NS;
                 let leap_at_ns = (self.world.now_ns() / day_ns + 1) * day_ns;
@@ -274,6 +287,23 @@ impl Lab<'_> {
             Ok(json!({ "synchronised": reached, "log": fs::read_to_string(LOG)? }))
         })?;
         fs::remove_dir_all(SEGMENTS)
+    }
+
+    /// The server lies within its statement.
+    fn ntpd_rs(&self, name: &str) -> io::Result<()> {
+        self.set_clock(0)?;
+        let daemon = Daemon::ntpd_rs()?;
+        self.phase(name, || {
+            let reached = self.wait_for(UtcSource::Kernel);
+            for share in [9, -9, 5, 0] {
+                // ORDERING: Relaxed, a setting on its own.
+                self.world.lie_ns.store(COVERED_NS / 10 * share, Ordering::Relaxed);
+                thread::sleep(Duration::from_secs(5));
+            }
+            Ok(json!({ "synchronised": reached, "log": fs::read_to_string(LOG)? }))
+        })?;
+        drop(daemon);
+        Ok(())
     }
 
     /// No daemon of NTP, but a kernel that is told its clock's error each second, as a daemon does it:
