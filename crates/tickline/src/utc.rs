@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | version 3 relates UTC to the counter itself; version 2 bounds the error of `CLOCK_REALTIME`, so reading it, and a drift of 500 ppm until the next answer, are added |
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter; the error bound of a PHC that states one |
-//! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew |
+//! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew, the estimated error |
 //!
 //! An interval is true if its source is. If a server is off by more than it states, the interval is
 //! wrong, and nobody on the machine can notice. A contradiction can be noticed: each claim must
@@ -38,6 +38,21 @@
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
+//!
+//! A source that misses one request is late, and its claim goes on. At the second one in a row
+//! readings fail, or another source serves. A claim ends after two and a half requests in any case.
+//!
+//! # Known limits
+//!
+//! - After a step of the OS clock that chronyd did not make and has not noticed, it may need several
+//!   measurements until its own bound holds again. tickline waits for one.
+//! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
+//!   two claims may then contradict each other. Readings fail with `Disrupted` until the next
+//!   measurement, though no interval was wrong.
+//! - ntpd-rs bounds no error: the kernel has a standard deviation and the root delay from it. Their
+//!   sum, which tickline takes, is no proof.
+//! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] makes later times
+//!   that one, so two such readings overlap.
 //!
 //! # Leap seconds
 //!
@@ -257,8 +272,8 @@ pub enum UtcUnknown {
     NoSource,
     /// The source says that the clock is not synchronised.
     Unsynchronised,
-    /// The last claim has ended, and there is no newer one: the source has died, or the thread was
-    /// held up.
+    /// The last claim has ended, and there is no newer one: the source has not answered twice, or the
+    /// thread was held up.
     Expired,
     /// The machine was suspended or moved, or two claims contradicted each other, and the source has
     /// not measured since.

@@ -26,6 +26,9 @@ pub(super) struct Program {
     pub(super) package: String,
     /// The program's place.
     pub(super) path: String,
+    /// Arguments of `cargo install` for a package of crates.io.
+    #[serde(default)]
+    features: String,
 }
 
 /// A folder with the program, the dynamic linker and all libraries, at their places.
@@ -66,8 +69,9 @@ fn build(program: &Program) -> Result<PathBuf, Failure> {
     if !built.is_file() {
         println!("building {}", program.package);
         let install = format!(
-            "cargo install -q --locked {} --features daemon --bin {name} --target x86_64-unknown-linux-gnu --root {}",
+            "cargo install -q --locked {} {} --bin {name} --target x86_64-unknown-linux-gnu --root {}",
             program.package,
+            program.features,
             root.display()
         );
         output(command(&install).env("RUSTFLAGS", "-C target-feature=+crt-static"))

@@ -119,6 +119,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
         None => return None,
         Some(ntp) if claimed && ntp.synchronised => return None,
         Some(_) if claimed => "ntp_flag",
+        Some(_) if facts.is_by_clock_bound() => return None,
         Some(_) if is_wsl => "ntp_unsynchronised/wsl",
         Some(_) if machine.systemd == Some(true) => "ntp_unsynchronised/systemd",
         Some(_) => "ntp_unsynchronised",

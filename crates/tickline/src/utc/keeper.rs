@@ -141,6 +141,8 @@ pub(crate) struct UtcKeeper {
     rate: Option<[u64; 2]>,
     /// Of the last request.
     anchor: Option<Moment>,
+    /// The first of the latest requests that nobody answered, by `CLOCK_MONOTONIC_RAW`, ns.
+    unanswered_ns: Option<i64>,
     made: Option<Made>,
     /// Whether a source must measure again before it is believed.
     is_disrupted: bool,
@@ -154,8 +156,8 @@ pub(crate) struct UtcKeeper {
 
 impl UtcKeeper {
     /// What to publish after the best source has `said` something at `anchor`; `None` leaves the
-    /// last claim to its end, because no source has said anything, or only that it knows nothing. A
-    /// claim holds for `valid_ns` at most.
+    /// last claim, because for the first time no source has said anything, or only that it knows
+    /// nothing. A claim holds for `valid_ns` at most.
     pub(crate) fn claim(
         &mut self,
         anchor: &Moment,
@@ -175,12 +177,15 @@ impl UtcKeeper {
         if !self.measure_rate(anchor) {
             self.disrupt();
         }
+        let is_unanswered = matches!(said, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));
+        self.unanswered_ns = is_unanswered.then(|| self.unanswered_ns.unwrap_or(anchor.raw_ns));
+        // Who misses one request is late, and the last claim is as true as it was. Who misses two has
+        // died. After the clock was set the second one comes at once, and says no more than the first.
+        let is_late =
+            self.unanswered_ns.is_some_and(|first_ns| anchor.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
         let claim = match said {
             Ok(report) => self.checked(anchor, &report, valid_ns),
-            // The one that has made the last claim may be late. Its claim is as true as it was.
-            Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised)
-                if self.made.is_some_and(|made| made.claim.at_raw(anchor.raw_ns).is_some()) =>
-            {
+            Err(_) if is_late && self.made.is_some_and(|it| it.claim.at_raw(anchor.raw_ns).is_some()) => {
                 return None;
             }
             Err(UtcUnknown::NoSource) if self.made.is_some() => Err(UtcUnknown::Expired),

@@ -93,7 +93,8 @@ impl UtcPolls {
         let mut ask = || self.sources.ask(|| anchor(engine, clocksource, resolution_ns), rate);
         let Some((anchor, said)) = (0..REQUESTS).find_map(|_| ask()) else { return };
         let anchor = Moment { sets: self.sets, ..anchor };
-        // A source that misses one request is late; one that misses two has died.
+        // The second request in a row without an answer ends a claim (`keeper.rs`). This is for a
+        // thread that is late with it.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
         let valid_ns = POLL_NS.max(interval_ns).saturating_mul(5) / 2;
         if let Some(claim) = self.keeper.claim(&anchor, said, valid_ns) {

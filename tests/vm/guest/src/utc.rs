@@ -10,7 +10,7 @@ use std::io;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -25,9 +25,11 @@ use crate::{machine, report};
 use seen::Seen;
 use world::{COVERED_NS, SECOND_NS, World};
 
-/// The readings with an interval in each scenario, and the longest time for those that are left when
-/// its work is done.
+/// The readings in each scenario, with an interval or not, and the longest time for those that are
+/// left when its work is done. As many have an interval, if that does not take longer than it does
+/// on a quiet host.
 const READINGS: u64 = 10_000_000;
+const PATIENCE_READINGS: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(15);
 
 /// Readings between two looks at the flags.
@@ -72,12 +74,18 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
     let world = World::at(now_ns);
     thread::scope(|scope| {
         let server = scope.spawn(|| world.serve());
-        let lab = Lab { clock, world: &world };
+        let lab = Lab { clock, world: &world, readings: AtomicU64::new(0), intervals: AtomicU64::new(0) };
         let done = names.split(',').try_for_each(|name| lab.scenario(name));
         // ORDERING: Relaxed, a flag on its own.
         world.is_over.store(true, Ordering::Relaxed);
         done.and(server.join().unwrap_or_else(|_| Err(io::Error::other("the server panicked"))))
     })
+}
+
+/// Waits until there are enough readings of a kind, but not longer than `time`.
+fn wait_until_many(count: &AtomicU64, time: Duration) {
+    // ORDERING: Relaxed, a count on its own.
+    wait_for(time, || count.load(Ordering::Relaxed) >= READINGS);
 }
 
 /// A running daemon.
@@ -93,6 +101,18 @@ impl Daemon {
         fs::create_dir_all(SEGMENTS)?;
         fs::write("/run/clockbound.toml", "[[sources.ntp]]\nserver = \"127.0.0.1\"\n")?;
         Self::start("/usr/bin/clockbound", &["-c", "/run/clockbound.toml"])
+    }
+
+    /// ntpd-rs, with a request each second.
+    fn ntpd_rs() -> io::Result<Self> {
+        fs::write(
+            "/run/ntp.toml",
+            "[observability]\nlog-level = \"info\"\n\
+             [synchronization]\nminimum-agreeing-sources = 1\n\
+             [source-defaults]\npoll-interval-limits = { min = 0, max = 0 }\ninitial-poll-interval = 0\n\
+             [[source]]\nmode = \"server\"\naddress = \"127.0.0.1\"\n",
+        )?;
+        Self::start("/usr/bin/ntp-daemon", &["-c", "/run/ntp.toml"])
     }
 
     fn start(program: &str, arguments: &[&str]) -> io::Result<Self> {
@@ -121,6 +141,9 @@ impl Drop for Daemon {
 struct Lab<'a> {
     clock: &'a Clock,
     world: &'a World,
+    /// How many readings a phase has, and how many of them have an interval.
+    readings: AtomicU64,
+    intervals: AtomicU64,
 }
 
 impl Lab<'_> {
@@ -175,11 +198,13 @@ impl Lab<'_> {
                 let (ahead_ns, settings, left_s) = match name {
                     "killed" => (0, "", 3),
                     "killed_rtcsync" => (0, "rtcsync", 3),
-                    // chronyd slews by a twelfth. Without it the slew goes on.
-                    _ => (-SECOND_NS, "rtcsync", 25),
+                    // chronyd slews by a twelfth, for longer than this takes. Without it the slew
+                    // goes on.
+                    _ => (-2 * SECOND_NS, "rtcsync", 25),
                 };
                 self.follow(name, ahead_ns, settings, |chronyd| {
                     pass(2)?;
+                    wait_until_many(&self.intervals, LONGEST);
                     self.mark();
                     chronyd.send(Signal::SIGKILL)?;
                     pass(left_s)
@@ -204,6 +229,7 @@ impl Lab<'_> {
                 back()
             }),
             "kernel" => return self.kernel(name),
+            "ntpd_rs" => return self.ntpd_rs(name),
             "leap" => {
                 let day_ns = 86_400 * SECOND_NS;
                 let leap_at_ns = (self.world.now_ns() / day_ns + 1) * day_ns;
@@ -263,25 +289,43 @@ impl Lab<'_> {
         fs::remove_dir_all(SEGMENTS)
     }
 
-    /// No daemon of NTP, but a kernel that is told its clock's error, as a daemon does it: that it
-    /// is off by 3 ms at most, and then that it is off by 2 ms, which it shall slew, and 1 ms more. A
-    /// whole multiple of 500 us would be no claim (`kernel.rs` in tickline).
+    /// The server lies within its statement, for so long that ntpd-rs believes it.
+    fn ntpd_rs(&self, name: &str) -> io::Result<()> {
+        self.set_clock(0)?;
+        let daemon = Daemon::ntpd_rs()?;
+        self.phase(name, || {
+            let reached = self.wait_for(UtcSource::Kernel);
+            for share in [9, -9] {
+                // ORDERING: Relaxed, a setting on its own.
+                self.world.lie_ns.store(COVERED_NS / 10 * share, Ordering::Relaxed);
+                thread::sleep(LONGEST);
+            }
+            Ok(json!({ "synchronised": reached, "log": fs::read_to_string(LOG)? }))
+        })?;
+        drop(daemon);
+        Ok(())
+    }
+
+    /// No daemon of NTP, but a kernel that is told its clock's error each second, as a daemon does it:
+    /// that it is off by 3 ms at most, and then that it is off by 2 ms, which it shall slew, and 1 ms
+    /// more. A whole multiple of 500 us would be no claim (`kernel.rs` in tickline). After the clock
+    /// was set an update counts only if there was one before it.
     fn kernel(&self, name: &str) -> io::Result<()> {
-        let tell = |offset_us: i64, maxerror_us: i64| {
-            system::adjust(|clock| {
-                clock.modes = libc::ADJ_MAXERROR | libc::ADJ_STATUS;
-                (clock.maxerror, clock.status) = (maxerror_us, 0);
-                if offset_us != 0 {
-                    clock.modes |= libc::ADJ_OFFSET;
-                    (clock.offset, clock.status) = (offset_us, libc::STA_PLL);
-                }
-            })
-        };
         self.phase(name, || {
             for (ahead_ns, offset_us, maxerror_us) in [(2_900_000, 0, 3_017), (2_900_000, -2_000, 1_017)] {
                 self.set_clock(ahead_ns)?;
-                tell(offset_us, maxerror_us)?;
-                thread::sleep(Duration::from_secs(4));
+                system::adjust(|clock| {
+                    clock.modes = libc::ADJ_OFFSET | libc::ADJ_STATUS;
+                    (clock.offset, clock.status) = (offset_us, libc::STA_PLL);
+                })?;
+                for update in 0..6 {
+                    system::adjust(|clock| {
+                        clock.modes = libc::ADJ_MAXERROR;
+                        clock.maxerror = maxerror_us - update;
+                    })?;
+                    thread::sleep(Duration::from_secs(1));
+                }
+                wait_until_many(&self.intervals, LONGEST);
             }
             // Somebody sets the clock, and the kernel calls it unsynchronised.
             system::step_clock(1)?;
@@ -340,7 +384,10 @@ impl Lab<'_> {
 
     /// Reads on all CPUs until `work` is done and there are enough readings, and reports both.
     fn phase(&self, name: &str, work: impl FnOnce() -> io::Result<Value>) -> io::Result<()> {
-        let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+        let stop = AtomicBool::new(false);
+        for count in [&self.readings, &self.intervals] {
+            count.store(0, Ordering::Relaxed); // ORDERING: Relaxed, nobody else counts now
+        }
         let start_ns = self.world.now_ns();
         let (seen, done) = thread::scope(|scope| {
             let read = || {
@@ -355,18 +402,16 @@ impl Lab<'_> {
                         let at_ms = (before_ns - start_ns).max(0).unsigned_abs() / 1_000_000;
                         seen.count(at_ms, [before_ns, self.world.now_ns()], reading);
                     }
-                    // ORDERING: Relaxed, a count on its own.
-                    count.fetch_add(seen.answered - answered, Ordering::Relaxed);
+                    // ORDERING: Relaxed, here and below: each is a count on its own.
+                    self.readings.fetch_add(BATCH, Ordering::Relaxed);
+                    self.intervals.fetch_add(seen.answered - answered, Ordering::Relaxed);
                 }
                 seen
             };
             let readers: Vec<_> = (0..machine::cpus()).map(|_| scope.spawn(read)).collect();
             let done = work();
-            let start = Instant::now();
-            // ORDERING: Relaxed, as above.
-            while count.load(Ordering::Relaxed) < READINGS && start.elapsed() < LONGEST {
-                thread::sleep(Duration::from_millis(20));
-            }
+            wait_until_many(&self.intervals, LONGEST);
+            wait_until_many(&self.readings, PATIENCE_READINGS);
             // ORDERING: Relaxed, as above.
             stop.store(true, Ordering::Relaxed);
             let mut seen = Seen::default();

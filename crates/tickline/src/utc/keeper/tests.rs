@@ -5,7 +5,7 @@ use super::*;
 
 const SECOND_NS: i64 = 1_000_000_000;
 const START_NS: i64 = 1_800_000_000 * SECOND_NS;
-const VALID_NS: i64 = 2 * SECOND_NS;
+const VALID_NS: i64 = 5 * SECOND_NS / 2;
 
 /// A machine whose clocks run at the rate of UTC, with 3 ticks a ns, `seconds` after its start.
 fn anchor(seconds: i64) -> Moment {
@@ -75,9 +75,29 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
 fn a_source_that_is_late_does_not_end_its_claim() {
     let (mut keeper, unsynchronised) = (UtcKeeper::default(), Err(UtcUnknown::Unsynchronised));
     assert_eq!(refused(&mut keeper, &anchor(0), unsynchronised), Some(UtcUnknown::Unsynchronised));
-    assert_eq!(refused(&mut keeper, &anchor(1), said(0, 0)), None);
-    assert_eq!(keeper.claim(&anchor(2), unsynchronised, VALID_NS), None);
-    assert_eq!(refused(&mut keeper, &anchor(3), unsynchronised), Some(UtcUnknown::Unsynchronised), "its end");
+    for answered in [1, 3, 5] {
+        assert_eq!(refused(&mut keeper, &anchor(answered), said(0, 0)), None);
+        assert_eq!(keeper.claim(&anchor(answered + 1), unsynchronised, VALID_NS), None);
+    }
+}
+
+/// A claim holds for longer than two requests take, for a thread that is late.
+#[test]
+fn a_source_that_misses_two_requests_has_died() {
+    let at_ms = |ms: i64| Moment { raw_ns: ms * SECOND_NS / 1_000, ..anchor(0) };
+    for (why, then) in [
+        (UtcUnknown::NoSource, UtcUnknown::Expired),
+        (UtcUnknown::Unsynchronised, UtcUnknown::Unsynchronised),
+    ] {
+        let mut keeper = UtcKeeper::default();
+        let claim = keeper.claim(&at_ms(0), said(0, 0), VALID_NS).unwrap();
+        // The thread is late, and then somebody sets the clock, so the source is asked at once.
+        assert_eq!([1_600, 1_610].map(|ms| keeper.claim(&at_ms(ms), Err(why), VALID_NS)), [None; 2]);
+        assert!(claim.at_raw(at_ms(2_350).raw_ns).is_some(), "it would still hold");
+        assert_eq!(refused(&mut keeper, &at_ms(2_350), Err(why)), Some(then));
+        // The last answer counts for the next claim all the same.
+        assert_eq!(refused(&mut keeper, &at_ms(2_400), said(90_000, 1)), Some(UtcUnknown::Disrupted));
+    }
 }
 
 /// Two measurements that contradict each other, and a measurement that is said to be another one

@@ -4,6 +4,10 @@
 //! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing. The
 //! error is then a multiple of what the kernel adds each second, and no claim. Another daemon's error
 //! is such a multiple by chance, one time in 500; there is then no claim until its next update.
+//!
+//! ntpd-rs 1.9 tells the kernel its root delay as the maximum error, and its root dispersion, a
+//! standard deviation that includes the server's dispersion, as the estimated one. So the estimated
+//! error is added. That of other daemons is small.
 
 use crate::sys::reference::system::{steering_ppb, with_timex};
 use crate::utc::keeper::{MAX_FREQUENCY_PPB, Report};
@@ -12,6 +16,9 @@ use crate::utc::{UtcSource, UtcUnknown};
 /// What the kernel adds to its maximum error each second, us (`second_overflow` in
 /// `kernel/time/ntp.c`). Some of a second is not yet in it.
 const GROWTH_US: i64 = 500;
+
+/// An estimated error that nobody has told, us (`NTP_PHASE_LIMIT` in `include/linux/timex.h`).
+const UNTOLD_US: i64 = 16_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
@@ -53,7 +60,9 @@ impl Kernel {
         // What the kernel has left to slew away.
         let unit_ns = if timex.status & libc::STA_NANO != 0 { 1 } else { 1_000 };
         let left_ns = offset.saturating_mul(unit_ns).saturating_abs();
-        let bound_ns = maxerror_us.saturating_add(GROWTH_US).saturating_mul(1_000).saturating_add(left_ns);
+        let estimated_us = Some(i64::from(timex.esterror)).filter(|us| *us < UNTOLD_US).unwrap_or(0).max(0);
+        let error_us = maxerror_us.saturating_add(estimated_us).saturating_add(GROWTH_US);
+        let bound_ns = error_us.saturating_mul(1_000).saturating_add(left_ns);
         Some(Ok(Report {
             source: UtcSource::Kernel,
             offset_ns: [-bound_ns, bound_ns],
@@ -73,6 +82,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     let mut kernel = Kernel::default();
     let mut timex = with_timex(|timex, _| *timex).unwrap();
     (timex.status, timex.offset, timex.freq, timex.tick, timex.tai) = (libc::STA_NANO, -700, 0, 10_000, 37);
+    timex.esterror = 16_000_000;
     let mut said = |maxerror_us: libc::c_long, change: &dyn Fn(&mut libc::timex), state: i32| {
         let mut timex = timex;
         timex.maxerror = maxerror_us;
@@ -85,6 +95,8 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     assert_eq!((claim.leap, claim.tai_offset_s), (false, Some(37)));
     assert!(said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_INS).unwrap().unwrap().leap);
     assert!(!said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_WAIT).unwrap().unwrap().leap);
+    let estimated = said(2_234, &|timex| timex.esterror = 5_000, libc::TIME_OK).unwrap().unwrap();
+    assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
     // Less than before: somebody has updated it.
     assert_eq!(said(1_234, &|_| {}, libc::TIME_OK).unwrap().unwrap().measured, 1);
     assert_eq!(said(1_234, &|_| {}, libc::TIME_ERROR), unsynchronised);
