@@ -332,7 +332,7 @@ fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs:
             } {
                 Ok(guard) => guards.push(guard),
                 // The first guard has other settings, so tickline may refuse the rest.
-                Err(error) if error.kind() == tickline::ErrorKind::Running => {}
+                Err(error) if error.kind() == tickline::ErrorKind::AlreadyRunning => {}
                 Err(_) => tally.refused += 1,
             }
         }
