@@ -137,7 +137,7 @@ impl<S: StateCell> Machine<'_, S> {
             1 => done(self.shared.read_ordered(&self)),
             2 => done(self.shared.read_unix(&self)),
             3 => done(self.shared.read_bounds(&self).map(|reading| reading.bounds_ns())),
-            4 => done(self.shared.read_bounds_slow(&self, &self).map(|reading| reading.bounds_ns())),
+            4 => done(self.shared.read_bounds_while_valid(&self, &self).map(|reading| reading.bounds_ns())),
             5 => done(self.shared.close_gate(&self, &self)),
             6 => done(self.shared.open_gate(&self, &self)),
             _ => done(self.shared.read_slow(&self, &self)),

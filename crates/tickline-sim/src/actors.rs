@@ -420,7 +420,7 @@ impl Context {
         check.end(begin, unit, reading.ns, from, true);
         if kind == 1 && from == From::SlowPath && !per_cpu {
             let begin = check.begin();
-            if let Some(reading) = shared.read_bounds_slow(&access, &access) {
+            if let Some(reading) = shared.read_bounds_while_valid(&access, &access) {
                 complete();
                 check.end(begin, ONE_LINE, reading.ns, From::SlowPath, true);
                 check.bounds(&reading);

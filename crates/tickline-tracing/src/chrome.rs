@@ -7,18 +7,8 @@
 //! number ([`Tracks`]). Events of `tracing` are instants with their fields, named by their message.
 //! Threads have the system's numbers and names.
 //!
-//! | | this | tracing-chrome 0.7 |
-//! |---|---|---|
-//! | a track for each thread, or for each request | yes, or both | yes |
-//! | events as instants, with fields | yes, the message is the name | yes |
-//! | fields of spans; values recorded later | yes; yes | yes; yes |
-//! | thread ids, names | the system's; `comm` too | its own numbers; Rust's names |
-//! | spans that end out of order | intervals stay right | an `E` ends another span |
-//! | memory while the writer is behind | bounded; drops and counts, or waits | grows |
-//! | after `SIGKILL` | the last 100 ms missing | up to 8 KiB missing, the last event cut |
-//! | after a panic, abort, segfault, `exit` | up to the last moment, see below | up to 8 KiB missing |
-//! | source location | on request | yes |
-//! | custom names, a new file while it runs | no | yes |
+//! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
+//! compares this with tracing-chrome and tracing-perfetto.
 //!
 //! # When the program ends without dropping the guard
 //!

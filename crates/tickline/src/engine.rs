@@ -161,8 +161,8 @@ impl Engine {
     }
 
     /// As [`read_bounds`](Self::read_bounds), as long as the line is valid.
-    fn read_bounds_of_valid(&self) -> Option<LineReading> {
-        self.shared.read_bounds_slow(&COUNTER?, &self.followed())
+    fn read_bounds_while_valid(&self) -> Option<LineReading> {
+        self.shared.read_bounds_while_valid(&COUNTER?, &self.followed())
     }
 
     /// As [`read_bounds`](Self::read_bounds), but in `line`, and after the slow path, which may
@@ -189,7 +189,7 @@ impl Engine {
     fn find_bounds(&self, line: &mut Option<LineReading>) {
         *line = self.read_bounds();
         if line.is_none() {
-            *line = self.read_bounds_of_valid();
+            *line = self.read_bounds_while_valid();
         }
         if line.is_none() {
             self.find_cpus_bounds(line);
@@ -229,7 +229,7 @@ impl Engine {
             let iterated = self.maintain_as_reader(&reading);
             if (iterated || matches!(reading.source, Source::Line { .. }))
                 && !self.os_serves_unix()
-                && let Some(reading) = self.read_bounds_of_valid()
+                && let Some(reading) = self.read_bounds_while_valid()
             {
                 return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
             }

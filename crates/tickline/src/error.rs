@@ -61,7 +61,7 @@ pub enum ErrorKind {
     /// The system did not make the thread; [`source`](StdError::source) says why.
     Thread,
     /// The global clock's thread already runs, with other settings.
-    Running,
+    AlreadyRunning,
     /// There cannot be a line for each CPU here.
     PerCpu,
     /// A page cannot be served or read.
@@ -77,7 +77,7 @@ impl Error {
             Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
             Inner::IncompatibleSettings { .. } => ErrorKind::IncompatibleSettings,
             Inner::Thread(_) => ErrorKind::Thread,
-            Inner::Running(_) => ErrorKind::Running,
+            Inner::Running(_) => ErrorKind::AlreadyRunning,
             Inner::PerCpu(_) => ErrorKind::PerCpu,
             #[cfg(feature = "page")]
             Inner::Page(_) => ErrorKind::Page,

@@ -10,8 +10,8 @@
 //! println!("request of {received:?}: {answer}, after {:?}", start.elapsed());
 //! ```
 //!
-//! One line does it, `y = m*x + b`: `m` and `b` are 128 bits, which a reader loads as one and a
-//! control loop swaps as one.
+//! A straight line turns the counter into time, `y = m*x + b`: `m` and `b` are 128 bits, which a
+//! reader loads as one and a control loop swaps as one.
 //!
 //! Nothing has to be set up. The OS clock serves the first calls. As soon as calls are frequent
 //! enough to pay for it, one of them calibrates the counter in place, some microseconds at a time.

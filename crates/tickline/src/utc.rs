@@ -309,7 +309,7 @@ impl fmt::Display for UtcUnknown {
             Self::Expired => "the last claim of the source of UTC has ended",
             Self::Disrupted => "the clock was disrupted, and the source of UTC has not measured it since",
             Self::LeapSecond => "a leap second is near",
-            Self::NoThread => "the clock has no thread to ask the sources of UTC: call tickline::start()",
+            Self::NoThread => "the clock has no thread to ask the sources of UTC: tickline::start() gives the global clock one, Driver::Thread another",
         })
     }
 }

@@ -140,7 +140,7 @@ impl<S: StateCell> SharedClock<S> {
 
     /// As [`read_bounds`](Self::read_bounds), but as long as the line is valid, for the slow
     /// path.
-    pub fn read_bounds_slow(
+    pub fn read_bounds_while_valid(
         &self,
         counter: &impl Counter,
         reference: &impl Reference,
@@ -163,7 +163,7 @@ impl<S: StateCell> SharedClock<S> {
         let mut wait = Wait::default();
         loop {
             let unfinished = |line: &CellLine| {
-                if wait.is_over(line, counter) && self.help(line, counter, reference) {
+                if wait.is_long_enough(line, counter) && self.help(line, counter, reference) {
                     self.events.count(Event::Help);
                 }
             };
@@ -227,7 +227,7 @@ struct Wait {
 
 impl Wait {
     /// Rule 3: whether the reader has waited long enough for the writer of `line`.
-    fn is_over(&mut self, line: &CellLine, counter: &impl Counter) -> bool {
+    fn is_long_enough(&mut self, line: &CellLine, counter: &impl Counter) -> bool {
         let first = line.state.phase() == Phase::FirstPublication;
         let Some((_, since_ticks, loads)) = self.current.filter(|(seen, ..)| *seen == line.state) else {
             // A line that is being replaced was published before, so the counter may be read.

@@ -4,7 +4,7 @@
 //! | step | what |
 //! |---|---|
 //! | [`Moment`] | the counter, `CLOCK_MONOTONIC_RAW` and `CLOCK_REALTIME` at one moment, and how well that moment is known |
-//! | rate | the counter's rate against `CLOCK_MONOTONIC_RAW`, from two anchors |
+//! | rate | the counter's rate against `CLOCK_MONOTONIC_RAW`, from two moments |
 //! | [`Report`] | what a source says: UTC minus `CLOCK_REALTIME` now, and the rate of UTC against `CLOCK_MONOTONIC_RAW` |
 //! | [`Claim`] | what readers get |
 //!
@@ -22,7 +22,7 @@ use super::{UtcSource, UtcUnknown};
 /// How often the sources are asked, ns, unless the thread sleeps longer.
 pub(super) const POLL_NS: i64 = 1_000_000_000;
 
-/// An anchor is replaced as the beginning of the counter's rate after this time, ns.
+/// A moment is replaced as the beginning of the counter's rate after this time, ns.
 const BASE_NS: i64 = 50_000_000_000;
 
 /// The shortest time from which the counter's rate is taken, ns.
@@ -70,7 +70,7 @@ pub(crate) struct Moment {
     pub(crate) disruption: u64,
     /// What the kernel keeps time with: another clock has another rate.
     pub(crate) clocksource: Clocksource,
-    /// How often the thread was told that somebody has set `CLOCK_REALTIME`.
+    /// How often the thread was told that `CLOCK_REALTIME` was set or that the machine resumed.
     pub(crate) sets: u64,
 }
 
@@ -83,7 +83,7 @@ impl Moment {
     }
 }
 
-/// What a source says of the moment of an anchor.
+/// What a source says of one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) source: UtcSource,
@@ -106,7 +106,7 @@ pub(crate) struct Report {
 
 /// The claims of one measurement, and what they were made of.
 #[derive(Debug, Clone, Copy)]
-struct Made {
+struct Measurement {
     /// The first one, and the last.
     first: Claim,
     claim: Claim,
@@ -115,7 +115,7 @@ struct Made {
     unsure_ns: i64,
 }
 
-impl Made {
+impl Measurement {
     /// Whether a claim that begins with `utc_ns` at `raw_ns` can be true if this one is.
     fn agrees(&self, raw_ns: i64, measured: (UtcSource, u64), utc_ns: [i64; 2]) -> bool {
         let ([earliest_ns, latest_ns], reckoned_ns) = (utc_ns, self.claim.reckoned_ns(raw_ns));
@@ -139,56 +139,59 @@ pub(crate) struct UtcKeeper {
     next_base: Option<Moment>,
     /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured.
     rate: Option<[u64; 2]>,
-    /// Of the last request.
-    anchor: Option<Moment>,
+    /// The moment of the last request.
+    moment: Option<Moment>,
     /// The first of the latest requests that nobody answered, by `CLOCK_MONOTONIC_RAW`, ns.
     unanswered_ns: Option<i64>,
-    made: Option<Made>,
+    measurement: Option<Measurement>,
     /// Whether a source must measure again before it is believed.
     is_disrupted: bool,
     /// Whether somebody has set the clock since a source last said something.
     is_set: bool,
-    /// Who must measure again, and what it had measured; `None` if nobody has said anything since.
-    disrupted: Option<(UtcSource, u64)>,
+    /// What the first source to answer after the disruption had measured by then; `None` until one
+    /// answers.
+    measured_before: Option<(UtcSource, u64)>,
     /// The end of a UTC day with a leap second, ns since 1970.
     leap_at_ns: Option<i64>,
 }
 
 impl UtcKeeper {
-    /// What to publish after the best source has `said` something at `anchor`; `None` leaves the
+    /// What to publish after the best source has `said` something at `moment`; `None` leaves the
     /// last claim, because for the first time no source has said anything, or only that it knows
     /// nothing. A claim holds for `valid_ns` at most.
     pub(crate) fn claim(
         &mut self,
-        anchor: &Moment,
+        moment: &Moment,
         said: Result<Report, UtcUnknown>,
         valid_ns: i64,
     ) -> Option<Claim> {
-        let is_disrupted = self.anchor.is_some_and(|last| anchor.is_disrupted_since(&last));
-        self.is_set |= self.anchor.is_some_and(|last| anchor.sets != last.sets);
-        self.anchor = Some(*anchor);
+        let is_disrupted = self.moment.is_some_and(|last| moment.is_disrupted_since(&last));
+        self.is_set |= self.moment.is_some_and(|last| moment.sets != last.sets);
+        self.moment = Some(*moment);
         if is_disrupted {
             // The machine slept, and the kernel has set its clock by another one, which is less
             // accurate. The source does not know that until it measures.
             self.disrupt();
-            self.begin_rate(anchor);
+            self.begin_rate(moment);
         }
         // A counter and a clock that disagree: one of them stood still, or jumped.
-        if !self.measure_rate(anchor) {
+        if !self.measure_rate(moment) {
             self.disrupt();
         }
         let is_unanswered = matches!(said, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));
-        self.unanswered_ns = is_unanswered.then(|| self.unanswered_ns.unwrap_or(anchor.raw_ns));
+        self.unanswered_ns = is_unanswered.then(|| self.unanswered_ns.unwrap_or(moment.raw_ns));
         // Who misses one request is late, and the last claim is as true as it was. Who misses two has
         // died. After the clock was set the second one comes at once, and says no more than the first.
         let is_late =
-            self.unanswered_ns.is_some_and(|first_ns| anchor.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
+            self.unanswered_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
         let claim = match said {
-            Ok(report) => self.checked(anchor, &report, valid_ns),
-            Err(_) if is_late && self.made.is_some_and(|it| it.claim.at_raw(anchor.raw_ns).is_some()) => {
+            Ok(report) => self.checked(moment, &report, valid_ns),
+            Err(_)
+                if is_late && self.measurement.is_some_and(|it| it.claim.at_raw(moment.raw_ns).is_some()) =>
+            {
                 return None;
             }
-            Err(UtcUnknown::NoSource) if self.made.is_some() => Err(UtcUnknown::Expired),
+            Err(UtcUnknown::NoSource) if self.measurement.is_some() => Err(UtcUnknown::Expired),
             Err(why) => Err(why),
         };
         Some(claim.unwrap_or_else(Claim::none))
@@ -207,25 +210,26 @@ impl UtcKeeper {
 
     /// Each source must measure again.
     fn disrupt(&mut self) {
-        (self.made, self.is_disrupted, self.disrupted) = (None, true, None);
+        (self.measurement, self.is_disrupted, self.measured_before) = (None, true, None);
     }
 
-    fn checked(&mut self, anchor: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
+    fn checked(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
         let measured = (report.source, report.measured);
         // The source need not know of it, unless it says the same as before, or measures after it.
-        if core::mem::take(&mut self.is_set) && self.made.is_none_or(|made| made.measured != measured) {
+        if core::mem::take(&mut self.is_set) && self.measurement.is_none_or(|last| last.measured != measured)
+        {
             self.disrupt();
         }
         if self.is_disrupted {
-            let before = self.disrupted.replace(measured);
+            let before = self.measured_before.replace(measured);
             if before.is_none_or(|(source, number)| source != report.source || number == report.measured) {
                 return Err(UtcUnknown::Disrupted);
             }
             self.is_disrupted = false;
         }
         let [least_ns, greatest_ns] = report.offset_ns;
-        let earliest_ns = anchor.realtime_ns.saturating_add(least_ns).saturating_sub(anchor.width_ns);
-        let latest_ns = anchor.realtime_ns.saturating_add(greatest_ns).saturating_add(anchor.width_ns);
+        let earliest_ns = moment.realtime_ns.saturating_add(least_ns).saturating_sub(moment.width_ns);
+        let latest_ns = moment.realtime_ns.saturating_add(greatest_ns).saturating_add(moment.width_ns);
         let rates = [
             report.rate_ppb.saturating_sub(report.drift_ppb),
             report.rate_ppb.saturating_add(report.drift_ppb),
@@ -247,12 +251,12 @@ impl UtcKeeper {
         }
         let valid = u64::try_from(valid_ns).unwrap_or(0);
         let by_raw = Timescale {
-            start: anchor.raw_ns.cast_unsigned(),
+            start: moment.raw_ns.cast_unsigned(),
             valid,
             slowest: faster(1 << RATE_BITS, rates[0]),
             fastest: faster(1 << RATE_BITS, rates[1]) + 1,
         };
-        let by_counter = match (anchor.ticks, self.rate) {
+        let by_counter = match (moment.ticks, self.rate) {
             (Some(start), Some([slowest, fastest])) => Timescale {
                 start,
                 valid: u64::try_from((u128::from(valid) << RATE_BITS) / u128::from(fastest.max(1)))
@@ -266,23 +270,26 @@ impl UtcKeeper {
         let claim = Claim {
             by_counter,
             by_raw,
-            suspended_ns: anchor.suspended_ns,
-            disruption: anchor.disruption,
+            suspended_ns: moment.suspended_ns,
+            disruption: moment.disruption,
             earliest_ns,
             latest_ns,
             tai_offset_s: report.tai_offset_s,
             source: Ok(report.source),
             then,
         };
-        if self.made.is_some_and(|made| !made.agrees(anchor.raw_ns, measured, [earliest_ns, latest_ns])) {
+        if self
+            .measurement
+            .is_some_and(|last| !last.agrees(moment.raw_ns, measured, [earliest_ns, latest_ns]))
+        {
             self.disrupt();
-            self.disrupted = Some(measured);
+            self.measured_before = Some(measured);
             return Err(UtcUnknown::Disrupted);
         }
-        let unsure_ns = anchor.width_ns.saturating_add(report.way_ns).saturating_mul(2);
-        self.made = Some(match self.made.filter(|made| made.measured == measured) {
-            Some(made) => Made { claim, unsure_ns: unsure_ns.max(made.unsure_ns), ..made },
-            None => Made { first: claim, claim, measured, unsure_ns },
+        let unsure_ns = moment.width_ns.saturating_add(report.way_ns).saturating_mul(2);
+        self.measurement = Some(match self.measurement.filter(|last| last.measured == measured) {
+            Some(last) => Measurement { claim, unsure_ns: unsure_ns.max(last.unsure_ns), ..last },
+            None => Measurement { first: claim, claim, measured, unsure_ns },
         });
         Ok(claim)
     }
@@ -306,15 +313,15 @@ impl UtcKeeper {
         if left_ns > 0 { Ok(Some(left_ns)) } else { Err(UtcUnknown::LeapSecond) }
     }
 
-    /// Measures the counter's rate from the base to `anchor`. Returns whether the counter has run on
+    /// Measures the counter's rate from the base to `moment`. Returns whether the counter has run on
     /// at its rate, as far as is known.
-    fn measure_rate(&mut self, anchor: &Moment) -> bool {
-        let measured = self.base.and_then(|base| rate_between(&base, anchor));
+    fn measure_rate(&mut self, moment: &Moment) -> bool {
+        let measured = self.base.and_then(|base| rate_between(&base, moment));
         let (Some([slowest, fastest]), Some(base)) = (measured, self.base) else {
             let before = self.base.and_then(|base| base.ticks);
-            let is_behind = before.zip(anchor.ticks).is_some_and(|(before, now)| now < before);
-            if is_behind || self.base.is_none_or(|base| anchor.raw_ns - base.raw_ns >= SHORTEST_NS) {
-                self.begin_rate(anchor);
+            let is_behind = before.zip(moment.ticks).is_some_and(|(before, now)| now < before);
+            if is_behind || self.base.is_none_or(|base| moment.raw_ns - base.raw_ns >= SHORTEST_NS) {
+                self.begin_rate(moment);
             }
             return !is_behind;
         };
@@ -324,30 +331,30 @@ impl UtcKeeper {
             faster(slowest, -WANDER_PPB) <= last_fastest && last_slowest <= faster(fastest, WANDER_PPB)
         });
         if !continues {
-            self.begin_rate(anchor);
+            self.begin_rate(moment);
             return false;
         }
         self.rate = Some([slowest, fastest]);
-        if anchor.raw_ns - base.raw_ns >= 2 * BASE_NS {
+        if moment.raw_ns - base.raw_ns >= 2 * BASE_NS {
             self.base = self.next_base;
         }
-        if self.next_base.is_none_or(|next| anchor.raw_ns - next.raw_ns >= BASE_NS) {
-            self.next_base = Some(*anchor);
+        if self.next_base.is_none_or(|next| moment.raw_ns - next.raw_ns >= BASE_NS) {
+            self.next_base = Some(*moment);
         }
         true
     }
 
-    fn begin_rate(&mut self, anchor: &Moment) {
-        (self.base, self.next_base, self.rate) = (Some(*anchor), Some(*anchor), None);
+    fn begin_rate(&mut self, moment: &Moment) {
+        (self.base, self.next_base, self.rate) = (Some(*moment), Some(*moment), None);
     }
 }
 
-/// The least and the greatest time of a tick, ns, with [`RATE_BITS`] places; `None` if the anchors
+/// The least and the greatest time of a tick, ns, with [`RATE_BITS`] places; `None` if the moments
 /// do not tell.
-fn rate_between(base: &Moment, anchor: &Moment) -> Option<[u64; 2]> {
-    let ticks = anchor.ticks?.checked_sub(base.ticks?).filter(|ticks| *ticks > 0)?;
-    let elapsed_ns = anchor.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= SHORTEST_NS)?;
-    let unsure_ns = base.width_ns.saturating_add(anchor.width_ns);
+fn rate_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
+    let ticks = moment.ticks?.checked_sub(base.ticks?).filter(|ticks| *ticks > 0)?;
+    let elapsed_ns = moment.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= SHORTEST_NS)?;
+    let unsure_ns = base.width_ns.saturating_add(moment.width_ns);
     let rate = |ns: i64| {
         let scaled = u128::try_from(ns).ok()? << RATE_BITS;
         u64::try_from(scaled / u128::from(ticks)).ok().filter(|rate| *rate < LONGEST_TICK)

@@ -33,7 +33,7 @@ const SKEW_NS: i64 = 500;
 
 /// Each clock at one moment: between two readings of `CLOCK_MONOTONIC_RAW`. No clock has stepped by
 /// more than `resolution_ns` when it is read.
-fn anchor(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Option<Moment> {
+fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Option<Moment> {
     let once = || {
         let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?;
         let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.realtime_ns());
@@ -53,7 +53,7 @@ fn anchor(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Opti
             sets: 0,
         })
     };
-    (0..TRIES).filter_map(|_| once()).min_by_key(|anchor| anchor.width_ns)
+    (0..TRIES).filter_map(|_| once()).min_by_key(|moment| moment.width_ns)
 }
 
 /// What the clock's thread keeps from one request to the next.
@@ -90,14 +90,14 @@ impl UtcPolls {
         let clocksource = facts::clocksource();
         let resolution_ns = self.resolution_ns(engine, clocksource);
         let rate = self.keeper.rate();
-        let mut ask = || self.sources.ask(|| anchor(engine, clocksource, resolution_ns), rate);
-        let Some((anchor, said)) = (0..REQUESTS).find_map(|_| ask()) else { return };
-        let anchor = Moment { sets: self.sets, ..anchor };
+        let mut ask = || self.sources.ask(|| moment(engine, clocksource, resolution_ns), rate);
+        let Some((moment, said)) = (0..REQUESTS).find_map(|_| ask()) else { return };
+        let moment = Moment { sets: self.sets, ..moment };
         // The second request in a row without an answer ends a claim (`keeper.rs`). This is for a
         // thread that is late with it.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
         let valid_ns = POLL_NS.max(interval_ns).saturating_mul(5) / 2;
-        if let Some(claim) = self.keeper.claim(&anchor, said, valid_ns) {
+        if let Some(claim) = self.keeper.claim(&moment, said, valid_ns) {
             engine.utc.publish(&claim);
         }
     }

@@ -1,6 +1,6 @@
 //! The newest claim: the clock's thread publishes it, readers copy it.
 //!
-//! A ring of slots and the number of the newest. The thread writes the slot that was published
+//! A sequence lock over four slots: a ring, and the number of the newest. The thread writes the slot that was published
 //! longest ago, and then its number. A reader copies the newest slot, and takes the copy if the
 //! thread cannot have begun to overwrite that slot meanwhile. Claims come about once a second, so a
 //! reader that has to try again was preempted in between, and it succeeds at the next try unless

@@ -23,20 +23,20 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// What the best source that answers says of the moment of the anchor, which `anchor` takes;
+    /// What the best source that answers says of the moment of the moment, which `moment` takes;
     /// `None` if the clock was set or steered anew meanwhile, or the machine suspended.
     /// `rate` is the least and the greatest time of a tick, if it is known, ns with `RATE_BITS`
     /// places.
     pub(super) fn ask(
         &mut self,
-        anchor: impl Fn() -> Option<Moment>,
+        moment: impl Fn() -> Option<Moment>,
         rate: Option<[u64; 2]>,
     ) -> Option<(Moment, Result<Report, UtcUnknown>)> {
         let steered = OsClock.steering_ppb();
-        let before = anchor()?;
+        let before = moment()?;
         let segments = clock_bound::Segments::read();
         let (chronyd, kernel) = (chronyd::ask(), self.kernel.ask());
-        let after = anchor()?;
+        let after = moment()?;
         let request = Request::between(&before, &after).filter(|_| OsClock.steering_ppb() == steered)?;
         let chronyd = chronyd.map(|tracking| tracking.report(phc::error_bound_ns()));
         // A disruption is no gap that another source could fill: it makes their claims wrong, too.
@@ -50,7 +50,7 @@ impl Sources {
     }
 }
 
-/// The time between two anchors. A source answered at some moment of it.
+/// The time between two moments. A source answered at some moment of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     age_ns: i64,
@@ -64,7 +64,7 @@ impl Request {
     /// `None` if `CLOCK_REALTIME` was set between the two, or the machine suspended: an answer from
     /// before that says nothing of the time after.
     pub(super) fn between(before: &Moment, after: &Moment) -> Option<Self> {
-        let ahead_ns = |anchor: &Moment| anchor.realtime_ns.saturating_sub(anchor.raw_ns);
+        let ahead_ns = |moment: &Moment| moment.realtime_ns.saturating_sub(moment.raw_ns);
         let width_ns = before.width_ns.max(after.width_ns);
         let age_ns = after.raw_ns.saturating_sub(before.raw_ns).saturating_add(after.width_ns);
         let moved_ns = ahead_ns(after).saturating_sub(ahead_ns(before));

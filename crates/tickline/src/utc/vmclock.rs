@@ -30,7 +30,16 @@ struct Page {
     disruption_marker: AtomicU64,
 }
 
-/// A page of a machine, mapped once, and never unmapped.
+/// What is looked at on a machine without such a page: a reader needs no branch.
+static NONE: Page = Page {
+    magic: AtomicU32::new(0),
+    _size: AtomicU32::new(0),
+    _version_and_kind: AtomicU32::new(0),
+    _sequence: AtomicU32::new(0),
+    disruption_marker: AtomicU64::new(NO_PAGE),
+};
+
+/// A page of a machine, mapped once, and never unmapped; before that, [`NONE`].
 #[derive(Debug)]
 pub(crate) struct VmClock(AtomicPtr<Page>);
 
@@ -39,14 +48,14 @@ pub(crate) static VMCLOCK: VmClock = VmClock::new();
 
 impl VmClock {
     pub(super) const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
+        Self(AtomicPtr::new((&raw const NONE).cast_mut()))
     }
 
     /// Maps the page of `device`, if there is one, and it is not yet mapped.
     #[cfg(all(target_os = "linux", not(miri)))]
     pub(super) fn map(&self, device: &CStr) {
         // ORDERING: Relaxed, nothing is read through it here.
-        if !self.0.load(Ordering::Relaxed).is_null() {
+        if !ptr::eq(self.0.load(Ordering::Relaxed), &NONE) {
             return;
         }
         let Some(file) = File::open(device, libc::O_RDONLY) else { return };
@@ -59,7 +68,12 @@ impl VmClock {
         let installed = is_vmclock
             && self
                 .0
-                .compare_exchange(ptr::null_mut(), page.cast().as_ptr(), Ordering::Release, Ordering::Relaxed)
+                .compare_exchange(
+                    (&raw const NONE).cast_mut(),
+                    page.cast().as_ptr(),
+                    Ordering::Release,
+                    Ordering::Relaxed,
+                )
                 .is_ok();
         if !installed {
             // SAFETY: the mapping is this function's own.
@@ -73,11 +87,11 @@ impl VmClock {
         // ORDERING: Acquire, pairs with the Release exchange in `map`. No test sees a weaker one, for
         // the same reason.
         let page = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or a mapping that stays.
-        let page = unsafe { page.as_ref() };
+        // SAFETY: static memory, or a mapping that stays.
+        let page = unsafe { &*page };
         // ORDERING: Relaxed, a number on its own. A guest that is moved stops between two
         // instructions: if the counter was read after that, so was this.
-        page.map_or(NO_PAGE, |page| page.disruption_marker.load(Ordering::Relaxed))
+        page.disruption_marker.load(Ordering::Relaxed)
     }
 }
 

@@ -56,7 +56,7 @@ fn there_is_a_thread_only_between_start_and_drop() {
     assert_eq!(Clock::global().status().driver, Driver::Reader);
     let other = Clock::builder().interval(Duration::from_millis(2)).start_global().unwrap();
     let error = Clock::builder().start_global().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Running, "{error}");
+    assert_eq!(error.kind(), ErrorKind::AlreadyRunning, "{error}");
     assert!(error.to_string().ends_with("its interval is 2ms, not 500ms"), "{error}");
     drop(other);
     drop(Clock::builder().start().unwrap());

@@ -8,7 +8,7 @@ const START_NS: i64 = 1_800_000_000 * SECOND_NS;
 const VALID_NS: i64 = 5 * SECOND_NS / 2;
 
 /// A machine whose clocks run at the rate of UTC, with 3 ticks a ns, `seconds` after its start.
-fn anchor(seconds: i64) -> Moment {
+fn moment(seconds: i64) -> Moment {
     let raw_ns = seconds * SECOND_NS;
     Moment {
         ticks: Some(3 * raw_ns.unsigned_abs()),
@@ -38,23 +38,23 @@ fn said(offset_ns: i64, measured: u64) -> Result<Report, UtcUnknown> {
 }
 
 /// Why there is nothing after the source has `said` something.
-fn refused(keeper: &mut UtcKeeper, anchor: &Moment, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
-    keeper.claim(anchor, said, VALID_NS).unwrap().source.err()
+fn refused(keeper: &mut UtcKeeper, moment: &Moment, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
+    keeper.claim(moment, said, VALID_NS).unwrap().source.err()
 }
 
 #[test]
 fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     let mut keeper = UtcKeeper::default();
-    keeper.claim(&anchor(0), said(0, 0), VALID_NS);
-    let claim = keeper.claim(&anchor(1), said(0, 0), VALID_NS).unwrap();
-    assert_eq!(keeper.claim(&anchor(2), Err(UtcUnknown::NoSource), VALID_NS), None);
+    keeper.claim(&moment(0), said(0, 0), VALID_NS);
+    let claim = keeper.claim(&moment(1), said(0, 0), VALID_NS).unwrap();
+    assert_eq!(keeper.claim(&moment(2), Err(UtcUnknown::NoSource), VALID_NS), None);
     let at = |seconds: i64| {
-        let anchor = anchor(seconds);
+        let moment = moment(seconds);
         let of = |reading: Option<crate::utc::UtcReading>| reading.map(|it| (it.earliest_ns, it.latest_ns));
-        [of(claim.at_ticks(anchor.ticks.unwrap())), of(claim.at_raw(anchor.raw_ns))]
+        [of(claim.at_ticks(moment.ticks.unwrap())), of(claim.at_raw(moment.raw_ns))]
     };
     for (earliest_ns, latest_ns) in at(2).map(Option::unwrap) {
-        let now_ns = anchor(2).realtime_ns;
+        let now_ns = moment(2).realtime_ns;
         // 1 us, the width, and a second of 1 ppm for UTC and 1 ppm for the counter.
         assert!((now_ns - 3_200..=now_ns - 2_050).contains(&earliest_ns), "{}", now_ns - earliest_ns);
         assert!((now_ns + 2_050..=now_ns + 3_200).contains(&latest_ns), "{}", latest_ns - now_ns);
@@ -62,9 +62,9 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     assert_eq!((at(0), at(4), claim.then), ([None; 2], [None; 2], UtcUnknown::Expired));
     // The source lets its claim hold for less.
     let void = said(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
-    assert_eq!(keeper.claim(&anchor(2), void, VALID_NS).unwrap().at_raw(anchor(3).raw_ns), None);
+    assert_eq!(keeper.claim(&moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
     assert_eq!(
-        refused(&mut keeper, &anchor(3), Err(UtcUnknown::Unsynchronised)),
+        refused(&mut keeper, &moment(3), Err(UtcUnknown::Unsynchronised)),
         Some(UtcUnknown::Unsynchronised)
     );
 }
@@ -74,17 +74,17 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
 #[test]
 fn a_source_that_is_late_does_not_end_its_claim() {
     let (mut keeper, unsynchronised) = (UtcKeeper::default(), Err(UtcUnknown::Unsynchronised));
-    assert_eq!(refused(&mut keeper, &anchor(0), unsynchronised), Some(UtcUnknown::Unsynchronised));
+    assert_eq!(refused(&mut keeper, &moment(0), unsynchronised), Some(UtcUnknown::Unsynchronised));
     for answered in [1, 3, 5] {
-        assert_eq!(refused(&mut keeper, &anchor(answered), said(0, 0)), None);
-        assert_eq!(keeper.claim(&anchor(answered + 1), unsynchronised, VALID_NS), None);
+        assert_eq!(refused(&mut keeper, &moment(answered), said(0, 0)), None);
+        assert_eq!(keeper.claim(&moment(answered + 1), unsynchronised, VALID_NS), None);
     }
 }
 
 /// A claim holds for longer than two requests take, for a thread that is late.
 #[test]
 fn a_source_that_misses_two_requests_has_died() {
-    let at_ms = |ms: i64| Moment { raw_ns: ms * SECOND_NS / 1_000, ..anchor(0) };
+    let at_ms = |ms: i64| Moment { raw_ns: ms * SECOND_NS / 1_000, ..moment(0) };
     for (why, then) in [
         (UtcUnknown::NoSource, UtcUnknown::Expired),
         (UtcUnknown::Unsynchronised, UtcUnknown::Unsynchronised),
@@ -112,29 +112,29 @@ fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
             })
         };
         let mut keeper = UtcKeeper::default();
-        assert_eq!(refused(&mut keeper, &anchor(0), wide(0, 0)), None);
-        assert_eq!(refused(&mut keeper, &anchor(1), wide(100, 0)), None);
+        assert_eq!(refused(&mut keeper, &moment(0), wide(0, 0)), None);
+        assert_eq!(refused(&mut keeper, &moment(1), wide(100, 0)), None);
         let distrusted = Some(UtcUnknown::Disrupted);
-        assert_eq!(refused(&mut keeper, &anchor(2), wide(offset_ns, measured)), distrusted);
-        assert_eq!(refused(&mut keeper, &anchor(3), wide(0, measured)), distrusted);
+        assert_eq!(refused(&mut keeper, &moment(2), wide(offset_ns, measured)), distrusted);
+        assert_eq!(refused(&mut keeper, &moment(3), wide(0, measured)), distrusted);
         // Another source may have the same knowledge.
         let other = said(0, 7).map(|report| Report { source: UtcSource::Kernel, ..report });
-        assert_eq!(refused(&mut keeper, &anchor(4), other), distrusted);
-        assert_eq!(refused(&mut keeper, &anchor(5), wide(0, 8)), distrusted);
-        assert_eq!(refused(&mut keeper, &anchor(6), wide(0, 9)), None);
+        assert_eq!(refused(&mut keeper, &moment(4), other), distrusted);
+        assert_eq!(refused(&mut keeper, &moment(5), wide(0, 8)), distrusted);
+        assert_eq!(refused(&mut keeper, &moment(6), wide(0, 9)), None);
     }
 }
 
 /// The source may be silent, or say that it does not know, when the machine resumes.
 #[test]
 fn after_a_disruption_the_source_must_measure_again() {
-    let suspended = |seconds| Moment { suspended_ns: SECOND_NS, ..anchor(seconds) };
-    let moved = |seconds| Moment { disruption: 1, ..anchor(seconds) };
+    let suspended = |seconds| Moment { suspended_ns: SECOND_NS, ..moment(seconds) };
+    let moved = |seconds| Moment { disruption: 1, ..moment(seconds) };
     let disrupted: [&dyn Fn(i64) -> Moment; 2] = [&suspended, &moved];
     for after in disrupted {
         for first in [Err(UtcUnknown::NoSource), Err(UtcUnknown::Unsynchronised), said(0, 1)] {
             let mut keeper = UtcKeeper::default();
-            assert_eq!(refused(&mut keeper, &anchor(0), said(0, 0)), None);
+            assert_eq!(refused(&mut keeper, &moment(0), said(0, 0)), None);
             assert!(refused(&mut keeper, &after(1), first).is_some());
             assert_eq!(refused(&mut keeper, &after(2), said(0, 1)), Some(UtcUnknown::Disrupted));
             // The time is another one than before.
@@ -151,13 +151,13 @@ fn after_a_disruption_the_source_must_measure_again() {
 fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
     for (begin, why) in [(said(0, 0), None), (Err(UtcUnknown::Unsynchronised), Some(UtcUnknown::Disrupted))] {
         let mut keeper = UtcKeeper::default();
-        refused(&mut keeper, &anchor(0), begin);
-        let set = |seconds| Moment { sets: 1, ..anchor(seconds) };
+        refused(&mut keeper, &moment(0), begin);
+        let set = |seconds| Moment { sets: 1, ..moment(seconds) };
         assert_eq!(refused(&mut keeper, &set(1), said(0, 0)), why);
         assert_eq!(refused(&mut keeper, &set(2), said(0, 0)), why);
         assert_eq!(refused(&mut keeper, &set(3), said(0, 1)), None);
         // Measured before or after it, by a source that was silent meanwhile.
-        let again = |seconds| Moment { sets: 2, ..anchor(seconds) };
+        let again = |seconds| Moment { sets: 2, ..moment(seconds) };
         assert_eq!(keeper.claim(&again(4), Err(UtcUnknown::NoSource), VALID_NS), None);
         assert_eq!(refused(&mut keeper, &again(5), said(0, 2)), Some(UtcUnknown::Disrupted));
         assert_eq!(refused(&mut keeper, &again(6), said(0, 3)), None);
@@ -169,14 +169,14 @@ fn nothing_is_claimed_around_a_leap_second() {
     let mut keeper = UtcKeeper::default();
     let midnight_s = DAY_NS / SECOND_NS - (START_NS % DAY_NS) / SECOND_NS;
     let leap = |offset_ns, measured| said(offset_ns, measured).map(|it| Report { leap: true, ..it });
-    let claim = keeper.claim(&anchor(midnight_s - 3), leap(0, 0), VALID_NS).unwrap();
+    let claim = keeper.claim(&moment(midnight_s - 3), leap(0, 0), VALID_NS).unwrap();
     assert_eq!(claim.then, UtcUnknown::LeapSecond);
     let (last_ns, margin_ns) = (SECOND_NS - 2_000, midnight_s * SECOND_NS - 3 * SECOND_NS);
     assert!(claim.at_raw(margin_ns + last_ns).is_some() && claim.at_raw(margin_ns + SECOND_NS).is_none());
     for seconds in -2..=2 {
         // The clock is set back by a second meanwhile.
         let offset_ns = if seconds < 0 { 0 } else { -SECOND_NS };
-        let near = refused(&mut keeper, &anchor(midnight_s + seconds), leap(offset_ns, 0));
+        let near = refused(&mut keeper, &moment(midnight_s + seconds), leap(offset_ns, 0));
         assert_eq!(near, Some(UtcUnknown::LeapSecond), "{seconds}");
     }
     for (seconds, offset_ns, measured, why) in [
@@ -184,7 +184,7 @@ fn nothing_is_claimed_around_a_leap_second() {
         (5, 0, 0, Some(UtcUnknown::Disrupted)),
         (6, -SECOND_NS, 1, None),
     ] {
-        assert_eq!(refused(&mut keeper, &anchor(midnight_s + seconds), said(offset_ns, measured)), why);
+        assert_eq!(refused(&mut keeper, &moment(midnight_s + seconds), said(offset_ns, measured)), why);
     }
 }
 
@@ -194,10 +194,10 @@ fn nothing_is_claimed_around_a_leap_second() {
 fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
     let mut keeper = UtcKeeper::default();
     let mut by_counter = |seconds, measured, change: &dyn Fn(u64) -> Option<u64>| {
-        let mut anchor = anchor(seconds);
-        anchor.ticks = anchor.ticks.and_then(change);
-        let claim = keeper.claim(&anchor, said(0, measured), VALID_NS).unwrap();
-        claim.source.map(|_| anchor.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some())
+        let mut moment = moment(seconds);
+        moment.ticks = moment.ticks.and_then(change);
+        let claim = keeper.claim(&moment, said(0, measured), VALID_NS).unwrap();
+        claim.source.map(|_| moment.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some())
     };
     let disrupted = Err(UtcUnknown::Disrupted);
     assert_eq!((by_counter(0, 0, &Some), by_counter(1, 0, &Some)), (Ok(false), Ok(true)));
@@ -220,8 +220,8 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
 #[test]
 fn another_clocksource_is_a_disruption_and_small_steps_do_not_add_up() {
     let mut keeper = UtcKeeper::default();
-    let hpet = |seconds| Moment { clocksource: Clocksource::Hpet, ..anchor(seconds) };
-    assert_eq!(refused(&mut keeper, &anchor(0), said(0, 0)), None);
+    let hpet = |seconds| Moment { clocksource: Clocksource::Hpet, ..moment(seconds) };
+    assert_eq!(refused(&mut keeper, &moment(0), said(0, 0)), None);
     assert_eq!(refused(&mut keeper, &hpet(1), said(0, 0)), Some(UtcUnknown::Disrupted));
     assert_eq!(refused(&mut keeper, &hpet(2), said(0, 1)), None);
     // 1 us a second for the drift, and 50 ns, which is less than two moments may differ by.
@@ -237,9 +237,9 @@ fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
     let valid_ticks = |ticks: fn(u64) -> u64| {
         let mut keeper = UtcKeeper::default();
         let [_, claim] = [0, 1].map(|seconds| {
-            let mut anchor = anchor(seconds);
-            anchor.ticks = anchor.ticks.map(|thirds| ticks(thirds / 3));
-            keeper.claim(&anchor, said(0, 0), DAY_NS).unwrap()
+            let mut moment = moment(seconds);
+            moment.ticks = moment.ticks.map(|thirds| ticks(thirds / 3));
+            keeper.claim(&moment, said(0, 0), DAY_NS).unwrap()
         });
         let last_ns = claim.at_raw(SECOND_NS + DAY_NS - 1).unwrap().earliest_ns;
         assert!(last_ns > START_NS + DAY_NS, "by CLOCK_MONOTONIC_RAW it holds for a day");
@@ -254,11 +254,11 @@ fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
 #[test]
 fn a_reason_does_not_outlive_the_source_that_gave_it() {
     let mut keeper = UtcKeeper::default();
-    keeper.claim(&anchor(0), said(0, 0), VALID_NS);
-    assert_eq!(keeper.claim(&anchor(1), Err(UtcUnknown::NoSource), VALID_NS), None);
-    assert_eq!(refused(&mut keeper, &anchor(9), Err(UtcUnknown::NoSource)), Some(UtcUnknown::Expired));
-    assert_eq!(refused(&mut keeper, &anchor(10), said(90_000, 1)), Some(UtcUnknown::Disrupted));
-    assert_eq!(refused(&mut keeper, &anchor(11), Err(UtcUnknown::NoSource)), Some(UtcUnknown::NoSource));
+    keeper.claim(&moment(0), said(0, 0), VALID_NS);
+    assert_eq!(keeper.claim(&moment(1), Err(UtcUnknown::NoSource), VALID_NS), None);
+    assert_eq!(refused(&mut keeper, &moment(9), Err(UtcUnknown::NoSource)), Some(UtcUnknown::Expired));
+    assert_eq!(refused(&mut keeper, &moment(10), said(90_000, 1)), Some(UtcUnknown::Disrupted));
+    assert_eq!(refused(&mut keeper, &moment(11), Err(UtcUnknown::NoSource)), Some(UtcUnknown::NoSource));
 }
 
 /// What any bytes could make a source say.
@@ -291,13 +291,13 @@ proptest! {
         let odd = Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption: 0, clocksource: Clocksource::Tsc, sets: 0 };
         let like = Moment { realtime_ns: START_NS, suspended_ns: 0, ..odd };
         let mut keeper = UtcKeeper::default();
-        keeper.claim(&anchor(0), said(0, 0), VALID_NS);
-        for (anchor, report) in [(anchor(1), report), (odd, report), (like, report)] {
+        keeper.claim(&moment(0), said(0, 0), VALID_NS);
+        for (moment, report) in [(moment(1), report), (odd, report), (like, report)] {
             let valid_ns = valid_ns.clamp(0, i64::MAX / 2);
-            let Some(claim) = keeper.claim(&anchor, Ok(report), valid_ns) else { continue };
+            let Some(claim) = keeper.claim(&moment, Ok(report), valid_ns) else { continue };
             for later in [0, 1, claim.by_raw.valid.saturating_sub(1), u64::MAX] {
                 let readings = [
-                    claim.at_raw(anchor.raw_ns.wrapping_add_unsigned(later)),
+                    claim.at_raw(moment.raw_ns.wrapping_add_unsigned(later)),
                     claim.at_ticks(claim.by_counter.start.wrapping_add(later)),
                 ];
                 for reading in readings.into_iter().flatten() {

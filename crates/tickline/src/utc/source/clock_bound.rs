@@ -34,17 +34,17 @@ impl Segments {
         Self(SEGMENTS.map(read))
     }
 
-    /// What the best of them says of the moment of `anchor`, if there is one.
+    /// What the best of them says of the moment of `moment`, if there is one.
     pub(super) fn report(
         &self,
-        anchor: &Moment,
+        moment: &Moment,
         rate: Option<[u64; 2]>,
     ) -> Option<Result<Report, UtcUnknown>> {
         let monotonic_ns = crate::sys::reference::system::try_read_ns(libc::CLOCK_MONOTONIC)?;
-        let marker = (anchor.disruption != NO_PAGE).then_some(anchor.disruption);
+        let marker = (moment.disruption != NO_PAGE).then_some(moment.disruption);
         let mut best = None;
         for bytes in self.0.iter().flatten() {
-            let said = Segment(bytes).report(anchor, rate, monotonic_ns, marker);
+            let said = Segment(bytes).report(moment, rate, monotonic_ns, marker);
             match said {
                 Some(Ok(_) | Err(UtcUnknown::Disrupted)) => return said,
                 _ => best = best.or(said),
@@ -98,11 +98,11 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
     }
 
-    /// What it says of the moment of `anchor`, when `CLOCK_MONOTONIC` is `monotonic_ns` or less;
+    /// What it says of the moment of `moment`, when `CLOCK_MONOTONIC` is `monotonic_ns` or less;
     /// `None` if it has no content that is known here.
     fn report(
         &self,
-        anchor: &Moment,
+        moment: &Moment,
         rate: Option<[u64; 2]>,
         monotonic_ns: i64,
         marker: Option<u64>,
@@ -111,7 +111,7 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         // The lower byte of the version is the layout, the upper one the oldest that can read it.
         let said = match self.half(12) {
             2 if is_segment => self.version_2(monotonic_ns)?,
-            0x0303 if is_segment => self.version_3(anchor, rate)?,
+            0x0303 if is_segment => self.version_3(moment, rate)?,
             _ => return None,
         };
         let Said { status, marker: known, .. } = said;
@@ -156,8 +156,8 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         })
     }
 
-    fn version_3(&self, anchor: &Moment, rate: Option<[u64; 2]>) -> Option<Said> {
-        let (ticks, [slowest, fastest]) = (anchor.ticks?, rate?);
+    fn version_3(&self, moment: &Moment, rate: Option<[u64; 2]>) -> Option<Said> {
+        let (ticks, [slowest, fastest]) = (moment.ticks?, rate?);
         let since_ticks = i128::from(ticks.checked_sub(self.long(16))?);
         let (as_of_ns, void_after_ns) = (self.time_ns(24), self.time_ns(40));
         // The period is a fraction of a second, with 64 + shift binary places.
@@ -176,7 +176,7 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         let drift_ppb = i64::from(self.word(88)).saturating_add(i64::try_from(period_error_ppb).ok()? + 1);
         let bound_ns = grown(self.long(72).cast_signed(), elapsed_ns, drift_ppb)?.saturating_add(2);
         let left_ns = void_after_ns.saturating_sub(utc_ns);
-        let offset_ns = utc_ns.saturating_sub(anchor.realtime_ns);
+        let offset_ns = utc_ns.saturating_sub(moment.realtime_ns);
         // The daemon's time of 2^48 ticks against that of `CLOCK_MONOTONIC_RAW`.
         let (utc, raw) = (in_ns(1 << RATE_BITS, period_places)?, i128::from(slowest));
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;

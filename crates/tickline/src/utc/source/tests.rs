@@ -2,7 +2,7 @@ use super::*;
 use crate::utc::UtcSource;
 use tickline_core::gate::Clocksource;
 
-/// The answer may have come at any moment between the two anchors.
+/// The answer may have come at any moment between the two moments.
 #[test]
 fn an_answer_is_widened_by_what_may_have_happened_since() {
     let before = Moment {

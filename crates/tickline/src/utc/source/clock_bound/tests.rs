@@ -35,7 +35,7 @@ fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> [u8; BYTES
 }
 
 /// A second after the segment, by a clock that is 7 us behind UTC.
-fn anchor() -> Moment {
+fn moment() -> Moment {
     Moment {
         ticks: Some(AS_OF_TICKS + (1 << 31)),
         raw_ns: 0,
@@ -52,7 +52,7 @@ fn anchor() -> Moment {
 const RATE: [u64; 2] = [2_000_040_000 << (RATE_BITS - 32), 2_000_042_000 << (RATE_BITS - 32)];
 
 fn said(bytes: &[u8; BYTES], marker: Option<u64>) -> Option<Result<Report, UtcUnknown>> {
-    Segment(bytes).report(&anchor(), Some(RATE), AS_OF_NS + 1_000_000_000, marker)
+    Segment(bytes).report(&moment(), Some(RATE), AS_OF_NS + 1_000_000_000, marker)
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn a_segment_that_says_nothing_is_no_claim() {
         assert_eq!(said(&void, None), Some(Err(UtcUnknown::Expired)));
     }
     let (bytes, before) = (segment(2, SYNCHRONISED, true), AS_OF_NS - 1);
-    assert_eq!(Segment(&bytes).report(&anchor(), None, before, None), None);
-    let (bytes, at) = (segment(0x0303, SYNCHRONISED, true), anchor());
+    assert_eq!(Segment(&bytes).report(&moment(), None, before, None), None);
+    let (bytes, at) = (segment(0x0303, SYNCHRONISED, true), moment());
     let early = Moment { ticks: Some(AS_OF_TICKS - 1), ..at };
     assert_eq!(Segment(&bytes).report(&early, Some(RATE), 0, None), None);
     assert_eq!(Segment(&bytes).report(&Moment { ticks: None, ..at }, Some(RATE), 0, None), None);
@@ -123,8 +123,8 @@ proptest! {
         let mut bytes = segment(if is_new { 0x0303 } else { 2 }, 0, false);
         bytes[16..].copy_from_slice(&tail);
         bytes[if is_new { 92 } else { 68 }..][..4].copy_from_slice(&SYNCHRONISED.to_ne_bytes());
-        let anchor = Moment { ticks: Some(ticks), ..anchor() };
-        if let Some(Ok(report)) = Segment(&bytes).report(&anchor, Some(rate), monotonic_ns, Some(1)) {
+        let moment = Moment { ticks: Some(ticks), ..moment() };
+        if let Some(Ok(report)) = Segment(&bytes).report(&moment, Some(rate), monotonic_ns, Some(1)) {
             prop_assert!(report.offset_ns[0] <= report.offset_ns[1] && report.valid_ns > 0);
         }
     }
@@ -140,15 +140,15 @@ proptest! {
         bytes[56..64].copy_from_slice(&period.to_ne_bytes());
         bytes[97] = shift;
         bytes[40..48].copy_from_slice(&9_000_000_000_i64.to_ne_bytes());
-        let anchor = Moment { ticks: Some(AS_OF_TICKS + since), ..anchor() };
-        let report = Segment(&bytes).report(&anchor, Some([1 << 32; 2]), 0, None);
+        let moment = Moment { ticks: Some(AS_OF_TICKS + since), ..moment() };
+        let report = Segment(&bytes).report(&moment, Some([1 << 32; 2]), 0, None);
         // By halves: (high * 2^32 + low) * since * 10^9 / 2^(64 + shift).
         let times_since = |half: u64| u128::from(half) * u128::from(since);
         let product = times_since(period >> 32) + (times_since(period & 0xFFFF_FFFF) >> 32);
         let exact_ns = i64::try_from((product * 1_000_000_000) >> (32 + shift)).unwrap();
         if let Some(Ok(report)) = report {
             let centre_ns = i64::midpoint(report.offset_ns[0], report.offset_ns[1]);
-            let expected_ns = AS_OF_NS + exact_ns - anchor.realtime_ns;
+            let expected_ns = AS_OF_NS + exact_ns - moment.realtime_ns;
             prop_assert!(centre_ns.abs_diff(expected_ns) <= 1, "{} {}", centre_ns, expected_ns);
         } else {
             // Too long ago for its own errors.

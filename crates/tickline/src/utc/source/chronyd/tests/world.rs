@@ -160,7 +160,7 @@ impl World {
         ns - (self.ticks - self.ticks.floor()) / self.ticks_in_ns
     }
 
-    fn anchor(&mut self) -> Moment {
+    fn moment(&mut self) -> Moment {
         let raw_ns = self.read(|it| it.stepped(it.raw));
         let ticks = self.read(|it| it.ticks).unsigned_abs();
         let realtime_ns = START_NS + self.read(|it| it.stepped(it.realtime));
@@ -201,7 +201,7 @@ impl World {
     /// What the clock's thread does.
     fn poll(&mut self, keeper: &mut UtcKeeper) -> Option<Claim> {
         let steered = (self.frequency, self.slew);
-        let before = self.anchor();
+        let before = self.moment();
         let wait_ns = self.random.within(1_000.0, 100_000.0);
         self.pass(wait_ns);
         let reply = (!self.random.one_in(30)).then(|| self.reply());
@@ -212,7 +212,7 @@ impl World {
         let late = self.random.one_in(10);
         let late_ns = self.random.within(1_000.0, if late { 20e6 } else { 20_000.0 });
         self.pass(late_ns);
-        let after = self.anchor();
+        let after = self.moment();
         let request = Request::between(&before, &after).filter(|_| (self.frequency, self.slew) == steered)?;
         let said = reply.map_or(Err(UtcUnknown::NoSource), |it| it.report(0).map(|it| request.at_end(it)));
         keeper.claim(&after, said, 1_875_000_000)
