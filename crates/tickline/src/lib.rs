@@ -1,4 +1,4 @@
-//! Time a request, stamp an event, check a deadline: the time in about 10 ns, from the CPU's
+//! Time a request, stamp an event, check a deadline: the time in some 11 ns, from the CPU's
 //! timestamp counter.
 //!
 //! ```
