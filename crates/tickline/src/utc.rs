@@ -87,9 +87,13 @@
 #![cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "no source is known there"))]
 
 use core::fmt;
+use core::num::NonZeroU16;
 use core::time::Duration;
 
+use self::claim::{BY_COUNTER, Claim};
+use self::vmclock::VMCLOCK;
 use crate::clock::Clock;
+use crate::engine::Engine;
 #[cfg(feature = "mock")]
 use crate::mock::MockClock;
 use crate::unix_time::UnixTime;
@@ -110,7 +114,7 @@ pub(crate) use polls::UtcPolls;
 pub struct UtcReading {
     earliest_ns: i64,
     latest_ns: i64,
-    tai_offset_s: Option<u16>,
+    tai_offset_s: Option<NonZeroU16>,
     source: UtcSource,
 }
 
@@ -169,7 +173,7 @@ impl UtcReading {
     #[inline]
     #[must_use]
     pub fn tai_offset(&self) -> Option<Duration> {
-        self.tai_offset_s.map(|seconds| Duration::from_secs(seconds.into()))
+        self.tai_offset_s.map(|seconds| Duration::from_secs(seconds.get().into()))
     }
 
     /// Whether this one was made before `other`, possibly on another machine.
@@ -328,8 +332,7 @@ impl Clock {
     #[inline]
     pub fn utc(&self) -> Result<UtcReading, UtcUnknown> {
         by_mock!(self.mock().map(MockClock::utc));
-        let engine = self.engine();
-        match engine.utc.at_ticks(|| engine.read_ticks()) {
+        match utc_by_counter(self.engine()) {
             Some(reading) => Ok(reading),
             None => self.utc_slow(),
         }
@@ -345,7 +348,7 @@ impl Clock {
         #[cfg(all(target_os = "linux", not(miri)))]
         return polls::reading_by_os(&claim);
         #[cfg(not(all(target_os = "linux", not(miri))))]
-        claim.source.and(Err(claim.then))
+        Err(claim.then)
     }
 
     /// The time until `reading` is certainly in the past; 0 if it is. `async` code sleeps for that
@@ -379,6 +382,16 @@ impl Clock {
             std::thread::sleep(left);
         }
     }
+}
+
+/// UTC by the newest claim; `None` if the counter does not serve, or the claim does not hold now.
+#[inline(always)]
+fn utc_by_counter(engine: &Engine) -> Option<UtcReading> {
+    let words = engine.utc.words::<BY_COUNTER>();
+    // After the claim was copied: the counter is not before the claim's moment.
+    let ticks = engine.read_ticks()?;
+    // Fewer values wait in registers for the counter than if the words became a claim before it.
+    Claim::from_words(&words).if_undisturbed(VMCLOCK.marker())?.at_ticks(ticks)
 }
 
 /// The time until the earliest UTC is after `reading`.

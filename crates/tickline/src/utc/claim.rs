@@ -4,6 +4,8 @@
 //! counter does not serve. Neither of them is ever slewed or stepped. So what the NTP daemon, or
 //! anybody else, does to the OS clock until the next claim does not touch this one.
 
+use core::num::NonZeroU16;
+
 use tickline_core::sample::SUSPENDED_BOUND_NS;
 
 use super::{UtcReading, UtcSource, UtcUnknown};
@@ -70,10 +72,10 @@ pub(crate) struct Claim {
     pub(super) earliest_ns: i64,
     pub(super) latest_ns: i64,
     /// TAI minus UTC, s.
-    pub(super) tai_offset_s: Option<u16>,
-    /// Who claims it, or why nobody does.
-    pub(super) source: Result<UtcSource, UtcUnknown>,
-    /// Why readings fail when the claim has ended.
+    pub(super) tai_offset_s: Option<NonZeroU16>,
+    /// Who claims it.
+    pub(super) source: Option<UtcSource>,
+    /// Why readings fail when the claim has ended, or if nobody claims anything.
     pub(super) then: UtcUnknown,
 }
 
@@ -81,26 +83,15 @@ pub(crate) struct Claim {
 pub(super) const WORDS: usize = 13;
 pub(super) const BY_COUNTER: usize = 5;
 
-/// How a published claim says who claims it: by a number from this one on. Those below say why
-/// nobody does. Memory of zeros is a claim of nothing.
-const FIRST_SOURCE: u8 = 6;
-
-fn number_of(answer: Result<UtcSource, UtcUnknown>) -> u64 {
-    match answer {
-        Ok(source) => u64::from(FIRST_SOURCE) + source as u64,
-        Err(why) => why as u64,
-    }
-}
-
 /// In the order of the variants: the compiler makes a subtraction of it, where a list would take a
-/// load on the way of each reading.
+/// load on the way of each reading. Memory of zeros is a claim of nobody.
 #[inline]
-fn answer_of(number: u8) -> Result<UtcSource, UtcUnknown> {
-    match number.wrapping_sub(FIRST_SOURCE) {
-        0 => Ok(UtcSource::ClockBound),
-        1 => Ok(UtcSource::Chronyd),
-        2 => Ok(UtcSource::Kernel),
-        _ => Err(unknown_of(number)),
+fn source_of(number: u8) -> Option<UtcSource> {
+    match number {
+        1 => Some(UtcSource::ClockBound),
+        2 => Some(UtcSource::Chronyd),
+        3 => Some(UtcSource::Kernel),
+        _ => None,
     }
 }
 
@@ -127,7 +118,7 @@ impl Claim {
             earliest_ns: 0,
             latest_ns: 0,
             tai_offset_s: None,
-            source: Err(why),
+            source: None,
             then: why,
         }
     }
@@ -169,13 +160,14 @@ impl Claim {
             earliest_ns: self.earliest_ns.wrapping_add(least_ns),
             latest_ns: self.latest_ns.wrapping_add(greatest_ns),
             tai_offset_s: self.tai_offset_s,
-            source: self.source.ok()?,
+            source: self.source?,
         })
     }
 
     #[inline]
     pub(super) fn to_words(self) -> [u64; WORDS] {
-        let tai = self.tai_offset_s.map_or(0, |offset| 1 << 16 | u64::from(offset));
+        let source = self.source.map_or(0, |source| source as u64 + 1);
+        let tai = self.tai_offset_s.map_or(0, |offset| u64::from(offset.get()));
         let [counter, raw] = [self.by_counter, self.by_raw];
         [
             raw.start,
@@ -190,11 +182,11 @@ impl Claim {
             self.disruption,
             self.earliest_ns.cast_unsigned(),
             self.latest_ns.cast_unsigned(),
-            number_of(self.source) | number_of(Err(self.then)) << 8 | tai << 16,
+            source | (self.then as u64) << 8 | tai << 16,
         ]
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn from_words(words: &[u64; WORDS]) -> Self {
         let timescale = |at: usize| Timescale {
             start: words[at],
@@ -203,8 +195,8 @@ impl Claim {
             fastest: words[at + 3],
         };
         let what = words[12];
-        #[expect(clippy::cast_possible_truncation, reason = "a byte each, and 17 bits")]
-        let (source, then, tai) = (what as u8, (what >> 8) as u8, (what >> 16) as u32);
+        #[expect(clippy::cast_possible_truncation, reason = "a byte each, and two")]
+        let (source, then, tai) = (what as u8, (what >> 8) as u8, (what >> 16) as u16);
         Self {
             by_counter: timescale(BY_COUNTER),
             by_raw: timescale(0),
@@ -212,9 +204,8 @@ impl Claim {
             disruption: words[9],
             earliest_ns: words[10].cast_signed(),
             latest_ns: words[11].cast_signed(),
-            #[expect(clippy::cast_possible_truncation, reason = "the low half")]
-            tai_offset_s: (tai >> 16 != 0).then_some(tai as u16),
-            source: answer_of(source),
+            tai_offset_s: NonZeroU16::new(tai),
+            source: source_of(source),
             then: unknown_of(then),
         }
     }
@@ -243,16 +234,16 @@ proptest::proptest! {
     #[cfg_attr(miri, ignore = "slow")]
     fn words_are_the_claim(
         words in proptest::array::uniform12(proptest::prelude::any::<u64>()),
-        source in 0..9_u8,
+        source in 0..4_u8,
         then in 0..6_u8,
-        tai_offset_s: Option<u16>,
+        tai: u16,
     ) {
         let mut all = [0; WORDS];
         all[..WORDS - 1].copy_from_slice(&words);
         let claim = Claim {
-            source: answer_of(source),
+            source: source_of(source),
             then: unknown_of(then),
-            tai_offset_s,
+            tai_offset_s: NonZeroU16::new(tai),
             ..Claim::from_words(&all)
         };
         let (back, words_back) = (Claim::from_words(&claim.to_words()), claim.to_words());

@@ -13,6 +13,8 @@
 //! does not, somebody else has set or steered the OS clock, and the source has not noticed. In both
 //! cases, and after a suspend, readings fail until the source has measured again.
 
+use core::num::NonZeroU16;
+
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::SUSPENDED_BOUND_NS;
 
@@ -101,7 +103,7 @@ pub(crate) struct Report {
     /// Whether the UTC day ends with a leap second.
     pub(crate) leap: bool,
     /// TAI minus UTC, s.
-    pub(crate) tai_offset_s: Option<u16>,
+    pub(crate) tai_offset_s: Option<NonZeroU16>,
 }
 
 /// The claims of one measurement, and what they were made of.
@@ -275,7 +277,7 @@ impl UtcKeeper {
             earliest_ns,
             latest_ns,
             tai_offset_s: report.tai_offset_s,
-            source: Ok(report.source),
+            source: Some(report.source),
             then,
         };
         if self

@@ -127,7 +127,7 @@ impl UtcPolls {
 /// A reading where the counter does not serve, or the claim has ended.
 #[cold]
 pub(crate) fn reading_by_os(claim: &Claim) -> Result<UtcReading, UtcUnknown> {
-    claim.source?;
+    claim.source.ok_or(claim.then)?;
     let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW).ok_or(UtcUnknown::NoSource)?;
     // Afterwards: the machine was neither moved nor suspended before that reading.
     let claim = claim.if_undisturbed(VMCLOCK.marker()).ok_or(UtcUnknown::Disrupted)?;

@@ -8,9 +8,7 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-use super::UtcReading;
-use super::claim::{BY_COUNTER, Claim, WORDS};
-use super::vmclock::VMCLOCK;
+use super::claim::{Claim, WORDS};
 
 const SLOTS: usize = 4;
 
@@ -56,23 +54,12 @@ impl Published {
 
     /// A copy of the newest claim.
     pub(crate) fn newest(&self) -> Claim {
-        Claim::from_words(&self.copy::<0>())
-    }
-
-    /// UTC by the newest claim, when the counter showed what `read_ticks` returns; `None` if that
-    /// does not serve, or the claim does not hold then. The counter is read after the claim, so it is
-    /// not before the claim's moment.
-    #[inline(always)]
-    pub(crate) fn at_ticks(&self, read_ticks: impl FnOnce() -> Option<u64>) -> Option<UtcReading> {
-        let words = self.copy::<BY_COUNTER>();
-        let (ticks, disruption) = (read_ticks()?, VMCLOCK.marker());
-        // Fewer values wait in registers for the counter than if this came first.
-        Claim::from_words(&words).if_undisturbed(disruption)?.at_ticks(ticks)
+        Claim::from_words(&self.words::<0>())
     }
 
     /// A copy of the newest claim's words from `FIRST` on; those before it are 0.
     #[inline(always)]
-    fn copy<const FIRST: usize>(&self) -> [u64; WORDS] {
+    pub(crate) fn words<const FIRST: usize>(&self) -> [u64; WORDS] {
         loop {
             // ORDERING: Acquire, pairs with the Release store in `publish`.
             let number = self.newest.load(Ordering::Acquire);

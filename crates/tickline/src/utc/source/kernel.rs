@@ -9,6 +9,8 @@
 //! standard deviation that includes the server's dispersion, as the estimated one. So the estimated
 //! error is added. That of other daemons is small.
 
+use core::num::NonZeroU16;
+
 use crate::sys::reference::system::{steering_ppb, with_timex};
 use crate::utc::keeper::{MAX_FREQUENCY_PPB, Report};
 use crate::utc::{UtcSource, UtcUnknown};
@@ -26,7 +28,7 @@ pub(super) struct Kernel {
     /// How often the daemon has updated the kernel's clock: the maximum error became smaller.
     updates: u64,
     leap: bool,
-    tai_offset_s: Option<u16>,
+    tai_offset_s: Option<NonZeroU16>,
 }
 
 impl Kernel {
@@ -43,7 +45,7 @@ impl Kernel {
     #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
     fn report(&mut self, timex: &libc::timex, state: i32) -> Option<Result<Report, UtcUnknown>> {
         let (maxerror_us, offset) = (i64::from(timex.maxerror), i64::from(timex.offset));
-        self.tai_offset_s = u16::try_from(timex.tai).ok().filter(|offset| *offset > 0);
+        self.tai_offset_s = u16::try_from(timex.tai).ok().and_then(NonZeroU16::new);
         self.leap = timex.status & (libc::STA_INS | libc::STA_DEL) != 0 && state != libc::TIME_WAIT;
         if maxerror_us < self.maxerror_us {
             self.updates += 1;
@@ -92,7 +94,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
     let claim = said(1_234, &|_| {}, libc::TIME_OK).unwrap().unwrap();
     assert_eq!((claim.offset_ns, claim.measured), ([-1_734_700, 1_734_700], 0));
-    assert_eq!((claim.leap, claim.tai_offset_s), (false, Some(37)));
+    assert_eq!((claim.leap, claim.tai_offset_s), (false, NonZeroU16::new(37)));
     assert!(said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_INS).unwrap().unwrap().leap);
     assert!(!said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_WAIT).unwrap().unwrap().leap);
     let estimated = said(2_234, &|timex| timex.esterror = 5_000, libc::TIME_OK).unwrap().unwrap();
