@@ -14,9 +14,11 @@ use crate::system::realtime_ns;
 pub(crate) struct Brackets {
     count: u64,
     narrowest_ns: Option<u64>,
-    /// How far `now_ordered_ns` was outside of its bracket.
+    /// How far `now_ordered` was outside of its bracket.
     ahead_ns: u64,
     behind_ns: u64,
+    /// Rows with a reading further outside than twice the row's narrowest bracket.
+    far: u64,
     /// Results of `reading()` whose bounds missed the bracket.
     bound_violated: u64,
     widest_bound_ns: u64,
@@ -42,13 +44,14 @@ impl Brackets {
         if let State::Fallback(reason) = state {
             self.reasons.insert(reason.code());
         }
+        let (mut outside_ns, mut narrowest_ns) = (0, u64::MAX);
         for _ in 0..count {
             self.count += 1;
             let bracket = Bracket::around(|| clock.now_ordered().as_nanos());
             self.ahead_ns = self.ahead_ns.max(bracket.ahead_ns());
             self.behind_ns = self.behind_ns.max(bracket.behind_ns());
-            let width_ns = bracket.width_ns();
-            self.narrowest_ns = Some(self.narrowest_ns.map_or(width_ns, |it| it.min(width_ns)));
+            outside_ns = outside_ns.max(bracket.ahead_ns()).max(bracket.behind_ns());
+            narrowest_ns = narrowest_ns.min(bracket.width_ns());
             let bounded = Bounded::read(clock);
             self.bound_violated += u64::from(bounded.missed_ns() > 0);
             if bounded.by_counter {
@@ -57,6 +60,8 @@ impl Brackets {
             }
             self.unix(clock);
         }
+        self.far += u64::from(outside_ns > 2 * narrowest_ns);
+        self.narrowest_ns = Some(self.narrowest_ns.map_or(narrowest_ns, |it| it.min(narrowest_ns)));
     }
 
     fn unix(&mut self, clock: &Clock) {
@@ -93,6 +98,7 @@ impl Brackets {
             "narrowest_bracket_ns": self.narrowest_ns,
             "ahead_ns": self.ahead_ns,
             "behind_ns": self.behind_ns,
+            "far_percent": self.far * 100 / self.rows.max(1),
             "bound_violated": self.bound_violated,
             "widest_bound_ns": self.widest_bound_ns,
             "unix_outside_ns": self.unix_outside_ns,
