@@ -1,7 +1,9 @@
 //! Provides what a target's programs need: the compiler's library, a linker, and an emulator with
 //! the files of a system.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::list::{HOST, Target};
@@ -65,7 +67,9 @@ impl Machine {
                 machine.name = format!("under Wine {}", version(&need("wine --version")?));
                 machine.set_for(target, "RUNNER", "wine");
                 let folder = wine_folder(&target.linker)?;
-                machine.set("WINEPREFIX", &folder.join("prefix").display().to_string());
+                let prefix = folder.join("prefix");
+                keep_wine_up(&prefix)?;
+                machine.set("WINEPREFIX", &prefix.display().to_string());
                 machine.set("WINEPATH", &format!("Z:{}", folder.display()).replace('/', "\\"));
                 machine.set("WINEDEBUG", "-all");
                 machine.set(CASES.0, CASES.1);
@@ -148,4 +152,15 @@ fn wine_folder(linker: &str) -> Result<PathBuf, String> {
     let (library, definition) = (folder.join("bcryptprimitives.dll"), definition.display());
     output_of(&format!("{linker} -shared -nostdlib -Wl,-e,0 -o {} {definition}", library.display()))?;
     Ok(folder)
+}
+
+/// Starts Wine's server, unless it runs already. It ends two minutes after the last program. Debian's
+/// Wine would end it with each program, and a program that starts at that moment loses it.
+fn keep_wine_up(prefix: &Path) -> Result<(), String> {
+    let mut command = Command::new("wineserver");
+    command.arg("-p120").env("WINEPREFIX", prefix);
+    // The server keeps these open.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let started = fs::create_dir_all(prefix).and_then(|()| command.status());
+    started.map(|_| ()).map_err(|error| format!("`wineserver`: {error}"))
 }
