@@ -37,7 +37,7 @@ const NAMED: usize = 2;
 
 /// CI takes one mutant in this many, so that it has an answer within two minutes. It takes no
 /// weaker orderings, because their models take minutes to build.
-const SAMPLE: usize = 12;
+const SAMPLE: usize = 20;
 
 /// Runs the mutants that the arguments name: all, a sample, or those whose rule is the argument, or
 /// whose description or file name contains it.

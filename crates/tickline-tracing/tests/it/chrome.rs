@@ -178,12 +178,12 @@ fn an_error_of_writing_is_told() {
     assert_eq!(guard.finish().unwrap_err().kind(), io::ErrorKind::WriteZero);
 }
 
-/// 200,000 busy intervals of 8 threads, half of them in a span that all share, through a real file;
+/// 40,000 busy intervals of 8 threads, half of them in a span that all share, through a real file;
 /// 10 million of them with `TICKLINE_TEST_SPANS=10000000`. Each thread has its name.
 #[test]
 fn a_file_from_eight_threads_is_balanced() {
     const THREADS: u64 = 8;
-    let spans: u64 = env::var("TICKLINE_TEST_SPANS").map_or(200_000, |text| text.parse().unwrap());
+    let spans: u64 = env::var("TICKLINE_TEST_SPANS").map_or(40_000, |text| text.parse().unwrap());
     let path = env::temp_dir().join(format!("tickline-tracing-threads-{}.json", std::process::id()));
     // None may be missing.
     let (chrome, guard) = Chrome::builder().wait_when_full().create(&path).unwrap();
