@@ -51,6 +51,9 @@
 //!   measurement, though no interval was wrong.
 //! - ntpd-rs bounds no error: the kernel has a standard deviation and the root delay from it. Their
 //!   sum, which tickline takes, is no proof.
+//! - A suspend of less than a second may pass unnoticed where the kernel measures suspends by a clock
+//!   that counts seconds, and the counter stands still meanwhile. UTC is then later than the interval,
+//!   until the source has measured.
 //! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] makes later times
 //!   that one, so two such readings overlap.
 //!
@@ -387,11 +390,15 @@ impl Clock {
 /// UTC by the newest claim; `None` if the counter does not serve, or the claim does not hold now.
 #[inline(always)]
 fn utc_by_counter(engine: &Engine) -> Option<UtcReading> {
-    let words = engine.utc.words::<BY_COUNTER>();
-    // After the claim was copied: the counter is not before the claim's moment.
-    let ticks = engine.read_ticks()?;
-    // Fewer values wait in registers for the counter than if the words became a claim before it.
-    Claim::from_words(&words).if_undisturbed(VMCLOCK.marker())?.at_ticks(ticks)
+    loop {
+        let (number, words) = engine.utc.copy::<BY_COUNTER>();
+        let ticks = engine.read_ticks()?;
+        // After the counter: a claim that was withdrawn before does not count. And fewer values wait
+        // in registers for the counter.
+        if engine.utc.is_newest(number) {
+            return Claim::from_words(&words).if_undisturbed(VMCLOCK.marker())?.at_ticks(ticks);
+        }
+    }
 }
 
 /// The time until the earliest UTC is after `reading`.

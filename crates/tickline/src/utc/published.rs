@@ -1,16 +1,15 @@
 //! The newest claim: the clock's thread publishes it, readers copy it.
 //!
-//! A sequence lock over four slots: a ring, and the number of the newest. The thread writes the slot that was published
-//! longest ago, and then its number. A reader copies the newest slot, and takes the copy if the
-//! thread cannot have begun to overwrite that slot meanwhile. Claims come about once a second, so a
-//! reader that has to try again was preempted in between, and it succeeds at the next try unless
-//! that happens again.
+//! A sequence lock over two slots, and the number of the newest claim. The thread writes the slot
+//! that the newest claim is not in, and then its number. A reader copies the newest slot, reads the
+//! clock, and takes the copy if the number is still the same: then the thread cannot have begun to
+//! overwrite that slot, and the copy was the newest claim when the clock was read.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use super::claim::{Claim, WORDS};
 
-const SLOTS: usize = 4;
+const SLOTS: usize = 2;
 
 /// The words of a claim.
 #[derive(Debug)]
@@ -40,49 +39,57 @@ impl Published {
     pub(crate) fn publish(&self, claim: &Claim) {
         // ORDERING: Relaxed, nobody else writes it.
         let number = self.newest.load(Ordering::Relaxed).wrapping_add(1);
-        // ORDERING: Release, pairs with the Acquire fence in `newest`. A reader that sees one of
+        // ORDERING: Release, pairs with the Acquire fence in `is_newest`. A reader that sees one of
         // the words below then also sees the number that was published before this one.
         fence(Ordering::Release);
         for (word, value) in self.slot(number).iter().zip(claim.to_words()) {
             // ORDERING: Relaxed, the fence above and the store below order it.
             word.store(value, Ordering::Relaxed);
         }
-        // ORDERING: Release, pairs with the Acquire load in `newest`: the words come with their
+        // ORDERING: Release, pairs with the Acquire load in `copy`: the words come with their
         // number.
         self.newest.store(number, Ordering::Release);
     }
 
-    /// A copy of the newest claim.
+    /// The newest claim.
     pub(crate) fn newest(&self) -> Claim {
-        Claim::from_words(&self.words::<0>())
-    }
-
-    /// A copy of the newest claim's words from `FIRST` on; those before it are 0.
-    #[inline(always)]
-    pub(crate) fn words<const FIRST: usize>(&self) -> [u64; WORDS] {
         loop {
-            // ORDERING: Acquire, pairs with the Release store in `publish`.
-            let number = self.newest.load(Ordering::Acquire);
-            let mut words = [0; WORDS];
-            for (copy, word) in words[FIRST..].iter_mut().zip(&self.slot(number)[FIRST..]) {
-                // ORDERING: Relaxed, the load above and the fence below order them.
-                *copy = word.load(Ordering::Relaxed);
-            }
-            // ORDERING: Acquire, pairs with the Release fence in `publish`.
-            fence(Ordering::Acquire);
-            // ORDERING: Relaxed, the fence above orders it. The slot is written anew only after
-            // `SLOTS - 1` further numbers were published.
-            let published = self.newest.load(Ordering::Relaxed).wrapping_sub(number);
-            if published < SLOTS - 1 {
-                return words;
+            let (number, words) = self.copy::<WORDS>();
+            if self.is_newest(number) {
+                return Claim::from_words(&words);
             }
         }
+    }
+
+    /// The number of the newest claim, and a copy of its first `COUNT` words; the others are 0. They
+    /// are one claim if [`is_newest`](Self::is_newest) says so afterwards.
+    #[inline(always)]
+    pub(crate) fn copy<const COUNT: usize>(&self) -> (usize, [u64; WORDS]) {
+        // ORDERING: Acquire, pairs with the Release store in `publish`.
+        let number = self.newest.load(Ordering::Acquire);
+        let mut words = [0; WORDS];
+        for (copy, word) in words[..COUNT].iter_mut().zip(self.slot(number)) {
+            // ORDERING: Relaxed, the load above and the fence in `is_newest` order them.
+            *copy = word.load(Ordering::Relaxed);
+        }
+        (number, words)
+    }
+
+    /// Whether the claim of this number is the newest.
+    #[inline(always)]
+    pub(crate) fn is_newest(&self, number: usize) -> bool {
+        // ORDERING: Acquire, pairs with the Release fence in `publish`.
+        fence(Ordering::Acquire);
+        // ORDERING: Relaxed, the fence above orders it.
+        self.newest.load(Ordering::Relaxed) == number
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::utc::UtcUnknown;
+    use crate::utc::claim::BY_COUNTER;
 
     #[test]
     fn ordering_a_copy_is_one_claim_and_the_newest() {
@@ -93,18 +100,26 @@ mod tests {
             scope.spawn(|| {
                 for number in 1..=LAST {
                     let mut words = [number; WORDS];
-                    words[WORDS - 1] = 0;
+                    words[BY_COUNTER - 1] = 0;
                     published.publish(&Claim::from_words(&words));
                 }
             });
             let mut newest = 0;
             while newest < LAST {
+                let (number, part) = published.copy::<BY_COUNTER>();
+                if published.is_newest(number) {
+                    assert!(part[..BY_COUNTER - 1].iter().all(|word| *word == part[0]), "{part:?}");
+                }
                 let words = published.newest().to_words();
-                let [first, same @ ..] = words.first_chunk::<{ WORDS - 1 }>().unwrap();
-                assert!(same.iter().all(|word| word == first), "{words:?}");
-                assert!(*first >= newest, "{first} after {newest}");
-                newest = *first;
+                let same = [&words[..BY_COUNTER - 1], &words[BY_COUNTER..]].concat();
+                assert!(same.iter().all(|word| *word == same[0]), "{words:?}");
+                assert!(same[0] >= newest, "{} after {newest}", same[0]);
+                newest = same[0];
             }
         });
+        // One that was withdrawn after it was copied.
+        let (number, _) = published.copy::<WORDS>();
+        published.publish(&Claim::none(UtcUnknown::Disrupted));
+        assert!(!published.is_newest(number));
     }
 }
