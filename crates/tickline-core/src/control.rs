@@ -238,7 +238,7 @@ impl Control {
 
     /// The tick of the oldest sample that the next bounds would rest on.
     #[must_use]
-    pub fn evidence_ticks(&self) -> Option<u64> {
+    pub fn oldest_sample_ticks(&self) -> Option<u64> {
         let newest = self.stability.history.newest()?.lower.ticks;
         let points = self.stability.history.samples().iter().flat_map(|sample| [sample.upper, sample.lower]);
         points.map(|point| point.ticks).max_by_key(|ticks| ticks_between(*ticks, newest))
