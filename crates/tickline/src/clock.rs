@@ -163,7 +163,7 @@ impl Clock {
         if settings.probes == Probes::Minimal {
             engine.restrict_probes();
         }
-        engine.adopt(settings.policy);
+        engine.set_policy(settings.policy);
         let thread = match driver {
             Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
