@@ -133,7 +133,7 @@ struct Sample {
     rate_ppb: i64,
     /// How far the rate may differ from `rate_ppb`, ppb. As in `tickline-core`'s `stability.rs`,
     /// this is the kernel's last change of the rate, and each later sample halves it.
-    open_ppb: i64,
+    uncertainty_ppb: i64,
 }
 
 const ACTORS: usize = 5;
@@ -183,10 +183,10 @@ impl World {
         let last = self.sample.get();
         if self.ticks.get().wrapping_sub(last.ticks) >= self.sample_every_ns.get() {
             let (base_ns, rate_ppb) = (self.base_ns.get(), self.rate_ppb.get());
-            let open_ppb = (last.rate_ppb - rate_ppb).abs().max(last.open_ppb / 2);
-            self.sample.set(Sample { ticks: self.ticks.get(), base_ns, rate_ppb, open_ppb });
+            let uncertainty_ppb = (last.rate_ppb - rate_ppb).abs().max(last.uncertainty_ppb / 2);
+            self.sample.set(Sample { ticks: self.ticks.get(), base_ns, rate_ppb, uncertainty_ppb });
         }
-        let Sample { ticks, base_ns, rate_ppb, open_ppb } = self.sample.get();
+        let Sample { ticks, base_ns, rate_ppb, uncertainty_ppb } = self.sample.get();
         let line = |ns: i64, ppb: i64| {
             let ghz = Slope::from_hz(1_000_000_000).expect("1 GHz").bits;
             let share = i128::from(ghz) * i128::from(rate_ppb + ppb) / 1_000_000_000;
@@ -194,8 +194,8 @@ impl World {
             Line { start_ticks: ticks, base_ns: ticks.cast_signed() + base_ns + ns, slope }
         };
         Estimate {
-            lower: line(-self.width_ns, -open_ppb),
-            upper: line(self.bound_ns, open_ppb),
+            lower: line(-self.width_ns, -uncertainty_ppb),
+            upper: line(self.bound_ns, uncertainty_ppb),
             unix_ns: None,
         }
     }
@@ -279,7 +279,7 @@ impl World {
                     None => writer.open(),
                 }
                 access.step(Pending::Counter);
-                writer.note_slew(self.rate_ppb.get());
+                writer.set_slew_ppb(self.rate_ppb.get());
                 let estimate = self.estimate();
                 access.observe(self.ticks.get());
                 let Ok(step) = writer.step(&access, &access, &access, Some(&estimate)) else { return };

@@ -69,10 +69,10 @@ impl Estimate {
     }
 
     /// How far the OS clock's rate may be from the middle of the two slopes, ppb.
-    pub(super) fn open_ppb(&self) -> u64 {
+    pub(super) fn rate_uncertainty_ppb(&self) -> u64 {
         let (lower, upper) = (self.lower.slope.bits, self.upper.slope.bits);
-        let open = u128::from(upper.saturating_sub(lower)).saturating_mul(u128::from(NS_PER_S));
-        u64::try_from(open.checked_div(2 * u128::from(lower)).unwrap_or(u128::MAX)).unwrap_or(u64::MAX)
+        let spread = u128::from(upper.saturating_sub(lower)).saturating_mul(u128::from(NS_PER_S));
+        u64::try_from(spread.checked_div(2 * u128::from(lower)).unwrap_or(u128::MAX)).unwrap_or(u64::MAX)
     }
 
     /// How far `line` is above the upper bound at its end, ns; less than 0 if it is below.
