@@ -84,7 +84,7 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Explains this machine's clocks: what each costs, who answers it, what is wrong, and how to mend
+/// Explains this machine's clocks: what each costs, who answers it, what is wrong, and how to fix
 /// it (the default)
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doctor {

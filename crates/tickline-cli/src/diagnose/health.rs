@@ -42,7 +42,7 @@ impl Health {
     pub(crate) fn of(facts: &Document, findings: &[Finding]) -> Self {
         let of = |severity| findings.iter().find(|finding| finding.severity == severity);
         let (wrong, slow, unsure) = (of(Severity::Wrong), of(Severity::Slow), of(Severity::Unsure));
-        let answered = facts.precise().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso);
+        let answered = facts.precise_served_by().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso);
         let right = facts.utc();
         let level = match (wrong, slow, unsure, &right) {
             (Some(_), ..) => Level::Wrong,
@@ -90,11 +90,11 @@ impl Health {
 /// What a call for the time costs, and why that is slow.
 fn cost(facts: &Document, slow: Option<&Finding>) -> String {
     let source = facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"));
-    match (facts.precise(), slow) {
+    match (facts.precise_served_by(), slow) {
         (Some((clock, ServedBy::SystemCall)), _) => {
             let costs = match (
                 facts.precise_ns(),
-                facts.dear().filter(|_| slow.is_some_and(|found| found.gain_ratio.is_some())),
+                facts.avoidable_cost_ns().filter(|_| slow.is_some_and(|found| found.gain_ratio.is_some())),
             ) {
                 (_, Some((now, then))) => format!(": {now:.0} ns, {then:.0} possible"),
                 (Some(now), None) => format!(": {now:.0} ns"),
