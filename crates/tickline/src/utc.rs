@@ -33,8 +33,8 @@
 //! a page nobody in the guest can notice, and the source's promise is void until then.
 //!
 //! After a suspend during which the counter stood still, a reading may miss UTC until the thread has
-//! run. Only the source can know of what happened before the thread was started. A step
-//! of the OS clock that is smaller than the uncertainty of tickline's own request is not noticed either.
+//! run. Only the source can know what happened before the thread was started. Nobody notices a step
+//! of the OS clock that is smaller than the uncertainty of tickline's own request.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
@@ -99,7 +99,7 @@ use crate::mock::MockClock;
 use crate::unix_time::UnixTime;
 
 pub(crate) mod claim;
-mod keeper;
+mod claim_maker;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod polls;
 pub(crate) mod published;
@@ -358,7 +358,7 @@ impl Clock {
     ///
     /// As for [`utc`](Self::utc).
     pub fn time_until_past(&self, reading: &UtcReading) -> Result<Duration, UtcUnknown> {
-        Ok(left(&self.utc()?, reading))
+        Ok(time_left(&self.utc()?, reading))
     }
 
     /// Waits until `reading` is certainly in the past, and returns a reading that is after it. The
@@ -370,7 +370,7 @@ impl Clock {
     pub fn wait_until_past(&self, reading: &UtcReading) -> Result<UtcReading, UtcUnknown> {
         loop {
             let now = self.utc()?;
-            let left = left(&now, reading);
+            let left = time_left(&now, reading);
             if left.is_zero() {
                 return Ok(now);
             }
@@ -395,7 +395,7 @@ fn utc_by_counter(engine: &Engine) -> Option<UtcReading> {
 }
 
 /// The time until the earliest UTC is after `reading`.
-fn left(now: &UtcReading, reading: &UtcReading) -> Duration {
+fn time_left(now: &UtcReading, reading: &UtcReading) -> Duration {
     let left_ns = reading.latest_ns.saturating_add(1).saturating_sub(now.earliest_ns);
     Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0))
 }

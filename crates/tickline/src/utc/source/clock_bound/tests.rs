@@ -44,7 +44,7 @@ fn moment() -> Moment {
         suspended_ns: 0,
         disruption: 0,
         clocksource: Clocksource::Tsc,
-        sets: 0,
+        clock_sets: 0,
     }
 }
 
