@@ -286,7 +286,7 @@ impl FlightRecorder {
         let recorder = &self.recorder;
         let mut kept = self.collect()?;
         // Later than the records: a request that ends meanwhile is left out, not shown as open.
-        kept.drop_before(since_ns, recorder.open_spans());
+        kept.drop_before(since_ns, recorder.open_requests());
         let mut text = json::head(recorder);
         for thread in &kept.threads {
             if !thread.name.is_empty() {
@@ -447,7 +447,7 @@ impl Kept {
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
-    /// of requests whose ends are gone. `still_open` is [`Recorder::open_spans`]. Where nobody knows
+    /// of requests whose ends are gone. `still_open` is [`Recorder::open_requests`]. Where nobody knows
     /// that, these are the beginnings from before `ends_gone_before_ns`, or from before something
     /// was overwritten.
     fn drop_before(&mut self, since_ns: u64, mut still_open: Option<HashMap<(u64, usize), u64>>) {
