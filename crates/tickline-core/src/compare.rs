@@ -29,9 +29,9 @@ use crate::units::ticks_between;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
-    /// The difference is at least this...
+    /// The least that the difference can be, ticks.
     pub least_ticks: i64,
-    /// ...and at most this, ticks.
+    /// The most that the difference can be, ticks.
     pub most_ticks: i64,
 }
 

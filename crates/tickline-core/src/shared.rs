@@ -52,7 +52,7 @@ impl<S> SharedClock<S> {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// Rules 4 and 5: retires `line`, because [`is_over`](Self::is_over) says that it does not
+    /// Rules 4 and 5: retires `line`, because [`no_longer_counts`](Self::no_longer_counts) says that it does not
     /// count for `ticks`. It changes the state first, so that nobody reads the line any more when
     /// the high-water mark is taken. `ticks` may still be within the line's validity: where the
     /// reference does not vouch for them, or where a writer's thread was moved to another CPU's

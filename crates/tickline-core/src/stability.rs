@@ -55,10 +55,10 @@ const MOST_RATE_CHANGE_PPB: u64 =
         .cast_unsigned();
 
 /// A contradiction above this share of the gap is a jump of the reference or the counter, not a
-/// change of rate, ppb...
+/// change of rate, ppb.
 const LEAST_JUMP_PPB: u128 = 1_000_000;
 
-/// ...but nothing below this is, ns.
+/// A contradiction below this is no jump, ns.
 const LEAST_JUMP_NS: u128 = 1_000;
 
 /// Once samples have come for this long, they show dither, ns: a tick of a kernel at 100 Hz.

@@ -15,8 +15,8 @@ use crate::state::{LineState, Phase};
 /// not preempted needs some 60 ns.
 const REPLACING_NS: u64 = 2_000;
 
-/// ...and how often it loads the state meanwhile, in case the counter stands still or the line's
-/// slope is wrong. An ordered read takes 5 ns at least, so with a counter that runs the time ends
+/// How often such a reader loads the state before it helps, in case the counter stands still or the
+/// line's slope is wrong. An ordered read takes 5 ns at least, so with a counter that runs the time ends
 /// the wait first.
 const REPLACING_LOADS: u32 = 1_000;
 
@@ -151,7 +151,7 @@ impl<S: StateCell> SharedClock<S> {
         }
         let bounds = self.cell.slot(line.state).bounds(line.state.b);
         let ticks = counter.now_ordered();
-        let in_use = !self.is_over(&line, ticks, reference) && self.cell.is_still(line.state);
+        let in_use = !self.no_longer_counts(&line, ticks, reference) && self.cell.is_still(line.state);
         in_use.then(|| LineReading { ticks, ns: line.at(ticks), bounds })
     }
 
@@ -194,7 +194,7 @@ impl<S: StateCell> SharedClock<S> {
         match state.phase() {
             Phase::Published => {
                 let ticks = ordered_ticks()?;
-                if self.is_over(&line, ticks, reference) {
+                if self.no_longer_counts(&line, ticks, reference) {
                     self.expire(&line, ticks, None, reference);
                     return None;
                 }
