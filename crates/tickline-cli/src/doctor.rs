@@ -75,7 +75,8 @@ fn open(args: &Doctor) -> io::Result<Places> {
     Ok((outputs, metrics))
 }
 
-/// Writes everything; `write_text` writes the text. Returns the exit code of `--check`, if that is asked for.
+/// Writes everything; `write_text` writes the text. Returns the exit code of `--check`, if that is
+/// asked for.
 fn write(
     (outputs, metrics): Places,
     args: &Doctor,

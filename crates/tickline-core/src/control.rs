@@ -62,8 +62,8 @@ const BRACKETS: u32 = if cfg!(loom) {
 /// seventh burst, and the middle of such a sample is off by 5 ns.
 const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
 
-/// Where the first 32 brackets have taken longer than this, ns, a burst has no more: the reference is
-/// slow.
+/// Where the first 32 brackets have taken longer than this, ns, a burst has no more: the reference
+/// is slow.
 const SLOW_BURST_NS: u64 = 10_000;
 
 /// Every eighth burst takes all its brackets, however narrow its sample is. All of them may have

@@ -138,11 +138,11 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Compares two routines. They run alternately within one process, so that a disturbance affects both.
-/// For each couple a random number decides which routine comes first. The result is an estimate of
-/// the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval of 95 % by
-/// Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the estimate: it
-/// may differ from their difference.
+/// Compares two routines. They run alternately within one process, so that a disturbance affects
+/// both. For each couple a random number decides which routine comes first. The result is an
+/// estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval of
+/// 95 % by Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the
+/// estimate: it may differ from their difference.
 ///
 /// criterion runs this as one benchmark, and gets the mean of the second routine's pairs that
 /// count. Filters, warm-up and measurement time are criterion's. The result is printed below
@@ -189,9 +189,7 @@ pub fn compare<C: BenchPairs, A, B>(
         let collector = collector.get_or_insert_with(|| Collector::new(|_| None));
         let source = collector.time.source();
         let mut routines: [&mut dyn FnMut(u64) -> Ends; 2] =
-            [&mut |iterations| timed(source, iterations, &mut a), &mut |iterations| {
-                timed(source, iterations, &mut b)
-            }];
+            [&mut |calls| timed(source, calls, &mut a), &mut |calls| timed(source, calls, &mut b)];
         sample(collector, &mut coin, iterations, &mut routines)
     });
     let collector = collector.filter(Collector::has_measured)?;
@@ -207,10 +205,10 @@ pub fn compare<C: BenchPairs, A, B>(
     measured.report(&ROUTINES, collector.returned())
 }
 
-/// Takes a pair around `iterations` calls. Not inlined, so that equal routines have equal code.
+/// Takes a pair around so many `calls`. Not inlined, so that equal routines have equal code.
 #[inline(never)]
-fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
-    bencher::timed(source, iterations, routine)
+fn timed<O>(source: Source, calls: u64, routine: &mut impl FnMut() -> O) -> Ends {
+    bencher::timed(source, calls, routine)
 }
 
 /// Decides at random which of two comes first.

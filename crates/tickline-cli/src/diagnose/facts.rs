@@ -98,8 +98,8 @@ impl Document {
         list.split_whitespace().any(|name| name == clocksource)
     }
 
-    /// A clocksource on offer that the vDSO reads, other than the TSC and the present one; the best one
-    /// first.
+    /// A clocksource on offer that the vDSO reads, other than the TSC and the present one; the best
+    /// one first.
     pub(super) fn other_for_vdso(&self) -> Option<&'static str> {
         const READ: [&str; 4] =
             ["arch_sys_counter", "riscv_clocksource", "hyperv_clocksource_tsc_page", "kvm-clock"];

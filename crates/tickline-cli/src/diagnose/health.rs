@@ -1,5 +1,6 @@
-//! The machine's clocks in one sentence, which stands first in each output: what the time costs, and
-//! whether it is known to be right. It is about the machine, not about tickline's use of the counter.
+//! The machine's clocks in one sentence, which stands first in each output: what the time costs,
+//! and whether it is known to be right. It is about the machine, not about tickline's use of the
+//! counter.
 
 use serde::Serialize;
 
@@ -33,7 +34,8 @@ pub(crate) enum Level {
 pub(crate) struct Health {
     /// `ok`, `unsure` (fast, but not known to be right), `slow`, `wrong` or `unknown`.
     pub(crate) level: Level,
-    /// What the time costs, and whether it is known to be right, in one sentence without a full stop.
+    /// What the time costs, and whether it is known to be right, in one sentence without a full
+    /// stop.
     pub(crate) text: String,
 }
 

@@ -11,10 +11,11 @@
 //! the counter runs on and the reference stands still, readings may thus run ahead of the
 //! reference, to the end of the window. Past the window every reading takes the slow path, which
 //! asks the reference. The line counts only for ticks that the counter can have reached by the time
-//! that the reference shows ([`SharedClock::no_longer_counts`]). The reference never decreases. So the thread
-//! that retires the line can ask it again, and then knows a tick that no reading has passed: the
-//! window's end, or the last tick for which the reference vouches now, whichever is later. That
-//! holds whatever reference and counter did in between, suspends, resets, slews and steps included.
+//! that the reference shows ([`SharedClock::no_longer_counts`]). The reference never decreases. So
+//! the thread that retires the line can ask it again, and then knows a tick that no reading has
+//! passed: the window's end, or the last tick for which the reference vouches now, whichever is
+//! later. That holds whatever reference and counter did in between, suspends, resets, slews and
+//! steps included.
 //!
 //! A counter that went back without a suspend (a machine was restored, a thread was moved to
 //! another CPU's counter) has a lower limit: it cannot have come further than the reference did

@@ -1,8 +1,8 @@
 //! The inlined readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
 //! has their steps, and why each is there.
 //!
-//! All inlined readings are one function, [`SharedClock::read_with`]. It is told which states serve,
-//! where the ticks come from (the common counter here, the counter of this CPU in
+//! All inlined readings are one function, [`SharedClock::read_with`]. It is told which states
+//! serve, where the ticks come from (the common counter here, the counter of this CPU in
 //! [`per_cpu`](crate::per_cpu)), and what else to take from the slot.
 
 use super::{Event, SharedClock};
@@ -16,8 +16,8 @@ use crate::state::{LineState, Phase};
 const REPLACING_NS: u64 = 2_000;
 
 /// How often such a reader loads the state before it helps, in case the counter stands still or the
-/// line's slope is wrong. An ordered read takes 5 ns at least, so with a counter that runs the time ends
-/// the wait first.
+/// line's slope is wrong. An ordered read takes 5 ns at least, so with a counter that runs the time
+/// ends the wait first.
 const REPLACING_LOADS: u32 = 1_000;
 
 /// How often a reader loads the state during a first publication before it helps. The writer asks

@@ -282,8 +282,8 @@ impl Recorder {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
-    /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock, as
-    /// it may for ever.
+    /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock,
+    /// as it may for ever.
     fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
         patiently(|| match list.try_lock() {
             Ok(guard) => Some(guard),

@@ -131,7 +131,8 @@ impl CpuCalibration {
             Some(_) => {}
             None => {
                 record.count_failure();
-                // ORDERING: Relaxed, see `CpuRecord::report_miss`. A reader on that CPU will ask again.
+                // ORDERING: Relaxed, see `CpuRecord::report_miss`. A reader on that CPU will ask
+                // again.
                 record.has_missed.store(false, Ordering::Relaxed);
             }
         }

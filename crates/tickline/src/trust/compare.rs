@@ -1,8 +1,8 @@
 //! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
 //!
-//! A thread of its own compares the first CPU with every other CPU that this process may use, except
-//! isolated CPUs. It sleeps between two tries ([`REST_NS`]). The result belongs to the process, and
-//! is renewed for as long as a clock's thread wants it ([`RESULT_LASTS_NS`]).
+//! A thread of its own compares the first CPU with every other CPU that this process may use,
+//! except isolated CPUs. It sleeps between two tries ([`REST_NS`]). The result belongs to the
+//! process, and is renewed for as long as a clock's thread wants it ([`RESULT_LASTS_NS`]).
 //!
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.

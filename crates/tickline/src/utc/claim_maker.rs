@@ -41,8 +41,8 @@ pub(super) const MAX_FREQUENCY_PPB: i64 = 500_000;
 /// much of a clock (chrony.conf(5), `maxclockerror`).
 pub(super) const WANDER_PPB: i64 = 1_000;
 
-/// No clock is steered further, ppb: Linux changes a rate by 11 % at most (`timekeeping_adjust`), and
-/// a drift is no more than the rate.
+/// No clock is steered further, ppb: Linux changes a rate by 11 % at most (`timekeeping_adjust`),
+/// and a drift is no more than the rate.
 const MAX_RATE_PPB: i64 = 200_000_000;
 
 /// The greatest error that is a claim, ns: that of an NTP server (RFC 5905, `MAXDISP`).
@@ -126,8 +126,8 @@ impl Measurement {
         if id != self.id {
             return earliest_ns <= reckoned_ns[1] && latest_ns >= reckoned_ns[0];
         }
-        // The source's interval has grown since the measurement, whichever way it has drifted. Small
-        // differences from one claim to the next would add up.
+        // The source's interval has grown since the measurement, whichever way it has drifted.
+        // Small differences from one claim to the next would add up.
         let [slow_ns, fast_ns] = self.first.by_raw.between_ns(raw_ns);
         let least_ns = self.first.latest_ns.saturating_sub(self.tolerance_ns).saturating_add(slow_ns);
         let most_ns = self.first.earliest_ns.saturating_add(self.tolerance_ns).saturating_add(fast_ns);
@@ -161,8 +161,8 @@ pub(crate) struct ClaimMaker {
 
 impl ClaimMaker {
     /// What to publish after the best source has given this `answer` at `moment`. `None` leaves the
-    /// last claim: for the first time no source has answered, or one has said that it knows nothing.
-    /// A claim holds for `valid_ns` at most.
+    /// last claim: for the first time no source has answered, or one has said that it knows
+    /// nothing. A claim holds for `valid_ns` at most.
     pub(crate) fn claim(
         &mut self,
         moment: &Moment,
@@ -184,8 +184,9 @@ impl ClaimMaker {
         }
         let is_unanswered = matches!(answer, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));
         self.unanswered_ns = is_unanswered.then(|| self.unanswered_ns.unwrap_or(moment.raw_ns));
-        // Who misses one request is late, and the last claim is as true as it was. Who misses two has
-        // died. After the clock was set the second one comes at once, and says no more than the first.
+        // Who misses one request is late, and the last claim is as true as it was. Who misses two
+        // has died. After the clock was set the second one comes at once, and says no more than the
+        // first.
         let is_late =
             self.unanswered_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
         let claim = match answer {
@@ -237,8 +238,8 @@ impl ClaimMaker {
             report.rate_ppb.saturating_sub(report.drift_ppb),
             report.rate_ppb.saturating_add(report.drift_ppb),
         ];
-        // BOUND: the times are so far from an end of the range that a day can be added, and the rates
-        // are near 1.
+        // BOUND: the times are so far from an end of the range that a day can be added, and the
+        // rates are near 1.
         let is_known = earliest_ns >= DAY_NS
             && latest_ns <= i64::MAX - 2 * DAY_NS
             && (0..=2 * MAX_ERROR_NS).contains(&latest_ns.saturating_sub(earliest_ns))
@@ -305,8 +306,8 @@ impl ClaimMaker {
         }
         let Some(leap_at_ns) = self.leap_at_ns else { return Ok(None) };
         if earliest_ns > leap_at_ns + LEAP_MARGIN_NS {
-            // The next claim does not continue this one: the day had a second more, or less. And not
-            // every daemon has changed its clock by it (chrony.conf(5), `leapsecmode ignore`).
+            // The next claim does not continue this one: the day had a second more, or less. And
+            // not every daemon has changed its clock by it (chrony.conf(5), `leapsecmode ignore`).
             self.leap_at_ns = None;
             self.disrupt();
             return Err(UtcUnknown::Disrupted);
@@ -315,8 +316,8 @@ impl ClaimMaker {
         if left_ns > 0 { Ok(Some(left_ns)) } else { Err(UtcUnknown::LeapSecond) }
     }
 
-    /// Measures the counter's rate from the base to `moment`. Returns whether the counter has run on
-    /// at its rate, as far as is known.
+    /// Measures the counter's rate from the base to `moment`. Returns whether the counter has run
+    /// on at its rate, as far as is known.
     fn measure_rate(&mut self, moment: &Moment) -> bool {
         let measured = self.rate_base.and_then(|base| rate_between(&base, moment));
         let (Some([slowest, fastest]), Some(base)) = (measured, self.rate_base) else {
@@ -329,8 +330,9 @@ impl ClaimMaker {
             }
             return !is_behind;
         };
-        // A counter that has jumped would be mistaken for one of another rate. And a kernel may measure
-        // a suspend of less than a second as none: the counter then ran on, and no clock did.
+        // A counter that has jumped would be mistaken for one of another rate. And a kernel may
+        // measure a suspend of less than a second as none: the counter then ran on, and no clock
+        // did.
         let continues = self.rate.is_none_or(|[last_slowest, last_fastest]| {
             plus_ppb(slowest, -WANDER_PPB) <= last_fastest && last_slowest <= plus_ppb(fastest, WANDER_PPB)
         });
@@ -369,7 +371,8 @@ fn rate_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
 /// A rate, `ppb` faster, rounded down.
 fn plus_ppb(rate: u64, ppb: i64) -> u64 {
     const BILLION: i64 = 1_000_000_000;
-    // BOUND: `rate` is below 2^63 (`LONGEST_TICK`), and `ppb` is no more than MAX_RATE_PPB and a wander.
+    // BOUND: `rate` is below 2^63 (`LONGEST_TICK`), and `ppb` is no more than MAX_RATE_PPB and a
+    // wander.
     let factor = u128::try_from(BILLION.saturating_add(ppb)).unwrap_or(0);
     u64::try_from(u128::from(rate) * factor / 1_000_000_000).unwrap_or(u64::MAX)
 }

@@ -38,8 +38,8 @@ fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Opti
         let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?;
         let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.realtime_ns());
         let width_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?.saturating_sub(raw_ns);
-        // Each reading is rounded down: of the first clock, of `CLOCK_REALTIME`, and of the clock by
-        // which a reader reckons on.
+        // Each reading is rounded down: of the first clock, of `CLOCK_REALTIME`, and of the clock
+        // by which a reader reckons on.
         let width_ns = width_ns.saturating_add(resolution_ns.saturating_mul(3)).saturating_add(SKEW_NS);
         let suspended_ns = OsClock.suspended_ns()?;
         Some(Moment {
@@ -93,8 +93,8 @@ impl UtcPolls {
         let mut ask = || self.sources.ask(|| moment(engine, clocksource, resolution_ns), rate);
         let Some((moment, answer)) = (0..REQUESTS).find_map(|_| ask()) else { return };
         let moment = Moment { clock_sets: self.clock_sets, ..moment };
-        // The second request in a row without an answer ends a claim (`claim_maker.rs`). This is for a
-        // thread that is late with it.
+        // The second request in a row without an answer ends a claim (`claim_maker.rs`). This is
+        // for a thread that is late with it.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
         let valid_ns = POLL_NS.max(interval_ns).saturating_mul(5) / 2;
         if let Some(claim) = self.claim_maker.claim(&moment, answer, valid_ns) {

@@ -191,8 +191,8 @@ fn nothing_is_claimed_around_a_leap_second() {
     }
 }
 
-/// The counter and the clock disagree: the machine slept for less than the kernel's second, or a host
-/// has set one of them.
+/// The counter and the clock disagree: the machine slept for less than the kernel's second, or a
+/// host has set one of them.
 #[test]
 fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
     let mut maker = ClaimMaker::default();
@@ -234,7 +234,8 @@ fn another_clocksource_is_a_disruption_and_small_steps_do_not_add_up() {
     assert_eq!(crept, Some(UtcUnknown::Disrupted));
 }
 
-/// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not serve.
+/// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not
+/// serve.
 #[test]
 fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
     let valid_ticks = |ticks: fn(u64) -> u64| {

@@ -89,8 +89,8 @@ impl Tracking {
         (reply.starts_with(&[6, 2]) && is_success && is_mine).then_some(tracking)
     }
 
-    /// What that is of the moment of the reply, where this machine's hardware clocks have an error of
-    /// up to `phc_bound_ns`.
+    /// What that is of the moment of the reply, where this machine's hardware clocks have an error
+    /// of up to `phc_bound_ns`.
     pub(super) fn report(&self, phc_bound_ns: i64) -> Result<Report, UtcUnknown> {
         if self.leap_status >= 3 || self.reference == LOCAL || self.reference == [0; 4] {
             return Err(UtcUnknown::Unsynchronised);

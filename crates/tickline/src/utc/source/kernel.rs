@@ -1,9 +1,10 @@
 //! The kernel's own claim (adjtimex(2)): its maximum error, which grows by 500 ppm between the
 //! updates of the NTP daemon.
 //!
-//! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing. The
-//! error is then a multiple of what the kernel adds each second, and no claim. Another daemon's error
-//! is such a multiple by chance, one time in 500; there is then no claim until its next update.
+//! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing.
+//! The error is then a multiple of what the kernel adds each second, and no claim. Another daemon's
+//! error is such a multiple by chance, one time in 500; there is then no claim until its next
+//! update.
 //!
 //! ntpd-rs 1.9 tells the kernel its root delay as the maximum error, and its root dispersion, a
 //! standard deviation that includes the server's dispersion, as the estimated one. So the estimated
@@ -36,8 +37,8 @@ impl Kernel {
         with_timex(|timex, state| self.report(timex, state))?
     }
 
-    /// A report with what the kernel alone knows: leap seconds, which not every source announces, and
-    /// TAI.
+    /// A report with what the kernel alone knows: leap seconds, which not every source announces,
+    /// and TAI.
     pub(super) fn complete(&self, report: Report) -> Report {
         Report {
             leap_second_today: report.leap_second_today || self.leap_second_today,

@@ -25,7 +25,8 @@ fn replies() -> impl Iterator<Item = Vec<u8>> {
 #[test]
 fn replies_are_read() {
     let all: Vec<_> = replies().map(|reply| Tracking::parse(&reply)).collect();
-    // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, refused, another's.
+    // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, refused,
+    // another's.
     let said: Vec<_> = all.iter().map(|it| it.map(|it| it.report(1_000).map(|it| it.offset_ns))).collect();
     let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
     let request_ns =
