@@ -51,8 +51,8 @@
 //!   measurement, though no interval was wrong.
 //! - ntpd-rs bounds no error: the kernel has a standard deviation and the root delay from it. Their
 //!   sum, which tickline takes, is no proof.
-//! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] makes later
-//!   times that one, so two such readings overlap.
+//! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] makes later times
+//!   that one, so two such readings overlap.
 //!
 //! # Leap seconds
 //!
