@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release --features mock,utc --example hybrid_clock`
 //!
-//! Its output has: "300 messages", "30 messages", "the hybrid clock: never", "in the wrong order: 0".
+//! Its output has: "300 messages", "30 messages", "the hybrid clock: never", "in the wrong order:
+//! 0".
 //!
 //! A message goes round between the machines. An observer learns of each sending and each receipt,
 //! and compares. It knows the truth: UTC is here the monotonic clock of this computer. Each

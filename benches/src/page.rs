@@ -6,7 +6,7 @@ use tickline_core::counter::Counter;
 use tickline_page::protocol::{
     LeaseLine, LeaseMemory, LeasePhase, LeaseStore, Line, Slope, SlotNumber, UnixShift,
 };
-use tickline_page::{Attached, Header, Machine, OsClock, ProcessHighWater, WritablePage};
+use tickline_page::{AttachedPage, Header, Machine, OsClock, ProcessHighWater, WritablePage};
 
 use crate::subject::{Subject, counter, same, subject};
 
@@ -28,7 +28,7 @@ impl OsClock for Os {
 
 const MACHINE: Machine = Machine { boot_id: [1; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
 
-fn attached() -> Attached<'static> {
+fn attached() -> AttachedPage<'static> {
     static PAGE: OnceLock<WritablePage> = OnceLock::new();
     let page = PAGE.get_or_init(|| {
         let page = WritablePage::new(&Header::of(&MACHINE));

@@ -1,9 +1,9 @@
 //! UTC with its error, by tickline, by clock-bound's own client from the same segment in shared
-//! memory, and by adjtimex(2). No daemon runs: in a mount namespace of its own the program writes the
-//! segment where clock-bound's daemon would, once, for a day, or answers for chronyd.
+//! memory, and by adjtimex(2). No daemon runs: in a mount namespace of its own the program writes
+//! the segment where clock-bound's daemon would, once, for a day, or answers for chronyd.
 //!
-//! `--utc SOURCE` names tickline's source: `clock_bound` (the default), `clock_bound_2` for version 2
-//! of the segment, `chronyd`, or `kernel`, if a daemon synchronises this machine's.
+//! `--utc SOURCE` names tickline's source: `clock_bound` (the default), `clock_bound_2` for version
+//! 2 of the segment, `chronyd`, or `kernel`, if a daemon synchronises this machine's.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -29,8 +29,8 @@ const VERSION_2: &str = "/var/run/clockbound/shm0";
 const INSIDE: &str = "TICKLINE_BENCH_UTC";
 
 /// Starts the program again in a mount namespace, with an empty folder for the segment, and in a
-/// network namespace, for chronyd's port. Must come before any thread. Says so and returns where that is not possible: there are no figures of UTC
-/// then.
+/// network namespace, for chronyd's port. Must come before any thread. Says so and returns where
+/// that is not possible: there are no figures of UTC then.
 #[expect(clippy::print_stderr, reason = "figures that are missing must not go unnoticed")]
 pub fn enter_namespace() {
     if env::var_os(INSIDE).is_some() {
@@ -124,8 +124,8 @@ fn by_kernel() -> u64 {
     timex.maxerror.unsigned_abs()
 }
 
-/// The readings of UTC; none outside of the namespace. The global clock must have a thread, and must
-/// have measured its counter.
+/// The readings of UTC; none outside of the namespace. The global clock must have a thread, and
+/// must have measured its counter.
 ///
 /// # Panics
 ///

@@ -11,8 +11,8 @@ use crate::vm::table::processor;
 /// `tickline` brings `tickline-core` and `libc`, and `tickline-core` brings none.
 const MOST_DEPENDENCIES: [(&str, usize); 2] = [("tickline-core", 0), ("tickline", 2)];
 
-/// Runs the steps of these names, or all steps of these lanes, in the order of the table. Stores the
-/// results of the nightly lane.
+/// Runs the steps of these names, or all steps of these lanes, in the order of the table. Stores
+/// the results of the nightly lane.
 pub(crate) fn run(lanes: &[&str], names: &[&str]) -> Result<u8, String> {
     let mut steps = steps(lanes)?;
     if let Some(unknown) = names.iter().find(|name| !steps.iter().any(|step| step.name == **name)) {

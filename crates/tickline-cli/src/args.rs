@@ -11,8 +11,8 @@ use crate::cpu_list::{self, CpuList};
 use crate::measure::pattern::Pattern;
 use crate::terminal::columns;
 
-/// Texts of `help/`, one after the other: what stands below the options in `--help` and in the manual. The
-/// exit codes there are those of `exit.rs`.
+/// Texts of `help/`, one after the other: what stands below the options in `--help` and in the
+/// manual. The exit codes there are those of `exit.rs`.
 macro_rules! help {
     ($($name:literal),+) => {
         concat!($(include_str!(concat!("help/", $name, ".txt"))),+)
@@ -84,21 +84,21 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Explains this machine's clocks: what each costs, who answers it, what is wrong, and how to mend
+/// Explains this machine's clocks: what each costs, who answers it, what is wrong, and how to fix
 /// it (the default)
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// Prints one line with performance data, and exits like a monitoring plugin: 0 ok, 1 slow or not
-    /// known to be right, 2 wrong, 3 unknown
+    /// Prints one line with performance data, and exits like a monitoring plugin: 0 ok, 1 slow or
+    /// not known to be right, 2 wrong, 3 unknown
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// The largest error of Unix time that is accepted, such as 100ms. If an offset beyond it is known,
-    /// Unix time is wrong; if the NTP daemon claims no smaller error, Unix time is not known to be
-    /// right. By default 128ms for the offset, and 2s for the claim
+    /// The largest error of Unix time that is accepted, such as 100ms. If an offset beyond it is
+    /// known, Unix time is wrong; if the NTP daemon claims no smaller error, Unix time is not known
+    /// to be right. By default 128ms for the offset, and 2s for the claim
     #[arg(long = "max-error", value_name = "TIME", value_parser = span_ns)]
     pub(crate) max_error_ns: Option<i64>,
 
@@ -112,8 +112,8 @@ pub(crate) struct Doctor {
     pub(crate) openmetrics: Option<Target>,
 
     /// Diagnoses another machine by the facts that --json has written there to FILE (`-`: standard
-    /// input); measures nothing. Exits with 0 if nothing on that machine is found slow or wrong, else
-    /// with 1
+    /// input); measures nothing. Exits with 0 if nothing on that machine is found slow or wrong,
+    /// else with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 
@@ -255,8 +255,8 @@ pub(crate) struct Watch {
     pub(crate) cpus: Option<CpuList>,
 }
 
-/// Counts the system calls that read a clock: which processes make them, how often, and what they cost
-/// now and after the fix
+/// Counts the system calls that read a clock: which processes make them, how often, and what they
+/// cost now and after the fix
 ///
 /// It counts at the kernel's tracepoints, which needs root. Where it can't count, it prints other
 /// commands to run. It does not see the calls that the vDSO answers, since they are no system
@@ -300,8 +300,8 @@ pub(crate) struct Serve {
 pub(crate) enum ServeAction {
     /// Prints what the page serves, by whom, for how long, and how far it may be ahead
     Status,
-    /// Switches the page off at once for all programs, also if its server is dead or stopped; servers
-    /// that start leave it off
+    /// Switches the page off at once for all programs, also if its server is dead or stopped;
+    /// servers that start leave it off
     Off,
     /// Allows a page that was switched off to be served again; start a server afterwards
     On,

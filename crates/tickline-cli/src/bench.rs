@@ -11,7 +11,7 @@ use crate::measure::{as_f64, calls};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::wrap::Look;
+use crate::wrap::Layout;
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -30,17 +30,17 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     drop(setup);
     progress.finish();
     document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run, cpu_percent });
-    outputs.emit(&document, |out| write(&document, Look::of_stdout(), out))?;
+    outputs.emit(&document, |out| write(&document, Layout::of_stdout(), out))?;
     Ok(document.exit())
 }
 
 /// Writes the document as text.
-fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    look.say("", &document.verdict, out)?;
-    document.build_note().map_or(Ok(()), |note| look.say("", note, out))?;
+fn write(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    layout.say("", &document.verdict, out)?;
+    document.build_note().map_or(Ok(()), |note| layout.say("", note, out))?;
     let Some(Bench { rounds, calls, long_run, cpu_percent }) = &document.bench else { return Ok(()) };
     let title = format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved");
-    writeln!(out, "\n{}", look.wrap("", &title))?;
+    writeln!(out, "\n{}", layout.wrap("", &title))?;
     const COSTS: [(&str, &str); 5] = [
         ("clock", "clock"),
         ("cost_ns", "fastest round"),
@@ -48,12 +48,16 @@ fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
         ("p90_ns", "90 % below"),
         ("ratio_to_counter", "to counter"),
     ];
-    look.table_of(&COSTS, &document.costs, out)?;
+    layout.table_of(&COSTS, &document.costs, out)?;
     let title = format!("Long run: {calls} calls of each clock, with all interruptions");
-    writeln!(out, "\n{}", look.wrap("", &title))?;
-    look.table_of(&[("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")], long_run, out)?;
+    writeln!(out, "\n{}", layout.wrap("", &title))?;
+    layout.table_of(
+        &[("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")],
+        long_run,
+        out,
+    )?;
     disturbed(&document.costs, *cpu_percent)
-        .map_or(Ok(()), |warning| writeln!(out, "\n{}", look.wrap("", &warning)))
+        .map_or(Ok(()), |warning| writeln!(out, "\n{}", layout.wrap("", &warning)))
 }
 
 /// The warning that others have disturbed the measurement; `None` where few clocks suffered.

@@ -15,7 +15,7 @@ use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
-use crate::wrap::Look;
+use crate::wrap::Layout;
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let first = (args.first.as_path(), input::document(&args.first)?);
     let second = (args.second.as_path(), input::document(&args.second)?);
     let found = compare(first, second, args.above);
-    outputs.emit(&found, |out| text::write(&found, Look::of_stdout(), out))?;
+    outputs.emit(&found, |out| text::write(&found, Layout::of_stdout(), out))?;
     Ok(if found.differences.is_empty() { Exit::Success } else { Exit::Negative })
 }
 

@@ -2,7 +2,7 @@
 //! recorded.
 
 mod check;
-mod mend;
+mod switch_clocksource;
 mod text;
 
 use std::io::{self, Write};
@@ -18,9 +18,9 @@ use crate::openmetrics;
 use crate::output::{Outputs, Place};
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::wrap::Look;
+use crate::wrap::Layout;
 
-use mend::Consent;
+use switch_clocksource::Consent;
 
 pub(crate) use check::unknown;
 
@@ -47,7 +47,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     }
     if args.fix {
         let consent = if args.yes { Consent::Given } else { Consent::Asked };
-        return mend::mend(document.findings(), &document.machine, consent);
+        return switch_clocksource::fix(document.findings(), &document.machine, consent);
     }
     Ok(document.exit())
 }
@@ -75,13 +75,14 @@ fn open(args: &Doctor) -> io::Result<Places> {
     Ok((outputs, metrics))
 }
 
-/// Writes everything; `write_text` writes the text. Returns the exit code of `--check`, if that is asked for.
+/// Writes everything; `write_text` writes the text. Returns the exit code of `--check`, if that is
+/// asked for.
 fn write(
     (outputs, metrics): Places,
     args: &Doctor,
     document: &Document,
     json: &impl Serialize,
-    write_text: fn(&Document, Look, &mut dyn Write) -> io::Result<()>,
+    write_text: fn(&Document, Layout, &mut dyn Write) -> io::Result<()>,
 ) -> io::Result<Option<Exit>> {
     let check = args.check.then(|| check::line(document));
     let takes_stdout = matches!(metrics, Some(Place::Stdout));
@@ -91,7 +92,7 @@ fn write(
     outputs.emit(json, |out| match &check {
         _ if takes_stdout => openmetrics::write(document, out),
         Some((line, _)) => writeln!(out, "{line}"),
-        None => write_text(document, Look::of_stdout(), out),
+        None => write_text(document, Layout::of_stdout(), out),
     })?;
     Ok(check.map(|(_, exit)| exit))
 }

@@ -5,7 +5,7 @@ use std::io;
 use crate::args;
 use crate::exit::Exit;
 use crate::output::text_to_stdout;
-use crate::wrap::{Look, heading};
+use crate::wrap::{Layout, heading};
 
 const TEXT: &str = include_str!("../explain.md");
 
@@ -15,11 +15,11 @@ pub(crate) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
-    let look = Look::of_stdout();
+    let layout = Layout::of_stdout();
     let Some(code) = &args.code else {
         // The first sentence ends with the severity, in brackets.
         let sentence = |text: &'static str| text.split_inclusive(").").next().unwrap_or_default();
-        let line = |(code, text)| look.wrap(&format!("{code:<25} "), sentence(text));
+        let line = |(code, text)| layout.wrap(&format!("{code:<25} "), sentence(text));
         text_to_stdout(|out| sections().try_for_each(|section| writeln!(out, "{}", line(section))))?;
         return Ok(Exit::Success);
     };
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
         text.trim_end().split("\n\n").try_for_each(|paragraph| match paragraph.starts_with(' ') {
             // Commands stay whole, to be copied.
             true => writeln!(out, "\n{paragraph}"),
-            false => writeln!(out, "\n{}", look.wrap("", paragraph)),
+            false => writeln!(out, "\n{}", layout.wrap("", paragraph)),
         })
     })?;
     Ok(Exit::Success)

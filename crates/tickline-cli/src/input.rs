@@ -16,7 +16,8 @@ const MOST_BYTES: u64 = 256 << 20;
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or is not a document of the present schema. The error names the file.
+/// If the file cannot be read, or is not a document of the present schema. The error names the
+/// file.
 pub(crate) fn document(path: &Path) -> io::Result<(Value, Document)> {
     let name = if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));

@@ -1,8 +1,8 @@
 //! Where output goes: to files, and to standard output, whose reader may leave early.
 //!
 //! A regular file is replaced as a whole: the new one is written beside it, gets its mode, and
-//! takes its name, so that nobody reads half a file, and a failed write leaves the old one. Anything
-//! else, such as a device or a pipe, is written in place. A link is followed. The kernel
+//! takes its name, so that nobody reads half a file, and a failed write leaves the old one.
+//! Anything else, such as a device or a pipe, is written in place. A link is followed. The kernel
 //! resolves the name first, so its protection of links and files in shared folders
 //! (`fs.protected_*`, proc_sys_fs(5)) applies.
 
@@ -212,8 +212,8 @@ pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     write_to(io::stdout().lock(), write)
 }
 
-/// The same, without colours where the output is not a terminal, or the terminal has none, or `NO_COLOR` is
-/// set.
+/// The same, without colours where the output is not a terminal, or the terminal has none, or
+/// `NO_COLOR` is set.
 pub(crate) fn text_to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     write_to(anstream::stdout().lock(), write)
 }

@@ -10,8 +10,8 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|character| if is_steering(character) { '\u{fffd}' } else { character }).collect()
 }
 
-/// Whether a character steers the terminal, or turns the direction of a row (`Bidi_Control`, Unicode
-/// Standard Annex 9).
+/// Whether a character steers the terminal, or turns the direction of a row (`Bidi_Control`,
+/// Unicode Standard Annex 9).
 fn is_steering(character: char) -> bool {
     let turns =
         ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];

@@ -15,7 +15,7 @@ use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Warp};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::rights;
-use crate::wrap::Look;
+use crate::wrap::Layout;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let guard = rights::start_clock();
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     document.verdict = verdict(&warp);
     let exit = exit(&warp, args.cpus.as_ref());
     document.warp = Some(warp);
-    outputs.emit(&document, |out| text::write(&document, Look::of_stdout(), out))?;
+    outputs.emit(&document, |out| text::write(&document, Layout::of_stdout(), out))?;
     Ok(exit)
 }
 

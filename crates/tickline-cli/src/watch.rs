@@ -20,7 +20,7 @@ use crate::measure::watch::{Sample, Watcher};
 use crate::output::Outputs;
 use crate::rights;
 use crate::terminal;
-use crate::wrap::Look;
+use crate::wrap::Layout;
 
 use rows::Table;
 use tally::Tally;
@@ -72,9 +72,9 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let exit = document.exit();
     if args.csv == Some(Target::Stdout) {
         outputs.emit(&document, |_| Ok(()))?;
-        lines::summary(&document, Look::of_stdout(), &mut io::stderr()).ok();
+        lines::summary(&document, Layout::of_stdout(), &mut io::stderr()).ok();
     } else {
-        outputs.emit(&document, |out| lines::summary(&document, Look::of_stdout(), out))?;
+        outputs.emit(&document, |out| lines::summary(&document, Layout::of_stdout(), out))?;
     }
     Ok(exit)
 }
@@ -149,7 +149,7 @@ impl View {
         let say = |line: &str| {
             // A terminal would break it in the middle of words.
             let is_long = is_terminal && line.chars().count() > terminal::columns();
-            let line = if is_long { Look::of_stdout().wrap("", line) } else { line.to_owned() };
+            let line = if is_long { Layout::of_stdout().wrap("", line) } else { line.to_owned() };
             writeln!(io::stdout(), "{line}")
         };
         if *count == 0 || is_terminal && *count % LINES_PER_HEAD == 0 {

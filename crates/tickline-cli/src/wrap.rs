@@ -15,12 +15,12 @@ const WIDEST: usize = 100;
 
 /// How text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct Layout {
     /// Columns of the terminal, 20 at the least.
     pub(crate) columns: usize,
 }
 
-impl Look {
+impl Layout {
     pub(crate) fn of_stdout() -> Self {
         Self { columns: terminal::columns().clamp(20, WIDEST) }
     }
@@ -121,15 +121,15 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 mod tests {
     use super::*;
 
-    fn look(columns: usize) -> Look {
-        Look { columns }
+    fn layout(columns: usize) -> Layout {
+        Layout { columns }
     }
 
     #[test]
     fn lines_fit_and_no_word_is_lost() {
         let text = "word ".repeat(50) + &"long".repeat(40) + " end";
         for columns in [40, 80, 100] {
-            let wrapped = look(columns).wrap("  fix: ", &text);
+            let wrapped = layout(columns).wrap("  fix: ", &text);
             assert_eq!(
                 wrapped.replace("  fix: ", "").split_whitespace().collect::<Vec<_>>(),
                 text.split(' ').collect::<Vec<_>>()
@@ -141,8 +141,8 @@ mod tests {
             let spaces = |line: &str| line.len() - line.trim_start().len();
             assert!(wrapped.lines().skip(1).all(|line| spaces(line) == indent), "{wrapped}");
         }
-        assert_eq!(look(100).wrap("", ""), "");
-        assert_eq!(look(100).wrap("seen: ", "hpet\u{1b}[2J"), "seen: hpet\u{fffd}[2J");
+        assert_eq!(layout(100).wrap("", ""), "");
+        assert_eq!(layout(100).wrap("seen: ", "hpet\u{1b}[2J"), "seen: hpet\u{fffd}[2J");
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         let rows = [vec!["rdtsc".to_owned(), "9.00".to_owned()], vec!["\u{1b}x".to_owned(), "-".to_owned()]];
         let written = |columns| {
             let mut out = Vec::new();
-            look(columns).table(&["clock", "cost ns"], &rows, &mut out).unwrap();
+            layout(columns).table(&["clock", "cost ns"], &rows, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(written(20), "  clock  cost ns\n  rdtsc     9.00\n  \u{fffd}x           -\n");

@@ -89,9 +89,9 @@ impl CellLine {
 /// published with each line. Bounds from a slot start where the line does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
-    /// The reference is not below this line...
+    /// The reference is not below this line.
     pub lower: Line,
-    /// ...nor above this one. Starts at the same tick as `lower`.
+    /// The reference is not above this line, which starts at the same tick as `lower`.
     pub upper: Line,
     /// Unix time minus the line, ns.
     pub unix_offset_ns: i64,

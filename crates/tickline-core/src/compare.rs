@@ -22,16 +22,16 @@ use crate::units::ticks_between;
 /// use tickline_core::gate::Difference;
 ///
 /// let mut difference = Difference::UNKNOWN;
-/// difference.sent(1_000, 1_060);
-/// difference.received(1_100, 1_150);
+/// difference.add_sent(1_000, 1_060);
+/// difference.add_received(1_100, 1_150);
 /// assert_eq!((difference.least_ticks, difference.most_ticks), (-50, 60));
 /// assert_eq!(difference.size_ticks(), 0, "synchronised, as far as these two exchanges can tell");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
-    /// The difference is at least this...
+    /// The least that the difference can be, ticks.
     pub least_ticks: i64,
-    /// ...and at most this, ticks.
+    /// The most that the difference can be, ticks.
     pub most_ticks: i64,
 }
 
@@ -41,20 +41,20 @@ impl Difference {
 
     /// What both say together of the same two counters.
     #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
+    pub fn intersection(&self, other: &Self) -> Self {
         let least_ticks = self.least_ticks.max(other.least_ticks);
         Self { least_ticks, most_ticks: self.most_ticks.min(other.most_ticks) }
     }
 
     /// A token was given here at `given_ticks` and got there at `got_ticks`, by each CPU's own
     /// counter.
-    pub fn sent(&mut self, given_ticks: u64, got_ticks: u64) {
+    pub fn add_sent(&mut self, given_ticks: u64, got_ticks: u64) {
         self.most_ticks = self.most_ticks.min(ticks_between(given_ticks, got_ticks));
     }
 
     /// A token was given there at `given_ticks` and got here at `got_ticks`, by each CPU's own
     /// counter.
-    pub fn received(&mut self, given_ticks: u64, got_ticks: u64) {
+    pub fn add_received(&mut self, given_ticks: u64, got_ticks: u64) {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
@@ -117,9 +117,9 @@ mod tests {
         let mut now = if wrap { u64::MAX - 3_000 } else { 1 << 40 };
         for exchange in 0..50 {
             let (there, back) = (60 + (exchange * 37) % 90, 60 + (exchange * 53) % 90);
-            difference.sent(now, (now.wrapping_add(there)).wrapping_add_signed(d));
+            difference.add_sent(now, (now.wrapping_add(there)).wrapping_add_signed(d));
             now = now.wrapping_add(there + 10);
-            difference.received(now.wrapping_add_signed(d), now.wrapping_add(back));
+            difference.add_received(now.wrapping_add_signed(d), now.wrapping_add(back));
             now = now.wrapping_add(back + 10);
         }
         difference

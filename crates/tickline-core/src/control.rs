@@ -24,7 +24,7 @@
 use crate::cell::{CellLine, StateCell};
 use crate::counter::Counter;
 use crate::line::Slope;
-use crate::sample::{Effort, Reference, Resolutions, UnixTrack, burst};
+use crate::sample::{BurstSize, Reference, Resolutions, UnixTrack, burst};
 use crate::shared::{Event, SharedClock};
 use crate::stability::{SampleOutcome, StabilityMonitor};
 use crate::state::{Phase, is_supported};
@@ -59,12 +59,12 @@ const BRACKETS: u32 = if cfg!(loom) {
 
 /// The most brackets in a burst. A counter that moves by 10 ns at a time shows the shortest
 /// half of a bracket in 1 of 16 only (AMD Zen 5 under KVM), so that 32 brackets miss it in every
-/// seventh burst, and the middle of such a sample is off by 5 ns...
+/// seventh burst, and the middle of such a sample is off by 5 ns.
 const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
 
-/// ...but no more than 32 where the reference is so slow that these have taken longer than this,
-/// ns.
-const BURST_NS: u64 = 10_000;
+/// Where the first 32 brackets have taken longer than this, ns, a burst has no more: the reference
+/// is slow.
+const SLOW_BURST_NS: u64 = 10_000;
 
 /// Every eighth burst takes all its brackets, however narrow its sample is. All of them may have
 /// missed the short sides: on AMD Zen 5 with busy neighbours the narrowest of them stayed at 40
@@ -238,7 +238,7 @@ impl Control {
 
     /// The tick of the oldest sample that the next bounds would rest on.
     #[must_use]
-    pub fn evidence_ticks(&self) -> Option<u64> {
+    pub fn oldest_sample_ticks(&self) -> Option<u64> {
         let newest = self.stability.history.newest()?.lower.ticks;
         let points = self.stability.history.samples().iter().flat_map(|sample| [sample.upper, sample.lower]);
         points.map(|point| point.ticks).max_by_key(|ticks| ticks_between(*ticks, newest))
@@ -339,9 +339,9 @@ impl Control {
         // Before the samples: a suspend after this one is seen as one by the thread that ends the
         // line.
         self.suspended_ns = reference.suspended_ns();
-        let effort = self.effort();
+        let size = self.burst_size();
         self.bursts = self.bursts.wrapping_add(1);
-        let sample = burst(counter, reference, self.config.resolutions, effort, self.slope)?;
+        let sample = burst(counter, reference, self.config.resolutions, size, self.slope)?;
         let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
         let steering_ppb = reference.steering_ppb();
         let outcome =
@@ -358,16 +358,16 @@ impl Control {
 
     /// How many brackets the next burst has: as many as it takes for a sample as narrow as the
     /// narrowest, within limits.
-    fn effort(&self) -> Effort {
+    fn burst_size(&self) -> BurstSize {
         let narrowest = self.slope.and_then(|slope| Some((slope, self.stability.history.narrowest(slope)?)));
-        let Some((slope, narrowest)) = narrowest else { return Effort::fixed(BRACKETS) };
+        let Some((slope, narrowest)) = narrowest else { return BurstSize::fixed(BRACKETS) };
         let is_full = self.bursts % FULL_BURST_EVERY == FULL_BURST_EVERY - 1;
         let enough = narrowest.plus(FixedNs::from_ns(SPARE_WIDTH_NS));
-        Effort {
-            brackets: BRACKETS,
-            wanted: if is_full { FixedNs::ZERO } else { enough },
+        BurstSize {
+            least_brackets: BRACKETS,
+            wanted_width: if is_full { FixedNs::ZERO } else { enough },
             most_brackets: MOST_BRACKETS,
-            most_ticks: slope.ticks_in(BURST_NS),
+            most_ticks: slope.ticks_in(SLOW_BURST_NS),
         }
     }
 }

@@ -221,7 +221,7 @@ const fn kernel_verdict(facts: &Facts) -> KernelVerdict {
         (Clocksource::KvmClock | Clocksource::Xen, Clocksource::Tsc) => KernelVerdict::NotRejected,
         (Clocksource::HypervPage, Clocksource::Tsc) => KernelVerdict::HypervisorPolicy,
         (Clocksource::Unknown, _) => KernelVerdict::Unknown,
-        _ => match facts.available {
+        _ => match facts.kernel_accepts {
             Some(true) => KernelVerdict::NotRejected,
             Some(false) => KernelVerdict::Rejects,
             None => KernelVerdict::Unknown,

@@ -163,21 +163,21 @@ impl Sample {
 
 /// How many brackets a burst has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Effort {
-    /// At least this many.
-    pub(crate) brackets: u32,
-    /// More, as long as the sample is wider than this along the slope...
-    pub(crate) wanted: FixedNs,
-    /// ...up to a total of this many...
+pub(crate) struct BurstSize {
+    /// The least number of brackets.
+    pub(crate) least_brackets: u32,
+    /// The wanted width of the sample along the slope. While it is wider, more brackets follow.
+    pub(crate) wanted_width: FixedNs,
+    /// The largest number of brackets.
     pub(crate) most_brackets: u32,
-    /// ...and while no more than this many ticks have passed.
+    /// After this many ticks no more brackets than the least number follow.
     pub(crate) most_ticks: u64,
 }
 
-impl Effort {
+impl BurstSize {
     /// Exactly this many brackets, however wide the sample.
     pub(crate) const fn fixed(brackets: u32) -> Self {
-        Self { brackets, wanted: FixedNs::MAX, most_brackets: brackets, most_ticks: 0 }
+        Self { least_brackets: brackets, wanted_width: FixedNs::MAX, most_brackets: brackets, most_ticks: 0 }
     }
 }
 
@@ -192,21 +192,21 @@ pub(crate) fn burst(
     counter: &impl Counter,
     reference: &impl Reference,
     resolutions: Resolutions,
-    effort: Effort,
+    size: BurstSize,
     slope: Option<Slope>,
 ) -> Option<Sample> {
     let (mut best, mut start_ticks) = (None, None);
     let mut read = Read::new(resolutions.same_counter_ticks);
-    for bracket in 0..effort.most_brackets {
+    for bracket in 0..size.most_brackets {
         let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();
         let after_ticks = counter.now_ordered();
         let start_ticks = *start_ticks.get_or_insert(before_ticks);
         let Some(sample) = Sample::of(before_ticks, reference_ns, after_ticks, resolutions) else { continue };
         fold(&mut best, &sample, slope);
-        let is_long = after_ticks.wrapping_sub(start_ticks) > effort.most_ticks;
-        if bracket.saturating_add(1) >= effort.brackets
-            && (is_long || read.is_enough(&best, slope, effort.wanted))
+        let is_long = after_ticks.wrapping_sub(start_ticks) > size.most_ticks;
+        if bracket.saturating_add(1) >= size.least_brackets
+            && (is_long || read.is_enough(&best, slope, size.wanted_width))
         {
             break;
         }
@@ -407,7 +407,7 @@ mod tests {
 
         /// The sample of a burst, with what the counter and the reference were, 1 GHz and no
         /// offset.
-        fn sample(&self, resolution_ticks: u64, effort: Effort) -> Sample {
+        fn sample(&self, resolution_ticks: u64, size: BurstSize) -> Sample {
             let resolutions =
                 Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks: resolution_ticks };
             let slope = Slope::from_hz(1_000_000_000).unwrap();
@@ -416,7 +416,7 @@ mod tests {
                 self.read(self.read_ticks[0])
             });
             let reference = By(|| i64::try_from(self.read(self.read_ticks[1])).unwrap());
-            burst(&counter, &reference, resolutions, effort, Some(slope)).unwrap()
+            burst(&counter, &reference, resolutions, size, Some(slope)).unwrap()
         }
     }
 
@@ -429,7 +429,7 @@ mod tests {
     fn half_a_read_is_taken_off_where_the_reference_reads_the_same_counter() {
         let (mut widths, kernel) = (Vec::new(), Kernel::new(2, [40, 40]));
         for resolution_ticks in [0, 2] {
-            let sample = kernel.sample(resolution_ticks, Effort::fixed(8));
+            let sample = kernel.sample(resolution_ticks, BurstSize::fixed(8));
             assert!(is_around_the_truth(&sample), "{sample:?}");
             widths.push(sample.width(Slope::from_hz(1_000_000_000).unwrap()).round_ns());
         }
@@ -442,15 +442,15 @@ mod tests {
     /// burst goes on until it has seen both short sides, or for as long as it may.
     #[test]
     fn a_burst_goes_on_until_its_sample_is_as_narrow_as_others_were() {
-        let effort = |wanted_ns, most_ticks| Effort {
-            brackets: 4,
-            wanted: FixedNs::from_ns(wanted_ns),
+        let size = |wanted_ns, most_ticks| BurstSize {
+            least_brackets: 4,
+            wanted_width: FixedNs::from_ns(wanted_ns),
             most_brackets: 128,
             most_ticks,
         };
         let brackets = |wanted_ns, most_ticks| {
             let kernel = Kernel::new(26, [50, 51]);
-            kernel.sample(0, effort(wanted_ns, most_ticks));
+            kernel.sample(0, size(wanted_ns, most_ticks));
             kernel.reads.get() / 2
         };
         let (wide, narrow, never) = (brackets(200, 100_000), brackets(53, 100_000), brackets(0, 100_000));

@@ -52,11 +52,11 @@ impl<S> SharedClock<S> {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// Rules 4 and 5: retires `line`, because [`is_over`](Self::is_over) says that it does not
-    /// count for `ticks`. It changes the state first, so that nobody reads the line any more when
-    /// the high-water mark is taken. `ticks` may still be within the line's validity: where the
-    /// reference does not vouch for them, or where a writer's thread was moved to another CPU's
-    /// counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
+    /// Rules 4 and 5: retires `line`, because [`no_longer_counts`](Self::no_longer_counts) says
+    /// that it does not count for `ticks`. It changes the state first, so that nobody reads the
+    /// line any more when the high-water mark is taken. `ticks` may still be within the line's
+    /// validity: where the reference does not vouch for them, or where a writer's thread was moved
+    /// to another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn expire(
         &self,
         line: &CellLine,
@@ -75,8 +75,8 @@ impl<S: StateCell> SharedClock<S> {
         self.help_at(&replacing, ticks, newest, reference);
     }
 
-    /// Rule 5: retires a line that is being replaced, with a tick that was read after the state
-    /// was seen: no reading of the old line that counts is later than that by more than the margin. A
+    /// Rule 5: retires a line that is being replaced, with a tick that was read after the state was
+    /// seen: no reading of the old line that counts is later than that by more than the margin. A
     /// first publication goes back to the state before it. Returns whether this call did it.
     pub(crate) fn help(&self, line: &CellLine, counter: &impl Counter, reference: &impl Reference) -> bool {
         // During a first publication the counter is of no use here.

@@ -55,10 +55,10 @@ const MOST_RATE_CHANGE_PPB: u64 =
         .cast_unsigned();
 
 /// A contradiction above this share of the gap is a jump of the reference or the counter, not a
-/// change of rate, ppb...
+/// change of rate, ppb.
 const LEAST_JUMP_PPB: u128 = 1_000_000;
 
-/// ...but nothing below this is, ns.
+/// A contradiction below this is no jump, ns.
 const LEAST_JUMP_NS: u128 = 1_000;
 
 /// Once samples have come for this long, they show dither, ns: a tick of a kernel at 100 Hz.
@@ -107,7 +107,7 @@ pub(crate) struct StabilityMonitor {
     target: Option<Target>,
     /// How far the reference's rate may be from the middle of the fit, as samples and dither
     /// leave open, ppb.
-    open_ppb: u64,
+    rate_uncertainty_ppb: u64,
 }
 
 impl StabilityMonitor {
@@ -123,7 +123,7 @@ impl StabilityMonitor {
             dither: Dither::new(),
             slopes: None,
             target: None,
-            open_ppb: MOST_RATE_CHANGE_PPB,
+            rate_uncertainty_ppb: MOST_RATE_CHANGE_PPB,
         }
     }
 
@@ -317,7 +317,7 @@ impl StabilityMonitor {
     fn add_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &Events) {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
-        self.open_ppb = fit.map_or(MOST_RATE_CHANGE_PPB, |fit| open_ppb(fit, within));
+        self.rate_uncertainty_ppb = fit.map_or(MOST_RATE_CHANGE_PPB, |fit| rate_uncertainty_ppb(fit, within));
         let bent = dropped > 0 || fit.is_some_and(|fit| !fit.exact && within.is_none());
         if let (Some(now_ticks), true) = (newest_ticks, bent) {
             // No line, not even with dither, passes between the samples. This shows long before a
@@ -353,8 +353,8 @@ impl StabilityMonitor {
             fit.slope_min.over((watched_ticks >> 1).cast_signed()).round_ns().max(0).cast_unsigned();
         let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();
         let growth_ns = width_ns.saturating_mul(2).saturating_add(LEAST_GROWTH_NS);
-        let half_open_ppb = fit.spread_ppb().max(0).cast_unsigned().div_ceil(2);
-        let steady_ns = growth_ns.saturating_mul(NS_PER_S).checked_div(half_open_ppb).unwrap_or(u64::MAX);
+        let uncertainty_ppb = fit.spread_ppb().max(0).cast_unsigned().div_ceil(2);
+        let steady_ns = growth_ns.saturating_mul(NS_PER_S).checked_div(uncertainty_ppb).unwrap_or(u64::MAX);
         watched_ns.min(steady_ns)
     }
 
@@ -381,7 +381,11 @@ impl StabilityMonitor {
     /// The assumed change of rate, and half of the range of slopes that the samples leave open,
     /// ppb. Without a fit every slope is open; otherwise the next sample would look like a jump.
     fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
-        self.rate_change_ppb.saturating_add(if fit.is_some() { self.open_ppb } else { MOST_RATE_CHANGE_PPB })
+        self.rate_change_ppb.saturating_add(if fit.is_some() {
+            self.rate_uncertainty_ppb
+        } else {
+            MOST_RATE_CHANGE_PPB
+        })
     }
 
     /// What bounds must allow for if they are to hold for `over_ns`.
@@ -398,7 +402,7 @@ impl StabilityMonitor {
 /// How far the rate may be from the middle of `fit`, ppb. A fit knows nothing of dither. If the
 /// reference dithers about its intended line, the slope of that line is among those `within` the
 /// range of the dither, and differs from the fit's by at most the rate of the dither.
-fn open_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
+fn rate_uncertainty_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
     let within = within.unwrap_or(fit);
     let rate_ppb = dither::RATE_PPB.cast_signed();
     let least =
@@ -436,8 +440,11 @@ mod tests {
             // Between two samples the rate is off by no more than that of the dither.
             (Some(fit(-90_000, 90_000)), 10 + 480),
         ] {
-            let open_ppb = open_ppb(&seen, within.as_ref());
-            assert!(open_ppb.abs_diff(expected_ppb) <= 1, "{within:?}: {open_ppb} instead of {expected_ppb}");
+            let rate_uncertainty_ppb = rate_uncertainty_ppb(&seen, within.as_ref());
+            assert!(
+                rate_uncertainty_ppb.abs_diff(expected_ppb) <= 1,
+                "{within:?}: {rate_uncertainty_ppb} instead of {expected_ppb}"
+            );
         }
     }
 }

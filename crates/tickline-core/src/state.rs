@@ -55,8 +55,8 @@
 //!
 //! - x86_64 loads the `b` of the second look between the two loads of `m`, so it belongs to that
 //!   `m`, whichever half the first look loaded first.
-//! - aarch64 without LSE2 may load the halves in any order. One of the looks still found `b` in that
-//!   life, with one exception: a publication splits each of the two looks, the two in opposite
+//! - aarch64 without LSE2 may load the halves in any order. One of the looks still found `b` in
+//!   that life, with one exception: a publication splits each of the two looks, the two in opposite
 //!   orders, and the lines before and after that of `m` have one `b`.
 //!
 //! A swap fails if it expects a mixture.

@@ -43,7 +43,7 @@ pub(crate) struct Request {
     pub(crate) sample: u64,
     pub(crate) iterations: u64,
     /// Iterations in a pair.
-    pub(crate) each: u64,
+    pub(crate) iterations_per_pair: u64,
 }
 
 /// This process's part.
@@ -124,7 +124,7 @@ fn read_request() -> Request {
     let mut line = String::new();
     io::stdin().read_line(&mut line).ok();
     match serde_json::from_str(&line) {
-        Ok((sample, iterations, each)) => Request { sample, iterations, each },
+        Ok((sample, iterations, iterations_per_pair)) => Request { sample, iterations, iterations_per_pair },
         Err(_) => std::process::exit(0),
     }
 }
@@ -145,7 +145,7 @@ pub(crate) struct Other {
     /// The other build's pair and this one's, in the order of time.
     pub(crate) couples: Vec<Couple>,
     /// Where their slices end.
-    pub(crate) ends: Vec<usize>,
+    pub(crate) slice_ends: Vec<usize>,
     /// What disturbed pairs of both.
     pub(crate) causes: Causes,
 }
@@ -184,7 +184,7 @@ impl Other {
             coin: Coin::default(),
             first: None,
             couples: Vec::new(),
-            ends: Vec::new(),
+            slice_ends: Vec::new(),
             causes: Causes::default(),
         };
         other.clock = other.reply()?;
@@ -203,9 +203,12 @@ impl Other {
     }
 
     /// Lets the other build take a slice. Returns its pairs that count, ticks.
-    fn ask(&mut self, Request { sample, iterations, each }: Request) -> Result<Vec<u64>, String> {
+    fn ask(
+        &mut self,
+        Request { sample, iterations, iterations_per_pair }: Request,
+    ) -> Result<Vec<u64>, String> {
         // If it is gone, there is no reply.
-        self.requests.as_mut().map(|to| writeln!(to, "[{sample},{iterations},{each}]"));
+        self.requests.as_mut().map(|to| writeln!(to, "[{sample},{iterations},{iterations_per_pair}]"));
         let (causes, ticks) = serde_json::from_str(&self.reply()?).map_err(|error| error.to_string())?;
         self.causes.add_all(&Causes(causes));
         Ok(ticks)
@@ -213,7 +216,7 @@ impl Other {
 
     /// Forgets the warm-up.
     pub(crate) fn forget(&mut self) {
-        (self.couples, self.ends, self.causes) = (Vec::new(), Vec::new(), Causes::default());
+        (self.couples, self.slice_ends, self.causes) = (Vec::new(), Vec::new(), Causes::default());
     }
 
     pub(crate) fn begin_slice(&mut self, request: Request) -> Result<(), String> {
@@ -231,8 +234,8 @@ impl Other {
         self.couples.extend(theirs.into_iter().zip(evenly(ticks)).map(|(theirs, ours)| [theirs, ours]));
         self.causes.add_all(causes);
         // Perhaps nothing of a slice counts.
-        if self.couples.len() > self.ends.last().copied().unwrap_or(0) {
-            self.ends.push(self.couples.len());
+        if self.couples.len() > self.slice_ends.last().copied().unwrap_or(0) {
+            self.slice_ends.push(self.couples.len());
         }
         Ok(())
     }

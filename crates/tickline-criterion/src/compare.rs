@@ -138,11 +138,11 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Compares two routines. They run alternately within one process, so that a disturbance affects both.
-/// For each couple a random number decides which routine comes first. The result is an estimate of
-/// the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval of 95 % by
-/// Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the estimate: it
-/// may differ from their difference.
+/// Compares two routines. They run alternately within one process, so that a disturbance affects
+/// both. For each couple a random number decides which routine comes first. The result is an
+/// estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval of
+/// 95 % by Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the
+/// estimate: it may differ from their difference.
 ///
 /// criterion runs this as one benchmark, and gets the mean of the second routine's pairs that
 /// count. Filters, warm-up and measurement time are criterion's. The result is printed below
@@ -189,7 +189,7 @@ pub fn compare<C: BenchPairs, A, B>(
         let collector = collector.get_or_insert_with(|| Collector::new(|_| None));
         let source = collector.time.source();
         let mut routines: [&mut dyn FnMut(u64) -> Ends; 2] =
-            [&mut |each| timed(source, each, &mut a), &mut |each| timed(source, each, &mut b)];
+            [&mut |calls| timed(source, calls, &mut a), &mut |calls| timed(source, calls, &mut b)];
         sample(collector, &mut coin, iterations, &mut routines)
     });
     let collector = collector.filter(Collector::has_measured)?;
@@ -198,17 +198,17 @@ pub fn compare<C: BenchPairs, A, B>(
         time,
         scale: time.scale(),
         couples: &found.kept,
-        ends: None,
+        slice_ends: None,
         causes: found.causes,
-        iterations: collector.each(),
+        iterations: collector.iterations_per_pair(),
     };
     measured.report(&ROUTINES, collector.returned())
 }
 
-/// Takes a pair around `iterations` calls. Not inlined, so that equal routines have equal code.
+/// Takes a pair around so many `calls`. Not inlined, so that equal routines have equal code.
 #[inline(never)]
-fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
-    bencher::timed(source, iterations, routine)
+fn timed<O>(source: Source, calls: u64, routine: &mut impl FnMut() -> O) -> Ends {
+    bencher::timed(source, calls, routine)
 }
 
 /// Decides at random which of two comes first.
@@ -233,7 +233,7 @@ fn sample(
     iterations: u64,
     routines: &mut [&mut dyn FnMut(u64) -> Ends; 2],
 ) -> Elapsed {
-    let each = collector.choose(None, |iterations| {
+    let iterations_per_pair = collector.choose(None, |iterations| {
         let ticks = routines.iter_mut().map(|routine| routine(iterations).ticks());
         ticks.max().unwrap_or(0)
     });
@@ -242,7 +242,7 @@ fn sample(
         let first = coin.toss();
         let mut couple = [Ends::NONE; 2];
         for routine in [first, 1 - first] {
-            couple[routine] = routines[routine](each);
+            couple[routine] = routines[routine](iterations_per_pair);
         }
         if sample.push(couple) == Flow::Full {
             return sample.finish();
@@ -256,7 +256,7 @@ pub(crate) struct Measured<'a> {
     pub(crate) scale: Scale,
     pub(crate) couples: &'a [Couple],
     /// Where slices end, if the couples of one were not in turns with each other.
-    pub(crate) ends: Option<&'a [usize]>,
+    pub(crate) slice_ends: Option<&'a [usize]>,
     /// What disturbed others.
     pub(crate) causes: Causes,
     /// Iterations in a pair.
@@ -268,7 +268,7 @@ impl Measured<'_> {
     pub(crate) fn report(&self, sides: &Sides, returned: (&[f64], SystemTime)) -> Option<Comparison> {
         let messages = self.time.settings().messages;
         let Some(comparison) = self.comparison(sides) else {
-            let (have, what, least) = match self.ends {
+            let (have, what, least) = match self.slice_ends {
                 Some(ends) => (count(ends.len()), "slices", count(LEAST_ROUNDS)),
                 None => (count(self.couples.len()), "couples", LEAST),
             };
@@ -289,12 +289,12 @@ impl Measured<'_> {
     }
 
     fn comparison(&self, sides: &Sides) -> Option<Comparison> {
-        let shown = show(self.couples, self.ends, self.scale.resolution_ticks)?;
-        let each = as_f64(self.iterations);
-        let [a_ns, b_ns] = shown.medians.map(|ticks| self.scale.net_ns(ticks) / each);
+        let shown = show(self.couples, self.slice_ends, self.scale.resolution_ticks)?;
+        let iterations_per_pair = as_f64(self.iterations);
+        let [a_ns, b_ns] = shown.medians.map(|ticks| self.scale.net_ns(ticks) / iterations_per_pair);
         // Both medians contain the cost of a pair, so their difference does not.
-        let ns = |ticks: f64| ticks * self.scale.ns_per_tick / each;
-        let place_ns = PLACE_NS / each;
+        let ns = |ticks: f64| ticks * self.scale.ns_per_tick / iterations_per_pair;
+        let place_ns = PLACE_NS / iterations_per_pair;
         Some(Comparison {
             a_ns,
             b_ns,
@@ -329,12 +329,14 @@ impl Measured<'_> {
     }
 
     fn draw(&self, name: &str, sides: &Sides, comparison: &Comparison) -> Result<String, Box<dyn Error>> {
-        let (scale, each) = (self.scale, as_f64(self.iterations));
+        let (scale, iterations_per_pair) = (self.scale, as_f64(self.iterations));
         let histogram = |side: usize| -> Vec<(f64, u64)> {
             let mut ticks: Vec<u64> = self.couples.iter().map(|couple| couple[side]).collect();
             ticks.sort_unstable();
             let equal = ticks.chunk_by(|one, other| one == other);
-            equal.map(|same| (scale.net_ns(as_f64(same[0])) / each, count(same.len()))).collect()
+            equal
+                .map(|same| (scale.net_ns(as_f64(same[0])) / iterations_per_pair, count(same.len())))
+                .collect()
         };
         let (a, b) = (histogram(0), histogram(1));
         let marks = [[("p50", 0.5, comparison.a_ns)], [("p50", 0.5, comparison.b_ns)]];

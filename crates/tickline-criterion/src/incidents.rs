@@ -40,7 +40,7 @@ pub struct Incidents {
     pub events: Vec<(Event, u64)>,
     /// The clock's state at the last sample before or after which its readings came from the OS
     /// clock, because a gate was closed or there was no line. The counter still timed that sample.
-    pub unserved: Option<State>,
+    pub fallback_state: Option<State>,
 }
 
 impl fmt::Display for Incidents {
@@ -60,7 +60,9 @@ impl fmt::Display for Incidents {
         if *disturbed > 0 {
             let mut causes: Vec<String> =
                 self.events.iter().map(|(event, count)| format!("{} {count}", event.code())).collect();
-            causes.extend(self.unserved.map(|state| format!("it did not vouch for the counter: {state}")));
+            causes.extend(
+                self.fallback_state.map(|state| format!("it did not vouch for the counter: {state}")),
+            );
             lines.push(format!(
                 "{disturbed} of {samples} samples coincide with a disturbance of the clock, to be repeated: {}",
                 causes.join(", ")

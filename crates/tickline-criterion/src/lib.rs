@@ -129,9 +129,9 @@
 //! - Where memory and code lie is chosen once in each process. A difference below 0.5 % never
 //!   counts; near 1 %, run it again.
 //! - With a busy thread on each CPU and 1 s a run, 5 of 40 runs of one build against itself were
-//!   found different, by 1.7 to 6 %, and 20 of 20 with 30 % more work (the Intel Xeon below). Without
-//!   optimisation it was 5 of 10 on free CPUs, by 3 %. So leave CPUs free, measure for longer, and
-//!   trust no unoptimised build.
+//!   found different, by 1.7 to 6 %, and 20 of 20 with 30 % more work (the Intel Xeon below).
+//!   Without optimisation it was 5 of 10 on free CPUs, by 3 %. So leave CPUs free, measure for
+//!   longer, and trust no unoptimised build.
 //! - A benchmark that the other build lacks is measured alone, and a line says so. The other build
 //!   needs a version of this crate with this option.
 //!
@@ -154,11 +154,11 @@
 //!
 //! (Both from an Intel Xeon, family 6, model 207, while compilers ran. `find`, which [`compare`]
 //! runs, had not changed.) What else changed between two runs is not known: the core's frequency,
-//! other programs, where memory lies. criterion ignores that. This crate calls a difference one only
-//! if the middle nine tenths of both runs' rounds have no value in common, and it is at least 2 %. A
-//! round is one of criterion's samples; for [`compare`], it is the difference in one of its 60
-//! rounds. Even such a difference may come from the machine. `--against` gives an interval of 95 %,
-//! and finds differences that are smaller.
+//! other programs, where memory lies. criterion ignores that. This crate calls a difference one
+//! only if the middle nine tenths of both runs' rounds have no value in common, and it is at least
+//! 2 %. A round is one of criterion's samples; for [`compare`], it is the difference in one of its
+//! 60 rounds. Even such a difference may come from the machine. `--against` finds smaller ones, and
+//! gives an interval of 95 %.
 //!
 //! # What is guaranteed, and what is not
 //!

@@ -167,7 +167,7 @@ pub(crate) mod sealed {
 /// Prints and stores the outcome.
 fn report(collector: &Collector<1, Distribution>) {
     let Collector { time, found, turns, .. } = collector;
-    let (scale, iterations) = (collector.scale(), collector.each());
+    let (scale, iterations) = (collector.scale(), collector.iterations_per_pair());
     let outcome = Outcome::new(found, time.settings().counting, scale, iterations);
     let Some(outcome) = outcome else { return };
     time.settings().messages.beside_criterion(&outcome);
@@ -179,8 +179,8 @@ fn report(collector: &Collector<1, Distribution>) {
     };
     files::store(time, collector.returned(), files);
     if let Some(Turns::Asks(other)) = turns {
-        let (couples, ends, causes) = (&*other.couples, Some(&*other.ends), other.causes);
-        let measured = Measured { time, scale, couples, ends, causes, iterations };
+        let (couples, slice_ends, causes) = (&*other.couples, Some(&*other.slice_ends), other.causes);
+        let measured = Measured { time, scale, couples, slice_ends, causes, iterations };
         measured.report(&BUILDS, collector.returned());
     }
 }

@@ -75,8 +75,8 @@ impl Progress {
         self.incidents.disturbed += u64::from(!self.last_is_disturbed);
         self.last_is_disturbed = true;
         let states = [self.clock.state, before.state];
-        self.incidents.unserved =
-            states.into_iter().find(|state| *state != State::Fast).or(self.incidents.unserved);
+        self.incidents.fallback_state =
+            states.into_iter().find(|state| *state != State::Fast).or(self.incidents.fallback_state);
     }
 
     /// The incidents up to the last status.
@@ -156,7 +156,7 @@ mod tests {
         }
         let incidents = progress.incidents();
         assert_eq!((incidents.samples, incidents.disturbed), (6, 4));
-        assert_eq!(incidents.unserved, Some(CLOSED));
+        assert_eq!(incidents.fallback_state, Some(CLOSED));
         assert_eq!(
             incidents.to_string(),
             format!(

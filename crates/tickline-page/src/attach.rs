@@ -62,7 +62,7 @@ impl core::error::Error for Refusal {}
 
 /// A page that counts for this process.
 #[derive(Debug, Clone, Copy)]
-pub struct Attached<'a> {
+pub struct AttachedPage<'a> {
     page: &'a Page,
     shift_ns: i64,
 }
@@ -74,7 +74,7 @@ impl Page {
     /// # Errors
     ///
     /// The reason why the page does not count.
-    pub fn attach(&self, machine: &Machine) -> Result<Attached<'_>, Refusal> {
+    pub fn attach(&self, machine: &Machine) -> Result<AttachedPage<'_>, Refusal> {
         let header = self.header().ok_or(Refusal::NotAPage)?;
         if header.version != LAYOUT_VERSION {
             return Err(Refusal::Version(header.version));
@@ -94,11 +94,11 @@ impl Page {
             let own_ns = machine.monotonic_offset_ns.ok_or(Refusal::OtherNamespace(header.time_namespace))?;
             own_ns.wrapping_sub(header.monotonic_offset_ns)
         };
-        Ok(Attached { page: self, shift_ns })
+        Ok(AttachedPage { page: self, shift_ns })
     }
 }
 
-impl<'a> Attached<'a> {
+impl<'a> AttachedPage<'a> {
     /// A page to which this process has attached before, with the shift from that time.
     #[cfg(all(feature = "file", target_os = "linux"))]
     pub(crate) const fn again(page: &'a Page, shift_ns: i64) -> Self {
@@ -106,7 +106,7 @@ impl<'a> Attached<'a> {
     }
 }
 
-impl Attached<'_> {
+impl AttachedPage<'_> {
     /// By how much this process's `CLOCK_MONOTONIC` is ahead of the page's, ns.
     #[must_use]
     pub const fn shift_ns(&self) -> i64 {

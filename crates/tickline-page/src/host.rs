@@ -18,6 +18,8 @@ mod error;
 mod find;
 #[cfg(feature = "file")]
 mod lock;
+#[cfg(feature = "file")]
+mod locked_file;
 mod mapped;
 #[cfg(feature = "file")]
 mod reader;
@@ -26,8 +28,6 @@ mod restartable;
 #[cfg(feature = "file")]
 mod snapshot;
 mod trust;
-#[cfg(feature = "file")]
-mod writer;
 
 #[cfg(feature = "file")]
 pub use error::PageError;
@@ -35,11 +35,11 @@ pub use find::namespace_offset_ns;
 pub(crate) use find::read;
 #[cfg(feature = "file")]
 pub use lock::writer_of;
+#[cfg(feature = "file")]
+pub use locked_file::{LockedPageFile, switch_off, switch_on};
 pub use mapped::MappedPage;
 #[cfg(feature = "file")]
 pub use reader::PageFile;
 #[cfg(feature = "file")]
 pub use snapshot::Snapshot;
 pub use trust::FileError;
-#[cfg(feature = "file")]
-pub use writer::{PageWriter, switch_off, switch_on};

@@ -76,7 +76,7 @@ pub struct Header {
 impl Header {
     /// The header of a page that is written on this machine. An unknown offset counts as that of
     /// the initial namespace, 0. Readers in other namespaces would then be wrong, so
-    /// `PageWriter::create` makes no such page.
+    /// `LockedPageFile::create` makes no such page.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
         Self {

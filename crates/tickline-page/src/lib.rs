@@ -48,7 +48,7 @@ mod primitive;
 #[doc(hidden)]
 pub mod program;
 
-pub use attach::{Attached, Machine, Refusal};
+pub use attach::{AttachedPage, Machine, Refusal};
 pub use layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 // What a reading takes, and what it is.
 pub use lease::{LeasePhase, OsClock, ProcessHighWater, Reading, Source};

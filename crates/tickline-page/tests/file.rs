@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tickline_page::host::{PageFile, PageWriter, switch_off};
+use tickline_page::host::{LockedPageFile, PageFile, switch_off};
 use tickline_page::{Header, Machine};
 
 fn folder() -> (TempDir, PathBuf) {
@@ -30,7 +30,7 @@ fn entries(folder: &Path) -> Vec<String> {
 /// Neither a reader nor a writer has this file, and both say why.
 #[track_caller]
 fn is_refused(page: &Path, expected: &str) {
-    for error in [PageFile::open(page).map(drop), PageWriter::create(page).map(drop)] {
+    for error in [PageFile::open(page).map(drop), LockedPageFile::create(page).map(drop)] {
         let error = error.expect_err("not trusted");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.source().is_none(), "whoever prints the chain would repeat {error}");
@@ -43,7 +43,7 @@ fn a_page_is_made_whole_and_kept() {
     // What a writer that was killed while it made its page has left behind.
     fs::write(folder.path().join("page.new"), b"half").unwrap();
     let machine = Machine::find().unwrap();
-    let writer = PageWriter::create(&page).unwrap();
+    let writer = LockedPageFile::create(&page).unwrap();
     let file = PageFile::open(&page).unwrap();
     assert_eq!(file.page().header(), Some(Header::of(&machine)));
     file.page().attach(&machine).unwrap();
@@ -51,7 +51,7 @@ fn a_page_is_made_whole_and_kept() {
     assert_eq!((found.mode() & 0o7777, found.len()), (0o644, 4096));
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);
     drop(writer);
-    drop(PageWriter::create(&page).unwrap());
+    drop(LockedPageFile::create(&page).unwrap());
     assert_eq!(fs::metadata(&page).unwrap().ino(), found.ino(), "readers have the first file mapped");
 }
 
@@ -60,10 +60,10 @@ fn a_page_is_made_whole_and_kept() {
 fn what_others_may_write_to_is_not_trusted() {
     let (folder, page) = folder();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
-    assert!(PageWriter::create(&page).unwrap_err().to_string().contains("mode 41777"));
+    assert!(LockedPageFile::create(&page).unwrap_err().to_string().contains("mode 41777"));
     assert_eq!(entries(folder.path()), <[&str; 0]>::default());
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    drop(PageWriter::create(&page).unwrap());
+    drop(LockedPageFile::create(&page).unwrap());
     for mode in [0o664, 0o646, 0o666] {
         fs::set_permissions(&page, Permissions::from_mode(mode)).unwrap();
         is_refused(&page, &format!("mode 100{mode:o}, of which 022 must be clear"));
@@ -79,7 +79,7 @@ fn what_others_may_write_to_is_not_trusted() {
 #[test]
 fn links_are_not_followed() {
     let (folder, page) = folder();
-    drop(PageWriter::create(&page).unwrap());
+    drop(LockedPageFile::create(&page).unwrap());
     let link = folder.path().join("link");
     symlink(&page, &link).unwrap();
     is_refused(&link, "link: this is a symbolic link");
@@ -103,7 +103,7 @@ fn what_is_no_page_is_refused() {
     is_refused(Path::new("/"), "name of a file");
     let missing = folder.path().join("none/page");
     is_refused(&missing, "none/page: its folder");
-    assert!(PageWriter::create(&missing).unwrap_err().is_not_found());
+    assert!(LockedPageFile::create(&missing).unwrap_err().is_not_found());
 }
 
 /// Symptom: a database, a log of the server's own or a disk's image became a page.
@@ -114,7 +114,7 @@ fn a_file_that_is_no_page_stays_as_it_is() {
     let log = b"tickline: process 1 serves this page\n".repeat(200);
     for bytes in [data, log, vec![0; 4_096]] {
         fs::write(&page, &bytes).unwrap();
-        let errors = [PageWriter::create(&page).map(drop), switch_off(&page).map(drop)];
+        let errors = [LockedPageFile::create(&page).map(drop), switch_off(&page).map(drop)];
         assert!(fs::read(&page).unwrap() == bytes, "{errors:?}");
         assert_eq!(entries(folder.path()), ["page"]);
         for error in errors {
@@ -131,7 +131,7 @@ fn a_file_that_is_no_page_stays_as_it_is() {
 #[test]
 fn a_page_of_another_boot_is_made_anew_and_one_of_this_boot_is_not() {
     let (folder, page) = folder();
-    drop(PageWriter::create(&page).unwrap());
+    drop(LockedPageFile::create(&page).unwrap());
     let (own, offset) = (fs::read(&page).unwrap(), 48);
     for (changed, bytes) in [(16..32, 4_096), (8..32, 8_192)] {
         let mut other = own.clone();
@@ -139,13 +139,13 @@ fn a_page_of_another_boot_is_made_anew_and_one_of_this_boot_is_not() {
         other[changed].fill(7);
         other[12..16].copy_from_slice(&4_096_u32.to_ne_bytes());
         fs::write(&page, other).unwrap();
-        drop(PageWriter::create(&page).unwrap());
+        drop(LockedPageFile::create(&page).unwrap());
         assert_eq!(fs::read(&page).unwrap(), own);
     }
     let mut other = own;
     other[offset] ^= 1;
     fs::write(&page, &other).unwrap();
-    let error = PageWriter::create(&page).unwrap_err().to_string();
+    let error = LockedPageFile::create(&page).unwrap_err().to_string();
     assert!(error.contains("made in this boot by a server in time namespace"), "{error}");
     assert_eq!(fs::read(&page).unwrap(), other);
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);

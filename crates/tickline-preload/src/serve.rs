@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use tickline_page::{Attached, Counter, HardwareCounter, OsClock, ProcessHighWater, Source};
+use tickline_page::{AttachedPage, Counter, HardwareCounter, OsClock, ProcessHighWater, Source};
 
 use crate::original::{
     self, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS, Timespec,
@@ -37,7 +37,7 @@ const FAR_NS: i64 = 2_000_000_000;
 #[inline(always)]
 pub(crate) fn monotonic_by_line_ns(
     state: &ProcessState,
-    attached: &Attached<'_>,
+    attached: &AttachedPage<'_>,
     service: ServiceCell,
 ) -> Option<i64> {
     let counter = COUNTER?;
@@ -60,7 +60,7 @@ pub(crate) fn time_ns(clock: Clock) -> Option<i64> {
 }
 
 #[inline(always)]
-fn read(attached: &Attached<'_>, counter: &impl Counter, clock: Clock) -> Option<i64> {
+fn read(attached: &AttachedPage<'_>, counter: &impl Counter, clock: Clock) -> Option<i64> {
     let os = Original { has_failed: Cell::new(false), by_time_of_day: clock == Clock::TimeOfDay };
     let reading = match clock {
         Clock::Monotonic => attached.monotonic(counter, &os, &state().high_water),
@@ -73,7 +73,7 @@ fn read(attached: &Attached<'_>, counter: &impl Counter, clock: Clock) -> Option
 /// monotonic clock is another one. Only the comparison of a line with the kernel's coarse clock
 /// shows whether it is.
 #[cold]
-fn check_namespace(attached: &Attached<'_>, service: ServiceCell, counter: &impl Counter) -> Option<i64> {
+fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, counter: &impl Counter) -> Option<i64> {
     let os = Original::new();
     // A new high-water mark, so that only the line counts.
     if let Some(line_ns) = attached.monotonic_by_line(counter, &ProcessHighWater::new()) {

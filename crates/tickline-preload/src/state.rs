@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
-use tickline_page::{Attached, ProcessHighWater};
+use tickline_page::{AttachedPage, ProcessHighWater};
 
 /// The state of this copy of the library. A second copy in the same process finds the vDSO's
 /// symbols redirected, and only keeps their targets, which lead to the first copy.
@@ -35,7 +35,7 @@ pub(crate) struct ProcessState {
     pub(crate) vdso: AtomicPtr<u8>,
     pub(crate) clock_gettime: AtomicUsize,
     pub(crate) gettimeofday: AtomicUsize,
-    attached: UnsafeCell<MaybeUninit<Attached<'static>>>,
+    attached: UnsafeCell<MaybeUninit<AttachedPage<'static>>>,
     /// A forked child inherits a copy.
     pub(crate) high_water: ProcessHighWater,
 }
@@ -66,7 +66,7 @@ impl ProcessState {
 
     /// The page, if `attach` has found one, and whether it serves this process.
     #[inline(always)]
-    pub(crate) fn attached(&self) -> Option<(&Attached<'static>, ServiceCell)> {
+    pub(crate) fn attached(&self) -> Option<(&AttachedPage<'static>, ServiceCell)> {
         // ORDERING: Acquire, pairs with the Release store in `attach`: the value is there. No test
         // sees a weaker ordering, because x86_64 loads and stores with this ordering anyway, and
         // Miri can't load the library.
@@ -85,7 +85,7 @@ impl ProcessState {
     /// # Safety
     ///
     /// To be called once, while there is one thread.
-    pub(crate) unsafe fn attach(&'static self, attached: Attached<'static>, service: &'static AtomicU32) {
+    pub(crate) unsafe fn attach(&'static self, attached: AttachedPage<'static>, service: &'static AtomicU32) {
         // ORDERING: Relaxed, before the Release store below.
         service.store(ServiceState::Served as u32, Ordering::Relaxed);
         // SAFETY: there is one thread, and nobody reads `attached` before `self.service` is stored.

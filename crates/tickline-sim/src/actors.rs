@@ -14,10 +14,10 @@ use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, LineReading, SharedClock, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
-use crate::check::{Begin, Check, From, Mark, ONE_LINE};
+use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
-use crate::scenario::{Driver, Verdict, What};
+use crate::scenario::{Driver, Fault, Verdict};
 use crate::world::{Access, Actor, ClockRead, Step, SteppedCell, World};
 
 /// Readers begin to read this long before a stopped actor goes on, ps.
@@ -44,7 +44,7 @@ pub(crate) struct Clock {
     /// Whether the thread was woken to calibrate all CPUs now.
     pub(crate) forced: Cell<bool>,
     /// The program's actions on the gate that are still to do. An idle thread takes the first one.
-    pub(crate) orders: RefCell<VecDeque<What>>,
+    pub(crate) orders: RefCell<VecDeque<Fault>>,
 }
 
 /// The line that the gate stops.
@@ -122,12 +122,12 @@ impl Context {
     }
 
     pub(crate) fn random_below(&self, limit: u64) -> u64 {
-        self.world.chance.borrow_mut().u64(..limit.max(1))
+        self.world.rng.borrow_mut().u64(..limit.max(1))
     }
 
     /// A random time up to `most_ps`. Each order of magnitude is equally likely.
     pub(crate) fn random_ps(&self, most_ps: u64) -> u64 {
-        let shift = self.world.chance.borrow_mut().u32(..24);
+        let shift = self.world.rng.borrow_mut().u32(..24);
         self.random_below(most_ps >> shift)
     }
 
@@ -261,7 +261,7 @@ impl Context {
         // A thread that was moved away afterwards may have published a line, too.
         if own_unit.newest_start_ticks.get() != last {
             counts.publications += 1;
-            let oldest = control.evidence_ticks().expect("a line has evidence");
+            let oldest = control.oldest_sample_ticks().expect("a line has evidence");
             let since_ps = own_unit.time_ps(&self.world.clocks.borrow(), oldest);
             own_unit.evidence.borrow_mut().insert(own_unit.newest_start_ticks.get(), since_ps);
         } else if outcome.is_none() {
@@ -288,7 +288,7 @@ impl Context {
     pub(crate) fn read(&self) {
         let mut aimed = false;
         loop {
-            if self.world.scenario.even {
+            if self.world.scenario.reads_regularly {
                 self.one_reading();
                 let half_ps = self.world.scenario.think_ns * PS / 2;
                 self.world.step(Step::Sleep(half_ps + self.random_below(half_ps)));
@@ -360,7 +360,7 @@ impl Context {
             1 => {
                 if let Some(reading) = self.read_bounds() {
                     complete();
-                    check.end(begin, unit(), reading.ns, From::Inlined, true);
+                    check.end(begin, unit(), reading.ns, ReadPath::Inlined, true);
                     return check.bounds(&reading);
                 }
             }
@@ -391,7 +391,7 @@ impl Context {
                 };
                 if let Some(ns) = ns {
                     complete();
-                    return check.end(begin, unit(), ns, From::Inlined, is_ordered);
+                    return check.end(begin, unit(), ns, ReadPath::Inlined, is_ordered);
                 }
             }
         }
@@ -413,16 +413,16 @@ impl Context {
             me.loaded.set(loaded);
         }
         complete();
-        let from = match reading.source {
-            Source::Line { .. } => From::SlowPath,
-            Source::Reference { .. } => From::Reference,
+        let path = match reading.source {
+            Source::Line { .. } => ReadPath::SlowPath,
+            Source::Reference { .. } => ReadPath::Reference,
         };
-        check.end(begin, unit, reading.ns, from, true);
-        if kind == 1 && from == From::SlowPath && !per_cpu {
+        check.end(begin, unit, reading.ns, path, true);
+        if kind == 1 && path == ReadPath::SlowPath && !per_cpu {
             let begin = check.begin();
             if let Some(reading) = shared.read_bounds_while_valid(&access, &access) {
                 complete();
-                check.end(begin, ONE_LINE, reading.ns, From::SlowPath, true);
+                check.end(begin, ONE_LINE, reading.ns, ReadPath::SlowPath, true);
                 check.bounds(&reading);
             }
         }
@@ -454,36 +454,36 @@ impl Context {
             if self.is_per_cpu() {
                 self.go_elsewhere();
             }
-            let mark = self.read_bounds().map_or_else(|| self.mark_slow(), |reading| self.mark(&reading));
-            self.check.track.borrow_mut().push(Mark { at_ns, ..mark });
+            let point = self.read_bounds().map_or_else(|| self.slow_point(), |reading| self.point(&reading));
+            self.check.track.borrow_mut().push(TrackPoint { at_ns, ..point });
             self.world.step(Step::Sleep(every_ps));
         }
     }
 
     /// A point of a plot, from a reading by a line. The caller sets `at_ns`.
-    fn mark(&self, reading: &LineReading) -> Mark {
+    fn point(&self, reading: &LineReading) -> TrackPoint {
         let ClockRead { true_ns, unit, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;
         let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns;
-        Mark {
+        TrackPoint {
             offset_ns,
             earliest_ns: earliest_ns - true_ns,
             latest_ns: latest_ns - true_ns,
             unix_offset_ns: offset_ns + unix_error_ns,
             cpu: unit,
-            fast: true,
-            ..Mark::default()
+            by_line: true,
+            ..TrackPoint::default()
         }
     }
 
     /// A point of a plot, from a reading by the slow path.
-    fn mark_slow(&self) -> Mark {
+    fn slow_point(&self) -> TrackPoint {
         let (unit, SlowReading { ns, source }) = self.read_slow();
         let me = self.world.me();
         let read = if matches!(source, Source::Line { .. }) { &me.counter_read } else { &me.last_read };
         let offset_ns = ns - read.get().returned_ns;
-        Mark { offset_ns, unix_offset_ns: offset_ns, cpu: unit, ..Mark::default() }
+        TrackPoint { offset_ns, unix_offset_ns: offset_ns, cpu: unit, ..TrackPoint::default() }
     }
 
     // ---- gatekeepers --------------------------------------------------------------------------
@@ -515,13 +515,13 @@ impl Context {
             };
             self.check.acts(|| {
                 match order {
-                    What::GateCloses => {
+                    Fault::GateCloses => {
                         return self.check.disables(|| {
                             keeper.disable(&line);
                             self.world.step(Step::End);
                         });
                     }
-                    What::GateOpens => self.check.enables(|| {
+                    Fault::GateOpens => self.check.enables(|| {
                         keeper.enable();
                         self.world.step(Step::End);
                     }),

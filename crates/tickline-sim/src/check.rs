@@ -94,9 +94,9 @@ const MOST_BARRED: u64 = 3;
 /// The cell of a clock with one line.
 pub(crate) const ONE_LINE: usize = 0;
 
-/// A reading from a line or from the reference.
+/// Where a reading came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum ReadPath {
     Inlined,
     SlowPath,
     Reference,
@@ -139,12 +139,12 @@ pub(crate) struct Check {
     pub(crate) unix_step_ps: Cell<u64>,
     pending: RefCell<Vec<Pending>>,
     /// The points of a plot.
-    pub(crate) track: RefCell<Vec<Mark>>,
+    pub(crate) track: RefCell<Vec<TrackPoint>>,
 }
 
 /// One point of a plot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Mark {
+pub struct TrackPoint {
     /// Simulated time, ns.
     pub at_ns: u64,
     /// Reading minus reference, ns.
@@ -158,7 +158,7 @@ pub struct Mark {
     /// The CPU, where each has a line of its own; else 0.
     pub cpu: usize,
     /// Whether the reading came from a line.
-    pub fast: bool,
+    pub by_line: bool,
 }
 
 impl Check {
@@ -191,9 +191,9 @@ impl Check {
     }
 
     /// Checks a complete reading of `ns` by a cell.
-    pub(crate) fn end(&self, begin: Begin, unit: usize, ns: i64, from: From, ordered: bool) {
+    pub(crate) fn end(&self, begin: Begin, unit: usize, ns: i64, path: ReadPath, ordered: bool) {
         let world = &self.world;
-        if from != From::Reference {
+        if path != ReadPath::Reference {
             // Past the window, the reader reads the reference after the counter. The line's read
             // counts.
             world.me().last_read.set(world.me().counter_read.get());
@@ -201,7 +201,7 @@ impl Check {
         let (me, last_read) = (world.running.get(), world.me().last_read.get());
         let loaded = world.me().loaded.get();
         let met = |(state, at_ps)| state == loaded.state && last_read.at_ps > at_ps;
-        if from != From::Reference && world.units[unit].reset.get().is_some_and(met) {
+        if path != ReadPath::Reference && world.units[unit].reset.get().is_some_and(met) {
             // Nobody has read since the counter started again, and the counter is now back in the
             // window of the old line. No reader can detect this reset.
             world.is_over.set(true);
@@ -220,14 +220,14 @@ impl Check {
             "order within a thread: {ns} ns after {last_ns} ns: {} ns back",
             last_ns - ns
         );
-        if from != From::Reference {
-            self.by_line(unit, ns, from);
+        if path != ReadPath::Reference {
+            self.by_line(unit, ns, path);
             self.not_behind_the_gate(begin);
         }
         let mut counts = self.world.counts.borrow_mut();
-        match from {
-            From::Reference => counts.slow += 1,
-            From::Inlined | From::SlowPath => counts.fast += 1,
+        match path {
+            ReadPath::Reference => counts.slow += 1,
+            ReadPath::Inlined | ReadPath::SlowPath => counts.fast += 1,
         }
         if ordered {
             let returned_ns = &world.units[unit].returned_ns;
@@ -239,7 +239,7 @@ impl Check {
 
     /// Checks the line of a reading of `ns`. The line must belong to the cell whose counter the
     /// reading used, and must hold at the tick of the reading.
-    fn by_line(&self, unit: usize, ns: i64, from: From) {
+    fn by_line(&self, unit: usize, ns: i64, path: ReadPath) {
         let world = &self.world;
         let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
         let (state, own) = (loaded.state, &world.units[unit]);
@@ -250,7 +250,7 @@ impl Check {
         };
         let by_line_ns = line.at(last_read.ticks);
         assert!(ns == by_line_ns, "{ns} ns by cell {unit}, by its line it is {by_line_ns} ns");
-        if from == From::Inlined && world.scenario.clock.per_cpu {
+        if path == ReadPath::Inlined && world.scenario.clock.per_cpu {
             // The reader reads the counter before the state. A line that was published in between
             // holds from its predecessor's end on. The two may differ by as long as the counter
             // shows the same value.
@@ -264,7 +264,7 @@ impl Check {
             assert!(is_in_use, "a line that was not in use: {state:?}, in use was {:?}", last_read.state);
         }
         let (start_ticks, window_ticks) = loaded.use_ticks.expect("a reading looks into the slot");
-        let most_ticks = if from == From::Inlined { window_ticks } else { 2 * window_ticks };
+        let most_ticks = if path == ReadPath::Inlined { window_ticks } else { 2 * window_ticks };
         let delta = last_read.ticks.wrapping_sub(start_ticks);
         assert!(
             state.is_published() && delta < most_ticks,

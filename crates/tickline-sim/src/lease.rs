@@ -32,11 +32,11 @@ mod attack;
 mod search;
 
 pub use attack::{Attack, Faults, Slew, WIDTH_NS, attack, slewed};
-pub use search::{SearchReport, Small, search};
+pub use search::{SearchReport, SmallMachine, search};
 
 counts! {
     /// The events of a run.
-    Seen;
+    LeaseCounts;
     /// Complete readings by a line.
     by_line: u64, saturating_add;
     /// Complete readings by the OS clock.
@@ -112,7 +112,7 @@ struct World {
     bound_ns: i64,
     /// How old a reading of the OS clock may be, ns.
     stale_ns: Cell<i64>,
-    chance: RefCell<fastrand::Rng>,
+    rng: RefCell<fastrand::Rng>,
     /// The largest complete readings by a line and by the OS clock, ns.
     line_ns: Cell<i64>,
     os_ns: Cell<i64>,
@@ -120,7 +120,7 @@ struct World {
     stops: Stops,
     pending: [Cell<Pending>; ACTORS],
     observed: [Cell<u64>; ACTORS],
-    seen: Cell<Seen>,
+    counts: RefCell<LeaseCounts>,
     violation: RefCell<Option<String>>,
 }
 
@@ -133,7 +133,7 @@ struct Sample {
     rate_ppb: i64,
     /// How far the rate may differ from `rate_ppb`, ppb. As in `tickline-core`'s `stability.rs`,
     /// this is the kernel's last change of the rate, and each later sample halves it.
-    open_ppb: i64,
+    uncertainty_ppb: i64,
 }
 
 const ACTORS: usize = 5;
@@ -142,8 +142,8 @@ const WRITER: usize = 0;
 impl World {
     /// A world that is never freed, because actors that were killed keep references to it.
     fn new(width_ns: i64, bound_ns: i64, stops: Stops, seed: u64) -> &'static Self {
-        let chance = RefCell::new(fastrand::Rng::with_seed(seed));
-        let world = Box::leak(Box::new(Self { width_ns, bound_ns, stops, chance, ..Self::default() }));
+        let rng = RefCell::new(fastrand::Rng::with_seed(seed));
+        let world = Box::leak(Box::new(Self { width_ns, bound_ns, stops, rng, ..Self::default() }));
         world.reset();
         world
     }
@@ -161,7 +161,7 @@ impl World {
         self.os_ns.set(i64::MIN);
         self.observed.iter().for_each(|observed| observed.set(0));
         self.pending.iter().for_each(|pending| pending.set(Pending::Memory));
-        self.seen.set(Seen::default());
+        *self.counts.borrow_mut() = LeaseCounts::default();
     }
 
     fn os_now_ns(&self) -> i64 {
@@ -176,17 +176,17 @@ impl World {
         self.base_ns.set(self.base_ns.get() + rest.div_euclid(1_000_000_000));
         self.rest.set(rest.rem_euclid(1_000_000_000));
         let least = (-self.width_ns).max(self.off_ns.get().saturating_sub_unsigned(ns));
-        self.off_ns.set(self.chance.borrow_mut().i64(least..=self.width_ns));
+        self.off_ns.set(self.rng.borrow_mut().i64(least..=self.width_ns));
     }
 
     fn estimate(&self) -> Estimate {
         let last = self.sample.get();
         if self.ticks.get().wrapping_sub(last.ticks) >= self.sample_every_ns.get() {
             let (base_ns, rate_ppb) = (self.base_ns.get(), self.rate_ppb.get());
-            let open_ppb = (last.rate_ppb - rate_ppb).abs().max(last.open_ppb / 2);
-            self.sample.set(Sample { ticks: self.ticks.get(), base_ns, rate_ppb, open_ppb });
+            let uncertainty_ppb = (last.rate_ppb - rate_ppb).abs().max(last.uncertainty_ppb / 2);
+            self.sample.set(Sample { ticks: self.ticks.get(), base_ns, rate_ppb, uncertainty_ppb });
         }
-        let Sample { ticks, base_ns, rate_ppb, open_ppb } = self.sample.get();
+        let Sample { ticks, base_ns, rate_ppb, uncertainty_ppb } = self.sample.get();
         let line = |ns: i64, ppb: i64| {
             let ghz = Slope::from_hz(1_000_000_000).expect("1 GHz").bits;
             let share = i128::from(ghz) * i128::from(rate_ppb + ppb) / 1_000_000_000;
@@ -194,16 +194,10 @@ impl World {
             Line { start_ticks: ticks, base_ns: ticks.cast_signed() + base_ns + ns, slope }
         };
         Estimate {
-            lower: line(-self.width_ns, -open_ppb),
-            upper: line(self.bound_ns, open_ppb),
+            lower: line(-self.width_ns, -uncertainty_ppb),
+            upper: line(self.bound_ns, uncertainty_ppb),
             unix_ns: None,
         }
-    }
-
-    fn count(&self, change: impl FnOnce(&mut Seen)) {
-        let mut seen = self.seen.get();
-        change(&mut seen);
-        self.seen.set(seen);
     }
 
     /// A hash of everything on which the future depends. `known` is the search's part of it.
@@ -251,14 +245,13 @@ impl World {
 
     fn judge(&self, ns: i64, source: Source, (line_ns, os_ns): (i64, i64)) {
         let ahead_ns = ns - self.os_now_ns();
-        self.count(|seen| {
-            match source {
-                Source::Line => seen.by_line += 1,
-                Source::Os => seen.by_os += 1,
-            }
-            seen.ahead_ns = seen.ahead_ns.max(ahead_ns);
-            seen.behind_ns = seen.behind_ns.max(-ahead_ns);
-        });
+        let mut counts = self.counts.borrow_mut();
+        match source {
+            Source::Line => counts.by_line += 1,
+            Source::Os => counts.by_os += 1,
+        }
+        counts.ahead_ns = counts.ahead_ns.max(ahead_ns);
+        counts.behind_ns = counts.behind_ns.max(-ahead_ns);
         let most = if source == Source::Line { &self.line_ns } else { &self.os_ns };
         most.set(most.get().max(ns));
         // Readings by an unordered OS clock are as unordered as the OS clock itself. But readings
@@ -286,18 +279,18 @@ impl World {
                     None => writer.open(),
                 }
                 access.step(Pending::Counter);
-                writer.note_slew(self.rate_ppb.get());
+                writer.set_slew_ppb(self.rate_ppb.get());
                 let estimate = self.estimate();
                 access.observe(self.ticks.get());
                 let Ok(step) = writer.step(&access, &access, &access, Some(&estimate)) else { return };
-                self.count(|seen| match step.action {
-                    WriterAction::PublishedFirst => seen.published_first += 1,
-                    WriterAction::PublishedNext => seen.published_next += 1,
-                    WriterAction::GaveUp => seen.gave_up += 1,
-                    WriterAction::Doubted => seen.doubted += 1,
-                    WriterAction::Ended => seen.ended += 1,
+                match step.action {
+                    WriterAction::PublishedFirst => self.counts.borrow_mut().published_first += 1,
+                    WriterAction::PublishedNext => self.counts.borrow_mut().published_next += 1,
+                    WriterAction::GaveUp => self.counts.borrow_mut().gave_up += 1,
+                    WriterAction::Doubted => self.counts.borrow_mut().doubted += 1,
+                    WriterAction::Ended => self.counts.borrow_mut().ended += 1,
                     _ => {}
-                });
+                }
                 if step.action == WriterAction::Waited {
                     access.step(Pending::Sleep(self.ticks.get().saturating_add(step.next_in_ns)));
                 }
@@ -416,9 +409,9 @@ impl OsClock for Access<'_> {
         self.step(Pending::Os);
         let mut ns = self.world.os_now_ns();
         if self.world.stale_ns.get() > 0 {
-            let mut chance = self.world.chance.borrow_mut();
-            if chance.u8(..16) == 0 {
-                ns -= chance.i64(0..=self.world.stale_ns.get());
+            let mut rng = self.world.rng.borrow_mut();
+            if rng.u8(..16) == 0 {
+                ns -= rng.i64(0..=self.world.stale_ns.get());
             }
         }
         self.observe(ns);

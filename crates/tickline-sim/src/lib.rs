@@ -39,6 +39,6 @@ pub mod scenario;
 mod unit;
 mod world;
 
-pub use check::{Counts, Mark};
+pub use check::{Counts, TrackPoint};
 pub use run::{Outcome, run, run_tracked};
 pub use scenario::Scenario;

@@ -3,7 +3,7 @@
 use tickline_core::control::MEETING_MARGIN_NS;
 
 use crate::machine::{LONGEST_TICK_PS, PS};
-use crate::scenario::{Driver, Scenario, Sleep, What};
+use crate::scenario::{Driver, Fault, Scenario, Sleep};
 
 /// The limits that every reading of a run must keep.
 #[derive(Debug, Clone, Copy)]
@@ -40,12 +40,12 @@ fn lost_ns(scenario: &Scenario) -> u64 {
     let by_chance = [(chance.preempt_one_in, chance.preempt_ns), (chance.stall_one_in, chance.stall_ns)];
     let by_chance = by_chance.into_iter().filter(|(one_in, _)| *one_in != 0).map(|(_, ns)| ns);
     let may_move = by_chance.clone().next().is_some()
-        || scenario.faults.iter().any(|fault| matches!(fault.what, What::Offline { .. }));
+        || scenario.faults.iter().any(|timed| matches!(timed.fault, Fault::Offline { .. }));
     if !scenario.clock.per_cpu || !may_move {
         return 0;
     }
-    let stops = scenario.faults.iter().filter_map(|fault| match fault.what {
-        What::Pause { for_ns, .. } | What::Smi { for_ns } | What::Starve { for_ns } => Some(for_ns),
+    let stops = scenario.faults.iter().filter_map(|timed| match timed.fault {
+        Fault::Pause { for_ns, .. } | Fault::Smi { for_ns } | Fault::Starve { for_ns } => Some(for_ns),
         _ => None,
     });
     if scenario.machine.hides_suspends {
@@ -58,8 +58,8 @@ fn lost_ns(scenario: &Scenario) -> u64 {
 
 /// The mean time of a read of the reference when it takes longest, ns.
 fn longest_bracket_ns(scenario: &Scenario) -> u64 {
-    let later = scenario.faults.iter().filter_map(|fault| match fault.what {
-        What::Bracket { ns } => Some(ns),
+    let later = scenario.faults.iter().filter_map(|timed| match timed.fault {
+        Fault::Bracket { ns } => Some(ns),
         _ => None,
     });
     later.fold(scenario.machine.bracket_ns, u64::max)
@@ -95,20 +95,20 @@ impl Limits {
         let high_water_ns = 2 * MEETING_MARGIN_NS;
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
-        for fault in &scenario.faults {
-            match fault.what {
-                What::Rate { ppb, .. } => (slowest, fastest) = (slowest.min(ppb), fastest.max(ppb)),
-                What::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
-                What::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
-                What::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
+        for timed in &scenario.faults {
+            match timed.fault {
+                Fault::Rate { ppb, .. } => (slowest, fastest) = (slowest.min(ppb), fastest.max(ppb)),
+                Fault::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
+                Fault::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
+                Fault::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
                 // The high-water mark is at most the end of the window. If the counter is not
                 // reset, it behaves like one that stands still.
-                What::Suspend { for_ns, counter: Sleep::Resets, reference_runs } => {
+                Fault::Suspend { for_ns, counter: Sleep::Resets, reference_runs } => {
                     jumps_ns += longest_window_ns;
                     asleep_ns += if reference_runs { for_ns } else { 0 };
                 }
                 // A line that runs on, and a high-water mark, are ahead by at most the window.
-                What::Suspend { for_ns, counter: Sleep::Runs, reference_runs: false } => {
+                Fault::Suspend { for_ns, counter: Sleep::Runs, reference_runs: false } => {
                     jumps_ns += for_ns.min(longest_window_ns);
                 }
                 // In other suspends both run on, or both stand still.

@@ -61,11 +61,6 @@ impl Counter {
         ticks - ticks % self.step_ticks
     }
 
-    /// When the counter last moved, ps.
-    fn moved_ps(&self, at_ps: u64) -> u64 {
-        self.time_ps(self.at(at_ps))
-    }
-
     /// When the counter was at `ticks`, ps; the time of the last change for earlier ticks.
     pub(crate) fn time_ps(&self, ticks: u64) -> u64 {
         let delta = ticks.wrapping_sub(self.base_ticks);
@@ -90,7 +85,7 @@ pub(crate) struct Reference {
     dither_sign: i64,
     next_tick_ps: u64,
     next_wander_ps: u64,
-    chance: fastrand::Rng,
+    rng: fastrand::Rng,
 }
 
 /// The CPUs' counters and the reference, and what has happened to them.
@@ -128,7 +123,7 @@ impl Clocks {
             dither_sign: 1,
             next_tick_ps: 0,
             next_wander_ps: PS_PER_S,
-            chance: fastrand::Rng::with_seed(seed),
+            rng: fastrand::Rng::with_seed(seed),
         };
         let mut clocks = Self {
             machine: machine.clone(),
@@ -160,7 +155,9 @@ impl Clocks {
     /// call, ns.
     pub(crate) fn true_ns(&self, at_ps: u64) -> i64 {
         let reference = &self.reference;
-        let at_ps = if self.machine.same_counter { self.counter.moved_ps(at_ps) } else { at_ps };
+        // With the same counter, the reference moves when the counter does.
+        let moved_ps = || self.counter.time_ps(self.counter.at(at_ps));
+        let at_ps = if self.machine.same_counter { moved_ps() } else { at_ps };
         let since = i128::from(at_ps) - i128::from(reference.since_ps);
         let ns = (reference.base + since * reference.rate) >> NS_BITS;
         i64::try_from(ns).expect("a run is too short to overflow")
@@ -205,8 +202,8 @@ impl Clocks {
         while self.machine.dither_ppb != 0 && self.reference.next_tick_ps <= at_ps {
             self.anchor(self.reference.next_tick_ps);
             let reference = &mut self.reference;
-            let longest_ps = LONGEST_TICK_PS >> reference.chance.u32(..6);
-            let length_ps = reference.chance.u64(1_000_000_000..=longest_ps);
+            let longest_ps = LONGEST_TICK_PS >> reference.rng.u32(..6);
+            let length_ps = reference.rng.u64(1_000_000_000..=longest_ps);
             // Like the kernel, dither towards the intended line.
             reference.dither_sign = if reference.dither_phase > 0 { -1 } else { 1 };
             let ppb = reference.dither_sign * self.machine.dither_ppb;
@@ -217,7 +214,7 @@ impl Clocks {
         while self.machine.wander_ppb != 0 && self.reference.next_wander_ps <= at_ps {
             let now_ps = self.reference.next_wander_ps;
             let most = self.machine.wander_ppb;
-            let change = self.reference.chance.i64(-most..=most);
+            let change = self.reference.rng.i64(-most..=most);
             self.reference.next_wander_ps += PS_PER_S;
             self.set_nominal(now_ps, self.reference.nominal_ppb + change);
         }
@@ -310,9 +307,4 @@ impl Clocks {
 
 fn unsigned_rate(rate: i128) -> u128 {
     u128::try_from(rate).expect("rates change by 10 % at most")
-}
-
-/// The value of a CPU's counter that differs from the machine's by `skew_ticks`, ticks.
-pub(crate) fn skewed(ticks: u64, skew_ticks: i64) -> u64 {
-    ticks.wrapping_add_signed(skew_ticks)
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use tickline_sim::named::{Named, all, named};
-use tickline_sim::{Counts, Mark, Scenario, run, run_tracked};
+use tickline_sim::{Counts, Scenario, TrackPoint, run, run_tracked};
 
 /// Attacks tickline-core with simulated machines.
 #[derive(Debug, Parser)]
@@ -62,14 +62,14 @@ fn track() -> Result<(), String> {
         let Some(title) = plot else { continue };
         println!("# {title}");
         let mut last_ns = 0;
-        for mark in run_tracked(&named(&name, 1), EVERY_NS)?.track {
-            let Mark { at_ns, offset_ns, earliest_ns, latest_ns, unix_offset_ns, fast, .. } = mark;
+        for point in run_tracked(&named(&name, 1), EVERY_NS)?.track {
+            let TrackPoint { at_ns, offset_ns, earliest_ns, latest_ns, unix_offset_ns, by_line, .. } = point;
             if at_ns > last_ns + 2 * EVERY_NS {
                 println!();
             }
             last_ns = at_ns;
-            let (ms, fast) = (at_ns / 1_000_000, u8::from(fast));
-            println!("{ms}e-3 {offset_ns} {earliest_ns} {latest_ns} {unix_offset_ns} {fast}");
+            let (ms, by_line) = (at_ns / 1_000_000, u8::from(by_line));
+            println!("{ms}e-3 {offset_ns} {earliest_ns} {latest_ns} {unix_offset_ns} {by_line}");
         }
         println!("\n");
     }

@@ -32,9 +32,8 @@ impl World {
 
     pub(crate) fn some_cpu(&self) -> u32 {
         let online = self.online.borrow();
-        let online: Vec<u32> =
-            (0_u32..).zip(online.iter()).filter(|(_, on)| **on).map(|(cpu, _)| cpu).collect();
-        online[self.chance.borrow_mut().usize(..online.len())]
+        let cpus: Vec<u32> = (0..).zip(online.iter()).filter(|(_, on)| **on).map(|(cpu, _)| cpu).collect();
+        cpus[self.rng.borrow_mut().usize(..cpus.len())]
     }
 
     /// Takes a CPU offline, unless it is the last one online.
@@ -47,10 +46,9 @@ impl World {
 
     /// An actor that was stopped goes on, on any CPU that is online.
     pub(crate) fn move_elsewhere(&self, actor: &Actor) {
-        if actor.bound.get() && self.chance.borrow_mut().u32(..UNBOUND_ONE_IN) != 0 {
-            return;
+        if !actor.bound.get() || self.rng.borrow_mut().u32(..UNBOUND_ONE_IN) == 0 {
+            actor.cpu.set(self.some_cpu());
         }
-        actor.cpu.set(self.some_cpu());
     }
 }
 
@@ -83,8 +81,7 @@ struct CpuCalibration {
 impl Context {
     /// The thread, which calibrates the CPUs in turn.
     pub(crate) fn drive_cpus(&self) {
-        let mut calibrations: Vec<CpuCalibration> =
-            self.clock.units.iter().map(|_| CpuCalibration::default()).collect();
+        let mut calibrations: Vec<_> = self.clock.units.iter().map(|_| CpuCalibration::default()).collect();
         let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
         loop {
             if self.clock.forced.take() {
@@ -143,12 +140,11 @@ impl Context {
             outcome = self.iterate(cpu, control);
         }
         me.serving.set(false);
-        if outcome.is_none() {
-            self.world.counts.borrow_mut().lost += 1;
+        match outcome {
+            Some(_) => self.check.after_iteration(self.clock.units[cpu].cell.peek(), false),
+            None => self.world.counts.borrow_mut().lost += 1,
         }
-        let outcome = outcome?;
-        self.check.after_iteration(self.clock.units[cpu].cell.peek(), false);
-        Some(outcome)
+        outcome
     }
 
     /// Moves the thread to `cpu`, unless the CPU is offline. The thread arrives when the CPU has

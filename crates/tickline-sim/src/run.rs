@@ -8,10 +8,10 @@ use tickline_core::shared::Event;
 use tickline_core::state::Phase;
 
 use crate::actors::Context;
-use crate::check::{Counts, Mark};
+use crate::check::{Counts, TrackPoint};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
-use crate::scenario::{Fault, Scenario, Sleep, What};
+use crate::scenario::{Fault, Scenario, Sleep, TimedFault};
 use crate::world::{FOREVER_PS, MAX_ACTORS, Step, StepYielder, World};
 
 /// The result of a run.
@@ -22,7 +22,7 @@ pub struct Outcome {
     /// The events that the clock has counted.
     pub events: Vec<(&'static str, u64)>,
     /// Offsets and bounds over time, if asked for.
-    pub track: Vec<Mark>,
+    pub track: Vec<TrackPoint>,
 }
 
 /// Runs a scenario to its end, or to the first violation.
@@ -61,10 +61,9 @@ struct Scheduler {
     context: Context,
     scripts: [Option<Script>; MAX_ACTORS],
     /// The faults that are still to come, the latest first.
-    faults: Vec<Fault>,
+    faults: Vec<TimedFault>,
     /// The scripts of actors that a forked child does not have.
     left_behind: Vec<Script>,
-    driver: Option<usize>,
     gatekeepers: Vec<usize>,
     /// When the machine last woke up, or will wake up, ps.
     awake_ps: u64,
@@ -74,13 +73,12 @@ struct Scheduler {
 impl Scheduler {
     fn new(scenario: &Scenario, every_ns: u64) -> Self {
         let mut faults = scenario.faults.clone();
-        faults.sort_by_key(|fault| core::cmp::Reverse(fault.at_ns));
+        faults.sort_by_key(|timed| core::cmp::Reverse(timed.at_ns));
         let mut scheduler = Self {
             context: Context::new(World::new(scenario)),
             scripts: Default::default(),
             faults,
             left_behind: Vec::new(),
-            driver: None,
             gatekeepers: Vec::new(),
             awake_ps: 0,
             steps: 0,
@@ -118,7 +116,7 @@ impl Scheduler {
         actor.late_ps.set(0);
         actor.steps_left.set(u64::MAX);
         let now_ps = self.context.world.now_ps.get();
-        actor.ready_ps.set(now_ps + self.context.world.chance.borrow_mut().u64(..1_000_000));
+        actor.ready_ps.set(now_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
         actor.fence_ps.set(now_ps);
         place
     }
@@ -126,8 +124,7 @@ impl Scheduler {
     fn start_driver(&mut self) {
         let per_cpu = self.context.world.scenario.clock.per_cpu;
         let driver = self.add_actor(if per_cpu { Context::drive_cpus } else { Context::drive });
-        self.driver = Some(driver);
-        self.context.world.driver.set(self.driver);
+        self.context.world.driver.set(Some(driver));
     }
 
     fn play(&mut self) {
@@ -140,10 +137,10 @@ impl Scheduler {
             let Some(next) = next else { return };
             let ready_ps = world.actors[next].ready_ps.get();
             let due_ps = ready_ps.min(end_ps);
-            if let Some(fault) = self.faults.pop_if(|fault| fault.at_ns * PS <= due_ps) {
+            if let Some(timed) = self.faults.pop_if(|timed| timed.at_ns * PS <= due_ps) {
                 // A fault that is due while the machine sleeps takes place when it wakes up.
-                world.now_ps.set(world.now_ps.get().max(fault.at_ns * PS).max(self.awake_ps));
-                self.strike(fault.what);
+                world.now_ps.set(world.now_ps.get().max(timed.at_ns * PS).max(self.awake_ps));
+                self.strike(timed.fault);
                 continue;
             }
             if ready_ps > end_ps {
@@ -165,23 +162,23 @@ impl Scheduler {
         let actor = &world.actors[place];
         let now_ps = world.now_ps.get();
         actor.asleep.set(matches!(step, Step::Sleep(_)));
-        let mut chance = world.chance.borrow_mut();
+        let mut rng = world.rng.borrow_mut();
         if let (Step::Load, true) = (step, actor.late_ps.get() > now_ps) {
             // The CPU executes this load before the read of the counter that precedes it in the
             // program.
-            actor.ready_ps.set(chance.u64(now_ps..=actor.late_ps.get()));
+            actor.ready_ps.set(rng.u64(now_ps..=actor.late_ps.get()));
             return;
         }
-        let missed = |chance: &mut fastrand::Rng, one_in| chance.u64(..one_in) == 0;
+        let missed = |rng: &mut fastrand::Rng, one_in| rng.u64(..one_in) == 0;
         let bracket_ps = world.bracket_ns.get() * PS;
         let takes_ps = match step {
-            Step::Load if missed(&mut chance, 64) => chance.u64(60_000..150_000),
-            Step::Load => chance.u64(200..3_000),
-            Step::Swap if missed(&mut chance, 16) => chance.u64(60_000..200_000),
-            Step::Swap => chance.u64(5_000..20_000),
+            Step::Load if missed(&mut rng, 64) => rng.u64(60_000..150_000),
+            Step::Load => rng.u64(200..3_000),
+            Step::Swap if missed(&mut rng, 16) => rng.u64(60_000..200_000),
+            Step::Swap => rng.u64(5_000..20_000),
             // Half of the bracket lies before the moment of the reference's value, and half between
             // this moment and the next read of the counter.
-            Step::Reference | Step::Counter => chance.u64(bracket_ps / 4..=bracket_ps * 3 / 4),
+            Step::Reference | Step::Counter => rng.u64(bracket_ps / 4..=bracket_ps * 3 / 4),
             Step::End | Step::Published => 500,
             Step::Sleep(ps) => ps,
         };
@@ -201,19 +198,19 @@ impl Scheduler {
             (false, true) => 16,
             (false, false) => 1,
         };
-        let unlucky = |chance: &mut fastrand::Rng, one_in: u64| one_in != 0 && chance.u64(..one_in) < often;
-        let stopped_ps = if unlucky(&mut chance, chances.stall_one_in) {
-            chance.u64(..=chances.stall_ns * PS)
-        } else if unlucky(&mut chance, chances.preempt_one_in) {
-            let shift = chance.u32(..16);
-            chance.u64(..=(chances.preempt_ns * PS) >> shift)
+        let unlucky = |rng: &mut fastrand::Rng, one_in: u64| one_in != 0 && rng.u64(..one_in) < often;
+        let stopped_ps = if unlucky(&mut rng, chances.stall_one_in) {
+            rng.u64(..=chances.stall_ns * PS)
+        } else if unlucky(&mut rng, chances.preempt_one_in) {
+            let shift = rng.u32(..16);
+            rng.u64(..=(chances.preempt_ns * PS) >> shift)
         } else {
             0
         };
         let from_ps = now_ps.max(actor.late_ps.get());
         let ready_ps = from_ps.saturating_add(takes_ps).saturating_add(stopped_ps);
         actor.ready_ps.set(ready_ps);
-        drop(chance);
+        drop(rng);
         if stopped_ps != 0 {
             world.move_elsewhere(actor);
             self.interrupted(place, ready_ps);
@@ -227,22 +224,24 @@ impl Scheduler {
     /// meanwhile, or when the actor goes on.
     fn wake_readers(&self, from_ps: u64, until_ps: u64) {
         let world = &self.context.world;
-        let mut chance = world.chance.borrow_mut();
+        let mut rng = world.rng.borrow_mut();
         for (place, actor) in world.actors.iter().enumerate() {
             let sleeps = actor.alive.get() && actor.asleep.get() && actor.ready_ps.get() > until_ps;
-            if sleeps && self.driver != Some(place) && !self.gatekeepers.contains(&place) && chance.bool() {
+            if sleeps && world.driver.get() != Some(place) && !self.gatekeepers.contains(&place) && rng.bool()
+            {
                 let to_ps =
-                    if chance.bool() { from_ps } else { until_ps.saturating_sub(2_000_000).max(from_ps) };
-                actor.ready_ps.set(to_ps + chance.u64(..4_000_000));
+                    if rng.bool() { from_ps } else { until_ps.saturating_sub(2_000_000).max(from_ps) };
+                actor.ready_ps.set(to_ps + rng.u64(..4_000_000));
             }
         }
     }
 
     /// Records that an actor is stopped until `until_ps`.
     fn interrupted(&self, place: usize, until_ps: u64) {
-        let actor = &self.context.world.actors[place];
+        let world = &self.context.world;
+        let actor = &world.actors[place];
         actor.fence_ps.set(until_ps);
-        if actor.serving.get() || self.driver == Some(place) {
+        if actor.serving.get() || world.driver.get() == Some(place) {
             self.context.check.disturbed(until_ps);
         }
     }
@@ -253,7 +252,7 @@ impl Scheduler {
     fn stop(&self, place: usize, until_ps: u64) {
         let actor = &self.context.world.actors[place];
         if actor.alive.get() && actor.ready_ps.get() < until_ps {
-            actor.ready_ps.set(until_ps + self.context.world.chance.borrow_mut().u64(..1_000_000));
+            actor.ready_ps.set(until_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
             self.interrupted(place, actor.ready_ps.get());
         }
     }
@@ -262,70 +261,70 @@ impl Scheduler {
         (0..MAX_ACTORS).filter(|place| who(*place)).for_each(|place| self.stop(place, until_ps));
     }
 
-    fn strike(&mut self, what: What) {
+    fn strike(&mut self, fault: Fault) {
         let world = Rc::clone(&self.context.world);
         let now_ps = world.now_ps.get();
         world.counts.borrow_mut().faults += 1;
         let mut over_ps = now_ps;
-        match what {
-            What::Rate { ppb, announced } => world.clocks.borrow_mut().change_rate(now_ps, ppb, announced),
-            What::UnixStep { by_ns } => {
+        match fault {
+            Fault::Rate { ppb, announced } => world.clocks.borrow_mut().change_rate(now_ps, ppb, announced),
+            Fault::UnixStep { by_ns } => {
                 world.clocks.borrow_mut().unix_offset_ns += by_ns;
                 self.context.check.unix_step_ps.set(now_ps);
                 // The kernel wakes the thread.
                 self.context.clock.forced.set(true);
-                let driver = self.driver.map(|place| &world.actors[place]);
+                let driver = world.driver.get().map(|place| &world.actors[place]);
                 if let Some(driver) = driver.filter(|driver| driver.asleep.get()) {
                     driver.ready_ps.set(now_ps + 50_000 * PS);
                 }
             }
-            What::Jump { by_ns } => world.clocks.borrow_mut().jump(now_ps, by_ns),
-            What::Bracket { ns } => world.bracket_ns.set(ns),
-            What::CounterRate { ppb } => world.clocks.borrow_mut().change_counter(now_ps, ppb),
-            What::Suspend { for_ns, counter, reference_runs } => {
+            Fault::Jump { by_ns } => world.clocks.borrow_mut().jump(now_ps, by_ns),
+            Fault::Bracket { ns } => world.bracket_ns.set(ns),
+            Fault::CounterRate { ppb } => world.clocks.borrow_mut().change_counter(now_ps, ppb),
+            Fault::Suspend { for_ns, counter, reference_runs } => {
                 over_ps = self.suspend(for_ns, counter, reference_runs);
             }
-            What::Pause { cpu, for_ns } => {
+            Fault::Pause { cpu, for_ns } => {
                 world.paused_ps[cpu as usize].set(now_ps + for_ns * PS);
                 self.stop_those(now_ps + for_ns * PS, |place| world.actors[place].cpu.get() == cpu);
             }
-            What::Smi { for_ns } => self.stop_those(now_ps + for_ns * PS, |_| true),
-            What::Offline { cpu } => {
+            Fault::Smi { for_ns } => self.stop_those(now_ps + for_ns * PS, |_| true),
+            Fault::Offline { cpu } => {
                 world.set_offline(cpu);
                 for place in (0..MAX_ACTORS).filter(|&place| world.actors[place].cpu.get() == cpu) {
                     world.actors[place].cpu.set(world.some_cpu());
                     self.stop(place, now_ps + 1_000_000);
                 }
             }
-            What::Online { cpu } => world.online.borrow_mut()[cpu as usize] = true,
-            What::Starve { for_ns } => {
+            Fault::Online { cpu } => world.online.borrow_mut()[cpu as usize] = true,
+            Fault::Starve { for_ns } => {
                 over_ps = now_ps + for_ns * PS;
-                let drives = |place| self.driver == Some(place) || world.actors[place].serving.get();
+                let drives = |place| world.driver.get() == Some(place) || world.actors[place].serving.get();
                 self.stop_those(over_ps, drives);
             }
-            What::DriverDies => {
-                if let Some(driver) = self.driver.take() {
+            Fault::DriverDies => {
+                if let Some(driver) = world.driver.take() {
                     world.actors[driver].alive.set(false);
                     self.scripts[driver] = None;
                 }
             }
-            What::DriverStarts => {
-                if self.driver.is_none() {
+            Fault::DriverStarts => {
+                if world.driver.get().is_none() {
                     self.start_driver();
                     self.context.clock.readers_drive.set(false);
                 }
             }
-            What::Fork => self.fork(),
-            What::GateCloses | What::GateOpens | What::JudgeAgain => self.order(what),
-            What::Verdict { verdict } => {
+            Fault::Fork => self.fork(),
+            Fault::GateCloses | Fault::GateOpens | Fault::JudgeAgain => self.order(fault),
+            Fault::Verdict { verdict } => {
                 self.context.clock.verdict.set(verdict);
                 self.context.check.acts(|| {});
             }
         }
-        let disturbs = match what {
-            What::UnixStep { .. } | What::Pause { .. } => false,
+        let disturbs = match fault {
+            Fault::UnixStep { .. } | Fault::Pause { .. } => false,
             // The CPU's line is as old as its last calibration.
-            What::Online { .. } | What::Offline { .. } => world.scenario.clock.per_cpu,
+            Fault::Online { .. } | Fault::Offline { .. } => world.scenario.clock.per_cpu,
             _ => true,
         };
         if disturbs {
@@ -346,7 +345,7 @@ impl Scheduler {
             world.units.iter().for_each(|unit| unit.reset.set(Some((unit.state.get(), over_ps))));
         }
         drop(clocks);
-        let driver = self.driver.filter(|&place| world.actors[place].asleep.get());
+        let driver = world.driver.get().filter(|&place| world.actors[place].asleep.get());
         for place in 0..MAX_ACTORS {
             let actor = &world.actors[place];
             if !reference_runs && actor.ready_ps.get() < FOREVER_PS {
@@ -361,7 +360,7 @@ impl Scheduler {
         // `timerfd_resume`).
         let is_woken = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
         if let Some(place) = driver.filter(|_| is_woken) {
-            let within_ps = world.chance.borrow_mut().u64(..100_000 * PS);
+            let within_ps = world.rng.borrow_mut().u64(..100_000 * PS);
             world.actors[place].ready_ps.set(over_ps + within_ps);
             self.context.clock.forced.set(true);
         }
@@ -370,7 +369,7 @@ impl Scheduler {
 
     /// Gives this order to the program's threads. It wakes an idle thread, or starts a new one. If
     /// there are enough threads, the first one that becomes idle takes the order.
-    fn order(&mut self, order: What) {
+    fn order(&mut self, order: Fault) {
         let world = Rc::clone(&self.context.world);
         if world.scenario.clock.per_cpu {
             return; // a table has no gate of its own
@@ -394,7 +393,7 @@ impl Scheduler {
             world.actors[place].alive.get()
                 && !world.actors[place].serving.get()
                 && !self.gatekeepers.contains(&place)
-                && self.driver != Some(place)
+                && world.driver.get() != Some(place)
         });
         let Some(survivor) = survivor else { return };
         for place in (0..MAX_ACTORS).filter(|&place| place != survivor) {
@@ -402,7 +401,7 @@ impl Scheduler {
             self.left_behind.extend(self.scripts[place].take());
             self.context.world.actors[place].alive.set(false);
         }
-        self.driver = None;
+        world.driver.set(None);
         self.context.clock.token.set(self.context.clock.token.get() + 1);
         self.context.clock.readers_drive.set(true);
         self.gatekeepers.clear();
@@ -413,13 +412,15 @@ impl Scheduler {
     }
 
     fn outcome(&self) -> Outcome {
-        let events = |event| self.context.clock.events(event);
         let mut counts = *self.context.world.counts.borrow();
         counts.steps = self.steps;
         counts.simulated_ns = self.context.world.now_ps.get() / PS;
         Outcome {
             counts,
-            events: Event::ALL.iter().map(|event| (event.code(), events(*event))).collect(),
+            events: Event::ALL
+                .iter()
+                .map(|event| (event.code(), self.context.clock.events(*event)))
+                .collect(),
             track: self.context.check.track.borrow().clone(),
         }
     }

@@ -25,11 +25,11 @@ pub struct Scenario {
     pub think_ns: u64,
     /// Whether a thread reads regularly, with pauses from half the longest pause up to the longest.
     /// Otherwise readings also come in bursts, after pauses of any order of magnitude.
-    pub even: bool,
+    pub reads_regularly: bool,
     /// Delays that happen by chance at any step.
     pub chance: Chance,
     /// Faults at given times. The list may have any order.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<TimedFault>,
 }
 
 /// CPUs, their counters, and the reference.
@@ -114,20 +114,20 @@ pub struct Chance {
     pub out_of_order_ns: u64,
 }
 
-/// A fault or an action at a given time.
+/// A fault at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fault {
+pub struct TimedFault {
     /// When, ns of true time.
     pub at_ns: u64,
-    /// The fault or action.
-    pub what: What,
+    /// The fault.
+    pub fault: Fault,
 }
 
 /// A fault of the machine, or an action of the program, the kernel or the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum Fault {
     /// The reference runs at another rate from now on.
     Rate {
         /// The difference from the nominal rate, ppb: up to 226 million, which is Linux' limit
@@ -246,6 +246,9 @@ pub enum Sleep {
 
 const SECOND: u64 = 1_000_000_000;
 
+/// What the program may do to the gate. It opens the gate twice as often.
+const GATE_FAULTS: [Fault; 4] = [Fault::GateCloses, Fault::GateOpens, Fault::GateOpens, Fault::JudgeAgain];
+
 /// The limit of [`Machine::cpus`].
 pub(crate) const MAX_CPUS: usize = 8;
 
@@ -253,8 +256,7 @@ impl Scenario {
     /// A random scenario, which `seed` determines completely.
     #[must_use]
     pub fn random(seed: u64) -> Self {
-        let mut rng = fastrand::Rng::with_seed(seed);
-        let rng = &mut rng;
+        let rng = &mut fastrand::Rng::with_seed(seed);
         let cpus = rng.u32(1..=4);
         let same_counter = rng.bool();
         let counter_hz = pick(rng, &[1_000_000_000, 2_596_123_457, 5_000_000_000, 24_000_000, 62_500_000]);
@@ -290,7 +292,7 @@ impl Scenario {
             },
             readers: rng.u32(1..=4),
             think_ns: interval_ns * pick(rng, &[1, 1, 2, 8]) / pick(rng, &[1, 4, 100]),
-            even: false,
+            reads_regularly: false,
             chance: Chance {
                 preempt_one_in: pick(rng, &[0, 20, 300, 300, 3_000]),
                 preempt_ns: pick(rng, &[10_000, 1_000_000, 20_000_000]),
@@ -302,14 +304,14 @@ impl Scenario {
         };
         scenario.think_ns = scenario.think_ns.max(1_000);
         for _ in 0..faults {
-            add_fault(rng, &mut scenario);
+            add_random_fault(rng, &mut scenario);
         }
         if rng.u32(..4) == 0 {
             unsteady_reference(rng, &mut scenario);
         }
         if scenario.clock.driver == Driver::Readers && rng.u32(..4) == 0 {
             // Readers call about as often as is necessary to make an iteration worthwhile.
-            scenario.even = true;
+            scenario.reads_regularly = true;
             scenario.think_ns = (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
         }
         if rng.u32(..8) == 0 {
@@ -335,6 +337,10 @@ impl Scenario {
         scenario
     }
 
+    fn add_fault(&mut self, at_ns: u64, fault: Fault) {
+        self.faults.push(TimedFault { at_ns, fault });
+    }
+
     /// Makes the same states come again and again. Counter and reference agree exactly, and have a
     /// resolution of a microsecond. Threads close and open the gate all the time, so one first line
     /// follows another, mostly with the same slope and the same `b`. Threads are stopped for longer
@@ -347,65 +353,60 @@ impl Scenario {
         (machine.skew_ticks, machine.stale_ns, machine.dither_ppb, machine.wander_ppb) = (0, 0, 0, 0);
         (self.clock.interval_ns, self.clock.gate_ns) = (50_000, 300_000);
         (self.clock.driver, self.duration_ns) = (Driver::Thread, 60 * SECOND);
-        (self.think_ns, self.even) = (100_000, false);
+        (self.think_ns, self.reads_regularly) = (100_000, false);
         let stops = Chance { preempt_one_in: 1_000, preempt_ns: 2_000_000, stall_one_in: 0, ..self.chance };
         (self.chance, self.faults) = (stops, Vec::new());
     }
 }
 
 /// A fault, the end of most faults, and other switches of the gate.
-fn add_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let (duration_ns, interval_ns) = (scenario.duration_ns, scenario.clock.interval_ns);
     // Most runs end because of the number of steps, so half of the faults come early.
     let at_ns = if rng.bool() { random_ns(rng, duration_ns) } else { rng.u64(0..duration_ns) };
-    let what = random_fault(rng, scenario);
-    scenario.faults.push(Fault { at_ns, what });
+    let fault = random_fault(rng, scenario);
+    scenario.add_fault(at_ns, fault);
     // Most faults are followed by their end.
-    let again = match what {
-        What::Rate { .. } => Some(What::Rate { ppb: scenario.machine.rate_ppb, announced: rng.bool() }),
-        What::GateCloses => Some(What::GateOpens),
-        What::Offline { cpu } => Some(What::Online { cpu }),
-        What::DriverDies => Some(What::DriverStarts),
-        What::Verdict { .. } => Some(What::Verdict { verdict: Verdict::Open }),
+    let again = match fault {
+        Fault::Rate { .. } => Some(Fault::Rate { ppb: scenario.machine.rate_ppb, announced: rng.bool() }),
+        Fault::GateCloses => Some(Fault::GateOpens),
+        Fault::Offline { cpu } => Some(Fault::Online { cpu }),
+        Fault::DriverDies => Some(Fault::DriverStarts),
+        Fault::Verdict { .. } => Some(Fault::Verdict { verdict: Verdict::Open }),
         _ => None,
     };
-    if matches!(what, What::GateCloses | What::JudgeAgain | What::Verdict { .. }) {
+    if matches!(fault, Fault::GateCloses | Fault::JudgeAgain | Fault::Verdict { .. }) {
         // Several threads change the gate at the same time, or while the driver judges it.
         for _ in 0..rng.u32(..6) {
-            let what = pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
-            let at_ns = at_ns + random_ns(rng, 4 * interval_ns);
-            scenario.faults.push(Fault { at_ns, what });
+            let fault = pick(rng, &GATE_FAULTS);
+            scenario.add_fault(at_ns + random_ns(rng, 4 * interval_ns), fault);
         }
     }
-    if let Some(what) = again.filter(|_| rng.u32(..8) != 0) {
-        let at_ns = at_ns + random_ns(rng, 8 * interval_ns);
-        scenario.faults.push(Fault { at_ns, what });
+    if let Some(fault) = again.filter(|_| rng.u32(..8) != 0) {
+        scenario.add_fault(at_ns + random_ns(rng, 8 * interval_ns), fault);
     }
 }
 
 /// The reference often changes its rate, so lines are always wrong, and differ from each
 /// other.
 fn unsteady_reference(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
-    let duration_ns = scenario.duration_ns;
     let most = pick(rng, &[20_000, 500_000, 500_000, 50_000_000]);
-    let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
+    let until_ns = scenario.duration_ns / pick(rng, &[1, 8, 64]);
     for _ in 0..rng.u32(20..100) {
-        let what = What::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() };
-        let at_ns = rng.u64(0..until_ns);
-        scenario.faults.push(Fault { at_ns, what });
+        let fault = Fault::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() };
+        scenario.add_fault(rng.u64(0..until_ns), fault);
     }
 }
 
 /// The program often switches the gate, while the kernel's verdict may still change.
 fn busy_switch(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
-    let duration_ns = scenario.duration_ns;
-    let until_ns = duration_ns / pick(rng, &[1, 8, 64]);
-    let verdict = |verdict| What::Verdict { verdict };
-    scenario.faults.push(Fault { at_ns: 0, what: verdict(Verdict::Passing) });
-    scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what: verdict(Verdict::Open) });
+    let until_ns = scenario.duration_ns / pick(rng, &[1, 8, 64]);
+    let verdict = |verdict| Fault::Verdict { verdict };
+    scenario.add_fault(0, verdict(Verdict::Passing));
+    scenario.add_fault(rng.u64(0..until_ns), verdict(Verdict::Open));
     for _ in 0..rng.u32(20..200) {
-        let what = pick(rng, &[What::GateCloses, What::GateOpens, What::GateOpens, What::JudgeAgain]);
-        scenario.faults.push(Fault { at_ns: rng.u64(0..until_ns), what });
+        let fault = pick(rng, &GATE_FAULTS);
+        scenario.add_fault(rng.u64(0..until_ns), fault);
     }
 }
 
@@ -414,11 +415,9 @@ fn busy_device(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let (duration_ns, interval_ns) = (scenario.duration_ns, scenario.clock.interval_ns);
     let at_ns = rng.u64(0..duration_ns);
     let usual_ns = scenario.machine.bracket_ns;
-    let slower = What::Bracket { ns: pick(rng, &[2, 4, 20]) * usual_ns.min(250) };
-    scenario.faults.push(Fault { at_ns, what: slower });
-    let at_ns = at_ns + random_ns(rng, 64 * interval_ns);
-    let what = What::Bracket { ns: pick(rng, &[1, 1, 2]) * usual_ns };
-    scenario.faults.push(Fault { at_ns, what });
+    scenario.add_fault(at_ns, Fault::Bracket { ns: pick(rng, &[2, 4, 20]) * usual_ns.min(250) });
+    let end_ns = at_ns + random_ns(rng, 64 * interval_ns);
+    scenario.add_fault(end_ns, Fault::Bracket { ns: pick(rng, &[1, 1, 2]) * usual_ns });
 }
 
 /// Suspends that follow each other within a window or two. Strong slews before and between them, a
@@ -430,14 +429,14 @@ fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
         let shift = rng.u32(..6);
         let mut at_ns = rng.u64(0..scenario.duration_ns >> shift);
         let usual = rng.bool();
-        let mut strike = |at_ns, what| scenario.faults.push(Fault { at_ns, what });
         if rng.bool() {
-            strike(at_ns, What::Starve { for_ns: rng.u64(0..8 * interval_ns) });
+            scenario.add_fault(at_ns, Fault::Starve { for_ns: rng.u64(0..8 * interval_ns) });
         }
         for _ in 0..rng.u32(1..5) {
             if !usual && rng.bool() {
                 let most = pick(rng, &[100_000_000, 226_000_000]);
-                strike(at_ns, What::Rate { ppb: pick(rng, &[-most, most]), announced: rng.bool() });
+                scenario
+                    .add_fault(at_ns, Fault::Rate { ppb: pick(rng, &[-most, most]), announced: rng.bool() });
             }
             at_ns += random_ns(rng, interval_ns);
             let for_ns = match rng.u32(..4) {
@@ -447,40 +446,40 @@ fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
             let counter = pick(rng, &[Sleep::Runs, Sleep::Runs, Sleep::Runs, Sleep::Resets]);
             // Restoring a virtual machine resets the counter without a suspend.
             let for_ns = if counter == Sleep::Resets && rng.bool() { 0 } else { for_ns };
-            strike(at_ns, What::Suspend { for_ns, counter, reference_runs: rng.u32(..8) == 0 });
+            scenario.add_fault(at_ns, Fault::Suspend { for_ns, counter, reference_runs: rng.u32(..8) == 0 });
             // Faults have true times, so add the suspend: the next fault comes after the wake-up.
             at_ns += for_ns + random_ns(rng, interval_ns / 4);
         }
     }
 }
 
-fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> What {
+fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> Fault {
     let interval_ns = scenario.clock.interval_ns;
     let cpu = rng.u32(..scenario.machine.cpus);
     match rng.u32(..16) {
         0 => {
             let most = pick(rng, &[1_000, 20_000, 500_000, 83_000_000, 100_000_000]);
-            What::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() }
+            Fault::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() }
         }
-        1 => What::UnixStep { by_ns: rng.i64(-3_600_000_000_000..=3_600_000_000_000) },
-        2 => What::Jump { by_ns: random_ns(rng, 10 * interval_ns) },
-        3 | 4 => What::Suspend {
+        1 => Fault::UnixStep { by_ns: rng.i64(-3_600_000_000_000..=3_600_000_000_000) },
+        2 => Fault::Jump { by_ns: random_ns(rng, 10 * interval_ns) },
+        3 | 4 => Fault::Suspend {
             for_ns: random_ns(rng, 100 * interval_ns),
             counter: pick(rng, &[Sleep::Runs, Sleep::Stops, Sleep::Resets]),
             reference_runs: rng.bool(),
         },
-        5 => What::CounterRate { ppb: rng.i64(-10_000_000..=10_000_000) },
-        6 => What::Pause { cpu, for_ns: random_ns(rng, 10 * SECOND) },
-        7 => What::Smi { for_ns: random_ns(rng, 100_000_000) },
-        8 => What::Offline { cpu },
-        9 => What::Starve { for_ns: random_ns(rng, 20 * interval_ns) },
-        10 => What::DriverDies,
-        11 => What::Fork,
-        12 => What::JudgeAgain,
+        5 => Fault::CounterRate { ppb: rng.i64(-10_000_000..=10_000_000) },
+        6 => Fault::Pause { cpu, for_ns: random_ns(rng, 10 * SECOND) },
+        7 => Fault::Smi { for_ns: random_ns(rng, 100_000_000) },
+        8 => Fault::Offline { cpu },
+        9 => Fault::Starve { for_ns: random_ns(rng, 20 * interval_ns) },
+        10 => Fault::DriverDies,
+        11 => Fault::Fork,
+        12 => Fault::JudgeAgain,
         13 | 14 => {
-            What::Verdict { verdict: pick(rng, &[Verdict::Passing, Verdict::Passing, Verdict::Closed]) }
+            Fault::Verdict { verdict: pick(rng, &[Verdict::Passing, Verdict::Passing, Verdict::Closed]) }
         }
-        _ => What::GateCloses,
+        _ => Fault::GateCloses,
     }
 }
 

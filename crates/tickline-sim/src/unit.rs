@@ -7,7 +7,7 @@ use tickline_core::cell::CellLine;
 use tickline_core::state::{LineState, Phase};
 
 use crate::check::Counts;
-use crate::machine::{Clocks, skewed};
+use crate::machine::Clocks;
 
 /// The records of one cell and its lines.
 #[derive(Debug, Default)]
@@ -73,6 +73,6 @@ impl Unit {
 
     /// When this counter was at `ticks`, ps.
     pub(crate) fn time_ps(&self, clocks: &Clocks, ticks: u64) -> u64 {
-        clocks.counter.time_ps(skewed(ticks, -self.skew_ticks))
+        clocks.counter.time_ps(ticks.wrapping_add_signed(-self.skew_ticks))
     }
 }

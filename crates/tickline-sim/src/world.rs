@@ -25,8 +25,8 @@ use tickline_core::sample::Reference;
 use tickline_core::state::{LineState, Phase};
 
 use crate::check::Counts;
-use crate::machine::{self, Clocks, PS, SHIFT, SLOPE_BITS};
-use crate::scenario::{Fault, Scenario, What};
+use crate::machine::{Clocks, PS, SHIFT, SLOPE_BITS};
+use crate::scenario::{Fault, Scenario, TimedFault};
 use crate::unit::Unit;
 
 /// Later than the end of every run, ps.
@@ -129,7 +129,7 @@ pub(crate) struct World {
     /// The actor that is running, and its coroutine's yielder.
     pub(crate) running: Cell<usize>,
     pub(crate) yielder: Cell<*const StepYielder>,
-    pub(crate) chance: RefCell<fastrand::Rng>,
+    pub(crate) rng: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
     pub(crate) units: Vec<Unit>,
     /// Whether the run must end because of an undetectable event: a reader met a line from before a
@@ -148,19 +148,19 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(scenario: &Scenario) -> Rc<Self> {
-        let mut chance = fastrand::Rng::with_seed(scenario.seed);
+        let mut rng = fastrand::Rng::with_seed(scenario.seed);
         let most = i64::try_from(scenario.machine.skew_ticks / 2).expect("in its range");
-        let skew_ticks: Vec<i64> = (0..scenario.machine.cpus).map(|_| chance.i64(-most..=most)).collect();
+        let skew_ticks: Vec<i64> = (0..scenario.machine.cpus).map(|_| rng.i64(-most..=most)).collect();
         Rc::new(Self {
             scenario: scenario.clone(),
             now_ps: Cell::new(0),
-            clocks: RefCell::new(Clocks::new(&scenario.machine, chance.u64(..))),
+            clocks: RefCell::new(Clocks::new(&scenario.machine, rng.u64(..))),
             bracket_ns: Cell::new(scenario.machine.bracket_ns),
             actors: Default::default(),
             driver: Cell::new(None),
             running: Cell::new(0),
             yielder: Cell::new(core::ptr::null()),
-            chance: RefCell::new(chance),
+            rng: RefCell::new(rng),
             units: if scenario.clock.per_cpu { Unit::for_each(&skew_ticks) } else { vec![Unit::default()] },
             is_over: Cell::new(false),
             online: RefCell::new(vec![true; skew_ticks.len()]),
@@ -198,9 +198,8 @@ impl World {
     /// The time that a caller gets when the reference is at `returned_ns`. It may be a stale value.
     fn possibly_stale(&self, returned_ns: i64) -> i64 {
         let stale_ns = self.scenario.machine.stale_ns;
-        let mut chance = self.chance.borrow_mut();
-        let age_ns =
-            if stale_ns == 0 || chance.u32(..STALE_ONE_IN) != 0 { 0 } else { chance.u64(..=stale_ns) };
+        let mut rng = self.rng.borrow_mut();
+        let age_ns = if stale_ns == 0 || rng.u32(..STALE_ONE_IN) != 0 { 0 } else { rng.u64(..=stale_ns) };
         let returned_ns = returned_ns - i64::try_from(age_ns).expect("in its range");
         self.returned_ns.set(self.returned_ns.get().max(returned_ns));
         self.returned_ns.get()
@@ -211,7 +210,7 @@ impl World {
         let me = self.me();
         me.fence_ps.set(at_ps);
         let skew_ticks = self.skew_ticks[me.cpu.get() as usize];
-        let ticks = machine::skewed(self.clocks.borrow().counter.at(at_ps), skew_ticks);
+        let ticks = self.clocks.borrow().counter.at(at_ps).wrapping_add_signed(skew_ticks);
         self.note_read(ticks, at_ps);
         me.counter_read.set(me.last_read.get());
         ticks
@@ -236,12 +235,12 @@ impl World {
 
     fn out_of_order_ps(&self) -> u64 {
         let most = self.scenario.chance.out_of_order_ns * PS;
-        let mut chance = self.chance.borrow_mut();
-        if most == 0 || chance.u32(..4) != 0 {
+        let mut rng = self.rng.borrow_mut();
+        if most == 0 || rng.u32(..4) != 0 {
             return 0;
         }
-        let shift = chance.u32(..6);
-        chance.u64(..=most >> shift)
+        let shift = rng.u32(..6);
+        rng.u64(..=most >> shift)
     }
 }
 
@@ -263,7 +262,7 @@ impl Counter for Access {
         world.step(Step::Counter);
         let now_ps = world.now_ps.get();
         let late_ps = now_ps + world.out_of_order_ps();
-        let strikes = |fault: &Fault| (now_ps..=late_ps).contains(&fault.at_ns.saturating_mul(PS));
+        let strikes = |timed: &TimedFault| (now_ps..=late_ps).contains(&timed.at_ns.saturating_mul(PS));
         let at_ps = if world.scenario.faults.iter().any(strikes) { now_ps } else { late_ps };
         world.me().late_ps.set(at_ps);
         world.read_counter(at_ps)
@@ -295,7 +294,7 @@ impl Reference for Access {
 
     fn suspended_ns(&self) -> Option<i64> {
         let world = &self.0;
-        if world.scenario.faults.iter().any(|fault| matches!(fault.what, What::Suspend { .. })) {
+        if world.scenario.faults.iter().any(|timed| matches!(timed.fault, Fault::Suspend { .. })) {
             world.step(Step::Reference);
             world.me().fence_ps.set(world.now_ps.get());
         }
@@ -329,17 +328,12 @@ impl SteppedCell {
         &self.world.units[self.unit]
     }
 
-    fn loaded(&self, state: LineState) -> LineState {
-        self.world.me().loaded.set(Loaded { state, life: self.unit().lives(state), ..Loaded::default() });
-        state
-    }
-
     /// Loads the state. Not every processor loads 16 bytes at once. One load in four therefore
     /// loads two halves, in either order, and anything may happen between them.
     fn load_state(&self) -> LineState {
         self.world.step(Step::Load);
         let first = self.inner.load();
-        let order = self.world.chance.borrow_mut().u32(..8);
+        let order = self.world.rng.borrow_mut().u32(..8);
         if order > 1 {
             return first;
         }
@@ -384,7 +378,9 @@ impl StateCell for SteppedCell {
     const SHIFT: u32 = SHIFT;
 
     fn load(&self) -> LineState {
-        self.loaded(self.load_state())
+        let state = self.load_state();
+        self.world.me().loaded.set(Loaded { state, life: self.unit().lives(state), ..Loaded::default() });
+        state
     }
 
     fn is_still(&self, state: LineState) -> bool {

@@ -8,11 +8,11 @@
 #![expect(clippy::print_stdout, reason = "what was searched, and the schedules that were found")]
 
 use tickline_sim::lease::{
-    Attack, Faults, SearchReport, Seen, Slew, Small, Stops, WIDTH_NS, attack, search, slewed,
+    Attack, Faults, LeaseCounts, SearchReport, Slew, SmallMachine, Stops, WIDTH_NS, attack, search, slewed,
 };
 
 /// A page that is off, and one first publication.
-const FIRST: Small = Small {
+const FIRST: SmallMachine = SmallMachine {
     is_published: false,
     horizon_ticks: 4,
     writer_steps: 1,
@@ -23,33 +23,33 @@ const FIRST: Small = Small {
 };
 
 /// A published line and one successor.
-const SUCCESSOR: Small =
-    Small { is_published: true, horizon_ticks: 8, writer_steps: 2, most_preemptions: 3, ..FIRST };
+const SUCCESSOR: SmallMachine =
+    SmallMachine { is_published: true, horizon_ticks: 8, writer_steps: 2, most_preemptions: 3, ..FIRST };
 
 /// A published line, its end, and a first publication.
-const END: Small = Small { writer_steps: 4, most_preemptions: 2, ..SUCCESSOR };
+const END: SmallMachine = SmallMachine { writer_steps: 4, most_preemptions: 2, ..SUCCESSOR };
 
 /// A writer that is killed anywhere, and its successor.
-const KILLED: Small = Small { kills: 1, writer_steps: 3, ..END };
+const KILLED: SmallMachine = SmallMachine { kills: 1, writer_steps: 3, ..END };
 
 /// Bounds that are too low. The OS clock can be above them by 1 ns, or by the width of the lines.
 const ABOVE: [i64; 2] = [0, -1];
 
-fn searched(what: &str, small: &Small) -> SearchReport {
+fn searched(what: &str, small: &SmallMachine) -> SearchReport {
     let found = search(small);
-    println!("{what}, bound {}, {:?}: {:?}", small.bound_ns, small.stops, found.seen);
+    println!("{what}, bound {}, {:?}: {:?}", small.bound_ns, small.stops, found.counts);
     found.violation.iter().for_each(|violation| println!("    {violation}"));
     found
 }
 
 /// Searches all machines completely, and finds no step back.
 fn all_keep_the_order(bound_ns: i64, stops: Stops, more_preemptions: usize) {
-    let mut seen = Seen::default();
+    let mut seen = LeaseCounts::default();
     for (what, small) in [("first line", FIRST), ("successor", SUCCESSOR), ("end", END), ("killed", KILLED)] {
         let most_preemptions = small.most_preemptions + more_preemptions;
-        let found = searched(what, &Small { bound_ns, stops, most_preemptions, ..small });
+        let found = searched(what, &SmallMachine { bound_ns, stops, most_preemptions, ..small });
         assert_eq!(found.violation, None, "{what}");
-        seen.add(&found.seen);
+        seen.add(&found.counts);
     }
     let least =
         [seen.by_line, seen.by_os, seen.published_next, seen.gave_up, seen.doubted, seen.ended, seen.killed];
@@ -83,7 +83,7 @@ fn a_writer_in_time_keeps_the_order_wherever_the_os_clock_is() {
 fn a_line_below_the_os_clock_that_comes_too_late_is_found() {
     for (what, small, second) in [("successor", SUCCESSOR, "Some("), ("first line", FIRST, "None")] {
         for bound_ns in ABOVE {
-            let found = searched(what, &Small { bound_ns, ..small });
+            let found = searched(what, &SmallMachine { bound_ns, ..small });
             let violation = found.violation.expect("a step back");
             let published = format!("Published {second}");
             assert!(violation.contains("by Line after") && violation.contains(&published), "{violation}");
@@ -100,7 +100,7 @@ const BELOW_NS: i64 = -10_000;
 
 fn attacks_keep_the_order(bound_ns: i64, stops: Stops, all_faults: &[Faults]) {
     for &faults in all_faults {
-        let mut total = Seen::default();
+        let mut total = LeaseCounts::default();
         for seed in 0..ATTACKS {
             let seen = attack(&Attack { seed, steps: STEPS, faults, bound_ns, stops })
                 .unwrap_or_else(|violation| panic!("{faults:?}, seed {seed}: {violation}"));

@@ -1,7 +1,7 @@
 //! Checks that named scenarios keep their limits for every seed.
 
 use tickline_sim::named::{Limit, all, named};
-use tickline_sim::{Counts, Mark, run, run_tracked};
+use tickline_sim::{Counts, TrackPoint, run, run_tracked};
 
 /// The number of seeds that a test tries. A build without optimisation takes several times as long,
 /// and tries fewer.
@@ -10,31 +10,32 @@ const SEEDS: u64 = if cfg!(debug_assertions) { 1 } else { 10 };
 const MS: u64 = 1_000_000;
 
 /// How far the reference is outside the bounds of a point, ns.
-fn outside_ns(mark: &Mark) -> i64 {
-    if mark.fast { mark.earliest_ns.max(-mark.latest_ns).max(0) } else { 0 }
+fn outside_ns(point: &TrackPoint) -> i64 {
+    if point.by_line { point.earliest_ns.max(-point.latest_ns).max(0) } else { 0 }
 }
 
 /// The figures of a part's points. Each comes with its lower and its upper limit.
-fn figures(limit: &Limit, marks: &[&Mark]) -> [(&'static str, Option<i64>, i64, Option<i64>); 8] {
-    let most = |figure: fn(&Mark) -> i64| marks.iter().map(|mark| figure(mark)).max().unwrap_or_default();
-    let sum = |figure: fn(&Mark) -> i64| marks.iter().map(|mark| figure(mark)).sum::<i64>();
-    let (points, fast) = (sum(|_| 1), sum(|mark| mark.fast.into()));
+fn figures(limit: &Limit, part: &[&TrackPoint]) -> [(&'static str, Option<i64>, i64, Option<i64>); 8] {
+    let most =
+        |figure: fn(&TrackPoint) -> i64| part.iter().map(|point| figure(point)).max().unwrap_or_default();
+    let sum = |figure: fn(&TrackPoint) -> i64| part.iter().map(|point| figure(point)).sum::<i64>();
+    let (points, by_line) = (sum(|_| 1), sum(|point| point.by_line.into()));
     let [least_slow, most_slow] = limit.slow_permille.unwrap_or([0, 1_000]);
-    let most_wrong = limit.wrong_permille.map(|most| most * fast);
+    let most_wrong = limit.wrong_permille.map(|most| most * by_line);
     [
         ("points", Some(101), points, None),
-        ("error_ns", limit.least_error_ns, most(|mark| mark.offset_ns.abs()), limit.error_ns),
+        ("error_ns", limit.least_error_ns, most(|point| point.offset_ns.abs()), limit.error_ns),
         (
             "line_error_ns",
             None,
-            most(|mark| mark.offset_ns.abs() * i64::from(mark.fast)),
+            most(|point| point.offset_ns.abs() * i64::from(point.by_line)),
             limit.line_error_ns,
         ),
-        ("unix_error_ns", None, most(|mark| mark.unix_offset_ns.abs()), limit.unix_error_ns),
-        ("bound_ns", None, most(|mark| (mark.latest_ns - mark.earliest_ns) / 2), limit.bound_ns),
+        ("unix_error_ns", None, most(|point| point.unix_offset_ns.abs()), limit.unix_error_ns),
+        ("bound_ns", None, most(|point| (point.latest_ns - point.earliest_ns) / 2), limit.bound_ns),
         ("outside_ns", None, most(outside_ns), limit.outside_ns),
-        ("1,000 times wrong", None, 1_000 * sum(|mark| (outside_ns(mark) > 0).into()), most_wrong),
-        ("1,000 times slow", Some(least_slow * points), 1_000 * (points - fast), Some(most_slow * points)),
+        ("1,000 times wrong", None, 1_000 * sum(|point| (outside_ns(point) > 0).into()), most_wrong),
+        ("1,000 times slow", Some(least_slow * points), 1_000 * (points - by_line), Some(most_slow * points)),
     ]
 }
 
@@ -49,8 +50,8 @@ fn named_scenarios_keep_their_limits() {
             let cpus = if scenario.clock.per_cpu { scenario.machine.cpus as usize } else { 1 };
             for (limit, cpu) in it.limits.iter().flat_map(|limit| (0..cpus).map(move |cpu| (limit, cpu))) {
                 let times_ns = limit.from_ms * MS..limit.to_ms.map_or(u64::MAX, |to_ms| to_ms * MS);
-                let is_part = |mark: &&Mark| mark.cpu == cpu && times_ns.contains(&mark.at_ns);
-                let part: Vec<&Mark> = outcome.track.iter().filter(is_part).collect();
+                let is_part = |point: &&TrackPoint| point.cpu == cpu && times_ns.contains(&point.at_ns);
+                let part: Vec<&TrackPoint> = outcome.track.iter().filter(is_part).collect();
                 for (what, least, found, most) in figures(limit, &part) {
                     let holds =
                         least.is_none_or(|least| found >= least) && most.is_none_or(|most| found <= most);

@@ -30,9 +30,9 @@
 //!
 //! # In a forked child
 //!
-//! The file is the parent's. The child's spans are not recorded, it waits for nobody, and its copy of
-//! the guard does nothing. A child that wants a trace makes its own, in another file. (One case can
-//! make the child wait for ever: a span that it was in at the fork, if another thread was just
+//! The file is the parent's. The child's spans are not recorded, it waits for nobody, and its copy
+//! of the guard does nothing. A child that wants a trace makes its own, in another file. (One case
+//! can make the child wait for ever: a span that it was in at the fork, if another thread was just
 //! entering or exiting that span.)
 //!
 //! # Order in the file

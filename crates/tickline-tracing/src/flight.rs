@@ -36,8 +36,8 @@
 //! # The black box
 //!
 //! These rings are lost when the process is killed, aborts, segfaults or exits; only a panic can
-//! write them. With [`Builder::create`] the rings are in a mapped file, and stay there whatever ends
-//! the process. Recording costs the same: it is the same stores.
+//! write them. With [`Builder::create`] the rings are in a mapped file, and stay there whatever
+//! ends the process. Recording costs the same: it is the same stores.
 //!
 #![cfg_attr(unix, doc = "```")]
 #![cfg_attr(not(unix), doc = "```no_run")]
@@ -140,9 +140,9 @@ impl Builder {
     /// overwrite a record younger than that, up to [`bytes_per_thread`](Self::bytes_per_thread),
     /// and never becomes smaller. Without this setting it always grows up to there.
     ///
-    /// Beyond that the oldest are overwritten, however young; [`TraceSummary::complete_since_ns`] says
-    /// how far back the rings reach. A thread that records 100,000 spans a second takes 20 MB for
-    /// five seconds. So state as much as the busiest thread may take: only what is used is
+    /// Beyond that the oldest are overwritten, however young; [`TraceSummary::complete_since_ns`]
+    /// says how far back the rings reach. A thread that records 100,000 spans a second takes 20 MB
+    /// for five seconds. So state as much as the busiest thread may take: only what is used is
     /// committed. In a file ([`create`](Self::create)) all of it is allocated at once.
     ///
     /// ```
@@ -164,9 +164,9 @@ impl Builder {
     }
 
     /// The recorder, with its records in a file, where they are after the process has ended in any
-    /// way ([the black box](self#the-black-box)). The file has a ring for each of `threads` threads, of
-    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one more for names, and a
-    /// head of 4 KiB. Further threads record in memory. The file counts them.
+    /// way ([the black box](self#the-black-box)). The file has a ring for each of `threads`
+    /// threads, of [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one more for
+    /// names, and a head of 4 KiB. Further threads record in memory. The file counts them.
     ///
     /// If the process before has left a file there, this becomes `PATH.old`, in place of an older
     /// one.
@@ -175,8 +175,8 @@ impl Builder {
     ///
     /// If the file cannot be created with all its blocks, for example on a full disk; if another
     /// recorder writes to the file that is there, or the file is not a recorder's; if the process
-    /// already has 16 recorders in files, or has no memory to prepare for a `fork`; on a system other
-    /// than Unix.
+    /// already has 16 recorders in files, or has no memory to prepare for a `fork`; on a system
+    /// other than Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
         Recorder::create(self.settings, path.as_ref(), threads).map(FlightRecorder::of)
     }
@@ -224,7 +224,8 @@ impl FlightRecorder {
         self.write_file(path.as_ref(), since(last))
     }
 
-    /// The same on a thread of its own, for callbacks that must not wait. Errors of writing are lost.
+    /// The same on a thread of its own, for callbacks that must not wait. Errors of writing are
+    /// lost.
     ///
     /// # Errors
     ///
@@ -286,7 +287,7 @@ impl FlightRecorder {
         let recorder = &self.recorder;
         let mut kept = self.collect()?;
         // Later than the records: a request that ends meanwhile is left out, not shown as open.
-        kept.drop_before(since_ns, recorder.open_spans());
+        kept.drop_before(since_ns, recorder.open_requests());
         let mut text = json::head(recorder);
         for thread in &kept.threads {
             if !thread.name.is_empty() {
@@ -447,9 +448,9 @@ impl Kept {
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
-    /// of requests whose ends are gone. `still_open` is [`Recorder::open_spans`]. Where nobody knows
-    /// that, these are the beginnings from before `ends_gone_before_ns`, or from before something
-    /// was overwritten.
+    /// of requests whose ends are gone. `still_open` is [`Recorder::open_requests`]. Where nobody
+    /// knows that, these are the beginnings from before `ends_gone_before_ns`, or from before
+    /// something was overwritten.
     fn drop_before(&mut self, since_ns: u64, mut still_open: Option<HashMap<(u64, usize), u64>>) {
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.

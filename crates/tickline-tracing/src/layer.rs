@@ -96,7 +96,7 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     #[must_use]
     pub fn with_sink(mut self, sink: impl Sink) -> Self {
         let sink = sink.hooks();
-        sink.timed_in(&self.open_spans);
+        sink.set_open_spans(&self.open_spans);
         self.wants_enters |= sink.wants_enters();
         self.wants_events |= sink.wants_events();
         self.sinks.push(sink);
@@ -149,7 +149,7 @@ where
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
-        let Some(metadata) = self.open_spans.change(id.into_u64(), |running| running.metadata()) else {
+        let Some(metadata) = self.open_spans.change(id.into_u64(), |open_span| open_span.metadata()) else {
             return;
         };
         let span = span!(ctx, id, metadata);
@@ -167,9 +167,9 @@ where
 
     #[inline]
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
-        let entered = self
-            .open_spans
-            .change(id.into_u64(), |running| (running.metadata(), running.enter(|| self.source.now_ns())));
+        let entered = self.open_spans.change(id.into_u64(), |open_span| {
+            (open_span.metadata(), open_span.enter(|| self.source.now_ns()))
+        });
         if self.wants_enters {
             let Some((metadata, ns)) = entered else { return };
             let ns = ns.unwrap_or_else(|| self.source.now_ns());
@@ -181,9 +181,9 @@ where
     #[inline]
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
-        let exit = |running: &mut OpenSpan| {
-            running.exit(now_ns);
-            running.metadata()
+        let exit = |open_span: &mut OpenSpan| {
+            open_span.exit(now_ns);
+            open_span.metadata()
         };
         let exited = self.open_spans.change(id.into_u64(), exit);
         if self.wants_enters {
@@ -196,8 +196,9 @@ where
     #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
-        let close =
-            |running: &OpenSpan| running.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source));
+        let close = |open_span: &OpenSpan| {
+            open_span.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source))
+        };
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,

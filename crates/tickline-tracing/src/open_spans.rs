@@ -47,10 +47,10 @@ const FREE: u64 = 0;
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Slot {
-    /// The span that `running` belongs to. It changes only under the lock. It stays a span's number
+    /// The number of `open_span`. It changes only under the lock. It stays a span's number
     /// until that span ends. A thread therefore sees without the lock that a span is not here.
     span: AtomicU64,
-    running: SpinMutex<Option<OpenSpan>>,
+    open_span: SpinMutex<Option<OpenSpan>>,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);
@@ -68,12 +68,12 @@ impl Slot {
     /// child has none of its parent's other threads, and must not wait for locks that they held.
     #[inline]
     fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
-        (self.span() == span).then(|| lock_briefly(&self.running))
+        (self.span() == span).then(|| lock_briefly(&self.open_span))
     }
 }
 
-/// Locks what is locked for nanoseconds. The lock is `spin`'s because to unlock it is a plain store,
-/// where std's takes an exchange.
+/// Locks what is locked for nanoseconds. The lock is `spin`'s because to unlock it is a plain
+/// store, where std's takes an exchange.
 #[inline]
 fn lock_briefly<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
     mutex.try_lock().unwrap_or_else(|| wait(mutex))
@@ -215,31 +215,31 @@ impl OpenSpans {
     pub(crate) fn all(&self) -> Option<Vec<OpenSpan>> {
         let mut all: Vec<_> = patiently(|| self.others.try_lock().ok())?.values().cloned().collect();
         for slot in self.slots.all().filter(|slot| slot.span() != FREE) {
-            let kept = patiently(|| slot.running.try_lock())?;
-            let running = kept.clone().filter(|_| slot.span() != FREE);
+            let kept = patiently(|| slot.open_span.try_lock())?;
+            let open_span = kept.clone().filter(|_| slot.span() != FREE);
             // Nothing allocates under the lock: an allocator may close the span.
             drop(kept);
-            all.extend(running);
+            all.extend(open_span);
         }
         Some(all)
     }
 
-    /// Keeps `running` for `span`: in its slot, if that is free. A slot also counts as free if it
+    /// Keeps `open_span` for `span`: in its slot, if that is free. A slot also counts as free if it
     /// has an earlier span of the same number, whose end the layer missed. The registry uses a
     /// number again when its count of uses wraps. A free slot that another thread has locked counts
     /// as taken.
     #[inline]
-    pub(crate) fn insert(&self, span: u64, running: OpenSpan) {
+    pub(crate) fn insert(&self, span: u64, open_span: OpenSpan) {
         let slot = self.slots.get_or_make(span);
         let kept = slot.and_then(|slot| match slot.span() {
-            FREE => slot.running.try_lock().filter(|_| slot.span() == FREE),
+            FREE => slot.open_span.try_lock().filter(|_| slot.span() == FREE),
             _ => slot.get(span),
         });
         let Some((slot, mut kept)) = slot.zip(kept) else {
-            self.others().insert(span, running);
+            self.others().insert(span, open_span);
             return;
         };
-        *kept = Some(running);
+        *kept = Some(open_span);
         // ORDERING: Relaxed, under the lock; see `Slot::span`.
         slot.span.store(span, Ordering::Relaxed);
     }
@@ -279,7 +279,7 @@ mod tests {
     const SAME_SLOT: [u64; 2] = [1, 1 + (1 << (PLACE_BITS + THREADS.ilog2()))];
 
     fn created(spans: &OpenSpans, span: u64) -> Option<u64> {
-        spans.remove(span, |running| running.created_ns())
+        spans.remove(span, |open_span| open_span.created_ns())
     }
 
     fn is_elsewhere(spans: &OpenSpans, span: u64) -> bool {
@@ -294,7 +294,7 @@ mod tests {
         spans.insert(second, OpenSpan::of_a_callsite(20));
         assert!(!is_elsewhere(&spans, first) && is_elsewhere(&spans, second), "both have the same slot");
         assert_eq!(spans.all().map(|all| all.len()), Some(2));
-        assert!(spans.change(second, |running| running.exit(0)).is_some());
+        assert!(spans.change(second, |open_span| open_span.exit(0)).is_some());
         assert_eq!(SAME_SLOT.map(|span| created(&spans, span)), [Some(10), Some(20)]);
         assert_eq!(SAME_SLOT.map(|span| created(&spans, span)), [None; 2], "once");
         spans.insert(second, OpenSpan::of_a_callsite(20));
@@ -342,9 +342,9 @@ mod tests {
     fn what_was_left_behind_is_not_found_by_a_later_span() {
         let spans = OpenSpans::new();
         spans.insert(7, OpenSpan::of_a_callsite(10));
-        assert!(spans.change(7, |running| running.enter(|| 0)).is_some());
+        assert!(spans.change(7, |open_span| open_span.enter(|| 0)).is_some());
         spans.insert(7, OpenSpan::of_a_callsite(20));
-        let times = spans.remove(7, |running| running.close(30, |_| 0)).unwrap();
+        let times = spans.remove(7, |open_span| open_span.close(30, |_| 0)).unwrap();
         assert_eq!((times.enters(), times.total().as_nanos()), (0, 10));
     }
 
@@ -355,7 +355,7 @@ mod tests {
         let spans = OpenSpans::new();
         let [first, second] = SAME_SLOT;
         spans.insert(first, OpenSpan::of_a_callsite(10));
-        core::mem::forget(spans.slots.get(first).unwrap().running.lock());
+        core::mem::forget(spans.slots.get(first).unwrap().open_span.lock());
         let goes_elsewhere = || {
             spans.insert(second, OpenSpan::of_a_callsite(20));
             is_elsewhere(&spans, second) && created(&spans, second) == Some(20)
@@ -374,12 +374,12 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        assert!(spans.change(7, |running| running.enter(|| 0)).is_some());
+                        assert!(spans.change(7, |open_span| open_span.enter(|| 0)).is_some());
                     }
                 });
             }
         });
-        let enters = spans.remove(7, |running| running.close(0, |_| 0).enters());
+        let enters = spans.remove(7, |open_span| open_span.close(0, |_| 0).enters());
         assert_eq!(enters, Some(40_000));
     }
 }

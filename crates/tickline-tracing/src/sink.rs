@@ -56,7 +56,7 @@ pub trait Hooks: fmt::Debug + Send + Sync + 'static {
     }
 
     /// The layer keeps its open spans in this table.
-    fn timed_in(&self, _open_spans: &Arc<OpenSpans>) {}
+    fn set_open_spans(&self, _open_spans: &Arc<OpenSpans>) {}
 
     /// The layer became part of a subscriber.
     fn attached(&self, _dispatch: &Dispatch) {}

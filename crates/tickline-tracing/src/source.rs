@@ -1,4 +1,5 @@
-//! The clock behind the layer, for [`SpanTimingLayer::from_source`](crate::SpanTimingLayer::from_source).
+//! The clock behind the layer, for
+//! [`SpanTimingLayer::from_source`](crate::SpanTimingLayer::from_source).
 //!
 //! Programs use tickline's clock. The trait is for tests, which move a clock by hand. [`StdClock`]
 //! is for measurements of the same layer over `std`.

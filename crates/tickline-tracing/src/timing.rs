@@ -222,28 +222,28 @@ mod tests {
     /// span counted as idle time.
     #[test]
     fn the_latest_exit_ends_a_busy_interval_in_whatever_order_they_come() {
-        let mut running = OpenSpan::of_a_callsite(0);
+        let mut open_span = OpenSpan::of_a_callsite(0);
         for start in [100, 1_000] {
-            running.enter(|| start);
-            running.enter(|| start);
-            running.exit(start + 400);
-            running.enter(|| start);
-            running.exit(start + 500);
-            running.exit(start + 30);
+            open_span.enter(|| start);
+            open_span.enter(|| start);
+            open_span.exit(start + 400);
+            open_span.enter(|| start);
+            open_span.exit(start + 500);
+            open_span.exit(start + 30);
         }
-        running.enter(|| 1_000);
-        running.exit(1_600);
-        let times = running.close(2_000, |_| 0);
+        open_span.enter(|| 1_000);
+        open_span.exit(1_600);
+        let times = open_span.close(2_000, |_| 0);
         assert_eq!((times.busy().as_nanos(), times.enters()), (1_600, 7));
     }
 
     /// Readings of two threads may cross by nanoseconds.
     #[test]
     fn readings_that_step_back_between_threads_give_zero() {
-        let mut running = OpenSpan::of_a_callsite(1_000_000);
-        running.enter(|| 999_000);
-        running.exit(998_000);
-        let times = running.close(997_000, |_| 0);
+        let mut open_span = OpenSpan::of_a_callsite(1_000_000);
+        open_span.enter(|| 999_000);
+        open_span.exit(998_000);
+        let times = open_span.close(997_000, |_| 0);
         assert_eq!((times.busy().as_nanos(), times.total().as_nanos(), times.enters()), (0, 0, 1));
     }
 }

@@ -15,9 +15,9 @@
 //! by more than 0.05 %), so call it at the start, at the end, and every few seconds. A flight
 //! recorder keeps the fields if it was asked to (`with_fields`), and forgets old events.
 //!
-//! To merge two traces, add to each time the middle of the two values of the nearest event. Call half
-//! the difference between the two values the error of a trace. The order of two events on different
-//! machines is certain if they are further apart than the sum of the two traces' errors.
+//! To merge two traces, add to each time the middle of the two values of the nearest event. Call
+//! half the difference between the two values the error of a trace. The order of two events on
+//! different machines is certain if they are further apart than the sum of the two traces' errors.
 
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, Instant};

@@ -155,8 +155,8 @@ mod unix {
         assert_ne!(process["pid"], process::id(), "{way}");
     }
 
-    /// Wherever the kill came, also within a record. In the recorder's file, what was written before
-    /// is whole, and without gaps. In the trace, each event but the last is whole.
+    /// Wherever the kill came, also within a record. In the recorder's file, what was written
+    /// before is whole, and without gaps. In the trace, each event but the last is whole.
     fn a_killed_program_leaves_whole_files() {
         for round in 1..=10_u64 {
             let (mut victim, folder) = victim("work");

@@ -163,7 +163,7 @@ impl Clock {
         if settings.probes == Probes::Minimal {
             engine.restrict_probes();
         }
-        engine.adopt(settings.policy);
+        engine.set_policy(settings.policy);
         let thread = match driver {
             Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
@@ -339,8 +339,8 @@ impl Clock {
         Duration::from_nanos(outcome.map_or(self.engine().interval_ns(), |outcome| outcome.next_in_ns))
     }
 
-    /// Lets the counter serve again after [`disable`](Self::disable), once the control loop has judged
-    /// the gates. Changes nothing if the clock was not disabled, or is a mock's.
+    /// Lets the counter serve again after [`disable`](Self::disable), once the control loop has
+    /// judged the gates. Changes nothing if the clock was not disabled, or is a mock's.
     pub fn enable(&self) {
         #[cfg(feature = "mock")]
         if self.mock.is_some() {

@@ -23,8 +23,8 @@ mod time;
 /// Brackets that are tried. A thread that is preempted within one tries again.
 const BRACKETS: u32 = 4;
 
-/// If a bracket is no wider than this, no other is tried. Two readings and one of the OS clock take 50 to 100
-/// ns where the vDSO answers, and about 1 us by system call.
+/// If a bracket is no wider than this, no other is tried. Two readings and one of the OS clock take
+/// 50 to 100 ns where the vDSO answers, and about 1 us by system call.
 const GOOD_BRACKET_NS: u64 = 250;
 
 /// One moment on two clocks, to convert any number of instants by one difference: an [`Instant`]

@@ -1,9 +1,9 @@
 //! One clock: what its readers and its driver share, and the slow path of every reading.
 //!
-//! The inlined path of a reading is one call of [`SharedClock::read`] or of a similar method. If that
-//! refuses, [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it runs
-//! an iteration of the control loop, if readers drive this clock, and calls are frequent enough to
-//! pay for it.
+//! The inlined path of a reading is one call of [`SharedClock::read`] or of a similar method. If
+//! that refuses, [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it
+//! runs an iteration of the control loop, if readers drive this clock, and calls are frequent
+//! enough to pay for it.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
@@ -32,7 +32,7 @@ pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_
 
 /// What a control loop is made with before the gates are judged. Each iteration sets interval and
 /// driver.
-const UNSETTLED: Config = Config {
+const UNJUDGED: Config = Config {
     interval_ns: DEFAULT_INTERVAL_NS,
     resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
     driven_by: DrivenBy::Readers,
@@ -40,16 +40,17 @@ const UNSETTLED: Config = Config {
 
 /// The control loop, under the clock's lock.
 #[derive(Debug)]
-struct Driven {
+struct ControlLoop {
     control: Control,
     /// Whether the loop was begun since the gates were judged, in this process.
     is_begun: bool,
     /// The facts of the last judgement that may change.
-    seen: TrustSnapshot,
+    judged_facts: TrustSnapshot,
 }
 
-impl Driven {
-    const NEW: Self = Self { control: Control::new(UNSETTLED), is_begun: false, seen: TrustSnapshot::NONE };
+impl ControlLoop {
+    const NEW: Self =
+        Self { control: Control::new(UNJUDGED), is_begun: false, judged_facts: TrustSnapshot::NONE };
 }
 
 /// One clock. All of it is usable in static memory. The lines come first: then the global clock's
@@ -63,7 +64,7 @@ pub(crate) struct Engine {
     /// The lines of the CPUs, where there is one for each. Next to the keeper, which their readers
     /// ask.
     cpu_lines: LazyTable,
-    control: TryLock<Driven>,
+    control_loop: TryLock<ControlLoop>,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
     /// Whether the program drives this clock, not its readers, while it has no thread.
@@ -75,7 +76,7 @@ pub(crate) struct Engine {
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
     /// Whether [`restrict_probes`](Self::restrict_probes) was called.
-    minimal: AtomicBool,
+    has_minimal_probes: AtomicBool,
     interval_ns: AtomicU64,
     /// A [`Policy`], packed.
     policy: AtomicU8,
@@ -99,13 +100,13 @@ impl Engine {
             shared: SharedClock::new(LineCell::new()),
             keeper: GateKeeper::new(),
             cpu_lines: LazyTable::new(),
-            control: TryLock::new(Driven::NEW),
+            control_loop: TryLock::new(ControlLoop::NEW),
             collector: TryLock::new(Collector::new()),
             is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),
             thread_mark: sys::ThreadMark::new(),
             recent_ns: AtomicI64::new(0),
-            minimal: AtomicBool::new(false),
+            has_minimal_probes: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
             policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
@@ -311,13 +312,13 @@ impl Engine {
         reference::trust_libc();
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet
         // the two above runs before a filter that is installed after this call.
-        self.minimal.store(true, Ordering::Relaxed);
+        self.has_minimal_probes.store(true, Ordering::Relaxed);
     }
 
     /// What this clock may ask the system.
     pub(crate) fn probes(&self) -> Probes {
         // ORDERING: Relaxed, a setting.
-        if self.minimal.load(Ordering::Relaxed) { Probes::Minimal } else { Probes::Full }
+        if self.has_minimal_probes.load(Ordering::Relaxed) { Probes::Minimal } else { Probes::Full }
     }
 
     /// The OS clock, as far as this clock's probes go.
@@ -354,17 +355,17 @@ impl Engine {
     /// Never waits, allocates or panics.
     pub(crate) fn maintain(&self, driven_by: DrivenBy) -> Option<Outcome> {
         let _errno = sys::PreserveErrno::new();
-        let (mut driven, lines) = self.lock_judged()?;
+        let (mut control_loop, lines) = self.lock_judged()?;
         // With a line for each CPU a common one would be wrong on some, and only the clock's thread
         // calibrates them.
-        if lines == Lines::PerCpu { None } else { self.iterate(&mut driven, driven_by) }
+        if lines == Lines::PerCpu { None } else { self.iterate(&mut control_loop, driven_by) }
     }
 
     /// An iteration by the holder of the lock, and a second one after a recovery.
     #[inline(never)]
-    fn iterate(&self, driven: &mut Driven, driven_by: DrivenBy) -> Option<Outcome> {
+    fn iterate(&self, control_loop: &mut ControlLoop, driven_by: DrivenBy) -> Option<Outcome> {
         let counter = COUNTER?;
-        let control = &mut driven.control;
+        let control = &mut control_loop.control;
         control.config = Config { driven_by, interval_ns: self.interval_ns(), ..control.config };
         let followed = self.followed();
         let mut outcome = control.maintain(&self.shared, &counter, &followed);
@@ -380,14 +381,14 @@ impl Engine {
 
     /// The lock; `None` while another thread has it. A forked child takes it over from a thread of
     /// its parent, and judges the gates, which begins the control loop anew.
-    fn lock(&self) -> Option<LockGuard<'_, Driven>> {
+    fn lock(&self) -> Option<LockGuard<'_, ControlLoop>> {
         // SAFETY: the token is the same for all processes that share this memory, and differs from
         // that of each process whose copy this memory is; where that cannot be known, it is the
         // same for all. POSIX forbids a program to fork in a signal handler and to return from it
         // in the child.
         unsafe {
-            self.control.try_lock(sys::lock_token(), |driven| {
-                (driven.is_begun, driven.seen) = (false, TrustSnapshot::NONE);
+            self.control_loop.try_lock(sys::lock_token(), |control_loop| {
+                (control_loop.is_begun, control_loop.judged_facts) = (false, TrustSnapshot::NONE);
             })
         }
     }
@@ -396,7 +397,7 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn play_fork(&self) {
         // SAFETY: the guard is not used any more, as if its holder were in another process.
-        let held = unsafe { self.control.try_lock(sys::lock_token() ^ 2, |_| ()) };
+        let held = unsafe { self.control_loop.try_lock(sys::lock_token() ^ 2, |_| ()) };
         core::mem::forget(held.expect("nobody has it"));
     }
 

@@ -45,9 +45,9 @@
 //! | [`Instant::recent`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
 //!
 //! This holds across recalibration, start-up, fallback and recovery. Differences of instants
-//! saturate at zero. A separate [`Clock`] has the same readings: [`Clock::now`], [`Clock::now_ordered`]
-//! and so on. [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return those of the global
-//! clock as numbers.
+//! saturate at zero. A separate [`Clock`] has the same readings: [`Clock::now`],
+//! [`Clock::now_ordered`] and so on. [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`]
+//! return those of the global clock as numbers.
 //!
 //! # Guarantees
 //!

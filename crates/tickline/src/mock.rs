@@ -139,7 +139,8 @@ impl MockClock {
     }
 
     /// How far UTC may be from this clock's Unix time, or why it is not known: what
-    /// [`Clock::utc`](crate::Clock::utc) is to return. A new mock has an error of 0. Needs the feature `utc`.
+    /// [`Clock::utc`](crate::Clock::utc) is to return. A new mock has an error of 0. Needs the
+    /// feature `utc`.
     ///
     /// ```
     /// use std::time::Duration;

@@ -65,10 +65,11 @@ pub enum Probes {
     /// `PLATFORM.md`, "System calls", lists the calls to allow.
     ///
     /// What the clock does not ask stays unknown. Nobody compares the CPUs' counters, or asks for
-    /// UTC. The OS serves such a clock, for the reason [`Reason::KernelUnknown`](crate::Reason::KernelUnknown)
-    /// or [`Reason::Untested`](crate::Reason::Untested), unless a clock with full probes has
-    /// compared the counters before in this process. The clock does not judge its gates again. Its
-    /// thread has no name, and does not notice at once when somebody sets the OS clock.
+    /// UTC. The OS serves such a clock, for the reason
+    /// [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or
+    /// [`Reason::Untested`](crate::Reason::Untested), unless a clock with full probes has compared
+    /// the counters before in this process. The clock does not judge its gates again. Its thread
+    /// has no name, and does not notice at once when somebody sets the OS clock.
     ///
     /// The OS clock serves a child that is forked while another thread recalibrates. For minimal
     /// probes such a child looks like a process that shares its parent's memory

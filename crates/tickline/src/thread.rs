@@ -61,7 +61,7 @@ const STACK_BYTES: usize = 256 * 1024;
 
 /// How often a thread with a closed gate asks for the result of a comparison that may open it, ns.
 /// A pair of CPUs takes some time (`REST_NS` of `trust/compare.rs`).
-const RESULT_EVERY_NS: u64 = 50_000_000;
+const ASK_RESULT_EVERY_NS: u64 = 50_000_000;
 
 /// A running thread; stopped and joined when dropped.
 #[derive(Debug)]
@@ -127,13 +127,14 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         Probes::Minimal => None,
     };
     let (mut comparing, mut pass) = (Comparing::default(), CpuPass::default());
-    let (mut checked_ns, mut compared) = (i64::MIN, Comparison::Pending);
+    let (mut reviewed_ns, mut comparison) = (i64::MIN, Comparison::Pending);
     #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
     let mut utc = crate::utc::UtcPolls::default();
     loop {
-        compared = compare::result().unwrap_or(compared);
-        let by_cpu = engine.probes() == Probes::Full && wants_line_per_cpu(settings.per_cpu, compared);
-        let next_ns = if by_cpu {
+        comparison = compare::result().unwrap_or(comparison);
+        let has_line_per_cpu =
+            engine.probes() == Probes::Full && wants_line_per_cpu(settings.per_cpu, comparison);
+        let next_ns = if has_line_per_cpu {
             engine.calibrate_cpus(&mut pass, notifier)
         } else {
             engine.leave_per_cpu();
@@ -141,18 +142,18 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         };
         #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
         utc.poll(engine);
-        let closed = next_ns.is_none() && engine.is_closed();
+        let is_closed = next_ns.is_none() && engine.is_closed();
         let mut wait_ns = match next_ns {
             Some(next_in_ns) => next_in_ns,
-            None if closed => engine.interval_ns(),
+            None if is_closed => engine.interval_ns(),
             // A reader is doing an iteration of its own.
             None => MIN_INTERVAL_NS,
         };
         let now_ns = OsClock.monotonic_ns();
-        let unchecked_ns = now_ns.saturating_sub(checked_ns).unsigned_abs();
+        let since_review_ns = now_ns.saturating_sub(reviewed_ns).unsigned_abs();
         // At least once in an interval: now, if the next wake-up would be too late.
-        if closed || unchecked_ns.saturating_add(wait_ns) > engine.interval_ns() {
-            checked_ns = now_ns;
+        if is_closed || since_review_ns.saturating_add(wait_ns) > engine.interval_ns() {
+            reviewed_ns = now_ns;
             if engine.wants_comparison() {
                 comparing.ensure();
             }
@@ -160,8 +161,8 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
                 continue;
             }
         }
-        if closed && comparing.is_running() {
-            wait_ns = wait_ns.min(RESULT_EVERY_NS);
+        if is_closed && comparing.is_running() {
+            wait_ns = wait_ns.min(ASK_RESULT_EVERY_NS);
         }
         match sleep(engine, notifier, Duration::from_nanos(wait_ns), settings.recent_every) {
             Woken::Timeout => {}

@@ -27,14 +27,14 @@
 //! another program steps or steers the OS clock, so that the source reports another time without a
 //! new measurement. A step or slew of the OS clock has no effect before the source is asked again.
 //!
-//! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its old
-//! value. Where the hypervisor offers a VMClock page (`/dev/vmclock0`), each reading checks the page's
-//! disruption marker. After a change readings fail until the source has measured again. Without such
-//! a page nobody in the guest can notice, and the source's promise is void until then.
+//! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its
+//! old value. Where the hypervisor offers a VMClock page (`/dev/vmclock0`), each reading checks the
+//! page's disruption marker. After a change readings fail until the source has measured again.
+//! Without such a page nobody in the guest can notice, and the source's promise is void until then.
 //!
-//! After a suspend during which the counter stood still, a reading may miss UTC until the thread has
-//! run. Only the source can know of what happened before the thread was started. A step
-//! of the OS clock that is smaller than the uncertainty of tickline's own request is not noticed either.
+//! After a suspend during which the counter stood still, a reading may miss UTC until the thread
+//! has run. Only the source can know what happened before the thread was started. Nobody notices a
+//! step of the OS clock that is smaller than the uncertainty of tickline's own request.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
@@ -44,8 +44,8 @@
 //!
 //! # Known limits
 //!
-//! - After a step of the OS clock that chronyd did not make and has not noticed, it may need several
-//!   measurements until its own bound holds again. tickline waits for one.
+//! - After a step of the OS clock that chronyd did not make and has not noticed, it may need
+//!   several measurements until its own bound holds again. tickline waits for one.
 //! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
 //!   two claims may then contradict each other. Readings fail with `Disrupted` until the next
 //!   measurement, though no interval was wrong.
@@ -61,11 +61,10 @@
 //!
 //! The times are [`UnixTime`], which counts no leap seconds. Two seconds before and after the end
 //! of a day that chronyd or the kernel has announced to have one, readings fail with
-//! [`LeapSecond`](UtcUnknown::LeapSecond); then with `Disrupted`, until the source has measured after
-//! it. A server that smears the second serves another time than UTC for hours, and says nothing of
-//! it: the interval then contains the smeared time.
-//! [`UtcReading::tai_offset`] is TAI minus UTC, where the kernel was told (`chronyd` does it with
-//! `leapsectz`).
+//! [`LeapSecond`](UtcUnknown::LeapSecond); then with `Disrupted`, until the source has measured
+//! after it. A server that smears the second serves another time than UTC for hours, and says
+//! nothing of it: the interval then contains the smeared time. [`UtcReading::tai_offset`] is TAI
+//! minus UTC, where the kernel was told (`chronyd` does it with `leapsectz`).
 //!
 //! # Waiting
 //!
@@ -102,7 +101,7 @@ use crate::mock::MockClock;
 use crate::unix_time::UnixTime;
 
 pub(crate) mod claim;
-mod keeper;
+mod claim_maker;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod polls;
 pub(crate) mod published;
@@ -122,7 +121,8 @@ pub struct UtcReading {
 }
 
 impl UtcReading {
-    /// A reading that came in a message: the two times between which UTC was there, in either order.
+    /// A reading that came in a message: the two times between which UTC was there, in either
+    /// order.
     ///
     /// ```
     /// use tickline::UnixTime;
@@ -274,21 +274,21 @@ impl fmt::Display for UtcSource {
 #[non_exhaustive]
 pub enum UtcUnknown {
     /// No source has answered: none runs, none is asked (with
-    /// [`Probes::Minimal`](crate::Probes::Minimal), or on another system than Linux), or the clock's
-    /// thread has just been started.
+    /// [`Probes::Minimal`](crate::Probes::Minimal), or on another system than Linux), or the
+    /// clock's thread has just been started.
     NoSource,
     /// The source says that the clock is not synchronised.
     Unsynchronised,
-    /// The last claim has ended, and there is no newer one: the source has not answered twice, or the
-    /// thread was held up.
+    /// The last claim has ended, and there is no newer one: the source has not answered twice, or
+    /// the thread was held up.
     Expired,
-    /// The machine was suspended or moved, or two claims contradicted each other, and the source has
-    /// not measured since.
+    /// The machine was suspended or moved, or two claims contradicted each other, and the source
+    /// has not measured since.
     Disrupted,
     /// A leap second is near.
     LeapSecond,
-    /// The clock has no thread in this process to ask the sources: [`start`](crate::start) gives the
-    /// global clock one, [`Driver::Thread`](crate::Driver::Thread) another.
+    /// The clock has no thread in this process to ask the sources: [`start`](crate::start) gives
+    /// the global clock one, [`Driver::Thread`](crate::Driver::Thread) another.
     NoThread,
 }
 
@@ -324,8 +324,8 @@ impl fmt::Display for UtcUnknown {
 impl std::error::Error for UtcUnknown {}
 
 impl Clock {
-    /// The earliest and the latest time that UTC can be now; see [`utc`](self). Makes no system call
-    /// where the counter serves.
+    /// The earliest and the latest time that UTC can be now; see [`utc`](self). Makes no system
+    /// call where the counter serves.
     ///
     /// # Errors
     ///
@@ -361,7 +361,7 @@ impl Clock {
     ///
     /// As for [`utc`](Self::utc).
     pub fn time_until_past(&self, reading: &UtcReading) -> Result<Duration, UtcUnknown> {
-        Ok(left(&self.utc()?, reading))
+        Ok(time_left(&self.utc()?, reading))
     }
 
     /// Waits until `reading` is certainly in the past, and returns a reading that is after it. The
@@ -373,7 +373,7 @@ impl Clock {
     pub fn wait_until_past(&self, reading: &UtcReading) -> Result<UtcReading, UtcUnknown> {
         loop {
             let now = self.utc()?;
-            let left = left(&now, reading);
+            let left = time_left(&now, reading);
             if left.is_zero() {
                 return Ok(now);
             }
@@ -402,7 +402,7 @@ fn utc_by_counter(engine: &Engine) -> Option<UtcReading> {
 }
 
 /// The time until the earliest UTC is after `reading`.
-fn left(now: &UtcReading, reading: &UtcReading) -> Duration {
+fn time_left(now: &UtcReading, reading: &UtcReading) -> Duration {
     let left_ns = reading.latest_ns.saturating_add(1).saturating_sub(now.earliest_ns);
     Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0))
 }

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::image::{Image, QEMU};
 use super::scenario::{Pace, Scenario};
 
-/// The longest time for a guest. Guests take 10 to 30 s, those of UTC up to 150 s, so the limit only
-/// ends a guest that hangs.
+/// The longest time for a guest. Guests take 10 to 30 s, those of UTC up to 150 s, so the limit
+/// only ends a guest that hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// How long a guest is stopped on its own request.

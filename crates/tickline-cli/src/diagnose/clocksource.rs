@@ -14,7 +14,7 @@ const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit",
 /// whoever answers. Any other is one only if a system call answers, or if its name is unreadable.
 pub(super) fn slow(facts: &Document) -> Option<Finding> {
     let current = facts.clocksource();
-    let served = facts.precise();
+    let served = facts.precise_served_by();
     let is_slow = current.is_some_and(|name| SLOW.contains(&name));
     let by_call = matches!(served, Some((_, ServedBy::SystemCall)));
     if !is_slow && !by_call {
@@ -31,19 +31,25 @@ pub(super) fn slow(facts: &Document) -> Option<Finding> {
     let asked =
         served.filter(|_| by_call).map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
     let words = facts.choosing_words().map(|word| format!("the kernel's command line has {word}"));
-    Some(finding.seen(words).seen(asked).seen(fix::provider(facts)).gaining(facts))
+    Some(
+        finding
+            .with_evidence(words)
+            .with_evidence(asked)
+            .with_evidence(fix::provider(facts))
+            .with_gain(facts),
+    )
 }
 
 /// The vDSO reads the hypervisor's clock, which takes longer than the TSC would. The vDSO must also
 /// check whether the hypervisor has changed the parameters meanwhile (`vread_pvclock`).
 pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
     let name = facts.clocksource().filter(|name| ["kvm-clock", "xen"].contains(name))?;
-    let by_vdso = matches!(facts.precise(), Some((_, ServedBy::Vdso)));
-    if !by_vdso || facts.dear().is_none() || !may_use_tsc(facts) {
+    let by_vdso = matches!(facts.precise_served_by(), Some((_, ServedBy::Vdso)));
+    if !by_vdso || facts.avoidable_cost_ns().is_none() || !may_use_tsc(facts) {
         return None;
     }
     let finding = with_tsc("paravirtual_clock_dearer", name, fix::use_tsc_of_doubtful_host(facts), facts);
-    Some(finding.gaining(facts).seen(fix::provider(facts)))
+    Some(finding.with_gain(facts).with_evidence(fix::provider(facts)))
 }
 
 /// Whether the kernel accepts the TSC, and no comparison speaks against it.
@@ -105,11 +111,11 @@ fn unknown(facts: &Document) -> Option<Finding> {
     if facts.clocksource().is_some() || facts.machine.kernel.is_none() {
         return None;
     }
-    let served = match facts.precise() {
+    let served = match facts.precise_served_by() {
         Some((clock, ServedBy::Vdso)) => Some(format!("the vDSO answers {clock} all the same")),
         _ => None,
     };
-    Some(unreadable("clocksource_unknown").seen(served))
+    Some(unreadable("clocksource_unknown").with_evidence(served))
 }
 
 fn vsyscall64() -> Finding {
@@ -120,7 +126,7 @@ fn vsyscall64() -> Finding {
 /// The process does not use the vDSO. That can't be the cause where the vDSO answers the coarse
 /// clock.
 fn bypassed(facts: &Document) -> Option<Finding> {
-    let coarse = facts.coarse();
+    let coarse = facts.coarse_served_by();
     if coarse == Some(ServedBy::Vdso) {
         return None;
     }
@@ -134,7 +140,7 @@ fn bypassed(facts: &Document) -> Option<Finding> {
     // An unknown clocksource may be slow by itself. Where the vDSO cannot read a counter, a kernel
     // for 32-bit Arm takes every clock out of the vDSO (PLATFORM.md).
     let name = facts.clocksource().filter(|_| facts.machine.architecture.as_deref() != Some("arm"))?;
-    (coarse == Some(ServedBy::SystemCall)).then(|| by_name("vdso_unused", name).seen(mapped(facts)))
+    (coarse == Some(ServedBy::SystemCall)).then(|| by_name("vdso_unused", name).with_evidence(mapped(facts)))
 }
 
 /// A word of the kernel's command line, which is to be taken off, keeps the process from the vDSO.
@@ -144,10 +150,10 @@ fn by_word(key: &'static str, word: &'static str) -> Finding {
 
 /// The vDSO can read the clocksource, but does not answer.
 fn unused(name: &str, facts: &Document) -> Finding {
-    match facts.coarse() {
+    match facts.coarse_served_by() {
         // The vDSO is in use, so nothing stands between it and the process.
         Some(ServedBy::Vdso) => by_vdso("vdso_unused/in_use", name, facts),
-        _ => by_vdso("vdso_unused/readable", name, facts).seen(mapped(facts)),
+        _ => by_vdso("vdso_unused/readable", name, facts).with_evidence(mapped(facts)),
     }
 }
 
@@ -165,9 +171,9 @@ fn kvm_clock(facts: &Document) -> Finding {
     }
     // A 64-bit vDSO that is in use reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT
     // (PLATFORM.md).
-    let in_use = facts.coarse() == Some(ServedBy::Vdso) && !facts.is_x86_32();
+    let in_use = facts.coarse_served_by() == Some(ServedBy::Vdso) && !facts.is_x86_32();
     let key = if in_use { "kvm_clock_unstable/in_use" } else { "kvm_clock_unstable" };
-    let finding = Finding::new(key, &[]).seen(rejection(facts));
+    let finding = Finding::new(key, &[]).with_evidence(rejection(facts));
     if may_use_tsc(facts) {
         return accepted(finding, fix::use_tsc_of_doubtful_host(facts), facts);
     }
@@ -180,7 +186,7 @@ fn kvm_clock(facts: &Document) -> Finding {
 /// Adds the switch to a TSC that the kernel accepts.
 fn accepted(finding: Finding, fix: String, facts: &Document) -> Finding {
     let seen = "available_clocksource has tsc".to_owned();
-    finding.seen([seen]).fix(fix).steps(fix::tsc_steps(facts))
+    finding.with_evidence([seen]).fix(fix).steps(fix::tsc_steps(facts))
 }
 
 fn xen(facts: &Document) -> Finding {
@@ -188,7 +194,7 @@ fn xen(facts: &Document) -> Finding {
     if facts.are_unsynchronised() {
         return finding.fix(fix::none("the counters are unsynchronised; use another type of instance"));
     }
-    let finding = finding.seen(rejection(facts));
+    let finding = finding.with_evidence(rejection(facts));
     if facts.accepts_tsc() == Some(true) {
         return accepted(finding, fix::use_tsc_of_doubtful_host(facts), facts);
     }
@@ -208,7 +214,7 @@ fn xen(facts: &Document) -> Finding {
 }
 
 fn hyperv(name: &str, facts: &Document) -> Finding {
-    let finding = by_name("hyperv_without_page", name).seen(rejection(facts));
+    let finding = by_name("hyperv_without_page", name).with_evidence(rejection(facts));
     if may_use_tsc(facts) {
         return accepted(finding, fix::use_tsc(facts), facts);
     }
@@ -242,7 +248,7 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
     // The kernel's verdict is as old as its message.
     let today = facts.counters();
     let today = (!today.is_empty()).then(|| format!("the counters today: {today}"));
-    finding.seen(missing).seen(blame.lines).seen(today).fix(given_up(facts))
+    finding.with_evidence(missing).with_evidence(blame.lines).with_evidence(today).fix(given_up(facts))
 }
 
 /// The log does not say why the kernel does without the TSC. `missing` says what the kernel offers.
@@ -266,7 +272,7 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
         return offer_unknown(name, facts, then);
     }
     let key = if facts.lists_tsc() { "tsc_unstable" } else { "tsc_missing" };
-    by_name(key, name).seen(missing).seen([why.to_owned()]).fix(then)
+    by_name(key, name).with_evidence(missing).with_evidence([why.to_owned()]).fix(then)
 }
 
 /// The kernel's messages about its rejection of the TSC. If there is none, the place of the TSC on

@@ -39,12 +39,12 @@ impl Document {
     }
 
     /// The first precise clock with a known answerer: its name, and who answers.
-    pub(crate) fn precise(&self) -> Option<(&str, ServedBy)> {
+    pub(crate) fn precise_served_by(&self) -> Option<(&str, ServedBy)> {
         PRECISE.into_iter().find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
     }
 
     /// Who answers the coarse clock. A vDSO in use answers it, whatever the clocksource.
-    pub(super) fn coarse(&self) -> Option<ServedBy> {
+    pub(super) fn coarse_served_by(&self) -> Option<ServedBy> {
         self.row(COARSE)?.served_by
     }
 
@@ -64,7 +64,7 @@ impl Document {
 
     /// What a call costs now, and what it could cost, ns; `None` unless it is slower by more than
     /// an error of the measurement.
-    pub(super) fn dear(&self) -> Option<(f64, f64)> {
+    pub(super) fn avoidable_cost_ns(&self) -> Option<(f64, f64)> {
         /// The least ratio of two costs that counts.
         const DEARER: f64 = 1.5;
         self.precise_ns().zip(self.attainable_ns()).filter(|(now_ns, then_ns)| *now_ns > DEARER * then_ns)
@@ -98,8 +98,8 @@ impl Document {
         list.split_whitespace().any(|name| name == clocksource)
     }
 
-    /// A clocksource on offer that the vDSO reads, other than the TSC and the present one; the best one
-    /// first.
+    /// A clocksource on offer that the vDSO reads, other than the TSC and the present one; the best
+    /// one first.
     pub(super) fn other_for_vdso(&self) -> Option<&'static str> {
         const READ: [&str; 4] =
             ["arch_sys_counter", "riscv_clocksource", "hyperv_clocksource_tsc_page", "kvm-clock"];

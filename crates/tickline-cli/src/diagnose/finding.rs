@@ -108,26 +108,26 @@ impl Finding {
     }
 
     /// Adds evidence: a list, or what is known of it.
-    pub(super) fn seen(mut self, evidence: impl IntoIterator<Item = String>) -> Self {
+    pub(super) fn with_evidence(mut self, evidence: impl IntoIterator<Item = String>) -> Self {
         self.evidence.extend(evidence);
         self
     }
 
     /// Adds what a call costs, and what it could cost; and the gain, unless there is no fix. What
     /// another clocksource than the counter would cost was not measured.
-    pub(super) fn gaining(self, facts: &Document) -> Self {
+    pub(super) fn with_gain(self, facts: &Document) -> Self {
         let target = self.steps.as_ref().and_then(|steps| steps.clocksource.as_deref());
         let is_counters = match target.or(facts.clocksource()) {
             _ if self.code.starts_with("tsc_") => true,
             Some("xen") => facts.invariant() != Some(false),
             name => name.is_none_or(|name| ["tsc", "arch_sys_counter", "riscv_clocksource"].contains(&name)),
         };
-        let Some((now_ns, then_ns)) = facts.dear().filter(|_| is_counters) else { return self };
+        let Some((now_ns, then_ns)) = facts.avoidable_cost_ns().filter(|_| is_counters) else { return self };
         let gain_ratio = (!fix::is_none(&self.fix)).then_some(now_ns / then_ns);
         let seen = format!(
             "it takes {now_ns:.0} ns; coarse clock plus counter read, {then_ns:.0} ns, is attainable"
         );
-        Self { gain_ratio, ..self.seen([seen]) }
+        Self { gain_ratio, ..self.with_evidence([seen]) }
     }
 
     pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {

@@ -1,5 +1,6 @@
-//! The machine's clocks in one sentence, which stands first in each output: what the time costs, and
-//! whether it is known to be right. It is about the machine, not about tickline's use of the counter.
+//! The machine's clocks in one sentence, which stands first in each output: what the time costs,
+//! and whether it is known to be right. It is about the machine, not about tickline's use of the
+//! counter.
 
 use serde::Serialize;
 
@@ -33,7 +34,8 @@ pub(crate) enum Level {
 pub(crate) struct Health {
     /// `ok`, `unsure` (fast, but not known to be right), `slow`, `wrong` or `unknown`.
     pub(crate) level: Level,
-    /// What the time costs, and whether it is known to be right, in one sentence without a full stop.
+    /// What the time costs, and whether it is known to be right, in one sentence without a full
+    /// stop.
     pub(crate) text: String,
 }
 
@@ -42,7 +44,7 @@ impl Health {
     pub(crate) fn of(facts: &Document, findings: &[Finding]) -> Self {
         let of = |severity| findings.iter().find(|finding| finding.severity == severity);
         let (wrong, slow, unsure) = (of(Severity::Wrong), of(Severity::Slow), of(Severity::Unsure));
-        let answered = facts.precise().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso);
+        let answered = facts.precise_served_by().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso);
         let right = facts.utc();
         let level = match (wrong, slow, unsure, &right) {
             (Some(_), ..) => Level::Wrong,
@@ -90,11 +92,11 @@ impl Health {
 /// What a call for the time costs, and why that is slow.
 fn cost(facts: &Document, slow: Option<&Finding>) -> String {
     let source = facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"));
-    match (facts.precise(), slow) {
+    match (facts.precise_served_by(), slow) {
         (Some((clock, ServedBy::SystemCall)), _) => {
             let costs = match (
                 facts.precise_ns(),
-                facts.dear().filter(|_| slow.is_some_and(|found| found.gain_ratio.is_some())),
+                facts.avoidable_cost_ns().filter(|_| slow.is_some_and(|found| found.gain_ratio.is_some())),
             ) {
                 (_, Some((now, then))) => format!(": {now:.0} ns, {then:.0} possible"),
                 (Some(now), None) => format!(": {now:.0} ns"),

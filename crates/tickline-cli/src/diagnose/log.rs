@@ -60,8 +60,8 @@ pub(super) fn blame(log: &[String]) -> Option<Blame> {
     Some(Blame { key, reason: reason.unwrap_or_default().to_owned(), lines })
 }
 
-/// The command that fails where the log has a message by which the kernel has rejected the TSC, also
-/// one of those above; where it is empty, or may not be read; and where `then` fails.
+/// The command that fails where the log has a message by which the kernel has rejected the TSC,
+/// also one of those above; where it is empty, or may not be read; and where `then` fails.
 pub(super) fn check(then: &str) -> String {
     const REJECTED: &str = "TSC warp|tsc.*(unstable|skewed)|marking (tsc )?unstable";
     format!(

@@ -25,7 +25,7 @@ pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
 /// the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock` in
 /// `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each CPU's own parameters.
 fn is_read_by_vdso(name: &str, facts: &Document) -> bool {
-    ["kvm-clock", "xen"].contains(&name) && matches!(facts.precise(), Some((_, ServedBy::Vdso)))
+    ["kvm-clock", "xen"].contains(&name) && matches!(facts.precise_served_by(), Some((_, ServedBy::Vdso)))
 }
 
 /// The counters of two CPUs differ.
@@ -53,7 +53,10 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     });
     let seen = seen.into_iter().chain(facts.unsynchronised_pairs()).chain(forced);
     Some(
-        Finding::new(key, &[]).seen(seen).fix(fix).steps(other.and_then(|other| steps::switch(other, facts))),
+        Finding::new(key, &[])
+            .with_evidence(seen)
+            .fix(fix)
+            .steps(other.and_then(|other| steps::switch(other, facts))),
     )
 }
 
@@ -76,9 +79,9 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
     let fix = host.and_then(|host| host.untrapped.clone()).unwrap_or_else(|| finding.fix.clone());
     let seen =
         format!("{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns");
-    let clock = facts.precise_ns().zip(facts.precise());
+    let clock = facts.precise_ns().zip(facts.precise_served_by());
     let clock = clock.map(|(ns, (clock, _))| format!("{clock}, which reads the counter, takes {ns:.0} ns"));
-    Some(finding.seen([seen]).seen(clock).fix(fix))
+    Some(finding.with_evidence([seen]).with_evidence(clock).fix(fix))
 }
 
 /// CPUID does not say that the counter runs at one rate.

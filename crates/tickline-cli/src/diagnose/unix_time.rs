@@ -29,13 +29,13 @@ const CLAIM_GROWTH: i64 = 2_000;
 /// after 2,048 s at most (timesyncd.conf(5)), when the claim has grown to 1.024 s.
 const CLAIM_NS: i64 = 2_000_000_000;
 
-/// The largest offset that a daemon at work leaves, ns: ntpd steps the clock from there on (RFC 5905,
-/// `STEPT`).
+/// The largest offset that a daemon at work leaves, ns: ntpd steps the clock from there on (RFC
+/// 5905, `STEPT`).
 const STEP_NS: i64 = 128_000_000;
 
 impl Document {
-    /// The bound of Unix time's distance from UTC, ns: that of clock-bound, the kernel's, or else the
-    /// NTP daemon's. `None` where nobody claims one, or a daemon answers that has no time from
+    /// The bound of Unix time's distance from UTC, ns: that of clock-bound, the kernel's, or else
+    /// the NTP daemon's. `None` where nobody claims one, or a daemon answers that has no time from
     /// elsewhere.
     pub(crate) fn utc_bound_ns(&self) -> Option<i64> {
         if self.is_by_clock_bound() {

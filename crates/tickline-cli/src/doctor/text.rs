@@ -6,32 +6,32 @@ use crate::diagnose::{Detail, Finding, Level, Severity};
 use crate::document::{CpuRow, Document, TrackSummary, lines};
 use crate::terminal::plain;
 use crate::words::code;
-use crate::wrap::{BAD, GOOD, Look, SLOW, heading};
+use crate::wrap::{BAD, GOOD, Layout, SLOW, heading};
 
 /// Writes the document as text.
-pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    first_line(document, look, out)?;
-    look.say("", &document.verdict, out)?;
-    document.build_note().map_or(Ok(()), |note| look.say("", note, out))?;
-    findings(document, look, out)?;
-    machine(document, look, out)?;
-    per_cpu(&document.clock.per_cpu, look, out)?;
-    clocks(document, look, out)?;
-    gates(document, look, out)?;
-    document.track.as_ref().map_or(Ok(()), |summary| track(summary, look, out))
+pub(super) fn write(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    first_line(document, layout, out)?;
+    layout.say("", &document.verdict, out)?;
+    document.build_note().map_or(Ok(()), |note| layout.say("", note, out))?;
+    findings(document, layout, out)?;
+    machine(document, layout, out)?;
+    per_cpu(&document.clock.per_cpu, layout, out)?;
+    clocks(document, layout, out)?;
+    gates(document, layout, out)?;
+    document.track.as_ref().map_or(Ok(()), |summary| track(summary, layout, out))
 }
 
 /// Writes the diagnosis of a recorded machine.
-pub(super) fn write_recorded(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    first_line(document, look, out)?;
-    look.say("", "A recorded machine: nothing is measured here.", out)?;
-    findings(document, look, out)?;
-    machine(document, look, out)?;
-    clocks(document, look, out)
+pub(super) fn write_recorded(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    first_line(document, layout, out)?;
+    layout.say("", "A recorded machine: nothing is measured here.", out)?;
+    findings(document, layout, out)?;
+    machine(document, layout, out)?;
+    clocks(document, layout, out)
 }
 
 /// The sentence about the machine, its level in colour.
-fn first_line(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn first_line(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     let Some((sentence, health)) = document.headline().zip(document.health.as_ref()) else { return Ok(()) };
     let style = match health.level {
         Level::Ok => GOOD,
@@ -39,10 +39,10 @@ fn first_line(document: &Document, look: Look, out: &mut dyn Write) -> io::Resul
         Level::Wrong => BAD,
     };
     let level_bytes = sentence.find(':').unwrap_or(0);
-    writeln!(out, "{}", look.wrap_painted("", &sentence, level_bytes, style))
+    writeln!(out, "{}", layout.wrap_painted("", &sentence, level_bytes, style))
 }
 
-fn findings(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn findings(facts: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     let findings = facts.findings();
     for (place, finding) in findings.iter().enumerate() {
         let is_note = |finding: &Finding| finding.severity == Severity::Note;
@@ -54,30 +54,30 @@ fn findings(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
         let (severity, code) = (code(finding.severity), finding.code);
         let (first, text) = (format!("  {severity:<6} "), format!("{} [{code}]", finding.what));
         let line = match finding.severity {
-            Severity::Wrong => look.wrap_painted(&first, &text, first.len(), BAD),
-            Severity::Slow | Severity::Unsure => look.wrap_painted(&first, &text, first.len(), SLOW),
-            Severity::Note => look.wrap(&first, &text),
+            Severity::Wrong => layout.wrap_painted(&first, &text, first.len(), BAD),
+            Severity::Slow | Severity::Unsure => layout.wrap_painted(&first, &text, first.len(), SLOW),
+            Severity::Note => layout.wrap(&first, &text),
         };
         writeln!(out, "{line}")?;
         for (name, said) in finding.details() {
             let label = format!("         {:<5} ", format!("{name}:"));
             match said {
-                Detail::Text(text) => look.say(&label, &text, out)?,
+                Detail::Text(text) => layout.say(&label, &text, out)?,
                 Detail::Command(command) => writeln!(out, "{label}{}", plain(&command))?,
             }
         }
     }
     findings.first().map_or(Ok(()), |first| {
-        look.say("  ", &format!("What a code in brackets means: tickline explain {}", first.code), out)
+        layout.say("  ", &format!("What a code in brackets means: tickline explain {}", first.code), out)
     })
 }
 
-fn machine(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn machine(facts: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{}", heading("Machine"))?;
-    lines(facts)?.iter().try_for_each(|(name, text)| look.say(&format!("  {name:<13}"), text, out))
+    lines(facts)?.iter().try_for_each(|(name, text)| layout.say(&format!("  {name:<13}"), text, out))
 }
 
-fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn per_cpu(rows: &[CpuRow], layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -90,16 +90,16 @@ fn per_cpu(rows: &[CpuRow], look: Look, out: &mut dyn Write) -> io::Result<()> {
         ("age_ns", "age ns"),
         ("failures", "failures"),
     ];
-    look.table_of(&COLUMNS, &rows, out)
+    layout.table_of(&COLUMNS, &rows, out)
 }
 
-fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn clocks(facts: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     if facts.costs.is_empty() {
         return writeln!(out, "\nClocks: none was measured");
     }
     let title =
         "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers";
-    writeln!(out, "\n{}", heading(&look.wrap("", title)))?;
+    writeln!(out, "\n{}", heading(&layout.wrap("", title)))?;
     const COLUMNS: [(&str, &str); 5] = [
         ("clock", "clock"),
         ("cost_ns", "cost ns"),
@@ -107,14 +107,14 @@ fn clocks(facts: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
         ("resolution_ns", "resolution ns"),
         ("served_by", "answered by"),
     ];
-    look.table_of(&COLUMNS, &facts.costs, out)?;
+    layout.table_of(&COLUMNS, &facts.costs, out)?;
     match &facts.served_unknown {
-        Some(reason) => look.say("  ", &format!("it is unknown who answers: {reason}"), out),
+        Some(reason) => layout.say("  ", &format!("it is unknown who answers: {reason}"), out),
         None => Ok(()),
     }
 }
 
-fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn gates(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{}", heading("Gates"))?;
     for gate in &document.gates {
         let text = gate.text.as_deref().unwrap_or_default();
@@ -123,13 +123,13 @@ fn gates(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()>
             (true, Some(code)) => format!("open, but {text} [{code}]"),
             (false, code) => format!("closed: {text} [{}]", code.unwrap_or_default()),
         };
-        look.say(&format!("  {:<15} ", gate.gate), &line, out)?;
+        layout.say(&format!("  {:<15} ", gate.gate), &line, out)?;
     }
     Ok(())
 }
 
-fn track(track: &TrackSummary, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n{}", heading(&look.wrap("", "Offset from CLOCK_MONOTONIC, and claimed bound")))?;
+fn track(track: &TrackSummary, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\n{}", heading(&layout.wrap("", "Offset from CLOCK_MONOTONIC, and claimed bound")))?;
     let summary = format!(
         "{} samples: largest offset {:.0} ns, largest bound {} ns, outside their bracket {}, bound violated {}",
         track.points.len(),
@@ -138,5 +138,5 @@ fn track(track: &TrackSummary, look: Look, out: &mut dyn Write) -> io::Result<()
         track.outside_bracket,
         track.bound_violated
     );
-    look.say("", &summary, out)
+    layout.say("", &summary, out)
 }

@@ -144,8 +144,8 @@ fn table(class: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Markup>>) -
     }
 }
 
-/// What a call costs, with bars as long as the logarithm of the cost: 2 and 25 ns must be told apart
-/// beside 1,000.
+/// What a call costs, with bars as long as the logarithm of the cost: 2 and 25 ns must be told
+/// apart beside 1,000.
 fn costs(rows: &[CostRow]) -> Markup {
     let largest = rows.iter().filter_map(|row| row.cost_ns).fold(10.0, f64::max);
     let width = |ns: f64| format!("width: {:.1}%", (100.0 * ns.log10() / largest.log10()).max(1.0));

@@ -1,5 +1,5 @@
-//! Offset and bound over time, as SVG, which needs no script. Colours are classes of `report.css`; what
-//! differs in colour also differs in shape.
+//! Offset and bound over time, as SVG, which needs no script. Colours are classes of `report.css`;
+//! what differs in colour also differs in shape.
 
 use maud::{Markup, html};
 

@@ -95,7 +95,7 @@ impl Log<'_> {
             (LeasePhase::FirstPublication, _) => return,
             (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.code()),
             // The same in both phases, and while the rate changes: one slew is one line.
-            _ if publisher.is_slewed() => {
+            _ if publisher.waits_for_slew() => {
                 "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
                     .to_owned()
             }

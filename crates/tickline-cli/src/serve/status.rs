@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use tickline::page::LeasePhase;
 use tickline_page::host::{PageFile, writer_of};
 use tickline_page::protocol::FAST_SLEW_PPB;
-use tickline_page::{Attached, HardwareCounter, ProcessHighWater};
+use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};
 
 use super::readers::{self, Reader};
 use crate::machine;
@@ -168,7 +168,7 @@ const BETWEEN: Duration = Duration::from_millis(20);
 
 impl Ahead {
     /// `None` without a line.
-    fn find(attached: &Attached<'_>, counter: HardwareCounter) -> Option<Self> {
+    fn find(attached: &AttachedPage<'_>, counter: HardwareCounter) -> Option<Self> {
         let (before, before_ns) = bracket(attached, counter)?;
         std::thread::sleep(BETWEEN);
         let (now, now_ns) = bracket(attached, counter)?;
@@ -195,7 +195,7 @@ impl Ahead {
 
 /// The narrowest of some brackets: the least and the most that the line is above the OS clock, and
 /// the OS clock then, ns.
-fn bracket(attached: &Attached<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
+fn bracket(attached: &AttachedPage<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
     let line = || attached.monotonic_by_line(&counter, &ProcessHighWater::new());
     let (before_ns, line_ns, after_ns) = narrowest(BRACKETS, monotonic_ns, line)?;
     let [before_ns, after_ns] = [before_ns, after_ns].map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));

@@ -7,7 +7,7 @@ use crate::cpu_list::ranges;
 use crate::document::Document;
 use crate::measure::pattern::Pattern;
 use crate::measure::warp::{Warp, WarpPair};
-use crate::wrap::Look;
+use crate::wrap::Layout;
 
 /// The most pairs in the table. Of more pairs, it shows the worst.
 const ROWS: usize = 28;
@@ -59,22 +59,22 @@ fn widest(warp: &Warp) -> (u32, u32, f64) {
 }
 
 /// Writes the document as text.
-pub(crate) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    look.say("", &document.verdict, out)?;
+pub(crate) fn write(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    layout.say("", &document.verdict, out)?;
     let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return Ok(()) };
     let (hz, resolution_ns) = (warp.frequency_hz.unwrap_or_default(), warp.resolution_ns.unwrap_or_default());
     let counter = format!(
         "Counter: {:.3} MHz, with a resolution of {resolution_ns:.1} ns; smaller differences count as none.",
         hz / 1e6
     );
-    look.say("", &counter, out)?;
-    table(warp, look, out)
+    layout.say("", &counter, out)?;
+    table(warp, layout, out)
 }
 
-fn table(warp: &Warp, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn table(warp: &Warp, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     let (title, rows) = pairs(warp);
-    writeln!(out, "\n{}", look.wrap("", &title))?;
-    look.table(&HEADS, &rows, out)
+    writeln!(out, "\n{}", layout.wrap("", &title))?;
+    layout.table(&HEADS, &rows, out)
 }
 
 /// The headings of [`pairs`].
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn of_many_pairs_the_worst_are_shown() {
         let mut out = Vec::new();
-        let look = Look { columns: 100 };
-        table(&warp(Some(false), 500), look, &mut out).unwrap();
+        let layout = Layout { columns: 100 };
+        table(&warp(Some(false), 500), layout, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), ROWS + 3, "{text}");
         assert!(text.lines().nth(3).unwrap().contains("500000.0"), "{text}");

@@ -7,7 +7,7 @@ use crate::measure::as_f64;
 use crate::measure::watch::{CpuSample, Sample, state_name};
 use crate::terminal::plain;
 use crate::words::time;
-use crate::wrap::Look;
+use crate::wrap::Layout;
 
 /// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
 const CPUS_IN_LINE: usize = 4;
@@ -67,7 +67,7 @@ pub(crate) fn happened(events: &[(&'static str, u64)], before: &[(&'static str, 
 }
 
 /// The summary.
-pub(crate) fn summary(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn summary(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     let Some(watch) = &document.watch else { return Ok(()) };
     let why = match watch.ended_by {
         Ending::Time => "as requested",
@@ -75,14 +75,14 @@ pub(crate) fn summary(document: &Document, look: Look, out: &mut dyn Write) -> i
         Ending::ReaderLeft => "until the reader left",
     };
     let all = &watch.all;
-    look.say("", &document.verdict, out)?;
+    layout.say("", &document.verdict, out)?;
     let samples = if all.samples == 1 { "sample" } else { "samples" };
     let watched = format!(
         "Watched for {:.1} s, {why}: {} {samples}, {} served by the counter",
         watch.watched_s, all.samples, all.fast_samples
     );
-    look.say("", &watched, out)?;
-    let mut fact = |name: &str, text: &str| look.say(&format!("  {name:<8} "), text, out);
+    layout.say("", &watched, out)?;
+    let mut fact = |name: &str, text: &str| layout.say(&format!("  {name:<8} "), text, out);
     fact("offset", &format!("{:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns))?;
     fact("bound", &format!("{} ns at most, violated {} times", all.largest_bound_ns, all.bound_violated))?;
     match watch.skew_ppb {
@@ -98,10 +98,10 @@ pub(crate) fn summary(document: &Document, look: Look, out: &mut dyn Write) -> i
         fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what))?;
     }
     fact("events", if text.is_empty() { "none" } else { &text })?;
-    cpus(watch, look, out)
+    cpus(watch, layout, out)
 }
 
-fn cpus(watch: &Watch, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn cpus(watch: &Watch, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     let mut cpus: Vec<_> = watch.cpus.iter().collect();
     if cpus.is_empty() {
         return Ok(());
@@ -111,7 +111,7 @@ fn cpus(watch: &Watch, look: Look, out: &mut dyn Write) -> io::Result<()> {
         cpus.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
         let title = format!("the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len());
-        look.say("  ", &title, out)?;
+        layout.say("  ", &title, out)?;
     }
     let row = |cpu: &&CpuWatch| {
         let figures = &cpu.figures;
@@ -121,5 +121,5 @@ fn cpus(watch: &Watch, look: Look, out: &mut dyn Write) -> io::Result<()> {
         [own, counts.into()].concat()
     };
     let rows: Vec<_> = cpus.iter().map(row).collect();
-    look.table(&["CPU", "state", "samples", "offset ns", "bound ns", "violated"], &rows, out)
+    layout.table(&["CPU", "state", "samples", "offset ns", "bound ns", "violated"], &rows, out)
 }

@@ -57,8 +57,8 @@ impl Tally {
         self.changes.extend(sample.changes.iter().take(space).cloned());
     }
 
-    /// Adds samples on CPUs. Must be called at the end as well: they go on after the last sample of the
-    /// main thread, so without that call the states would be an interval old.
+    /// Adds samples on CPUs. Must be called at the end as well: they go on after the last sample of
+    /// the main thread, so without that call the states would be an interval old.
     pub(crate) fn add_cpu_samples(&mut self, samples: &[CpuSample]) {
         for sample in samples {
             let (state, figures) = self.cpus.entry(sample.cpu).or_default();

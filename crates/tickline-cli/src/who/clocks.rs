@@ -34,9 +34,9 @@ impl Asked {
         }
     }
 
-    /// The cost of a system call to this clock, ns: that of the clock, if a system call answers it; else
-    /// that of a system call that reads the counter, or of one that does not. `None` for the CPU time of
-    /// another process, and for the clock of a device.
+    /// The cost of a system call to this clock, ns: that of the clock, if a system call answers it;
+    /// else that of a system call that reads the counter, or of one that does not. `None` for the
+    /// CPU time of another process, and for the clock of a device.
     pub(super) fn cost_ns(self, facts: &Document) -> Option<f64> {
         let own = facts.row(&self.name()).filter(|row| row.served_by == Some(ServedBy::SystemCall));
         own.and_then(|row| row.cost_ns).or_else(|| match self {

@@ -8,41 +8,41 @@ use crate::document::{Caller, Document, Who};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
 use crate::words::cell;
-use crate::wrap::Look;
+use crate::wrap::Layout;
 
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
 
 /// Writes the document as text.
-pub(super) fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     let Some(who) = &document.who else { return Ok(()) };
     if let Some(obstacle) = &who.obstacle {
-        return prevented(obstacle, &who.instead, look, out);
+        return prevented(obstacle, &who.instead, layout, out);
     }
-    look.say("", &sentence(who), out)?;
-    document.build_note().map_or(Ok(()), |note| look.say("", note, out))?;
-    conditions(who, look, out)?;
-    rows(&who.callers, look, out)?;
+    layout.say("", &sentence(who), out)?;
+    document.build_note().map_or(Ok(()), |note| layout.say("", note, out))?;
+    conditions(who, layout, out)?;
+    rows(&who.callers, layout, out)?;
     writeln!(out)?;
-    look.say("", &unseen(document, who.callers.len()), out)?;
+    layout.say("", &unseen(document, who.callers.len()), out)?;
     match document.headline() {
         Some(headline) if who.core_percent() > 0.0 => {
             let headline = headline.replace(" Fix below.", " `tickline doctor` names the fix.");
-            look.say("", &format!("The machine: {headline}"), out)
+            layout.say("", &format!("The machine: {headline}"), out)
         }
         _ => Ok(()),
     }
 }
 
-fn prevented(obstacle: &str, instead: &[String], look: Look, out: &mut dyn Write) -> io::Result<()> {
-    look.say("", &format!("Calls were not counted: {obstacle}."), out)?;
+fn prevented(obstacle: &str, instead: &[String], layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    layout.say("", &format!("Calls were not counted: {obstacle}."), out)?;
     writeln!(out, "\nRun instead:")?;
     for command in instead {
         // Not wrapped, so that it can be copied.
         writeln!(out, "  {command}")?;
     }
     writeln!(out)?;
-    look.say("", 
+    layout.say("", 
         "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that the \
          vDSO answers.",
         out,
@@ -65,17 +65,17 @@ fn sentence(who: &Who) -> String {
     )
 }
 
-fn conditions(who: &Who, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn conditions(who: &Who, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return Ok(()) };
     let looked = if every == 1 { "each call".to_owned() } else { format!("one call in {every}") };
-    look.say(
+    layout.say(
         "",
         &format!("Counted for {seconds:.1} s; {looked} was sampled; this program is left out."),
         out,
     )?;
     match who.lost_calls {
         0 => Ok(()),
-        lost => look.say(
+        lost => layout.say(
             "",
             &format!("The kernel dropped the samples of {lost} calls, which are missing here."),
             out,
@@ -83,7 +83,7 @@ fn conditions(who: &Who, look: Look, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-fn rows(callers: &[Caller], look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn rows(callers: &[Caller], layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     if callers.is_empty() {
         return Ok(());
     }
@@ -96,10 +96,10 @@ fn rows(callers: &[Caller], look: Look, out: &mut dyn Write) -> io::Result<()> {
         [vec![pid, name, caller.clock.clone(), calls, cost], shares.into()].concat()
     };
     let rows: Vec<_> = callers.iter().take(ROWS).map(row).collect();
-    look.table(&["PID", "process", "clock", "calls/s", "ns a call", "% of CPU", "% fixed"], &rows, out)?;
+    layout.table(&["PID", "process", "clock", "calls/s", "ns a call", "% of CPU", "% fixed"], &rows, out)?;
     match callers.len().saturating_sub(ROWS) {
         0 => Ok(()),
-        more => look.say("", &format!("{more} more rows are in the JSON (--json FILE)."), out),
+        more => layout.say("", &format!("{more} more rows are in the JSON (--json FILE)."), out),
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
         let mut document = Document::new("who");
         document.who = Some(who);
         let mut out = Vec::new();
-        write(&document, Look { columns: 100 }, &mut out).unwrap();
+        write(&document, Layout { columns: 100 }, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         text

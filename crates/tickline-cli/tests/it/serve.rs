@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tickline_page::host::PageWriter;
+use tickline_page::host::LockedPageFile;
 
 use crate::common::server::{Server, folder, run, serve, status, wait_for_line};
 use crate::common::{entries, is_root, library, text, until};
@@ -191,7 +191,7 @@ fn a_server_whose_page_was_truncated_says_so() {
 #[test]
 fn a_page_of_another_time_namespace_says_what_to_do() {
     let (_folder, page) = folder();
-    drop(PageWriter::create(&page).unwrap());
+    drop(LockedPageFile::create(&page).unwrap());
     let server = serve(&page, &[]);
     let mut command = Command::new("unshare");
     command.args(["--time", "--monotonic", "1000", "--fork"]).arg(server.get_program());
@@ -214,7 +214,7 @@ fn status_lists_who_reads_the_page() {
     let page = folder.path().join("tickline/page.v1");
     fs::create_dir(page.parent().unwrap()).unwrap();
     fs::set_permissions(page.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
-    drop(PageWriter::create(&page).unwrap());
+    drop(LockedPageFile::create(&page).unwrap());
     let is_listed = || {
         let listed = status(&page).unwrap()["readers"].clone();
         listed.as_array().unwrap().iter().any(|reader| reader["pid"] == std::process::id())

@@ -136,7 +136,7 @@ impl Control {
     ) -> Result<(Iteration, u64), Refusal> {
         let plan = self.plan.as_ref().ok_or(Refusal::Stale)?;
         let before_ticks = counter.now_ordered();
-        if shared.is_over(old, before_ticks, reference) {
+        if shared.no_longer_counts(old, before_ticks, reference) {
             shared.expire(old, before_ticks, self.proven(), reference);
             return Err(Refusal::Lost);
         }

@@ -252,7 +252,7 @@ pub struct Facts {
     /// The clocksource of a kernel that keeps time with this target's counter.
     pub counters_clocksource: Clocksource,
     /// Whether the kernel would accept that clocksource; `None` if it does not say.
-    pub available: Option<bool>,
+    pub kernel_accepts: Option<bool>,
     /// What a comparison of the CPUs' counters found.
     pub comparison: Comparison,
     /// Whether each CPU has a line of its own.
@@ -280,7 +280,7 @@ impl Facts {
         hypervisor: Hypervisor::Other,
         clocksource: Clocksource::Unknown,
         counters_clocksource: Clocksource::Unknown,
-        available: None,
+        kernel_accepts: None,
         comparison: Comparison::Pending,
         line_per_cpu: false,
         cost: None,

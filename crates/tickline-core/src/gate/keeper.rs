@@ -30,8 +30,8 @@
 //!   published. If the word has changed, the exchange fails, the judge closes the gate again, and
 //!   another judgement follows. So a change during a judgement has one of two effects. Either the
 //!   exchange fails; or the exchange came first, and the thread that made the change sees the open
-//!   gate, and closes it. A judge who judges an open gate again ([`review`](GateKeeper::review)), or
-//!   judges for the CPUs' lines, closes the gate first, which ends the line of the earlier
+//!   gate, and closes it. A judge who judges an open gate again ([`review`](GateKeeper::review)),
+//!   or judges for the CPUs' lines, closes the gate first, which ends the line of the earlier
 //!   judgement. If this judge concludes that the gate is open, it tries the exchange again from a
 //!   word that only calls of [`enable`](GateKeeper::enable) have changed: these calls have got what
 //!   they asked for.

@@ -43,7 +43,8 @@ fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
         hypervisor: signature.map_or(Hypervisor::None, Hypervisor::from_signature),
         clocksource: Clocksource::from_name(format!("{}\n", text("current", "tsc")).as_bytes()),
         counters_clocksource: counter,
-        available: counter.is_accepted(format!("{} \n", text("available", "tsc hpet acpi_pm")).as_bytes()),
+        kernel_accepts: counter
+            .is_accepted(format!("{} \n", text("available", "tsc hpet acpi_pm")).as_bytes()),
         comparison,
         line_per_cpu: is("line_per_cpu", false),
         cost: Some(Cost { counter_ps, os_ps, os_unix_ps }),

@@ -11,10 +11,11 @@
 //! the counter runs on and the reference stands still, readings may thus run ahead of the
 //! reference, to the end of the window. Past the window every reading takes the slow path, which
 //! asks the reference. The line counts only for ticks that the counter can have reached by the time
-//! that the reference shows ([`SharedClock::is_over`]). The reference never decreases. So the thread
-//! that retires the line can ask it again, and then knows a tick that no reading has passed: the
-//! window's end, or the last tick for which the reference vouches now, whichever is later. That
-//! holds whatever reference and counter did in between, suspends, resets, slews and steps included.
+//! that the reference shows ([`SharedClock::no_longer_counts`]). The reference never decreases. So
+//! the thread that retires the line can ask it again, and then knows a tick that no reading has
+//! passed: the window's end, or the last tick for which the reference vouches now, whichever is
+//! later. That holds whatever reference and counter did in between, suspends, resets, slews and
+//! steps included.
 //!
 //! A counter that went back without a suspend (a machine was restored, a thread was moved to
 //! another CPU's counter) has a lower limit: it cannot have come further than the reference did
@@ -116,7 +117,7 @@ impl<S: StateCell> SharedClock<S> {
     /// Whether `line` does not count for `ticks`, which were read after its state: its validity has
     /// passed, the counter is before its start, or its window has passed and the reference does not
     /// vouch for it (rule 12). Asks the reference only past the window.
-    pub(crate) fn is_over(&self, line: &CellLine, ticks: u64, reference: &impl Reference) -> bool {
+    pub(crate) fn no_longer_counts(&self, line: &CellLine, ticks: u64, reference: &impl Reference) -> bool {
         let delta = ticks.wrapping_sub(line.start_ticks);
         if delta < line.window_ticks {
             return false;

@@ -1,8 +1,8 @@
 //! The inlined readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
 //! has their steps, and why each is there.
 //!
-//! All inlined readings are one function, [`SharedClock::read_with`]. It is told which states serve,
-//! where the ticks come from (the common counter here, the counter of this CPU in
+//! All inlined readings are one function, [`SharedClock::read_with`]. It is told which states
+//! serve, where the ticks come from (the common counter here, the counter of this CPU in
 //! [`per_cpu`](crate::per_cpu)), and what else to take from the slot.
 
 use super::{Event, SharedClock};
@@ -15,9 +15,9 @@ use crate::state::{LineState, Phase};
 /// not preempted needs some 60 ns.
 const REPLACING_NS: u64 = 2_000;
 
-/// ...and how often it loads the state meanwhile, in case the counter stands still or the line's
-/// slope is wrong. An ordered read takes 5 ns at least, so with a counter that runs the time ends
-/// the wait first.
+/// How often such a reader loads the state before it helps, in case the counter stands still or the
+/// line's slope is wrong. An ordered read takes 5 ns at least, so with a counter that runs the time
+/// ends the wait first.
 const REPLACING_LOADS: u32 = 1_000;
 
 /// How often a reader loads the state during a first publication before it helps. The writer asks
@@ -151,7 +151,7 @@ impl<S: StateCell> SharedClock<S> {
         }
         let bounds = self.cell.slot(line.state).bounds(line.state.b);
         let ticks = counter.now_ordered();
-        let in_use = !self.is_over(&line, ticks, reference) && self.cell.is_still(line.state);
+        let in_use = !self.no_longer_counts(&line, ticks, reference) && self.cell.is_still(line.state);
         in_use.then(|| LineReading { ticks, ns: line.at(ticks), bounds })
     }
 
@@ -194,7 +194,7 @@ impl<S: StateCell> SharedClock<S> {
         match state.phase() {
             Phase::Published => {
                 let ticks = ordered_ticks()?;
-                if self.is_over(&line, ticks, reference) {
+                if self.no_longer_counts(&line, ticks, reference) {
                     self.expire(&line, ticks, None, reference);
                     return None;
                 }

@@ -61,10 +61,10 @@ const LEAST_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 /// wrong in the simulator: the samples had happened to fall near the intended line.
 const SAFETY: i64 = 4;
 
-/// Samples in a block of evidence, at the least...
+/// The least number of samples in a block of evidence.
 const BLOCK_SAMPLES: u32 = 32;
 
-/// ...and the time that it spans, ns: twenty of the longest ticks.
+/// The time that a block of evidence spans, ns: twenty of the longest ticks.
 const BLOCK_NS: u64 = 20 * LONGEST_TICK_NS;
 
 /// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, what was learnt is void.

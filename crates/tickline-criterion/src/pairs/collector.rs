@@ -153,7 +153,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
     /// The iterations that the other build asks this one for.
     pub(crate) fn asked(&mut self) -> Option<u64> {
         let Some(Turns::Answers(request)) = &self.turns else { return None };
-        self.iterations = Some(request.each);
+        self.iterations = Some(request.iterations_per_pair);
         Some(request.iterations)
     }
 
@@ -175,7 +175,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
     }
 
     /// Iterations in a pair.
-    pub(crate) fn each(&self) -> u64 {
+    pub(crate) fn iterations_per_pair(&self) -> u64 {
         self.iterations.unwrap_or(1)
     }
 
@@ -210,11 +210,13 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
             }
         }
         let least_groups = if self.is_in_turns() { LEAST_GROUPS } else { 1 };
-        let wanted = iterations.div_ceil(self.each()).max(least_groups);
+        let wanted = iterations.div_ceil(self.iterations_per_pair()).max(least_groups);
         self.samples += 1;
         let request = match &self.turns {
             Some(Turns::Answers(request)) => *request,
-            _ => Request { sample: self.samples, iterations, each: self.each() },
+            _ => {
+                Request { sample: self.samples, iterations, iterations_per_pair: self.iterations_per_pair() }
+            }
         };
         self.begin_slice(request);
         Sample {
@@ -361,7 +363,7 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
         let Self { collector, iterations, .. } = self;
         let scale = collector.time.scale();
         let ticks = collector.found.sample_ticks(scale.resolution_ticks);
-        let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(collector.each());
+        let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(collector.iterations_per_pair());
         let returned = Elapsed::of_ns(each_ns * as_f64(iterations));
         collector.found.rounds_ns.push(each_ns);
         collector.found.returned_ns.push(least_ns(returned.to_ns(0.0, 0.0)));

@@ -7,7 +7,7 @@ use super::error::PageError;
 use super::mapped::MappedPage;
 use super::snapshot::Snapshot;
 use crate::lease::{LeaseMemory, LeasePhase};
-use crate::{Attached, Counter, Page};
+use crate::{AttachedPage, Counter, Page};
 
 /// A page's file that this process trusts, mapped read-only; unmapped when dropped.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl PageFile {
     /// # Errors
     ///
     /// If the page does not count here, or the machine is not known.
-    pub fn attach_here(&self) -> Result<Attached<'_>, PageError> {
+    pub fn attach_here(&self) -> Result<AttachedPage<'_>, PageError> {
         let machine = self.mapped.machine().map_err(|error| PageError::new(&self.path, error))?;
         self.page().attach(&machine).map_err(|refusal| PageError::new(&self.path, refusal))
     }
@@ -64,11 +64,11 @@ impl PageFile {
     }
 
     /// The page as [`attach_here`](Self::attach_here) has returned it before in this process, with
-    /// [`shift_ns`](Attached::shift_ns) from then.
+    /// [`shift_ns`](AttachedPage::shift_ns) from then.
     #[inline]
     #[must_use]
-    pub const fn attached(&self, shift_ns: i64) -> Attached<'_> {
-        Attached::again(self.page(), shift_ns)
+    pub const fn attached(&self, shift_ns: i64) -> AttachedPage<'_> {
+        AttachedPage::again(self.page(), shift_ns)
     }
 
     /// What the page serves now. Reads the counter if the page names lines.

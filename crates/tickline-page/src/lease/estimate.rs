@@ -10,11 +10,12 @@ use super::{LeaseLine, Line, NS_PER_S, Slope, UNIX_BY_OS, UnixShift};
 /// been, by more than this, ns: samples that are wrong by less than that do not set Unix time back.
 const KEEP_NS: i64 = 1_000;
 
-/// An estimate is from before a suspend, or from before a counter reset, if the OS clock is further
-/// below its bounds than this, ns...
+/// If the OS clock is further below the bounds of an estimate than this, ns, the estimate is from
+/// before a suspend or a counter reset.
 const BELOW_NS: i64 = 10_000;
 
-/// ...or further above them than this, ns. That much a clock may be wrong that keeps its order.
+/// The same if the OS clock is further above the bounds than this, ns. A clock that keeps its order
+/// may be wrong by so much.
 const ABOVE_NS: i64 = 1_000_000;
 
 /// Binary places of [`Slope::bits`].
@@ -23,9 +24,9 @@ const SLOPE_BITS: u32 = 48;
 /// The lines between which the OS clock must be, and its Unix time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// The OS clock is not below this line, from the newest sample on...
+    /// From the newest sample on, the OS clock is not below this line.
     pub lower: Line,
-    /// ...nor above this one. Its slope is the fastest that the OS clock may be.
+    /// The OS clock is not above this line, whose slope is the fastest that it may have.
     pub upper: Line,
     /// The least and the most that Unix time minus monotonic time may be, ns. `None` where Unix
     /// time is left to the OS.
@@ -69,10 +70,10 @@ impl Estimate {
     }
 
     /// How far the OS clock's rate may be from the middle of the two slopes, ppb.
-    pub(super) fn open_ppb(&self) -> u64 {
+    pub(super) fn rate_uncertainty_ppb(&self) -> u64 {
         let (lower, upper) = (self.lower.slope.bits, self.upper.slope.bits);
-        let open = u128::from(upper.saturating_sub(lower)).saturating_mul(u128::from(NS_PER_S));
-        u64::try_from(open.checked_div(2 * u128::from(lower)).unwrap_or(u128::MAX)).unwrap_or(u64::MAX)
+        let spread = u128::from(upper.saturating_sub(lower)).saturating_mul(u128::from(NS_PER_S));
+        u64::try_from(spread.checked_div(2 * u128::from(lower)).unwrap_or(u128::MAX)).unwrap_or(u64::MAX)
     }
 
     /// How far `line` is above the upper bound at its end, ns; less than 0 if it is below.

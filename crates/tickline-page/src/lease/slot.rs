@@ -189,9 +189,9 @@ impl LeaseLine {
 /// What readings without a line are not below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HighWater {
-    /// The high-water mark, ns...
+    /// The high-water mark, ns.
     pub ns: i64,
-    /// ...as far as it is not above the OS clock by more than this, ns.
+    /// The most by which the mark may raise a reading above the OS clock, ns.
     pub lead_ns: i64,
     /// In a first publication: the tick at which nobody waits any more.
     pub deadline_ticks: u64,
@@ -248,9 +248,9 @@ impl HighWater {
 /// What a reading is not below, in one timescale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// The limit, ns...
+    /// The limit, ns.
     pub ns: i64,
-    /// ...as far as it is above the OS clock by no more than this, ns.
+    /// The most by which the limit may raise a reading above the OS clock, ns.
     pub lead_ns: i64,
 }
 

@@ -135,8 +135,8 @@ pub struct Writer {
     word: LeaseWord,
     closing: Option<Closing>,
     /// Rule W10: what the kernel says, ppb, and whether a fast slew is not over.
-    rate_ppb: u64,
-    is_slewed: bool,
+    slew_ppb: u64,
+    waits_for_slew: bool,
     /// First publications in a row that came to nothing.
     doublings: u32,
     /// The OS clock before which no first publication begins.
@@ -157,8 +157,8 @@ impl Writer {
             config,
             word: found,
             closing: None,
-            rate_ppb: 0,
-            is_slewed: false,
+            slew_ppb: 0,
+            waits_for_slew: false,
             doublings: 0,
             not_before_ns: i64::MIN,
         };
@@ -188,14 +188,14 @@ impl Writer {
     /// Takes note of the kernel's correction of its clock's rate, ppb. Beyond [`FAST_SLEW_PPB`] no
     /// line is published until an estimate knows the rate again (rule W10). To be called before
     /// each step, where it is known.
-    pub fn note_slew(&mut self, rate_ppb: i64) {
-        self.rate_ppb = rate_ppb.unsigned_abs();
+    pub fn set_slew_ppb(&mut self, slew_ppb: i64) {
+        self.slew_ppb = slew_ppb.unsigned_abs();
     }
 
     /// Whether no line is published because the kernel slews its clock fast.
     #[must_use]
-    pub const fn is_slewed(&self) -> bool {
-        self.is_slewed
+    pub const fn waits_for_slew(&self) -> bool {
+        self.waits_for_slew
     }
 
     /// The OS clock has another resolution from now on, ns: the kernel keeps time with something
@@ -226,21 +226,21 @@ impl Writer {
         if memory.word() != self.word {
             return Err(Lost);
         }
-        if self.rate_ppb > FAST_SLEW_PPB {
-            self.is_slewed = true;
-        } else if estimate.is_some_and(|estimate| estimate.open_ppb() <= FAST_SLEW_PPB) {
-            self.is_slewed = false;
+        if self.slew_ppb > FAST_SLEW_PPB {
+            self.waits_for_slew = true;
+        } else if estimate.is_some_and(|estimate| estimate.rate_uncertainty_ppb() <= FAST_SLEW_PPB) {
+            self.waits_for_slew = false;
         }
-        let estimate = estimate.filter(|_| self.closing.is_none() && !self.is_slewed);
+        let estimate = estimate.filter(|_| self.closing.is_none() && !self.waits_for_slew);
         let shown = estimate.map(|estimate| estimate.as_shown(self.config.resolution_ns));
         let estimate = shown.as_ref();
         match self.word.phase() {
             LeasePhase::Off | LeasePhase::FirstPublication => Ok(self.waited(self.config.lease_ns)),
             LeasePhase::NoLine => match estimate {
-                Some(estimate) => self.first_line(memory, counter, os, estimate),
+                Some(estimate) => self.publish_first(memory, counter, os, estimate),
                 None => Ok(self.waited(self.config.lease_ns)),
             },
-            LeasePhase::Published | LeasePhase::Doubted => self.tend(memory, counter, os, estimate),
+            LeasePhase::Published | LeasePhase::Doubted => self.maintain_lines(memory, counter, os, estimate),
         }
     }
 
@@ -280,8 +280,8 @@ impl Writer {
         Ok(WriterStep::at_once(WriterAction::Doubted))
     }
 
-    /// Looks after the lines that the word names.
-    fn tend(
+    /// Does what is due for the lines that the word names: ends, doubts, changes or succeeds them.
+    fn maintain_lines(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
@@ -315,7 +315,7 @@ impl Writer {
         let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
         // W9, with an estimate or without.
         let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > LEFT_BEHIND_NS;
-        if self.closing == Some(Closing::InDoubt) || self.is_slewed || is_left_behind {
+        if self.closing == Some(Closing::InDoubt) || self.waits_for_slew || is_left_behind {
             return self.doubt(memory);
         }
         let Some(estimate) = estimate else { return Ok(self.waited(in_ns(last.end_ticks))) };
@@ -337,11 +337,11 @@ impl Writer {
             // W2: too late.
             return Ok(self.waited(in_ns(last.end_ticks)));
         }
-        self.succeed(memory, counter, estimate, (current_slot, &last), ticks, limit_ticks)
+        self.publish_next(memory, counter, estimate, (current_slot, &last), ticks, limit_ticks)
     }
 
     /// Rules W2 and W3: publishes the line after `last`, which is current at `ticks`.
-    fn succeed(
+    fn publish_next(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
@@ -399,7 +399,7 @@ impl Writer {
     }
 
     /// Rule W5: opens.
-    fn first_line(
+    fn publish_first(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,

@@ -80,11 +80,11 @@ fn place(number: u64) -> usize {
 const BOOT: [u8; 16] = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3];
 
 impl Case {
-    /// Where the bytes of the page end...
+    /// Where the bytes of the page end.
     #[allow(dead_code, reason = "the fuzz target `page`")]
     pub(crate) const PAGE_BYTES: usize = offset_of!(Self, boot_id);
 
-    /// ...and where those are that any clock may have: offset and answers.
+    /// Where the bytes are that any clock may have: offset and answers.
     #[allow(dead_code, reason = "the fuzz target `page`")]
     pub(crate) const CLOCKS: Range<usize> = offset_of!(Self, knows_offset)..offset_of!(Self, has_coarse);
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::ptr;
 
 use libc::{MS_BIND, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT};
-use tickline_page::host::{PageFile, PageWriter};
+use tickline_page::host::{LockedPageFile, PageFile};
 
 use super::writer::{folder, given_page, said_by};
 
@@ -59,7 +59,7 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
     let page = folder.join("page");
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
-    drop(PageWriter::create(&page).unwrap());
+    drop(LockedPageFile::create(&page).unwrap());
     if let Err(error) = opened(NOBODY, &page, &folder, 0) {
         println!("SKIPPED: no mount in a user namespace can be made here: {error}");
         return;
@@ -86,7 +86,7 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
 #[test]
 fn user_65534_is_trusted_in_no_first_user_namespace() {
     let (_folder, page) = folder();
-    drop(PageWriter::create(&page).unwrap());
+    drop(LockedPageFile::create(&page).unwrap());
     let is_first = fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"));
     if !is_first || chown(&page, Some(65_534), None).is_err() {
         println!("SKIPPED: only root of the first user namespace gives files away");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use tickline_page::host::{PageWriter, writer_of};
+use tickline_page::host::{LockedPageFile, writer_of};
 
 /// The variable that has the page's path in such a process.
 const PAGE: &str = "TICKLINE_TEST_PAGE";
@@ -57,9 +57,9 @@ fn a_writer_stays_known_to_other_processes() {
     let process = std::process::id();
     let own = Some(process);
     assert_eq!(writer_of(&page).unwrap(), None);
-    let writer = PageWriter::create(&page).unwrap();
+    let writer = LockedPageFile::create(&page).unwrap();
     assert_eq!(asked(), format!("{own:?}"));
-    let error = PageWriter::create(&page).unwrap_err().to_string();
+    let error = LockedPageFile::create(&page).unwrap_err().to_string();
     assert!(error.contains(&format!("process {process} serves this page; a page has one server")), "{error}");
     assert_eq!(asked(), format!("{own:?}"), "after a second writer was refused");
     assert_eq!(writer_of(&page).unwrap(), own);

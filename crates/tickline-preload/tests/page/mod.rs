@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
-use tickline_page::host::PageWriter;
+use tickline_page::host::LockedPageFile;
 use tickline_page::protocol::{
     LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixShift,
 };
@@ -46,7 +46,7 @@ pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, Pat
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("page");
-    let writer = PageWriter::create(&path).unwrap();
+    let writer = LockedPageFile::create(&path).unwrap();
     let counter = HardwareCounter::if_present().unwrap();
     let (from_ticks, from_ns) = shortest_bracket(&counter);
     std::thread::sleep(std::time::Duration::from_millis(50));

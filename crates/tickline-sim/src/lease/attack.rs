@@ -3,7 +3,7 @@
 
 use tickline_page::protocol::{Closing, Config, ProcessHighWater};
 
-use super::{ACTORS, Pending, Script, Seen, Stops, WRITER, World};
+use super::{ACTORS, LeaseCounts, Pending, Script, Stops, WRITER, World};
 
 /// The parameters of an attack.
 #[derive(Debug, Clone, Copy)]
@@ -107,38 +107,38 @@ impl Run {
 /// # Panics
 ///
 /// Without memory for a stack.
-pub fn attack(attack: &Attack) -> Result<Seen, String> {
+pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
     let world = World::new(WIDTH_NS, attack.bound_ns, attack.stops, !attack.seed);
     match attack.faults {
         Faults::Stale => world.stale_ns.set(2_000),
         Faults::Slews => world.sample_every_ns.set(SAMPLE_EVERY_NS),
         _ => {}
     }
-    let mut chance = fastrand::Rng::with_seed(attack.seed);
+    let mut rng = fastrand::Rng::with_seed(attack.seed);
     let mut run = Run::new(world, ACTORS);
     let mut resets = 0;
     for _ in 0..attack.steps {
         let next = run.step()?;
-        match chance.u32(..20_000) {
+        match rng.u32(..20_000) {
             0..=3 => {
-                world.count(|seen| seen.killed += 1);
+                world.counts.borrow_mut().killed += 1;
                 run.scripts[WRITER] = None;
             }
             4..=6 => world.closing.set(Some(Closing::AfterLeases)),
             7..=8 => world.closing.set(Some(Closing::InDoubt)),
             9..=40 => world.closing.set(None),
             41..=46 if attack.faults == Faults::Suspends => {
-                let asleep = chance.u64(1..2_000_000_000);
+                let asleep = rng.u64(1..2_000_000_000);
                 world.ticks.set(world.ticks.get() + asleep);
                 world.base_ns.set(world.base_ns.get() - asleep.cast_signed());
             }
             41..=46 if attack.faults == Faults::Pauses => {
-                let paused = chance.u64(1..2_000_000_000);
+                let paused = rng.u64(1..2_000_000_000);
                 world.base_ns.set(world.base_ns.get() + paused.cast_signed());
             }
             41..=46 if attack.faults == Faults::Slews => {
-                let most_ppb = *chance.choice(&[0, 500_000, 80_000_000]).expect("three");
-                world.rate_ppb.set(chance.i64(-most_ppb..=most_ppb));
+                let most_ppb = *rng.choice(&[0, 500_000, 80_000_000]).expect("three");
+                world.rate_ppb.set(rng.i64(-most_ppb..=most_ppb));
             }
             41..=42 if attack.faults == Faults::Resets && resets < 4 => {
                 resets += 1;
@@ -151,28 +151,28 @@ pub fn attack(attack: &Attack) -> Result<Seen, String> {
             _ => {}
         }
         let is_swap = next == WRITER && world.pending[WRITER].get() == Pending::Swap;
-        let delay_ns = delay(&mut chance, next == WRITER, is_swap);
+        let delay_ns = delay(&mut rng, next == WRITER, is_swap);
         run.ready_ns[next] = run.now_ns + delay_ns;
-        if next != WRITER && delay_ns > LONG_NS && chance.bool() {
+        if next != WRITER && delay_ns > LONG_NS && rng.bool() {
             // A reader just before the writer's next step is most likely to find a step back.
-            let early_ns = chance.u64(..2_000);
+            let early_ns = rng.u64(..2_000);
             run.ready_ns[next] = run.ready_ns[WRITER].saturating_sub(early_ns).max(run.now_ns + 1);
         }
     }
-    Ok(world.seen.get())
+    Ok(*world.counts.borrow())
 }
 
 /// The time until an actor's next step, ns: usually a few ns, and sometimes up to three leases.
 /// Long delays are more frequent before a swap.
-fn delay(chance: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
-    match chance.u32(..1_000) {
-        0..=99 if is_swap => chance.u64(..1_500_000_000),
-        0 => chance.u64(..1_500_000_000),
-        1..=3 => chance.u64(..100_000_000),
-        4..=9 => chance.u64(..2_000_000),
-        10..=29 => chance.u64(..20_000),
-        30..=99 if is_writer => chance.u64(..50_000_000),
-        _ => chance.u64(1..60),
+fn delay(rng: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
+    match rng.u32(..1_000) {
+        0..=99 if is_swap => rng.u64(..1_500_000_000),
+        0 => rng.u64(..1_500_000_000),
+        1..=3 => rng.u64(..100_000_000),
+        4..=9 => rng.u64(..2_000_000),
+        10..=29 => rng.u64(..20_000),
+        30..=99 if is_writer => rng.u64(..50_000_000),
+        _ => rng.u64(1..60),
     }
 }
 
@@ -186,28 +186,28 @@ fn delay(chance: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
 /// # Panics
 ///
 /// Without memory for a stack.
-pub fn slewed(slews: &[Slew]) -> Result<Seen, String> {
+pub fn slewed(slews: &[Slew]) -> Result<LeaseCounts, String> {
     let world = World::new(WIDTH_NS, WIDTH_NS, Stops::BeforeTheLook, 0);
     world.sample_every_ns.set(SAMPLE_EVERY_NS);
     let mut run = Run::new(world, 2);
     let before = [Slew { rate_ppb: 0, for_ns: 5 * Config::DEFAULT.lease_ns + LATE_NS }];
     for (number, slew) in before.iter().chain(slews).enumerate() {
         if number == before.len() {
-            world.seen.set(Seen::default());
+            *world.counts.borrow_mut() = LeaseCounts::default();
         }
         world.rate_ppb.set(slew.rate_ppb);
         let end_ns = run.now_ns + slew.for_ns;
         while run.now_ns < end_ns {
-            let readings = |seen: Seen| seen.by_line + seen.by_os;
-            let before = readings(world.seen.get());
+            let readings = |counts: &LeaseCounts| counts.by_line + counts.by_os;
+            let before = readings(&world.counts.borrow());
             let next = run.step()?;
             let wait_ns = match world.pending[next].get() {
                 Pending::Sleep(ticks) => ticks.saturating_sub(world.ticks.get()),
-                _ if readings(world.seen.get()) != before => READ_EVERY_NS,
+                _ if readings(&world.counts.borrow()) != before => READ_EVERY_NS,
                 _ => 0,
             };
             run.ready_ns[next] = run.now_ns + wait_ns.max(STEP_NS);
         }
     }
-    Ok(world.seen.get())
+    Ok(*world.counts.borrow())
 }

@@ -24,11 +24,11 @@ use std::collections::HashSet;
 
 use tickline_page::protocol::{Config, LeaseMemory};
 
-use super::{Pending, Script, Seen, Stops, WRITER, World};
+use super::{LeaseCounts, Pending, Script, Stops, WRITER, World};
 
 /// A machine small enough to be searched.
 #[derive(Debug, Clone, Copy)]
-pub struct Small {
+pub struct SmallMachine {
     /// Whether a line has just been published at the start. Otherwise the page is off.
     pub is_published: bool,
     /// The length of a run, ticks.
@@ -65,7 +65,7 @@ const WIDTH_NS: i64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchReport {
     /// The events of all runs together. Events that runs have in common count once.
-    pub seen: Seen,
+    pub counts: LeaseCounts,
     /// The first step back, with the schedule that leads to it. `None` if the search has taken
     /// every schedule within the bounds.
     pub violation: Option<String>,
@@ -83,7 +83,7 @@ enum Move {
 /// A run of the machine.
 struct Run {
     world: &'static World,
-    small: Small,
+    small: SmallMachine,
     scripts: [Option<Script>; 2],
     /// The actor that made the last step.
     current: usize,
@@ -92,13 +92,13 @@ struct Run {
 }
 
 impl Run {
-    fn begin(world: &'static World, small: &Small) -> Self {
+    fn begin(world: &'static World, small: &SmallMachine) -> Self {
         world.reset();
         let scripts = [Some(world.writer(CONFIG, small.writer_steps)), Some(world.reader(READER, 2, None))];
         let begin_ticks = world.ticks.get();
         let mut run = Self { world, small: *small, scripts, current: WRITER, kills: 0, begin_ticks };
         if small.is_published {
-            while world.seen.get().published_first == 0 {
+            while world.counts.borrow().published_first == 0 {
                 run.apply(Move::Resume { actor: WRITER, ticks: 0, rises: false });
             }
         }
@@ -161,7 +161,7 @@ impl Run {
             }
             Move::Kill => {
                 self.kills += 1;
-                self.world.count(|seen| seen.killed += 1);
+                self.world.counts.borrow_mut().killed += 1;
                 self.scripts[WRITER] = None;
                 self.scripts[WRITER] = Some(self.world.writer(CONFIG, self.small.writer_steps));
                 self.world.observed[WRITER].set(self.kills);
@@ -182,10 +182,10 @@ impl Run {
 ///
 /// Without memory for a stack.
 #[must_use]
-pub fn search(small: &Small) -> SearchReport {
+pub fn search(small: &SmallMachine) -> SearchReport {
     let world = World::new(WIDTH_NS, small.bound_ns, small.stops, 0);
     let mut visited = HashSet::new();
-    let mut total = Seen::default();
+    let mut total = LeaseCounts::default();
     // For each number of preemptions: the paths that the search has still to follow.
     let mut open: Vec<Vec<Vec<u8>>> = vec![Vec::new(); small.most_preemptions + 1];
     open[0].push(Vec::new());
@@ -214,21 +214,21 @@ pub fn search(small: &Small) -> SearchReport {
                 path.push(choice);
                 run.apply(chosen);
             }
-            total.add(&world.seen.get());
+            total.add(&world.counts.borrow());
             total.states = visited.len() as u64;
             drop(run);
             if let Some(violation) = world.violation.take() {
                 let violation = Some(format!("{violation}\n{}", schedule(world, small, &path)));
-                return SearchReport { seen: total, violation };
+                return SearchReport { counts: total, violation };
             }
         }
     }
-    SearchReport { seen: total, violation: None }
+    SearchReport { counts: total, violation: None }
 }
 
 /// Prints a path, one move a line: `*` marks a preemption, then come the pending steps of the
 /// writer and the reader, and the page's phase.
-fn schedule(world: &'static World, small: &Small, path: &[u8]) -> String {
+fn schedule(world: &'static World, small: &SmallMachine, path: &[u8]) -> String {
     let mut run = Run::begin(world, small);
     let mut moves = String::new();
     for &choice in path {

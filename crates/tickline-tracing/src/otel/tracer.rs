@@ -15,7 +15,8 @@ use super::call::{self, Call};
 /// exporter sees it.
 const CREATED: &str = "tickline.created_ns";
 
-/// A tracer whose spans have tickline's times; made by [`OtelTimes::tracer`](super::OtelTimes::tracer).
+/// A tracer whose spans have tickline's times; made by
+/// [`OtelTimes::tracer`](super::OtelTimes::tracer).
 #[derive(Debug, Clone)]
 pub struct TimedTracer<T> {
     pub(super) tracer: T,

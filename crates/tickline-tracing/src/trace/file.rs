@@ -1,9 +1,9 @@
 //! The rings of a recorder in a file, and what a process has left in one.
 //!
-//! The file is a head of 4 KiB, a ring of names, and a ring for each thread. All are 64-bit words of
-//! the machine that wrote them, in the file as in memory. A record names its callsite by an address,
-//! which means nothing to another process. So the ring of names has a record for each callsite,
-//! with its address and its names.
+//! The file is a head of 4 KiB, a ring of names, and a ring for each thread. All are 64-bit words
+//! of the machine that wrote them, in the file as in memory. A record names its callsite by an
+//! address, which means nothing to another process. So the ring of names has a record for each
+//! callsite, with its address and its names.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::io::{self, Read};
@@ -149,8 +149,8 @@ pub(crate) struct Left {
     pub(crate) name: String,
     pub(crate) has_locations: bool,
     pub(crate) gone: u64,
-    /// Ends before this time, ns of `CLOCK_MONOTONIC`, may be gone, beside those that a ring says that
-    /// it lost.
+    /// Ends before this time, ns of `CLOCK_MONOTONIC`, may be gone, beside those that a ring says
+    /// that it lost.
     pub(crate) ends_gone_before_ns: u64,
     /// Threads for which there was no ring.
     pub(crate) outside: u64,

@@ -282,8 +282,8 @@ impl Recorder {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
-    /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock, as
-    /// it may for ever.
+    /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock,
+    /// as it may for ever.
     fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
         patiently(|| match list.try_lock() {
             Ok(guard) => Some(guard),
@@ -417,16 +417,16 @@ impl Recorder {
     /// How many spans of requests are open that were created at that time, by time and address of
     /// the callsite; `None` if there are no requests, or not all are known. The spans of a layer
     /// that is gone end unseen, so they do not count.
-    pub(crate) fn open_spans(&self) -> Option<HashMap<(u64, usize), u64>> {
+    pub(crate) fn open_requests(&self) -> Option<HashMap<(u64, usize), u64>> {
         if self.left.is_some() || !self.settings.tracks.has_requests() {
             return None;
         }
         let tables: Vec<_> = self.lock(&self.open_spans)?.iter().filter_map(Weak::upgrade).collect();
         let mut open = HashMap::new();
         for table in tables {
-            for running in table.all()? {
-                let callsite = core::ptr::from_ref(running.metadata()).addr();
-                *open.entry((running.created_ns(), callsite)).or_default() += 1;
+            for open_span in table.all()? {
+                let callsite = core::ptr::from_ref(open_span.metadata()).addr();
+                *open.entry((open_span.created_ns(), callsite)).or_default() += 1;
             }
         }
         Some(open)
@@ -457,7 +457,7 @@ fn later(span: &Span<'_>) -> String {
 }
 
 impl Hooks for Arc<Recorder> {
-    fn timed_in(&self, open_spans: &Arc<OpenSpans>) {
+    fn set_open_spans(&self, open_spans: &Arc<OpenSpans>) {
         if let Some(mut tables) = self.lock(&self.open_spans) {
             tables.retain(|table| table.strong_count() > 0);
             tables.push(Arc::downgrade(open_spans));
@@ -570,6 +570,6 @@ mod tests {
         let recorder = Recorder { process: 0, ..Recorder::new(settings) };
         core::mem::forget((recorder.rings.lock(), recorder.callsites.lock(), recorder.open_spans.lock()));
         assert!(recorder.join().is_none() && recorder.rings().is_none());
-        assert!(recorder.callsite(7).is_none() && recorder.open_spans().is_none());
+        assert!(recorder.callsite(7).is_none() && recorder.open_requests().is_none());
     }
 }

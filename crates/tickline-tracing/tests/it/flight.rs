@@ -249,8 +249,8 @@ fn a_failed_write_leaves_nothing() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Two threads write at once, as when both panic, while a third records. Symptom: half a file, or no
-/// file to move.
+/// Two threads write at once, as when both panic, while a third records. Symptom: half a file, or
+/// no file to move.
 #[test]
 fn two_threads_write_while_another_records() {
     let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1).with_fields());

@@ -104,9 +104,9 @@ impl ClockBuilder {
         self
     }
 
-    /// Makes a clock beside the global one, and starts its thread if it has one. The first iteration of the
-    /// control loop judges the gates. Until then, and while one is closed, the OS clock serves
-    /// readings.
+    /// Makes a clock beside the global one, and starts its thread if it has one. The first
+    /// iteration of the control loop judges the gates. Until then, and while one is closed, the OS
+    /// clock serves readings.
     ///
     /// # Errors
     ///
@@ -126,8 +126,8 @@ impl ClockBuilder {
     ///
     /// As [`start`](Self::start). Also
     /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for another driver than the
-    /// thread, and [`Running`](crate::ErrorKind::AlreadyRunning) if the thread already runs with other
-    /// settings.
+    /// thread, and [`Running`](crate::ErrorKind::AlreadyRunning) if the thread already runs with
+    /// other settings.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         let settings = self.check()?;
         if self.driver != Driver::Thread {

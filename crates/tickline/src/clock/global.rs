@@ -116,7 +116,7 @@ impl ClockGuard {
 
     fn apply(settings: Settings) {
         GLOBAL.set_interval_ns(settings.interval_ns);
-        GLOBAL.adopt(settings.policy);
+        GLOBAL.set_policy(settings.policy);
     }
 }
 

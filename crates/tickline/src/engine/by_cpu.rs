@@ -93,11 +93,11 @@ impl Engine {
             return self.maintain(DrivenBy::Timer).map(|outcome| outcome.next_in_ns);
         };
         self.keeper.set_lines(Lines::PerCpu);
-        let (driven, lines) = self.lock_judged()?;
+        let (control_loop, lines) = self.lock_judged()?;
         if lines == Lines::Common {
             return None; // somebody has left the CPUs' lines again
         }
-        let config = driven.control.config;
+        let config = control_loop.control.config;
         Some(pass.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
     }
 

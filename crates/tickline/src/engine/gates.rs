@@ -26,7 +26,7 @@ use tickline_core::shared::{Figures, SharedClock};
 use tickline_core::state::Phase;
 use tickline_core::try_lock::LockGuard;
 
-use super::{Driven, Engine, UNSETTLED};
+use super::{ControlLoop, Engine, UNJUDGED};
 use crate::options::{Policy, Probes};
 use crate::per_cpu::Table;
 use crate::status::State;
@@ -39,10 +39,10 @@ use crate::trust::snapshot::TrustSnapshot;
 const WARNING: u8 = 1 << 7;
 
 /// A counter that was found to be slow is measured again after this time.
-const COST_AGAIN_NS: i64 = 5_000_000_000;
+const COST_RETRY_NS: i64 = 5_000_000_000;
 
 /// What a judgement has found.
-struct Found {
+struct Judgement {
     /// Why the first closed gate is closed.
     closed: Option<Reason>,
     /// Why the OS serves Unix time.
@@ -56,7 +56,7 @@ fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
 
 impl Engine {
     /// Judges by `policy` from now on.
-    pub(crate) fn adopt(&self, policy: Policy) {
+    pub(crate) fn set_policy(&self, policy: Policy) {
         // ORDERING: Relaxed, a setting. `judge_again` below publishes it.
         let before = self.policy.swap(policy.to_bits(), Ordering::Relaxed);
         if before != policy.to_bits() {
@@ -76,7 +76,7 @@ impl Engine {
     /// The clock's own facts, for these lines. Returns how often the comparison in them has
     /// changed.
     #[inline(never)]
-    fn add_own(&self, facts: &mut Facts, lines: Lines) -> u32 {
+    fn add_clock_facts(&self, facts: &mut Facts, lines: Lines) -> u32 {
         // The count is read before the result. If a result comes in between, or its lock is taken
         // now, the count that is kept is too low, and the next review reads the result.
         let changes = compare::changes();
@@ -96,12 +96,12 @@ impl Engine {
     /// Fills in the facts. Returns `false` while another thread collects them, whose memory this
     /// takes.
     #[inline(never)]
-    fn collect(&self, facts: &mut Facts, lines: Lines, seen: &mut TrustSnapshot) -> bool {
-        let comparisons = self.add_own(facts, lines);
+    fn collect(&self, facts: &mut Facts, lines: Lines, judged_facts: &mut TrustSnapshot) -> bool {
+        let comparisons = self.add_clock_facts(facts, lines);
         let Some(mut collector) = self.collector() else { return false };
-        collector.answer(self.keeper.changes());
+        collector.begin_anew_if_changed(self.keeper.changes());
         collector.finish(self.probes(), facts);
-        *seen = TrustSnapshot::of(facts, comparisons);
+        *judged_facts = TrustSnapshot::of(facts, comparisons);
         true
     }
 
@@ -112,33 +112,34 @@ impl Engine {
             return true;
         }
         let Some(mut collector) = self.collector() else { return false };
-        collector.answer(self.keeper.changes());
+        collector.begin_anew_if_changed(self.keeper.changes());
         collector.step(self.probes(), compare::result().unwrap_or(Comparison::Pending))
     }
 
     /// Whether the clock's thread should compare the CPUs' counters.
     pub(crate) fn wants_comparison(&self) -> bool {
-        self.probes() == Probes::Full && self.lock().is_some_and(|driven| driven.seen.wants_comparison)
+        self.probes() == Probes::Full
+            && self.lock().is_some_and(|control_loop| control_loop.judged_facts.wants_comparison)
     }
 
     /// The clock's lock, with the gates judged and a control loop, and the lines for which they
     /// were judged; `None` if another thread has it, or a gate is closed.
-    pub(super) fn lock_judged(&self) -> Option<(LockGuard<'_, Driven>, Lines)> {
-        let mut driven = self.lock()?;
-        let known = self.keeper.lines().filter(|_| driven.is_begun);
-        let judge = |lines| self.judge(lines, &mut driven);
+    pub(super) fn lock_judged(&self) -> Option<(LockGuard<'_, ControlLoop>, Lines)> {
+        let mut control_loop = self.lock()?;
+        let known = self.keeper.lines().filter(|_| control_loop.is_begun);
+        let judge = |lines| self.judge(lines, &mut control_loop);
         let judged = || self.keeper.admit(|| OsClock.monotonic_ns(), &self.common_line(), judge);
         let lines = known.or_else(judged)?;
-        Some((driven, lines))
+        Some((control_loop, lines))
     }
 
     /// Judges the gates. Without the facts nothing changes, and the next holder of the lock judges.
     #[inline(never)]
-    fn judge(&self, lines: Lines, driven: &mut Driven) -> Option<Conclusion> {
+    fn judge(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Conclusion> {
         let mut facts = Facts::UNKNOWN;
-        self.collect(&mut facts, lines, &mut driven.seen).then(|| {
-            let found = self.record_all(&facts);
-            self.conclude(&facts, found, driven)
+        self.collect(&mut facts, lines, &mut control_loop.judged_facts).then(|| {
+            let judgement = self.judge_facts(&facts);
+            self.conclude(&facts, judgement, control_loop)
         })
     }
 
@@ -152,51 +153,55 @@ impl Engine {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
-        let Some(mut driven) = self.lock().filter(|driven| !driven.seen.is_current()) else { return false };
+        let Some(mut control_loop) = self.lock() else { return false };
+        if control_loop.judged_facts.is_current() {
+            return false;
+        }
         let was_open = self.keeper.stage() == Stage::Open;
-        let (unix_before, clocksource_before) = (self.reason_of(Gate::UnixCost), driven.seen.clocksource);
+        let (unix_before, clocksource_before) =
+            (self.reason_of(Gate::UnixCost), control_loop.judged_facts.clocksource);
         let judge = |lines| {
             let mut facts = Facts::UNKNOWN;
-            if !self.collect(&mut facts, lines, &mut driven.seen) {
+            if !self.collect(&mut facts, lines, &mut control_loop.judged_facts) {
                 return None;
             }
-            let found = self.record_all(&facts);
+            let judgement = self.judge_facts(&facts);
             let line_goes_on = was_open
-                && found.closed.is_none()
-                && found.unix_closed == unix_before
+                && judgement.closed.is_none()
+                && judgement.unix_closed == unix_before
                 && facts.clocksource == clocksource_before;
-            (!line_goes_on).then(|| self.conclude(&facts, found, &mut driven))
+            (!line_goes_on).then(|| self.conclude(&facts, judgement, &mut control_loop))
         };
         self.keeper.review(&self.common_line(), judge).is_some()
     }
 
     /// Judges the facts, and records the verdicts.
     #[inline(never)]
-    fn record_all(&self, facts: &Facts) -> Found {
+    fn judge_facts(&self, facts: &Facts) -> Judgement {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts.iter().for_each(|verdict| self.record(*verdict));
-        Found { closed: first_closed(verdicts), unix_closed: verdicts[Gate::UnixCost as usize].closed }
+        Judgement { closed: first_closed(verdicts), unix_closed: verdicts[Gate::UnixCost as usize].closed }
     }
 
     /// What follows from what was found. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn conclude(&self, facts: &Facts, found: Found, driven: &mut Driven) -> Conclusion {
+    fn conclude(&self, facts: &Facts, judgement: Judgement, control_loop: &mut ControlLoop) -> Conclusion {
         let after = |wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns);
-        driven.is_begun = found.closed.is_none();
-        match found.closed {
+        control_loop.is_begun = judgement.closed.is_none();
+        match judgement.closed {
             None => {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
                     facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(resolution_ns());
-                driven.control.begin_anew(Config { resolutions, ..UNSETTLED });
-                driven.control.serves_unix = found.unix_closed.is_none();
+                control_loop.control.begin_anew(Config { resolutions, ..UNJUDGED });
+                control_loop.control.serves_unix = judgement.unix_closed.is_none();
                 Conclusion::Open
             }
             // The kernel decides about the counter within seconds of boot.
             Some(Reason::KernelUndecided) => Conclusion::Waiting(after(self.interval_ns().cast_signed())),
             // Measured in 20 us, which may have been unlike the rest.
-            Some(Reason::Slow) => Conclusion::Waiting(after(COST_AGAIN_NS)),
+            Some(Reason::Slow) => Conclusion::Waiting(after(COST_RETRY_NS)),
             // No other reason goes away by itself.
             Some(_) => Conclusion::Closed,
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_page::LeasePhase;
-use tickline_page::host::PageWriter;
+use tickline_page::host::LockedPageFile;
 use tickline_page::protocol::{Closing, Config, LeaseMemory as _, Lost, Writer, WriterAction};
 
 use super::leases::os_resolution_ns;
@@ -46,7 +46,7 @@ const LATER: Duration = Duration::from_millis(500);
 pub struct Publisher {
     clock: Clock,
     counter: HardwareCounter,
-    page: PageWriter,
+    page: LockedPageFile,
     os: PageOs,
     writer: Writer,
     is_ending: bool,
@@ -67,7 +67,7 @@ impl Publisher {
         let counter = COUNTER
             .filter(|_| sys::may_read_counter())
             .ok_or_else(|| Error::page("this process may not read the counter (PR_SET_TSC)"))?;
-        let page = PageWriter::create(path.as_ref()).map_err(Error::page)?;
+        let page = LockedPageFile::create(path.as_ref()).map_err(Error::page)?;
         let config = Config {
             resolution_ns: os_resolution_ns(),
             counter_ticks: resolution_ticks(&counter, &mut Scratch::new()).max(1),
@@ -86,7 +86,7 @@ impl Publisher {
     /// [`Page`](crate::ErrorKind::Page) if the page's file was truncated, or another process writes
     /// to the page against the rules. The publisher must be dropped.
     pub fn step(&mut self) -> Result<Duration, Error> {
-        self.page.check().map_err(Error::page)?;
+        self.page.check_size().map_err(Error::page)?;
         match self.try_step() {
             Err(Lost) if self.was_switched_off() => {
                 self.is_off = true;
@@ -117,7 +117,7 @@ impl Publisher {
             self.writer.set_resolution_ns(os_resolution_ns());
         }
         if let Some(rate_ppb) = slew_ppb() {
-            self.writer.note_slew(rate_ppb);
+            self.writer.set_slew_ppb(rate_ppb);
         }
         let step = self.writer.step(&self.page, &self.counter, &self.os, estimate.as_ref())?;
         let next_in = Duration::from_nanos(step.next_in_ns);
@@ -149,8 +149,8 @@ impl Publisher {
 
     /// Whether no line is published because of the kernel's [slew](super::slew_ppb).
     #[must_use]
-    pub const fn is_slewed(&self) -> bool {
-        self.writer.is_slewed()
+    pub const fn waits_for_slew(&self) -> bool {
+        self.writer.waits_for_slew()
     }
 
     /// The clock whose time is served.

@@ -72,7 +72,7 @@ impl CpuPass {
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
         let guard = AffinityGuard(&mask);
         for (cpu, (calibration, record)) in self.cpus.iter_mut().zip(&table.records).enumerate() {
-            // ORDERING: Relaxed, see `CpuRecord::ask`.
+            // ORDERING: Relaxed, see `CpuRecord::report_miss`.
             if !mask.contains(cpu) && !record.has_missed.load(Ordering::Relaxed) {
                 *calibration = CpuCalibration::default();
                 // ORDERING: Relaxed, for display.
@@ -131,7 +131,8 @@ impl CpuCalibration {
             Some(_) => {}
             None => {
                 record.count_failure();
-                // ORDERING: Relaxed, see `CpuRecord::ask`. A reader on that CPU will ask again.
+                // ORDERING: Relaxed, see `CpuRecord::report_miss`. A reader on that CPU will ask
+                // again.
                 record.has_missed.store(false, Ordering::Relaxed);
             }
         }

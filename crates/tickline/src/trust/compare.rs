@@ -1,9 +1,8 @@
 //! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
 //!
-//! The first CPU is compared with every other CPU that this process may use, except isolated CPUs.
-//! The comparing thread sleeps between two tries ([`REST_NS`]). The result belongs to the process,
-//! and is renewed for as long as a clock's thread wants it ([`GOOD_FOR_NS`]). A thread of its own
-//! compares; callers never do.
+//! A thread of its own compares the first CPU with every other CPU that this process may use,
+//! except isolated CPUs. It sleeps between two tries ([`REST_NS`]). The result belongs to the
+//! process, and is renewed for as long as a clock's thread wants it ([`RESULT_LASTS_NS`]).
 //!
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.
@@ -26,10 +25,10 @@ use crate::trust::exchange::{self, Exchanges, LEAST_ROUND_TRIPS};
 const REST_NS: i64 = 20_000_000;
 
 /// How long a result counts, ns. CPUs come and go, and virtual machines move to other hosts.
-const GOOD_FOR_NS: i64 = 600_000_000_000;
+const RESULT_LASTS_NS: i64 = 600_000_000_000;
 
 /// Tries for a pair before the comparison counts as impossible.
-const TRIES: u32 = 6;
+const TRIES_PER_PAIR: u32 = 6;
 
 /// The wait after an impossible comparison, ns; twice as long each time. At worst a pair takes some
 /// seconds of CPU time, while one thread waits in vain for the other.
@@ -38,9 +37,9 @@ const RETRY_NS: i64 = 1_000_000_000;
 /// Tries to get the lock on the result, each with a turn for other threads.
 const PUBLISH_TRIES: u32 = 10_000;
 
-/// What is known.
+/// The last result, and when the next one is due.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct LastResult {
     comparison: Comparison,
     /// Impossible comparisons in a row.
     failures: u32,
@@ -48,25 +47,25 @@ struct Known {
     due_ns: i64,
 }
 
-static RESULT: TryLock<Option<Known>> = TryLock::new(None);
+static RESULT: TryLock<Option<LastResult>> = TryLock::new(None);
 
 /// How often `RESULT` has changed.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
 /// The token of the process that is comparing; 0 for none.
-static BUSY: AtomicU64 = AtomicU64::new(0);
+static COMPARING_TOKEN: AtomicU64 = AtomicU64::new(0);
 
 /// The lock on the result; `None` while another thread has it. A forked child takes it over from
 /// its parent's threads.
-fn known() -> Option<try_lock::LockGuard<'static, Option<Known>>> {
+fn lock_result() -> Option<try_lock::LockGuard<'static, Option<LastResult>>> {
     // SAFETY: see `Engine::lock`.
-    unsafe { RESULT.try_lock(sys::lock_token(), |known| *known = None) }
+    unsafe { RESULT.try_lock(sys::lock_token(), |result| *result = None) }
 }
 
 /// The result; `None` while another thread has the lock. This does not wait, for a signal handler
 /// may judge the gates.
 pub(crate) fn result() -> Option<Comparison> {
-    known().map(|known| known.map_or(Comparison::Pending, |known| known.comparison))
+    lock_result().map(|result| result.map_or(Comparison::Pending, |last| last.comparison))
 }
 
 /// How often the result has changed.
@@ -80,30 +79,30 @@ pub(crate) fn changes() -> u32 {
 fn publish(comparison: Comparison) {
     // Others have it for nanoseconds. A forked child may find it taken for good (`lock_token`).
     let taken = (0..PUBLISH_TRIES).find_map(|_| {
-        known().or_else(|| {
+        lock_result().or_else(|| {
             thread::yield_now();
             None
         })
     });
-    let Some(mut known) = taken else { return };
-    let before = *known;
-    let next = Known::after(before, comparison, OsClock.monotonic_ns());
-    *known = Some(next);
-    drop(known);
+    let Some(mut result) = taken else { return };
+    let before = *result;
+    let next = LastResult::after(before, comparison, OsClock.monotonic_ns());
+    *result = Some(next);
+    drop(result);
     if before.is_none_or(|before| before.comparison != next.comparison) {
         // ORDERING: Relaxed, see `changes`.
         CHANGES.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl Known {
-    /// What is known after another comparison.
+impl LastResult {
+    /// The result after another comparison.
     fn after(before: Option<Self>, comparison: Comparison, now_ns: i64) -> Self {
         if comparison != Comparison::Impossible {
-            return Self { comparison, failures: 0, due_ns: now_ns.saturating_add(GOOD_FOR_NS) };
+            return Self { comparison, failures: 0, due_ns: now_ns.saturating_add(RESULT_LASTS_NS) };
         }
         let failures = before.map_or(0, |before| before.failures);
-        let wait_ns = RETRY_NS.saturating_mul(1 << failures.min(30)).min(GOOD_FOR_NS);
+        let wait_ns = RETRY_NS.saturating_mul(1 << failures.min(30)).min(RESULT_LASTS_NS);
         Self {
             comparison: before.map_or(comparison, |before| before.comparison),
             failures: failures.saturating_add(1),
@@ -113,8 +112,8 @@ impl Known {
 }
 
 fn is_fresh() -> bool {
-    let known = known().and_then(|known| *known);
-    known.is_some_and(|known| OsClock.monotonic_ns() < known.due_ns)
+    let last = lock_result().and_then(|result| *result);
+    last.is_some_and(|last| OsClock.monotonic_ns() < last.due_ns)
 }
 
 /// Whether a thread of this process may compare now: no other one does, until [`end`].
@@ -122,13 +121,13 @@ fn try_begin() -> bool {
     // ORDERING: Relaxed for all, the word keeps threads from comparing at once, and no more: the
     // result has a lock. Another token is an ancestor's, whose threads are not in this process.
     let (token, order) = (sys::token(), Ordering::Relaxed);
-    let busy = BUSY.load(order);
-    busy != token && BUSY.compare_exchange(busy, token, order, order).is_ok()
+    let comparing = COMPARING_TOKEN.load(order);
+    comparing != token && COMPARING_TOKEN.compare_exchange(comparing, token, order, order).is_ok()
 }
 
 fn end() {
     // ORDERING: Relaxed: see `try_begin`.
-    BUSY.store(0, Ordering::Relaxed);
+    COMPARING_TOKEN.store(0, Ordering::Relaxed);
 }
 
 /// The thread that compares, if there is one; stopped and joined when dropped.
@@ -152,14 +151,14 @@ impl Comparing {
         }
         let stop = Arc::clone(&self.stop);
         let blocked = SignalsBlocked::new();
-        let made = thread::Builder::new().name("tickline-warp".to_owned()).spawn(move || {
+        let spawned = thread::Builder::new().name("tickline-warp".to_owned()).spawn(move || {
             if let Some(comparison) = compare(&stop) {
                 publish(comparison);
             }
             end();
         });
         drop(blocked);
-        match made {
+        match spawned {
             Ok(thread) => self.thread = Some(thread),
             Err(_) => {
                 publish(Comparison::Impossible);
@@ -208,7 +207,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     let mut rest_ns = REST_NS;
     for other in others {
         let mut exchanges = Exchanges::NONE;
-        for _ in 0..TRIES {
+        for _ in 0..TRIES_PER_PAIR {
             if !wait_unless_stopped(stop, rest_ns) {
                 return None;
             }

@@ -31,16 +31,16 @@ const PAIR_NS: i64 = 1_000_000;
 /// long a pair exchanges from its first round trip on.
 const PATIENCE_NS: i64 = 200_000_000;
 
-/// How long a waiting thread keeps its CPU, ns. Where other threads want both CPUs, the two meet
-/// only if neither gives its CPU away at once.
-const KEEPS_CPU_NS: i64 = 1_000_000;
+/// How long a waiting thread runs before it yields its CPU, ns. Where other threads want both CPUs,
+/// the two meet only if neither yields at once.
+const YIELD_AFTER_NS: i64 = 1_000_000;
 
 /// Loads of the token between two reads of the OS clock.
-const SPINS: u32 = 2_000;
+const LOADS_PER_CLOCK_READ: u32 = 2_000;
 
 /// Round trips between two reads of the OS clock, which takes longer than many of them if it is a
 /// device: with hpet under emulation there were 100 round trips in a millisecond.
-const TRIPS: u32 = 16;
+const TRIPS_PER_CLOCK_READ: u32 = 16;
 
 /// A round trip is quick if it has taken no longer than this, ns, as has the average of those since
 /// the last read of the OS clock. Where the two threads never run at once, it takes milliseconds,
@@ -75,10 +75,10 @@ impl Token {
     }
 
     /// The token of `turn`: the giver's counter then, and this thread's `now_ordered`, ticks.
-    fn get(&self, turn: u32, now_ordered: impl Fn() -> u64) -> Option<Got> {
-        let (mut since_ns, mut kept_since_ns) = (None, None);
+    fn get(&self, turn: u32, now_ordered: impl Fn() -> u64) -> Option<Arrival> {
+        let (mut since_ns, mut running_since_ns) = (None, None);
         loop {
-            for _ in 0..SPINS {
+            for _ in 0..LOADS_PER_CLOCK_READ {
                 // ORDERING: Acquire, pairs with the Release store in `give`.
                 match self.turn.load(Ordering::Acquire) {
                     GIVEN_UP => return None,
@@ -86,7 +86,8 @@ impl Token {
                         let got_ticks = now_ordered();
                         // ORDERING: Relaxed, ordered by the load above.
                         let given_ticks = self.given_ticks.load(Ordering::Relaxed);
-                        return Some(Got { given_ticks, got_ticks, soon: since_ns.is_none() });
+                        let came_at_once = since_ns.is_none();
+                        return Some(Arrival { given_ticks, got_ticks, came_at_once });
                     }
                     _ => core::hint::spin_loop(),
                 }
@@ -96,23 +97,23 @@ impl Token {
                 self.give_up();
                 return None;
             }
-            if now_ns.saturating_sub(*kept_since_ns.get_or_insert(now_ns)) > KEEPS_CPU_NS {
+            if now_ns.saturating_sub(*running_since_ns.get_or_insert(now_ns)) > YIELD_AFTER_NS {
                 thread::yield_now();
-                kept_since_ns = None;
+                running_since_ns = None;
             }
         }
     }
 }
 
-/// A token that has come.
+/// The arrival of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Got {
+struct Arrival {
     /// The giver's counter, ticks.
     given_ticks: u64,
     /// The getter's counter, ticks.
     got_ticks: u64,
-    /// Whether the giver did not let it wait.
-    soon: bool,
+    /// Whether the getter found the token within its first loads.
+    came_at_once: bool,
 }
 
 /// What exchanges between two CPUs, here and there, have found. They add up by `+=`.
@@ -131,7 +132,7 @@ pub struct Exchanges {
 
 impl AddAssign for Exchanges {
     fn add_assign(&mut self, other: Self) {
-        self.difference = self.difference.and(&other.difference);
+        self.difference = self.difference.intersection(&other.difference);
         self.round_trips = self.round_trips.saturating_add(other.round_trips);
         self.count = self.count.saturating_add(other.count);
         self.backward = self.backward.saturating_add(other.backward);
@@ -142,17 +143,17 @@ impl Exchanges {
     /// None yet.
     pub const NONE: Self = Self { difference: Difference::UNKNOWN, round_trips: 0, count: 0, backward: 0 };
 
-    fn sent(&mut self, given_ticks: u64, got_ticks: u64) {
-        self.difference.sent(given_ticks, got_ticks);
-        self.count_one(given_ticks, got_ticks);
+    fn add_sent(&mut self, given_ticks: u64, got_ticks: u64) {
+        self.difference.add_sent(given_ticks, got_ticks);
+        self.count_exchange(given_ticks, got_ticks);
     }
 
-    fn received(&mut self, given_ticks: u64, got_ticks: u64) {
-        self.difference.received(given_ticks, got_ticks);
-        self.count_one(given_ticks, got_ticks);
+    fn add_received(&mut self, given_ticks: u64, got_ticks: u64) {
+        self.difference.add_received(given_ticks, got_ticks);
+        self.count_exchange(given_ticks, got_ticks);
     }
 
-    fn count_one(&mut self, given_ticks: u64, got_ticks: u64) {
+    fn count_exchange(&mut self, given_ticks: u64, got_ticks: u64) {
         self.count = self.count.saturating_add(1);
         self.backward = self.backward.saturating_add(u64::from(ticks_between(given_ticks, got_ticks) < 0));
     }
@@ -190,22 +191,24 @@ pub fn between(here: u32, there: u32) -> Exchanges {
 /// The thread here: gives first, and counts the round trips.
 fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
     let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
-    let (mut started_ns, mut looked_ns, mut trips) = (None, None, 0);
+    let (mut started_ns, mut clock_read_ns, mut trips) = (None, None, 0);
     for trip in 0..ROUND_TRIPS {
         token.give(2 * trip + 1, now());
-        let Some(Got { given_ticks, got_ticks, soon }) = token.get(2 * trip + 2, now) else { break };
-        exchanges.received(given_ticks, got_ticks);
+        let Some(Arrival { given_ticks, got_ticks, came_at_once }) = token.get(2 * trip + 2, now) else {
+            break;
+        };
+        exchanges.add_received(given_ticks, got_ticks);
         trips += 1;
         // The first one waits until the other thread runs.
-        if soon && trips < TRIPS && looked_ns.is_some() {
+        if came_at_once && trips < TRIPS_PER_CLOCK_READ && clock_read_ns.is_some() {
             continue;
         }
         let now_ns = OsClock.monotonic_ns();
-        let took_ns = looked_ns.map_or(i64::MAX, |looked_ns| now_ns.saturating_sub(looked_ns));
+        let took_ns = clock_read_ns.map_or(i64::MAX, |clock_read_ns| now_ns.saturating_sub(clock_read_ns));
         if took_ns <= QUICK_NS.saturating_mul(trips.into()) {
             exchanges.round_trips = exchanges.round_trips.saturating_add(trips.into());
         }
-        (looked_ns, trips) = (Some(now_ns), 0);
+        (clock_read_ns, trips) = (Some(now_ns), 0);
         let limit_ns = if exchanges.round_trips < LEAST_ROUND_TRIPS { PATIENCE_NS } else { PAIR_NS };
         if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > limit_ns {
             token.give_up();
@@ -219,8 +222,8 @@ fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
 fn follow(token: &Token, counter: HardwareCounter) -> Exchanges {
     let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
     for trip in 0..ROUND_TRIPS {
-        let Some(Got { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, now) else { break };
-        exchanges.sent(given_ticks, got_ticks);
+        let Some(Arrival { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, now) else { break };
+        exchanges.add_sent(given_ticks, got_ticks);
         token.give(2 * trip + 2, now());
     }
     exchanges
@@ -281,11 +284,11 @@ mod tests {
     #[test]
     fn a_step_back_is_counted_and_widens_nothing() {
         let mut exchanges = Exchanges::NONE;
-        exchanges.sent(1_000, 1_060);
-        exchanges.received(2_000, 2_070);
+        exchanges.add_sent(1_000, 1_060);
+        exchanges.add_received(2_000, 2_070);
         assert_eq!((exchanges.count, exchanges.backward), (2, 0));
         let mut more = Exchanges::NONE;
-        more.sent(3_000, 2_990);
+        more.add_sent(3_000, 2_990);
         exchanges += more;
         assert_eq!((exchanges.count, exchanges.backward), (3, 1));
         assert_eq!(exchanges.difference, Difference { least_ticks: -70, most_ticks: -10 });

@@ -21,7 +21,7 @@ pub(crate) use collector::Collector;
 pub(crate) use cost::played;
 pub(crate) use cpu::hypervisor;
 pub(crate) use environment::{environment, learn_environment};
-pub(crate) use kernel::{LIST_BYTES, clocksource, is_available};
+pub(crate) use kernel::{LIST_BYTES, clocksource, is_accepted};
 
 use crate::options::Probes;
 

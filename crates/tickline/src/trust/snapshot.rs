@@ -10,29 +10,29 @@ use crate::trust::{compare, facts};
 pub(crate) struct TrustSnapshot {
     pub(crate) clocksource: Clocksource,
     /// Whether the kernel would accept the counter.
-    available: Option<bool>,
+    kernel_accepts: Option<bool>,
     /// [`changes`](compare::changes) of the comparison.
     comparisons: u32,
     /// Whether the CPUs' counters should be compared.
     pub(crate) wants_comparison: bool,
     /// Whether that is so because the kernel does not keep time with the counter.
-    may_become_available: bool,
+    may_become_accepted: bool,
 }
 
 /// Whether the kernel would keep time with this target's counter.
 #[inline(never)]
-fn is_available() -> Option<bool> {
-    facts::is_available(HardwareCounter::CLOCKSOURCE, &mut [0; facts::LIST_BYTES])
+fn is_accepted() -> Option<bool> {
+    facts::is_accepted(HardwareCounter::CLOCKSOURCE, &mut [0; facts::LIST_BYTES])
 }
 
 impl TrustSnapshot {
     /// Before the first judgement.
     pub(crate) const NONE: Self = Self {
         clocksource: Clocksource::Unknown,
-        available: None,
+        kernel_accepts: None,
         comparisons: 0,
         wants_comparison: false,
-        may_become_available: false,
+        may_become_accepted: false,
     };
 
     pub(crate) fn of(facts: &Facts, comparisons: u32) -> Self {
@@ -41,10 +41,10 @@ impl TrustSnapshot {
         let usable = facts.readable && facts.counter_present && facts.switched_off.is_none();
         Self {
             clocksource: facts.clocksource,
-            available: facts.available,
+            kernel_accepts: facts.kernel_accepts,
             comparisons,
             wants_comparison: usable && gate::wants_comparison(facts),
-            may_become_available: usable && facts.clocksource != facts.counters_clocksource,
+            may_become_accepted: usable && facts.clocksource != facts.counters_clocksource,
         }
     }
 
@@ -54,7 +54,7 @@ impl TrustSnapshot {
             && self.clocksource == facts::clocksource()
             // A kernel that keeps time with the counter accepts it. Any other kernel may reject it
             // later, because its watchdog runs on, or may accept it late.
-            && (!self.may_become_available || self.available == is_available())
+            && (!self.may_become_accepted || self.kernel_accepts == is_accepted())
     }
 }
 
@@ -68,8 +68,8 @@ mod tests {
         let mut facts = Facts::UNKNOWN;
         facts::Collector::new().finish(Probes::Full, &mut facts);
         // Not collected where the kernel keeps time with the counter.
-        facts.available = is_available();
-        let was = facts.available;
+        facts.kernel_accepts = is_accepted();
+        let was = facts.kernel_accepts;
         let is_current = |facts: &Facts| TrustSnapshot::of(facts, compare::changes()).is_current();
         assert!(is_current(&facts));
         // As if the counter were usable, and no kernel kept time with it.
@@ -79,7 +79,7 @@ mod tests {
             _ => Clocksource::Riscv,
         };
         assert!(is_current(&facts));
-        facts.available = Some(was != Some(true));
+        facts.kernel_accepts = Some(was != Some(true));
         assert!(!is_current(&facts));
     }
 }

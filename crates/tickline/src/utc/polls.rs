@@ -6,7 +6,7 @@ use tickline_core::gate::Clocksource;
 use tickline_core::sample::Reference;
 
 use super::claim::{Claim, RATE_BITS};
-use super::keeper::{Moment, POLL_NS, UtcKeeper};
+use super::claim_maker::{ClaimMaker, Moment, POLL_NS};
 use super::source::Sources;
 use super::vmclock::{self, VMCLOCK};
 use super::{UtcReading, UtcUnknown};
@@ -38,8 +38,8 @@ fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Opti
         let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?;
         let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.realtime_ns());
         let width_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?.saturating_sub(raw_ns);
-        // Each reading is rounded down: of the first clock, of `CLOCK_REALTIME`, and of the clock by
-        // which a reader reckons on.
+        // Each reading is rounded down: of the first clock, of `CLOCK_REALTIME`, and of the clock
+        // by which a reader reckons on.
         let width_ns = width_ns.saturating_add(resolution_ns.saturating_mul(3)).saturating_add(SKEW_NS);
         let suspended_ns = OsClock.suspended_ns()?;
         Some(Moment {
@@ -50,7 +50,7 @@ fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Opti
             suspended_ns,
             disruption: VMCLOCK.marker(),
             clocksource,
-            sets: 0,
+            clock_sets: 0,
         })
     };
     (0..TRIES).filter_map(|_| once()).min_by_key(|moment| moment.width_ns)
@@ -59,12 +59,12 @@ fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Opti
 /// What the clock's thread keeps from one request to the next.
 #[derive(Debug, Default)]
 pub(crate) struct UtcPolls {
-    keeper: UtcKeeper,
+    claim_maker: ClaimMaker,
     sources: Sources,
     /// The resolution of the counter, ticks.
     resolution_ticks: Option<u64>,
     /// How often [`force_due`](Self::force_due) was called.
-    sets: u64,
+    clock_sets: u64,
     /// When the sources were last asked, by `CLOCK_MONOTONIC_RAW`, ns.
     asked_ns: Option<i64>,
 }
@@ -80,7 +80,7 @@ impl UtcPolls {
         // The first claims come as soon as the counter's rate is known.
         let since_ns = self.asked_ns.map_or(i64::MAX, |asked_ns| now_ns.saturating_sub(asked_ns));
         // The thread does not wake up at multiples of a second.
-        if since_ns < POLL_NS / 4 * 3 && self.keeper.knows_rate() {
+        if since_ns < POLL_NS / 4 * 3 && self.claim_maker.knows_rate() {
             return;
         }
         if self.asked_ns.is_none() {
@@ -89,15 +89,15 @@ impl UtcPolls {
         self.asked_ns = Some(now_ns);
         let clocksource = facts::clocksource();
         let resolution_ns = self.resolution_ns(engine, clocksource);
-        let rate = self.keeper.rate();
+        let rate = self.claim_maker.rate();
         let mut ask = || self.sources.ask(|| moment(engine, clocksource, resolution_ns), rate);
-        let Some((moment, said)) = (0..REQUESTS).find_map(|_| ask()) else { return };
-        let moment = Moment { sets: self.sets, ..moment };
-        // The second request in a row without an answer ends a claim (`keeper.rs`). This is for a
-        // thread that is late with it.
+        let Some((moment, answer)) = (0..REQUESTS).find_map(|_| ask()) else { return };
+        let moment = Moment { clock_sets: self.clock_sets, ..moment };
+        // The second request in a row without an answer ends a claim (`claim_maker.rs`). This is
+        // for a thread that is late with it.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
         let valid_ns = POLL_NS.max(interval_ns).saturating_mul(5) / 2;
-        if let Some(claim) = self.keeper.claim(&moment, said, valid_ns) {
+        if let Some(claim) = self.claim_maker.claim(&moment, answer, valid_ns) {
             engine.utc.publish(&claim);
         }
     }
@@ -110,7 +110,7 @@ impl UtcPolls {
             self.resolution_ticks = Some(resolution_ticks(&counter, &mut Scratch::new()));
         }
         let ticks = self.resolution_ticks.unwrap_or(1);
-        let by_counter_ns = self.keeper.rate().map_or(COARSEST_NS, |[_, fastest]| {
+        let by_counter_ns = self.claim_maker.rate().map_or(COARSEST_NS, |[_, fastest]| {
             i64::try_from((u128::from(ticks) * u128::from(fastest)) >> RATE_BITS).unwrap_or(i64::MAX)
         });
         let by_os = clocksource.resolutions(HardwareCounter::CLOCKSOURCE, 0);
@@ -120,7 +120,7 @@ impl UtcPolls {
     /// The machine resumed, or somebody set the clock.
     pub(crate) fn force_due(&mut self) {
         self.asked_ns = None;
-        self.sets += 1;
+        self.clock_sets += 1;
     }
 }
 

@@ -4,7 +4,7 @@
 use tickline_core::sample::Reference;
 
 use super::UtcUnknown;
-use super::keeper::{Moment, Report};
+use super::claim_maker::{Moment, Report};
 use crate::sys::reference::OsClock;
 
 mod chronyd;
@@ -23,8 +23,8 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// What the best source that answers says of the moment of the moment, which `moment` takes;
-    /// `None` if the clock was set or steered anew meanwhile, or the machine suspended.
+    /// The moment after the request, taken by `moment`, and what the best source that answers says
+    /// of it. `None` if the clock was set or steered anew meanwhile, or the machine suspended.
     /// `rate` is the least and the greatest time of a tick, if it is known, ns with `RATE_BITS`
     /// places.
     pub(super) fn ask(
@@ -41,9 +41,9 @@ impl Sources {
         let chronyd = chronyd.map(|tracking| tracking.report(phc::error_bound_ns()));
         // A disruption is no gap that another source could fill: it makes their claims wrong, too.
         let mut best = Err(UtcUnknown::NoSource);
-        for said in [segments.report(&after, rate), chronyd, kernel].into_iter().flatten() {
+        for answer in [segments.report(&after, rate), chronyd, kernel].into_iter().flatten() {
             if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
-                best = said;
+                best = answer;
             }
         }
         Some((after, best.map(|report| self.kernel.complete(request.at_end(report)))))
@@ -79,17 +79,19 @@ impl Request {
         // these has happened in full, in part, or before the answer.
         let gained_ns = |ppb: i64| i128::from(self.age_ns) * i128::from(ppb) / 1_000_000_000;
         let moved_ns = i128::from(self.moved_ns);
-        let way = |rate_ppb: i64, moved_ns: i128| {
+        let widening_ns = |rate_ppb: i64, moved_ns: i128| {
             let gained_ns = gained_ns(rate_ppb.saturating_add(report.drift_ppb)).max(0);
-            let way_ns = gained_ns + moved_ns.max(0) + i128::from(self.width_ns) + 1;
-            i64::try_from(way_ns).unwrap_or(i64::MAX)
+            let request_ns = gained_ns + moved_ns.max(0) + i128::from(self.width_ns) + 1;
+            i64::try_from(request_ns).unwrap_or(i64::MAX)
         };
-        let (less_ns, more_ns) =
-            (way(report.rate_ppb.saturating_neg(), moved_ns), way(report.rate_ppb, -moved_ns));
+        let (less_ns, more_ns) = (
+            widening_ns(report.rate_ppb.saturating_neg(), moved_ns),
+            widening_ns(report.rate_ppb, -moved_ns),
+        );
         let [least_ns, greatest_ns] = report.offset_ns;
         Report {
             offset_ns: [least_ns.saturating_sub(less_ns), greatest_ns.saturating_add(more_ns)],
-            way_ns: report.way_ns.saturating_add(less_ns.max(more_ns)),
+            request_ns: report.request_ns.saturating_add(less_ns.max(more_ns)),
             ..report
         }
     }

@@ -84,8 +84,8 @@ impl VmClock {
     /// The disruption marker; [`NO_PAGE`] without a page.
     #[inline]
     pub(crate) fn marker(&self) -> u64 {
-        // ORDERING: Acquire, pairs with the Release exchange in `map`. No test sees a weaker one, for
-        // the same reason.
+        // ORDERING: Acquire, pairs with the Release exchange in `map`. No test sees a weaker one,
+        // for the same reason.
         let page = self.0.load(Ordering::Acquire);
         // SAFETY: static memory, or a mapping that stays.
         let page = unsafe { &*page };

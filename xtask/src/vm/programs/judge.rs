@@ -67,7 +67,8 @@ fn ns_a_call(program: &Program, answer: &Value) -> Option<f64> {
     Some(answer["batch"][1].as_f64()? / answer["batch"][0].as_f64()?)
 }
 
-/// The backward steps of one mode's readings, and how far they were below and above the OS clock, ns.
+/// The backward steps of one mode's readings, and how far they were below and above the OS clock,
+/// ns.
 fn readings(
     run: &Run,
     program: &Program,
@@ -101,7 +102,8 @@ fn readings(
     (back, outside)
 }
 
-/// Whether system calls for the time remain where a page serves them, or are missing where none does.
+/// Whether system calls for the time remain where a page serves them, or are missing where none
+/// does.
 fn fault_of_calls(mode: &str, counted: &Value) -> Option<String> {
     match (counted["calls"].as_u64(), counted["served_clocks"].as_u64()) {
         (Some(calls), Some(left)) if mode == "native" && left < calls => {

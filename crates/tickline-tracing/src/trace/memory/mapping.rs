@@ -33,7 +33,8 @@ struct Place {
     /// Null if there is no mapping.
     start: AtomicPtr<c_void>,
     bytes: AtomicUsize,
-    /// The file, which is locked until its descriptors and its mappings are gone; -1 if the place is free.
+    /// The file, which is locked until its descriptors and its mappings are gone; -1 if the place
+    /// is free.
     file: AtomicI32,
 }
 
@@ -75,9 +76,9 @@ impl Place {
         if *installed != 0 {
             return Err(io::Error::from_raw_os_error(*installed));
         }
-        // ORDERING: Acquire, pairs with the Release swap in `forget`: the null of the last owner comes
-        // before this one's start. No test sees a weaker one: Miri's stores to one place take effect
-        // in the order in which they run.
+        // ORDERING: Acquire, pairs with the Release swap in `forget`: the null of the last owner
+        // comes before this one's start. No test sees a weaker one: Miri's stores to one place take
+        // effect in the order in which they run.
         let is_taken = |place: &&Self| {
             place.file.compare_exchange(-1, file.as_raw_fd(), Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
@@ -97,8 +98,8 @@ impl Place {
     fn forget(&self) {
         // ORDERING: Relaxed, published by the swap.
         self.start.store(ptr::null_mut(), Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire exchange in `remember`. No test sees a weaker one,
-        // as there.
+        // ORDERING: Release, pairs with the Acquire exchange in `remember`. No test sees a weaker
+        // one, as there.
         let file = self.file.swap(-1, Ordering::Release);
         if file != -1 {
             // SAFETY: `remember` took the descriptor, and nobody else knows it.

@@ -85,7 +85,7 @@ fn unix_time_is_served_by_its_own_verdict() {
 fn a_policy_counts_that_is_set_under_the_first_judge() {
     let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
     let judge = |_| {
-        engine.adopt(Policy { assumed_invariant: true, ..Policy::DEFAULT });
+        engine.set_policy(Policy { assumed_invariant: true, ..Policy::DEFAULT });
         Some(Conclusion::Open)
     };
     assert_eq!(engine.keeper.admit(|| 0, &engine.common_line(), judge), None);
@@ -113,9 +113,9 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
 fn a_program_that_drives_the_clock_hears_of_new_facts() {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
     let Some(_) = judged(&engine, (30, 120, 120)) else { return };
-    engine.lock().unwrap().seen = TrustSnapshot::NONE;
+    engine.lock().unwrap().judged_facts = TrustSnapshot::NONE;
     (0..8).for_each(|_| _ = engine.maintain_by_hand());
-    assert!(engine.lock().unwrap().seen.is_current());
+    assert!(engine.lock().unwrap().judged_facts.is_current());
     played::COST.set(None);
 }
 

@@ -88,17 +88,17 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
 #[test]
 fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
     let good = Comparison::Synchronised { cpus: 2 };
-    let first = Known::after(None, Comparison::Impossible, 0);
+    let first = LastResult::after(None, Comparison::Impossible, 0);
     assert_eq!((first.comparison, first.due_ns), (Comparison::Impossible, RETRY_NS));
-    let second = Known::after(Some(first), Comparison::Impossible, 0);
+    let second = LastResult::after(Some(first), Comparison::Impossible, 0);
     assert_eq!((second.comparison, second.due_ns), (Comparison::Impossible, 2 * RETRY_NS));
-    let found = Known::after(Some(second), good, 0);
-    assert_eq!((found.comparison, found.failures, found.due_ns), (good, 0, GOOD_FOR_NS));
+    let found = LastResult::after(Some(second), good, 0);
+    assert_eq!((found.comparison, found.failures, found.due_ns), (good, 0, RESULT_LASTS_NS));
     let mut known = found;
     for _ in 0..100 {
-        known = Known::after(Some(known), Comparison::Impossible, 0);
+        known = LastResult::after(Some(known), Comparison::Impossible, 0);
         assert_eq!(known.comparison, good);
-        assert!((RETRY_NS..=GOOD_FOR_NS).contains(&known.due_ns));
+        assert!((RETRY_NS..=RESULT_LASTS_NS).contains(&known.due_ns));
     }
-    assert_eq!(Known::after(Some(known), UNSYNCHRONISED, 0).comparison, UNSYNCHRONISED);
+    assert_eq!(LastResult::after(Some(known), UNSYNCHRONISED, 0).comparison, UNSYNCHRONISED);
 }

@@ -14,14 +14,14 @@ use tickline_core::sample::Reference;
 use super::cost::measure_cost;
 use super::cpu::{self, hypervisor};
 use super::environment::environment;
-use super::kernel::{LIST_BYTES, clocksource, find_clocksource, is_available};
+use super::kernel::{LIST_BYTES, clocksource, find_clocksource, is_accepted};
 use crate::options::{Environment, Probes};
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, may_read_counter};
 
 /// How long a collection may take, ns, before it begins anew. A program may stop reading between
 /// two stages.
-const GOOD_FOR_NS: i64 = 1_000_000_000;
+const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
 
 /// The stages. The processor's answers never change, so one stage asks it and keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ enum Stage {
     /// Resolves the path of the kernel's file, without reading it: half the time of the first read.
     Path,
     Clocksource,
-    Available,
+    Accepted,
     Resolution,
     Cost,
     Done,
@@ -49,7 +49,7 @@ pub(crate) struct Collector {
     /// The count of changes for whose judgement these facts are.
     changes: u64,
     clocksource: Clocksource,
-    available: Option<bool>,
+    kernel_accepts: Option<bool>,
     resolution_ticks: Option<u64>,
     cost: Option<Cost>,
     /// Memory for the stages: the caller may be a signal handler with a small stack.
@@ -80,7 +80,7 @@ impl Collector {
             begun_ns: 0,
             changes: 0,
             clocksource: Clocksource::Unknown,
-            available: None,
+            kernel_accepts: None,
             resolution_ticks: None,
             cost: None,
             scratch: Scratch::new(),
@@ -92,11 +92,11 @@ impl Collector {
     pub(crate) fn begin_anew(&mut self) {
         self.next = Stage::Begin;
         self.clocksource = Clocksource::Unknown;
-        (self.available, self.resolution_ticks, self.cost) = (None, None, None);
+        (self.kernel_accepts, self.resolution_ticks, self.cost) = (None, None, None);
     }
 
     /// Begins anew if somebody has asked for a judgement since: what is known may be from before.
-    pub(crate) fn answer(&mut self, changes: u64) {
+    pub(crate) fn begin_anew_if_changed(&mut self, changes: u64) {
         if self.changes != changes {
             self.begin_anew();
             self.changes = changes;
@@ -114,7 +114,7 @@ impl Collector {
 
     fn forget_if_old(&mut self) {
         let now_ns = OsClock.monotonic_ns();
-        if self.next == Stage::Begin || now_ns.saturating_sub(self.begun_ns) > GOOD_FOR_NS {
+        if self.next == Stage::Begin || now_ns.saturating_sub(self.begun_ns) > COLLECTION_LASTS_NS {
             self.begin_anew();
             self.begun_ns = now_ns;
         }
@@ -143,10 +143,10 @@ impl Collector {
                 self.clocksource = clocksource();
                 // A kernel that keeps time with the counter accepts it.
                 let uses = self.clocksource == HardwareCounter::CLOCKSOURCE;
-                if uses { Stage::Resolution } else { Stage::Available }
+                if uses { Stage::Resolution } else { Stage::Accepted }
             }
-            Stage::Available => {
-                self.available = is_available(HardwareCounter::CLOCKSOURCE, &mut self.list);
+            Stage::Accepted => {
+                self.kernel_accepts = is_accepted(HardwareCounter::CLOCKSOURCE, &mut self.list);
                 Stage::Resolution
             }
             Stage::Resolution => {
@@ -168,12 +168,12 @@ impl Collector {
         while self.next != Stage::Done {
             self.advance(probes, facts.comparison);
         }
-        self.take(probes, facts);
+        self.hand_over(probes, facts);
     }
 
     /// After all stages. Begins anew.
-    fn take(&mut self, probes: Probes, facts: &mut Facts) {
-        let (clocksource, available) = (self.clocksource, self.available);
+    fn hand_over(&mut self, probes: Probes, facts: &mut Facts) {
+        let (clocksource, kernel_accepts) = (self.clocksource, self.kernel_accepts);
         let (known, cost) = (self.resolution_ticks, self.cost);
         self.begin_anew();
         if facts.switched_off.is_none() && environment(probes) == Environment::Off {
@@ -190,7 +190,7 @@ impl Collector {
         facts.counters_clocksource = HardwareCounter::CLOCKSOURCE;
         if probes == Probes::Full {
             facts.clocksource = clocksource;
-            facts.available = available;
+            facts.kernel_accepts = kernel_accepts;
         }
         if !may_measure {
             facts.comparison = Comparison::Pending;

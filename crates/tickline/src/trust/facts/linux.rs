@@ -27,6 +27,6 @@ pub(crate) fn clocksource() -> Clocksource {
 
 /// Whether the kernel would keep time with `clocksource`; `None` if it does not say. `list` is
 /// memory for its list.
-pub(crate) fn is_available(clocksource: Clocksource, list: &mut [u8; LIST_BYTES]) -> Option<bool> {
+pub(crate) fn is_accepted(clocksource: Clocksource, list: &mut [u8; LIST_BYTES]) -> Option<bool> {
     read(AVAILABLE, list, |list| clocksource.is_accepted(list))
 }

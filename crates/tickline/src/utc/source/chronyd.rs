@@ -9,12 +9,12 @@
 //! UTC runs at 1 - f of the rate of `CLOCK_MONOTONIC_RAW`, where f is the frequency in the reply
 //! (`current_freq_ppm` in `local.c`). This is not so with `chronyd -x`, where f is relative to
 //! `CLOCK_REALTIME`, and with `tempcomp`, whose part the reply leaves out. Then the next reply
-//! contradicts the claim (`keeper.rs`).
+//! contradicts the claim (`claim_maker.rs`).
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use crate::utc::keeper::{Report, WANDER_PPB};
+use crate::utc::claim_maker::{Report, WANDER_PPB};
 use crate::utc::{UtcSource, UtcUnknown};
 
 /// Version 6, a request, REQ_TRACKING, the first attempt, a sequence number. A request must be as
@@ -39,7 +39,7 @@ pub(super) struct Tracking {
     leap_status: u16,
     /// The last offset, and the time between the last two updates: both as they came, because any
     /// change says that chronyd has measured. The time of the reference changes with a step, too.
-    measured: u64,
+    measurement: u64,
     /// Whether the reference is a clock of this machine, not a server with an address.
     is_clock: bool,
     /// The NTP clock minus the system clock, ns.
@@ -77,7 +77,7 @@ impl Tracking {
         let tracking = Self {
             reference: *reply.get(28..)?.first_chunk()?,
             leap_status: half(54)?,
-            measured: u64::from(word(72)?) << 32 | u64::from(word(100)?),
+            measurement: u64::from(word(72)?) << 32 | u64::from(word(100)?),
             is_clock: half(48)? == 0,
             correction_ns: float(68, 1_000_000_000)?,
             frequency_ppb: float(80, 1_000)?,
@@ -89,8 +89,8 @@ impl Tracking {
         (reply.starts_with(&[6, 2]) && is_success && is_mine).then_some(tracking)
     }
 
-    /// What that is of the moment of the reply, where this machine's hardware clocks have an error of
-    /// up to `phc_bound_ns`.
+    /// What that is of the moment of the reply, where this machine's hardware clocks have an error
+    /// of up to `phc_bound_ns`.
     pub(super) fn report(&self, phc_bound_ns: i64) -> Result<Report, UtcUnknown> {
         if self.leap_status >= 3 || self.reference == LOCAL || self.reference == [0; 4] {
             return Err(UtcUnknown::Unsynchronised);
@@ -100,8 +100,8 @@ impl Tracking {
         let rounded_ns = [self.correction_ns, dispersion_ns, delay_ns]
             .iter()
             .fold(5, |sum: i64, ns| sum.saturating_add(ns.saturating_abs() >> PLACES));
-        let way_ns = rounded_ns.saturating_add(if self.is_clock { phc_bound_ns } else { 0 });
-        let bound_ns = dispersion_ns.saturating_add(delay_ns / 2).saturating_add(way_ns);
+        let request_ns = rounded_ns.saturating_add(if self.is_clock { phc_bound_ns } else { 0 });
+        let bound_ns = dispersion_ns.saturating_add(delay_ns / 2).saturating_add(request_ns);
         let unsure_ppb = self.skew_ppb.saturating_abs().saturating_add(self.residual_ppb.saturating_abs());
         let rounded_ppb = (self.frequency_ppb.saturating_abs() >> PLACES) + 3;
         Ok(Report {
@@ -110,12 +110,12 @@ impl Tracking {
                 self.correction_ns.saturating_sub(bound_ns),
                 self.correction_ns.saturating_add(bound_ns),
             ],
-            way_ns,
+            request_ns,
             rate_ppb: self.frequency_ppb.saturating_neg(),
             drift_ppb: unsure_ppb.saturating_add(WANDER_PPB + rounded_ppb),
             valid_ns: i64::MAX,
-            measured: self.measured,
-            leap: matches!(self.leap_status, 1 | 2),
+            measurement: self.measurement,
+            leap_second_today: matches!(self.leap_status, 1 | 2),
             tai_offset_s: None,
         })
     }

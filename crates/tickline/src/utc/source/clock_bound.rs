@@ -9,7 +9,7 @@
 //! each answer.
 
 use crate::utc::claim::RATE_BITS;
-use crate::utc::keeper::{MAX_FREQUENCY_PPB, Moment, Report, WANDER_PPB};
+use crate::utc::claim_maker::{MAX_FREQUENCY_PPB, Moment, Report, WANDER_PPB};
 use crate::utc::vmclock::NO_PAGE;
 use crate::utc::{UtcSource, UtcUnknown};
 
@@ -144,13 +144,13 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
             report: Report {
                 source: UtcSource::ClockBound,
                 offset_ns: [-bound_ns, bound_ns],
-                way_ns: 0,
+                request_ns: 0,
                 // It says nothing of the rate of the counter.
                 rate_ppb: 0,
                 drift_ppb: MAX_FREQUENCY_PPB,
                 valid_ns: left_ns,
-                measured: as_of_ns.cast_unsigned(),
-                leap: false,
+                measurement: as_of_ns.cast_unsigned(),
+                leap_second_today: false,
                 tai_offset_s: None,
             },
         })
@@ -192,12 +192,12 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
             report: Report {
                 source: UtcSource::ClockBound,
                 offset_ns: [offset_ns.saturating_sub(bound_ns), offset_ns.saturating_add(bound_ns)],
-                way_ns: 0,
+                request_ns: 0,
                 rate_ppb,
                 drift_ppb: drift_ppb.saturating_add(unsure_ppb).saturating_add(WANDER_PPB + 2),
                 valid_ns: left_ns,
-                measured: as_of_ns.cast_unsigned(),
-                leap: false,
+                measurement: as_of_ns.cast_unsigned(),
+                leap_second_today: false,
                 tai_offset_s: None,
             },
         })

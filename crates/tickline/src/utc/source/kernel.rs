@@ -1,9 +1,10 @@
 //! The kernel's own claim (adjtimex(2)): its maximum error, which grows by 500 ppm between the
 //! updates of the NTP daemon.
 //!
-//! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing. The
-//! error is then a multiple of what the kernel adds each second, and no claim. Another daemon's error
-//! is such a multiple by chance, one time in 500; there is then no claim until its next update.
+//! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing.
+//! The error is then a multiple of what the kernel adds each second, and no claim. Another daemon's
+//! error is such a multiple by chance, one time in 500; there is then no claim until its next
+//! update.
 //!
 //! ntpd-rs 1.9 tells the kernel its root delay as the maximum error, and its root dispersion, a
 //! standard deviation that includes the server's dispersion, as the estimated one. So the estimated
@@ -12,7 +13,7 @@
 use core::num::NonZeroU16;
 
 use crate::sys::reference::system::{steering_ppb, with_timex};
-use crate::utc::keeper::{MAX_FREQUENCY_PPB, Report};
+use crate::utc::claim_maker::{MAX_FREQUENCY_PPB, Report};
 use crate::utc::{UtcSource, UtcUnknown};
 
 /// What the kernel adds to its maximum error each second, us (`second_overflow` in
@@ -27,7 +28,7 @@ pub(super) struct Kernel {
     maxerror_us: i64,
     /// How often the daemon has updated the kernel's clock: the maximum error became smaller.
     updates: u64,
-    leap: bool,
+    leap_second_today: bool,
     tai_offset_s: Option<NonZeroU16>,
 }
 
@@ -36,17 +37,22 @@ impl Kernel {
         with_timex(|timex, state| self.report(timex, state))?
     }
 
-    /// A report with what the kernel alone knows: leap seconds, which not every source announces, and
-    /// TAI.
+    /// A report with what the kernel alone knows: leap seconds, which not every source announces,
+    /// and TAI.
     pub(super) fn complete(&self, report: Report) -> Report {
-        Report { leap: report.leap || self.leap, tai_offset_s: self.tai_offset_s, ..report }
+        Report {
+            leap_second_today: report.leap_second_today || self.leap_second_today,
+            tai_offset_s: self.tai_offset_s,
+            ..report
+        }
     }
 
     #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
     fn report(&mut self, timex: &libc::timex, state: i32) -> Option<Result<Report, UtcUnknown>> {
         let (maxerror_us, offset) = (i64::from(timex.maxerror), i64::from(timex.offset));
         self.tai_offset_s = u16::try_from(timex.tai).ok().and_then(NonZeroU16::new);
-        self.leap = timex.status & (libc::STA_INS | libc::STA_DEL) != 0 && state != libc::TIME_WAIT;
+        self.leap_second_today =
+            timex.status & (libc::STA_INS | libc::STA_DEL) != 0 && state != libc::TIME_WAIT;
         if maxerror_us < self.maxerror_us {
             self.updates += 1;
         }
@@ -68,12 +74,12 @@ impl Kernel {
         Some(Ok(Report {
             source: UtcSource::Kernel,
             offset_ns: [-bound_ns, bound_ns],
-            way_ns: 0,
+            request_ns: 0,
             rate_ppb: 0,
             drift_ppb: MAX_FREQUENCY_PPB,
             valid_ns: i64::MAX,
-            measured: self.updates,
-            leap: self.leap,
+            measurement: self.updates,
+            leap_second_today: self.leap_second_today,
             tai_offset_s: self.tai_offset_s,
         }))
     }
@@ -93,14 +99,24 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     };
     let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
     let claim = said(1_234, &|_| {}, libc::TIME_OK).unwrap().unwrap();
-    assert_eq!((claim.offset_ns, claim.measured), ([-1_734_700, 1_734_700], 0));
-    assert_eq!((claim.leap, claim.tai_offset_s), (false, NonZeroU16::new(37)));
-    assert!(said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_INS).unwrap().unwrap().leap);
-    assert!(!said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_WAIT).unwrap().unwrap().leap);
+    assert_eq!((claim.offset_ns, claim.measurement), ([-1_734_700, 1_734_700], 0));
+    assert_eq!((claim.leap_second_today, claim.tai_offset_s), (false, NonZeroU16::new(37)));
+    assert!(
+        said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_INS)
+            .unwrap()
+            .unwrap()
+            .leap_second_today
+    );
+    assert!(
+        !said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_WAIT)
+            .unwrap()
+            .unwrap()
+            .leap_second_today
+    );
     let estimated = said(2_234, &|timex| timex.esterror = 5_000, libc::TIME_OK).unwrap().unwrap();
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
     // Less than before: somebody has updated it.
-    assert_eq!(said(1_234, &|_| {}, libc::TIME_OK).unwrap().unwrap().measured, 1);
+    assert_eq!(said(1_234, &|_| {}, libc::TIME_OK).unwrap().unwrap().measurement, 1);
     assert_eq!(said(1_234, &|_| {}, libc::TIME_ERROR), unsynchronised);
     assert_eq!(said(1_234, &|timex| timex.status |= libc::STA_UNSYNC, libc::TIME_OK), unsynchronised);
     // Slewed by a twelfth, and left so.

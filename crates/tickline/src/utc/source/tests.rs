@@ -13,25 +13,25 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
         suspended_ns: 0,
         disruption: 0,
         clocksource: Clocksource::Tsc,
-        sets: 0,
+        clock_sets: 0,
     };
     let after = |moved_ns: i64| Moment { raw_ns: 1_000_000, realtime_ns: 5_001_000_000 + moved_ns, ..before };
     let report = Report {
         source: UtcSource::Chronyd,
         offset_ns: [100, 300],
-        way_ns: 3,
+        request_ns: 3,
         // 2 ppm less to 6 ppm more than CLOCK_MONOTONIC_RAW: 2 and 6 ns in 1 ms.
         rate_ppb: 2_000,
         drift_ppb: 4_000,
         valid_ns: i64::MAX,
-        measured: 0,
-        leap: false,
+        measurement: 0,
+        leap_second_today: false,
         tai_offset_s: None,
     };
     for (moved_ns, offset_ns) in [(0, [87, 317]), (1_000, [-913, 317]), (-1_000, [87, 1_317])] {
         let at_end = Request::between(&before, &after(moved_ns)).unwrap().at_end(report);
         assert_eq!(at_end.offset_ns, offset_ns);
-        assert_eq!(at_end.way_ns, 3 + (100 - offset_ns[0]).max(offset_ns[1] - 300));
+        assert_eq!(at_end.request_ns, 3 + (100 - offset_ns[0]).max(offset_ns[1] - 300));
     }
     let too_far = [200_000, -200_000].map(|moved_ns| Request::between(&before, &after(moved_ns)).is_none());
     let suspended = Moment { suspended_ns: 1_000_000, ..after(0) };

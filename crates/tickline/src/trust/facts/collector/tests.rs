@@ -35,7 +35,7 @@ fn an_old_collection_begins_anew() {
     let mut collector = Collector::new();
     while !step(&mut collector) {}
     assert!(step(&mut collector), "still there");
-    collector.begun_ns -= GOOD_FOR_NS + 1;
+    collector.begun_ns -= COLLECTION_LASTS_NS + 1;
     assert!(!step(&mut collector));
     assert_eq!((collector.next, collector.cost), (Stage::Processor, None));
 }
@@ -60,7 +60,7 @@ fn a_reader_does_one_stage_a_call() {
         }
     }
     // Only where the kernel keeps time with something else.
-    stages.retain(|stage| *stage != Stage::Available);
+    stages.retain(|stage| *stage != Stage::Accepted);
     let expected = [
         Stage::Begin,
         Stage::Processor,

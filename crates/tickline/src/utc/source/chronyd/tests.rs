@@ -25,11 +25,13 @@ fn replies() -> impl Iterator<Item = Vec<u8>> {
 #[test]
 fn replies_are_read() {
     let all: Vec<_> = replies().map(|reply| Tracking::parse(&reply)).collect();
-    // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, refused, another's.
+    // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, refused,
+    // another's.
     let said: Vec<_> = all.iter().map(|it| it.map(|it| it.report(1_000).map(|it| it.offset_ns))).collect();
     let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
-    let way_ns = 1_000 + 5 + (125_000_000 >> PLACES) + (1_000_000_000 >> PLACES) + (250_000_000 >> PLACES);
-    let clock = Some(Ok([-875_000_000 - way_ns, 625_000_000 + way_ns]));
+    let request_ns =
+        1_000 + 5 + (125_000_000 >> PLACES) + (1_000_000_000 >> PLACES) + (250_000_000 >> PLACES);
+    let clock = Some(Ok([-875_000_000 - request_ns, 625_000_000 + request_ns]));
     assert_eq!(said[..6], [unsynchronised, None, clock, unsynchronised, None, None]);
 }
 

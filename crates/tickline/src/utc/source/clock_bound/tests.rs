@@ -7,8 +7,8 @@ use super::*;
 const AS_OF_NS: i64 = 1_800_000_000_000_000_000;
 const AS_OF_TICKS: u64 = 1_000_000;
 
-/// What the daemon of clock-bound 3.0 writes. The marker is 9, the bound 500 ns, and it drifts by 15
-/// ppm. By version 3 a tick is 2^-31 s, and its error 2^-20, less than 1 ppm.
+/// What the daemon of clock-bound 3.0 writes. The marker is 9, the bound 500 ns, and it drifts by
+/// 15 ppm. By version 3 a tick is 2^-31 s, and its error 2^-20, less than 1 ppm.
 fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
@@ -44,7 +44,7 @@ fn moment() -> Moment {
         suspended_ns: 0,
         disruption: 0,
         clocksource: Clocksource::Tsc,
-        sets: 0,
+        clock_sets: 0,
     }
 }
 

@@ -4,7 +4,7 @@
 use super::*;
 use crate::utc::UtcReading;
 use crate::utc::claim::Claim;
-use crate::utc::keeper::{Moment, UtcKeeper};
+use crate::utc::claim_maker::{ClaimMaker, Moment};
 use crate::utc::source::Request;
 use tickline_core::gate::Clocksource;
 
@@ -66,7 +66,7 @@ struct World {
     slew: f64,
     is_open: bool,
     /// How often somebody has set the clock.
-    sets: u64,
+    clock_sets: u64,
 }
 
 impl World {
@@ -94,7 +94,7 @@ impl World {
             last_offset: 0.0,
             slew: 0.0,
             is_open: true,
-            sets: 0,
+            clock_sets: 0,
         };
         world.measure();
         world
@@ -119,7 +119,7 @@ impl World {
         self.slew = random.extreme(0.083).copysign(self.ntp - self.realtime);
         if random.one_in(20) {
             (self.realtime, self.slew) = (self.ntp, 0.0);
-            self.sets += 1;
+            self.clock_sets += 1;
         }
         self.change_rates();
     }
@@ -173,7 +173,7 @@ impl World {
             suspended_ns: self.suspended as i64,
             disruption: 0,
             clocksource: Clocksource::Tsc,
-            sets: self.sets,
+            clock_sets: self.clock_sets,
         }
     }
 
@@ -199,7 +199,7 @@ impl World {
     }
 
     /// What the clock's thread does.
-    fn poll(&mut self, keeper: &mut UtcKeeper) -> Option<Claim> {
+    fn poll(&mut self, maker: &mut ClaimMaker) -> Option<Claim> {
         let steered = (self.frequency, self.slew);
         let before = self.moment();
         let wait_ns = self.random.within(1_000.0, 100_000.0);
@@ -215,7 +215,7 @@ impl World {
         let after = self.moment();
         let request = Request::between(&before, &after).filter(|_| (self.frequency, self.slew) == steered)?;
         let said = reply.map_or(Err(UtcUnknown::NoSource), |it| it.report(0).map(|it| request.at_end(it)));
-        keeper.claim(&after, said, 1_875_000_000)
+        maker.claim(&after, said, 1_875_000_000)
     }
 
     /// The machine sleeps, and the kernel measures that by a clock that is less accurate.
@@ -235,7 +235,7 @@ impl World {
     /// The NTP clock is that of the kernel, and a correction, of which chronyd alone knows.
     fn set_clock(&mut self, by_ns: f64) {
         (self.realtime, self.ntp) = (self.realtime + by_ns, self.ntp + by_ns);
-        self.sets += 1;
+        self.clock_sets += 1;
     }
 
     /// Asserts that UTC is in a reading by each clock. How many there were.
@@ -264,7 +264,7 @@ impl World {
 fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
     let (mut readings, mut refused) = (0, 0);
     for seed in 0..20 {
-        let (mut world, mut keeper) = (World::new(seed), UtcKeeper::default());
+        let (mut world, mut maker) = (World::new(seed), ClaimMaker::default());
         let mut claim = Claim::none(UtcUnknown::NoSource);
         for _ in 0..2_000 {
             if world.random.one_in(200) {
@@ -277,7 +277,7 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
             if world.random.one_in(100) {
                 world.is_open = !world.is_open;
             }
-            claim = world.poll(&mut keeper).unwrap_or(claim);
+            claim = world.poll(&mut maker).unwrap_or(claim);
             // Late, rarely.
             let late = world.random.one_in(20);
             let wait_ns = world.random.within(1e6, if late { 4.0 } else { 0.75 } * SECOND_NS);

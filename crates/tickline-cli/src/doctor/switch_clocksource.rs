@@ -26,8 +26,8 @@ pub(super) enum Consent {
     Given,
 }
 
-/// Mends the first slow or wrong finding that another clocksource can mend. Leaves notes alone.
-pub(super) fn mend(findings: &[Finding], machine: &Machine, consent: Consent) -> io::Result<Exit> {
+/// Fixes the first slow or wrong finding that another clocksource can fix. Leaves notes alone.
+pub(super) fn fix(findings: &[Finding], machine: &Machine, consent: Consent) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
     let mut bad = findings.iter().filter(|finding| finding.severity < Severity::Note);
     let steps = bad.find_map(|finding| {
@@ -35,7 +35,7 @@ pub(super) fn mend(findings: &[Finding], machine: &Machine, consent: Consent) ->
         Some((finding, steps, steps.clocksource.as_deref()?))
     });
     let Some((finding, steps, clocksource)) = steps else {
-        writeln!(log, "\n--fix: nothing here can be mended by another clocksource alone.")?;
+        writeln!(log, "\n--fix: nothing here can be fixed by another clocksource alone.")?;
         return Ok(Exit::Negative);
     };
     let place = Path::new(CLOCKSOURCE).join("current_clocksource");

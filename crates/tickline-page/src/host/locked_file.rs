@@ -59,15 +59,15 @@ impl WritableMapping {
 ///
 /// The process must not fork while it has this: the child would hold the lock, too.
 #[derive(Debug)]
-pub struct PageWriter {
+pub struct LockedPageFile {
     mapping: WritableMapping,
     file: OwnedFd,
     path: PathBuf,
-    in_memory: bool,
+    is_locked_in_memory: bool,
     _lock: Lock,
 }
 
-impl PageWriter {
+impl LockedPageFile {
     /// Locks the page. Makes its file if there is none, or if it is of another boot, since no
     /// process of this boot reads such a file. The folder must exist. The page's word stays as it
     /// was; a new file says `Off`.
@@ -87,14 +87,14 @@ impl PageWriter {
         let place = Place::of(path.as_os_str().as_bytes())?;
         judge_folder(&place)?;
         // No lock is made next to a file that is not a page.
-        find(&place, &header)?;
+        find_page(&place, &header)?;
         let lock = Lock::take(&place)?;
-        if find(&place, &header)?.is_none() {
-            make(&place, header)?;
+        if find_page(&place, &header)?.is_none() {
+            make_file(&place, header)?;
         }
-        let (mapping, file) = find(&place, &header)?.ok_or(Lost)?;
-        let in_memory = mapping.lock().is_ok();
-        Ok(Self { mapping, file, path: path.into(), in_memory, _lock: lock })
+        let (mapping, file) = find_page(&place, &header)?.ok_or(Lost)?;
+        let is_locked_in_memory = mapping.lock().is_ok();
+        Ok(Self { mapping, file, path: path.into(), is_locked_in_memory, _lock: lock })
     }
 
     /// The page.
@@ -109,7 +109,7 @@ impl PageWriter {
     /// # Errors
     ///
     /// If the file is shorter, or the system does not say.
-    pub fn check(&self) -> Result<(), PageError> {
+    pub fn check_size(&self) -> Result<(), PageError> {
         let error = match fstat(&self.file).map(|found| u64::try_from(found.st_size).unwrap_or(0)) {
             Ok(size) if size >= PAGE_BYTES as u64 => return Ok(()),
             Ok(size) => FileError::Short(size),
@@ -128,7 +128,7 @@ impl PageWriter {
     /// Whether the kernel keeps the page in memory (mlock(2)).
     #[must_use]
     pub const fn is_locked_in_memory(&self) -> bool {
-        self.in_memory
+        self.is_locked_in_memory
     }
 
     /// Whether this thread looks at the counter and stores in one restartable sequence (rseq(2)):
@@ -139,7 +139,7 @@ impl PageWriter {
     }
 }
 
-impl LeaseMemory for PageWriter {
+impl LeaseMemory for LockedPageFile {
     fn word(&self) -> LeaseWord {
         self.page().words().word()
     }
@@ -151,7 +151,7 @@ impl LeaseMemory for PageWriter {
     }
 }
 
-impl LeaseStore for PageWriter {
+impl LeaseStore for LockedPageFile {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
         self.page().words().fill(slot, words);
     }
@@ -198,7 +198,7 @@ fn judge_folder(place: &Place<'_>) -> Result<(), FileError> {
 }
 
 /// Maps the page's file for writing, if it is a page: nothing is stored in any other file.
-fn map(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), Why> {
+fn open_page(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), Why> {
     let (file, facts) = place.open(OFlags::RDWR)?;
     let mapping = WritableMapping::of(&file)?;
     if !mapping.page().is_of_file(facts.size) {
@@ -212,11 +212,11 @@ fn map(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), Why> 
 }
 
 /// The page's file, if there is one of this boot.
-fn find(place: &Place<'_>, header: &Header) -> Result<Option<(WritableMapping, OwnedFd)>, Why> {
+fn find_page(place: &Place<'_>, header: &Header) -> Result<Option<(WritableMapping, OwnedFd)>, Why> {
     if let Err(Errno::NOENT) = statat(&place.folder, place.name, AtFlags::SYMLINK_NOFOLLOW) {
         return Ok(None);
     }
-    let (mapping, facts, file) = map(place)?;
+    let (mapping, facts, file) = open_page(place)?;
     if facts.owner != facts.reader {
         return Err(foreign(facts.owner, facts.reader));
     }
@@ -234,7 +234,7 @@ fn find(place: &Place<'_>, header: &Header) -> Result<Option<(WritableMapping, O
 }
 
 /// Makes the page's file, by the holder of the lock: under another name, until it is complete.
-fn make(place: &Place<'_>, header: Header) -> Result<(), Why> {
+fn make_file(place: &Place<'_>, header: Header) -> Result<(), Why> {
     let failed = || refused("it cannot be made");
     let fresh = [place.name, b".new"].concat();
     let remove = || unlinkat(&place.folder, &fresh, AtFlags::empty());
@@ -290,7 +290,7 @@ pub fn switch_on(path: &Path) -> Result<bool, PageError> {
 /// Stores the word that comes after the one that is found, if any does. Returns the one that was
 /// found.
 fn change_word(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Result<LeaseWord, PageError> {
-    let place = || Ok(map(&Place::of(path.as_os_str().as_bytes())?)?.0);
+    let place = || Ok(open_page(&Place::of(path.as_os_str().as_bytes())?)?.0);
     let mapping = place().map_err(|why: Why| PageError::new(path, why))?;
     let words = mapping.page().words();
     loop {

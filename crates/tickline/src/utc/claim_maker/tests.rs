@@ -18,37 +18,37 @@ fn moment(seconds: i64) -> Moment {
         suspended_ns: 0,
         disruption: 0,
         clocksource: Clocksource::Tsc,
-        sets: 0,
+        clock_sets: 0,
     }
 }
 
 /// UTC is `offset_ns` ahead, by 1 us more or less, in the measurement of this number.
-fn said(offset_ns: i64, measured: u64) -> Result<Report, UtcUnknown> {
+fn said(offset_ns: i64, measurement: u64) -> Result<Report, UtcUnknown> {
     Ok(Report {
         source: UtcSource::Chronyd,
         offset_ns: [offset_ns - 1_000, offset_ns + 1_000],
-        way_ns: 0,
+        request_ns: 0,
         rate_ppb: 0,
         drift_ppb: WANDER_PPB,
         valid_ns: i64::MAX,
-        measured,
-        leap: false,
+        measurement,
+        leap_second_today: false,
         tai_offset_s: NonZeroU16::new(37),
     })
 }
 
 /// Why there is nothing after the source has `said` something.
-fn refused(keeper: &mut UtcKeeper, moment: &Moment, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
-    let claim = keeper.claim(moment, said, VALID_NS).unwrap();
+fn refused(maker: &mut ClaimMaker, moment: &Moment, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
+    let claim = maker.claim(moment, said, VALID_NS).unwrap();
     claim.source.is_none().then_some(claim.then)
 }
 
 #[test]
 fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
-    let mut keeper = UtcKeeper::default();
-    keeper.claim(&moment(0), said(0, 0), VALID_NS);
-    let claim = keeper.claim(&moment(1), said(0, 0), VALID_NS).unwrap();
-    assert_eq!(keeper.claim(&moment(2), Err(UtcUnknown::NoSource), VALID_NS), None);
+    let mut maker = ClaimMaker::default();
+    maker.claim(&moment(0), said(0, 0), VALID_NS);
+    let claim = maker.claim(&moment(1), said(0, 0), VALID_NS).unwrap();
+    assert_eq!(maker.claim(&moment(2), Err(UtcUnknown::NoSource), VALID_NS), None);
     let at = |seconds: i64| {
         let moment = moment(seconds);
         let of = |reading: Option<crate::utc::UtcReading>| reading.map(|it| (it.earliest_ns, it.latest_ns));
@@ -63,9 +63,9 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     assert_eq!((at(0), at(4), claim.then), ([None; 2], [None; 2], UtcUnknown::Expired));
     // The source lets its claim hold for less.
     let void = said(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
-    assert_eq!(keeper.claim(&moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
+    assert_eq!(maker.claim(&moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
     assert_eq!(
-        refused(&mut keeper, &moment(3), Err(UtcUnknown::Unsynchronised)),
+        refused(&mut maker, &moment(3), Err(UtcUnknown::Unsynchronised)),
         Some(UtcUnknown::Unsynchronised)
     );
 }
@@ -74,11 +74,11 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
 /// chronyd does not touch without `rtcsync`, said instead that it is not synchronised.
 #[test]
 fn a_source_that_is_late_does_not_end_its_claim() {
-    let (mut keeper, unsynchronised) = (UtcKeeper::default(), Err(UtcUnknown::Unsynchronised));
-    assert_eq!(refused(&mut keeper, &moment(0), unsynchronised), Some(UtcUnknown::Unsynchronised));
+    let (mut maker, unsynchronised) = (ClaimMaker::default(), Err(UtcUnknown::Unsynchronised));
+    assert_eq!(refused(&mut maker, &moment(0), unsynchronised), Some(UtcUnknown::Unsynchronised));
     for answered in [1, 3, 5] {
-        assert_eq!(refused(&mut keeper, &moment(answered), said(0, 0)), None);
-        assert_eq!(keeper.claim(&moment(answered + 1), unsynchronised, VALID_NS), None);
+        assert_eq!(refused(&mut maker, &moment(answered), said(0, 0)), None);
+        assert_eq!(maker.claim(&moment(answered + 1), unsynchronised, VALID_NS), None);
     }
 }
 
@@ -90,14 +90,14 @@ fn a_source_that_misses_two_requests_has_died() {
         (UtcUnknown::NoSource, UtcUnknown::Expired),
         (UtcUnknown::Unsynchronised, UtcUnknown::Unsynchronised),
     ] {
-        let mut keeper = UtcKeeper::default();
-        let claim = keeper.claim(&at_ms(0), said(0, 0), VALID_NS).unwrap();
+        let mut maker = ClaimMaker::default();
+        let claim = maker.claim(&at_ms(0), said(0, 0), VALID_NS).unwrap();
         // The thread is late, and then somebody sets the clock, so the source is asked at once.
-        assert_eq!([1_600, 1_610].map(|ms| keeper.claim(&at_ms(ms), Err(why), VALID_NS)), [None; 2]);
+        assert_eq!([1_600, 1_610].map(|ms| maker.claim(&at_ms(ms), Err(why), VALID_NS)), [None; 2]);
         assert!(claim.at_raw(at_ms(2_350).raw_ns).is_some(), "it would still hold");
-        assert_eq!(refused(&mut keeper, &at_ms(2_350), Err(why)), Some(then));
+        assert_eq!(refused(&mut maker, &at_ms(2_350), Err(why)), Some(then));
         // The last answer counts for the next claim all the same.
-        assert_eq!(refused(&mut keeper, &at_ms(2_400), said(90_000, 1)), Some(UtcUnknown::Disrupted));
+        assert_eq!(refused(&mut maker, &at_ms(2_400), said(90_000, 1)), Some(UtcUnknown::Disrupted));
     }
 }
 
@@ -105,24 +105,24 @@ fn a_source_that_misses_two_requests_has_died() {
 /// than before: somebody has set the clock, and the daemon has not noticed.
 #[test]
 fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
-    for (offset_ns, measured) in [(3_000_000, 1), (-3_000_000, 1), (100_000, 0), (-100_000, 0)] {
-        let wide = |offset_ns: i64, measured: u64| {
-            said(offset_ns, measured).map(|it| {
+    for (offset_ns, measurement) in [(3_000_000, 1), (-3_000_000, 1), (100_000, 0), (-100_000, 0)] {
+        let wide = |offset_ns: i64, measurement: u64| {
+            said(offset_ns, measurement).map(|it| {
                 let half_ns = 1_000_000;
                 Report { offset_ns: [offset_ns - half_ns, offset_ns + half_ns], ..it }
             })
         };
-        let mut keeper = UtcKeeper::default();
-        assert_eq!(refused(&mut keeper, &moment(0), wide(0, 0)), None);
-        assert_eq!(refused(&mut keeper, &moment(1), wide(100, 0)), None);
+        let mut maker = ClaimMaker::default();
+        assert_eq!(refused(&mut maker, &moment(0), wide(0, 0)), None);
+        assert_eq!(refused(&mut maker, &moment(1), wide(100, 0)), None);
         let distrusted = Some(UtcUnknown::Disrupted);
-        assert_eq!(refused(&mut keeper, &moment(2), wide(offset_ns, measured)), distrusted);
-        assert_eq!(refused(&mut keeper, &moment(3), wide(0, measured)), distrusted);
+        assert_eq!(refused(&mut maker, &moment(2), wide(offset_ns, measurement)), distrusted);
+        assert_eq!(refused(&mut maker, &moment(3), wide(0, measurement)), distrusted);
         // Another source may have the same knowledge.
         let other = said(0, 7).map(|report| Report { source: UtcSource::Kernel, ..report });
-        assert_eq!(refused(&mut keeper, &moment(4), other), distrusted);
-        assert_eq!(refused(&mut keeper, &moment(5), wide(0, 8)), distrusted);
-        assert_eq!(refused(&mut keeper, &moment(6), wide(0, 9)), None);
+        assert_eq!(refused(&mut maker, &moment(4), other), distrusted);
+        assert_eq!(refused(&mut maker, &moment(5), wide(0, 8)), distrusted);
+        assert_eq!(refused(&mut maker, &moment(6), wide(0, 9)), None);
     }
 }
 
@@ -134,12 +134,12 @@ fn after_a_disruption_the_source_must_measure_again() {
     let disrupted: [&dyn Fn(i64) -> Moment; 2] = [&suspended, &moved];
     for after in disrupted {
         for first in [Err(UtcUnknown::NoSource), Err(UtcUnknown::Unsynchronised), said(0, 1)] {
-            let mut keeper = UtcKeeper::default();
-            assert_eq!(refused(&mut keeper, &moment(0), said(0, 0)), None);
-            assert!(refused(&mut keeper, &after(1), first).is_some());
-            assert_eq!(refused(&mut keeper, &after(2), said(0, 1)), Some(UtcUnknown::Disrupted));
+            let mut maker = ClaimMaker::default();
+            assert_eq!(refused(&mut maker, &moment(0), said(0, 0)), None);
+            assert!(refused(&mut maker, &after(1), first).is_some());
+            assert_eq!(refused(&mut maker, &after(2), said(0, 1)), Some(UtcUnknown::Disrupted));
             // The time is another one than before.
-            let claim = keeper.claim(&after(3), said(5 * SECOND_NS, 2), VALID_NS).unwrap();
+            let claim = maker.claim(&after(3), said(5 * SECOND_NS, 2), VALID_NS).unwrap();
             assert_eq!(claim.source, Some(UtcSource::Chronyd));
             assert!(
                 claim.is_before_suspend(2 * SECOND_NS) && !claim.is_before_suspend(after(3).suspended_ns)
@@ -151,53 +151,55 @@ fn after_a_disruption_the_source_must_measure_again() {
 #[test]
 fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
     for (begin, why) in [(said(0, 0), None), (Err(UtcUnknown::Unsynchronised), Some(UtcUnknown::Disrupted))] {
-        let mut keeper = UtcKeeper::default();
-        refused(&mut keeper, &moment(0), begin);
-        let set = |seconds| Moment { sets: 1, ..moment(seconds) };
-        assert_eq!(refused(&mut keeper, &set(1), said(0, 0)), why);
-        assert_eq!(refused(&mut keeper, &set(2), said(0, 0)), why);
-        assert_eq!(refused(&mut keeper, &set(3), said(0, 1)), None);
+        let mut maker = ClaimMaker::default();
+        refused(&mut maker, &moment(0), begin);
+        let set = |seconds| Moment { clock_sets: 1, ..moment(seconds) };
+        assert_eq!(refused(&mut maker, &set(1), said(0, 0)), why);
+        assert_eq!(refused(&mut maker, &set(2), said(0, 0)), why);
+        assert_eq!(refused(&mut maker, &set(3), said(0, 1)), None);
         // Measured before or after it, by a source that was silent meanwhile.
-        let again = |seconds| Moment { sets: 2, ..moment(seconds) };
-        assert_eq!(keeper.claim(&again(4), Err(UtcUnknown::NoSource), VALID_NS), None);
-        assert_eq!(refused(&mut keeper, &again(5), said(0, 2)), Some(UtcUnknown::Disrupted));
-        assert_eq!(refused(&mut keeper, &again(6), said(0, 3)), None);
+        let again = |seconds| Moment { clock_sets: 2, ..moment(seconds) };
+        assert_eq!(maker.claim(&again(4), Err(UtcUnknown::NoSource), VALID_NS), None);
+        assert_eq!(refused(&mut maker, &again(5), said(0, 2)), Some(UtcUnknown::Disrupted));
+        assert_eq!(refused(&mut maker, &again(6), said(0, 3)), None);
     }
 }
 
 #[test]
 fn nothing_is_claimed_around_a_leap_second() {
-    let mut keeper = UtcKeeper::default();
+    let mut maker = ClaimMaker::default();
     let midnight_s = DAY_NS / SECOND_NS - (START_NS % DAY_NS) / SECOND_NS;
-    let leap = |offset_ns, measured| said(offset_ns, measured).map(|it| Report { leap: true, ..it });
-    let claim = keeper.claim(&moment(midnight_s - 3), leap(0, 0), VALID_NS).unwrap();
+    let leap = |offset_ns, measurement| {
+        said(offset_ns, measurement).map(|it| Report { leap_second_today: true, ..it })
+    };
+    let claim = maker.claim(&moment(midnight_s - 3), leap(0, 0), VALID_NS).unwrap();
     assert_eq!(claim.then, UtcUnknown::LeapSecond);
     let (last_ns, margin_ns) = (SECOND_NS - 2_000, midnight_s * SECOND_NS - 3 * SECOND_NS);
     assert!(claim.at_raw(margin_ns + last_ns).is_some() && claim.at_raw(margin_ns + SECOND_NS).is_none());
     for seconds in -2..=2 {
         // The clock is set back by a second meanwhile.
         let offset_ns = if seconds < 0 { 0 } else { -SECOND_NS };
-        let near = refused(&mut keeper, &moment(midnight_s + seconds), leap(offset_ns, 0));
+        let near = refused(&mut maker, &moment(midnight_s + seconds), leap(offset_ns, 0));
         assert_eq!(near, Some(UtcUnknown::LeapSecond), "{seconds}");
     }
-    for (seconds, offset_ns, measured, why) in [
+    for (seconds, offset_ns, measurement, why) in [
         (4, 0, 0, Some(UtcUnknown::Disrupted)),
         (5, 0, 0, Some(UtcUnknown::Disrupted)),
         (6, -SECOND_NS, 1, None),
     ] {
-        assert_eq!(refused(&mut keeper, &moment(midnight_s + seconds), said(offset_ns, measured)), why);
+        assert_eq!(refused(&mut maker, &moment(midnight_s + seconds), said(offset_ns, measurement)), why);
     }
 }
 
-/// The counter and the clock disagree: the machine slept for less than the kernel's second, or a host
-/// has set one of them.
+/// The counter and the clock disagree: the machine slept for less than the kernel's second, or a
+/// host has set one of them.
 #[test]
 fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
-    let mut keeper = UtcKeeper::default();
-    let mut by_counter = |seconds, measured, change: &dyn Fn(u64) -> Option<u64>| {
+    let mut maker = ClaimMaker::default();
+    let mut by_counter = |seconds, measurement, change: &dyn Fn(u64) -> Option<u64>| {
         let mut moment = moment(seconds);
         moment.ticks = moment.ticks.and_then(change);
-        let claim = keeper.claim(&moment, said(0, measured), VALID_NS).unwrap();
+        let claim = maker.claim(&moment, said(0, measurement), VALID_NS).unwrap();
         claim.source.ok_or(claim.then).map(|_| moment.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some())
     };
     let disrupted = Err(UtcUnknown::Disrupted);
@@ -220,27 +222,28 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
 
 #[test]
 fn another_clocksource_is_a_disruption_and_small_steps_do_not_add_up() {
-    let mut keeper = UtcKeeper::default();
+    let mut maker = ClaimMaker::default();
     let hpet = |seconds| Moment { clocksource: Clocksource::Hpet, ..moment(seconds) };
-    assert_eq!(refused(&mut keeper, &moment(0), said(0, 0)), None);
-    assert_eq!(refused(&mut keeper, &hpet(1), said(0, 0)), Some(UtcUnknown::Disrupted));
-    assert_eq!(refused(&mut keeper, &hpet(2), said(0, 1)), None);
+    assert_eq!(refused(&mut maker, &moment(0), said(0, 0)), None);
+    assert_eq!(refused(&mut maker, &hpet(1), said(0, 0)), Some(UtcUnknown::Disrupted));
+    assert_eq!(refused(&mut maker, &hpet(2), said(0, 1)), None);
     // 1 us a second for the drift, and 50 ns, which is less than two moments may differ by.
-    let mut said_at = |seconds| refused(&mut keeper, &hpet(seconds), said((seconds - 2) * 1_050, 1));
+    let mut said_at = |seconds| refused(&mut maker, &hpet(seconds), said((seconds - 2) * 1_050, 1));
     assert_eq!(said_at(3), None);
     let crept = (4..60).find_map(said_at);
     assert_eq!(crept, Some(UtcUnknown::Disrupted));
 }
 
-/// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not serve.
+/// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not
+/// serve.
 #[test]
 fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
     let valid_ticks = |ticks: fn(u64) -> u64| {
-        let mut keeper = UtcKeeper::default();
+        let mut maker = ClaimMaker::default();
         let [_, claim] = [0, 1].map(|seconds| {
             let mut moment = moment(seconds);
             moment.ticks = moment.ticks.map(|thirds| ticks(thirds / 3));
-            keeper.claim(&moment, said(0, 0), DAY_NS).unwrap()
+            maker.claim(&moment, said(0, 0), DAY_NS).unwrap()
         });
         let last_ns = claim.at_raw(SECOND_NS + DAY_NS - 1).unwrap().earliest_ns;
         assert!(last_ns > START_NS + DAY_NS, "by CLOCK_MONOTONIC_RAW it holds for a day");
@@ -254,12 +257,12 @@ fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
 
 #[test]
 fn a_reason_does_not_outlive_the_source_that_gave_it() {
-    let mut keeper = UtcKeeper::default();
-    keeper.claim(&moment(0), said(0, 0), VALID_NS);
-    assert_eq!(keeper.claim(&moment(1), Err(UtcUnknown::NoSource), VALID_NS), None);
-    assert_eq!(refused(&mut keeper, &moment(9), Err(UtcUnknown::NoSource)), Some(UtcUnknown::Expired));
-    assert_eq!(refused(&mut keeper, &moment(10), said(90_000, 1)), Some(UtcUnknown::Disrupted));
-    assert_eq!(refused(&mut keeper, &moment(11), Err(UtcUnknown::NoSource)), Some(UtcUnknown::NoSource));
+    let mut maker = ClaimMaker::default();
+    maker.claim(&moment(0), said(0, 0), VALID_NS);
+    assert_eq!(maker.claim(&moment(1), Err(UtcUnknown::NoSource), VALID_NS), None);
+    assert_eq!(refused(&mut maker, &moment(9), Err(UtcUnknown::NoSource)), Some(UtcUnknown::Expired));
+    assert_eq!(refused(&mut maker, &moment(10), said(90_000, 1)), Some(UtcUnknown::Disrupted));
+    assert_eq!(refused(&mut maker, &moment(11), Err(UtcUnknown::NoSource)), Some(UtcUnknown::NoSource));
 }
 
 /// What any bytes could make a source say.
@@ -273,29 +276,29 @@ proptest! {
     fn no_report_makes_the_thread_panic_or_a_claim_that_is_none(
         numbers in proptest::array::uniform11(any_number()),
         ticks in any::<Option<u64>>(),
-        leap in any::<bool>(),
+        leap_second_today in any::<bool>(),
     ) {
-        let [least_ns, greatest_ns, way_ns, rate_ppb, drift_ppb, report_ns, rest @ ..] = numbers;
+        let [least_ns, greatest_ns, request_ns, rate_ppb, drift_ppb, report_ns, rest @ ..] = numbers;
         let [width_ns, realtime_ns, raw_ns, suspended_ns, valid_ns] = rest;
         let report = Report {
             source: UtcSource::ClockBound,
             offset_ns: [least_ns, greatest_ns],
-            way_ns,
+            request_ns,
             rate_ppb,
             drift_ppb,
             valid_ns: report_ns,
-            measured: 0,
-            leap,
+            measurement: 0,
+            leap_second_today,
             tai_offset_s: None,
         };
         let (width_ns, raw_ns) = (width_ns.max(0), raw_ns.max(0));
-        let odd = Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption: 0, clocksource: Clocksource::Tsc, sets: 0 };
+        let odd = Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption: 0, clocksource: Clocksource::Tsc, clock_sets: 0 };
         let like = Moment { realtime_ns: START_NS, suspended_ns: 0, ..odd };
-        let mut keeper = UtcKeeper::default();
-        keeper.claim(&moment(0), said(0, 0), VALID_NS);
+        let mut maker = ClaimMaker::default();
+        maker.claim(&moment(0), said(0, 0), VALID_NS);
         for (moment, report) in [(moment(1), report), (odd, report), (like, report)] {
             let valid_ns = valid_ns.clamp(0, i64::MAX / 2);
-            let Some(claim) = keeper.claim(&moment, Ok(report), valid_ns) else { continue };
+            let Some(claim) = maker.claim(&moment, Ok(report), valid_ns) else { continue };
             for later in [0, 1, claim.by_raw.valid.saturating_sub(1), u64::MAX] {
                 let readings = [
                     claim.at_raw(moment.raw_ns.wrapping_add_unsigned(later)),

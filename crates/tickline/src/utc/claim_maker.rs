@@ -25,10 +25,10 @@ use super::{UtcSource, UtcUnknown};
 pub(super) const POLL_NS: i64 = 1_000_000_000;
 
 /// A moment is replaced as the beginning of the counter's rate after this time, ns.
-const BASE_NS: i64 = 50_000_000_000;
+const RATE_BASE_NS: i64 = 50_000_000_000;
 
 /// The shortest time from which the counter's rate is taken, ns.
-const SHORTEST_NS: i64 = 4_000_000;
+const LEAST_RATE_BASE_NS: i64 = 4_000_000;
 
 /// A counter with ticks this long does not serve, ns with [`RATE_BITS`] places.
 const LONGEST_TICK: u64 = 30_000 << RATE_BITS;
@@ -41,8 +41,8 @@ pub(super) const MAX_FREQUENCY_PPB: i64 = 500_000;
 /// much of a clock (chrony.conf(5), `maxclockerror`).
 pub(super) const WANDER_PPB: i64 = 1_000;
 
-/// No clock is steered further, ppb: Linux changes a rate by 11 % at most (`timekeeping_adjust`), and
-/// a drift is no more than the rate.
+/// No clock is steered further, ppb: Linux changes a rate by 11 % at most (`timekeeping_adjust`),
+/// and a drift is no more than the rate.
 const MAX_RATE_PPB: i64 = 200_000_000;
 
 /// The greatest error that is a claim, ns: that of an NTP server (RFC 5905, `MAXDISP`).
@@ -73,7 +73,7 @@ pub(crate) struct Moment {
     /// What the kernel keeps time with: another clock has another rate.
     pub(crate) clocksource: Clocksource,
     /// How often the thread was told that `CLOCK_REALTIME` was set or that the machine resumed.
-    pub(crate) sets: u64,
+    pub(crate) clock_sets: u64,
 }
 
 impl Moment {
@@ -91,17 +91,18 @@ pub(crate) struct Report {
     pub(crate) source: UtcSource,
     /// UTC minus `CLOCK_REALTIME`: the least and the greatest value, ns.
     pub(crate) offset_ns: [i64; 2],
-    /// How much of either side of that is not the source's, but that of the way to it, ns.
-    pub(crate) way_ns: i64,
-    /// The rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb, and how much it may differ, ppb.
+    /// How much wider either side of that is than the source says, because of the request, ns.
+    pub(crate) request_ns: i64,
+    /// The rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
     pub(crate) rate_ppb: i64,
+    /// How far that rate may be off, ppb.
     pub(crate) drift_ppb: i64,
     /// How long the source lets its claim hold, ns.
     pub(crate) valid_ns: i64,
-    /// Changes when the source has measured anew.
-    pub(crate) measured: u64,
+    /// The number of the source's measurement: another one when the source has measured anew.
+    pub(crate) measurement: u64,
     /// Whether the UTC day ends with a leap second.
-    pub(crate) leap: bool,
+    pub(crate) leap_second_today: bool,
     /// TAI minus UTC, s.
     pub(crate) tai_offset_s: Option<NonZeroU16>,
 }
@@ -109,36 +110,37 @@ pub(crate) struct Report {
 /// The claims of one measurement, and what they were made of.
 #[derive(Debug, Clone, Copy)]
 struct Measurement {
-    /// The first one, and the last.
+    /// The first claim, and the last.
     first: Claim,
-    claim: Claim,
-    measured: (UtcSource, u64),
+    last: Claim,
+    /// Who has measured, and [`Report::measurement`].
+    id: (UtcSource, u64),
     /// Twice how far either side may be from what the source says, ns.
-    unsure_ns: i64,
+    tolerance_ns: i64,
 }
 
 impl Measurement {
     /// Whether a claim that begins with `utc_ns` at `raw_ns` can be true if this one is.
-    fn agrees(&self, raw_ns: i64, measured: (UtcSource, u64), utc_ns: [i64; 2]) -> bool {
-        let ([earliest_ns, latest_ns], reckoned_ns) = (utc_ns, self.claim.reckoned_ns(raw_ns));
-        if measured != self.measured {
+    fn agrees(&self, raw_ns: i64, id: (UtcSource, u64), utc_ns: [i64; 2]) -> bool {
+        let ([earliest_ns, latest_ns], reckoned_ns) = (utc_ns, self.last.reckoned_ns(raw_ns));
+        if id != self.id {
             return earliest_ns <= reckoned_ns[1] && latest_ns >= reckoned_ns[0];
         }
-        // The source's interval has grown since the measurement, whichever way it has drifted. Small
-        // differences from one claim to the next would add up.
+        // The source's interval has grown since the measurement, whichever way it has drifted.
+        // Small differences from one claim to the next would add up.
         let [slow_ns, fast_ns] = self.first.by_raw.between_ns(raw_ns);
-        let least_ns = self.first.latest_ns.saturating_sub(self.unsure_ns).saturating_add(slow_ns);
-        let most_ns = self.first.earliest_ns.saturating_add(self.unsure_ns).saturating_add(fast_ns);
+        let least_ns = self.first.latest_ns.saturating_sub(self.tolerance_ns).saturating_add(slow_ns);
+        let most_ns = self.first.earliest_ns.saturating_add(self.tolerance_ns).saturating_add(fast_ns);
         earliest_ns <= most_ns && latest_ns >= least_ns
     }
 }
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(crate) struct UtcKeeper {
+pub(crate) struct ClaimMaker {
     /// Where the measurement of the counter's rate begins, and where the next one will.
-    base: Option<Moment>,
-    next_base: Option<Moment>,
+    rate_base: Option<Moment>,
+    next_rate_base: Option<Moment>,
     /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured.
     rate: Option<[u64; 2]>,
     /// The moment of the last request.
@@ -148,27 +150,27 @@ pub(crate) struct UtcKeeper {
     measurement: Option<Measurement>,
     /// Whether a source must measure again before it is believed.
     is_disrupted: bool,
-    /// Whether somebody has set the clock since a source last said something.
-    is_set: bool,
-    /// What the first source to answer after the disruption had measured by then; `None` until one
-    /// answers.
-    measured_before: Option<(UtcSource, u64)>,
+    /// Whether somebody has set the clock since a source last answered.
+    was_clock_set: bool,
+    /// The measurement that the first source to answer after the disruption had made by then;
+    /// `None` until one answers.
+    before_disruption: Option<(UtcSource, u64)>,
     /// The end of a UTC day with a leap second, ns since 1970.
     leap_at_ns: Option<i64>,
 }
 
-impl UtcKeeper {
-    /// What to publish after the best source has `said` something at `moment`; `None` leaves the
-    /// last claim, because for the first time no source has said anything, or only that it knows
+impl ClaimMaker {
+    /// What to publish after the best source has given this `answer` at `moment`. `None` leaves the
+    /// last claim: for the first time no source has answered, or one has said that it knows
     /// nothing. A claim holds for `valid_ns` at most.
     pub(crate) fn claim(
         &mut self,
         moment: &Moment,
-        said: Result<Report, UtcUnknown>,
+        answer: Result<Report, UtcUnknown>,
         valid_ns: i64,
     ) -> Option<Claim> {
         let is_disrupted = self.moment.is_some_and(|last| moment.is_disrupted_since(&last));
-        self.is_set |= self.moment.is_some_and(|last| moment.sets != last.sets);
+        self.was_clock_set |= self.moment.is_some_and(|last| moment.clock_sets != last.clock_sets);
         self.moment = Some(*moment);
         if is_disrupted {
             // The machine slept, and the kernel has set its clock by another one, which is less
@@ -180,16 +182,17 @@ impl UtcKeeper {
         if !self.measure_rate(moment) {
             self.disrupt();
         }
-        let is_unanswered = matches!(said, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));
+        let is_unanswered = matches!(answer, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));
         self.unanswered_ns = is_unanswered.then(|| self.unanswered_ns.unwrap_or(moment.raw_ns));
-        // Who misses one request is late, and the last claim is as true as it was. Who misses two has
-        // died. After the clock was set the second one comes at once, and says no more than the first.
+        // Who misses one request is late, and the last claim is as true as it was. Who misses two
+        // has died. After the clock was set the second one comes at once, and says no more than the
+        // first.
         let is_late =
             self.unanswered_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
-        let claim = match said {
-            Ok(report) => self.checked(moment, &report, valid_ns),
+        let claim = match answer {
+            Ok(report) => self.claim_of(moment, &report, valid_ns),
             Err(_)
-                if is_late && self.measurement.is_some_and(|it| it.claim.at_raw(moment.raw_ns).is_some()) =>
+                if is_late && self.measurement.is_some_and(|it| it.last.at_raw(moment.raw_ns).is_some()) =>
             {
                 return None;
             }
@@ -207,24 +210,23 @@ impl UtcKeeper {
 
     /// Whether the counter's rate is known, or will not be, because the counter does not serve.
     pub(crate) fn knows_rate(&self) -> bool {
-        self.rate.is_some() || self.base.is_some_and(|base| base.ticks.is_none())
+        self.rate.is_some() || self.rate_base.is_some_and(|base| base.ticks.is_none())
     }
 
     /// Each source must measure again.
     fn disrupt(&mut self) {
-        (self.measurement, self.is_disrupted, self.measured_before) = (None, true, None);
+        (self.measurement, self.is_disrupted, self.before_disruption) = (None, true, None);
     }
 
-    fn checked(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
-        let measured = (report.source, report.measured);
+    fn claim_of(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
+        let id = (report.source, report.measurement);
         // The source need not know of it, unless it says the same as before, or measures after it.
-        if core::mem::take(&mut self.is_set) && self.measurement.is_none_or(|last| last.measured != measured)
-        {
+        if core::mem::take(&mut self.was_clock_set) && self.measurement.is_none_or(|last| last.id != id) {
             self.disrupt();
         }
         if self.is_disrupted {
-            let before = self.measured_before.replace(measured);
-            if before.is_none_or(|(source, number)| source != report.source || number == report.measured) {
+            let before = self.before_disruption.replace(id);
+            if before.is_none_or(|before| before.0 != id.0 || before == id) {
                 return Err(UtcUnknown::Disrupted);
             }
             self.is_disrupted = false;
@@ -236,8 +238,8 @@ impl UtcKeeper {
             report.rate_ppb.saturating_sub(report.drift_ppb),
             report.rate_ppb.saturating_add(report.drift_ppb),
         ];
-        // BOUND: the times are so far from an end of the range that a day can be added, and the rates
-        // are near 1.
+        // BOUND: the times are so far from an end of the range that a day can be added, and the
+        // rates are near 1.
         let is_known = earliest_ns >= DAY_NS
             && latest_ns <= i64::MAX - 2 * DAY_NS
             && (0..=2 * MAX_ERROR_NS).contains(&latest_ns.saturating_sub(earliest_ns))
@@ -255,8 +257,8 @@ impl UtcKeeper {
         let by_raw = Timescale {
             start: moment.raw_ns.cast_unsigned(),
             valid,
-            slowest: faster(1 << RATE_BITS, rates[0]),
-            fastest: faster(1 << RATE_BITS, rates[1]) + 1,
+            slowest: plus_ppb(1 << RATE_BITS, rates[0]),
+            fastest: plus_ppb(1 << RATE_BITS, rates[1]) + 1,
         };
         let by_counter = match (moment.ticks, self.rate) {
             (Some(start), Some([slowest, fastest])) => Timescale {
@@ -264,8 +266,8 @@ impl UtcKeeper {
                 valid: u64::try_from((u128::from(valid) << RATE_BITS) / u128::from(fastest.max(1)))
                     .unwrap_or(MAX_VALID)
                     .min(MAX_VALID),
-                slowest: faster(slowest, rates[0] - WANDER_PPB),
-                fastest: faster(fastest, rates[1] + WANDER_PPB) + 1,
+                slowest: plus_ppb(slowest, rates[0] - WANDER_PPB),
+                fastest: plus_ppb(fastest, rates[1] + WANDER_PPB) + 1,
             },
             _ => Timescale::default(),
         };
@@ -280,18 +282,17 @@ impl UtcKeeper {
             source: Some(report.source),
             then,
         };
-        if self
-            .measurement
-            .is_some_and(|last| !last.agrees(moment.raw_ns, measured, [earliest_ns, latest_ns]))
-        {
+        if self.measurement.is_some_and(|last| !last.agrees(moment.raw_ns, id, [earliest_ns, latest_ns])) {
             self.disrupt();
-            self.measured_before = Some(measured);
+            self.before_disruption = Some(id);
             return Err(UtcUnknown::Disrupted);
         }
-        let unsure_ns = moment.width_ns.saturating_add(report.way_ns).saturating_mul(2);
-        self.measurement = Some(match self.measurement.filter(|last| last.measured == measured) {
-            Some(last) => Measurement { claim, unsure_ns: unsure_ns.max(last.unsure_ns), ..last },
-            None => Measurement { first: claim, claim, measured, unsure_ns },
+        let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
+        self.measurement = Some(match self.measurement.filter(|last| last.id == id) {
+            Some(before) => {
+                Measurement { last: claim, tolerance_ns: tolerance_ns.max(before.tolerance_ns), ..before }
+            }
+            None => Measurement { first: claim, last: claim, id, tolerance_ns },
         });
         Ok(claim)
     }
@@ -300,13 +301,13 @@ impl UtcKeeper {
     /// `LeapSecond` while it happens.
     fn until_leap(&mut self, report: &Report, utc_ns: [i64; 2]) -> Result<Option<i64>, UtcUnknown> {
         let [earliest_ns, latest_ns] = utc_ns;
-        if report.leap && self.leap_at_ns.is_none() {
+        if report.leap_second_today && self.leap_at_ns.is_none() {
             self.leap_at_ns = Some((latest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
         }
         let Some(leap_at_ns) = self.leap_at_ns else { return Ok(None) };
         if earliest_ns > leap_at_ns + LEAP_MARGIN_NS {
-            // The next claim does not continue this one: the day had a second more, or less. And not
-            // every daemon has changed its clock by it (chrony.conf(5), `leapsecmode ignore`).
+            // The next claim does not continue this one: the day had a second more, or less. And
+            // not every daemon has changed its clock by it (chrony.conf(5), `leapsecmode ignore`).
             self.leap_at_ns = None;
             self.disrupt();
             return Err(UtcUnknown::Disrupted);
@@ -315,39 +316,42 @@ impl UtcKeeper {
         if left_ns > 0 { Ok(Some(left_ns)) } else { Err(UtcUnknown::LeapSecond) }
     }
 
-    /// Measures the counter's rate from the base to `moment`. Returns whether the counter has run on
-    /// at its rate, as far as is known.
+    /// Measures the counter's rate from the base to `moment`. Returns whether the counter has run
+    /// on at its rate, as far as is known.
     fn measure_rate(&mut self, moment: &Moment) -> bool {
-        let measured = self.base.and_then(|base| rate_between(&base, moment));
-        let (Some([slowest, fastest]), Some(base)) = (measured, self.base) else {
-            let before = self.base.and_then(|base| base.ticks);
+        let measured = self.rate_base.and_then(|base| rate_between(&base, moment));
+        let (Some([slowest, fastest]), Some(base)) = (measured, self.rate_base) else {
+            let before = self.rate_base.and_then(|base| base.ticks);
             let is_behind = before.zip(moment.ticks).is_some_and(|(before, now)| now < before);
-            if is_behind || self.base.is_none_or(|base| moment.raw_ns - base.raw_ns >= SHORTEST_NS) {
+            if is_behind
+                || self.rate_base.is_none_or(|base| moment.raw_ns - base.raw_ns >= LEAST_RATE_BASE_NS)
+            {
                 self.begin_rate(moment);
             }
             return !is_behind;
         };
-        // A counter that has jumped would be mistaken for one of another rate. And a kernel may measure
-        // a suspend of less than a second as none: the counter then ran on, and no clock did.
+        // A counter that has jumped would be mistaken for one of another rate. And a kernel may
+        // measure a suspend of less than a second as none: the counter then ran on, and no clock
+        // did.
         let continues = self.rate.is_none_or(|[last_slowest, last_fastest]| {
-            faster(slowest, -WANDER_PPB) <= last_fastest && last_slowest <= faster(fastest, WANDER_PPB)
+            plus_ppb(slowest, -WANDER_PPB) <= last_fastest && last_slowest <= plus_ppb(fastest, WANDER_PPB)
         });
         if !continues {
             self.begin_rate(moment);
             return false;
         }
         self.rate = Some([slowest, fastest]);
-        if moment.raw_ns - base.raw_ns >= 2 * BASE_NS {
-            self.base = self.next_base;
+        if moment.raw_ns - base.raw_ns >= 2 * RATE_BASE_NS {
+            self.rate_base = self.next_rate_base;
         }
-        if self.next_base.is_none_or(|next| moment.raw_ns - next.raw_ns >= BASE_NS) {
-            self.next_base = Some(*moment);
+        if self.next_rate_base.is_none_or(|next| moment.raw_ns - next.raw_ns >= RATE_BASE_NS) {
+            self.next_rate_base = Some(*moment);
         }
         true
     }
 
     fn begin_rate(&mut self, moment: &Moment) {
-        (self.base, self.next_base, self.rate) = (Some(*moment), Some(*moment), None);
+        (self.rate_base, self.next_rate_base, self.rate) = (Some(*moment), Some(*moment), None);
     }
 }
 
@@ -355,19 +359,20 @@ impl UtcKeeper {
 /// do not tell.
 fn rate_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
     let ticks = moment.ticks?.checked_sub(base.ticks?).filter(|ticks| *ticks > 0)?;
-    let elapsed_ns = moment.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= SHORTEST_NS)?;
-    let unsure_ns = base.width_ns.saturating_add(moment.width_ns);
+    let elapsed_ns = moment.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= LEAST_RATE_BASE_NS)?;
+    let tolerance_ns = base.width_ns.saturating_add(moment.width_ns);
     let rate = |ns: i64| {
         let scaled = u128::try_from(ns).ok()? << RATE_BITS;
         u64::try_from(scaled / u128::from(ticks)).ok().filter(|rate| *rate < LONGEST_TICK)
     };
-    Some([rate(elapsed_ns.saturating_sub(unsure_ns))?, rate(elapsed_ns.saturating_add(unsure_ns))? + 1])
+    Some([rate(elapsed_ns.saturating_sub(tolerance_ns))?, rate(elapsed_ns.saturating_add(tolerance_ns))? + 1])
 }
 
 /// A rate, `ppb` faster, rounded down.
-fn faster(rate: u64, ppb: i64) -> u64 {
+fn plus_ppb(rate: u64, ppb: i64) -> u64 {
     const BILLION: i64 = 1_000_000_000;
-    // BOUND: `rate` is below 2^63 (`LONGEST_TICK`), and `ppb` is no more than MAX_RATE_PPB and a wander.
+    // BOUND: `rate` is below 2^63 (`LONGEST_TICK`), and `ppb` is no more than MAX_RATE_PPB and a
+    // wander.
     let factor = u128::try_from(BILLION.saturating_add(ppb)).unwrap_or(0);
     u64::try_from(u128::from(rate) * factor / 1_000_000_000).unwrap_or(u64::MAX)
 }
