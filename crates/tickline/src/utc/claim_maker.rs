@@ -266,8 +266,9 @@ impl ClaimMaker {
                 valid: u64::try_from((u128::from(valid) << RATE_BITS) / u128::from(fastest.max(1)))
                     .unwrap_or(MAX_VALID)
                     .min(MAX_VALID),
-                slowest: plus_ppb(slowest, rates[0] - WANDER_PPB),
-                fastest: plus_ppb(fastest, rates[1] + WANDER_PPB) + 1,
+                // One after the other: their product is a part in a billion.
+                slowest: plus_ppb(plus_ppb(slowest, rates[0]), -WANDER_PPB),
+                fastest: plus_ppb(plus_ppb(fastest, rates[1]) + 1, WANDER_PPB) + 1,
             },
             _ => Timescale::default(),
         };
@@ -371,8 +372,7 @@ fn rate_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
 /// A rate, `ppb` faster, rounded down.
 fn plus_ppb(rate: u64, ppb: i64) -> u64 {
     const BILLION: i64 = 1_000_000_000;
-    // BOUND: `rate` is below 2^63 (`LONGEST_TICK`), and `ppb` is no more than MAX_RATE_PPB and a
-    // wander.
+    // BOUND: `rate` is below 2^64 (`LONGEST_TICK`, and MAX_RATE_PPB more), `ppb` below a billion.
     let factor = u128::try_from(BILLION.saturating_add(ppb)).unwrap_or(0);
     u64::try_from(u128::from(rate) * factor / 1_000_000_000).unwrap_or(u64::MAX)
 }
