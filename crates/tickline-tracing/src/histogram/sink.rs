@@ -45,7 +45,7 @@ impl Hooks for Counting {
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
         let (table, Some(open)) = (&self.histograms.table, &self.open) else { return };
         table.with(|local| {
-            let index = local.index(table, span.metadata, |visit| attributes.record(visit))?;
+            let index = local.index(table, span.metadata, None, |visit| attributes.record(visit))?;
             let slot = open.get_or_make(span.id.into_u64())?;
             // ORDERING: Relaxed. Who has the span's number has it from here.
             slot.store(pack(span.id, index), Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Hooks for Counting {
             // Spans that count with others have lost their values.
             let before = unpack(before, span.id).filter(|index| *index != table.other)?;
             let record = |visit: &mut dyn Visit| values.record(visit);
-            let index = table.with(|local| local.change(table, span.metadata, before, record))?;
+            let index = table.with(|local| local.index(table, span.metadata, Some(before), record))?;
             Some(pack(span.id, index))
         };
         // Again, if another thread has recorded a value meanwhile.
@@ -100,7 +100,7 @@ impl Hooks for Counting {
         table.with(|local| {
             let index = match index {
                 Some(index) => index,
-                None => local.index(table, span.metadata, |_| ())?,
+                None => local.index(table, span.metadata, None, |_| ())?,
             };
             local.count(table, index, ns)
         });

@@ -46,23 +46,20 @@ pub(super) struct Table {
 }
 
 /// What a thread knows of a table.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Local {
     /// The table's address. No other has it as long as this refers to the table.
     address: usize,
     table: Weak<Table>,
     callsites: Vec<Callsite>,
-    /// Their places, by the address of the metadata; [`NOWHERE`] if the callsite lacks a field.
-    by_address: FxHashMap<usize, usize>,
+    /// Their places, by the address of the metadata; `None` if the callsite lacks a field.
+    by_address: FxHashMap<usize, Option<usize>>,
     /// Address and place of the last one, which is often the next.
     last: (usize, usize),
     /// By the series' index.
-    counts: Box<[Option<OwnCounts>; PLACES]>,
+    counts: Box<[Option<OwnCounts>]>,
     next: Option<Box<Local>>,
 }
-
-/// The place of no callsite.
-const NOWHERE: usize = usize::MAX;
 
 /// What a thread knows of a callsite, and of the last span that it made there. Takes a span's
 /// values.
@@ -86,14 +83,8 @@ struct Known {
     /// The bit of the label; 0 if the field is none.
     label: u64,
     text: String,
-    /// If it was recorded as a number.
-    number: Option<Number>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Number {
-    Signed(i64),
-    Unsigned(u64),
+    /// If it was recorded as a number: whether as `i64`, and its bits.
+    number: Option<(bool, u64)>,
 }
 
 thread_local! {
@@ -130,24 +121,24 @@ impl Table {
     /// Puts what the thread knows of this table first.
     #[inline(never)]
     fn put_first(self: &Arc<Self>, locals: Option<Box<Local>>) -> Box<Local> {
+        let address = Arc::as_ptr(self).addr();
         let (mut rest, mut others, mut found) = (locals, None, None);
         while let Some(mut local) = rest {
             rest = local.next.take();
-            if local.address == Arc::as_ptr(self).addr() {
+            if local.address == address {
                 found = Some(local);
             } else if local.table.strong_count() > 0 {
                 local.next = others;
                 others = Some(local);
             }
         }
-        let mut local = found.unwrap_or_else(|| Local::new(self));
+        let new = || {
+            let counts = (0..PLACES).map(|_| None).collect();
+            Box::new(Local { address, table: Arc::downgrade(self), counts, ..Local::default() })
+        };
+        let mut local = found.unwrap_or_else(new);
         local.next = others;
         local
-    }
-
-    #[cold]
-    fn own(&self, index: usize) -> Option<OwnCounts> {
-        Some(self.places[index].get()?.own(&self.bounds_ns))
     }
 
     /// The series that were met so far, by their values in alphabetical order.
@@ -169,7 +160,11 @@ impl Table {
         let first = usize::try_from(hasher.finish() % PLACES as u64).unwrap_or(0);
         for index in (first..first + PLACES).map(|place| place % PLACES) {
             let place = &self.places[index];
-            match place.get().map(Box::as_ref).or_else(|| self.add(place, values.clone())) {
+            match place
+                .get()
+                .map(Box::as_ref)
+                .or_else(|| self.add(place, values.clone().map(str::to_owned).collect()))
+            {
                 None => break,
                 Some(series) if series.values.iter().eq(values.clone()) => return index,
                 Some(_) => {}
@@ -181,15 +176,11 @@ impl Table {
     /// What is in a place that was free: a new series, or that of another thread, which was faster.
     /// `None` if there are too many.
     #[cold]
-    fn add<'a, 'b>(
-        &self,
-        place: &'a OnceLock<Box<Series>>,
-        values: impl Iterator<Item = &'b str>,
-    ) -> Option<&'a Series> {
+    fn add<'a>(&self, place: &'a OnceLock<Box<Series>>, values: Vec<String>) -> Option<&'a Series> {
         let more = |series| (series <= MAX_SERIES).then_some(series + 1);
         // ORDERING: Relaxed for both, the number alone counts.
         let has_place = self.series.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
-        if has_place && place.set(Box::new(Series::new(values.map(str::to_owned).collect()))).is_err() {
+        if has_place && place.set(Box::new(Series::new(values))).is_err() {
             // ORDERING: as above.
             self.series.fetch_sub(1, Ordering::Relaxed);
         }
@@ -224,10 +215,10 @@ impl Callsite {
     }
 
     #[inline]
-    fn record_number(&mut self, field: &Field, number: Number) {
+    fn record_number(&mut self, field: &Field, number: impl itoa::Integer, bits: (bool, u64)) {
         let Some(value) = self.value(field) else { return };
-        if value.number != Some(number) {
-            value.set_number(number);
+        if value.number != Some(bits) {
+            value.set_number(number, bits);
             self.index = None;
         }
     }
@@ -248,24 +239,15 @@ impl Callsite {
 }
 
 impl Known {
-    fn set(&mut self, text: &str, number: Option<Number>) {
+    #[inline(never)]
+    fn set(&mut self, text: &str, number: Option<(bool, u64)>) {
         text.clone_into(&mut self.text);
         self.number = number;
     }
 
     #[inline(never)]
-    fn set_text(&mut self, text: &str) {
-        self.set(text, None);
-    }
-
-    #[inline(never)]
-    fn set_number(&mut self, number: Number) {
-        let mut digits = itoa::Buffer::new();
-        let text = match number {
-            Number::Signed(number) => digits.format(number),
-            Number::Unsigned(number) => digits.format(number),
-        };
-        self.set(text, Some(number));
+    fn set_number(&mut self, number: impl itoa::Integer, bits: (bool, u64)) {
+        self.set(itoa::Buffer::new().format(number), Some(bits));
     }
 }
 
@@ -279,84 +261,55 @@ impl Visit for Callsite {
     fn record_str(&mut self, field: &Field, text: &str) {
         let Some(value) = self.value(field) else { return };
         if value.text != text {
-            value.set_text(text);
+            value.set(text, None);
             self.index = None;
         }
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.record_number(field, Number::Signed(value));
+        self.record_number(field, value, (true, value.cast_unsigned()));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.record_number(field, Number::Unsigned(value));
+        self.record_number(field, value, (false, value));
     }
 }
 
 impl Local {
-    fn new(table: &Arc<Table>) -> Box<Self> {
-        Box::new(Self {
-            address: Arc::as_ptr(table).addr(),
-            table: Arc::downgrade(table),
-            callsites: Vec::new(),
-            by_address: FxHashMap::default(),
-            last: (0, NOWHERE),
-            counts: Box::new([const { None }; PLACES]),
-            next: None,
-        })
-    }
-
-    #[inline]
+    #[inline(always)]
     fn callsite(&mut self, table: &Table, metadata: &'static Metadata<'static>) -> Option<&mut Callsite> {
-        if self.last.0 != ptr::from_ref(metadata).addr() {
-            self.find(table, metadata);
+        let address = ptr::from_ref(metadata).addr();
+        if self.last.0 != address {
+            let place = *self.by_address.entry(address).or_insert_with(|| {
+                self.callsites.push(Callsite::new(table, metadata)?);
+                Some(self.callsites.len() - 1)
+            });
+            self.last = (address, place?);
         }
         self.callsites.get_mut(self.last.1)
     }
 
-    #[inline(never)]
-    fn find(&mut self, table: &Table, metadata: &'static Metadata<'static>) {
-        let address = ptr::from_ref(metadata).addr();
-        let new = || {
-            let Some(callsite) = Callsite::new(table, metadata) else { return NOWHERE };
-            self.callsites.push(callsite);
-            self.callsites.len() - 1
-        };
-        self.last = (address, *self.by_address.entry(address).or_insert_with(new));
-    }
-
-    /// The index of a span's series, if it counts: one with the values that `record` passes on.
+    /// The index of a span's series, if it counts: one that has the values of series `before`, or
+    /// none, and then those that `record` passes on.
     #[inline]
     pub(super) fn index(
         &mut self,
         table: &Table,
         metadata: &'static Metadata<'static>,
+        before: Option<usize>,
         record: impl FnOnce(&mut dyn Visit),
     ) -> Option<usize> {
         let callsite = self.callsite(table, metadata)?;
         callsite.taken = 0;
+        if let Some(before) = before.and_then(|before| table.places[before].get()) {
+            (callsite.taken, callsite.index) = (u64::MAX, None);
+            for (place, text) in callsite.labels.iter().zip(&before.values) {
+                callsite.values[*place].set(text, None);
+            }
+        }
         record(callsite);
         let known = callsite.index.filter(|_| callsite.taken == callsite.given);
         Some(known.unwrap_or_else(|| callsite.look_up(table)))
-    }
-
-    /// The index of the series that has the values of series `before`, or those that `record`
-    /// passes on.
-    pub(super) fn change(
-        &mut self,
-        table: &Table,
-        metadata: &'static Metadata<'static>,
-        before: usize,
-        record: impl FnOnce(&mut dyn Visit),
-    ) -> Option<usize> {
-        let callsite = self.callsite(table, metadata)?;
-        callsite.index = None;
-        for (place, text) in callsite.labels.iter().zip(&table.places[before].get()?.values) {
-            callsite.values[*place].set(text, None);
-        }
-        record(callsite);
-        callsite.taken = u64::MAX;
-        Some(callsite.look_up(table))
     }
 
     /// Counts a span.
@@ -364,7 +317,7 @@ impl Local {
     pub(super) fn count(&mut self, table: &Table, index: usize, ns: u64) -> Option<()> {
         let counts = &mut self.counts[index];
         if counts.is_none() {
-            *counts = table.own(index);
+            *counts = table.places[index].get().map(|series| series.own(&table.bounds_ns));
         }
         counts.as_ref()?.record(ns);
         Some(())
