@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 
 use crate::sink::Span;
@@ -17,13 +16,11 @@ impl KeptFields {
     }
 }
 
-/// Whether spans of this callsite have one of the fields.
-pub(crate) fn has_any(metadata: &Metadata<'_>, names: &[&str]) -> bool {
-    names.iter().any(|name| metadata.fields().field(name).is_some())
-}
-
 /// Keeps the values of the fields `names`, which `record` passes to its visitor.
 pub(crate) fn keep(span: &Span<'_>, names: &[&'static str], record: impl FnOnce(&mut dyn Visit)) {
+    if !names.iter().any(|name| span.metadata.fields().field(name).is_some()) {
+        return;
+    }
     // The extensions are not locked while values are formatted: a value's `Debug` may use them.
     let mut texts = Texts { names, found: Vec::new() };
     record(&mut texts);

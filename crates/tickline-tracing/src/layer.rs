@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use tracing_core::span::{Attributes, Id, Record};
-use tracing_core::{Dispatch, Event, Metadata, Subscriber};
+use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -109,11 +109,6 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     pub fn with_callback(self, call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
         self.with_sink(Callback::new(call))
     }
-
-    /// The sinks that want the fields of the spans of this callsite.
-    fn wanting_fields(&self, metadata: &'static Metadata<'static>) -> impl Iterator<Item = &dyn Hooks> {
-        self.sinks.iter().map(|sink| &**sink).filter(move |sink| sink.wants_fields(metadata))
-    }
 }
 
 /// The span of this number. A sink that asks for more than its metadata looks it up. (A function
@@ -145,7 +140,7 @@ where
         let metadata = attributes.metadata();
         self.open_spans.insert(id.into_u64(), OpenSpan::new(metadata, now_ns));
         let span = span!(ctx, id, metadata);
-        self.wanting_fields(metadata).for_each(|sink| sink.created(&span, attributes, now_ns));
+        self.sinks.iter().for_each(|sink| sink.created(&span, attributes, now_ns));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
@@ -153,7 +148,7 @@ where
             return;
         };
         let span = span!(ctx, id, metadata);
-        self.wanting_fields(metadata).for_each(|sink| sink.recorded(&span, values));
+        self.sinks.iter().for_each(|sink| sink.recorded(&span, values));
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Dispatch, Event, Metadata};
 use tracing_subscriber::registry::{ExtensionsMut, LookupSpan, SpanRef};
 
-use crate::kept_fields::{self, KeptFields};
+use crate::kept_fields::{KeptFields, keep};
 use crate::open_spans::OpenSpans;
 use crate::timing::SpanTiming;
 
@@ -49,27 +49,20 @@ pub trait Hooks: fmt::Debug + Send + Sync + 'static {
         &[]
     }
 
-    /// Whether [`created`](Self::created) and [`recorded`](Self::recorded) are wanted for the spans
-    /// of this callsite. Each call costs a lookup in the registry.
-    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
-        kept_fields::has_any(metadata, self.fields())
-    }
-
     /// The layer keeps its open spans in this table.
     fn set_open_spans(&self, _open_spans: &Arc<OpenSpans>) {}
 
     /// The layer became part of a subscriber.
     fn attached(&self, _dispatch: &Dispatch) {}
 
-    /// A span was created; called if [`wants_fields`](Self::wants_fields).
+    /// A span was created.
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _ns: u64) {
-        kept_fields::keep(span, self.fields(), |visit| attributes.record(visit));
+        keep(span, self.fields(), |visit| attributes.record(visit));
     }
 
-    /// Values of a span's fields were recorded after its creation; called if
-    /// [`wants_fields`](Self::wants_fields).
+    /// Values of a span's fields were recorded after its creation.
     fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
-        kept_fields::keep(span, self.fields(), |visit| values.record(visit));
+        keep(span, self.fields(), |visit| values.record(visit));
     }
 
     /// A span was entered on this thread, re-entries included.

@@ -57,7 +57,7 @@ fn add(counter: &AtomicU64, by: u64) {
     // ORDERING: Relaxed. This thread alone writes.
     let before = counter.load(Ordering::Relaxed);
     // ORDERING: Relaxed. A reader finds what happened before; it needs no order between counters.
-    counter.store(before.saturating_add(by), Ordering::Relaxed);
+    counter.store(before.wrapping_add(by), Ordering::Relaxed);
 }
 
 fn read(counter: &AtomicU64) -> u64 {
@@ -67,10 +67,10 @@ fn read(counter: &AtomicU64) -> u64 {
 }
 
 fn fine_bucket(ns: u64) -> usize {
-    // Without a branch, which would be mispredicted for times about `STEPS`.
-    let power = u64::BITS - (ns >> STEPS_LOG2).leading_zeros();
-    let step = ns >> power.saturating_sub(1);
-    power as usize * STEPS + (usize::try_from(step).unwrap_or(0) & (STEPS - 1))
+    // Without a branch, which would be mispredicted for times about `STEPS`. From there on, a time
+    // shifted like this still has its highest bit, which leads past the buckets of shorter times.
+    let shift = (ns | STEPS as u64).ilog2() - STEPS_LOG2;
+    shift as usize * STEPS + usize::try_from(ns >> shift).unwrap_or(0)
 }
 
 /// The longest time of a fine bucket, ns.

@@ -2,7 +2,6 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use tracing_core::Metadata;
 use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record};
 
@@ -32,8 +31,7 @@ const INDEX_BITS: u32 = PLACES.ilog2();
 
 /// The index in it, if it is this span's.
 fn unpack(packed: u64, span: &Id) -> Option<usize> {
-    let index = usize::try_from(packed % (1 << INDEX_BITS)).ok()?;
-    (packed == pack(span, index)).then_some(index)
+    usize::try_from(packed ^ pack(span, 0)).ok().filter(|index| *index < PLACES)
 }
 
 impl Counting {
@@ -44,10 +42,6 @@ impl Counting {
 }
 
 impl Hooks for Counting {
-    fn wants_fields(&self, _: &'static Metadata<'static>) -> bool {
-        self.open.is_some()
-    }
-
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
         let (table, Some(open)) = (&self.histograms.table, &self.open) else { return };
         table.with(|local| {
@@ -95,15 +89,20 @@ impl Hooks for Counting {
                 None => return,
             },
         };
+        // A span without a slot is not lost: it counts with others.
+        let index = match &self.open {
+            None => None,
+            Some(open) => match index_of(open) {
+                None if !table.has_fields(span.metadata) => return,
+                index => index.or(Some(table.other)),
+            },
+        };
         table.with(|local| {
-            let index = match &self.open {
-                None => local.index(table, span.metadata, None, |_| ()),
-                // A span without a slot is not lost: it counts with others.
-                Some(open) => {
-                    index_of(open).or_else(|| table.has_fields(span.metadata).then_some(table.other))
-                }
+            let index = match index {
+                Some(index) => index,
+                None => local.index(table, span.metadata, None, |_| ())?,
             };
-            local.count(table, index?, ns)
+            local.count(table, index, ns)
         });
     }
 }

@@ -282,6 +282,11 @@ impl Recorder {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
+    /// Whether the spans of this callsite have anything in the registry's extensions.
+    fn has_extensions(&self, metadata: &Metadata<'_>) -> bool {
+        self.settings.tracks.has_requests() || self.has_fields(metadata)
+    }
+
     /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock,
     /// as it may for ever.
     fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
@@ -472,11 +477,10 @@ impl Hooks for Arc<Recorder> {
         true
     }
 
-    fn wants_fields(&self, metadata: &'static Metadata<'static>) -> bool {
-        self.settings.tracks.has_requests() || self.has_fields(metadata)
-    }
-
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, ns: u64) {
+        if !self.has_extensions(span.metadata) {
+            return;
+        }
         span.found.with(|found| {
             let mut text = None;
             if self.has_fields(span.metadata) {
@@ -504,6 +508,9 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn recorded(&self, span: &Span<'_>, values: &Values<'_>) {
+        if !self.has_extensions(span.metadata) {
+            return;
+        }
         let values = members(true, |visit| values.record(visit));
         span.found.with(|found| {
             if let Some(fields) = found.extensions().get_mut::<SpanFields>() {
