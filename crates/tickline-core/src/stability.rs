@@ -381,11 +381,8 @@ impl StabilityMonitor {
     /// The assumed change of rate, and half of the range of slopes that the samples leave open,
     /// ppb. Without a fit every slope is open; otherwise the next sample would look like a jump.
     fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
-        self.rate_change_ppb.saturating_add(if fit.is_some() {
-            self.rate_uncertainty_ppb
-        } else {
-            MOST_RATE_CHANGE_PPB
-        })
+        let uncertainty_ppb = if fit.is_some() { self.rate_uncertainty_ppb } else { MOST_RATE_CHANGE_PPB };
+        self.rate_change_ppb.saturating_add(uncertainty_ppb)
     }
 
     /// What bounds must allow for if they are to hold for `over_ns`.
@@ -440,11 +437,8 @@ mod tests {
             // Between two samples the rate is off by no more than that of the dither.
             (Some(fit(-90_000, 90_000)), 10 + 480),
         ] {
-            let rate_uncertainty_ppb = rate_uncertainty_ppb(&seen, within.as_ref());
-            assert!(
-                rate_uncertainty_ppb.abs_diff(expected_ppb) <= 1,
-                "{within:?}: {rate_uncertainty_ppb} instead of {expected_ppb}"
-            );
+            let found_ppb = rate_uncertainty_ppb(&seen, within.as_ref());
+            assert!(found_ppb.abs_diff(expected_ppb) <= 1, "{within:?}: {found_ppb}, not {expected_ppb}");
         }
     }
 }

@@ -203,10 +203,8 @@ impl Other {
     }
 
     /// Lets the other build take a slice. Returns its pairs that count, ticks.
-    fn ask(
-        &mut self,
-        Request { sample, iterations, iterations_per_pair }: Request,
-    ) -> Result<Vec<u64>, String> {
+    fn ask(&mut self, request: Request) -> Result<Vec<u64>, String> {
+        let Request { sample, iterations, iterations_per_pair } = request;
         // If it is gone, there is no reply.
         self.requests.as_mut().map(|to| writeln!(to, "[{sample},{iterations},{iterations_per_pair}]"));
         let (causes, ticks) = serde_json::from_str(&self.reply()?).map_err(|error| error.to_string())?;

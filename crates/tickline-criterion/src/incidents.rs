@@ -60,9 +60,8 @@ impl fmt::Display for Incidents {
         if *disturbed > 0 {
             let mut causes: Vec<String> =
                 self.events.iter().map(|(event, count)| format!("{} {count}", event.code())).collect();
-            causes.extend(
-                self.fallback_state.map(|state| format!("it did not vouch for the counter: {state}")),
-            );
+            let unvouched = |state| format!("it did not vouch for the counter: {state}");
+            causes.extend(self.fallback_state.map(unvouched));
             lines.push(format!(
                 "{disturbed} of {samples} samples coincide with a disturbance of the clock, to be repeated: {}",
                 causes.join(", ")

@@ -210,13 +210,12 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
             }
         }
         let least_groups = if self.is_in_turns() { LEAST_GROUPS } else { 1 };
-        let wanted = iterations.div_ceil(self.iterations_per_pair()).max(least_groups);
+        let iterations_per_pair = self.iterations_per_pair();
+        let wanted = iterations.div_ceil(iterations_per_pair).max(least_groups);
         self.samples += 1;
         let request = match &self.turns {
             Some(Turns::Answers(request)) => *request,
-            _ => {
-                Request { sample: self.samples, iterations, iterations_per_pair: self.iterations_per_pair() }
-            }
+            _ => Request { sample: self.samples, iterations, iterations_per_pair },
         };
         self.begin_slice(request);
         Sample {
