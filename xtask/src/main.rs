@@ -18,7 +18,7 @@ mod vm;
 
 use std::process::ExitCode;
 
-// Parsed without clap: the arguments are a dozen patterns, fewer lines than their declarations.
+// Parsed without clap: the arguments are fewer than twenty patterns, fewer lines than their declarations.
 const HELP: &str = include_str!("../help.txt");
 
 fn main() -> ExitCode {

@@ -309,7 +309,7 @@ const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
 pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     let closed = match gate {
         Gate::User => facts.switched_off,
-        Gate::Supported => match (facts.counter_present, facts.supported) {
+        Gate::Supported => match (facts.counter_present, facts.has_atomics) {
             (false, _) => Some(Reason::NoCounter),
             (true, false) => Some(Reason::NoAtomics),
             (true, true) => None,

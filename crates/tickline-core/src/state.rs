@@ -48,10 +48,10 @@
 //!
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2 and
 //! emulators may load two halves, and on x86_64 the second look always does. A mixture of two
-//! states is not used. Each swap changes `m`, whose count rises with each line, so if both looks
-//! found one `m`, they were made in one life of a state (or 1,024 lines apart: rule 10), or during
-//! first publications that were given up, which leave `b` as it was. A reading counts only if both
-//! looks also found one `b`.
+//! states is not used. Each swap changes `m`, whose count rises with each line. So two looks that
+//! found one `m` were made in one life of a state, or 1,024 lines apart (rule 10). They may also lie
+//! in different first publications that were given up, which leave `b` as it was. A reading counts
+//! only if both looks also found one `b`.
 //!
 //! - x86_64 loads the `b` of the second look between the two loads of `m`, so it belongs to that
 //!   `m`, whichever half the first look loaded first.

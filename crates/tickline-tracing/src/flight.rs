@@ -20,7 +20,7 @@
 //! let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
 //!     if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
 //!         // The five seconds before this slow request.
-//!         let _ = slow.0.write_in_background(&slow.1, Duration::from_secs(5));
+//!         let _ = slow.0.write_last_in_background(&slow.1, Duration::from_secs(5));
 //!     }
 //! });
 //! let subscriber = tracing_subscriber::registry().with(layer);
@@ -231,7 +231,7 @@ impl FlightRecorder {
     ///
     /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing; the
     /// system's, if no thread could be started.
-    pub fn write_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> io::Result<()> {
+    pub fn write_last_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> io::Result<()> {
         // ORDERING: Relaxed, a flag on its own: the file system orders what is done to files.
         if self.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "an earlier call is still writing"));
@@ -524,7 +524,7 @@ mod tests {
         let writes = |writing| {
             // ORDERING: Relaxed, one thread.
             recorder.writing.store(writing, Ordering::Relaxed);
-            recorder.write_in_background(path.join("none"), Duration::MAX)
+            recorder.write_last_in_background(path.join("none"), Duration::MAX)
         };
         assert_eq!(writes(process::id()).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
         writes(process::id() ^ 1).unwrap();

@@ -1,9 +1,9 @@
 //! One clock: what its readers and its driver share, and the slow path of every reading.
 //!
 //! The inlined path of a reading is one call of [`SharedClock::read`] or of a similar method. If
-//! that refuses, [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. Before that it
-//! runs an iteration of the control loop, if readers drive this clock, and calls are frequent
-//! enough to pay for it.
+//! that refuses, [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. If readers drive
+//! this clock, and calls are frequent enough to pay for it, it then runs an iteration of the control
+//! loop, and reads again.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 

@@ -32,7 +32,7 @@ pub(crate) enum Inner {
     },
     Thread(io::Error),
     /// The setting that differs, in words.
-    Running(String),
+    AlreadyRunning(String),
     /// Why.
     PerCpu(&'static str),
     #[cfg(feature = "page")]
@@ -77,7 +77,7 @@ impl Error {
             Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
             Inner::IncompatibleSettings { .. } => ErrorKind::IncompatibleSettings,
             Inner::Thread(_) => ErrorKind::Thread,
-            Inner::Running(_) => ErrorKind::AlreadyRunning,
+            Inner::AlreadyRunning(_) => ErrorKind::AlreadyRunning,
             Inner::PerCpu(_) => ErrorKind::PerCpu,
             #[cfg(feature = "page")]
             Inner::Page(_) => ErrorKind::Page,
@@ -98,7 +98,7 @@ impl fmt::Display for Error {
             }
             Inner::IncompatibleSettings { setting, needs } => write!(f, "{setting} needs {needs}"),
             Inner::Thread(_) => f.write_str("the clock's thread could not be started"),
-            Inner::Running(difference) => {
+            Inner::AlreadyRunning(difference) => {
                 write!(f, "the global clock's thread already runs, and its {difference}")
             }
             Inner::PerCpu(reason) => write!(f, "there cannot be a line for each CPU: {reason}"),

@@ -12,7 +12,7 @@ mod publisher;
 mod reader;
 mod status;
 
-pub use os::slew_ppb;
+pub use os::kernel_rate_ppb;
 pub use publisher::Publisher;
 pub(crate) use reader::PageReader;
 pub use status::PageStatus;

@@ -179,7 +179,7 @@ impl UtcReading {
         self.tai_offset_s.map(|seconds| Duration::from_secs(seconds.get().into()))
     }
 
-    /// Whether this one was made before `other`, possibly on another machine.
+    /// Which of the two was made first, possibly on another machine.
     #[inline]
     #[must_use]
     pub const fn order(&self, other: &Self) -> UtcOrder {

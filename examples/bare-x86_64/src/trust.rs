@@ -18,7 +18,7 @@ fn is_invariant() -> bool {
 pub fn judge(counter_ticks: u64) -> Option<Reason> {
     let mut facts = Facts::UNKNOWN;
     facts.counter_present = true;
-    facts.supported = tickline_core::state::is_supported();
+    facts.has_atomics = tickline_core::state::is_supported();
     facts.readable = true;
     facts.counters_clocksource = Clocksource::Tsc;
     facts.hypervisor = Hypervisor::None;

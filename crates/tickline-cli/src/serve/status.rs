@@ -76,7 +76,7 @@ impl Status {
             lead_ns: found.lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
             unix_lead_ns: found.unix_lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
             ahead_ns: ahead.map(|ahead| ahead.least_ns),
-            rate_ppb: tickline::page::slew_ppb(),
+            rate_ppb: tickline::page::kernel_rate_ppb(),
             readers,
             readers_unknown,
             time_namespace: file.page().header().map(|header| header.time_namespace),

@@ -240,7 +240,7 @@ pub struct Facts {
     /// Whether the target has a counter.
     pub counter_present: bool,
     /// Whether the processor can swap the state of a clock.
-    pub supported: bool,
+    pub has_atomics: bool,
     /// Whether the process may read the counter.
     pub readable: bool,
     /// Whether the counter is invariant; `None` where the architecture demands it (ARM, RISC-V).
@@ -274,7 +274,7 @@ impl Facts {
         trust: Trust::Auto,
         assumed_invariant: false,
         counter_present: false,
-        supported: false,
+        has_atomics: false,
         readable: false,
         invariant: Some(false),
         hypervisor: Hypervisor::Other,

@@ -36,7 +36,7 @@ fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
         trust,
         assumed_invariant: is("assumed_invariant", false),
         counter_present: is("present", true),
-        supported: is("atomics", true),
+        has_atomics: is("atomics", true),
         readable: is("readable", true),
         // Architectures but x86 demand it, so nobody asks there.
         invariant: Some(is("invariant", true)).filter(|_| counter == Clocksource::Tsc),

@@ -126,7 +126,7 @@ impl ClockBuilder {
     ///
     /// As [`start`](Self::start). Also
     /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for another driver than the
-    /// thread, and [`Running`](crate::ErrorKind::AlreadyRunning) if the thread already runs with
+    /// thread, and [`AlreadyRunning`](crate::ErrorKind::AlreadyRunning) if the thread already runs with
     /// other settings.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         let settings = self.check()?;

@@ -87,7 +87,7 @@ impl ClockGuard {
         with_global_thread(|slot| match slot {
             Some(running) => match chosen.and_then(|wanted| running.settings.difference(&wanted)) {
                 None => Ok(Self::share(running)),
-                Some(difference) => Err(Error(Inner::Running(difference))),
+                Some(difference) => Err(Error(Inner::AlreadyRunning(difference))),
             },
             None => Self::launch(slot, settings),
         })

@@ -53,11 +53,11 @@ fn has_vdso() -> bool {
     may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0
 }
 
-/// By how much the kernel says that it changes the rate of its clocks now, ppb: what corrects the
-/// crystal, and slews (adjtimex(2)), without those by adjtime(3), of 500 ppm. `None` where it does
-/// not say. While this is beyond 1,000 ppm, a [`Publisher`](super::Publisher) publishes no line.
+/// The change of rate that the kernel applies to its clocks now, ppb: the crystal's correction and
+/// any slew (adjtimex(2)), but none by adjtime(3), of 500 ppm. `None` where it does not say. While
+/// this is beyond 1,000 ppm, a [`Publisher`](super::Publisher) publishes no line.
 #[must_use]
-pub fn slew_ppb() -> Option<i64> {
+pub fn kernel_rate_ppb() -> Option<i64> {
     with_timex(|timex, _| rate_ppb(timex))
 }
 

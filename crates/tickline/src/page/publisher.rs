@@ -9,7 +9,7 @@ use tickline_page::host::LockedPageFile;
 use tickline_page::protocol::{Closing, Config, LeaseMemory as _, Lost, Writer, WriterAction};
 
 use super::leases::os_resolution_ns;
-use super::os::{PageOs, slew_ppb};
+use super::os::{PageOs, kernel_rate_ppb};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::status::State;
@@ -116,7 +116,7 @@ impl Publisher {
             // The kernel may keep time with something else since the last line.
             self.writer.set_resolution_ns(os_resolution_ns());
         }
-        if let Some(rate_ppb) = slew_ppb() {
+        if let Some(rate_ppb) = kernel_rate_ppb() {
             self.writer.set_slew_ppb(rate_ppb);
         }
         let step = self.writer.step(&self.page, &self.counter, &self.os, estimate.as_ref())?;
@@ -147,7 +147,7 @@ impl Publisher {
         if self.is_off { LeasePhase::Off } else { self.writer.word().phase() }
     }
 
-    /// Whether no line is published because of the kernel's [slew](super::slew_ppb).
+    /// Whether no line is published because of the kernel's [slew](super::kernel_rate_ppb).
     #[must_use]
     pub const fn waits_for_slew(&self) -> bool {
         self.writer.waits_for_slew()

@@ -266,7 +266,7 @@ impl ClaimMaker {
                 valid: u64::try_from((u128::from(valid) << RATE_BITS) / u128::from(fastest.max(1)))
                     .unwrap_or(MAX_VALID)
                     .min(MAX_VALID),
-                // One after the other: their product is a part in a billion.
+                // Multiplied, not added: a sum lacks the product, 0.5 ppb at 500 and 1 ppm.
                 slowest: plus_ppb(plus_ppb(slowest, rates[0]), -WANDER_PPB),
                 fastest: plus_ppb(plus_ppb(fastest, rates[1]) + 1, WANDER_PPB) + 1,
             },

@@ -184,7 +184,7 @@ impl Collector {
         let may_measure = may_measure(probes, facts.comparison);
         let counter = COUNTER.filter(|_| facts.readable && may_measure);
         facts.counter_present = COUNTER.is_some();
-        facts.supported = tickline_core::state::is_supported();
+        facts.has_atomics = tickline_core::state::is_supported();
         facts.invariant = cpu::invariant();
         facts.hypervisor = hypervisor();
         facts.counters_clocksource = HardwareCounter::CLOCKSOURCE;
