@@ -131,6 +131,8 @@ impl Built {
         let mut command = Command::new("timeout");
         command.arg(patience.as_secs_f64().to_string()).arg(&self.program).args(names);
         command.env(PREEMPTIONS.0, PREEMPTIONS.1).stdout(output).stderr(Stdio::null());
+        // A test that fails would keep its case in the tree of this run.
+        command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
         if names.is_empty() {
             // Use many threads, so that a test that hangs delays few others.
             command.arg("--test-threads=16").args(BY_CHANCE.iter().flat_map(|name| ["--skip", name]));

@@ -61,20 +61,15 @@ impl VmClock {
         let Some(file) = File::open(device, libc::O_RDONLY) else { return };
         let Some(page) = file.map_page() else { return };
         // SAFETY: a mapping of a page is aligned, larger than this, and stays; any bytes are valid.
-        let is_vmclock = unsafe { page.cast::<Page>().as_ref() }.magic.load(Ordering::Relaxed) == MAGIC;
+        let vmclock = unsafe { page.cast::<Page>().as_ref() };
+        // ORDERING: Relaxed, the hypervisor has written it before the guest began.
+        let is_vmclock = vmclock.magic.load(Ordering::Relaxed) == MAGIC;
+        let (none, page_of_it) = ((&raw const NONE).cast_mut(), page.cast().as_ptr());
         // ORDERING: Release, pairs with the Acquire load in `marker`: the page is mapped. No test
         // sees a weaker one, because the kernel has filled the page, and processors know an address
-        // before they load from it.
-        let installed = is_vmclock
-            && self
-                .0
-                .compare_exchange(
-                    (&raw const NONE).cast_mut(),
-                    page.cast().as_ptr(),
-                    Ordering::Release,
-                    Ordering::Relaxed,
-                )
-                .is_ok();
+        // before they load from it. Relaxed if another thread was first: its page is not looked at.
+        let exchange = || self.0.compare_exchange(none, page_of_it, Ordering::Release, Ordering::Relaxed);
+        let installed = is_vmclock && exchange().is_ok();
         if !installed {
             // SAFETY: the mapping is this function's own.
             unsafe { libc::munmap(page.as_ptr(), PAGE_BYTES) };
