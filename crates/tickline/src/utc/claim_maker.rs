@@ -239,11 +239,13 @@ impl ClaimMaker {
             report.rate_ppb.saturating_add(report.drift_ppb),
         ];
         // BOUND: the times are so far from an end of the range that a day can be added, and the
-        // rates are near 1.
+        // rates are near 1 and in order.
         let is_known = earliest_ns >= DAY_NS
             && latest_ns <= i64::MAX - 2 * DAY_NS
             && (0..=2 * MAX_ERROR_NS).contains(&latest_ns.saturating_sub(earliest_ns))
-            && rates.iter().all(|ppb| (-MAX_RATE_PPB..=MAX_RATE_PPB).contains(ppb));
+            && -MAX_RATE_PPB <= rates[0]
+            && rates[0] <= rates[1]
+            && rates[1] <= MAX_RATE_PPB;
         if !is_known {
             return Err(UtcUnknown::Unsynchronised);
         }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickline::Clock;
+use tickline::{Clock, State};
 use tickline_observe::monotonic_ns;
 
 use crate::brackets::{Brackets, state_name};
@@ -45,6 +45,9 @@ impl Lab<'_> {
             }
             worker.join().unwrap_or_else(|_| json!({ "error": "panicked" }))
         });
+        // A busy host may keep the clock's thread from its work until the line has ended. The brackets
+        // say for how much of the phase; here, it is waited for.
+        let _ = wait_for(PATIENCE, || self.clock.status().state != State::Calibrating);
         let mut seen = brackets.report(self.clock);
         seen["phase"] = name.into();
         seen["ms"] = ((monotonic_ns() - start_ns) / 1_000_000).into();

@@ -256,6 +256,20 @@ fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
 }
 
 #[test]
+fn the_rates_of_a_claim_are_multiplied() {
+    let mut maker = ClaimMaker::default();
+    maker.claim(&moment(0), said(0, 0), VALID_NS);
+    let report = Report { rate_ppb: 499_000, ..said(0, 0).unwrap() };
+    let claim = maker.claim(&moment(1), Ok(report), VALID_NS).unwrap();
+    let [slowest, fastest] = maker.rate().unwrap().map(u128::from);
+    let billion = 1_000_000_000_u128;
+    let greatest = fastest * (billion + 500_000) * (billion + 1_000) / billion / billion;
+    let least = slowest * (billion + 498_000) * (billion - 1_000) / billion / billion;
+    assert!((greatest..greatest + 4).contains(&claim.by_counter.fastest.into()));
+    assert!((least - 4..=least).contains(&claim.by_counter.slowest.into()));
+}
+
+#[test]
 fn a_reason_does_not_outlive_the_source_that_gave_it() {
     let mut maker = ClaimMaker::default();
     maker.claim(&moment(0), said(0, 0), VALID_NS);
@@ -267,7 +281,13 @@ fn a_reason_does_not_outlive_the_source_that_gave_it() {
 
 /// What any bytes could make a source say.
 fn any_number() -> impl Strategy<Value = i64> {
-    prop_oneof![any::<i64>(), -2_000_000_000..2_000_000_000_i64, Just(0), Just(i64::MIN), Just(i64::MAX)]
+    prop_oneof![
+        any::<i64>(),
+        -2_000_000_000..2_000_000_000_i64,
+        -2_000..2_000_i64,
+        Just(i64::MIN),
+        Just(i64::MAX)
+    ]
 }
 
 proptest! {
