@@ -4,7 +4,6 @@
 
 #[cfg(all(target_os = "linux", not(miri)))]
 use core::ffi::CStr;
-use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 #[cfg(all(target_os = "linux", not(miri)))]
@@ -55,7 +54,7 @@ impl VmClock {
     #[cfg(all(target_os = "linux", not(miri)))]
     pub(super) fn map(&self, device: &CStr) {
         // ORDERING: Relaxed, nothing is read through it here.
-        if !ptr::eq(self.0.load(Ordering::Relaxed), &NONE) {
+        if !core::ptr::eq(self.0.load(Ordering::Relaxed), &NONE) {
             return;
         }
         let Some(file) = File::open(device, libc::O_RDONLY) else { return };
