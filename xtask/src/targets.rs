@@ -55,9 +55,9 @@ impl Outcome {
 enum Extent {
     /// Unit tests, integration tests, doc tests.
     Full,
-    /// For other targets only the libraries, because the program takes longest to compile.
-    /// Emulators run only unit tests, and none for RISC-V. No optimised tests. For the missing
-    /// parts the table says "nightly".
+    /// For other targets only the libraries, because the program takes longest to compile. Only
+    /// unit tests, and none for RISC-V. No optimised tests. For the missing parts the table says
+    /// "nightly".
     Short,
 }
 
@@ -165,7 +165,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
 }
 
 fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
-    let is_short = extent == Extent::Short && target.is_emulated();
+    let is_short = extent == Extent::Short;
     if !target.tests {
         return output_of(if target.why.is_empty() { "no" } else { &target.why });
     }

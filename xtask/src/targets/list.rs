@@ -65,13 +65,6 @@ pub(super) struct Target {
     pub(super) is_static: bool,
 }
 
-impl Target {
-    /// Whether QEMU's user-mode emulation runs its programs.
-    pub(super) fn is_emulated(&self) -> bool {
-        self.runner.starts_with("qemu-")
-    }
-}
-
 /// All targets.
 pub(super) fn all() -> Result<Vec<Target>, String> {
     #[derive(Deserialize)]

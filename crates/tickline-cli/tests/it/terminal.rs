@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::process::Stdio;
+use std::thread;
 
 use nix::pty::{OpenptyResult, Winsize, openpty};
 
@@ -51,7 +52,7 @@ fn colour_is_for_terminals_without_no_color() {
 /// Tables of 80 to 100 columns were broken by the terminal, in the middle of words.
 #[test]
 fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
-    for columns in [40, 80] {
+    let fits = |columns| {
         for arguments in [
             &["bench", "--rounds", "2", "--calls", "100"][..],
             &["warp"],
@@ -64,7 +65,8 @@ fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
             let long: Vec<_> = lines(&shown).filter(|(length, _)| *length > usize::from(columns)).collect();
             assert!(long.is_empty(), "{arguments:?} on {columns} columns: {long:?}");
         }
-    }
+    };
+    thread::scope(|scope| [40, 80].map(|columns| scope.spawn(move || fits(columns))).map(drop));
 }
 
 /// A serial console reports 0 columns.
