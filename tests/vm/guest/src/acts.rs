@@ -14,7 +14,7 @@ use crate::brackets::{comparison, state_name};
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::readers::Readers;
 use crate::system::realtime_ns;
-use crate::{chrony, cost, machine, migrate, report, served, system, utc, who};
+use crate::{cost, machine, migrate, report, served, system, utc, who};
 
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
 const QUIET: Duration = Duration::from_secs(2);
@@ -62,7 +62,6 @@ pub(crate) fn run() -> io::Result<()> {
         match act.as_str() {
             "ask-program" => done.and(ask_program(&lab)),
             "serve" => done.and(served::serve_caller()),
-            "chrony" => done.and_then(|()| chrony::follow()),
             "utc" => done.and_then(|()| utc::run(&clock)),
             "who" => done.and(who::watch_asker()),
             "limiter" => done.and(limit()),
@@ -178,7 +177,7 @@ fn trusting(builder: ClockBuilder) -> ClockBuilder {
 fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
     match act {
         // The program runs after the readers have stopped.
-        "none" | "ask-program" | "chrony" | "utc" | "who" | "serve" | "limiter" => Ok(()),
+        "none" | "ask-program" | "utc" | "who" | "serve" | "limiter" => Ok(()),
         "switch" => switch(lab),
         "take" => take(lab),
         "set-clock" => {

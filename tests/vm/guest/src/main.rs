@@ -11,7 +11,6 @@
 
 mod acts;
 mod brackets;
-mod chrony;
 mod cost;
 mod lab;
 mod machine;

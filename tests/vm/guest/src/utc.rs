@@ -18,7 +18,7 @@ use tickline::Clock;
 use tickline::utc::UtcSource;
 use tickline_observe::{clock_ns, monotonic_ns};
 
-use crate::acts::suspend_for;
+use crate::acts::{program, suspend_for, tickline};
 use crate::lab::wait_for;
 use crate::system::{self, realtime_ns};
 use crate::{machine, report};
@@ -186,6 +186,9 @@ impl Lab<'_> {
                 Ok(json!({ "grown_ns": u64::try_from(grown_ns).unwrap_or(u64::MAX) }))
             }),
             "slewed" => self.follow(name, -SECOND_NS, "", |_| pass(5)),
+            "reported" => return self.report(name, 0, ""),
+            "reported_rtcsync" => return self.report(name, 0, "rtcsync"),
+            "reported_slewing" => return self.report(name, -4 * SECOND_NS, ""),
             "stepped" => self.follow(name, -SECOND_NS, "makestep 0.1 3", |_| pass(5)),
             "set" => self.follow(name, 0, "", |_| {
                 for seconds in [1, -1, 3_600] {
@@ -272,6 +275,16 @@ impl Lab<'_> {
         if ["lies_beyond", "moved"].contains(&name) {
             self.phase(&format!("{name}_after"), back)?;
         }
+        drop(daemon);
+        Ok(())
+    }
+
+    /// What the program `tickline` says of a clock that chronyd steers, once the readers have ended.
+    fn report(&self, name: &str, ahead_ns: i64, settings: &str) -> io::Result<()> {
+        let daemon = self.follow(name, ahead_ns, settings, |_| Ok(json!({})))?;
+        let mut said = program(&format!("{name}_by_program"), &mut tickline());
+        said["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
+        report::line(&said);
         drop(daemon);
         Ok(())
     }
