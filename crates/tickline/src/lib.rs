@@ -13,8 +13,8 @@
 //! A straight line turns the counter into time, `y = m*x + b`: `m` and `b` are 128 bits, which a
 //! reader loads as one and a control loop swaps as one.
 //!
-//! Nothing has to be set up. The OS clock serves the first calls. As soon as calls are frequent
-//! enough to pay for it, one of them calibrates the counter in place, some microseconds at a time.
+//! Nothing has to be set up. The first calls return the time of the OS clock. As soon as calls are
+//! frequent enough to pay for it, one of them calibrates the counter, some microseconds at a time.
 //! [`start`] moves that work to a thread.
 //!
 //! | to | use |
@@ -25,15 +25,15 @@
 //! | know the error of a time | [`Clock::reading`], [`Clock::unix_reading`] |
 //! | check time-outs in a loop, to a millisecond or so | [`Instant::recent`], with [`ClockBuilder::recent_every`] |
 //! | turn an instant into one of `std` (for `sleep_until`), or into Unix time, and back | `From`, and [`Anchor`] for many |
-//! | learn whether the counter serves, and why not | [`Clock::status`] |
+//! | learn whether readings use the counter, and if not, why | [`Clock::status`] |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
 //! | replace another clock | [`coming_from`] |
 //!
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
-//! `AtomicU64`. A deadline that threads share needs no more than `now`: it then passes some ns
-//! early or late for some of them. A value that must not run backwards between threads, such as
-//! "last used", needs `now_ordered`, which takes some 10 ns more.
+//! `AtomicU64`. For a deadline that threads share, `now` is enough: some of them see it pass a few
+//! ns early or late. A value that must not run backwards between threads, such as "last used",
+//! needs `now_ordered`, which takes some 10 ns more.
 //!
 //! # Order
 //!
@@ -59,9 +59,9 @@
 //! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration
 //!   neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
 //!   [`Status::max_drift_ppb`] of the measured one, apart from the kernel's own dither.
-//! - The next reading notices a counter that started again at zero. A line that nobody renews,
-//!   because its control loop has died, serves for 4 intervals at most (2 s by default), or for 8
-//!   with a line for each CPU. Then the OS clock serves.
+//! - The next reading notices a counter that started again at zero. If the control loop has died
+//!   and nobody renews the line, readings use it for 4 intervals at most (2 s by default), or for 8
+//!   with a line for each CPU. Then they use the OS clock.
 //! - A forked child does not depend on its parent's thread.
 //!
 //! # Not guaranteed
@@ -71,7 +71,7 @@
 //!   [`Clock::disable`] readings leave the counter alone; with [`Probes::Minimal`] all calls do.
 //!   The vDSO may still read it: the OS clock then ends in SIGSEGV as well. A process that was
 //!   denied the counter before its first reading gets its time by system call.
-//! - That the counter serves: [`Clock::status`] says whether, and why not.
+//! - That readings use the counter: [`Clock::status`] says whether they do, and if not, why.
 //! - A bound against UTC, without the feature `utc` (`Clock::utc`). With it, a bound holds if the
 //!   claim of its source is true: clock-bound, chronyd or the kernel.
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
@@ -81,31 +81,33 @@
 //!
 //! # Trust
 //!
-//! The counter serves if all of this holds:
+//! Readings use the counter if all of this holds:
 //!
 //! - the CPU has one, the process may read it, and CPUID calls it invariant;
 //! - reading it takes no longer than asking the OS;
 //! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM,
 //!   or `riscv_clocksource` on RISC-V).
 //!
-//! A kernel may keep time with something else without having rejected the counter, and some, like
-//! Windows, don't say. There a clock's thread compares the counters of all CPUs, and the result
-//! decides ([`Trust`]). The environment variable `TICKLINE=off`, as the process was started with it
-//! ([`Environment`]), and [`Clock::disable`] switch the counter off. Everywhere else the OS clock
-//! serves, for some 10 ns on top of its own cost. On a system without any clock the state is
-//! [`State::Unavailable`], and readings are 0. Under Miri the clocks of std serve.
+//! A kernel may keep time with something else although it has not rejected the counter. Some
+//! systems, like Windows, don't say what they use. There a clock's thread compares the counters of
+//! all CPUs, and the result decides ([`Trust`]). The environment variable `TICKLINE=off`, set when
+//! the process starts ([`Environment`]), and [`Clock::disable`] switch the counter off.
+//!
+//! Otherwise readings use the OS clock, and cost some 10 ns more than it does. On a system without
+//! any clock the state is [`State::Unavailable`], and readings are 0. Under Miri readings use the
+//! clocks of std.
 //!
 //! # A line for each CPU
 //!
-//! Counters that have one rate, but were not started together, can serve with a line for each CPU
-//! ([`ClockBuilder::per_cpu`]). The table of order then holds on one CPU. Between two, a reading
-//! may step back by their bounds.
+//! If the counters have one rate, but were not started together, each CPU can have a line of its own
+//! ([`ClockBuilder::per_cpu`]). The table of order then holds on one CPU. Between two CPUs, a
+//! reading may step back by the sum of their bounds.
 //!
 //! # How it works
 //!
-//! A control loop samples the kernel's clock and publishes the next line before the present one
-//! ends. Gates judge facts about the machine; where the counter can't be trusted, a closed gate
-//! ends the line. [`tickline_core`] has the arithmetic and the protocol between the control loop
+//! A control loop samples the OS clock, and publishes the next line before the present one ends.
+//! Gates judge facts about the machine. If the counter can't be trusted, a gate closes and ends the
+//! line. [`tickline_core`] has the arithmetic and the protocol between the control loop
 //! and its readers.
 //!
 //! # Cost
@@ -122,7 +124,7 @@
 //! | `mock` | a clock for tests, which makes every reading test a flag first |
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
 //! | `utc` | [`Clock::utc`]: the earliest and the latest time that UTC can be, by clock-bound, chronyd or the kernel (Linux) |
-//! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` serves, and is an error elsewhere; `page::Publisher` serves one |
+//! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` publishes; `page::Publisher` publishes one. On other systems `open_page` fails |
 
 /// Returns the time of a mock, if there is one: `$time` is an `Option`. Without the feature `mock`
 /// this is nothing.

@@ -91,7 +91,7 @@ pub(super) fn short(records: &[Record]) -> Result<String, String> {
         }
         Ok(format!("{least_ns:+.0} to {most_ns:+.0}"))
     })?;
-    block += &line("largest claimed bound, ns; readings outside theirs", records, |record| {
+    block += &line("largest bound, ns; readings outside their bounds", records, |record| {
         let (mut bound_ns, mut outside) = (0.0_f64, 0.0);
         for driver in drivers {
             let run = at(&record.json, driver)?;
@@ -258,7 +258,7 @@ pub(super) fn tickline(records: &[Record]) -> Result<String, String> {
             |((least, most), mean)| format!("{least:+.0} to {most:+.0}, mean {mean:+.1}"),
         ))
     })?;
-    block += &line("largest claimed bound to either side, ns", &runs, |run| {
+    block += &line("largest bound to either side, ns", &runs, |run| {
         Ok(whole(number(run, "most_before_ns")?.max(number(run, "most_after_ns")?)))
     })?;
     block += &line("bound violated", &runs, |run| Ok(whole(number(run, "bound_violated")?)))?;
