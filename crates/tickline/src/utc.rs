@@ -344,14 +344,15 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
-        let claim = self.engine().utc.newest();
-        if !self.engine().has_thread() {
-            return Err(UtcUnknown::NoThread);
-        }
-        #[cfg(all(target_os = "linux", not(miri)))]
-        return polls::reading_by_os(&claim);
-        #[cfg(not(all(target_os = "linux", not(miri))))]
-        Err(claim.then)
+        self.engine().utc.read(|claim| {
+            if !self.engine().has_thread() {
+                return Err(UtcUnknown::NoThread);
+            }
+            #[cfg(all(target_os = "linux", not(miri)))]
+            return polls::reading_by_os(claim);
+            #[cfg(not(all(target_os = "linux", not(miri))))]
+            Err(claim.then)
+        })
     }
 
     /// The time until `reading` is certainly in the past; 0 if it is. `async` code sleeps for that
