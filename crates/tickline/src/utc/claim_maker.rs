@@ -126,12 +126,15 @@ impl Measurement {
         if id != self.id {
             return earliest_ns <= reckoned_ns[1] && latest_ns >= reckoned_ns[0];
         }
-        // The source's interval has grown since the measurement, whichever way it has drifted.
-        // Small differences from one claim to the next would add up.
-        let [slow_ns, fast_ns] = self.first.by_raw.between_ns(raw_ns);
-        let least_ns = self.first.latest_ns.saturating_sub(self.tolerance_ns).saturating_add(slow_ns);
-        let most_ns = self.first.earliest_ns.saturating_add(self.tolerance_ns).saturating_add(fast_ns);
-        earliest_ns <= most_ns && latest_ns >= least_ns
+        // The source's interval has grown since then, whichever way it has drifted. Since the first
+        // claim it may have grown by more than a step. And since the last one alone, small
+        // differences from one claim to the next would add up.
+        [self.first, self.last].iter().all(|before| {
+            let [slow_ns, fast_ns] = before.by_raw.between_ns(raw_ns);
+            let least_ns = before.latest_ns.saturating_sub(self.tolerance_ns).saturating_add(slow_ns);
+            let most_ns = before.earliest_ns.saturating_add(self.tolerance_ns).saturating_add(fast_ns);
+            earliest_ns <= most_ns && latest_ns >= least_ns
+        })
     }
 }
 

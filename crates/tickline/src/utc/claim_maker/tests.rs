@@ -126,6 +126,21 @@ fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
     }
 }
 
+/// After some minutes a source's interval has grown so far that a step is small against it.
+#[test]
+fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
+    for step_ns in [10_000, -10_000, 100_000] {
+        let mut maker = ClaimMaker::default();
+        let mut grown = |seconds: i64, step_ns: i64| {
+            let half_ns = 1_000 + seconds * WANDER_PPB;
+            let report = Report { offset_ns: [step_ns - half_ns, step_ns + half_ns], ..said(0, 0).unwrap() };
+            refused(&mut maker, &moment(seconds), Ok(report))
+        };
+        assert_eq!((0..300).find_map(|seconds| grown(seconds, 0)), None);
+        assert_eq!(grown(300, step_ns), Some(UtcUnknown::Disrupted), "{step_ns}");
+    }
+}
+
 /// The source may be silent, or say that it does not know, when the machine resumes.
 #[test]
 fn after_a_disruption_the_source_must_measure_again() {
