@@ -182,7 +182,9 @@ impl ClaimMaker {
             self.begin_rate(moment);
         }
         // A counter and a clock that disagree: one of them stood still, or jumped.
-        if !self.measure_rate(moment) {
+        let has_jumped = !self.measure_rate(moment);
+        // A source that notices a disruption may be silent at the next request.
+        if has_jumped || answer == Err(UtcUnknown::Disrupted) {
             self.disrupt();
         }
         let is_unanswered = matches!(answer, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));

@@ -163,6 +163,17 @@ fn after_a_disruption_the_source_must_measure_again() {
     }
 }
 
+/// clock-bound's daemon notices a disruption, and is gone when the next request comes.
+#[test]
+fn a_disruption_that_one_source_reports_counts_for_every_other_one() {
+    let mut maker = ClaimMaker::default();
+    let disrupted = Some(UtcUnknown::Disrupted);
+    assert_eq!(refused(&mut maker, &moment(0), said(0, 0)), None);
+    assert_eq!(refused(&mut maker, &moment(1), Err(UtcUnknown::Disrupted)), disrupted);
+    assert_eq!(refused(&mut maker, &moment(2), said(0, 0)), disrupted);
+    assert_eq!(refused(&mut maker, &moment(3), said(0, 1)), None);
+}
+
 #[test]
 fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
     for (begin, why) in [(said(0, 0), None), (Err(UtcUnknown::Unsynchronised), Some(UtcUnknown::Disrupted))] {
