@@ -225,8 +225,11 @@ impl ClaimMaker {
 
     fn claim_of(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
         let id = (report.source, report.measurement);
-        // The source need not know of it, unless it says the same as before, or measures after it.
-        if core::mem::take(&mut self.was_clock_set) && self.measurement.is_none_or(|last| last.id != id) {
+        // The source need not know of it, unless it says the same as before, or measures after it. A
+        // measurement that only the last request has seen says nothing: the thread may have made
+        // that request after the clock was set, and before it was told.
+        let is_known = |known: Measurement| known.id == id && known.first != known.last;
+        if core::mem::take(&mut self.was_clock_set) && !self.measurement.is_some_and(is_known) {
             self.disrupt();
         }
         if self.is_disrupted {

@@ -178,17 +178,36 @@ fn a_disruption_that_one_source_reports_counts_for_every_other_one() {
 fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
     for (begin, why) in [(said(0, 0), None), (Err(UtcUnknown::Unsynchronised), Some(UtcUnknown::Disrupted))] {
         let mut maker = ClaimMaker::default();
-        refused(&mut maker, &moment(0), begin);
+        for seconds in 0..=1 {
+            refused(&mut maker, &moment(seconds), begin);
+        }
         let set = |seconds| Moment { clock_sets: 1, ..moment(seconds) };
-        assert_eq!(refused(&mut maker, &set(1), said(0, 0)), why);
         assert_eq!(refused(&mut maker, &set(2), said(0, 0)), why);
-        assert_eq!(refused(&mut maker, &set(3), said(0, 1)), None);
+        assert_eq!(refused(&mut maker, &set(3), said(0, 0)), why);
+        assert_eq!(refused(&mut maker, &set(4), said(0, 1)), None);
         // Measured before or after it, by a source that was silent meanwhile.
         let again = |seconds| Moment { clock_sets: 2, ..moment(seconds) };
-        assert_eq!(maker.claim(&again(4), Err(UtcUnknown::NoSource), VALID_NS), None);
-        assert_eq!(refused(&mut maker, &again(5), said(0, 2)), Some(UtcUnknown::Disrupted));
-        assert_eq!(refused(&mut maker, &again(6), said(0, 3)), None);
+        assert_eq!(maker.claim(&again(5), Err(UtcUnknown::NoSource), VALID_NS), None);
+        assert_eq!(refused(&mut maker, &again(6), said(0, 2)), Some(UtcUnknown::Disrupted));
+        assert_eq!(refused(&mut maker, &again(7), said(0, 3)), None);
     }
+}
+
+/// Somebody sets the clock after a measurement and before the request that finds it, and the thread
+/// is told after that request: the source then agrees with itself alone.
+#[test]
+fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
+    let wide =
+        |measurement| said(0, measurement).map(|it| Report { offset_ns: [-1_000_000, 1_000_000], ..it });
+    let mut maker = ClaimMaker::default();
+    assert_eq!(refused(&mut maker, &moment(0), wide(0)), None);
+    let set = |seconds, clock_sets| {
+        let moment = moment(seconds);
+        Moment { realtime_ns: moment.realtime_ns + 100_000, clock_sets, ..moment }
+    };
+    assert_eq!(refused(&mut maker, &set(1, 0), wide(1)), None, "nobody knows of it");
+    assert_eq!(refused(&mut maker, &set(2, 1), wide(1)), Some(UtcUnknown::Disrupted));
+    assert_eq!(refused(&mut maker, &set(3, 1), wide(2)), None);
 }
 
 #[test]
