@@ -333,10 +333,12 @@ impl ClaimMaker {
         let measured = self.rate_base.and_then(|base| rate_between(&base, moment));
         let (Some([slowest, fastest]), Some(base)) = (measured, self.rate_base) else {
             let before = self.rate_base.and_then(|base| base.ticks);
-            let is_behind = before.zip(moment.ticks).is_some_and(|(before, now)| now < before);
-            if is_behind
-                || self.rate_base.is_none_or(|base| moment.raw_ns - base.raw_ns >= LEAST_RATE_BASE_NS)
-            {
+            let is_late = self.rate_base.is_none_or(|base| moment.raw_ns - base.raw_ns >= LEAST_RATE_BASE_NS);
+            // It was set back: to a time before the base, or just after it.
+            let is_behind = before
+                .zip(moment.ticks)
+                .is_some_and(|(before, now)| now < before || is_late && self.rate.is_some());
+            if is_behind || is_late {
                 self.begin_rate(moment);
             }
             return !is_behind;

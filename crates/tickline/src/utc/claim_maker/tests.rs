@@ -263,6 +263,9 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
         (by_counter(13, 3, closed), by_counter(14, 3, back), by_counter(15, 3, back)),
         (Ok(false), Ok(false), Ok(true))
     );
+    // To just after the beginning of the measurement of its rate, where it then stands still.
+    let stuck: &dyn Fn(u64) -> Option<u64> = &|_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
+    assert_eq!((by_counter(24, 3, stuck), by_counter(25, 4, stuck)), (disrupted, Ok(false)));
 }
 
 #[test]
