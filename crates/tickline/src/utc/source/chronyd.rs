@@ -25,6 +25,12 @@ const TRACKING_BYTES: usize = 104;
 /// How finely the reply's numbers are rounded: a coefficient has 23 binary places at least.
 const PLACES: u32 = 22;
 
+/// How much faster than `CLOCK_MONOTONIC_RAW` the kernel's other clocks may run if nobody steers
+/// them, ppb: a tick is a second divided by HZ for them, and a whole number of ns for that clock
+/// (`ntp_update_frequency` in `kernel/time/ntp.c`, `tk_setup_internals` in `timekeeping.c`). It is 0
+/// for 100, 250 and 1,000 Hz, 100 for 300 Hz, and 512 for 1,024 Hz, the most.
+const TICK_PPB: i64 = 513;
+
 /// How long a reply may take. On the same machine it comes at once, or never.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -112,7 +118,7 @@ impl Tracking {
             ],
             request_ns,
             rate_ppb: self.frequency_ppb.saturating_neg(),
-            drift_ppb: unsure_ppb.saturating_add(WANDER_PPB + rounded_ppb),
+            drift_ppb: unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb),
             valid_ns: i64::MAX,
             measurement: self.measurement,
             leap_second_today: matches!(self.leap_status, 1 | 2),
