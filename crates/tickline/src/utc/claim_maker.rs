@@ -313,7 +313,8 @@ impl ClaimMaker {
     fn until_leap(&mut self, report: &Report, utc_ns: [i64; 2]) -> Result<Option<i64>, UtcUnknown> {
         let [earliest_ns, latest_ns] = utc_ns;
         if report.leap_second_today && self.leap_at_ns.is_none() {
-            self.leap_at_ns = Some((latest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
+            // The day is the earlier one if it may be over.
+            self.leap_at_ns = Some((earliest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
         }
         let Some(leap_at_ns) = self.leap_at_ns else { return Ok(None) };
         if earliest_ns > leap_at_ns + LEAP_MARGIN_NS {

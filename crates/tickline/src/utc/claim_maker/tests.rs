@@ -247,6 +247,19 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
         let claim = maker.claim(&moment, said(0, measurement), VALID_NS).unwrap();
         claim.source.ok_or(claim.then).map(|_| moment.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some())
     };
+/// The source announces it so late that the day may be over.
+#[test]
+fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
+    let midnight_s = DAY_NS / SECOND_NS - (START_NS % DAY_NS) / SECOND_NS;
+    let wide =
+        Report { offset_ns: [-5 * SECOND_NS, 5 * SECOND_NS], leap_second_today: true, ..said(0, 0).unwrap() };
+    for seconds in [-4, -1] {
+        let mut maker = ClaimMaker::default();
+        let why = refused(&mut maker, &moment(midnight_s + seconds), Ok(wide));
+        assert_eq!(why, Some(UtcUnknown::LeapSecond), "{seconds}");
+    }
+}
+
     let disrupted = Err(UtcUnknown::Disrupted);
     assert_eq!((by_counter(0, 0, &Some), by_counter(1, 0, &Some)), (Ok(false), Ok(true)));
     let jump: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks + 100_000);
