@@ -227,8 +227,10 @@ impl ClaimMaker {
         let id = (report.source, report.measurement);
         // The source need not know of it, unless it says the same as before, or measures after it. A
         // measurement that only the last request has seen says nothing: the thread may have made
-        // that request after the clock was set, and before it was told.
-        let is_known = |known: Measurement| known.id == id && known.first != known.last;
+        // that request after the clock was set, and before it was told. Nor does a source that knows
+        // no rate, for which a small step is a drift.
+        let knows_rate = report.drift_ppb < MAX_FREQUENCY_PPB;
+        let is_known = |last: Measurement| knows_rate && last.id == id && last.first != last.last;
         if core::mem::take(&mut self.was_clock_set) && !self.measurement.is_some_and(is_known) {
             self.disrupt();
         }

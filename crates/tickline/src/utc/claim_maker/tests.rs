@@ -193,6 +193,17 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
     }
 }
 
+/// What does not know the rate of UTC can't tell a small step from a drift. The kernel's maximum
+/// error says nothing of the step, nor does version 2 of clock-bound's segment.
+#[test]
+fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
+    let vague = said(0, 0).map(|it| Report { drift_ppb: MAX_FREQUENCY_PPB, ..it });
+    let mut maker = ClaimMaker::default();
+    assert_eq!([0, 1].map(|seconds| refused(&mut maker, &moment(seconds), vague)), [None; 2]);
+    let set = Moment { realtime_ns: moment(2).realtime_ns + 400_000, clock_sets: 1, ..moment(2) };
+    assert_eq!(refused(&mut maker, &set, vague), Some(UtcUnknown::Disrupted));
+}
+
 /// Somebody sets the clock after a measurement and before the request that finds it, and the thread
 /// is told after that request: the source then agrees with itself alone.
 #[test]
@@ -236,17 +247,6 @@ fn nothing_is_claimed_around_a_leap_second() {
     }
 }
 
-/// The counter and the clock disagree: the machine slept for less than the kernel's second, or a
-/// host has set one of them.
-#[test]
-fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
-    let mut maker = ClaimMaker::default();
-    let mut by_counter = |seconds, measurement, change: &dyn Fn(u64) -> Option<u64>| {
-        let mut moment = moment(seconds);
-        moment.ticks = moment.ticks.and_then(change);
-        let claim = maker.claim(&moment, said(0, measurement), VALID_NS).unwrap();
-        claim.source.ok_or(claim.then).map(|_| moment.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some())
-    };
 /// The source announces it so late that the day may be over.
 #[test]
 fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
@@ -260,6 +260,17 @@ fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
     }
 }
 
+/// The counter and the clock disagree: the machine slept for less than the kernel's second, or a
+/// host has set one of them.
+#[test]
+fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
+    let mut maker = ClaimMaker::default();
+    let mut by_counter = |seconds, measurement, change: &dyn Fn(u64) -> Option<u64>| {
+        let mut moment = moment(seconds);
+        moment.ticks = moment.ticks.and_then(change);
+        let claim = maker.claim(&moment, said(0, measurement), VALID_NS).unwrap();
+        claim.source.ok_or(claim.then).map(|_| moment.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some())
+    };
     let disrupted = Err(UtcUnknown::Disrupted);
     assert_eq!((by_counter(0, 0, &Some), by_counter(1, 0, &Some)), (Ok(false), Ok(true)));
     let jump: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks + 100_000);
