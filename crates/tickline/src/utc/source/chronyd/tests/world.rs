@@ -272,6 +272,7 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
         let (mut world, mut maker) = (World::new(seed), ClaimMaker::default());
         let mut claim = Claim::none(UtcUnknown::NoSource);
         for _ in 0..2_000 {
+            let clock_sets = world.clock_sets;
             if world.random.one_in(200) {
                 world.suspend();
             } else if world.random.one_in(200) {
@@ -279,10 +280,19 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
                 let by_ns = [1e7, -1e7, 1e9][world.random.next() as usize % 3];
                 world.set_clock(by_ns);
             }
+            // The thread may be told after its next request.
+            let told = core::mem::replace(&mut world.clock_sets, clock_sets);
+            if world.random.one_in(2) {
+                world.clock_sets = told;
+            }
             if world.random.one_in(100) {
                 world.is_open = !world.is_open;
             }
             claim = world.poll(&mut maker).unwrap_or(claim);
+            while world.clock_sets != told {
+                world.clock_sets = told;
+                (0..3).for_each(|_| claim = world.poll(&mut maker).unwrap_or(claim));
+            }
             // Late, rarely.
             let late = world.random.one_in(20);
             let wait_ns = world.random.within(1e6, if late { 4.0 } else { 0.75 } * SECOND_NS);
