@@ -8,8 +8,8 @@
 //!
 //! UTC runs at 1 - f of the rate of `CLOCK_MONOTONIC_RAW`, where f is the frequency in the reply
 //! (`current_freq_ppm` in `local.c`). This is not so with `chronyd -x`, where f is relative to
-//! `CLOCK_REALTIME`, and with `tempcomp`, whose part the reply leaves out. Then the next reply
-//! contradicts the claim (`claim_maker.rs`).
+//! `CLOCK_REALTIME`, with `tempcomp`, whose part the reply leaves out, and with the kernel's
+//! parameter `ntp_tick_adj`. Then the next reply contradicts the claim (`claim_maker.rs`).
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -26,10 +26,11 @@ const TRACKING_BYTES: usize = 104;
 const PLACES: u32 = 22;
 
 /// How much faster than `CLOCK_MONOTONIC_RAW` the kernel's other clocks may run if nobody steers
-/// them, ppb: a tick is a second divided by HZ for them, and a whole number of ns for that clock
-/// (`ntp_update_frequency` in `kernel/time/ntp.c`, `tk_setup_internals` in `timekeeping.c`). It is 0
-/// for 100, 250 and 1,000 Hz, 100 for 300 Hz, and 512 for 1,024 Hz, the most.
-const TICK_PPB: i64 = 513;
+/// them, ppb. A tick of theirs is a second divided by HZ (`ntp_update_frequency` in
+/// `kernel/time/ntp.c`); a tick of that clock is rounded down to ns first (`tk_setup_internals` in
+/// `timekeeping.c`). With HZ=300 this makes 0.1 ppm. Kernels of 2016 round down once more
+/// (`raw_interval` there): up to 1 ns of a tick, and 1 ppm with HZ=1000.
+const TICK_PPB: i64 = 1_000;
 
 /// How long a reply may take. On the same machine it comes at once, or never.
 const PATIENCE: Duration = Duration::from_millis(20);
