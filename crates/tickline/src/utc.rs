@@ -16,8 +16,8 @@
 //!
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
-//! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | version 3 relates UTC to the counter itself; version 2 bounds the error of `CLOCK_REALTIME`, so reading it, and a drift of 500 ppm until the next answer, are added |
-//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter; the error bound of a PHC that states one |
+//! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | version 3 relates UTC to the counter itself; version 2 bounds the error of `CLOCK_REALTIME`, so reading it, and a drift of 500 ppm from its rate until the next answer, are added |
+//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter and 1 ppm for the kernel's tick; the error bound of a PHC that states one |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew, the estimated error |
 //!
 //! An interval is true if its source is. If a server is off by more than it states, the interval is
@@ -31,10 +31,14 @@
 //! old value. Where the hypervisor offers a VMClock page (`/dev/vmclock0`), each reading checks the
 //! page's disruption marker. After a change readings fail until the source has measured again.
 //! Without such a page nobody in the guest can notice, and the source's promise is void until then.
+//! If clock-bound's daemon looks at the page, and the process can't read it, the segment is no
+//! source.
 //!
 //! After a suspend during which the counter stood still, a reading may miss UTC until the thread
-//! has run. Only the source can know what happened before the thread was started. Nobody notices a
-//! step of the OS clock that is smaller than the uncertainty of tickline's own request.
+//! has run; in a forked child without a thread, until the claim ends. After a change of the kernel's
+//! clocksource the same is true of readings for which the counter does not serve. Only the source
+//! can know what happened before the thread was started. Nobody notices a step of the OS clock that
+//! is smaller than the uncertainty of tickline's own request.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
@@ -46,6 +50,8 @@
 //!
 //! - After a step of the OS clock that chronyd did not make and has not noticed, it may need
 //!   several measurements until its own bound holds again. tickline waits for one.
+//! - The daemon of clock-bound 2 writes its segment every second, whether or not chronyd has
+//!   measured. tickline then waits for the daemon to write.
 //! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
 //!   two claims may then contradict each other. Readings fail with `Disrupted` until the next
 //!   measurement, though no interval was wrong.
@@ -344,14 +350,15 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
-        let claim = self.engine().utc.newest();
-        if !self.engine().has_thread() {
-            return Err(UtcUnknown::NoThread);
-        }
-        #[cfg(all(target_os = "linux", not(miri)))]
-        return polls::reading_by_os(&claim);
-        #[cfg(not(all(target_os = "linux", not(miri))))]
-        Err(claim.then)
+        self.engine().utc.read(|claim| {
+            if !self.engine().has_thread() {
+                return Err(UtcUnknown::NoThread);
+            }
+            #[cfg(all(target_os = "linux", not(miri)))]
+            return polls::reading_by_os(claim);
+            #[cfg(not(all(target_os = "linux", not(miri))))]
+            Err(claim.then)
+        })
     }
 
     /// The time until `reading` is certainly in the past; 0 if it is. `async` code sleeps for that

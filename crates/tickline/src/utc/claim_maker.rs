@@ -126,12 +126,15 @@ impl Measurement {
         if id != self.id {
             return earliest_ns <= reckoned_ns[1] && latest_ns >= reckoned_ns[0];
         }
-        // The source's interval has grown since the measurement, whichever way it has drifted.
-        // Small differences from one claim to the next would add up.
-        let [slow_ns, fast_ns] = self.first.by_raw.between_ns(raw_ns);
-        let least_ns = self.first.latest_ns.saturating_sub(self.tolerance_ns).saturating_add(slow_ns);
-        let most_ns = self.first.earliest_ns.saturating_add(self.tolerance_ns).saturating_add(fast_ns);
-        earliest_ns <= most_ns && latest_ns >= least_ns
+        // The source's interval has grown since then, whichever way it has drifted. Since the first
+        // claim it may have grown by more than a step. And since the last one alone, small
+        // differences from one claim to the next would add up.
+        [self.first, self.last].iter().all(|before| {
+            let [slow_ns, fast_ns] = before.by_raw.between_ns(raw_ns);
+            let least_ns = before.latest_ns.saturating_sub(self.tolerance_ns).saturating_add(slow_ns);
+            let most_ns = before.earliest_ns.saturating_add(self.tolerance_ns).saturating_add(fast_ns);
+            earliest_ns <= most_ns && latest_ns >= least_ns
+        })
     }
 }
 
@@ -179,7 +182,9 @@ impl ClaimMaker {
             self.begin_rate(moment);
         }
         // A counter and a clock that disagree: one of them stood still, or jumped.
-        if !self.measure_rate(moment) {
+        let has_jumped = !self.measure_rate(moment);
+        // A source that notices a disruption may be silent at the next request.
+        if has_jumped || answer == Err(UtcUnknown::Disrupted) {
             self.disrupt();
         }
         let is_unanswered = matches!(answer, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));
@@ -220,8 +225,13 @@ impl ClaimMaker {
 
     fn claim_of(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
         let id = (report.source, report.measurement);
-        // The source need not know of it, unless it says the same as before, or measures after it.
-        if core::mem::take(&mut self.was_clock_set) && self.measurement.is_none_or(|last| last.id != id) {
+        // The source need not know of it, unless it says the same as before, or measures after it. A
+        // measurement that only the last request has seen says nothing: the thread may have made
+        // that request after the clock was set, and before it was told. Nor does a source that knows
+        // no rate, for which a small step is a drift.
+        let knows_rate = report.drift_ppb < MAX_FREQUENCY_PPB;
+        let is_known = |last: Measurement| knows_rate && last.id == id && last.first != last.last;
+        if core::mem::take(&mut self.was_clock_set) && !self.measurement.is_some_and(is_known) {
             self.disrupt();
         }
         if self.is_disrupted {
@@ -305,7 +315,8 @@ impl ClaimMaker {
     fn until_leap(&mut self, report: &Report, utc_ns: [i64; 2]) -> Result<Option<i64>, UtcUnknown> {
         let [earliest_ns, latest_ns] = utc_ns;
         if report.leap_second_today && self.leap_at_ns.is_none() {
-            self.leap_at_ns = Some((latest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
+            // The day is the earlier one if it may be over.
+            self.leap_at_ns = Some((earliest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
         }
         let Some(leap_at_ns) = self.leap_at_ns else { return Ok(None) };
         if earliest_ns > leap_at_ns + LEAP_MARGIN_NS {
@@ -325,10 +336,12 @@ impl ClaimMaker {
         let measured = self.rate_base.and_then(|base| rate_between(&base, moment));
         let (Some([slowest, fastest]), Some(base)) = (measured, self.rate_base) else {
             let before = self.rate_base.and_then(|base| base.ticks);
-            let is_behind = before.zip(moment.ticks).is_some_and(|(before, now)| now < before);
-            if is_behind
-                || self.rate_base.is_none_or(|base| moment.raw_ns - base.raw_ns >= LEAST_RATE_BASE_NS)
-            {
+            let is_late = self.rate_base.is_none_or(|base| moment.raw_ns - base.raw_ns >= LEAST_RATE_BASE_NS);
+            // It was set back: to a time before the base, or just after it.
+            let is_behind = before
+                .zip(moment.ticks)
+                .is_some_and(|(before, now)| now < before || is_late && self.rate.is_some());
+            if is_behind || is_late {
                 self.begin_rate(moment);
             }
             return !is_behind;

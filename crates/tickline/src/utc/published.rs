@@ -51,12 +51,14 @@ impl Published {
         self.newest.store(number, Ordering::Release);
     }
 
-    /// The newest claim.
-    pub(crate) fn newest(&self) -> Claim {
+    /// A reading of the newest claim, by a clock that `reading` reads. The claim is the newest also
+    /// after that; if it is not, or not one claim, `reading` is called again.
+    pub(super) fn read<T>(&self, mut reading: impl FnMut(&Claim) -> T) -> T {
         loop {
             let (number, words) = self.copy::<WORDS>();
+            let reading = reading(&Claim::from_words(&words));
             if self.is_newest(number) {
-                return Claim::from_words(&words);
+                return reading;
             }
         }
     }
@@ -110,7 +112,7 @@ mod tests {
                 if published.is_newest(number) {
                     assert!(part[..BY_COUNTER - 1].iter().all(|word| *word == part[0]), "{part:?}");
                 }
-                let words = published.newest().to_words();
+                let words = published.read(|claim| *claim).to_words();
                 let same = [&words[..BY_COUNTER - 1], &words[BY_COUNTER..]].concat();
                 assert!(same.iter().all(|word| *word == same[0]), "{words:?}");
                 assert!(same[0] >= newest, "{} after {newest}", same[0]);
@@ -121,5 +123,19 @@ mod tests {
         let (number, _) = published.copy::<WORDS>();
         published.publish(&Claim::none(UtcUnknown::Disrupted));
         assert!(!published.is_newest(number));
+    }
+
+    /// A reader sleeps between the claim and the clock, and meanwhile the claim is withdrawn.
+    #[test]
+    fn a_claim_is_the_newest_when_the_clock_is_read_after_it() {
+        let published = Published::new();
+        let mut clocks = [UtcUnknown::Disrupted, UtcUnknown::Expired].into_iter();
+        let reading = published.read(|claim| {
+            if let Some(why) = clocks.next() {
+                published.publish(&Claim::none(why));
+            }
+            claim.then
+        });
+        assert_eq!(reading, UtcUnknown::Expired);
     }
 }

@@ -4,7 +4,7 @@
 use tickline_core::sample::Reference;
 
 use super::UtcUnknown;
-use super::claim_maker::{Moment, Report};
+use super::claim_maker::{MAX_FREQUENCY_PPB, Moment, Report};
 use crate::sys::reference::OsClock;
 
 mod chronyd;
@@ -46,8 +46,21 @@ impl Sources {
                 best = answer;
             }
         }
-        Some((after, best.map(|report| self.kernel.complete(request.at_end(report)))))
+        let report = best.map(|report| with_rate(report, steered.unwrap_or(0)));
+        Some((after, report.map(|report| self.kernel.complete(request.at_end(report)))))
     }
+}
+
+/// A report with the rates that UTC may have, where the source says none: within 500 ppm of the OS
+/// clock's, which is all that the kernel promises, or of an oscillator's that NTP can steer. The two
+/// differ by the steering, of which a part may be a slew.
+fn with_rate(report: Report, steered_ppb: i64) -> Report {
+    if report.drift_ppb != MAX_FREQUENCY_PPB {
+        return report;
+    }
+    let half_ppb = steered_ppb / 2;
+    let drift_ppb = report.drift_ppb.saturating_add(half_ppb.saturating_abs()).saturating_add(1);
+    Report { rate_ppb: half_ppb, drift_ppb, ..report }
 }
 
 /// The time between two moments. A source answered at some moment of it.

@@ -126,6 +126,21 @@ fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
     }
 }
 
+/// After some minutes a source's interval has grown so far that a step is small against it.
+#[test]
+fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
+    for step_ns in [10_000, -10_000, 100_000] {
+        let mut maker = ClaimMaker::default();
+        let mut grown = |seconds: i64, step_ns: i64| {
+            let half_ns = 1_000 + seconds * WANDER_PPB;
+            let report = Report { offset_ns: [step_ns - half_ns, step_ns + half_ns], ..said(0, 0).unwrap() };
+            refused(&mut maker, &moment(seconds), Ok(report))
+        };
+        assert_eq!((0..300).find_map(|seconds| grown(seconds, 0)), None);
+        assert_eq!(grown(300, step_ns), Some(UtcUnknown::Disrupted), "{step_ns}");
+    }
+}
+
 /// The source may be silent, or say that it does not know, when the machine resumes.
 #[test]
 fn after_a_disruption_the_source_must_measure_again() {
@@ -148,21 +163,62 @@ fn after_a_disruption_the_source_must_measure_again() {
     }
 }
 
+/// clock-bound's daemon notices a disruption, and is gone when the next request comes.
+#[test]
+fn a_disruption_that_one_source_reports_counts_for_every_other_one() {
+    let mut maker = ClaimMaker::default();
+    let disrupted = Some(UtcUnknown::Disrupted);
+    assert_eq!(refused(&mut maker, &moment(0), said(0, 0)), None);
+    assert_eq!(refused(&mut maker, &moment(1), Err(UtcUnknown::Disrupted)), disrupted);
+    assert_eq!(refused(&mut maker, &moment(2), said(0, 0)), disrupted);
+    assert_eq!(refused(&mut maker, &moment(3), said(0, 1)), None);
+}
+
 #[test]
 fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
     for (begin, why) in [(said(0, 0), None), (Err(UtcUnknown::Unsynchronised), Some(UtcUnknown::Disrupted))] {
         let mut maker = ClaimMaker::default();
-        refused(&mut maker, &moment(0), begin);
+        for seconds in 0..=1 {
+            refused(&mut maker, &moment(seconds), begin);
+        }
         let set = |seconds| Moment { clock_sets: 1, ..moment(seconds) };
-        assert_eq!(refused(&mut maker, &set(1), said(0, 0)), why);
         assert_eq!(refused(&mut maker, &set(2), said(0, 0)), why);
-        assert_eq!(refused(&mut maker, &set(3), said(0, 1)), None);
+        assert_eq!(refused(&mut maker, &set(3), said(0, 0)), why);
+        assert_eq!(refused(&mut maker, &set(4), said(0, 1)), None);
         // Measured before or after it, by a source that was silent meanwhile.
         let again = |seconds| Moment { clock_sets: 2, ..moment(seconds) };
-        assert_eq!(maker.claim(&again(4), Err(UtcUnknown::NoSource), VALID_NS), None);
-        assert_eq!(refused(&mut maker, &again(5), said(0, 2)), Some(UtcUnknown::Disrupted));
-        assert_eq!(refused(&mut maker, &again(6), said(0, 3)), None);
+        assert_eq!(maker.claim(&again(5), Err(UtcUnknown::NoSource), VALID_NS), None);
+        assert_eq!(refused(&mut maker, &again(6), said(0, 2)), Some(UtcUnknown::Disrupted));
+        assert_eq!(refused(&mut maker, &again(7), said(0, 3)), None);
     }
+}
+
+/// What does not know the rate of UTC can't tell a small step from a drift. The kernel's maximum
+/// error says nothing of the step, nor does version 2 of clock-bound's segment.
+#[test]
+fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
+    let vague = said(0, 0).map(|it| Report { drift_ppb: MAX_FREQUENCY_PPB, ..it });
+    let mut maker = ClaimMaker::default();
+    assert_eq!([0, 1].map(|seconds| refused(&mut maker, &moment(seconds), vague)), [None; 2]);
+    let set = Moment { realtime_ns: moment(2).realtime_ns + 400_000, clock_sets: 1, ..moment(2) };
+    assert_eq!(refused(&mut maker, &set, vague), Some(UtcUnknown::Disrupted));
+}
+
+/// Somebody sets the clock after a measurement and before the request that finds it, and the thread
+/// is told after that request: the source then agrees with itself alone.
+#[test]
+fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
+    let wide =
+        |measurement| said(0, measurement).map(|it| Report { offset_ns: [-1_000_000, 1_000_000], ..it });
+    let mut maker = ClaimMaker::default();
+    assert_eq!(refused(&mut maker, &moment(0), wide(0)), None);
+    let set = |seconds, clock_sets| {
+        let moment = moment(seconds);
+        Moment { realtime_ns: moment.realtime_ns + 100_000, clock_sets, ..moment }
+    };
+    assert_eq!(refused(&mut maker, &set(1, 0), wide(1)), None, "nobody knows of it");
+    assert_eq!(refused(&mut maker, &set(2, 1), wide(1)), Some(UtcUnknown::Disrupted));
+    assert_eq!(refused(&mut maker, &set(3, 1), wide(2)), None);
 }
 
 #[test]
@@ -188,6 +244,19 @@ fn nothing_is_claimed_around_a_leap_second() {
         (6, -SECOND_NS, 1, None),
     ] {
         assert_eq!(refused(&mut maker, &moment(midnight_s + seconds), said(offset_ns, measurement)), why);
+    }
+}
+
+/// The source announces it so late that the day may be over.
+#[test]
+fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
+    let midnight_s = DAY_NS / SECOND_NS - (START_NS % DAY_NS) / SECOND_NS;
+    let wide =
+        Report { offset_ns: [-5 * SECOND_NS, 5 * SECOND_NS], leap_second_today: true, ..said(0, 0).unwrap() };
+    for seconds in [-4, -1] {
+        let mut maker = ClaimMaker::default();
+        let why = refused(&mut maker, &moment(midnight_s + seconds), Ok(wide));
+        assert_eq!(why, Some(UtcUnknown::LeapSecond), "{seconds}");
     }
 }
 
@@ -218,6 +287,9 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
         (by_counter(13, 3, closed), by_counter(14, 3, back), by_counter(15, 3, back)),
         (Ok(false), Ok(false), Ok(true))
     );
+    // To just after the beginning of the measurement of its rate, where it then stands still.
+    let stuck: &dyn Fn(u64) -> Option<u64> = &|_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
+    assert_eq!((by_counter(24, 3, stuck), by_counter(25, 4, stuck)), (disrupted, Ok(false)));
 }
 
 #[test]

@@ -8,8 +8,8 @@
 //!
 //! UTC runs at 1 - f of the rate of `CLOCK_MONOTONIC_RAW`, where f is the frequency in the reply
 //! (`current_freq_ppm` in `local.c`). This is not so with `chronyd -x`, where f is relative to
-//! `CLOCK_REALTIME`, and with `tempcomp`, whose part the reply leaves out. Then the next reply
-//! contradicts the claim (`claim_maker.rs`).
+//! `CLOCK_REALTIME`, with `tempcomp`, whose part the reply leaves out, and with the kernel's
+//! parameter `ntp_tick_adj`. Then the next reply contradicts the claim (`claim_maker.rs`).
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -24,6 +24,13 @@ const TRACKING_BYTES: usize = 104;
 
 /// How finely the reply's numbers are rounded: a coefficient has 23 binary places at least.
 const PLACES: u32 = 22;
+
+/// How much faster than `CLOCK_MONOTONIC_RAW` the kernel's other clocks may run if nobody steers
+/// them, ppb. A tick of theirs is a second divided by HZ (`ntp_update_frequency` in
+/// `kernel/time/ntp.c`); a tick of that clock is rounded down to ns first (`tk_setup_internals` in
+/// `timekeeping.c`). With HZ=300 this makes 0.1 ppm. Kernels of 2016 round down once more
+/// (`raw_interval` there): up to 1 ns of a tick, and 1 ppm with HZ=1000.
+const TICK_PPB: i64 = 1_000;
 
 /// How long a reply may take. On the same machine it comes at once, or never.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -112,7 +119,7 @@ impl Tracking {
             ],
             request_ns,
             rate_ppb: self.frequency_ppb.saturating_neg(),
-            drift_ppb: unsure_ppb.saturating_add(WANDER_PPB + rounded_ppb),
+            drift_ppb: unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb),
             valid_ns: i64::MAX,
             measurement: self.measurement,
             leap_second_today: matches!(self.leap_status, 1 | 2),

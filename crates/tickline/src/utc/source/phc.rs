@@ -2,17 +2,26 @@
 //! (`phc_error_bound`, in `Documentation/networking/device_drivers/ethernet/amazon/ena.rst` of
 //! Linux).
 
+use std::fs::DirEntry;
 use std::io::ErrorKind;
+use std::path::Path;
 
 /// The largest bound that a clock of this machine states, ns; 0 if none does. chronyd does not say
 /// which of them a reference clock of its own is: the digit of `PHC0` counts its reference clocks.
 pub(super) fn error_bound_ns() -> i64 {
-    let Ok(clocks) = std::fs::read_dir("/sys/class/ptp") else { return 0 };
-    clocks
-        .flatten()
-        .map(|clock| bound_ns(std::fs::read_to_string(clock.path().join("device/phc_error_bound"))))
-        .max()
-        .unwrap_or(0)
+    largest_ns(Path::new("/sys/class"))
+}
+
+fn largest_ns(classes: &Path) -> i64 {
+    let clocks = match std::fs::read_dir(classes.join("ptp")) {
+        Ok(clocks) => clocks,
+        // A kernel that has none. Where sysfs is not mounted, nobody knows.
+        Err(error) if error.kind() == ErrorKind::NotFound && classes.exists() => return 0,
+        Err(_) => return i64::MAX,
+    };
+    let bound =
+        |clock: DirEntry| bound_ns(std::fs::read_to_string(clock.path().join("device/phc_error_bound")));
+    clocks.map(|clock| clock.map_or(i64::MAX, bound)).max().unwrap_or(0)
 }
 
 /// A bound that cannot be read is not a small one.
@@ -30,4 +39,22 @@ fn a_bound_that_cannot_be_read_is_not_a_small_one() {
     assert_eq!(["17\n", "-1", "", "4294967296"].map(bound), [17, i64::MAX, i64::MAX, i64::MAX]);
     let failed = |kind: ErrorKind| bound_ns(Err(kind.into()));
     assert_eq!([ErrorKind::NotFound, ErrorKind::ResourceBusy].map(failed), [0, i64::MAX]);
+}
+
+#[test]
+fn clocks_that_cannot_be_listed_may_have_any_bound() {
+    let classes = std::env::temp_dir().join(format!("tickline-phc-{}", std::process::id()));
+    assert_eq!(largest_ns(&classes), i64::MAX, "no sysfs");
+    std::fs::create_dir(&classes).unwrap();
+    assert_eq!(largest_ns(&classes), 0, "no such clock");
+    std::fs::write(classes.join("ptp"), "").unwrap();
+    assert_eq!(largest_ns(&classes), i64::MAX, "no folder");
+    std::fs::remove_file(classes.join("ptp")).unwrap();
+    for (clock, bound) in [("ptp0", "17\n"), ("ptp1", "3\n")] {
+        let device = classes.join("ptp").join(clock).join("device");
+        std::fs::create_dir_all(&device).unwrap();
+        std::fs::write(device.join("phc_error_bound"), bound).unwrap();
+    }
+    assert_eq!(largest_ns(&classes), 17);
+    std::fs::remove_dir_all(&classes).unwrap();
 }

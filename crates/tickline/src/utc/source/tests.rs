@@ -39,3 +39,31 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
     let disrupted = [suspended, moved].map(|after| Request::between(&before, &after).is_none());
     assert_eq!((too_far, disrupted), ([true; 2], [true; 2]));
 }
+
+/// An oscillator that is off by more than NTP can steer, and an OS clock that is slewed besides.
+#[test]
+fn a_rate_that_a_source_does_not_say_is_near_that_of_the_os_clock_or_of_its_oscillator() {
+    let vague = Report {
+        source: UtcSource::ClockBound,
+        offset_ns: [-500, 500],
+        request_ns: 0,
+        rate_ppb: 0,
+        drift_ppb: MAX_FREQUENCY_PPB,
+        valid_ns: i64::MAX,
+        measurement: 0,
+        leap_second_today: false,
+        tai_offset_s: None,
+    };
+    for (steered_ppb, rate_ppb) in [
+        (-600_001, -600_001),
+        (-400_000, -600_000),
+        (499_999, 999_999),
+        (499_999, -500_000),
+        (-80_000_000, 300_000),
+    ] {
+        let report = with_rate(vague, steered_ppb);
+        assert!((rate_ppb - report.rate_ppb).abs() <= report.drift_ppb, "{steered_ppb} {rate_ppb}");
+    }
+    let exact = Report { rate_ppb: -600_000, drift_ppb: 2_000, ..vague };
+    assert_eq!(with_rate(exact, 300_000), exact);
+}

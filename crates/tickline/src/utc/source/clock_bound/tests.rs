@@ -57,12 +57,12 @@ fn said(bytes: &[u8; BYTES], marker: Option<u64>) -> Option<Result<Report, UtcUn
 
 #[test]
 fn a_segment_says_what_its_daemon_knows() {
-    let report = said(&segment(2, SYNCHRONISED, true), None).unwrap().unwrap();
+    let report = said(&segment(2, SYNCHRONISED, true), Some(9)).unwrap().unwrap();
     let bound_ns = 500 + 15_000 + 1;
     assert_eq!((report.offset_ns, report.valid_ns), ([-bound_ns, bound_ns], 999_000_000_000));
     assert_eq!((report.rate_ppb, report.drift_ppb), (0, MAX_FREQUENCY_PPB));
 
-    let report = said(&segment(0x0303, FREE_RUNNING, true), None).unwrap().unwrap();
+    let report = said(&segment(0x0303, FREE_RUNNING, true), Some(9)).unwrap().unwrap();
     // 2^-20 is 954 ppb, rounded up.
     let bound_ns = 500 + 15_000 + 954 + 1 + 2;
     assert_eq!((report.offset_ns, report.valid_ns), ([7_000 - bound_ns, 7_000 + bound_ns], 999_000_000_000));
@@ -81,8 +81,11 @@ fn a_segment_that_says_nothing_is_no_claim() {
         assert_eq!(by_status(SYNCHRONISED, Some(9)), Ok(()));
         assert_eq!((by_status(SYNCHRONISED, Some(8)), by_status(DISRUPTED, Some(9))), (disrupted, disrupted));
         for status in [0, 4, u32::MAX] {
-            assert_eq!(by_status(status, None), Err(UtcUnknown::Unsynchronised));
+            assert_eq!(by_status(status, Some(9)), Err(UtcUnknown::Unsynchronised));
         }
+        // A process that can't read the marker would not notice.
+        assert_eq!(said(&segment(version, SYNCHRONISED, true), None), None);
+        assert_eq!(by_status(DISRUPTED, None), disrupted);
         // A daemon that does not look at the marker does not know it.
         assert!(said(&segment(version, SYNCHRONISED, false), Some(8)).unwrap().is_ok());
 
@@ -90,7 +93,7 @@ fn a_segment_that_says_nothing_is_no_claim() {
         let with = |at: usize, byte: u8| {
             let mut bytes = bytes;
             bytes[at] = byte;
-            said(&bytes, None)
+            said(&bytes, Some(9))
         };
         // Another file, another version, an odd generation is never read, 0 is being written.
         assert_eq!((with(0, 0), with(12, 4), with(13, 1), with(14, 0)), (None, None, None, None));
@@ -100,15 +103,15 @@ fn a_segment_that_says_nothing_is_no_claim() {
         let times = if version == 2 { 16 } else { 24 };
         let mut void = bytes;
         void.copy_within(times..times + 16, times + 16);
-        assert_eq!(said(&void, None), Some(Err(UtcUnknown::Expired)));
+        assert_eq!(said(&void, Some(9)), Some(Err(UtcUnknown::Expired)));
     }
     let (bytes, before) = (segment(2, SYNCHRONISED, true), AS_OF_NS - 1);
-    assert_eq!(Segment(&bytes).report(&moment(), None, before, None), None);
+    assert_eq!(Segment(&bytes).report(&moment(), None, before, Some(9)), None);
     let (bytes, at) = (segment(0x0303, SYNCHRONISED, true), moment());
     let early = Moment { ticks: Some(AS_OF_TICKS - 1), ..at };
-    assert_eq!(Segment(&bytes).report(&early, Some(RATE), 0, None), None);
-    assert_eq!(Segment(&bytes).report(&Moment { ticks: None, ..at }, Some(RATE), 0, None), None);
-    assert_eq!(Segment(&bytes).report(&at, None, 0, None), None);
+    assert_eq!(Segment(&bytes).report(&early, Some(RATE), 0, Some(9)), None);
+    assert_eq!(Segment(&bytes).report(&Moment { ticks: None, ..at }, Some(RATE), 0, Some(9)), None);
+    assert_eq!(Segment(&bytes).report(&at, None, 0, Some(9)), None);
 }
 
 proptest! {
