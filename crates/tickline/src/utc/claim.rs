@@ -98,16 +98,14 @@ fn source_of(number: u8) -> Option<UtcSource> {
     }
 }
 
-fn unknown_of(number: u8) -> UtcUnknown {
-    match number {
-        1 => UtcUnknown::Unsynchronised,
-        2 => UtcUnknown::Expired,
-        3 => UtcUnknown::Disrupted,
-        4 => UtcUnknown::LeapSecond,
-        5 => UtcUnknown::NoThread,
-        _ => UtcUnknown::NoSource,
-    }
-}
+/// The reasons that a claim has, by their numbers.
+const REASONS: [UtcUnknown; 5] = [
+    UtcUnknown::NoSource,
+    UtcUnknown::Unsynchronised,
+    UtcUnknown::Expired,
+    UtcUnknown::Disrupted,
+    UtcUnknown::LeapSecond,
+];
 
 impl Claim {
     /// A claim of nothing.
@@ -209,7 +207,7 @@ impl Claim {
             latest_ns: words[6].cast_signed(),
             tai_offset_s: NonZeroU16::new(tai),
             source: source_of(source),
-            then: unknown_of(then),
+            then: REASONS.get(usize::from(then)).copied().unwrap_or(UtcUnknown::NoSource),
         }
     }
 }
@@ -237,23 +235,12 @@ proptest::proptest! {
     #[cfg_attr(miri, ignore = "slow")]
     fn words_are_the_claim(
         words in proptest::array::uniform13(proptest::prelude::any::<u64>()),
-        source in proptest::sample::select(vec![
-            None,
-            Some(UtcSource::ClockBound),
-            Some(UtcSource::Chronyd),
-            Some(UtcSource::Kernel),
-        ]),
-        then in proptest::sample::select(vec![
-            UtcUnknown::NoSource,
-            UtcUnknown::Unsynchronised,
-            UtcUnknown::Expired,
-            UtcUnknown::Disrupted,
-            UtcUnknown::LeapSecond,
-            UtcUnknown::NoThread,
-        ]),
+        source in 0..4_u8,
+        then in proptest::sample::select(&REASONS),
         tai: u16,
     ) {
         let tai_offset_s = NonZeroU16::new(tai);
+        let source = source_of(FIRST_SOURCE + source);
         let claim = Claim { source, then, tai_offset_s, ..Claim::from_words(&words) };
         let mut words_back = claim.to_words();
         proptest::prop_assert_eq!(Claim::from_words(&words_back), claim);

@@ -72,8 +72,6 @@ pub(crate) struct Moment {
     pub(crate) disruption: u64,
     /// What the kernel keeps time with: another clock has another rate.
     pub(crate) clocksource: Clocksource,
-    /// How often the thread was told that `CLOCK_REALTIME` was set or that the machine resumed.
-    pub(crate) clock_sets: u64,
 }
 
 impl Moment {
@@ -141,8 +139,9 @@ pub(crate) struct ClaimMaker {
     /// Where the measurement of the counter's rate begins, and where the next one will.
     rate_base: Option<Moment>,
     next_rate_base: Option<Moment>,
-    /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured.
-    rate: Option<[u64; 2]>,
+    /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured, ns with
+    /// [`RATE_BITS`] places.
+    pub(super) rate: Option<[u64; 2]>,
     /// The moment of the last request.
     moment: Option<Moment>,
     /// The first of the latest requests that nobody answered, by `CLOCK_MONOTONIC_RAW`, ns.
@@ -170,7 +169,6 @@ impl ClaimMaker {
         valid_ns: i64,
     ) -> Option<Claim> {
         let is_disrupted = self.moment.is_some_and(|last| moment.is_disrupted_since(&last));
-        self.was_clock_set |= self.moment.is_some_and(|last| moment.clock_sets != last.clock_sets);
         self.moment = Some(*moment);
         if is_disrupted {
             // The machine slept, and the kernel has set its clock by another one, which is less
@@ -202,15 +200,14 @@ impl ClaimMaker {
         Some(claim.unwrap_or_else(Claim::none))
     }
 
-    /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, ns with [`RATE_BITS`]
-    /// places.
-    pub(crate) fn rate(&self) -> Option<[u64; 2]> {
-        self.rate
+    /// Whether the counter's rate is known, or will not be, because the counter does not serve.
+    pub(super) fn knows_rate(&self) -> bool {
+        self.rate.is_some() || self.rate_base.is_some_and(|base| base.ticks.is_none())
     }
 
-    /// Whether the counter's rate is known, or will not be, because the counter does not serve.
-    pub(crate) fn knows_rate(&self) -> bool {
-        self.rate.is_some() || self.rate_base.is_some_and(|base| base.ticks.is_none())
+    /// Somebody has set `CLOCK_REALTIME`, or the machine resumed.
+    pub(super) fn notice_clock_set(&mut self) {
+        self.was_clock_set |= self.moment.is_some();
     }
 
     /// Each source must measure again.
@@ -380,4 +377,4 @@ fn plus_ppb(rate: u64, ppb: i64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
