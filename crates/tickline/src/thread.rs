@@ -47,7 +47,7 @@ use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
 
 use crate::engine::Engine;
-use crate::error::{Error, Inner};
+use crate::error::Error;
 use crate::options::{Probes, Settings};
 use crate::per_cpu::pass::CpuPass;
 use crate::per_cpu::wants_line_per_cpu;
@@ -91,7 +91,7 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
         let thread = builder
             .stack_size(STACK_BYTES)
             .spawn(move || run(&engine_inside, &notifier_inside, settings))
-            .map_err(|error| Error(Inner::Thread(error)))
+            .map_err(Error::thread)
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
         Ok(Self { engine, notifier, thread: Some(thread), token: sys::token() })

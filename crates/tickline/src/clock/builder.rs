@@ -8,7 +8,7 @@ use tickline_core::gate::Trust;
 
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
-use crate::error::{Error, Inner};
+use crate::error::{Error, ErrorKind};
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Probes, Settings};
 use crate::per_cpu;
 
@@ -155,21 +155,26 @@ impl ClockBuilder {
             return Err(incompatible("per_cpu", "full probes"));
         }
         if per_cpu == PerCpu::On {
-            per_cpu::needs().map_err(|why| Error(Inner::PerCpu(why)))?;
+            per_cpu::needs().map_err(|why| {
+                Error::new(ErrorKind::PerCpu, format_args!("there cannot be a line for each CPU: {why}"))
+            })?;
         }
         let interval_ns = u64::try_from(self.interval.as_nanos()).unwrap_or(DEFAULT_INTERVAL_NS);
         Ok(Settings { interval_ns, ..self.settings })
     }
 }
 
-fn within(setting: &'static str, value: Duration, range: RangeInclusive<Duration>) -> Result<(), Error> {
-    let (least, most) = (*range.start(), *range.end());
-    let error = Error(Inner::OutOfRange { setting, value, least, most });
-    if range.contains(&value) { Ok(()) } else { Err(error) }
+fn within(setting: &str, value: Duration, range: RangeInclusive<Duration>) -> Result<(), Error> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    let text = format_args!("{setting} of {value:?} is outside {least:?} to {most:?}");
+    Err(Error::new(ErrorKind::OutOfRange, text))
 }
 
-fn incompatible(setting: &'static str, needs: &'static str) -> Error {
-    Error(Inner::IncompatibleSettings { setting, needs })
+fn incompatible(setting: &str, needs: &str) -> Error {
+    Error::new(ErrorKind::IncompatibleSettings, format_args!("{setting} needs {needs}"))
 }
 
 impl Clock {

@@ -1,7 +1,7 @@
 //! The global clock's thread, and the guards that keep it running.
 
 use crate::engine::{Engine, GLOBAL};
-use crate::error::{Error, Inner};
+use crate::error::{Error, ErrorKind};
 use crate::options::{Driver, Probes, Settings};
 use crate::process_lock::ProcessLock;
 use crate::sys;
@@ -87,7 +87,10 @@ impl ClockGuard {
         with_global_thread(|slot| match slot {
             Some(running) => match chosen.and_then(|wanted| running.settings.difference(&wanted)) {
                 None => Ok(Self::share(running)),
-                Some(difference) => Err(Error(Inner::AlreadyRunning(difference))),
+                Some(difference) => Err(Error::new(
+                    ErrorKind::AlreadyRunning,
+                    format_args!("the global clock's thread already runs, and its {difference}"),
+                )),
             },
             None => Self::launch(slot, settings),
         })
