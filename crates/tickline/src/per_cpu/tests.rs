@@ -12,21 +12,6 @@ use crate::engine::Engine;
 use crate::options::{Driver, Settings};
 use crate::sys::{ClockSetNotifier, CpuMask};
 use crate::thread::ClockThread;
-use crate::trust::compare::tests::UNSYNCHRONISED;
-
-#[test]
-fn auto_follows_the_comparison_and_the_builder_overrules_it() {
-    let others = [
-        Comparison::Pending,
-        Comparison::Single,
-        Comparison::Synchronised { cpus: 2 },
-        Comparison::Impossible,
-    ];
-    for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(UNSYNCHRONISED, true)]) {
-        assert!(wants_line_per_cpu(PerCpu::On, comparison) && !wants_line_per_cpu(PerCpu::Off, comparison));
-        assert_eq!(wants_line_per_cpu(PerCpu::Auto, comparison), auto);
-    }
-}
 
 /// On the real machine, with ids in the table that no CPU has: those fail alone, and the thread
 /// gets its CPUs back.

@@ -230,4 +230,4 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

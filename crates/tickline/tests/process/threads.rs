@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
-use crate::allocator::{ALLOCATIONS, ASLEEP, SLEEPS};
+use crate::allocator::{ASLEEP, SLEEPS};
 use crate::common::{await_tickline_threads, in_fork, os_ns, until_fast};
 
 in_processes! { in_child:
-    nothing_is_allocated_after_the_start,
     there_is_a_thread_only_between_start_and_drop,
     clones_share_the_clock,
     the_coarse_clock_follows_the_thread_and_falls_back_without_one,
@@ -21,26 +20,6 @@ in_processes! { in_child:
 in_processes! { in_child_of_a_kernel:
     the_thread_blocks_all_signals_and_leaves_the_callers_alone,
     a_child_that_is_forked_during_a_start_can_start,
-}
-
-fn nothing_is_allocated_after_the_start() {
-    for driver in [Driver::Reader, Driver::Manual, Driver::Thread] {
-        let clock = Clock::builder().driver(driver).interval(Duration::from_millis(1)).start().unwrap();
-        let before = ALLOCATIONS.get();
-        for _ in 0..200_000 {
-            black_box((clock.now(), clock.unix_now()));
-        }
-        clock.maintain();
-        black_box((clock.reading(), clock.unix_reading(), clock.status()));
-        clock.disable();
-        clock.enable();
-        assert_eq!(ALLOCATIONS.get() - before, 0, "{driver:?}");
-    }
-    let global = ALLOCATIONS.get();
-    for _ in 0..200_000 {
-        black_box(tickline::now_ns());
-    }
-    assert_eq!(ALLOCATIONS.get(), global);
 }
 
 fn there_is_a_thread_only_between_start_and_drop() {
