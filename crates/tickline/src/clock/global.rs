@@ -83,10 +83,17 @@ impl ClockGuard {
         if settings.probes == Probes::Minimal {
             GLOBAL.restrict_probes(); // before the lock, which asks for the process's token
         }
-        Self::learn(settings.probes);
+        // Reads the environment on this thread, through std if need be. A reading that could not has
+        // taken `TICKLINE` for unset.
+        if learn_environment(GLOBAL.probes()) {
+            GLOBAL.judge_again();
+        }
         with_global_thread(|slot| match slot {
             Some(running) => match chosen.and_then(|wanted| running.settings.difference(&wanted)) {
-                None => Ok(Self::share(running)),
+                None => {
+                    running.guards = running.guards.saturating_add(1);
+                    Ok(Self { token: sys::token() })
+                }
                 Some(difference) => Err(Error::new(
                     ErrorKind::AlreadyRunning,
                     format_args!("the global clock's thread already runs, and its {difference}"),
@@ -94,20 +101,6 @@ impl ClockGuard {
             },
             None => Self::launch(slot, settings),
         })
-    }
-
-    /// Reads the environment on this thread, through std if need be. A reading that could not has
-    /// taken `TICKLINE` for unset.
-    fn learn(probes: Probes) {
-        let probes = if GLOBAL.probes() == Probes::Minimal { Probes::Minimal } else { probes };
-        if learn_environment(probes) {
-            GLOBAL.judge_again();
-        }
-    }
-
-    fn share(running: &mut GlobalThread) -> Self {
-        running.guards = running.guards.saturating_add(1);
-        Self { token: sys::token() }
     }
 
     fn launch(slot: &mut Option<GlobalThread>, settings: Settings) -> Result<Self, Error> {

@@ -208,24 +208,19 @@ impl Engine {
     }
 
     fn record(&self, verdict: Verdict) {
-        let code = |reason: Option<Reason>| {
-            let place = reason.and_then(|reason| Reason::ALL.iter().position(|known| *known == reason));
-            place.and_then(|place| u8::try_from(place).ok()).map_or(0, |place| place.saturating_add(1))
-        };
+        let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
         let code = match verdict.warning {
             None => code(verdict.closed),
             warning => code(warning) | WARNING,
         };
-        if let Some(slot) = self.verdicts.get(verdict.gate as usize) {
-            // ORDERING: Relaxed, a value on its own. The keeper's word, which the judge exchanges
-            // afterwards, orders it before the conclusion.
-            slot.store(code, Ordering::Relaxed);
-        }
+        // ORDERING: Relaxed, a value on its own. The keeper's word, which the judge exchanges
+        // afterwards, orders it before the conclusion.
+        self.verdicts[verdict.gate as usize].store(code, Ordering::Relaxed);
     }
 
     fn recorded(&self, gate: Gate) -> Verdict {
         // ORDERING: Relaxed, as in `record`.
-        let code = self.verdicts.get(gate as usize).map_or(0, |slot| slot.load(Ordering::Relaxed));
+        let code = self.verdicts[gate as usize].load(Ordering::Relaxed);
         let place = usize::from(code & !WARNING).checked_sub(1);
         let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
         let mut verdict = Verdict::of(gate, None);

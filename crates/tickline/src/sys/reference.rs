@@ -62,16 +62,10 @@ impl Reference for Followed {
     }
 
     fn steering_ppb(&self) -> Option<i64> {
-        match self.0 {
-            Probes::Full => OsClock.steering_ppb(),
-            Probes::Minimal => None,
-        }
+        if self.0 == Probes::Full { OsClock.steering_ppb() } else { None }
     }
 
     fn suspended_ns(&self) -> Option<i64> {
-        match self.0 {
-            Probes::Full => OsClock.suspended_ns(),
-            Probes::Minimal => None,
-        }
+        if self.0 == Probes::Full { OsClock.suspended_ns() } else { None }
     }
 }

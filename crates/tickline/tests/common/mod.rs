@@ -198,6 +198,14 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
     }
 }
 
+/// An ordered reading, ns, which is not below `last_ns` and takes its place.
+#[track_caller]
+pub(crate) fn read_in_order(clock: &Clock, last_ns: &mut u64) {
+    let now_ns = clock.now_ordered().as_nanos();
+    assert!(now_ns >= *last_ns, "{now_ns} after {last_ns}");
+    *last_ns = now_ns;
+}
+
 /// Waits until `done`, for 20 s at most.
 #[track_caller]
 pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {

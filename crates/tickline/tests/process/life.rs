@@ -13,7 +13,7 @@ use tickline::{Clock, Driver, ErrorKind, Reason, State};
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::common::{
     Answer, alone, await_publications, await_tickline_threads, comes_to_agree_with_the_os, in_fork,
-    os_monotonic_ns, own_name, right_if_possible, skip, tickline_threads, timers, until_fast,
+    os_monotonic_ns, own_name, read_in_order, right_if_possible, skip, tickline_threads, timers, until_fast,
 };
 
 in_processes! { in_child:
@@ -156,9 +156,7 @@ fn many_clocks_live_side_by_side_and_leave_nothing() {
         let mut last = vec![0; clocks.len()];
         while start.elapsed() < Duration::from_millis(500) {
             for (clock, last) in clocks.iter().zip(&mut last) {
-                let now = clock.now_ordered().as_nanos();
-                assert!(now >= *last, "{now} after {last}");
-                *last = now;
+                read_in_order(clock, last);
                 clock.maintain();
             }
         }
@@ -312,9 +310,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
             let clock = Clock::builder().driver(driver).interval(Duration::from_millis(50)).start().unwrap();
             while last == 0 || !clock.status().is_judged {
                 for _ in 0..100 {
-                    let now = clock.now_ordered().as_nanos();
-                    assert!(now >= last && now > 0, "{now} after {last}");
-                    last = now;
+                    read_in_order(&clock, &mut last);
                 }
                 black_box((clock.unix_now(), clock.reading(), clock.unix_reading()));
             }
@@ -384,9 +380,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     in_time_namespace(-behind_s, || {
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(300) {
-            let now = clock.now_ordered().as_nanos();
-            assert!(now >= last, "{now} after {last}");
-            last = now;
+            read_in_order(&clock, &mut last);
         }
         // A new clock has no past to be in order with.
         assert!(comes_to_agree_with_the_os(&clock_of(Driver::Reader)));

@@ -134,11 +134,14 @@ extern "C" fn interrupter(_: libc::c_int) {
 fn handlers_may_interrupt_every_other_call() {
     handle(libc::SIGPROF, interrupter as *const (), libc::SA_RESTART);
     // CPU time, so that a busy machine sends fewer signals; real time limits what hangs.
-    let period = libc::timeval { tv_sec: 0, tv_usec: 200 };
-    let timer = libc::itimerval { it_interval: period, it_value: period };
-    // SAFETY: the timer is valid; the old one is not asked for.
-    let set = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
-    assert_eq!(set, 0);
+    let interrupt_every_us = |tv_usec| {
+        let period = libc::timeval { tv_sec: 0, tv_usec };
+        let timer = libc::itimerval { it_interval: period, it_value: period };
+        // SAFETY: the timer is valid; the old one is not asked for.
+        let set = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+        assert_eq!(set, 0);
+    };
+    interrupt_every_us(200);
     let clock = Clock::global();
     let start = Instant::now();
     // Where starting and stopping threads takes most of the time, two seconds contain little
@@ -153,10 +156,7 @@ fn handlers_may_interrupt_every_other_call() {
         clock.enable();
         drop(tickline::start().unwrap());
     }
-    let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let timer = libc::itimerval { it_interval: none, it_value: none };
-    // SAFETY: as above.
-    unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+    interrupt_every_us(0);
     assert!(INTERRUPTIONS.load(Ordering::Relaxed) > 20, "{INTERRUPTIONS:?}");
     assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
