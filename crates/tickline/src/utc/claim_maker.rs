@@ -91,10 +91,8 @@ pub(crate) struct Report {
     pub(crate) offset_ns: [i64; 2],
     /// How much wider either side of that is than the source says, because of the request, ns.
     pub(crate) request_ns: i64,
-    /// The rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
-    pub(crate) rate_ppb: i64,
-    /// How far that rate may be off, ppb.
-    pub(crate) drift_ppb: i64,
+    /// The least and the greatest rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
+    pub(crate) rates_ppb: [i64; 2],
     /// How long the source lets its claim hold, ns.
     pub(crate) valid_ns: i64,
     /// The number of the source's measurement: another one when the source has measured anew.
@@ -120,16 +118,17 @@ struct Measurement {
 impl Measurement {
     /// Whether a claim that begins with `utc_ns` at `raw_ns` can be true if this one is.
     fn agrees(&self, raw_ns: i64, id: (UtcSource, u64), utc_ns: [i64; 2]) -> bool {
-        let ([earliest_ns, latest_ns], reckoned_ns) = (utc_ns, self.last.reckoned_ns(raw_ns));
-        if id != self.id {
-            return earliest_ns <= reckoned_ns[1] && latest_ns >= reckoned_ns[0];
-        }
-        // The source's interval has grown since the measurement, whichever way it has drifted.
-        // Small differences from one claim to the next would add up.
-        let [slow_ns, fast_ns] = self.first.by_raw.between_ns(raw_ns);
-        let least_ns = self.first.latest_ns.saturating_sub(self.tolerance_ns).saturating_add(slow_ns);
-        let most_ns = self.first.earliest_ns.saturating_add(self.tolerance_ns).saturating_add(fast_ns);
-        earliest_ns <= most_ns && latest_ns >= least_ns
+        let [least_ns, most_ns] = if id != self.id {
+            self.last.reckoned_ns(raw_ns)
+        } else {
+            // The source's interval has grown since the measurement, whichever way it has drifted.
+            // Small differences from one claim to the next would add up.
+            let ([earliest_ns, latest_ns], tolerance_ns) = (self.first.utc_ns, self.tolerance_ns);
+            let [slow_ns, fast_ns] = self.first.by_raw.between_ns(raw_ns);
+            let least_ns = latest_ns.saturating_sub(tolerance_ns).saturating_add(slow_ns);
+            [least_ns, earliest_ns.saturating_add(tolerance_ns).saturating_add(fast_ns)]
+        };
+        utc_ns[0] <= most_ns && utc_ns[1] >= least_ns
     }
 }
 
@@ -231,10 +230,7 @@ impl ClaimMaker {
         let [least_ns, greatest_ns] = report.offset_ns;
         let earliest_ns = moment.realtime_ns.saturating_add(least_ns).saturating_sub(moment.width_ns);
         let latest_ns = moment.realtime_ns.saturating_add(greatest_ns).saturating_add(moment.width_ns);
-        let rates = [
-            report.rate_ppb.saturating_sub(report.drift_ppb),
-            report.rate_ppb.saturating_add(report.drift_ppb),
-        ];
+        let rates = report.rates_ppb;
         // BOUND: the times are so far from an end of the range that a day can be added, and the
         // rates are near 1 and in order.
         let is_known = earliest_ns >= DAY_NS
@@ -256,8 +252,7 @@ impl ClaimMaker {
         let by_raw = Timescale {
             start: moment.raw_ns.cast_unsigned(),
             valid,
-            slowest: plus_ppb(1 << RATE_BITS, rates[0]),
-            fastest: plus_ppb(1 << RATE_BITS, rates[1]) + 1,
+            rates: [plus_ppb(1 << RATE_BITS, rates[0]), plus_ppb(1 << RATE_BITS, rates[1]) + 1],
         };
         let by_counter = match (moment.ticks, self.rate) {
             (Some(start), Some([slowest, fastest])) => Timescale {
@@ -266,8 +261,10 @@ impl ClaimMaker {
                     .unwrap_or(MAX_VALID)
                     .min(MAX_VALID),
                 // Multiplied, not added: a sum lacks the product, 0.5 ppb at 500 and 1 ppm.
-                slowest: plus_ppb(plus_ppb(slowest, rates[0]), -WANDER_PPB),
-                fastest: plus_ppb(plus_ppb(fastest, rates[1]) + 1, WANDER_PPB) + 1,
+                rates: [
+                    plus_ppb(plus_ppb(slowest, rates[0]), -WANDER_PPB),
+                    plus_ppb(plus_ppb(fastest, rates[1]) + 1, WANDER_PPB) + 1,
+                ],
             },
             _ => Timescale::default(),
         };
@@ -276,8 +273,7 @@ impl ClaimMaker {
             by_raw,
             suspended_ns: moment.suspended_ns,
             disruption: moment.disruption,
-            earliest_ns,
-            latest_ns,
+            utc_ns: [earliest_ns, latest_ns],
             tai_offset_s: report.tai_offset_s,
             source: Some(report.source),
             then,

@@ -66,15 +66,14 @@ fn at_end(
     Some(answer.map(|report| {
         // How much more, and how much less than before UTC may be ahead of CLOCK_REALTIME. Each of
         // these has happened in full, in part, or before the answer.
-        let widening_ns = |rate_ppb: i64, moved_ns: i128| {
-            let fastest_ppb = i128::from(rate_ppb.saturating_add(report.drift_ppb));
-            let gained_ns = (i128::from(age_ns) * fastest_ppb / 1_000_000_000).max(0);
+        let widening_ns = |fastest_ppb: i64, moved_ns: i128| {
+            let gained_ns = (i128::from(age_ns) * i128::from(fastest_ppb) / 1_000_000_000).max(0);
             let request_ns = gained_ns + moved_ns.max(0) + i128::from(width_ns) + 1;
             i64::try_from(request_ns).unwrap_or(i64::MAX)
         };
         let moved_ns = i128::from(moved_ns);
-        let less_ns = widening_ns(report.rate_ppb.saturating_neg(), moved_ns);
-        let more_ns = widening_ns(report.rate_ppb, -moved_ns);
+        let less_ns = widening_ns(report.rates_ppb[0].saturating_neg(), moved_ns);
+        let more_ns = widening_ns(report.rates_ppb[1], -moved_ns);
         let [least_ns, greatest_ns] = report.offset_ns;
         Report {
             offset_ns: [least_ns.saturating_sub(less_ns), greatest_ns.saturating_add(more_ns)],

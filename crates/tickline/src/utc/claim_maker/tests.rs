@@ -31,8 +31,7 @@ pub(in crate::utc) fn said(offset_ns: i64, measurement: u64) -> Result<Report, U
         source: UtcSource::Chronyd,
         offset_ns: [offset_ns - 1_000, offset_ns + 1_000],
         request_ns: 0,
-        rate_ppb: 0,
-        drift_ppb: WANDER_PPB,
+        rates_ppb: [-WANDER_PPB, WANDER_PPB],
         valid_ns: i64::MAX,
         measurement,
         leap_second_today: false,
@@ -254,14 +253,14 @@ fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
 fn the_rates_of_a_claim_are_multiplied() {
     let mut maker = ClaimMaker::default();
     maker.claim(&moment(0), said(0, 0), VALID_NS);
-    let report = Report { rate_ppb: 499_000, ..said(0, 0).unwrap() };
+    let report = Report { rates_ppb: [498_000, 500_000], ..said(0, 0).unwrap() };
     let claim = maker.claim(&moment(1), Ok(report), VALID_NS).unwrap();
     let [slowest, fastest] = maker.rate.unwrap().map(u128::from);
     let billion = 1_000_000_000_u128;
     let greatest = fastest * (billion + 500_000) * (billion + 1_000) / billion / billion;
     let least = slowest * (billion + 498_000) * (billion - 1_000) / billion / billion;
-    assert!((greatest..greatest + 4).contains(&claim.by_counter.fastest.into()));
-    assert!((least - 4..=least).contains(&claim.by_counter.slowest.into()));
+    assert!((greatest..greatest + 4).contains(&claim.by_counter.rates[1].into()));
+    assert!((least - 4..=least).contains(&claim.by_counter.rates[0].into()));
 }
 
 /// What any bytes could make a source say.
@@ -283,11 +282,11 @@ proptest! {
         ticks in any::<Option<u64>>(),
         leap_second_today in any::<bool>(),
     ) {
-        let [least_ns, greatest_ns, request_ns, rate_ppb, drift_ppb, report_ns, rest @ ..] = numbers;
+        let [least_ns, greatest_ns, request_ns, least_ppb, greatest_ppb, report_ns, rest @ ..] = numbers;
         let [width_ns, realtime_ns, raw_ns, suspended_ns, valid_ns] = rest;
-        let (offset_ns, usual) = ([least_ns, greatest_ns], said(0, 0).unwrap());
-        let report =
-            Report { offset_ns, request_ns, rate_ppb, drift_ppb, valid_ns: report_ns, leap_second_today, ..usual };
+        let (offset_ns, rates_ppb) = ([least_ns, greatest_ns], [least_ppb, greatest_ppb]);
+        let usual = said(0, 0).unwrap();
+        let report = Report { offset_ns, request_ns, rates_ppb, valid_ns: report_ns, leap_second_today, ..usual };
         let (width_ns, raw_ns) = (width_ns.max(0), raw_ns.max(0));
         let odd = Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, ..moment(0) };
         let like = Moment { realtime_ns: START_NS, suspended_ns: 0, ..odd };

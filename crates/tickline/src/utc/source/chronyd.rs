@@ -76,12 +76,13 @@ pub(super) fn report(reply: &[u8; TRACKING_BYTES], phc_bound_ns: i64) -> Option<
     let bound_ns = dispersion_ns.saturating_add(delay_ns / 2).saturating_add(request_ns);
     let unsure_ppb = skew_ppb.saturating_abs().saturating_add(residual_ppb.saturating_abs());
     let rounded_ppb = (frequency_ppb.saturating_abs() >> PLACES) + 3;
+    let (rate_ppb, drift_ppb) =
+        (frequency_ppb.saturating_neg(), unsure_ppb.saturating_add(WANDER_PPB + rounded_ppb));
     Some(Ok(Report {
         source: UtcSource::Chronyd,
         offset_ns: [correction_ns.saturating_sub(bound_ns), correction_ns.saturating_add(bound_ns)],
         request_ns,
-        rate_ppb: frequency_ppb.saturating_neg(),
-        drift_ppb: unsure_ppb.saturating_add(WANDER_PPB + rounded_ppb),
+        rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],
         valid_ns: i64::MAX,
         // The last offset, and the time between the last two updates: both as they came, because
         // any change says that chronyd has measured. The time of the reference changes with a step,

@@ -63,9 +63,8 @@ struct Line {
     rounded_ns: i64,
     /// UTC minus `CLOCK_REALTIME`, ns.
     offset_ns: i64,
-    /// The rate of UTC against `CLOCK_MONOTONIC_RAW`, and how far that may be off, ppb.
-    rate_ppb: i64,
-    drift_ppb: i64,
+    /// The least and the greatest rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
+    rates_ppb: [i64; 2],
 }
 
 impl Segment {
@@ -135,8 +134,8 @@ impl Segment {
             // The daemon's clock is coarse, so it is never ahead. One that is counts from another boot.
             let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
             // It says nothing of the rate of the counter.
-            let drift_ppb = MAX_FREQUENCY_PPB;
-            Line { elapsed_ns, error_ppb: 0, rounded_ns: 0, offset_ns: 0, rate_ppb: 0, drift_ppb }
+            let rates_ppb = [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB];
+            Line { elapsed_ns, error_ppb: 0, rounded_ns: 0, offset_ns: 0, rates_ppb }
         } else {
             self.line(as_of_ns, drift_ppb, moment, rate?)?
         };
@@ -152,8 +151,7 @@ impl Segment {
                 source: UtcSource::ClockBound,
                 offset_ns: [line.offset_ns.saturating_sub(bound_ns), line.offset_ns.saturating_add(bound_ns)],
                 request_ns: 0,
-                rate_ppb: line.rate_ppb,
-                drift_ppb: line.drift_ppb,
+                rates_ppb: line.rates_ppb,
                 valid_ns: left_ns,
                 measurement: as_of_ns.cast_unsigned(),
                 leap_second_today: false,
@@ -183,14 +181,14 @@ impl Segment {
         // How well that is known.
         let width = u128::from(fastest.saturating_sub(slowest));
         let unsure_ppb = i64::try_from(width * 2_000_000_000 / u128::from(slowest.max(1))).ok()?;
-        let drift_ppb = drift_ppb.saturating_add(error_ppb).saturating_add(unsure_ppb);
+        let drift_ppb =
+            drift_ppb.saturating_add(error_ppb).saturating_add(unsure_ppb).saturating_add(WANDER_PPB + 2);
         Some(Line {
             elapsed_ns,
             error_ppb,
             rounded_ns: 2,
             offset_ns: as_of_ns.saturating_add(elapsed_ns).saturating_sub(moment.realtime_ns),
-            rate_ppb,
-            drift_ppb: drift_ppb.saturating_add(WANDER_PPB + 2),
+            rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],
         })
     }
 }

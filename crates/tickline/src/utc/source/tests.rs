@@ -10,8 +10,8 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
         Moment { raw_ns: 1_000_000, realtime_ns, ..before }
     };
     // 2 ppm less to 6 ppm more than CLOCK_MONOTONIC_RAW: 2 and 6 ns in 1 ms.
-    let (rate_ppb, drift_ppb) = (2_000, 4_000);
-    let report = Report { offset_ns: [100, 300], request_ns: 3, rate_ppb, drift_ppb, ..said(0, 0).unwrap() };
+    let rates_ppb = [-2_000, 6_000];
+    let report = Report { offset_ns: [100, 300], request_ns: 3, rates_ppb, ..said(0, 0).unwrap() };
     let at_end = |after: &Moment| at_end(&before, after, Ok(report)).map(Result::unwrap);
     for (moved_ns, offset_ns) in [(0, [87, 317]), (1_000, [-913, 317]), (-1_000, [87, 1_317])] {
         let report = at_end(&after(moved_ns)).unwrap();

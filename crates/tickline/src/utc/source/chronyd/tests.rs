@@ -66,7 +66,9 @@ proptest! {
     ) {
         reply[..HEAD.len()].copy_from_slice(&HEAD);
         if let Some(Ok(report)) = report(&reply, i64::MAX) {
-            prop_assert!(report.offset_ns[0] <= report.offset_ns[1] && report.drift_ppb >= WANDER_PPB);
+            let [least_ppb, greatest_ppb] = report.rates_ppb;
+            prop_assert!(report.offset_ns[0] <= report.offset_ns[1]);
+            prop_assert!(greatest_ppb.saturating_sub(least_ppb) >= 2 * WANDER_PPB);
         }
     }
 }

@@ -52,14 +52,14 @@ fn a_segment_says_what_its_daemon_knows() {
     let report = said(&segment(2, SYNCHRONISED, true), NO_PAGE).unwrap().unwrap();
     let bound_ns = 500 + 15_000 + 1;
     assert_eq!((report.offset_ns, report.valid_ns), ([-bound_ns, bound_ns], 999_000_000_000));
-    assert_eq!((report.rate_ppb, report.drift_ppb), (0, MAX_FREQUENCY_PPB));
+    assert_eq!(report.rates_ppb, [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB]);
 
     let report = said(&segment(0x0303, FREE_RUNNING, true), NO_PAGE).unwrap().unwrap();
     // 2^-20 is 954 ppb, rounded up.
     let bound_ns = 500 + 15_000 + 954 + 1 + 2;
     assert_eq!((report.offset_ns, report.valid_ns), ([7_000 - bound_ns, 7_000 + bound_ns], 999_000_000_000));
     // 2^31 ticks a second are 2,000,000,000 / 2^32 ns each.
-    let (least_ppb, most_ppb) = (report.rate_ppb - report.drift_ppb, report.rate_ppb + report.drift_ppb);
+    let [least_ppb, most_ppb] = report.rates_ppb;
     let drift_ppb = 15_000 + 954 + WANDER_PPB;
     assert!((-3_000 - 21_000..=-21_000).contains(&(least_ppb + drift_ppb)), "{least_ppb}");
     assert!((-20_000..=-20_000 + 3_000).contains(&(most_ppb - drift_ppb)), "{most_ppb}");
