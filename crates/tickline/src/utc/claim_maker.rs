@@ -136,8 +136,7 @@ impl Measurement {
 #[derive(Debug, Default)]
 pub(crate) struct ClaimMaker {
     /// Where the measurement of the counter's rate begins, and where the next one will.
-    rate_base: Option<Moment>,
-    next_rate_base: Option<Moment>,
+    rate_bases: Option<[Moment; 2]>,
     /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured, ns with
     /// [`RATE_BITS`] places.
     pub(super) rate: Option<[u64; 2]>,
@@ -201,7 +200,7 @@ impl ClaimMaker {
 
     /// Whether the counter's rate is known, or will not be, because the counter does not serve.
     pub(super) fn knows_rate(&self) -> bool {
-        self.rate.is_some() || self.rate_base.is_some_and(|base| base.ticks.is_none())
+        self.rate.is_some() || self.rate_bases.is_some_and(|[base, _]| base.ticks.is_none())
     }
 
     /// Somebody has set `CLOCK_REALTIME`, or the machine resumed.
@@ -230,7 +229,7 @@ impl ClaimMaker {
         let [least_ns, greatest_ns] = report.offset_ns;
         let earliest_ns = moment.realtime_ns.saturating_add(least_ns).saturating_sub(moment.width_ns);
         let latest_ns = moment.realtime_ns.saturating_add(greatest_ns).saturating_add(moment.width_ns);
-        let rates = report.rates_ppb;
+        let (utc_ns, rates) = ([earliest_ns, latest_ns], report.rates_ppb);
         // BOUND: the times are so far from an end of the range that a day can be added, and the
         // rates are near 1 and in order.
         let is_known = earliest_ns >= DAY_NS
@@ -242,13 +241,10 @@ impl ClaimMaker {
         if !is_known {
             return Err(UtcUnknown::Unsynchronised);
         }
-        let mut valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
-        let mut then = UtcUnknown::Expired;
-        let left_ns = self.until_leap(report, [earliest_ns, latest_ns])?;
-        if let Some(left_ns) = left_ns.filter(|left_ns| *left_ns < valid_ns) {
-            (valid_ns, then) = (left_ns, UtcUnknown::LeapSecond);
-        }
-        let valid = u64::try_from(valid_ns).unwrap_or(0);
+        let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
+        let left_ns = self.until_leap(report, utc_ns)?;
+        let then = if left_ns < valid_ns { UtcUnknown::LeapSecond } else { UtcUnknown::Expired };
+        let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
         let by_raw = Timescale {
             start: moment.raw_ns.cast_unsigned(),
             valid,
@@ -273,34 +269,31 @@ impl ClaimMaker {
             by_raw,
             suspended_ns: moment.suspended_ns,
             disruption: moment.disruption,
-            utc_ns: [earliest_ns, latest_ns],
+            utc_ns,
             tai_offset_s: report.tai_offset_s,
             source: Some(report.source),
             then,
         };
-        if self.measurement.is_some_and(|last| !last.agrees(moment.raw_ns, id, [earliest_ns, latest_ns])) {
+        if self.measurement.is_some_and(|last| !last.agrees(moment.raw_ns, id, utc_ns)) {
             self.disrupt();
             self.before_disruption = Some(id);
             return Err(UtcUnknown::Disrupted);
         }
         let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
-        self.measurement = Some(match self.measurement.filter(|last| last.id == id) {
-            Some(before) => {
-                Measurement { last: claim, tolerance_ns: tolerance_ns.max(before.tolerance_ns), ..before }
-            }
-            None => Measurement { first: claim, last: claim, id, tolerance_ns },
-        });
+        let fresh = Measurement { first: claim, last: claim, id, tolerance_ns };
+        let same = self.measurement.filter(|last| last.id == id).unwrap_or(fresh);
+        self.measurement =
+            Some(Measurement { last: claim, tolerance_ns: tolerance_ns.max(same.tolerance_ns), ..same });
         Ok(claim)
     }
 
-    /// How long readings may go on before the day ends with a leap second, ns; `None` without one.
-    /// `LeapSecond` while it happens.
-    fn until_leap(&mut self, report: &Report, utc_ns: [i64; 2]) -> Result<Option<i64>, UtcUnknown> {
-        let [earliest_ns, latest_ns] = utc_ns;
+    /// How long readings may go on before the day ends with a leap second, ns; `i64::MAX` without
+    /// one. `LeapSecond` while it happens.
+    fn until_leap(&mut self, report: &Report, [earliest_ns, latest_ns]: [i64; 2]) -> Result<i64, UtcUnknown> {
         if report.leap_second_today && self.leap_at_ns.is_none() {
             self.leap_at_ns = Some((latest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
         }
-        let Some(leap_at_ns) = self.leap_at_ns else { return Ok(None) };
+        let Some(leap_at_ns) = self.leap_at_ns else { return Ok(i64::MAX) };
         if earliest_ns > leap_at_ns + LEAP_MARGIN_NS {
             // The next claim does not continue this one: the day had a second more, or less. And
             // not every daemon has changed its clock by it (chrony.conf(5), `leapsecmode ignore`).
@@ -309,19 +302,20 @@ impl ClaimMaker {
             return Err(UtcUnknown::Disrupted);
         }
         let left_ns = leap_at_ns - LEAP_MARGIN_NS - latest_ns;
-        if left_ns > 0 { Ok(Some(left_ns)) } else { Err(UtcUnknown::LeapSecond) }
+        if left_ns > 0 { Ok(left_ns) } else { Err(UtcUnknown::LeapSecond) }
     }
 
     /// Measures the counter's rate from the base to `moment`. Returns whether the counter has run
     /// on at its rate, as far as is known.
     fn measure_rate(&mut self, moment: &Moment) -> bool {
-        let measured = self.rate_base.and_then(|base| rate_between(&base, moment));
-        let (Some([slowest, fastest]), Some(base)) = (measured, self.rate_base) else {
-            let before = self.rate_base.and_then(|base| base.ticks);
-            let is_behind = before.zip(moment.ticks).is_some_and(|(before, now)| now < before);
-            if is_behind
-                || self.rate_base.is_none_or(|base| moment.raw_ns - base.raw_ns >= LEAST_RATE_BASE_NS)
-            {
+        let Some([base, next]) = self.rate_bases else {
+            self.begin_rate(moment);
+            return true;
+        };
+        let since_ns = |base: &Moment| moment.raw_ns - base.raw_ns;
+        let Some([slowest, fastest]) = rate_between(&base, moment) else {
+            let is_behind = base.ticks.zip(moment.ticks).is_some_and(|(before, now)| now < before);
+            if is_behind || since_ns(&base) >= LEAST_RATE_BASE_NS {
                 self.begin_rate(moment);
             }
             return !is_behind;
@@ -337,17 +331,15 @@ impl ClaimMaker {
             return false;
         }
         self.rate = Some([slowest, fastest]);
-        if moment.raw_ns - base.raw_ns >= 2 * RATE_BASE_NS {
-            self.rate_base = self.next_rate_base;
-        }
-        if self.next_rate_base.is_none_or(|next| moment.raw_ns - next.raw_ns >= RATE_BASE_NS) {
-            self.next_rate_base = Some(*moment);
-        }
+        self.rate_bases = Some([
+            if since_ns(&base) >= 2 * RATE_BASE_NS { next } else { base },
+            if since_ns(&next) >= RATE_BASE_NS { *moment } else { next },
+        ]);
         true
     }
 
     fn begin_rate(&mut self, moment: &Moment) {
-        (self.rate_base, self.next_rate_base, self.rate) = (Some(*moment), Some(*moment), None);
+        (self.rate_bases, self.rate) = (Some([*moment; 2]), None);
     }
 }
 
