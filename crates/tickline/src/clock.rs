@@ -157,14 +157,14 @@ impl Clock {
         &GLOBAL_CLOCK
     }
 
-    pub(crate) fn own(driver: Driver, settings: Settings) -> Result<Self, Error> {
+    pub(crate) fn own(settings: Settings) -> Result<Self, Error> {
         learn_environment(settings.probes);
-        let engine = Arc::new(Engine::new(driver, settings.interval_ns));
+        let engine = Arc::new(Engine::new(settings.driver, settings.interval_ns()));
         if settings.probes == Probes::Minimal {
             engine.restrict_probes();
         }
         engine.set_policy(settings.policy);
-        let thread = match driver {
+        let thread = match settings.driver {
             Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
         };

@@ -111,7 +111,8 @@ pub enum PerCpu {
 /// The settings of a clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    pub(crate) interval_ns: u64,
+    pub(crate) driver: Driver,
+    pub(crate) interval: Duration,
     pub(crate) policy: Policy,
     pub(crate) probes: Probes,
     /// How often the thread stores the coarse time; `None`: at each recalibration.
@@ -123,19 +124,23 @@ pub(crate) struct Settings {
 impl Settings {
     /// Those of the global clock, unless the program chooses others.
     pub(crate) const DEFAULT: Self = Self {
-        interval_ns: DEFAULT_INTERVAL_NS,
+        driver: Driver::Thread,
+        interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
         policy: Policy::DEFAULT,
         probes: Probes::Full,
         recent_every: None,
         per_cpu: PerCpu::Auto,
     };
 
+    pub(crate) fn interval_ns(&self) -> u64 {
+        u64::try_from(self.interval.as_nanos()).unwrap_or(DEFAULT_INTERVAL_NS)
+    }
+
     /// What is chosen by each method of the builder.
     fn choices(&self) -> [(&'static str, String); 6] {
-        let interval = Duration::from_nanos(self.interval_ns);
         [
-            ("interval", format!("{interval:?}")),
-            ("recent_every", format!("{:?}", self.recent_every.unwrap_or(interval))),
+            ("interval", format!("{:?}", self.interval)),
+            ("recent_every", format!("{:?}", self.recent_every.unwrap_or(self.interval))),
             ("probes", format!("{:?}", self.probes)),
             ("per_cpu", format!("{:?}", self.per_cpu)),
             ("trust", format!("{:?}", self.policy.trust)),

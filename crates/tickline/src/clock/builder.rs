@@ -9,7 +9,7 @@ use tickline_core::gate::Trust;
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
 use crate::error::{Error, ErrorKind};
-use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Probes, Settings};
+use crate::options::{Driver, PerCpu, Probes, Settings};
 use crate::per_cpu;
 
 /// The least and the most time between two stores of the coarse time. A sleeping thread can hardly
@@ -38,16 +38,13 @@ const THREAD: &str = "the thread driver";
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct ClockBuilder {
-    driver: Driver,
-    /// Takes the place of that in the settings.
-    interval: Duration,
     settings: Settings,
 }
 
 impl ClockBuilder {
     /// Who runs the control loop; a thread by default.
     pub fn driver(mut self, driver: Driver) -> Self {
-        self.driver = driver;
+        self.settings.driver = driver;
         self
     }
 
@@ -57,7 +54,7 @@ impl ClockBuilder {
     /// a core (AMD EPYC, family 26, the program `accuracy` of the benches), most of it for waking
     /// up and for reading the kernel's clocksource.
     pub fn interval(mut self, interval: Duration) -> Self {
-        self.interval = interval;
+        self.settings.interval = interval;
         self
     }
 
@@ -116,7 +113,8 @@ impl ClockBuilder {
     /// program demands a line for each CPU where there cannot be one;
     /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
-        Clock::own(self.driver, self.check()?)
+        self.check()?;
+        Clock::own(self.settings)
     }
 
     /// Starts the global clock's thread with these settings. It runs until the last [`ClockGuard`]
@@ -129,38 +127,34 @@ impl ClockBuilder {
     /// thread, and [`AlreadyRunning`](crate::ErrorKind::AlreadyRunning) if the thread already runs with
     /// other settings.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
-        let settings = self.check()?;
-        if self.driver != Driver::Thread {
+        self.check()?;
+        if self.settings.driver != Driver::Thread {
             return Err(incompatible("start_global", THREAD));
         }
-        ClockGuard::start(Some(settings))
+        ClockGuard::start(Some(self.settings))
     }
 
-    fn check(&self) -> Result<Settings, Error> {
-        let (least, most) = (INTERVAL_RANGE_NS.start(), INTERVAL_RANGE_NS.end());
-        within("interval", self.interval, Duration::from_nanos(*least)..=Duration::from_nanos(*most))?;
-        let Settings { recent_every, per_cpu, probes, .. } = self.settings;
+    fn check(&self) -> Result<(), Error> {
+        let Settings { driver, interval, recent_every, per_cpu, probes, .. } = self.settings;
+        let (least, most) = INTERVAL_RANGE_NS.into_inner();
+        within("interval", interval, Duration::from_nanos(least)..=Duration::from_nanos(most))?;
         if let Some(period) = recent_every {
             within("recent_every", period, RECENT_RANGE)?;
         }
-        let has_thread = self.driver == Driver::Thread;
-        for (setting, is_chosen) in
-            [("recent_every", recent_every.is_some()), ("per_cpu", per_cpu == PerCpu::On)]
-        {
-            if is_chosen && !has_thread {
-                return Err(incompatible(setting, THREAD));
-            }
+        if recent_every.is_some() && driver != Driver::Thread {
+            return Err(incompatible("recent_every", THREAD));
         }
-        if per_cpu == PerCpu::On && probes == Probes::Minimal {
+        if per_cpu != PerCpu::On {
+            return Ok(());
+        }
+        if driver != Driver::Thread {
+            return Err(incompatible("per_cpu", THREAD));
+        }
+        if probes == Probes::Minimal {
             return Err(incompatible("per_cpu", "full probes"));
         }
-        if per_cpu == PerCpu::On {
-            per_cpu::needs().map_err(|why| {
-                Error::new(ErrorKind::PerCpu, format_args!("there cannot be a line for each CPU: {why}"))
-            })?;
-        }
-        let interval_ns = u64::try_from(self.interval.as_nanos()).unwrap_or(DEFAULT_INTERVAL_NS);
-        Ok(Settings { interval_ns, ..self.settings })
+        let no_lines = |why: &str| format!("there cannot be a line for each CPU: {why}");
+        per_cpu::needs().map(|_| ()).map_err(|why| Error::new(ErrorKind::PerCpu, no_lines(why)))
     }
 }
 
@@ -180,10 +174,6 @@ fn incompatible(setting: &str, needs: &str) -> Error {
 impl Clock {
     /// Settings for a clock of one's own.
     pub fn builder() -> ClockBuilder {
-        ClockBuilder {
-            driver: Driver::Thread,
-            interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
-            settings: Settings::DEFAULT,
-        }
+        ClockBuilder { settings: Settings::DEFAULT }
     }
 }

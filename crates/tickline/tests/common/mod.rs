@@ -137,26 +137,19 @@ pub(crate) fn right_if_possible(why: &str, code: i32) {
     }
 }
 
-/// Whether the bounds of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in
-/// common.
-#[cfg(target_os = "linux")]
-pub(crate) fn agrees_with_the_os(clock: &Clock) -> bool {
-    let before = os_monotonic_ns();
-    let reading = clock.reading();
-    reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos()
-}
-
-/// Waits until [`agrees_with_the_os`]: after a jump, that takes a window or two. Returns whether it
-/// did.
+/// Waits until the bounds of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in
+/// common: after a jump, that takes a window or two. Returns whether they had.
 #[cfg(target_os = "linux")]
 pub(crate) fn comes_to_agree_with_the_os(clock: &Clock) -> bool {
     let start = Instant::now();
-    while !agrees_with_the_os(clock) {
-        if start.elapsed() > Duration::from_secs(20) {
-            return false;
+    while start.elapsed() < Duration::from_secs(20) {
+        let before = os_monotonic_ns();
+        let reading = clock.reading();
+        if reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos() {
+            return true;
         }
     }
-    true
+    false
 }
 
 /// The time of an OS clock, ns.
