@@ -89,7 +89,7 @@ impl ClockBuilder {
     /// both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of what is trusted
     /// where.
     pub fn trust(mut self, trust: Trust) -> Self {
-        self.settings.policy.trust = trust;
+        self.settings.trust = trust;
         self
     }
 
@@ -97,7 +97,7 @@ impl ClockBuilder {
     /// This is for virtual machines on a host whose counter does so. By default QEMU hides this
     /// property from its guests, because it would bar migration.
     pub fn assume_invariant(mut self) -> Self {
-        self.settings.policy.assumed_invariant = true;
+        self.settings.assumed_invariant = true;
         self
     }
 

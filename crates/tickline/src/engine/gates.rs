@@ -19,7 +19,7 @@ use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{Closable, Conclusion, Lines, Stage};
 use tickline_core::gate::{
-    Comparison, Facts, Gate, Reason, Verdict, first_closed, judge, judge_missing_line,
+    Comparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge, judge_missing_line,
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, SharedClock};
@@ -27,7 +27,7 @@ use tickline_core::state::Phase;
 use tickline_core::try_lock::LockGuard;
 
 use super::{ControlLoop, Engine, UNJUDGED};
-use crate::options::{Policy, Probes};
+use crate::options::Probes;
 use crate::per_cpu::Table;
 use crate::status::State;
 use crate::sys::reference::{Followed, HAS_CLOCK, OsClock, resolution_ns};
@@ -37,6 +37,14 @@ use crate::trust::snapshot::TrustSnapshot;
 
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
+
+/// In the order of the variants.
+const TRUSTS: [Trust; 3] = [Trust::Kernel, Trust::Auto, Trust::Measured];
+
+const _: () = {
+    assert!(matches!(TRUSTS[Trust::Kernel as usize], Trust::Kernel));
+    assert!(matches!(TRUSTS[Trust::Measured as usize], Trust::Measured));
+};
 
 /// A counter that was found to be slow is measured again after this time.
 const COST_RETRY_NS: i64 = 5_000_000_000;
@@ -55,11 +63,13 @@ fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
 }
 
 impl Engine {
-    /// Judges by `policy` from now on.
-    pub(crate) fn set_policy(&self, policy: Policy) {
-        // ORDERING: Relaxed, a setting. `judge_again` below publishes it.
-        let before = self.policy.swap(policy.to_bits(), Ordering::Relaxed);
-        if before != policy.to_bits() {
+    /// Judges by these from now on.
+    pub(crate) fn set_policy(&self, trust: Trust, assumed_invariant: bool) {
+        // ORDERING: Relaxed for both, a setting. `judge_again` below publishes it.
+        let order = Ordering::Relaxed;
+        let before =
+            (self.trust.swap(trust as u8, order), self.assumed_invariant.swap(assumed_invariant, order));
+        if before != (trust as u8, assumed_invariant) {
             self.judge_again(); // even if nobody has judged: somebody may be about to
         }
     }
@@ -82,10 +92,11 @@ impl Engine {
         let changes = compare::changes();
         let comparison = compare::result();
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
-        // ORDERING: Relaxed, a setting.
-        let policy = Policy::from_bits(self.policy.load(Ordering::Relaxed));
+        // ORDERING: Relaxed for both, a setting.
+        let trust = usize::from(self.trust.load(Ordering::Relaxed));
+        facts.trust = TRUSTS.get(trust).copied().unwrap_or(Trust::Auto);
+        facts.assumed_invariant = self.assumed_invariant.load(Ordering::Relaxed);
         facts.switched_off = self.is_disabled().then_some(Reason::DisabledByProgram);
-        (facts.trust, facts.assumed_invariant) = (policy.trust, policy.assumed_invariant);
         facts.comparison = comparison.unwrap_or(Comparison::Pending);
         facts.line_per_cpu = lines == Lines::PerCpu;
         facts.was_slow = self.reason_of(Gate::Cost) == Some(Reason::Slow);

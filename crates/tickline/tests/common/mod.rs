@@ -230,6 +230,14 @@ pub(crate) fn await_tickline_threads(expected: usize) {
     }
 }
 
+/// The signals that the status of a thread has in this `field`: bit 0 stands for signal 1.
+#[cfg(target_os = "linux")]
+pub(crate) fn signals(thread: &str, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).expect("procfs");
+    let mask = status.lines().find_map(|line| line.strip_prefix(field)).expect("a field");
+    u64::from_str_radix(mask.trim(), 16).expect("a mask")
+}
+
 /// The timer descriptors of this process.
 #[cfg(target_os = "linux")]
 pub(crate) fn timers() -> Vec<i32> {

@@ -13,7 +13,8 @@ use tickline::{Clock, Driver, ErrorKind, Reason, State};
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::common::{
     Answer, alone, await_publications, await_tickline_threads, comes_to_agree_with_the_os, in_fork,
-    os_monotonic_ns, own_name, read_in_order, right_if_possible, skip, tickline_threads, timers, until_fast,
+    os_monotonic_ns, own_name, read_in_order, right_if_possible, signals, skip, tickline_threads, timers,
+    until_fast,
 };
 
 in_processes! { in_child:
@@ -78,7 +79,7 @@ fn a_forked_child_may_exec() {
     if std::env::var_os(EXECUTED).is_some() {
         assert!(timers().is_empty(), "the parent's timer came along");
         assert_eq!(tickline_threads(), 0);
-        assert!(!signal_mask().contains(&true), "blocked: {:?}", signal_mask());
+        assert_eq!(signals("thread-self", "SigBlk:"), 0, "blocked");
         until_fast(Clock::global());
         let _guard = tickline::start().unwrap();
         await_tickline_threads(1);
@@ -145,7 +146,8 @@ fn daemon(parents_last: u64) -> u32 {
 /// descriptors, handlers or blocked signals.
 fn many_clocks_live_side_by_side_and_leave_nothing() {
     until_fast(Clock::global());
-    let before = (open_descriptors(), handlers(), signal_mask());
+    let handled_and_blocked = || ["SigCgt:", "SigBlk:"].map(|field| signals("thread-self", field));
+    let before = (open_descriptors(), handled_and_blocked());
     for _ in 0..3 {
         let guard = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
         let drivers = [Driver::Thread, Driver::Reader, Driver::Manual].into_iter().cycle().take(96);
@@ -163,10 +165,10 @@ fn many_clocks_live_side_by_side_and_leave_nothing() {
         for clock in &clocks {
             assert!(comes_to_agree_with_the_os(clock), "{:?}", clock.status());
         }
-        assert_eq!((handlers(), signal_mask()), (before.1.clone(), before.2.clone()), "while clocks live");
+        assert_eq!(handled_and_blocked(), before.1, "while clocks live");
         drop((guard, clocks));
         await_tickline_threads(0);
-        assert_eq!((open_descriptors(), handlers(), signal_mask()), before);
+        assert_eq!((open_descriptors(), handled_and_blocked()), before);
     }
 }
 
@@ -414,29 +416,4 @@ fn a_clock_survives_the_loss_of_its_descriptors() {
     let length = unsafe { libc::read(timers[0], (&raw mut byte).cast(), 1) };
     let error = std::io::Error::last_os_error();
     assert_eq!((length, error.kind()), (-1, std::io::ErrorKind::WouldBlock), "it is no pipe any more");
-}
-
-/// Signals are numbered from 1 to 64 on every target of these tests.
-const SIGNALS: std::ops::RangeInclusive<libc::c_int> = 1..=64;
-
-/// Which signals this thread blocks.
-fn signal_mask() -> Vec<bool> {
-    // SAFETY: a signal set is plain data.
-    let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: only asks; valid for a write.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut mask) };
-    // SAFETY: the set was written above; libc refuses the numbers that are its own.
-    SIGNALS.map(|signal| unsafe { libc::sigismember(&raw const mask, signal) == 1 }).collect()
-}
-
-/// The address of each signal's handler.
-fn handlers() -> Vec<usize> {
-    let handler = |signal| {
-        // SAFETY: plain data.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: only asks; valid for a write. libc refuses the numbers that are its own.
-        unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
-        action.sa_sigaction
-    };
-    SIGNALS.map(handler).collect()
 }

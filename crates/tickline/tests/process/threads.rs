@@ -7,7 +7,7 @@ use std::time::Duration;
 use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
 use crate::allocator::{ASLEEP, SLEEPS};
-use crate::common::{await_tickline_threads, in_fork, os_ns, until_fast};
+use crate::common::{await_tickline_threads, in_fork, os_ns, signals, until_fast};
 
 in_processes! { in_child:
     there_is_a_thread_only_between_start_and_drop,
@@ -66,20 +66,16 @@ fn clones_share_the_clock() {
 }
 
 fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
-    let blocked = |task: &std::path::Path| {
-        let status = std::fs::read_to_string(task.join("status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
-        u64::from_str_radix(line.trim(), 16).unwrap()
-    };
-    let mine = std::path::PathBuf::from("/proc/thread-self");
-    let before = blocked(&mine);
+    let blocked = |thread: &str| signals(thread, "SigBlk:");
+    let before = blocked("thread-self");
     let _guard = tickline::start().unwrap();
-    assert_eq!(blocked(&mine), before);
+    assert_eq!(blocked("thread-self"), before);
     await_tickline_threads(1);
     let thread = std::fs::read_dir("/proc/self/task")
         .unwrap()
-        .map(|task| task.unwrap().path())
-        .find(|task| std::fs::read_to_string(task.join("comm")).unwrap().trim() == "tickline")
+        .map(|task| task.unwrap())
+        .find(|task| std::fs::read_to_string(task.path().join("comm")).unwrap().trim() == "tickline")
+        .map(|task| format!("self/task/{}", task.file_name().display()))
         .expect("the thread");
     // All but KILL and STOP, and the first real-time ones, which libc keeps for itself (glibc
     // two, musl three).
