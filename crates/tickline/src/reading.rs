@@ -30,7 +30,6 @@ pub struct Reading<T> {
 
 impl<T: Copy> Reading<T> {
     /// The OS clock was not before this.
-    #[inline]
     #[must_use]
     pub const fn earliest(&self) -> T {
         self.earliest
@@ -39,14 +38,12 @@ impl<T: Copy> Reading<T> {
     /// The time: what [`Instant::now_ordered`] would have returned, or Unix time by the line. Where
     /// the OS serves [`UnixTime::now`] ([`Status::unix_reason`](crate::Status::unix_reason)), the
     /// two may differ within the bounds.
-    #[inline]
     #[must_use]
     pub const fn time(&self) -> T {
         self.time
     }
 
     /// The OS clock was not after this.
-    #[inline]
     #[must_use]
     pub const fn latest(&self) -> T {
         self.latest
@@ -54,14 +51,12 @@ impl<T: Copy> Reading<T> {
 
     /// What served the reading. A reading by a line always says `Fast`; ask
     /// [`Clock::status`](crate::Clock::status) whether the clock is `Disrupted`.
-    #[inline]
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
     /// Of three times in ns, each at least 0.
-    #[inline]
     fn new(from_nanos: fn(u64) -> T, [earliest_ns, ns, latest_ns]: [i64; 3], state: State) -> Self {
         let to_time = |ns: i64| from_nanos(u64::try_from(ns).unwrap_or(0));
         Self { earliest: to_time(earliest_ns), time: to_time(ns), latest: to_time(latest_ns), state }

@@ -12,9 +12,8 @@ use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::common::{
-    Answer, alone, await_publications, await_tickline_threads, comes_to_agree_with_the_os, in_fork,
-    os_monotonic_ns, own_name, read_in_order, right_if_possible, signals, skip, tickline_threads, timers,
-    until_fast,
+    alone, await_publications, await_tickline_threads, comes_to_agree_with_the_os, in_fork, os_monotonic_ns,
+    own_name, read_in_order, right_if_possible, signals, skip, tickline_threads, timers, until_fast,
 };
 
 in_processes! { in_child:
@@ -102,25 +101,20 @@ fn a_daemon_has_a_clock() {
     let guard = tickline::start().unwrap();
     until_fast(Clock::global());
     let last = Clock::global().now_ordered().as_nanos();
-    // The daemon is no child of this process, so it answers in shared memory: 1 plus the number
-    // of the first check that failed.
-    let answer = Answer::new();
     in_fork(|| {
         // SAFETY: takes nothing.
         unsafe { libc::setsid() };
-        // SAFETY: this child has one thread.
-        if unsafe { libc::fork() } == 0 {
+        let fault = code_of_fork(|| {
             close_from(0);
-            // SAFETY: a limit for what hangs, s.
-            unsafe { libc::alarm(60) };
-            answer.give(1 + daemon(last));
-        }
+            daemon(last)
+        });
+        assert_eq!(fault, 0, "the check of the daemon that failed");
     });
-    assert_eq!(answer.take(), 1, "the daemon found a fault");
     drop(guard);
 }
 
-fn daemon(parents_last: u64) -> u32 {
+/// The number of the first check that failed.
+fn daemon(parents_last: u64) -> i32 {
     let clock = Clock::global();
     if clock.status().driver != Driver::Reader {
         return 1;

@@ -44,6 +44,17 @@ fn use_up(clock: &Clock) {
     }
 }
 
+/// Starts a process in this memory, which has a stack of its own for ever.
+fn clone_in_this_memory(
+    run: extern "C" fn(*mut libc::c_void) -> libc::c_int,
+    argument: *mut libc::c_void,
+) -> i32 {
+    let stack = Vec::leak(vec![0_u128; STACK_BYTES / 16]).as_mut_ptr_range().end;
+    // SAFETY: the stack is the new process's own. It runs a function that takes nothing which
+    // belongs to a thread but its errno, and what is passed to it outlives it.
+    unsafe { libc::clone(run, stack.cast(), libc::CLONE_VM | libc::SIGCHLD, argument) }
+}
+
 extern "C" fn second_process(clock: *mut libc::c_void) -> libc::c_int {
     // SAFETY: the first process waits for this one before it drops the clock.
     use_up(unsafe { &*clock.cast::<Clock>() });
@@ -64,12 +75,7 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     if let State::Fallback(reason) = clock.status().state {
         return skip(&format!("no usable counter here: {reason}"));
     }
-    let mut stack = vec![0_u128; STACK_BYTES / 16];
-    let top = stack.as_mut_ptr_range().end.cast::<libc::c_void>();
-    let argument = (&raw const clock).cast_mut().cast::<libc::c_void>();
-    // SAFETY: the stack is the new process's own until it has ended. It runs a function that takes
-    // nothing which belongs to a thread but its errno.
-    let child = unsafe { libc::clone(second_process, top, libc::CLONE_VM | libc::SIGCHLD, argument) };
+    let child = clone_in_this_memory(second_process, (&raw const clock).cast_mut().cast());
     if child < 0 {
         return skip("this machine has no clone(CLONE_VM)");
     }
@@ -77,7 +83,6 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     let mut status = 0;
     // SAFETY: `status` is valid for a write.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    drop(stack);
     assert!(
         libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
         "the second one ended with {status:#x}"
@@ -127,7 +132,6 @@ fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
         // SAFETY: takes nothing.
         let parent = unsafe { libc::getpid() };
         let shared = Box::leak(Box::new(Shared { parent, answer }));
-        let stack = Vec::leak(vec![0_u128; STACK_BYTES / 16]).as_mut_ptr_range().end;
         let guard = tickline::start().unwrap();
         // Until the thread works: a mark that it has set tells of its end.
         let first = tickline::recent_ns();
@@ -136,10 +140,7 @@ fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
             unsafe { libc::usleep(1_000) };
         }
         std::mem::forget(guard);
-        let flags = libc::CLONE_VM | libc::SIGCHLD;
-        // SAFETY: the stack is that function's alone, and what is passed to it is never freed.
-        let child = unsafe { libc::clone(outlive, stack.cast(), flags, (&raw mut *shared).cast()) };
-        assert!(child >= 0);
+        assert!(clone_in_this_memory(outlive, (&raw mut *shared).cast()) >= 0);
     });
     assert_eq!(answer.take(), 1, "see `Shared`");
 }
