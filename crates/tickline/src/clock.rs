@@ -109,7 +109,7 @@ pub struct Clock {
     _owned: Option<Arc<Owned>>,
     /// Answers in the engine's place. The engine is then one of its own, which never has a line.
     #[cfg(feature = "mock")]
-    mock: Option<MockClock>,
+    pub(crate) mock: Option<MockClock>,
 }
 
 struct Owned {
@@ -215,12 +215,6 @@ impl Clock {
     pub fn unix_now(&self) -> UnixTime {
         by_mock!(self.mock.as_ref().map(MockClock::unix_now));
         UnixTime::from_nanos(self.engine().unix_ns())
-    }
-
-    /// The mock behind this clock.
-    #[cfg(all(feature = "mock", feature = "utc"))]
-    pub(crate) fn mock(&self) -> Option<&MockClock> {
-        self.mock.as_ref()
     }
 
     /// The coarse time of `CLOCK_MONOTONIC`, which the thread last stored; without a thread,

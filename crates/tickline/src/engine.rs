@@ -72,7 +72,7 @@ pub(crate) struct Engine {
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
     /// Whether the thread was killed.
-    thread_mark: sys::ThreadMark,
+    pub(crate) thread_mark: sys::ThreadMark,
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
     /// Whether [`restrict_probes`](Self::restrict_probes) was called.
@@ -267,11 +267,6 @@ impl Engine {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
         thread_token != 0 && thread_token == sys::token() && !self.thread_mark.thread_died()
-    }
-
-    /// Where the thread shows whether it was killed.
-    pub(crate) fn thread_mark(&self) -> &sys::ThreadMark {
-        &self.thread_mark
     }
 
     /// The thread will run from now on, and stores the coarse time. This stores the first one.

@@ -88,26 +88,21 @@ impl ClockGuard {
         if learn_environment(GLOBAL.probes()) {
             GLOBAL.judge_again();
         }
-        with_global_thread(|slot| match slot {
-            Some(running) => match chosen.and_then(|wanted| running.settings.difference(&wanted)) {
-                None => {
-                    running.guards = running.guards.saturating_add(1);
-                    Ok(Self { token: sys::token() })
+        with_global_thread(|slot| {
+            if let Some(running) = slot {
+                if let Some(difference) = chosen.and_then(|wanted| running.settings.difference(&wanted)) {
+                    let text = format_args!("the global clock's thread already runs, and its {difference}");
+                    return Err(Error::new(ErrorKind::AlreadyRunning, text));
                 }
-                Some(difference) => Err(Error::new(
-                    ErrorKind::AlreadyRunning,
-                    format_args!("the global clock's thread already runs, and its {difference}"),
-                )),
-            },
-            None => Self::launch(slot, settings),
+                running.guards = running.guards.saturating_add(1);
+            } else {
+                Self::apply(settings);
+                let thread =
+                    ClockThread::start(&GLOBAL, settings).inspect_err(|_| Self::apply(Settings::DEFAULT))?;
+                *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
+            }
+            Ok(Self { token: sys::token() })
         })
-    }
-
-    fn launch(slot: &mut Option<GlobalThread>, settings: Settings) -> Result<Self, Error> {
-        Self::apply(settings);
-        let thread = ClockThread::start(&GLOBAL, settings).inspect_err(|_| Self::apply(Settings::DEFAULT))?;
-        *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
-        Ok(Self { token: sys::token() })
     }
 
     fn apply(settings: Settings) {

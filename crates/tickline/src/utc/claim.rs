@@ -142,13 +142,6 @@ impl Claim {
         self.after(self.by_raw.elapsed_ns(raw_ns.cast_unsigned())?)
     }
 
-    /// The least and the greatest UTC when `CLOCK_MONOTONIC_RAW` is `raw_ns`, ns since 1970, also
-    /// after the claim has ended.
-    pub(super) fn reckoned_ns(&self, raw_ns: i64) -> [i64; 2] {
-        let [least_ns, greatest_ns] = self.by_raw.between_ns(raw_ns);
-        [self.utc_ns[0].saturating_add(least_ns), self.utc_ns[1].saturating_add(greatest_ns)]
-    }
-
     #[inline]
     fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcReading> {
         Some(UtcReading {

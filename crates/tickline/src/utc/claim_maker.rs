@@ -118,17 +118,16 @@ struct Measurement {
 impl Measurement {
     /// Whether a claim that begins with `utc_ns` at `raw_ns` can be true if this one is.
     fn agrees(&self, raw_ns: i64, id: (UtcSource, u64), utc_ns: [i64; 2]) -> bool {
-        let [least_ns, most_ns] = if id != self.id {
-            self.last.reckoned_ns(raw_ns)
+        let (claim, [least_ns, most_ns]) = if id != self.id {
+            (&self.last, self.last.utc_ns)
         } else {
             // The source's interval has grown since the measurement, whichever way it has drifted.
             // Small differences from one claim to the next would add up.
             let ([earliest_ns, latest_ns], tolerance_ns) = (self.first.utc_ns, self.tolerance_ns);
-            let [slow_ns, fast_ns] = self.first.by_raw.between_ns(raw_ns);
-            let least_ns = latest_ns.saturating_sub(tolerance_ns).saturating_add(slow_ns);
-            [least_ns, earliest_ns.saturating_add(tolerance_ns).saturating_add(fast_ns)]
+            (&self.first, [latest_ns.saturating_sub(tolerance_ns), earliest_ns.saturating_add(tolerance_ns)])
         };
-        utc_ns[0] <= most_ns && utc_ns[1] >= least_ns
+        let [slow_ns, fast_ns] = claim.by_raw.between_ns(raw_ns);
+        utc_ns[0] <= most_ns.saturating_add(fast_ns) && utc_ns[1] >= least_ns.saturating_add(slow_ns)
     }
 }
 
