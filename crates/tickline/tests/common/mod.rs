@@ -7,8 +7,6 @@ pub(crate) mod fork;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::process::Command;
-#[cfg(unix)]
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 #[cfg(unix)]
@@ -256,38 +254,4 @@ pub(crate) fn tickline_threads() -> usize {
         .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
         .filter(|name| name.trim() == "tickline")
         .count()
-}
-
-/// A number in memory that this process shares with all its descendants: 0 until one of them gives
-/// it. For processes that nobody can wait for.
-#[cfg(unix)]
-#[derive(Clone, Copy)]
-pub(crate) struct Answer(&'static AtomicU32);
-
-#[cfg(unix)]
-impl Answer {
-    pub(crate) fn new() -> Self {
-        let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping; no existing memory is touched.
-        let page = unsafe { libc::mmap(std::ptr::null_mut(), 4096, rights, flags, -1, 0) };
-        assert_ne!(page, libc::MAP_FAILED);
-        // SAFETY: zeros, aligned, mapped until the process ends.
-        Self(unsafe { &*page.cast::<AtomicU32>() })
-    }
-
-    pub(crate) fn give(self, number: u32) {
-        self.0.store(number, Ordering::Release);
-    }
-
-    /// Waits for the number.
-    pub(crate) fn take(self) -> u32 {
-        let start = Instant::now();
-        loop {
-            match self.0.load(Ordering::Acquire) {
-                0 => assert!(start.elapsed() < Duration::from_secs(60), "no answer"),
-                number => return number,
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
 }

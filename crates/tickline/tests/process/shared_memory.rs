@@ -1,12 +1,13 @@
 //! Two processes in one memory: `clone(CLONE_VM)` without `CLONE_THREAD`, as `vfork` and sandboxes
 //! do.
 
+use std::io::{PipeWriter, Read as _, Write as _};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tickline::{Clock, Driver, Probes, State};
 
-use crate::common::{Answer, in_fork, os_monotonic_ns, skip, until};
+use crate::common::{in_fork, os_monotonic_ns, skip, until};
 
 in_processes! { in_child_of_a_kernel:
     two_processes_in_one_memory_do_not_iterate_at_once,
@@ -93,16 +94,17 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     assert!(farthest_ns < FAR_NS, "a reading was {farthest_ns} ns off");
 }
 
-/// What the process below finds: 1 for nothing wrong, 2 or 3 for the check that failed.
-struct Shared {
+/// What the process below takes and gives: its parent, and where it writes 1 for nothing wrong, 2 or
+/// 3 for the check that failed.
+struct Shared<'a> {
     parent: libc::pid_t,
-    answer: Answer,
+    answer: &'a PipeWriter,
 }
 
 /// Runs in a process that shares its parent's memory, and outlives it.
 extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
     // SAFETY: passed by the parent, whose memory this still is.
-    let shared = unsafe { &*shared.cast::<Shared>() };
+    let mut shared = unsafe { shared.cast::<Shared>().read() };
     // SAFETY: takes nothing.
     while unsafe { libc::getppid() } == shared.parent {
         // SAFETY: passes a number.
@@ -116,22 +118,22 @@ extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
         tickline::recent_ns() >= first + 20_000_000
     });
     let is_alone = Clock::global().status().driver == Driver::Reader;
-    shared.answer.give(match (goes_on, is_alone) {
+    let answer = match (goes_on, is_alone) {
         (true, true) => 1,
         (false, _) => 2,
         (true, false) => 3,
-    });
-    0
+    };
+    shared.answer.write_all(&[answer]).map_or(1, |()| 0)
 }
 
 /// Symptom: the coarse time stood still for ever in a process that shares the memory of one that
 /// has ended (`clone` with `CLONE_VM`).
 fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
-    let answer = Answer::new();
+    let (mut reader, answer) = std::io::pipe().unwrap();
     in_fork(|| {
         // SAFETY: takes nothing.
         let parent = unsafe { libc::getpid() };
-        let shared = Box::leak(Box::new(Shared { parent, answer }));
+        let shared = Box::leak(Box::new(Shared { parent, answer: &answer }));
         let guard = tickline::start().unwrap();
         // Until the thread works: a mark that it has set tells of its end.
         let first = tickline::recent_ns();
@@ -142,5 +144,8 @@ fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
         std::mem::forget(guard);
         assert!(clone_in_this_memory(outlive, (&raw mut *shared).cast()) >= 0);
     });
-    assert_eq!(answer.take(), 1, "see `Shared`");
+    drop(answer);
+    let mut found = [0];
+    reader.read_exact(&mut found).expect("an answer");
+    assert_eq!(found, [1], "see `Shared`");
 }
