@@ -109,7 +109,7 @@ pub struct Clock {
     _owned: Option<Arc<Owned>>,
     /// Answers in the engine's place. The engine is then one of its own, which never has a line.
     #[cfg(feature = "mock")]
-    mock: Option<MockClock>,
+    pub(crate) mock: Option<MockClock>,
 }
 
 struct Owned {
@@ -157,14 +157,14 @@ impl Clock {
         &GLOBAL_CLOCK
     }
 
-    pub(crate) fn own(driver: Driver, settings: Settings) -> Result<Self, Error> {
+    pub(crate) fn own(settings: Settings) -> Result<Self, Error> {
         learn_environment(settings.probes);
-        let engine = Arc::new(Engine::new(driver, settings.interval_ns));
+        let engine = Arc::new(Engine::new(settings.driver, settings.interval_ns()));
         if settings.probes == Probes::Minimal {
             engine.restrict_probes();
         }
-        engine.set_policy(settings.policy);
-        let thread = match driver {
+        engine.set_policy(settings.trust, settings.assumed_invariant);
+        let thread = match settings.driver {
             Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
         };
@@ -217,12 +217,6 @@ impl Clock {
         UnixTime::from_nanos(self.engine().unix_ns())
     }
 
-    /// The mock behind this clock.
-    #[cfg(all(feature = "mock", feature = "utc"))]
-    pub(crate) fn mock(&self) -> Option<&MockClock> {
-        self.mock.as_ref()
-    }
-
     /// The coarse time of `CLOCK_MONOTONIC`, which the thread last stored; without a thread,
     /// [`now`](Self::now).
     #[inline]
@@ -239,7 +233,7 @@ impl Clock {
     pub fn reading(&self) -> Reading<Instant> {
         by_mock!(self.mock.as_ref().map(|mock| {
             let ns = mock.now().as_nanos().cast_signed();
-            self.reading_without_line(ns, ns)
+            self.reading_without_line(Instant::from_nanos, ns, ns)
         }));
         match &self.engine().read_bounds() {
             Some(line) => Reading::<Instant>::by_line(line),
@@ -252,11 +246,10 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
-        by_mock!(
-            self.mock
-                .as_ref()
-                .map(|mock| { self.unix_reading_without_line(mock.unix_now().as_nanos().cast_signed()) })
-        );
+        by_mock!(self.mock.as_ref().map(|mock| {
+            let ns = mock.unix_now().as_nanos().cast_signed();
+            self.reading_without_line(UnixTime::from_nanos, ns, ns)
+        }));
         match &self.engine().read_bounds() {
             Some(line) => Reading::<UnixTime>::by_line(line),
             None => self.unix_reading_slow(),
@@ -269,19 +262,15 @@ impl Clock {
         if let Some(page) = &self.engine().page {
             let before_ns = OsClock.monotonic_ns();
             let ns = page.monotonic_ns();
-            return Reading::<Instant>::by_os(ns, [before_ns, OsClock.monotonic_ns()], page.state());
+            let os_ns = [before_ns, OsClock.monotonic_ns()];
+            return Reading::by_os(Instant::from_nanos, ns, os_ns, page.state());
         }
         let mut line = None;
         let ns = self.engine().read_bounds_slow(&mut line);
         match &line {
             Some(line) => Reading::<Instant>::by_line(line),
-            None => self.reading_without_line(ns, OsClock.monotonic_ns()),
+            None => self.reading_without_line(Instant::from_nanos, ns, OsClock.monotonic_ns()),
         }
-    }
-
-    #[inline(never)]
-    fn reading_without_line(&self, ns: i64, os_ns: i64) -> Reading<Instant> {
-        Reading::<Instant>::by_os(ns, [os_ns; 2], self.state_without_line())
     }
 
     #[cold]
@@ -290,18 +279,28 @@ impl Clock {
         if let Some(page) = &self.engine().page {
             let before_ns = OsClock.realtime_ns();
             let ns = page.unix_ns();
-            return Reading::<UnixTime>::by_os(ns, [before_ns, OsClock.realtime_ns()], page.state());
+            let os_ns = [before_ns, OsClock.realtime_ns()];
+            return Reading::by_os(UnixTime::from_nanos, ns, os_ns, page.state());
         }
         let mut line = None;
         self.engine().read_bounds_slow(&mut line);
         match &line {
             Some(line) => Reading::<UnixTime>::by_line(line),
-            None => self.unix_reading_without_line(OsClock.realtime_ns()),
+            None => {
+                let ns = OsClock.realtime_ns();
+                self.reading_without_line(UnixTime::from_nanos, ns, ns)
+            }
         }
     }
 
-    fn unix_reading_without_line(&self, ns: i64) -> Reading<UnixTime> {
-        Reading::<UnixTime>::by_os(ns, [ns; 2], self.state_without_line())
+    /// A reading that found no line. One may have appeared since.
+    #[inline(never)]
+    fn reading_without_line<T: Copy>(&self, from_nanos: fn(u64) -> T, ns: i64, os_ns: i64) -> Reading<T> {
+        let state = match self.engine().state() {
+            State::Fast | State::Disrupted => State::Calibrating,
+            state => state,
+        };
+        Reading::by_os(from_nanos, ns, [os_ns; 2], state)
     }
 
     /// A reading by the line, its Unix time, and the bound of the difference, ns.
@@ -310,14 +309,6 @@ impl Clock {
         let unix_ns = u64::try_from(line.ns.wrapping_add(line.bounds.unix_offset_ns)).ok()?;
         let instant = Instant::from_nanos(u64::try_from(line.ns).ok()?);
         Some((instant, UnixTime::from_nanos(unix_ns), line.bounds.unix_bound_ns))
-    }
-
-    /// The state of a reading that found no line. One may have appeared since.
-    fn state_without_line(&self) -> State {
-        match self.engine().state() {
-            State::Fast | State::Disrupted => State::Calibrating,
-            state => state,
-        }
     }
 
     /// What the clock says about itself. Takes a system call or two; not for hot paths.

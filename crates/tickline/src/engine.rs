@@ -10,13 +10,13 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::Gate;
 use tickline_core::gate::keeper::{GateKeeper, Lines, Stage};
+use tickline_core::gate::{Gate, Trust};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineReading, SharedClock, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
-use crate::options::{DEFAULT_INTERVAL_NS, Driver, Policy, Probes};
+use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes};
 use crate::per_cpu::LazyTable;
 use crate::sys::reference::{self, Followed, OsClock};
 use crate::sys::{self, COUNTER};
@@ -72,14 +72,16 @@ pub(crate) struct Engine {
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
     /// Whether the thread was killed.
-    thread_mark: sys::ThreadMark,
+    pub(crate) thread_mark: sys::ThreadMark,
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
     /// Whether [`restrict_probes`](Self::restrict_probes) was called.
     has_minimal_probes: AtomicBool,
     interval_ns: AtomicU64,
-    /// A [`Policy`], packed.
-    policy: AtomicU8,
+    /// Whose verdict counts, as a number, and whether the counter runs at one rate, whatever the
+    /// processor says.
+    trust: AtomicU8,
+    assumed_invariant: AtomicBool,
     /// Each gate's reason: its place in `Reason::ALL`, counted from 1; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// A page that another process serves. This engine then has no line, and stays disabled.
@@ -108,7 +110,8 @@ impl Engine {
             recent_ns: AtomicI64::new(0),
             has_minimal_probes: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
-            policy: AtomicU8::new(Policy::DEFAULT.to_bits()),
+            trust: AtomicU8::new(Trust::Auto as u8),
+            assumed_invariant: AtomicBool::new(false),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             page: None,
             #[cfg(feature = "utc")]
@@ -264,11 +267,6 @@ impl Engine {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
         thread_token != 0 && thread_token == sys::token() && !self.thread_mark.thread_died()
-    }
-
-    /// Where the thread shows whether it was killed.
-    pub(crate) fn thread_mark(&self) -> &sys::ThreadMark {
-        &self.thread_mark
     }
 
     /// The thread will run from now on, and stores the coarse time. This stores the first one.

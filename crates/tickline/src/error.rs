@@ -1,7 +1,6 @@
 //! What can go wrong when a clock is made. A reading never fails.
 
 use core::fmt;
-use core::time::Duration;
 use std::error::Error as StdError;
 use std::io;
 
@@ -16,27 +15,10 @@ use std::io;
 /// assert_eq!(error.to_string(), "interval of 0ns is outside 1ms to 10s");
 /// ```
 #[derive(Debug)]
-pub struct Error(pub(crate) Inner);
-
-#[derive(Debug)]
-pub(crate) enum Inner {
-    OutOfRange {
-        setting: &'static str,
-        value: Duration,
-        least: Duration,
-        most: Duration,
-    },
-    IncompatibleSettings {
-        setting: &'static str,
-        needs: &'static str,
-    },
-    Thread(io::Error),
-    /// The setting that differs, in words.
-    AlreadyRunning(String),
-    /// Why.
-    PerCpu(&'static str),
-    #[cfg(feature = "page")]
-    Page(String),
+pub struct Error {
+    kind: ErrorKind,
+    text: String,
+    source: Option<io::Error>,
 }
 
 /// The kinds of [`Error`].
@@ -70,49 +52,35 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// What kind of error this is.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self.0 {
-            Inner::OutOfRange { .. } => ErrorKind::OutOfRange,
-            Inner::IncompatibleSettings { .. } => ErrorKind::IncompatibleSettings,
-            Inner::Thread(_) => ErrorKind::Thread,
-            Inner::AlreadyRunning(_) => ErrorKind::AlreadyRunning,
-            Inner::PerCpu(_) => ErrorKind::PerCpu,
-            #[cfg(feature = "page")]
-            Inner::Page(_) => ErrorKind::Page,
-        }
+    pub(crate) fn new(kind: ErrorKind, text: impl fmt::Display) -> Self {
+        Self { kind, text: text.to_string(), source: None }
+    }
+
+    pub(crate) fn thread(source: io::Error) -> Self {
+        let error = Self::new(ErrorKind::Thread, "the clock's thread could not be started");
+        Self { source: Some(source), ..error }
     }
 
     #[cfg(feature = "page")]
     pub(crate) fn page(error: impl fmt::Display) -> Self {
-        Self(Inner::Page(error.to_string()))
+        Self::new(ErrorKind::Page, error)
+    }
+
+    /// What kind of error this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Inner::OutOfRange { setting, value, least, most } => {
-                write!(f, "{setting} of {value:?} is outside {least:?} to {most:?}")
-            }
-            Inner::IncompatibleSettings { setting, needs } => write!(f, "{setting} needs {needs}"),
-            Inner::Thread(_) => f.write_str("the clock's thread could not be started"),
-            Inner::AlreadyRunning(difference) => {
-                write!(f, "the global clock's thread already runs, and its {difference}")
-            }
-            Inner::PerCpu(reason) => write!(f, "there cannot be a line for each CPU: {reason}"),
-            #[cfg(feature = "page")]
-            Inner::Page(text) => f.write_str(text),
-        }
+        f.write_str(&self.text)
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.0 {
-            Inner::Thread(error) => Some(error),
-            _ => None,
-        }
+        self.source.as_ref().map(|error| error as _)
     }
 }

@@ -111,8 +111,11 @@ pub enum PerCpu {
 /// The settings of a clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    pub(crate) interval_ns: u64,
-    pub(crate) policy: Policy,
+    pub(crate) driver: Driver,
+    pub(crate) interval: Duration,
+    pub(crate) trust: Trust,
+    /// Whether the counter runs at one rate, whatever the processor says.
+    pub(crate) assumed_invariant: bool,
     pub(crate) probes: Probes,
     /// How often the thread stores the coarse time; `None`: at each recalibration.
     pub(crate) recent_every: Option<Duration>,
@@ -123,23 +126,28 @@ pub(crate) struct Settings {
 impl Settings {
     /// Those of the global clock, unless the program chooses others.
     pub(crate) const DEFAULT: Self = Self {
-        interval_ns: DEFAULT_INTERVAL_NS,
-        policy: Policy::DEFAULT,
+        driver: Driver::Thread,
+        interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
+        trust: Trust::Auto,
+        assumed_invariant: false,
         probes: Probes::Full,
         recent_every: None,
         per_cpu: PerCpu::Auto,
     };
 
+    pub(crate) fn interval_ns(&self) -> u64 {
+        u64::try_from(self.interval.as_nanos()).unwrap_or(DEFAULT_INTERVAL_NS)
+    }
+
     /// What is chosen by each method of the builder.
     fn choices(&self) -> [(&'static str, String); 6] {
-        let interval = Duration::from_nanos(self.interval_ns);
         [
-            ("interval", format!("{interval:?}")),
-            ("recent_every", format!("{:?}", self.recent_every.unwrap_or(interval))),
+            ("interval", format!("{:?}", self.interval)),
+            ("recent_every", format!("{:?}", self.recent_every.unwrap_or(self.interval))),
             ("probes", format!("{:?}", self.probes)),
             ("per_cpu", format!("{:?}", self.per_cpu)),
-            ("trust", format!("{:?}", self.policy.trust)),
-            ("assume_invariant", self.policy.assumed_invariant.to_string()),
+            ("trust", format!("{:?}", self.trust)),
+            ("assume_invariant", self.assumed_invariant.to_string()),
         ]
     }
 
@@ -189,49 +197,6 @@ impl Environment {
             b"on" => Self::On,
             b"off" => Self::Off,
             _ => Self::Unrecognised,
-        }
-    }
-}
-
-/// What a clock trusts. Packs into a byte, so that a reading needs no lock for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Policy {
-    pub(crate) trust: Trust,
-    pub(crate) assumed_invariant: bool,
-}
-
-const ASSUMED: u8 = 1 << 7;
-
-impl Policy {
-    /// That of every clock whose program chooses nothing.
-    pub(crate) const DEFAULT: Self = Self { trust: Trust::Auto, assumed_invariant: false };
-
-    pub(crate) const fn to_bits(self) -> u8 {
-        let trust = self.trust as u8;
-        if self.assumed_invariant { trust | ASSUMED } else { trust }
-    }
-
-    pub(crate) const fn from_bits(bits: u8) -> Self {
-        let trust = match bits & !ASSUMED {
-            trust if trust == Trust::Kernel as u8 => Trust::Kernel,
-            trust if trust == Trust::Measured as u8 => Trust::Measured,
-            _ => Trust::Auto,
-        };
-        Self { trust, assumed_invariant: bits & ASSUMED != 0 }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_packed_policy_unpacks_to_itself() {
-        for trust in [Trust::Kernel, Trust::Auto, Trust::Measured] {
-            for assumed_invariant in [false, true] {
-                let policy = Policy { trust, assumed_invariant };
-                assert_eq!(Policy::from_bits(policy.to_bits()), policy);
-            }
         }
     }
 }

@@ -30,7 +30,6 @@ pub struct Reading<T> {
 
 impl<T: Copy> Reading<T> {
     /// The OS clock was not before this.
-    #[inline]
     #[must_use]
     pub const fn earliest(&self) -> T {
         self.earliest
@@ -39,14 +38,12 @@ impl<T: Copy> Reading<T> {
     /// The time: what [`Instant::now_ordered`] would have returned, or Unix time by the line. Where
     /// the OS serves [`UnixTime::now`] ([`Status::unix_reason`](crate::Status::unix_reason)), the
     /// two may differ within the bounds.
-    #[inline]
     #[must_use]
     pub const fn time(&self) -> T {
         self.time
     }
 
     /// The OS clock was not after this.
-    #[inline]
     #[must_use]
     pub const fn latest(&self) -> T {
         self.latest
@@ -54,24 +51,22 @@ impl<T: Copy> Reading<T> {
 
     /// What served the reading. A reading by a line always says `Fast`; ask
     /// [`Clock::status`](crate::Clock::status) whether the clock is `Disrupted`.
-    #[inline]
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
     /// Of three times in ns, each at least 0.
-    #[inline]
     fn new(from_nanos: fn(u64) -> T, [earliest_ns, ns, latest_ns]: [i64; 3], state: State) -> Self {
         let to_time = |ns: i64| from_nanos(u64::try_from(ns).unwrap_or(0));
         Self { earliest: to_time(earliest_ns), time: to_time(ns), latest: to_time(latest_ns), state }
     }
-}
 
-/// The bounds of a time `ns` that was returned between two readings of the OS clock, or at one.
-/// They are rounded down to a nanosecond.
-fn around(ns: i64, [before_ns, after_ns]: [i64; 2]) -> [i64; 3] {
-    [before_ns.min(ns), ns, after_ns.saturating_add(1).max(ns)]
+    /// Of a time `ns` that was returned between two readings of the OS clock, or at one. Those are
+    /// rounded down to a nanosecond.
+    pub(crate) fn by_os(from_nanos: fn(u64) -> T, ns: i64, os_ns: [i64; 2], state: State) -> Self {
+        Self::new(from_nanos, [os_ns[0].min(ns), ns, os_ns[1].saturating_add(1).max(ns)], state)
+    }
 }
 
 impl Reading<Instant> {
@@ -80,11 +75,6 @@ impl Reading<Instant> {
     pub(crate) fn by_line(line: &LineReading) -> Self {
         let (earliest_ns, latest_ns) = line.bounds_ns();
         Self::new(Instant::from_nanos, [earliest_ns, line.ns, latest_ns], State::Fast)
-    }
-
-    /// Of a time `ns` that was returned between two readings of the OS clock.
-    pub(crate) fn by_os(ns: i64, os_ns: [i64; 2], state: State) -> Self {
-        Self::new(Instant::from_nanos, around(ns, os_ns), state)
     }
 }
 
@@ -100,10 +90,5 @@ impl Reading<UnixTime> {
             latest_ns.wrapping_add(offset_ns).saturating_add_unsigned(bound_ns),
         ];
         Self::new(UnixTime::from_nanos, times, State::Fast)
-    }
-
-    /// Of a time `ns` that was returned between two readings of the OS clock.
-    pub(crate) fn by_os(ns: i64, os_ns: [i64; 2], state: State) -> Self {
-        Self::new(UnixTime::from_nanos, around(ns, os_ns), state)
     }
 }

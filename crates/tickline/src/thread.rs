@@ -47,7 +47,7 @@ use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
 
 use crate::engine::Engine;
-use crate::error::{Error, Inner};
+use crate::error::Error;
 use crate::options::{Probes, Settings};
 use crate::per_cpu::pass::CpuPass;
 use crate::per_cpu::wants_line_per_cpu;
@@ -91,7 +91,7 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
         let thread = builder
             .stack_size(STACK_BYTES)
             .spawn(move || run(&engine_inside, &notifier_inside, settings))
-            .map_err(|error| Error(Inner::Thread(error)))
+            .map_err(Error::thread)
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
         Ok(Self { engine, notifier, thread: Some(thread), token: sys::token() })
@@ -103,7 +103,7 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
         // In a forked child there is no thread to wake or to join; waiting for it would never end.
         // One that was killed has left no result, which `join` expects.
         let is_forked = self.token != sys::token();
-        if is_forked || self.engine.thread_mark().thread_died() {
+        if is_forked || self.engine.thread_mark.thread_died() {
             core::mem::forget(self.thread.take());
             self.notifier.close(); // in a child, its copy of the descriptor
             if !is_forked {
@@ -123,7 +123,7 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
 
 fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
     let _marked = match engine.probes() {
-        Probes::Full => engine.thread_mark().mark_this_thread(),
+        Probes::Full => engine.thread_mark.mark_this_thread(),
         Probes::Minimal => None,
     };
     let (mut comparing, mut pass) = (Comparing::default(), CpuPass::default());

@@ -152,10 +152,7 @@ impl UnixTime {
     /// The time `ns` after 1970, or before it if negative: what every conversion comes down
     /// to.
     pub(crate) fn from_signed_nanos(ns: i128) -> Result<Self, UnixTimeError> {
-        match u64::try_from(ns) {
-            Ok(ns) => Ok(Self { ns }),
-            Err(_) => Err(UnixTimeError { ns }),
-        }
+        u64::try_from(ns).map(Self::from_nanos).map_err(|_| UnixTimeError { ns })
     }
 }
 

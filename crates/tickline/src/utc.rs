@@ -340,7 +340,7 @@ impl Clock {
     /// can notice.
     #[inline]
     pub fn utc(&self) -> Result<UtcReading, UtcUnknown> {
-        by_mock!(self.mock().map(MockClock::utc));
+        by_mock!(self.mock.as_ref().map(MockClock::utc));
         match utc_by_counter(self.engine()) {
             Some(reading) => Ok(reading),
             None => self.utc_slow(),
@@ -385,7 +385,7 @@ impl Clock {
                 return Ok(now);
             }
             #[cfg(feature = "mock")]
-            if let Some(mock) = self.mock() {
+            if let Some(mock) = &self.mock {
                 mock.advance(left);
                 continue;
             }

@@ -4,14 +4,15 @@
 //! Unix time is left out under Miri, which refuses `CLOCK_REALTIME` to an isolated program,
 //! tickline or not.
 
+mod common;
+
 use std::collections::HashSet;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
-use tickline::{Clock, Driver, Instant, UnixTime};
-
-const TURNS: usize = if cfg!(miri) { 20 } else { 2_000 };
+use common::{read_in_order, until_fast};
+use tickline::{Clock, Driver, Instant, Reason, State, UnixTime};
 
 #[test]
 fn a_program_measures_a_time_as_std_does() {
@@ -39,38 +40,62 @@ fn a_page_that_is_not_there_is_a_typed_error() {
     assert_eq!(error.kind(), tickline::ErrorKind::Page);
 }
 
-/// Threads exchange the largest reading so far, while the clock recalibrates every millisecond, and
-/// is disabled and enabled.
+/// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
+/// mark 5 us ahead of the line, and a first line waits for a mark that is ahead of it by less than
+/// 15 us. So no more than some 20 us add up; this leaves room for the line's own slope.
+const NEAR_NS: u64 = 50_000;
+
+/// Threads read while the clock recalibrates, and a gate closes and opens. No reading is smaller
+/// than one that was complete before it began, none is far from the OS clock, and none that begins
+/// after the return of `disable()` is by a line.
 #[test]
 fn ordered_readings_never_decrease_between_threads() {
-    let clock = Clock::builder().interval(Duration::from_millis(1)).start().unwrap();
-    let largest = AtomicU64::new(0);
-    let end = StdInstant::now() + Duration::from_millis(if cfg!(miri) { 50 } else { 1_000 });
+    const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
+    const ROUNDS: u64 = if cfg!(miri) { 4 } else { 60 };
+    let clock = Clock::builder().interval(Duration::from_millis(2)).start().unwrap();
+    let os = Clock::builder().driver(Driver::Manual).start().unwrap(); // never maintained
+    let usable = until_fast(&clock).is_some();
+    let os_ns = || os.now_ordered().as_nanos();
+    // Odd turns: `disable()` has returned, and `enable()` has not been called.
+    let (largest, turns) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (fast, closed) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for _ in 0..3 {
+        for _ in 0..THREADS {
             scope.spawn(|| {
-                // At least once: under Miri the time may be over before a thread begins.
+                // At least once: under Miri the rounds may be over before a thread begins.
                 loop {
-                    for _ in 0..TURNS {
-                        let before = largest.load(Ordering::Acquire);
-                        let now = clock.now_ordered().as_nanos();
-                        assert!(now >= before, "{now} after {before}");
-                        largest.fetch_max(now, Ordering::AcqRel);
+                    let (seen, before) = (largest.load(Ordering::Acquire), os_ns());
+                    let ns = clock.now_ordered().as_nanos();
+                    let after = os_ns();
+                    largest.fetch_max(ns, Ordering::AcqRel);
+                    assert!(ns >= seen, "{} ns back", seen - ns);
+                    assert!(ns + NEAR_NS >= before, "{} ns behind the OS clock", before - ns);
+                    assert!(ns <= after + NEAR_NS, "{} ns ahead of the OS clock", ns - after);
+                    let turn = turns.load(Ordering::Acquire);
+                    let is_fast = clock.reading().state() == State::Fast;
+                    fast.fetch_add(is_fast.into(), Ordering::Relaxed);
+                    if turn % 2 == 1 && turns.load(Ordering::Acquire) == turn {
+                        assert!(!is_fast, "a line behind a closed gate");
+                        closed.fetch_add(1, Ordering::Relaxed);
                     }
-                    if StdInstant::now() >= end {
+                    if turn == 2 * ROUNDS {
                         break;
                     }
                 }
             });
         }
-        while StdInstant::now() < end {
-            std::thread::sleep(Duration::from_millis(50));
-            clock.disable();
+        for round in 0..ROUNDS {
             std::thread::sleep(Duration::from_millis(5));
+            clock.disable();
+            turns.fetch_add(1, Ordering::AcqRel);
+            assert_eq!(clock.status().state, State::Fallback(Reason::DisabledByProgram), "round {round}");
+            std::thread::sleep(Duration::from_millis(2));
+            turns.fetch_add(1, Ordering::AcqRel);
             clock.enable();
         }
     });
-    assert!(largest.into_inner() > 0);
+    assert!(closed.into_inner() > 0, "no reading was made behind the closed gate");
+    assert!(fast.into_inner() > 0 || !usable, "no reading was made by a line");
 }
 
 #[test]
@@ -78,10 +103,8 @@ fn a_clock_is_started_switched_and_dropped() {
     for driver in [Driver::Reader, Driver::Manual, Driver::Thread] {
         let clock = Clock::builder().driver(driver).interval(Duration::from_millis(1)).start().unwrap();
         let mut last = 0;
-        for turn in 0..TURNS {
-            let now = clock.now_ordered().as_nanos();
-            assert!(now >= last, "{now} after {last}");
-            last = now;
+        for turn in 0..if cfg!(miri) { 20 } else { 2_000 } {
+            read_in_order(&clock, &mut last);
             match turn {
                 5 => clock.disable(),
                 10 => clock.enable(),

@@ -152,6 +152,7 @@ fn readings_need_little_stack() {
         first.make(&stack, 300);
         let mut second = calls! { "reading": Clock::global().reading(); };
         second.make(&stack, 300);
+        assert!(Clock::global().status().is_judged);
         let mut all = all_calls();
         all.make(&stack, 300);
         println!("state: {}, {:?}", Clock::global().status().state, Clock::global().status().events);

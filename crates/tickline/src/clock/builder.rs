@@ -8,8 +8,8 @@ use tickline_core::gate::Trust;
 
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
-use crate::error::{Error, Inner};
-use crate::options::{DEFAULT_INTERVAL_NS, Driver, PerCpu, Probes, Settings};
+use crate::error::{Error, ErrorKind};
+use crate::options::{Driver, PerCpu, Probes, Settings};
 use crate::per_cpu;
 
 /// The least and the most time between two stores of the coarse time. A sleeping thread can hardly
@@ -38,16 +38,13 @@ const THREAD: &str = "the thread driver";
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct ClockBuilder {
-    driver: Driver,
-    /// Takes the place of that in the settings.
-    interval: Duration,
     settings: Settings,
 }
 
 impl ClockBuilder {
     /// Who runs the control loop; a thread by default.
     pub fn driver(mut self, driver: Driver) -> Self {
-        self.driver = driver;
+        self.settings.driver = driver;
         self
     }
 
@@ -57,7 +54,7 @@ impl ClockBuilder {
     /// a core (AMD EPYC, family 26, the program `accuracy` of the benches), most of it for waking
     /// up and for reading the kernel's clocksource.
     pub fn interval(mut self, interval: Duration) -> Self {
-        self.interval = interval;
+        self.settings.interval = interval;
         self
     }
 
@@ -92,7 +89,7 @@ impl ClockBuilder {
     /// both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of what is trusted
     /// where.
     pub fn trust(mut self, trust: Trust) -> Self {
-        self.settings.policy.trust = trust;
+        self.settings.trust = trust;
         self
     }
 
@@ -100,7 +97,7 @@ impl ClockBuilder {
     /// This is for virtual machines on a host whose counter does so. By default QEMU hides this
     /// property from its guests, because it would bar migration.
     pub fn assume_invariant(mut self) -> Self {
-        self.settings.policy.assumed_invariant = true;
+        self.settings.assumed_invariant = true;
         self
     }
 
@@ -116,7 +113,8 @@ impl ClockBuilder {
     /// program demands a line for each CPU where there cannot be one;
     /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
-        Clock::own(self.driver, self.check()?)
+        self.check()?;
+        Clock::own(self.settings)
     }
 
     /// Starts the global clock's thread with these settings. It runs until the last [`ClockGuard`]
@@ -129,56 +127,53 @@ impl ClockBuilder {
     /// thread, and [`AlreadyRunning`](crate::ErrorKind::AlreadyRunning) if the thread already runs with
     /// other settings.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
-        let settings = self.check()?;
-        if self.driver != Driver::Thread {
+        self.check()?;
+        if self.settings.driver != Driver::Thread {
             return Err(incompatible("start_global", THREAD));
         }
-        ClockGuard::start(Some(settings))
+        ClockGuard::start(Some(self.settings))
     }
 
-    fn check(&self) -> Result<Settings, Error> {
-        let (least, most) = (INTERVAL_RANGE_NS.start(), INTERVAL_RANGE_NS.end());
-        within("interval", self.interval, Duration::from_nanos(*least)..=Duration::from_nanos(*most))?;
-        let Settings { recent_every, per_cpu, probes, .. } = self.settings;
+    fn check(&self) -> Result<(), Error> {
+        let Settings { driver, interval, recent_every, per_cpu, probes, .. } = self.settings;
+        let (least, most) = INTERVAL_RANGE_NS.into_inner();
+        within("interval", interval, Duration::from_nanos(least)..=Duration::from_nanos(most))?;
         if let Some(period) = recent_every {
             within("recent_every", period, RECENT_RANGE)?;
         }
-        let has_thread = self.driver == Driver::Thread;
-        for (setting, is_chosen) in
-            [("recent_every", recent_every.is_some()), ("per_cpu", per_cpu == PerCpu::On)]
-        {
-            if is_chosen && !has_thread {
-                return Err(incompatible(setting, THREAD));
-            }
+        if recent_every.is_some() && driver != Driver::Thread {
+            return Err(incompatible("recent_every", THREAD));
         }
-        if per_cpu == PerCpu::On && probes == Probes::Minimal {
+        if per_cpu != PerCpu::On {
+            return Ok(());
+        }
+        if driver != Driver::Thread {
+            return Err(incompatible("per_cpu", THREAD));
+        }
+        if probes == Probes::Minimal {
             return Err(incompatible("per_cpu", "full probes"));
         }
-        if per_cpu == PerCpu::On {
-            per_cpu::needs().map_err(|why| Error(Inner::PerCpu(why)))?;
-        }
-        let interval_ns = u64::try_from(self.interval.as_nanos()).unwrap_or(DEFAULT_INTERVAL_NS);
-        Ok(Settings { interval_ns, ..self.settings })
+        let no_lines = |why: &str| format!("there cannot be a line for each CPU: {why}");
+        per_cpu::needs().map(|_| ()).map_err(|why| Error::new(ErrorKind::PerCpu, no_lines(why)))
     }
 }
 
-fn within(setting: &'static str, value: Duration, range: RangeInclusive<Duration>) -> Result<(), Error> {
-    let (least, most) = (*range.start(), *range.end());
-    let error = Error(Inner::OutOfRange { setting, value, least, most });
-    if range.contains(&value) { Ok(()) } else { Err(error) }
+fn within(setting: &str, value: Duration, range: RangeInclusive<Duration>) -> Result<(), Error> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    let text = format_args!("{setting} of {value:?} is outside {least:?} to {most:?}");
+    Err(Error::new(ErrorKind::OutOfRange, text))
 }
 
-fn incompatible(setting: &'static str, needs: &'static str) -> Error {
-    Error(Inner::IncompatibleSettings { setting, needs })
+fn incompatible(setting: &str, needs: &str) -> Error {
+    Error::new(ErrorKind::IncompatibleSettings, format_args!("{setting} needs {needs}"))
 }
 
 impl Clock {
     /// Settings for a clock of one's own.
     pub fn builder() -> ClockBuilder {
-        ClockBuilder {
-            driver: Driver::Thread,
-            interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
-            settings: Settings::DEFAULT,
-        }
+        ClockBuilder { settings: Settings::DEFAULT }
     }
 }

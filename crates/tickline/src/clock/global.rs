@@ -1,7 +1,7 @@
 //! The global clock's thread, and the guards that keep it running.
 
 use crate::engine::{Engine, GLOBAL};
-use crate::error::{Error, Inner};
+use crate::error::{Error, ErrorKind};
 use crate::options::{Driver, Probes, Settings};
 use crate::process_lock::ProcessLock;
 use crate::sys;
@@ -83,40 +83,31 @@ impl ClockGuard {
         if settings.probes == Probes::Minimal {
             GLOBAL.restrict_probes(); // before the lock, which asks for the process's token
         }
-        Self::learn(settings.probes);
-        with_global_thread(|slot| match slot {
-            Some(running) => match chosen.and_then(|wanted| running.settings.difference(&wanted)) {
-                None => Ok(Self::share(running)),
-                Some(difference) => Err(Error(Inner::AlreadyRunning(difference))),
-            },
-            None => Self::launch(slot, settings),
+        // Reads the environment on this thread, through std if need be. A reading that could not has
+        // taken `TICKLINE` for unset.
+        if learn_environment(GLOBAL.probes()) {
+            GLOBAL.judge_again();
+        }
+        with_global_thread(|slot| {
+            if let Some(running) = slot {
+                if let Some(difference) = chosen.and_then(|wanted| running.settings.difference(&wanted)) {
+                    let text = format_args!("the global clock's thread already runs, and its {difference}");
+                    return Err(Error::new(ErrorKind::AlreadyRunning, text));
+                }
+                running.guards = running.guards.saturating_add(1);
+            } else {
+                Self::apply(settings);
+                let thread =
+                    ClockThread::start(&GLOBAL, settings).inspect_err(|_| Self::apply(Settings::DEFAULT))?;
+                *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
+            }
+            Ok(Self { token: sys::token() })
         })
     }
 
-    /// Reads the environment on this thread, through std if need be. A reading that could not has
-    /// taken `TICKLINE` for unset.
-    fn learn(probes: Probes) {
-        let probes = if GLOBAL.probes() == Probes::Minimal { Probes::Minimal } else { probes };
-        if learn_environment(probes) {
-            GLOBAL.judge_again();
-        }
-    }
-
-    fn share(running: &mut GlobalThread) -> Self {
-        running.guards = running.guards.saturating_add(1);
-        Self { token: sys::token() }
-    }
-
-    fn launch(slot: &mut Option<GlobalThread>, settings: Settings) -> Result<Self, Error> {
-        Self::apply(settings);
-        let thread = ClockThread::start(&GLOBAL, settings).inspect_err(|_| Self::apply(Settings::DEFAULT))?;
-        *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
-        Ok(Self { token: sys::token() })
-    }
-
     fn apply(settings: Settings) {
-        GLOBAL.set_interval_ns(settings.interval_ns);
-        GLOBAL.set_policy(settings.policy);
+        GLOBAL.set_interval_ns(settings.interval_ns());
+        GLOBAL.set_policy(settings.trust, settings.assumed_invariant);
     }
 }
 

@@ -19,7 +19,7 @@ use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{Closable, Conclusion, Lines, Stage};
 use tickline_core::gate::{
-    Comparison, Facts, Gate, Reason, Verdict, first_closed, judge, judge_missing_line,
+    Comparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge, judge_missing_line,
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, SharedClock};
@@ -27,7 +27,7 @@ use tickline_core::state::Phase;
 use tickline_core::try_lock::LockGuard;
 
 use super::{ControlLoop, Engine, UNJUDGED};
-use crate::options::{Policy, Probes};
+use crate::options::Probes;
 use crate::per_cpu::Table;
 use crate::status::State;
 use crate::sys::reference::{Followed, HAS_CLOCK, OsClock, resolution_ns};
@@ -37,6 +37,14 @@ use crate::trust::snapshot::TrustSnapshot;
 
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
+
+/// In the order of the variants.
+const TRUSTS: [Trust; 3] = [Trust::Kernel, Trust::Auto, Trust::Measured];
+
+const _: () = {
+    assert!(matches!(TRUSTS[Trust::Kernel as usize], Trust::Kernel));
+    assert!(matches!(TRUSTS[Trust::Measured as usize], Trust::Measured));
+};
 
 /// A counter that was found to be slow is measured again after this time.
 const COST_RETRY_NS: i64 = 5_000_000_000;
@@ -55,11 +63,13 @@ fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
 }
 
 impl Engine {
-    /// Judges by `policy` from now on.
-    pub(crate) fn set_policy(&self, policy: Policy) {
-        // ORDERING: Relaxed, a setting. `judge_again` below publishes it.
-        let before = self.policy.swap(policy.to_bits(), Ordering::Relaxed);
-        if before != policy.to_bits() {
+    /// Judges by these from now on.
+    pub(crate) fn set_policy(&self, trust: Trust, assumed_invariant: bool) {
+        // ORDERING: Relaxed for both, a setting. `judge_again` below publishes it.
+        let order = Ordering::Relaxed;
+        let before =
+            (self.trust.swap(trust as u8, order), self.assumed_invariant.swap(assumed_invariant, order));
+        if before != (trust as u8, assumed_invariant) {
             self.judge_again(); // even if nobody has judged: somebody may be about to
         }
     }
@@ -82,10 +92,11 @@ impl Engine {
         let changes = compare::changes();
         let comparison = compare::result();
         let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
-        // ORDERING: Relaxed, a setting.
-        let policy = Policy::from_bits(self.policy.load(Ordering::Relaxed));
+        // ORDERING: Relaxed for both, a setting.
+        let trust = usize::from(self.trust.load(Ordering::Relaxed));
+        facts.trust = TRUSTS.get(trust).copied().unwrap_or(Trust::Auto);
+        facts.assumed_invariant = self.assumed_invariant.load(Ordering::Relaxed);
         facts.switched_off = self.is_disabled().then_some(Reason::DisabledByProgram);
-        (facts.trust, facts.assumed_invariant) = (policy.trust, policy.assumed_invariant);
         facts.comparison = comparison.unwrap_or(Comparison::Pending);
         facts.line_per_cpu = lines == Lines::PerCpu;
         facts.was_slow = self.reason_of(Gate::Cost) == Some(Reason::Slow);
@@ -208,24 +219,19 @@ impl Engine {
     }
 
     fn record(&self, verdict: Verdict) {
-        let code = |reason: Option<Reason>| {
-            let place = reason.and_then(|reason| Reason::ALL.iter().position(|known| *known == reason));
-            place.and_then(|place| u8::try_from(place).ok()).map_or(0, |place| place.saturating_add(1))
-        };
+        let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
         let code = match verdict.warning {
             None => code(verdict.closed),
             warning => code(warning) | WARNING,
         };
-        if let Some(slot) = self.verdicts.get(verdict.gate as usize) {
-            // ORDERING: Relaxed, a value on its own. The keeper's word, which the judge exchanges
-            // afterwards, orders it before the conclusion.
-            slot.store(code, Ordering::Relaxed);
-        }
+        // ORDERING: Relaxed, a value on its own. The keeper's word, which the judge exchanges
+        // afterwards, orders it before the conclusion.
+        self.verdicts[verdict.gate as usize].store(code, Ordering::Relaxed);
     }
 
     fn recorded(&self, gate: Gate) -> Verdict {
         // ORDERING: Relaxed, as in `record`.
-        let code = self.verdicts.get(gate as usize).map_or(0, |slot| slot.load(Ordering::Relaxed));
+        let code = self.verdicts[gate as usize].load(Ordering::Relaxed);
         let place = usize::from(code & !WARNING).checked_sub(1);
         let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
         let mut verdict = Verdict::of(gate, None);

@@ -34,10 +34,7 @@ impl Engine {
             max_drift_ppb: figures.max_drift_ppb,
             offset_ns: figures.offset_ns,
             interval_ns: figures.interval_ns,
-            utc_error_ns: match self.probes() {
-                Probes::Full => reference::utc_error_ns(),
-                Probes::Minimal => None,
-            },
+            utc_error_ns: if self.probes() == Probes::Full { reference::utc_error_ns() } else { None },
             events: Events::of(|event| {
                 let by_cpu = table.map_or(0, |table| table.events(event));
                 self.shared.events(event).saturating_add(by_cpu)

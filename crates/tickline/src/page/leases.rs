@@ -1,6 +1,5 @@
 //! What a clock knows of the OS clock, for the leases of a page.
 
-use tickline_core::cell::Bounds;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::shared::LineReading;
 use tickline_page::protocol::Estimate;
@@ -19,15 +18,13 @@ impl Engine {
         // By the window of readers: nobody recalibrates a clock whose thread has died. With a line
         // for each CPU there is none that this would read.
         let LineReading { bounds, .. } = self.read_bounds()?;
-        let unix = (!self.os_serves_unix()).then(|| unix_interval_ns(&bounds));
-        Some(Estimate { lower: bounds.lower, upper: bounds.upper, unix_ns: unix })
+        // The least and the most that Unix time minus monotonic time may be.
+        let (offset_ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
+        let unix_ns =
+            (offset_ns.saturating_sub_unsigned(bound_ns), offset_ns.saturating_add_unsigned(bound_ns));
+        let unix_ns = (!self.os_serves_unix()).then_some(unix_ns);
+        Some(Estimate { lower: bounds.lower, upper: bounds.upper, unix_ns })
     }
-}
-
-/// The least and the most that Unix time minus monotonic time may be, ns.
-fn unix_interval_ns(bounds: &Bounds) -> (i64, i64) {
-    let bound_ns = i64::try_from(bounds.unix_bound_ns).unwrap_or(i64::MAX);
-    (bounds.unix_offset_ns.saturating_sub(bound_ns), bounds.unix_offset_ns.saturating_add(bound_ns))
 }
 
 /// The resolution of the OS clock, ns.

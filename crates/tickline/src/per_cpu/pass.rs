@@ -43,15 +43,6 @@ struct CpuCalibration {
     waiting_since_ns: Option<i64>,
 }
 
-/// When dropped, lets the thread run where it might before.
-struct AffinityGuard<'a>(&'a CpuMask);
-
-impl Drop for AffinityGuard<'_> {
-    fn drop(&mut self) {
-        self.0.restore();
-    }
-}
-
 impl CpuPass {
     /// Makes every CPU due, because somebody set the OS clock.
     pub(crate) fn force_due(&mut self) {
@@ -70,7 +61,6 @@ impl CpuPass {
                 .for_each(|calibration| (calibration.ready_ns, calibration.due_ns) = (i64::MIN, i64::MIN));
         }
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
-        let guard = AffinityGuard(&mask);
         for (cpu, (calibration, record)) in self.cpus.iter_mut().zip(&table.records).enumerate() {
             // ORDERING: Relaxed, see `CpuRecord::report_miss`.
             if !mask.contains(cpu) && !record.has_missed.load(Ordering::Relaxed) {
@@ -88,7 +78,7 @@ impl CpuPass {
             }
             next_ns = next_ns.min(calibration.due_ns);
         }
-        drop(guard);
+        mask.restore();
         if self.forced {
             return MIN_INTERVAL_NS;
         }
@@ -105,9 +95,7 @@ impl CpuCalibration {
         config: &Config,
         notifier: &ClockSetNotifier,
     ) -> Woken {
-        let (Some(unit), Some(record)) = (table.units.get(cpu), table.records.get(cpu)) else {
-            return Woken::Timeout;
-        };
+        let (unit, record) = (&table.units[cpu], &table.records[cpu]);
         let (mut outcome, mut woken) = (None, Woken::Timeout);
         for _ in 0..STAY_ITERATIONS {
             outcome = self.iterate(cpu, unit, &table.counter, config);

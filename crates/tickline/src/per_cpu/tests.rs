@@ -12,21 +12,6 @@ use crate::engine::Engine;
 use crate::options::{Driver, Settings};
 use crate::sys::{ClockSetNotifier, CpuMask};
 use crate::thread::ClockThread;
-use crate::trust::compare::tests::UNSYNCHRONISED;
-
-#[test]
-fn auto_follows_the_comparison_and_the_builder_overrules_it() {
-    let others = [
-        Comparison::Pending,
-        Comparison::Single,
-        Comparison::Synchronised { cpus: 2 },
-        Comparison::Impossible,
-    ];
-    for (comparison, auto) in others.map(|other| (other, false)).into_iter().chain([(UNSYNCHRONISED, true)]) {
-        assert!(wants_line_per_cpu(PerCpu::On, comparison) && !wants_line_per_cpu(PerCpu::Off, comparison));
-        assert_eq!(wants_line_per_cpu(PerCpu::Auto, comparison), auto);
-    }
-}
 
 /// On the real machine, with ids in the table that no CPU has: those fail alone, and the thread
 /// gets its CPUs back.
@@ -67,6 +52,12 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     assert!(status.iter().all(|cpu| cpu.cpu != absent), "no reader asks for it any more: {status:?}");
 }
 
+/// Lets a CPU's readings be `b_ns` at the least, as the end of a line that was so far ahead.
+fn set_high_water(unit: &SharedClock, b_ns: i64) {
+    let mark = LineState { b: b_ns, ..LineState::default() };
+    while !unit.cell.swap(unit.cell.load(), mark) {}
+}
+
 /// The engine's thread, once it has made a line for each CPU, and these. `None`, with a message,
 /// where there can be none.
 fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &Table)> {
@@ -98,9 +89,9 @@ fn readers_leave_the_cpus_lines_in_order() {
     let mut most_ns = 0;
     for (cpu, unit) in table.units.iter().enumerate() {
         let ahead_ns = if cpu == here { 20_000_000 } else { 100_000_000 };
-        let mark = LineState { b: OsClock.monotonic_ns() + ahead_ns, ..LineState::default() };
-        while !unit.cell.swap(unit.cell.load(), mark) {}
-        most_ns = most_ns.max(mark.b);
+        let mark_ns = OsClock.monotonic_ns() + ahead_ns;
+        set_high_water(unit, mark_ns);
+        most_ns = most_ns.max(mark_ns);
     }
     drop(thread);
     let mut last_ns = 0;
@@ -122,10 +113,7 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     let engine = Arc::new(Engine::new(Driver::Reader, 10_000_000));
     let Some((thread, table)) = with_cpus_lines(&engine) else { return };
     let mark_ns = OsClock.monotonic_ns() + 10_000_000_000;
-    for unit in &table.units {
-        let mark = LineState { b: mark_ns, ..LineState::default() };
-        while !unit.cell.swap(unit.cell.load(), mark) {}
-    }
+    table.units.iter().for_each(|unit| set_high_water(unit, mark_ns));
     drop(thread);
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns);
     engine.play_fork();

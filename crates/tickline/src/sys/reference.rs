@@ -15,18 +15,7 @@ mod system;
 #[cfg(all(windows, not(miri)))]
 #[path = "reference/windows.rs"]
 mod system;
-#[cfg(all(target_family = "wasm", target_os = "unknown"))]
-#[path = "reference/none.rs"]
-mod system;
-#[cfg(any(
-    miri,
-    not(any(
-        target_os = "linux",
-        target_os = "macos",
-        windows,
-        all(target_family = "wasm", target_os = "unknown")
-    ))
-))]
+#[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
 #[path = "reference/other.rs"]
 mod system;
 
@@ -53,7 +42,8 @@ pub(crate) fn utc_error_ns() -> Option<u64> {
     None
 }
 
-/// Whether this system has a clock at all.
+/// Whether this system has a clock at all. If not, a reading is 0, and the state is
+/// [`Unavailable`](crate::State::Unavailable).
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
 
 /// [`OsClock`] as the control loop sees it. With minimal probes two things are unknown: how the
@@ -72,16 +62,10 @@ impl Reference for Followed {
     }
 
     fn steering_ppb(&self) -> Option<i64> {
-        match self.0 {
-            Probes::Full => OsClock.steering_ppb(),
-            Probes::Minimal => None,
-        }
+        if self.0 == Probes::Full { OsClock.steering_ppb() } else { None }
     }
 
     fn suspended_ns(&self) -> Option<i64> {
-        match self.0 {
-            Probes::Full => OsClock.suspended_ns(),
-            Probes::Minimal => None,
-        }
+        if self.0 == Probes::Full { OsClock.suspended_ns() } else { None }
     }
 }

@@ -111,11 +111,6 @@ impl LastResult {
     }
 }
 
-fn is_fresh() -> bool {
-    let last = lock_result().and_then(|result| *result);
-    last.is_some_and(|last| OsClock.monotonic_ns() < last.due_ns)
-}
-
 /// Whether a thread of this process may compare now: no other one does, until [`end`].
 fn try_begin() -> bool {
     // ORDERING: Relaxed for all, the word keeps threads from comparing at once, and no more: the
@@ -146,7 +141,9 @@ impl Comparing {
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
     /// this process compares. If the system gives no thread, the comparison is impossible.
     pub(crate) fn ensure(&mut self) {
-        if self.is_running() || is_fresh() || !try_begin() {
+        let last = lock_result().and_then(|result| *result);
+        let is_fresh = last.is_some_and(|last| OsClock.monotonic_ns() < last.due_ns);
+        if self.is_running() || is_fresh || !try_begin() {
             return;
         }
         let stop = Arc::clone(&self.stop);
@@ -230,4 +227,4 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -26,8 +26,7 @@ pub(crate) struct Timescale {
     /// timescale.
     pub(super) valid: u64,
     /// The least and the greatest time that passes in a unit, ns, with [`RATE_BITS`] places.
-    pub(super) slowest: u64,
-    pub(super) fastest: u64,
+    pub(super) rates: [u64; 2],
 }
 
 impl Timescale {
@@ -42,20 +41,17 @@ impl Timescale {
         }
         // The high half of a product takes one instruction, any other part of it a shift of 128 bits.
         let places = elapsed << (64 - RATE_BITS);
-        let scaled = |rate: u64| (u128::from(places) * u128::from(rate)) >> 64;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "fewer than 2^48 units, each shorter than 2^63 / 2^48 ns"
-        )]
-        let [least, greatest] = [scaled(self.slowest) as i64, scaled(self.fastest) as i64 + 1];
-        Some([least, greatest])
+        // BOUND: fewer than 2^48 units, each shorter than 2^63 / 2^48 ns.
+        let [least, greatest] = self.rates.map(|rate| ((u128::from(places) * u128::from(rate)) >> 64) as i64);
+        Some([least, greatest + 1])
     }
 
     /// The same for `CLOCK_MONOTONIC_RAW`, also after the claim has ended.
     pub(super) fn between_ns(&self, raw_ns: i64) -> [i64; 2] {
         let elapsed = u128::from(raw_ns.saturating_sub(self.start.cast_signed()).max(0).unsigned_abs());
         let scaled = |rate: u64| i64::try_from((elapsed * u128::from(rate)) >> RATE_BITS).unwrap_or(i64::MAX);
-        [scaled(self.slowest), scaled(self.fastest).saturating_add(1)]
+        let [least, greatest] = self.rates.map(scaled);
+        [least, greatest.saturating_add(1)]
     }
 }
 
@@ -68,9 +64,9 @@ pub(crate) struct Claim {
     pub(super) suspended_ns: i64,
     /// The hypervisor's disruption marker.
     pub(super) disruption: u64,
-    /// UTC at the moment of the claim, ns since 1970.
-    pub(super) earliest_ns: i64,
-    pub(super) latest_ns: i64,
+    /// The earliest and the latest time that UTC can have been at the moment of the claim, ns since
+    /// 1970.
+    pub(super) utc_ns: [i64; 2],
     /// TAI minus UTC, s.
     pub(super) tai_offset_s: Option<NonZeroU16>,
     /// Who claims it.
@@ -98,28 +94,25 @@ fn source_of(number: u8) -> Option<UtcSource> {
     }
 }
 
-fn unknown_of(number: u8) -> UtcUnknown {
-    match number {
-        1 => UtcUnknown::Unsynchronised,
-        2 => UtcUnknown::Expired,
-        3 => UtcUnknown::Disrupted,
-        4 => UtcUnknown::LeapSecond,
-        5 => UtcUnknown::NoThread,
-        _ => UtcUnknown::NoSource,
-    }
-}
+/// The reasons that a claim has, by their numbers.
+const REASONS: [UtcUnknown; 5] = [
+    UtcUnknown::NoSource,
+    UtcUnknown::Unsynchronised,
+    UtcUnknown::Expired,
+    UtcUnknown::Disrupted,
+    UtcUnknown::LeapSecond,
+];
 
 impl Claim {
     /// A claim of nothing.
     pub(super) const fn none(why: UtcUnknown) -> Self {
-        let never = Timescale { start: 0, valid: 0, slowest: 0, fastest: 0 };
+        let never = Timescale { start: 0, valid: 0, rates: [0; 2] };
         Self {
             by_counter: never,
             by_raw: never,
             suspended_ns: 0,
             disruption: 0,
-            earliest_ns: 0,
-            latest_ns: 0,
+            utc_ns: [0; 2],
             tai_offset_s: None,
             source: None,
             then: why,
@@ -149,19 +142,12 @@ impl Claim {
         self.after(self.by_raw.elapsed_ns(raw_ns.cast_unsigned())?)
     }
 
-    /// The least and the greatest UTC when `CLOCK_MONOTONIC_RAW` is `raw_ns`, ns since 1970, also
-    /// after the claim has ended.
-    pub(super) fn reckoned_ns(&self, raw_ns: i64) -> [i64; 2] {
-        let [least_ns, greatest_ns] = self.by_raw.between_ns(raw_ns);
-        [self.earliest_ns.saturating_add(least_ns), self.latest_ns.saturating_add(greatest_ns)]
-    }
-
     #[inline]
     fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcReading> {
         Some(UtcReading {
             // BOUND: a claim begins two days before the end of the range, and holds for one.
-            earliest_ns: self.earliest_ns.wrapping_add(least_ns),
-            latest_ns: self.latest_ns.wrapping_add(greatest_ns),
+            earliest_ns: self.utc_ns[0].wrapping_add(least_ns),
+            latest_ns: self.utc_ns[1].wrapping_add(greatest_ns),
             tai_offset_s: self.tai_offset_s,
             source: self.source?,
         })
@@ -175,16 +161,16 @@ impl Claim {
         [
             counter.start,
             counter.valid,
-            counter.slowest,
-            counter.fastest,
+            counter.rates[0],
+            counter.rates[1],
             self.disruption,
-            self.earliest_ns.cast_unsigned(),
-            self.latest_ns.cast_unsigned(),
+            self.utc_ns[0].cast_unsigned(),
+            self.utc_ns[1].cast_unsigned(),
             source | (self.then as u64) << 8 | tai << 16,
             raw.start,
             raw.valid,
-            raw.slowest,
-            raw.fastest,
+            raw.rates[0],
+            raw.rates[1],
             self.suspended_ns.cast_unsigned(),
         ]
     }
@@ -194,8 +180,7 @@ impl Claim {
         let timescale = |at: usize| Timescale {
             start: words[at],
             valid: words[at + 1],
-            slowest: words[at + 2],
-            fastest: words[at + 3],
+            rates: [words[at + 2], words[at + 3]],
         };
         let what = words[7];
         #[expect(clippy::cast_possible_truncation, reason = "a byte each, and two")]
@@ -205,11 +190,10 @@ impl Claim {
             by_raw: timescale(BY_COUNTER),
             suspended_ns: words[12].cast_signed(),
             disruption: words[4],
-            earliest_ns: words[5].cast_signed(),
-            latest_ns: words[6].cast_signed(),
+            utc_ns: [words[5].cast_signed(), words[6].cast_signed()],
             tai_offset_s: NonZeroU16::new(tai),
             source: source_of(source),
-            then: unknown_of(then),
+            then: REASONS.get(usize::from(then)).copied().unwrap_or(UtcUnknown::NoSource),
         }
     }
 }
@@ -223,7 +207,7 @@ proptest::proptest! {
         elapsed in 0..MAX_VALID,
         rates in proptest::array::uniform2(0..1_u64 << 63),
     ) {
-        let timescale = Timescale { start, valid: elapsed + 1, slowest: rates[0], fastest: rates[1] };
+        let timescale = Timescale { start, valid: elapsed + 1, rates };
         let [least_ns, greatest_ns] = timescale.elapsed_ns(start.wrapping_add(elapsed)).unwrap();
         let whole_ns = rates.map(|rate| u128::from(elapsed) * u128::from(rate) / (1 << RATE_BITS));
         proptest::prop_assert_eq!(
@@ -237,23 +221,12 @@ proptest::proptest! {
     #[cfg_attr(miri, ignore = "slow")]
     fn words_are_the_claim(
         words in proptest::array::uniform13(proptest::prelude::any::<u64>()),
-        source in proptest::sample::select(vec![
-            None,
-            Some(UtcSource::ClockBound),
-            Some(UtcSource::Chronyd),
-            Some(UtcSource::Kernel),
-        ]),
-        then in proptest::sample::select(vec![
-            UtcUnknown::NoSource,
-            UtcUnknown::Unsynchronised,
-            UtcUnknown::Expired,
-            UtcUnknown::Disrupted,
-            UtcUnknown::LeapSecond,
-            UtcUnknown::NoThread,
-        ]),
+        source in 0..4_u8,
+        then in proptest::sample::select(&REASONS),
         tai: u16,
     ) {
         let tai_offset_s = NonZeroU16::new(tai);
+        let source = source_of(FIRST_SOURCE + source);
         let claim = Claim { source, then, tai_offset_s, ..Claim::from_words(&words) };
         let mut words_back = claim.to_words();
         proptest::prop_assert_eq!(Claim::from_words(&words_back), claim);

@@ -72,8 +72,6 @@ pub(crate) struct Moment {
     pub(crate) disruption: u64,
     /// What the kernel keeps time with: another clock has another rate.
     pub(crate) clocksource: Clocksource,
-    /// How often the thread was told that `CLOCK_REALTIME` was set or that the machine resumed.
-    pub(crate) clock_sets: u64,
 }
 
 impl Moment {
@@ -93,10 +91,8 @@ pub(crate) struct Report {
     pub(crate) offset_ns: [i64; 2],
     /// How much wider either side of that is than the source says, because of the request, ns.
     pub(crate) request_ns: i64,
-    /// The rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
-    pub(crate) rate_ppb: i64,
-    /// How far that rate may be off, ppb.
-    pub(crate) drift_ppb: i64,
+    /// The least and the greatest rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
+    pub(crate) rates_ppb: [i64; 2],
     /// How long the source lets its claim hold, ns.
     pub(crate) valid_ns: i64,
     /// The number of the source's measurement: another one when the source has measured anew.
@@ -122,18 +118,20 @@ struct Measurement {
 impl Measurement {
     /// Whether a claim that begins with `utc_ns` at `raw_ns` can be true if this one is.
     fn agrees(&self, raw_ns: i64, id: (UtcSource, u64), utc_ns: [i64; 2]) -> bool {
-        let ([earliest_ns, latest_ns], reckoned_ns) = (utc_ns, self.last.reckoned_ns(raw_ns));
+        let overlaps = |before: &Claim, [least_ns, most_ns]: [i64; 2]| {
+            let [slow_ns, fast_ns] = before.by_raw.between_ns(raw_ns);
+            utc_ns[0] <= most_ns.saturating_add(fast_ns) && utc_ns[1] >= least_ns.saturating_add(slow_ns)
+        };
         if id != self.id {
-            return earliest_ns <= reckoned_ns[1] && latest_ns >= reckoned_ns[0];
+            return overlaps(&self.last, self.last.utc_ns);
         }
         // The source's interval has grown since then, whichever way it has drifted. Since the first
         // claim it may have grown by more than a step. And since the last one alone, small
         // differences from one claim to the next would add up.
         [self.first, self.last].iter().all(|before| {
-            let [slow_ns, fast_ns] = before.by_raw.between_ns(raw_ns);
-            let least_ns = before.latest_ns.saturating_sub(self.tolerance_ns).saturating_add(slow_ns);
-            let most_ns = before.earliest_ns.saturating_add(self.tolerance_ns).saturating_add(fast_ns);
-            earliest_ns <= most_ns && latest_ns >= least_ns
+            let [earliest_ns, latest_ns] = before.utc_ns;
+            let least_ns = latest_ns.saturating_sub(self.tolerance_ns);
+            overlaps(before, [least_ns, earliest_ns.saturating_add(self.tolerance_ns)])
         })
     }
 }
@@ -142,10 +140,10 @@ impl Measurement {
 #[derive(Debug, Default)]
 pub(crate) struct ClaimMaker {
     /// Where the measurement of the counter's rate begins, and where the next one will.
-    rate_base: Option<Moment>,
-    next_rate_base: Option<Moment>,
-    /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured.
-    rate: Option<[u64; 2]>,
+    rate_bases: Option<[Moment; 2]>,
+    /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured, ns with
+    /// [`RATE_BITS`] places.
+    pub(super) rate: Option<[u64; 2]>,
     /// The moment of the last request.
     moment: Option<Moment>,
     /// The first of the latest requests that nobody answered, by `CLOCK_MONOTONIC_RAW`, ns.
@@ -173,7 +171,6 @@ impl ClaimMaker {
         valid_ns: i64,
     ) -> Option<Claim> {
         let is_disrupted = self.moment.is_some_and(|last| moment.is_disrupted_since(&last));
-        self.was_clock_set |= self.moment.is_some_and(|last| moment.clock_sets != last.clock_sets);
         self.moment = Some(*moment);
         if is_disrupted {
             // The machine slept, and the kernel has set its clock by another one, which is less
@@ -207,15 +204,14 @@ impl ClaimMaker {
         Some(claim.unwrap_or_else(Claim::none))
     }
 
-    /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, ns with [`RATE_BITS`]
-    /// places.
-    pub(crate) fn rate(&self) -> Option<[u64; 2]> {
-        self.rate
+    /// Whether the counter's rate is known, or will not be, because the counter does not serve.
+    pub(super) fn knows_rate(&self) -> bool {
+        self.rate.is_some() || self.rate_bases.is_some_and(|[base, _]| base.ticks.is_none())
     }
 
-    /// Whether the counter's rate is known, or will not be, because the counter does not serve.
-    pub(crate) fn knows_rate(&self) -> bool {
-        self.rate.is_some() || self.rate_base.is_some_and(|base| base.ticks.is_none())
+    /// Somebody has set `CLOCK_REALTIME`, or the machine resumed.
+    pub(super) fn notice_clock_set(&mut self) {
+        self.was_clock_set |= self.moment.is_some();
     }
 
     /// Each source must measure again.
@@ -229,7 +225,8 @@ impl ClaimMaker {
         // measurement that only the last request has seen says nothing: the thread may have made
         // that request after the clock was set, and before it was told. Nor does a source that knows
         // no rate, for which a small step is a drift.
-        let knows_rate = report.drift_ppb < MAX_FREQUENCY_PPB;
+        let [slowest_ppb, fastest_ppb] = report.rates_ppb;
+        let knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
         let is_known = |last: Measurement| knows_rate && last.id == id && last.first != last.last;
         if core::mem::take(&mut self.was_clock_set) && !self.measurement.is_some_and(is_known) {
             self.disrupt();
@@ -244,10 +241,7 @@ impl ClaimMaker {
         let [least_ns, greatest_ns] = report.offset_ns;
         let earliest_ns = moment.realtime_ns.saturating_add(least_ns).saturating_sub(moment.width_ns);
         let latest_ns = moment.realtime_ns.saturating_add(greatest_ns).saturating_add(moment.width_ns);
-        let rates = [
-            report.rate_ppb.saturating_sub(report.drift_ppb),
-            report.rate_ppb.saturating_add(report.drift_ppb),
-        ];
+        let (utc_ns, rates) = ([earliest_ns, latest_ns], report.rates_ppb);
         // BOUND: the times are so far from an end of the range that a day can be added, and the
         // rates are near 1 and in order.
         let is_known = earliest_ns >= DAY_NS
@@ -259,18 +253,14 @@ impl ClaimMaker {
         if !is_known {
             return Err(UtcUnknown::Unsynchronised);
         }
-        let mut valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
-        let mut then = UtcUnknown::Expired;
-        let left_ns = self.until_leap(report, [earliest_ns, latest_ns])?;
-        if let Some(left_ns) = left_ns.filter(|left_ns| *left_ns < valid_ns) {
-            (valid_ns, then) = (left_ns, UtcUnknown::LeapSecond);
-        }
-        let valid = u64::try_from(valid_ns).unwrap_or(0);
+        let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
+        let left_ns = self.until_leap(report, utc_ns)?;
+        let then = if left_ns < valid_ns { UtcUnknown::LeapSecond } else { UtcUnknown::Expired };
+        let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
         let by_raw = Timescale {
             start: moment.raw_ns.cast_unsigned(),
             valid,
-            slowest: plus_ppb(1 << RATE_BITS, rates[0]),
-            fastest: plus_ppb(1 << RATE_BITS, rates[1]) + 1,
+            rates: [plus_ppb(1 << RATE_BITS, rates[0]), plus_ppb(1 << RATE_BITS, rates[1]) + 1],
         };
         let by_counter = match (moment.ticks, self.rate) {
             (Some(start), Some([slowest, fastest])) => Timescale {
@@ -279,8 +269,10 @@ impl ClaimMaker {
                     .unwrap_or(MAX_VALID)
                     .min(MAX_VALID),
                 // Multiplied, not added: a sum lacks the product, 0.5 ppb at 500 and 1 ppm.
-                slowest: plus_ppb(plus_ppb(slowest, rates[0]), -WANDER_PPB),
-                fastest: plus_ppb(plus_ppb(fastest, rates[1]) + 1, WANDER_PPB) + 1,
+                rates: [
+                    plus_ppb(plus_ppb(slowest, rates[0]), -WANDER_PPB),
+                    plus_ppb(plus_ppb(fastest, rates[1]) + 1, WANDER_PPB) + 1,
+                ],
             },
             _ => Timescale::default(),
         };
@@ -289,36 +281,32 @@ impl ClaimMaker {
             by_raw,
             suspended_ns: moment.suspended_ns,
             disruption: moment.disruption,
-            earliest_ns,
-            latest_ns,
+            utc_ns,
             tai_offset_s: report.tai_offset_s,
             source: Some(report.source),
             then,
         };
-        if self.measurement.is_some_and(|last| !last.agrees(moment.raw_ns, id, [earliest_ns, latest_ns])) {
+        if self.measurement.is_some_and(|last| !last.agrees(moment.raw_ns, id, utc_ns)) {
             self.disrupt();
             self.before_disruption = Some(id);
             return Err(UtcUnknown::Disrupted);
         }
         let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
-        self.measurement = Some(match self.measurement.filter(|last| last.id == id) {
-            Some(before) => {
-                Measurement { last: claim, tolerance_ns: tolerance_ns.max(before.tolerance_ns), ..before }
-            }
-            None => Measurement { first: claim, last: claim, id, tolerance_ns },
-        });
+        let fresh = Measurement { first: claim, last: claim, id, tolerance_ns };
+        let same = self.measurement.filter(|last| last.id == id).unwrap_or(fresh);
+        self.measurement =
+            Some(Measurement { last: claim, tolerance_ns: tolerance_ns.max(same.tolerance_ns), ..same });
         Ok(claim)
     }
 
-    /// How long readings may go on before the day ends with a leap second, ns; `None` without one.
-    /// `LeapSecond` while it happens.
-    fn until_leap(&mut self, report: &Report, utc_ns: [i64; 2]) -> Result<Option<i64>, UtcUnknown> {
-        let [earliest_ns, latest_ns] = utc_ns;
+    /// How long readings may go on before the day ends with a leap second, ns; `i64::MAX` without
+    /// one. `LeapSecond` while it happens.
+    fn until_leap(&mut self, report: &Report, [earliest_ns, latest_ns]: [i64; 2]) -> Result<i64, UtcUnknown> {
         if report.leap_second_today && self.leap_at_ns.is_none() {
             // The day is the earlier one if it may be over.
             self.leap_at_ns = Some((earliest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
         }
-        let Some(leap_at_ns) = self.leap_at_ns else { return Ok(None) };
+        let Some(leap_at_ns) = self.leap_at_ns else { return Ok(i64::MAX) };
         if earliest_ns > leap_at_ns + LEAP_MARGIN_NS {
             // The next claim does not continue this one: the day had a second more, or less. And
             // not every daemon has changed its clock by it (chrony.conf(5), `leapsecmode ignore`).
@@ -327,18 +315,22 @@ impl ClaimMaker {
             return Err(UtcUnknown::Disrupted);
         }
         let left_ns = leap_at_ns - LEAP_MARGIN_NS - latest_ns;
-        if left_ns > 0 { Ok(Some(left_ns)) } else { Err(UtcUnknown::LeapSecond) }
+        if left_ns > 0 { Ok(left_ns) } else { Err(UtcUnknown::LeapSecond) }
     }
 
     /// Measures the counter's rate from the base to `moment`. Returns whether the counter has run
     /// on at its rate, as far as is known.
     fn measure_rate(&mut self, moment: &Moment) -> bool {
-        let measured = self.rate_base.and_then(|base| rate_between(&base, moment));
-        let (Some([slowest, fastest]), Some(base)) = (measured, self.rate_base) else {
-            let before = self.rate_base.and_then(|base| base.ticks);
-            let is_late = self.rate_base.is_none_or(|base| moment.raw_ns - base.raw_ns >= LEAST_RATE_BASE_NS);
+        let Some([base, next]) = self.rate_bases else {
+            self.begin_rate(moment);
+            return true;
+        };
+        let since_ns = |base: &Moment| moment.raw_ns - base.raw_ns;
+        let Some([slowest, fastest]) = rate_between(&base, moment) else {
+            let is_late = since_ns(&base) >= LEAST_RATE_BASE_NS;
             // It was set back: to a time before the base, or just after it.
-            let is_behind = before
+            let is_behind = base
+                .ticks
                 .zip(moment.ticks)
                 .is_some_and(|(before, now)| now < before || is_late && self.rate.is_some());
             if is_behind || is_late {
@@ -357,17 +349,15 @@ impl ClaimMaker {
             return false;
         }
         self.rate = Some([slowest, fastest]);
-        if moment.raw_ns - base.raw_ns >= 2 * RATE_BASE_NS {
-            self.rate_base = self.next_rate_base;
-        }
-        if self.next_rate_base.is_none_or(|next| moment.raw_ns - next.raw_ns >= RATE_BASE_NS) {
-            self.next_rate_base = Some(*moment);
-        }
+        self.rate_bases = Some([
+            if since_ns(&base) >= 2 * RATE_BASE_NS { next } else { base },
+            if since_ns(&next) >= RATE_BASE_NS { *moment } else { next },
+        ]);
         true
     }
 
     fn begin_rate(&mut self, moment: &Moment) {
-        (self.rate_base, self.next_rate_base, self.rate) = (Some(*moment), Some(*moment), None);
+        (self.rate_bases, self.rate) = (Some([*moment; 2]), None);
     }
 }
 
@@ -393,4 +383,4 @@ fn plus_ppb(rate: u64, ppb: i64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

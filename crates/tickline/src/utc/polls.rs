@@ -7,7 +7,7 @@ use tickline_core::sample::Reference;
 
 use super::claim::{Claim, RATE_BITS};
 use super::claim_maker::{ClaimMaker, Moment, POLL_NS};
-use super::source::Sources;
+use super::source::{self, Kernel};
 use super::vmclock::{self, VMCLOCK};
 use super::{UtcReading, UtcUnknown};
 use crate::engine::Engine;
@@ -42,16 +42,8 @@ fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Opti
         // by which a reader reckons on.
         let width_ns = width_ns.saturating_add(resolution_ns.saturating_mul(3)).saturating_add(SKEW_NS);
         let suspended_ns = OsClock.suspended_ns()?;
-        Some(Moment {
-            ticks,
-            raw_ns,
-            realtime_ns,
-            width_ns,
-            suspended_ns,
-            disruption: VMCLOCK.marker(),
-            clocksource,
-            clock_sets: 0,
-        })
+        let disruption = VMCLOCK.marker();
+        Some(Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption, clocksource })
     };
     (0..TRIES).filter_map(|_| once()).min_by_key(|moment| moment.width_ns)
 }
@@ -60,11 +52,9 @@ fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Opti
 #[derive(Debug, Default)]
 pub(crate) struct UtcPolls {
     claim_maker: ClaimMaker,
-    sources: Sources,
+    kernel: Kernel,
     /// The resolution of the counter, ticks.
     resolution_ticks: Option<u64>,
-    /// How often [`force_due`](Self::force_due) was called.
-    clock_sets: u64,
     /// When the sources were last asked, by `CLOCK_MONOTONIC_RAW`, ns.
     asked_ns: Option<i64>,
 }
@@ -89,10 +79,9 @@ impl UtcPolls {
         self.asked_ns = Some(now_ns);
         let clocksource = facts::clocksource();
         let resolution_ns = self.resolution_ns(engine, clocksource);
-        let rate = self.claim_maker.rate();
-        let mut ask = || self.sources.ask(|| moment(engine, clocksource, resolution_ns), rate);
+        let now = || moment(engine, clocksource, resolution_ns);
+        let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.rate);
         let Some((moment, answer)) = (0..REQUESTS).find_map(|_| ask()) else { return };
-        let moment = Moment { clock_sets: self.clock_sets, ..moment };
         // The second request in a row without an answer ends a claim (`claim_maker.rs`). This is
         // for a thread that is late with it.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
@@ -110,7 +99,7 @@ impl UtcPolls {
             self.resolution_ticks = Some(resolution_ticks(&counter, &mut Scratch::new()));
         }
         let ticks = self.resolution_ticks.unwrap_or(1);
-        let by_counter_ns = self.claim_maker.rate().map_or(COARSEST_NS, |[_, fastest]| {
+        let by_counter_ns = self.claim_maker.rate.map_or(COARSEST_NS, |[_, fastest]| {
             i64::try_from((u128::from(ticks) * u128::from(fastest)) >> RATE_BITS).unwrap_or(i64::MAX)
         });
         let by_os = clocksource.resolutions(HardwareCounter::CLOCKSOURCE, 0);
@@ -120,7 +109,7 @@ impl UtcPolls {
     /// The machine resumed, or somebody set the clock.
     pub(crate) fn force_due(&mut self) {
         self.asked_ns = None;
-        self.clock_sets += 1;
+        self.claim_maker.notice_clock_set();
     }
 }
 

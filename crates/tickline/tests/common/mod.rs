@@ -7,8 +7,6 @@ pub(crate) mod fork;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::process::Command;
-#[cfg(unix)]
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 #[cfg(unix)]
@@ -137,26 +135,19 @@ pub(crate) fn right_if_possible(why: &str, code: i32) {
     }
 }
 
-/// Whether the bounds of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in
-/// common.
-#[cfg(target_os = "linux")]
-pub(crate) fn agrees_with_the_os(clock: &Clock) -> bool {
-    let before = os_monotonic_ns();
-    let reading = clock.reading();
-    reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos()
-}
-
-/// Waits until [`agrees_with_the_os`]: after a jump, that takes a window or two. Returns whether it
-/// did.
+/// Waits until the bounds of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in
+/// common: after a jump, that takes a window or two. Returns whether they had.
 #[cfg(target_os = "linux")]
 pub(crate) fn comes_to_agree_with_the_os(clock: &Clock) -> bool {
     let start = Instant::now();
-    while !agrees_with_the_os(clock) {
-        if start.elapsed() > Duration::from_secs(20) {
-            return false;
+    while start.elapsed() < Duration::from_secs(20) {
+        let before = os_monotonic_ns();
+        let reading = clock.reading();
+        if reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos() {
+            return true;
         }
     }
-    true
+    false
 }
 
 /// The time of an OS clock, ns.
@@ -198,6 +189,14 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
     }
 }
 
+/// An ordered reading, ns, which is not below `last_ns` and takes its place.
+#[track_caller]
+pub(crate) fn read_in_order(clock: &Clock, last_ns: &mut u64) {
+    let now_ns = clock.now_ordered().as_nanos();
+    assert!(now_ns >= *last_ns, "{now_ns} after {last_ns}");
+    *last_ns = now_ns;
+}
+
 /// Waits until `done`, for 20 s at most.
 #[track_caller]
 pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {
@@ -229,6 +228,14 @@ pub(crate) fn await_tickline_threads(expected: usize) {
     }
 }
 
+/// The signals that the status of a thread has in this `field`: bit 0 stands for signal 1.
+#[cfg(target_os = "linux")]
+pub(crate) fn signals(thread: &str, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).expect("procfs");
+    let mask = status.lines().find_map(|line| line.strip_prefix(field)).expect("a field");
+    u64::from_str_radix(mask.trim(), 16).expect("a mask")
+}
+
 /// The timer descriptors of this process.
 #[cfg(target_os = "linux")]
 pub(crate) fn timers() -> Vec<i32> {
@@ -247,38 +254,4 @@ pub(crate) fn tickline_threads() -> usize {
         .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
         .filter(|name| name.trim() == "tickline")
         .count()
-}
-
-/// A number in memory that this process shares with all its descendants: 0 until one of them gives
-/// it. For processes that nobody can wait for.
-#[cfg(unix)]
-#[derive(Clone, Copy)]
-pub(crate) struct Answer(&'static AtomicU32);
-
-#[cfg(unix)]
-impl Answer {
-    pub(crate) fn new() -> Self {
-        let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping; no existing memory is touched.
-        let page = unsafe { libc::mmap(std::ptr::null_mut(), 4096, rights, flags, -1, 0) };
-        assert_ne!(page, libc::MAP_FAILED);
-        // SAFETY: zeros, aligned, mapped until the process ends.
-        Self(unsafe { &*page.cast::<AtomicU32>() })
-    }
-
-    pub(crate) fn give(self, number: u32) {
-        self.0.store(number, Ordering::Release);
-    }
-
-    /// Waits for the number.
-    pub(crate) fn take(self) -> u32 {
-        let start = Instant::now();
-        loop {
-            match self.0.load(Ordering::Acquire) {
-                0 => assert!(start.elapsed() < Duration::from_secs(60), "no answer"),
-                number => return number,
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
 }

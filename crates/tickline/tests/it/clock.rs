@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{in_child, until, until_fast};
-use tickline::{Clock, Driver, Environment, ErrorKind, Event, PerCpu, Probes, Reason, State};
+use crate::common::{in_child, skip, skipped_as_too_slow, until, until_fast};
+use tickline::{
+    Clock, Comparison, Driver, Environment, ErrorKind, Event, Gate, Hypervisor, PerCpu, Probes, Reason,
+    State, Trust,
+};
 
 #[test]
 fn disabling_takes_effect_at_once_and_can_be_undone() {
@@ -105,11 +108,16 @@ fn errors_name_a_bad_setting_its_value_and_its_limits() {
     );
 }
 
-/// `off` is heard, and nonsense is reported and ignored.
+/// `off` is heard, and nonsense is reported and ignored. The first reading, without any start, finds
+/// the variable among more than fits a buffer.
 #[test]
 fn the_environment_switches_the_counter_off() {
+    let filler: Vec<(String, String)> =
+        (0..200).map(|number| (format!("A_TICKLINE_{number}"), "TICKLINE=on".repeat(7))).collect();
     for value in ["off", "of"] {
-        in_child(&[("TICKLINE", value)], || {
+        let mut environment: Vec<_> = filler.iter().map(|(name, value)| (&**name, &**value)).collect();
+        environment.push(("TICKLINE", value));
+        in_child(&environment, || {
             for _ in 0..1_000 {
                 std::hint::black_box(tickline::now_ns());
             }
@@ -143,4 +151,33 @@ fn start_global_sets_the_interval() {
         let interval_ns = clock.status().interval_ns;
         assert!(interval_ns <= 5_000_000, "{interval_ns} ns");
     });
+}
+
+/// A thread compares the counters where that matters. The result is the process's, and the thread
+/// ends.
+#[test]
+#[cfg(unix)]
+fn a_comparison_is_made_where_it_matters() {
+    if skipped_as_too_slow() {
+        return;
+    }
+    let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(10)).start().unwrap();
+    until_fast(&clock);
+    let status = clock.status();
+    if status.hypervisor == Hypervisor::None && status.state == State::Fast {
+        skip("the kernel has compared the counters of this machine itself");
+        return;
+    }
+    let closed = [Gate::Supported, Gate::Readable, Gate::Cost].map(|gate| status.verdict(gate).closed);
+    if closed.iter().any(Option::is_some) {
+        skip("no counter to compare, or none that is worth it");
+        return;
+    }
+    let start = Instant::now();
+    while clock.status().comparison == Comparison::Pending {
+        assert!(start.elapsed() < Duration::from_secs(60), "no comparison was made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let reader = Clock::builder().driver(Driver::Reader).start().unwrap();
+    assert_eq!(reader.status().comparison, clock.status().comparison, "it is the process's");
 }

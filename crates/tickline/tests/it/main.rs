@@ -7,8 +7,6 @@ mod common;
 mod clock;
 #[cfg(not(target_family = "wasm"))]
 mod conversions;
-#[cfg(unix)]
-mod gates;
 #[cfg(feature = "mock")]
 mod mock;
 mod per_cpu;

@@ -1,8 +1,7 @@
 //! A line for each CPU, on any machine. Where its counters are synchronised, the lines must hold
 //! all the same.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common;
@@ -42,80 +41,45 @@ fn is_void(clock: &Clock) -> bool {
     [Event::BoundViolation, Event::Disruption].iter().any(|event| events.get(*event) > 0)
 }
 
-/// Every way to read, against the OS clock's own readings around it.
+/// Every way to read, against the OS clock's own readings around it, by threads that move between
+/// CPUs. So none of their readings steps back by more than the bounds.
 #[test]
 fn readings_are_those_of_the_os_clock() {
-    let Some(clock) = fast_clock(Duration::from_millis(10)) else { return };
-    let os = Clock::builder().driver(Driver::Manual).start().unwrap(); // never maintained, so it is the OS clock
-    let end = Instant::now() + Duration::from_millis(300);
-    let mut fast = 0;
-    while Instant::now() < end {
-        let (before, unix_before) = (os.now_ordered().as_nanos(), os.unix_now().as_nanos());
-        let readings = [clock.now().as_nanos(), clock.now_ordered().as_nanos()];
-        let reading = clock.reading();
-        let unix = [clock.unix_now(), clock.unix_reading().time()].map(tickline::UnixTime::as_nanos);
-        let (after, unix_after) = (os.now_ordered().as_nanos(), os.unix_now().as_nanos());
-        if is_void(&clock) || unix_after.abs_diff(unix_before) > 1_000_000_000 {
-            common::skip("the OS clock jumped");
-            return;
-        }
-        assert!(
-            reading.earliest().as_nanos() <= after && before <= reading.latest().as_nanos(),
-            "{reading:?}, {before} to {after}"
-        );
-        // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another
-        // CPU's origin would be.
-        let near = |ns: &u64, before: u64, after: u64| *ns + 1_000_000 > before && *ns < after + 1_000_000;
-        assert!(readings.iter().all(|ns| near(ns, before, after)), "{readings:?}, {before} to {after}");
-        assert!(unix.iter().all(|ns| near(ns, unix_before, unix_after)), "{unix:?}, {unix_before}");
-        fast += u32::from(reading.state() == State::Fast);
-    }
-    assert!(fast > 0, "no reading was served by a line: {:?}", clock.status());
-    assert!(clock.recent().as_nanos() <= clock.now().as_nanos() + 1_000_000);
-}
-
-/// Threads that move between CPUs exchange their readings. None steps back by more than the two
-/// bounds.
-#[test]
-fn steps_back_stay_within_the_bounds() {
     let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
-    let last = Mutex::new(clock.reading());
+    let os = Clock::builder().driver(Driver::Manual).start().unwrap(); // never maintained, so it is the OS clock
     let end = Instant::now() + Duration::from_millis(500);
-    let worst = std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..3)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut worst = None;
-                    while Instant::now() < end {
-                        for _ in 0..100 {
-                            let mut last = last.lock().unwrap();
-                            let reading = clock.reading();
-                            if reading.latest() < last.earliest() {
-                                worst = Some((*last, reading));
-                            }
-                            *last = reading;
-                        }
-                    }
-                    worst
-                })
-            })
-            .collect();
-        readers.into_iter().filter_map(|reader| reader.join().unwrap()).next()
-    });
-    if is_void(&clock) {
-        common::skip("the OS clock changed its rate");
-        return;
-    }
-    assert_eq!(worst, None, "a step back by more than the bounds");
-}
+    let fast = AtomicU32::new(0);
+    let read = || {
+        while Instant::now() < end {
+            let (before, unix_before) = (os.now_ordered().as_nanos(), os.unix_now().as_nanos());
+            let readings = [clock.now().as_nanos(), clock.now_ordered().as_nanos()];
+            let reading = clock.reading();
+            let unix = [clock.unix_now(), clock.unix_reading().time()].map(tickline::UnixTime::as_nanos);
+            let (after, unix_after) = (os.now_ordered().as_nanos(), os.unix_now().as_nanos());
+            if is_void(&clock) || unix_after.abs_diff(unix_before) > 1_000_000_000 {
+                return common::skip("the OS clock jumped");
+            }
+            assert!(
+                reading.earliest().as_nanos() <= after && before <= reading.latest().as_nanos(),
+                "{reading:?}, {before} to {after}"
+            );
+            // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another
+            // CPU's origin would be.
+            let near =
+                |ns: &u64, before: u64, after: u64| *ns + 1_000_000 > before && *ns < after + 1_000_000;
+            assert!(readings.iter().all(|ns| near(ns, before, after)), "{readings:?}, {before} to {after}");
+            assert!(unix.iter().all(|ns| near(ns, unix_before, unix_after)), "{unix:?}, {unix_before}");
+            // ORDERING: Relaxed, a count on its own.
+            fast.fetch_add(u32::from(reading.state() == State::Fast), Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(read)));
+    assert!(fast.into_inner() > 0 || is_void(&clock), "by no line: {:?}", clock.status());
+    assert!(clock.recent().as_nanos() <= clock.now().as_nanos() + 1_000_000);
 
-#[test]
-fn it_can_be_switched_off_and_on() {
-    let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
     clock.disable();
     assert_eq!(clock.reading().state(), State::Fallback(Reason::DisabledByProgram));
     assert!(clock.status().per_cpu.is_empty());
-    assert!(clock.now().as_nanos() > 0 && clock.unix_now().as_nanos() > 0);
     clock.enable();
     until_fast_by(&clock, |lines| lines > 0).expect("fast again");
 }

@@ -1,4 +1,4 @@
-//! The allocator of these tests: it counts, sleeps where a test asks for it, and reads the clock.
+//! The allocator of these tests: it sleeps where a test asks for it, and reads the clock.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -13,8 +13,6 @@ struct Watched;
 static ALLOCATOR: Watched = Watched;
 
 thread_local! {
-    /// This thread's allocations.
-    pub(crate) static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     /// Whether this thread's next allocation takes [`HELD`].
     pub(crate) static SLEEPS: Cell<bool> = const { Cell::new(false) };
 }
@@ -27,7 +25,6 @@ pub(crate) static ASLEEP: AtomicBool = AtomicBool::new(false);
 // SAFETY: passes everything on to the system's allocator.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         if SLEEPS.replace(false) {
             ASLEEP.store(true, Ordering::Release);
             std::thread::sleep(HELD);

@@ -101,19 +101,6 @@ fn the_environment_is_that_of_the_start() {
     });
 }
 
-/// A first reading, without any start, finds the variable among more than fits a buffer.
-#[test]
-fn a_first_reading_finds_the_variable() {
-    let filler: Vec<(String, String)> =
-        (0..200).map(|number| (format!("A_TICKLINE_{number}"), "TICKLINE=on".repeat(7))).collect();
-    let mut environment: Vec<(&str, &str)> = filler.iter().map(|(name, value)| (&**name, &**value)).collect();
-    environment.push(("TICKLINE", "off"));
-    in_child(&environment, || {
-        std::hint::black_box(tickline::now_ns());
-        assert_eq!(Clock::global().status().environment, Environment::Off);
-    });
-}
-
 /// With minimal probes nothing opens a file, and the thread that starts the clock asks std.
 #[test]
 fn minimal_probes_read_the_variable_through_std() {

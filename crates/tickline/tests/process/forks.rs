@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tickline::{Clock, Driver, State};
 
-use crate::common::{await_tickline_threads, in_fork, tickline_threads, timers, until, until_fast};
+use crate::common::{
+    await_tickline_threads, in_fork, read_in_order, tickline_threads, timers, until, until_fast,
+};
 
 in_processes! { in_child_of_a_kernel:
     a_forked_child_goes_on_without_its_parents_thread,
@@ -29,9 +31,7 @@ fn check_forked_child(clock: &Clock, parents_last: u64) {
     let mut last = clock.recent().as_nanos();
     let end = last + 300_000_000;
     while last < end {
-        let now = clock.now_ordered().as_nanos();
-        assert!(now >= last, "{now} after {last}");
-        last = now;
+        read_in_order(clock, &mut last);
     }
     assert!(clock.recent().as_nanos() >= end, "the coarse time of a thread that does not exist here");
     // On a busy machine a thread may be preempted for longer than a line lasts, so this asks for

@@ -1,12 +1,13 @@
 //! Two processes in one memory: `clone(CLONE_VM)` without `CLONE_THREAD`, as `vfork` and sandboxes
 //! do.
 
+use std::io::{PipeWriter, Read as _, Write as _};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tickline::{Clock, Driver, Probes, State};
 
-use crate::common::{Answer, in_fork, os_monotonic_ns, skip, until};
+use crate::common::{in_fork, os_monotonic_ns, skip, until};
 
 in_processes! { in_child_of_a_kernel:
     two_processes_in_one_memory_do_not_iterate_at_once,
@@ -44,6 +45,17 @@ fn use_up(clock: &Clock) {
     }
 }
 
+/// Starts a process in this memory, which has a stack of its own for ever.
+fn clone_in_this_memory(
+    run: extern "C" fn(*mut libc::c_void) -> libc::c_int,
+    argument: *mut libc::c_void,
+) -> i32 {
+    let stack = Vec::leak(vec![0_u128; STACK_BYTES / 16]).as_mut_ptr_range().end;
+    // SAFETY: the stack is the new process's own. It runs a function that takes nothing which
+    // belongs to a thread but its errno, and what is passed to it outlives it.
+    unsafe { libc::clone(run, stack.cast(), libc::CLONE_VM | libc::SIGCHLD, argument) }
+}
+
 extern "C" fn second_process(clock: *mut libc::c_void) -> libc::c_int {
     // SAFETY: the first process waits for this one before it drops the clock.
     use_up(unsafe { &*clock.cast::<Clock>() });
@@ -64,12 +76,7 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     if let State::Fallback(reason) = clock.status().state {
         return skip(&format!("no usable counter here: {reason}"));
     }
-    let mut stack = vec![0_u128; STACK_BYTES / 16];
-    let top = stack.as_mut_ptr_range().end.cast::<libc::c_void>();
-    let argument = (&raw const clock).cast_mut().cast::<libc::c_void>();
-    // SAFETY: the stack is the new process's own until it has ended. It runs a function that takes
-    // nothing which belongs to a thread but its errno.
-    let child = unsafe { libc::clone(second_process, top, libc::CLONE_VM | libc::SIGCHLD, argument) };
+    let child = clone_in_this_memory(second_process, (&raw const clock).cast_mut().cast());
     if child < 0 {
         return skip("this machine has no clone(CLONE_VM)");
     }
@@ -77,7 +84,6 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     let mut status = 0;
     // SAFETY: `status` is valid for a write.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    drop(stack);
     assert!(
         libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
         "the second one ended with {status:#x}"
@@ -88,16 +94,17 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     assert!(farthest_ns < FAR_NS, "a reading was {farthest_ns} ns off");
 }
 
-/// What the process below finds: 1 for nothing wrong, 2 or 3 for the check that failed.
-struct Shared {
+/// What the process below takes and gives: its parent, and where it writes 1 for nothing wrong, 2 or
+/// 3 for the check that failed.
+struct Shared<'a> {
     parent: libc::pid_t,
-    answer: Answer,
+    answer: &'a PipeWriter,
 }
 
 /// Runs in a process that shares its parent's memory, and outlives it.
 extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
     // SAFETY: passed by the parent, whose memory this still is.
-    let shared = unsafe { &*shared.cast::<Shared>() };
+    let mut shared = unsafe { shared.cast::<Shared>().read() };
     // SAFETY: takes nothing.
     while unsafe { libc::getppid() } == shared.parent {
         // SAFETY: passes a number.
@@ -111,23 +118,22 @@ extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
         tickline::recent_ns() >= first + 20_000_000
     });
     let is_alone = Clock::global().status().driver == Driver::Reader;
-    shared.answer.give(match (goes_on, is_alone) {
+    let answer = match (goes_on, is_alone) {
         (true, true) => 1,
         (false, _) => 2,
         (true, false) => 3,
-    });
-    0
+    };
+    shared.answer.write_all(&[answer]).map_or(1, |()| 0)
 }
 
 /// Symptom: the coarse time stood still for ever in a process that shares the memory of one that
 /// has ended (`clone` with `CLONE_VM`).
 fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
-    let answer = Answer::new();
+    let (mut reader, answer) = std::io::pipe().unwrap();
     in_fork(|| {
         // SAFETY: takes nothing.
         let parent = unsafe { libc::getpid() };
-        let shared = Box::leak(Box::new(Shared { parent, answer }));
-        let stack = Vec::leak(vec![0_u128; STACK_BYTES / 16]).as_mut_ptr_range().end;
+        let shared = Box::leak(Box::new(Shared { parent, answer: &answer }));
         let guard = tickline::start().unwrap();
         // Until the thread works: a mark that it has set tells of its end.
         let first = tickline::recent_ns();
@@ -136,10 +142,10 @@ fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
             unsafe { libc::usleep(1_000) };
         }
         std::mem::forget(guard);
-        let flags = libc::CLONE_VM | libc::SIGCHLD;
-        // SAFETY: the stack is that function's alone, and what is passed to it is never freed.
-        let child = unsafe { libc::clone(outlive, stack.cast(), flags, (&raw mut *shared).cast()) };
-        assert!(child >= 0);
+        assert!(clone_in_this_memory(outlive, (&raw mut *shared).cast()) >= 0);
     });
-    assert_eq!(answer.take(), 1, "see `Shared`");
+    drop(answer);
+    let mut found = [0];
+    reader.read_exact(&mut found).expect("an answer");
+    assert_eq!(found, [1], "see `Shared`");
 }

@@ -1,5 +1,5 @@
 //! Signal handlers and allocators: code that may not lock, allocate or be entered twice may still
-//! read a clock.
+//! read a clock. A handler that makes the first call of a process is in `tests/stack.rs`.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -12,7 +12,6 @@ use crate::common::{handle, until_fast};
 
 in_processes! { in_child:
     a_global_allocator_may_read_the_clock,
-    the_first_call_may_come_from_a_signal_handler,
     handlers_may_interrupt_every_other_call,
 }
 
@@ -82,38 +81,6 @@ fn a_global_allocator_may_read_the_clock() {
     until_fast(Clock::global());
 }
 
-/// What the handler of the first call found: 1 for judged, 2 for readings out of order.
-static FOUND: AtomicU32 = AtomicU32::new(0);
-
-extern "C" fn first_reader(_: libc::c_int) {
-    INSIDE.set(true);
-    let clock = Clock::global();
-    let mut last = 0;
-    for _ in 0..5_000 {
-        let now = clock.now_ordered().as_nanos();
-        if now < last {
-            FOUND.fetch_or(2, Ordering::Relaxed);
-        }
-        last = now;
-        black_box((clock.now(), clock.unix_now(), clock.reading(), clock.unix_reading()));
-    }
-    if clock.status().is_judged {
-        FOUND.fetch_or(1, Ordering::Relaxed);
-    }
-    INSIDE.set(false);
-}
-
-/// A handler makes the first call of the process: it judges the gates, makes the token and
-/// calibrates, without allocating.
-fn the_first_call_may_come_from_a_signal_handler() {
-    handle(libc::SIGUSR1, first_reader as *const (), libc::SA_RESTART);
-    // SAFETY: a signal to this thread, whose handler is above.
-    assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
-    assert_eq!(FOUND.load(Ordering::Relaxed), 1, "see FOUND");
-    assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
-    until_fast(Clock::global());
-}
-
 static INTERRUPTIONS: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn interrupter(_: libc::c_int) {
@@ -134,11 +101,14 @@ extern "C" fn interrupter(_: libc::c_int) {
 fn handlers_may_interrupt_every_other_call() {
     handle(libc::SIGPROF, interrupter as *const (), libc::SA_RESTART);
     // CPU time, so that a busy machine sends fewer signals; real time limits what hangs.
-    let period = libc::timeval { tv_sec: 0, tv_usec: 200 };
-    let timer = libc::itimerval { it_interval: period, it_value: period };
-    // SAFETY: the timer is valid; the old one is not asked for.
-    let set = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
-    assert_eq!(set, 0);
+    let interrupt_every_us = |tv_usec| {
+        let period = libc::timeval { tv_sec: 0, tv_usec };
+        let timer = libc::itimerval { it_interval: period, it_value: period };
+        // SAFETY: the timer is valid; the old one is not asked for.
+        let set = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+        assert_eq!(set, 0);
+    };
+    interrupt_every_us(200);
     let clock = Clock::global();
     let start = Instant::now();
     // Where starting and stopping threads takes most of the time, two seconds contain little
@@ -153,10 +123,7 @@ fn handlers_may_interrupt_every_other_call() {
         clock.enable();
         drop(tickline::start().unwrap());
     }
-    let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let timer = libc::itimerval { it_interval: none, it_value: none };
-    // SAFETY: as above.
-    unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+    interrupt_every_us(0);
     assert!(INTERRUPTIONS.load(Ordering::Relaxed) > 20, "{INTERRUPTIONS:?}");
     assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");

@@ -85,7 +85,7 @@ fn unix_time_is_served_by_its_own_verdict() {
 fn a_policy_counts_that_is_set_under_the_first_judge() {
     let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
     let judge = |_| {
-        engine.set_policy(Policy { assumed_invariant: true, ..Policy::DEFAULT });
+        engine.set_policy(Trust::Auto, true);
         Some(Conclusion::Open)
     };
     assert_eq!(engine.keeper.admit(|| 0, &engine.common_line(), judge), None);

@@ -1,15 +1,6 @@
 //! Linux: where threads may run, and the ids that CPUs may have.
 
-use core::ffi::CStr;
-
-use super::file::read;
 use crate::cpu_list;
-
-/// `Documentation/ABI/testing/sysfs-devices-system-cpu`: isolated CPUs.
-const ISOLATED: &CStr = c"/sys/devices/system/cpu/isolated";
-
-/// How much of the list is read. It can be long; threads of this crate's own read it.
-const LIST_BYTES: usize = 1_024;
 
 /// A set of CPUs, by their ids.
 #[derive(Debug, Clone)]
@@ -79,11 +70,6 @@ pub(crate) fn cpu_ids() -> Option<usize> {
     })
 }
 
-/// Whether `cpu` is isolated (`isolcpus`): its user wants no other threads there.
-pub(crate) fn is_isolated(cpu: usize) -> bool {
-    read(ISOLATED, &mut [0; LIST_BYTES], |list| cpu_list::contains(list, cpu))
-}
-
 /// The CPUs on which a thread of this process may run now, without isolated ones, in ascending
 /// order. Empty if the system does not say. Allocates.
 pub(crate) fn comparable_cpus() -> Vec<u32> {
@@ -91,9 +77,13 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
     // 0 is the calling thread, in case `/proc` is hidden.
     let masks: Vec<CpuMask> = threads.chain([0]).filter_map(CpuMask::of).collect();
+    // Where a user wants no other threads (`isolcpus`):
+    // `Documentation/ABI/testing/sysfs-devices-system-cpu`.
+    let isolated = std::fs::read("/sys/devices/system/cpu/isolated").unwrap_or_default();
     let allowed = |cpu: &u32| {
-        usize::try_from(*cpu)
-            .is_ok_and(|cpu| masks.iter().any(|mask| mask.contains(cpu)) && !is_isolated(cpu))
+        usize::try_from(*cpu).is_ok_and(|cpu| {
+            masks.iter().any(|mask| mask.contains(cpu)) && !cpu_list::contains(&isolated, cpu)
+        })
     };
     (0..MOST_CPUS).filter(allowed).collect()
 }

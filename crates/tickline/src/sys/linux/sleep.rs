@@ -164,17 +164,11 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn a_wait_ends_by_itself() {
+    fn a_wait_ends_by_itself_and_a_stop_ends_the_present_and_every_later_one() {
         for notice in [ClockSetNotifier::new(), ClockSetNotifier::without_timer()] {
             let start = Instant::now();
             assert_eq!(notice.wait(Duration::from_millis(3)), Woken::Timeout);
             assert!(start.elapsed() >= Duration::from_millis(3));
-        }
-    }
-
-    #[test]
-    fn a_stop_ends_the_present_and_every_later_wait() {
-        for notice in [ClockSetNotifier::new(), ClockSetNotifier::without_timer()] {
             std::thread::scope(|scope| {
                 let waiter = scope.spawn(|| notice.wait(Duration::from_secs(3_600)));
                 std::thread::sleep(Duration::from_millis(20));

@@ -25,10 +25,7 @@ mod tests {
         assert_eq!(unix_ns(UNIX_EPOCH_UNITS - 1), -100);
         // 2000-01-01 is 10,957 days after 1970-01-01.
         assert_eq!(unix_ns(UNIX_EPOCH_UNITS + 10_957 * UNITS_PER_DAY + 7), 946_684_800_000_000_700);
-    }
-
-    #[test]
-    fn file_times_without_unix_nanoseconds_saturate() {
+        // Those without Unix nanoseconds saturate.
         assert_eq!((unix_ns(0), unix_ns(u64::MAX)), (i64::MIN, i64::MAX));
         let last = UNIX_EPOCH_UNITS + i64::MAX.unsigned_abs() / 100;
         assert_eq!(unix_ns(last), i64::MAX / 100 * 100);

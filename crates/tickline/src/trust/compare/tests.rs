@@ -6,7 +6,7 @@ use super::*;
 use crate::{Clock, PerCpu, State, Status};
 
 /// Two counters that are a thousand ticks apart.
-pub(crate) const UNSYNCHRONISED: Comparison = Comparison::Unsynchronised {
+const UNSYNCHRONISED: Comparison = Comparison::Unsynchronised {
     here: 0,
     there: 1,
     difference: Difference { least_ticks: 900, most_ticks: 1_000 },

@@ -173,9 +173,6 @@ impl Collector {
 
     /// After all stages. Begins anew.
     fn hand_over(&mut self, probes: Probes, facts: &mut Facts) {
-        let (clocksource, kernel_accepts) = (self.clocksource, self.kernel_accepts);
-        let (known, cost) = (self.resolution_ticks, self.cost);
-        self.begin_anew();
         if facts.switched_off.is_none() && environment(probes) == Environment::Off {
             facts.switched_off = Some(Reason::DisabledByEnvironment);
         }
@@ -189,15 +186,15 @@ impl Collector {
         facts.hypervisor = hypervisor();
         facts.counters_clocksource = HardwareCounter::CLOCKSOURCE;
         if probes == Probes::Full {
-            facts.clocksource = clocksource;
-            facts.kernel_accepts = kernel_accepts;
+            (facts.clocksource, facts.kernel_accepts) = (self.clocksource, self.kernel_accepts);
         }
         if !may_measure {
             facts.comparison = Comparison::Pending;
         }
-        facts.cost = counter.map(|counter| cost.unwrap_or_else(|| measure_cost(&counter)));
-        facts.resolution_ticks =
-            known.filter(|_| counter.is_some()).or_else(|| self.measure_resolution(counter));
+        facts.cost = counter.map(|counter| self.cost.unwrap_or_else(|| measure_cost(&counter)));
+        let known = self.resolution_ticks.filter(|_| counter.is_some());
+        facts.resolution_ticks = known.or_else(|| self.measure_resolution(counter));
+        self.begin_anew();
     }
 }
 

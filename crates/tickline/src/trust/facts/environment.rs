@@ -29,24 +29,24 @@ mod source;
 /// The variable's name.
 const NAME: &str = "TICKLINE";
 
-/// What the variable says, by [`code`]; [`NOT_READ`] before that.
+/// What the variable says: its place in [`KINDS`], counted from 1; [`NOT_READ`] before that.
 static KNOWN: AtomicU8 = AtomicU8::new(NOT_READ);
 const NOT_READ: u8 = 0;
 
-const KINDS: [(u8, Environment); 4] =
-    [(1, Environment::Unset), (2, Environment::On), (3, Environment::Off), (4, Environment::Unrecognised)];
+/// In the order of the variants.
+const KINDS: [Environment; 4] =
+    [Environment::Unset, Environment::On, Environment::Off, Environment::Unrecognised];
 
 fn known() -> Option<Environment> {
     // ORDERING: Relaxed, the number itself is all there is.
     let code = KNOWN.load(Ordering::Relaxed);
-    KINDS.into_iter().find(|(known, _)| *known == code).map(|(_, environment)| environment)
+    KINDS.get(usize::from(code).checked_sub(1)?).copied()
 }
 
 /// Stores what the variable says. The first one stays. Returns that.
 fn keep(found: Environment) -> Environment {
-    let code = KINDS.into_iter().find(|(_, kind)| *kind == found).map_or(NOT_READ, |(code, _)| code);
     // ORDERING: Relaxed, as in `known`.
-    KNOWN.compare_exchange(NOT_READ, code, Ordering::Relaxed, Ordering::Relaxed).ok();
+    KNOWN.compare_exchange(NOT_READ, found as u8 + 1, Ordering::Relaxed, Ordering::Relaxed).ok();
     known().unwrap_or(found)
 }
 

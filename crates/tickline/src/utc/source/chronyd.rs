@@ -38,30 +38,8 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// The reference of a chronyd that follows its own clock (chrony.conf(5), `local`).
 const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
-/// What chronyd says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tracking {
-    reference: [u8; 4],
-    /// 3: not synchronised; 1 and 2: a leap second is inserted or deleted today.
-    leap_status: u16,
-    /// The last offset, and the time between the last two updates: both as they came, because any
-    /// change says that chronyd has measured. The time of the reference changes with a step, too.
-    measurement: u64,
-    /// Whether the reference is a clock of this machine, not a server with an address.
-    is_clock: bool,
-    /// The NTP clock minus the system clock, ns.
-    correction_ns: i64,
-    /// How much faster than UTC the system clock would run by itself, ppb.
-    frequency_ppb: i64,
-    /// What is unsure about that, ppb.
-    residual_ppb: i64,
-    skew_ppb: i64,
-    root_delay_ns: i64,
-    root_dispersion_ns: i64,
-}
-
-/// The answer of this machine's chronyd, if it runs.
-pub(super) fn ask() -> Option<Tracking> {
+/// The reply of this machine's chronyd, if it runs.
+pub(super) fn ask() -> Option<[u8; TRACKING_BYTES]> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     // A copy never becomes a standard stream that the program has closed.
     let socket = socket.try_clone().ok()?;
@@ -70,62 +48,56 @@ pub(super) fn ask() -> Option<Tracking> {
     let mut bytes = [0; TRACKING_BYTES];
     bytes[..TRACKING.len()].copy_from_slice(&TRACKING);
     socket.send(&bytes).ok()?;
-    let length = socket.recv(&mut bytes).ok()?;
-    Tracking::parse(bytes.get(..length)?)
+    // A shorter reply is another one. Its rest would be the request's.
+    (socket.recv(&mut bytes).ok()? == TRACKING_BYTES).then_some(bytes)
 }
 
-impl Tracking {
-    /// `CMD_Reply` with `RPY_Tracking`, big-endian; the data begin at byte 28.
-    fn parse(reply: &[u8]) -> Option<Self> {
-        let word = |at: usize| Some(u32::from_be_bytes(*reply.get(at..)?.first_chunk()?));
-        let half = |at: usize| Some(u16::from_be_bytes(*reply.get(at..)?.first_chunk()?));
-        let float = |at: usize, unit: i64| Some(scaled(word(at)?, unit));
-        let (is_success, is_mine) = (half(6)? == 5 && half(8)? == 0, reply.get(16..20)? == &TRACKING[8..]);
-        let tracking = Self {
-            reference: *reply.get(28..)?.first_chunk()?,
-            leap_status: half(54)?,
-            measurement: u64::from(word(72)?) << 32 | u64::from(word(100)?),
-            is_clock: half(48)? == 0,
-            correction_ns: float(68, 1_000_000_000)?,
-            frequency_ppb: float(80, 1_000)?,
-            residual_ppb: float(84, 1_000)?,
-            skew_ppb: float(88, 1_000)?,
-            root_delay_ns: float(92, 1_000_000_000)?,
-            root_dispersion_ns: float(96, 1_000_000_000)?,
-        };
-        (reply.starts_with(&[6, 2]) && is_success && is_mine).then_some(tracking)
+/// What a reply says of its moment, where this machine's hardware clocks have an error of up to
+/// `phc_bound_ns`: `CMD_Reply` with `RPY_Tracking`, big-endian; the data begin at byte 28.
+pub(super) fn report(reply: &[u8; TRACKING_BYTES], phc_bound_ns: i64) -> Option<Result<Report, UtcUnknown>> {
+    let half = |at: usize| u16::from_be_bytes([reply[at], reply[at + 1]]);
+    let word = |at: usize| u32::from_be_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3]]);
+    let ns = |at: usize| scaled(word(at), 1_000_000_000);
+    let ppb = |at: usize| scaled(word(at), 1_000);
+    if !reply.starts_with(&[6, 2]) || (half(6), half(8)) != (5, 0) || reply[16..20] != TRACKING[8..] {
+        return None;
     }
-
-    /// What that is of the moment of the reply, where this machine's hardware clocks have an error
-    /// of up to `phc_bound_ns`.
-    pub(super) fn report(&self, phc_bound_ns: i64) -> Result<Report, UtcUnknown> {
-        if self.leap_status >= 3 || self.reference == LOCAL || self.reference == [0; 4] {
-            return Err(UtcUnknown::Unsynchronised);
-        }
-        let (dispersion_ns, delay_ns) = (self.root_dispersion_ns.max(0), self.root_delay_ns.max(0));
-        // Each value was rounded twice, by chronyd and to nanoseconds.
-        let rounded_ns = [self.correction_ns, dispersion_ns, delay_ns]
-            .iter()
-            .fold(5, |sum: i64, ns| sum.saturating_add(ns.saturating_abs() >> PLACES));
-        let request_ns = rounded_ns.saturating_add(if self.is_clock { phc_bound_ns } else { 0 });
-        let bound_ns = dispersion_ns.saturating_add(delay_ns / 2).saturating_add(request_ns);
-        let unsure_ppb = self.skew_ppb.saturating_abs().saturating_add(self.residual_ppb.saturating_abs());
-        let rounded_ppb = (self.frequency_ppb.saturating_abs() >> PLACES) + 3;
-        Ok(Report {
-            source: UtcSource::Chronyd,
-            offset_ns: [
-                self.correction_ns.saturating_sub(bound_ns),
-                self.correction_ns.saturating_add(bound_ns),
-            ],
-            request_ns,
-            rate_ppb: self.frequency_ppb.saturating_neg(),
-            drift_ppb: unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb),
-            valid_ns: i64::MAX,
-            measurement: self.measurement,
-            leap_second_today: matches!(self.leap_status, 1 | 2),
-            tai_offset_s: None,
-        })
+    // 3: not synchronised; 1 and 2: a leap second is inserted or deleted today.
+    let (leap_status, reference) = (half(54), &reply[28..32]);
+    if leap_status >= 3 || reference == LOCAL || reference == [0; 4] {
+        return Some(Err(UtcUnknown::Unsynchronised));
     }
+    // The NTP clock minus the system clock.
+    let correction_ns = ns(68);
+    // How much faster than UTC the system clock would run by itself.
+    let frequency_ppb = ppb(80);
+    let (residual_ppb, skew_ppb) = (ppb(84), ppb(88));
+    let (delay_ns, dispersion_ns) = (ns(92).max(0), ns(96).max(0));
+    // Each value was rounded twice, by chronyd and to nanoseconds.
+    let rounded_ns = [correction_ns, dispersion_ns, delay_ns]
+        .iter()
+        .fold(5, |sum: i64, ns| sum.saturating_add(ns.saturating_abs() >> PLACES));
+    // The reference may be a clock of this machine, not a server with an address.
+    let is_clock = half(48) == 0;
+    let request_ns = rounded_ns.saturating_add(if is_clock { phc_bound_ns } else { 0 });
+    let bound_ns = dispersion_ns.saturating_add(delay_ns / 2).saturating_add(request_ns);
+    let unsure_ppb = skew_ppb.saturating_abs().saturating_add(residual_ppb.saturating_abs());
+    let rounded_ppb = (frequency_ppb.saturating_abs() >> PLACES) + 3;
+    let (rate_ppb, drift_ppb) =
+        (frequency_ppb.saturating_neg(), unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb));
+    Some(Ok(Report {
+        source: UtcSource::Chronyd,
+        offset_ns: [correction_ns.saturating_sub(bound_ns), correction_ns.saturating_add(bound_ns)],
+        request_ns,
+        rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],
+        valid_ns: i64::MAX,
+        // The last offset, and the time between the last two updates: both as they came, because
+        // any change says that chronyd has measured. The time of the reference changes with a step,
+        // too.
+        measurement: u64::from(word(72)) << 32 | u64::from(word(100)),
+        leap_second_today: matches!(leap_status, 1 | 2),
+        tai_offset_s: None,
+    }))
 }
 
 /// `Float` of `candm.h`, an exponent of 7 bits and a coefficient of 25, both with a sign, in units

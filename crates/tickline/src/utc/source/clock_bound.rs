@@ -8,6 +8,7 @@
 //! The crate's client is not used: it keeps its fields to itself, and reads the clocks anew for
 //! each answer.
 
+use crate::sys::reference::system::try_read_ns;
 use crate::utc::claim::RATE_BITS;
 use crate::utc::claim_maker::{MAX_FREQUENCY_PPB, Moment, Report, WANDER_PPB};
 use crate::utc::vmclock::NO_PAGE;
@@ -25,59 +26,64 @@ const SYNCHRONISED: u32 = 1;
 const FREE_RUNNING: u32 = 2;
 const DISRUPTED: u32 = 3;
 
-/// What the daemon has written.
-#[derive(Debug)]
-pub(super) struct Segments([Option<[u8; BYTES]>; SEGMENTS.len()]);
-
-impl Segments {
-    pub(super) fn read() -> Self {
-        Self(SEGMENTS.map(read))
-    }
-
-    /// What the best of them says of the moment of `moment`, if there is one.
-    pub(super) fn report(
-        &self,
-        moment: &Moment,
-        rate: Option<[u64; 2]>,
-    ) -> Option<Result<Report, UtcUnknown>> {
-        let monotonic_ns = crate::sys::reference::system::try_read_ns(libc::CLOCK_MONOTONIC)?;
-        let marker = (moment.disruption != NO_PAGE).then_some(moment.disruption);
-        let mut best = None;
-        for bytes in self.0.iter().flatten() {
-            let said = Segment(bytes).report(moment, rate, monotonic_ns, marker);
-            match said {
-                Some(Ok(_) | Err(UtcUnknown::Disrupted)) => return said,
-                _ => best = best.or(said),
-            }
-        }
-        best
-    }
+/// The segments that the daemon has written.
+pub(super) fn read() -> [Option<Segment>; SEGMENTS.len()] {
+    SEGMENTS.map(Segment::read)
 }
 
-/// A copy of the segment between two updates. The daemon makes the generation odd while it writes.
-fn read(path: &str) -> Option<[u8; BYTES]> {
-    let copy = || {
-        let read = std::fs::read(path).ok()?;
-        let mut bytes = [0; BYTES];
-        let length = read.len().min(BYTES);
-        bytes[..length].copy_from_slice(&read[..length]);
-        Some(bytes)
-    };
-    for _ in 0..8 {
-        let (first, second) = (copy()?, copy()?);
-        if first == second && Segment(&first).half(14) % 2 == 0 {
-            return Some(first);
+/// What the best of them says of the moment of `moment`, if there is one.
+pub(super) fn report(
+    segments: &[Option<Segment>],
+    moment: &Moment,
+    rate: Option<[u64; 2]>,
+) -> Option<Result<Report, UtcUnknown>> {
+    let monotonic_ns = try_read_ns(libc::CLOCK_MONOTONIC)?;
+    let mut best = None;
+    for segment in segments.iter().flatten() {
+        let said = segment.report(moment, rate, monotonic_ns);
+        match said {
+            Some(Ok(_) | Err(UtcUnknown::Disrupted)) => return said,
+            _ => best = best.or(said),
         }
     }
-    None
+    best
 }
 
 /// The bytes of a segment. Numbers are in this machine's byte order.
-struct Segment<'a, const LENGTH: usize>(&'a [u8; LENGTH]);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment([u8; BYTES]);
 
-impl<const LENGTH: usize> Segment<'_, LENGTH> {
-    fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
-        self.0.get(at..).and_then(|rest| rest.first_chunk().copied()).unwrap_or([0; N])
+/// How UTC goes on from a segment, by the clock of its layout.
+struct Line {
+    /// The time since the segment was written, ns.
+    elapsed_ns: i64,
+    /// How much more than the segment says its bound has grown since, ppb, and how far the time is
+    /// rounded, ns.
+    error_ppb: i64,
+    rounded_ns: i64,
+    /// UTC minus `CLOCK_REALTIME`, ns.
+    offset_ns: i64,
+    /// The least and the greatest rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
+    rates_ppb: [i64; 2],
+}
+
+impl Segment {
+    /// A copy between two updates. The daemon makes the generation odd while it writes.
+    fn read(path: &str) -> Option<Self> {
+        let copy = || {
+            let read = std::fs::read(path).ok()?;
+            let mut bytes = [0; BYTES];
+            let length = read.len().min(BYTES);
+            bytes[..length].copy_from_slice(&read[..length]);
+            Some(Self(bytes))
+        };
+        for _ in 0..8 {
+            let (first, second) = (copy()?, copy()?);
+            if first == second && first.half(14) % 2 == 0 {
+                return Some(first);
+            }
+        }
+        None
     }
 
     fn half(&self, at: usize) -> u16 {
@@ -90,6 +96,10 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
 
     fn long(&self, at: usize) -> u64 {
         u64::from_ne_bytes(self.bytes(at))
+    }
+
+    fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
+        core::array::from_fn(|place| self.0[at + place])
     }
 
     /// A `timespec`, ns.
@@ -105,114 +115,84 @@ impl<const LENGTH: usize> Segment<'_, LENGTH> {
         moment: &Moment,
         rate: Option<[u64; 2]>,
         monotonic_ns: i64,
-        marker: Option<u64>,
     ) -> Option<Result<Report, UtcUnknown>> {
-        let is_segment = [self.word(0), self.word(4)] == MAGIC && self.half(14) != 0;
+        if [self.word(0), self.word(4)] != MAGIC || self.half(14) == 0 {
+            return None;
+        }
         // The lower byte of the version is the layout, the upper one the oldest that can read it.
-        let said = match self.half(12) {
-            2 if is_segment => self.version_2(monotonic_ns)?,
-            0x0303 if is_segment => self.version_3(moment, rate)?,
+        let version = self.half(12);
+        let (times, figures) = match version {
+            2 => (16, 48),
+            0x0303 => (24, 72),
             _ => return None,
         };
-        let Said { status, marker: known, .. } = said;
+        let (as_of_ns, void_after_ns) = (self.time_ns(times), self.time_ns(times + 16));
+        let (bound_ns, marker) = (self.long(figures).cast_signed(), self.long(figures + 8));
+        let (drift_ppb, status) = (i64::from(self.word(figures + 16)), self.word(figures + 20));
+        let knows_marker = self.0[figures + 24] != 0;
+        let line = if version == 2 {
+            // The daemon's clock is coarse, so it is never ahead. One that is counts from another boot.
+            let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
+            // It says nothing of the rate of the counter.
+            let rates_ppb = [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB];
+            Line { elapsed_ns, error_ppb: 0, rounded_ns: 0, offset_ns: 0, rates_ppb }
+        } else {
+            self.line(as_of_ns, drift_ppb, moment, rate?)?
+        };
+        let growth_ppb = drift_ppb.saturating_add(line.error_ppb);
+        let bound_ns = grown(bound_ns, line.elapsed_ns, growth_ppb)?.saturating_add(line.rounded_ns);
+        let left_ns = void_after_ns.saturating_sub(as_of_ns.saturating_add(line.elapsed_ns));
         Some(match status {
             // Nobody has written it for long, so it says nothing of today, nor of another source.
-            _ if said.left_ns <= 0 => Err(UtcUnknown::Expired),
+            _ if left_ns <= 0 => Err(UtcUnknown::Expired),
             DISRUPTED => Err(UtcUnknown::Disrupted),
             // The daemon relies on its readers to look at the page. Its own client fails here, too.
-            _ if known.is_some() && marker.is_none() => return None,
-            _ if known.is_some() && marker != known => Err(UtcUnknown::Disrupted),
-            SYNCHRONISED | FREE_RUNNING => Ok(said.report),
+            _ if knows_marker && moment.disruption == NO_PAGE => return None,
+            _ if knows_marker && moment.disruption != marker => Err(UtcUnknown::Disrupted),
+            SYNCHRONISED | FREE_RUNNING => Ok(Report {
+                source: UtcSource::ClockBound,
+                offset_ns: [line.offset_ns.saturating_sub(bound_ns), line.offset_ns.saturating_add(bound_ns)],
+                request_ns: 0,
+                rates_ppb: line.rates_ppb,
+                valid_ns: left_ns,
+                measurement: as_of_ns.cast_unsigned(),
+                leap_second_today: false,
+                tai_offset_s: None,
+            }),
             _ => Err(UtcUnknown::Unsynchronised),
         })
     }
 
-    /// The marker, if the daemon looks at the hypervisor's.
-    fn marker(&self, at: usize, enabled_at: usize) -> Option<u64> {
-        (self.0[enabled_at] != 0).then(|| self.long(at))
-    }
-
-    fn version_2(&self, monotonic_ns: i64) -> Option<Said> {
-        let (as_of_ns, void_after_ns) = (self.time_ns(16), self.time_ns(32));
-        let drift_ppb = i64::from(self.word(64));
-        // The daemon's clock is coarse, so it is never ahead. One that is counts from another boot.
-        let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
-        let bound_ns = grown(self.long(48).cast_signed(), elapsed_ns, drift_ppb)?;
-        let left_ns = void_after_ns.saturating_sub(monotonic_ns);
-        Some(Said {
-            status: self.word(68),
-            marker: self.marker(56, 72),
-            left_ns,
-            report: Report {
-                source: UtcSource::ClockBound,
-                offset_ns: [-bound_ns, bound_ns],
-                request_ns: 0,
-                // It says nothing of the rate of the counter.
-                rate_ppb: 0,
-                drift_ppb: MAX_FREQUENCY_PPB,
-                valid_ns: left_ns,
-                measurement: as_of_ns.cast_unsigned(),
-                leap_second_today: false,
-                tai_offset_s: None,
-            },
-        })
-    }
-
-    fn version_3(&self, moment: &Moment, rate: Option<[u64; 2]>) -> Option<Said> {
-        let (ticks, [slowest, fastest]) = (moment.ticks?, rate?);
-        let since_ticks = i128::from(ticks.checked_sub(self.long(16))?);
-        let (as_of_ns, void_after_ns) = (self.time_ns(24), self.time_ns(40));
+    /// The line of version 3, by the counter.
+    fn line(&self, as_of_ns: i64, drift_ppb: i64, moment: &Moment, rate: [u64; 2]) -> Option<Line> {
+        let since_ticks = i128::from(moment.ticks?.checked_sub(self.long(16))?);
         // The period is a fraction of a second, with 64 + shift binary places.
-        let period_places = 64 + u32::from(self.0[97]);
-        let in_ns = |ticks: i128, places: u32| {
-            let seconds = ticks.checked_mul(i128::from(self.long(56)))?;
+        let places = |shift_at: usize| 64 + u32::from(self.0[shift_at]);
+        let in_ns = |ticks: i128| {
             // In two steps: ticks of a day, times a fraction of 64 bits, fill an i128.
-            Some(
-                (seconds >> places.min(32)).checked_mul(1_000_000_000)? >> places.saturating_sub(32).min(127),
-            )
+            let seconds = ticks.checked_mul(i128::from(self.long(56)))? >> 32;
+            Some(seconds.checked_mul(1_000_000_000)? >> (places(97) - 32).min(127))
         };
-        let elapsed_ns = i64::try_from(in_ns(since_ticks, period_places)?).ok()?;
-        let utc_ns = as_of_ns.saturating_add(elapsed_ns);
-        let period_error_ppb =
-            (u128::from(self.long(64)) * 1_000_000_000) >> (64 + u32::from(self.0[98])).min(127);
-        let drift_ppb = i64::from(self.word(88)).saturating_add(i64::try_from(period_error_ppb).ok()? + 1);
-        let bound_ns = grown(self.long(72).cast_signed(), elapsed_ns, drift_ppb)?.saturating_add(2);
-        let left_ns = void_after_ns.saturating_sub(utc_ns);
-        let offset_ns = utc_ns.saturating_sub(moment.realtime_ns);
+        let elapsed_ns = i64::try_from(in_ns(since_ticks)?).ok()?;
+        let period_error_ppb = (u128::from(self.long(64)) * 1_000_000_000) >> places(98).min(127);
+        let error_ppb = i64::try_from(period_error_ppb).ok()? + 1;
         // The daemon's time of 2^48 ticks against that of `CLOCK_MONOTONIC_RAW`.
-        let (utc, raw) = (in_ns(1 << RATE_BITS, period_places)?, i128::from(slowest));
+        let [slowest, fastest] = rate;
+        let (utc, raw) = (in_ns(1 << RATE_BITS)?, i128::from(slowest));
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;
         // How well that is known.
-        let unsure_ppb = i64::try_from(
-            u128::from(fastest.saturating_sub(slowest)) * 2_000_000_000 / u128::from(slowest.max(1)),
-        )
-        .ok()?;
-        Some(Said {
-            status: self.word(92),
-            marker: self.marker(80, 96),
-            left_ns,
-            report: Report {
-                source: UtcSource::ClockBound,
-                offset_ns: [offset_ns.saturating_sub(bound_ns), offset_ns.saturating_add(bound_ns)],
-                request_ns: 0,
-                rate_ppb,
-                drift_ppb: drift_ppb.saturating_add(unsure_ppb).saturating_add(WANDER_PPB + 2),
-                valid_ns: left_ns,
-                measurement: as_of_ns.cast_unsigned(),
-                leap_second_today: false,
-                tai_offset_s: None,
-            },
+        let width = u128::from(fastest.saturating_sub(slowest));
+        let unsure_ppb = i64::try_from(width * 2_000_000_000 / u128::from(slowest.max(1))).ok()?;
+        let drift_ppb =
+            drift_ppb.saturating_add(error_ppb).saturating_add(unsure_ppb).saturating_add(WANDER_PPB + 2);
+        Some(Line {
+            elapsed_ns,
+            error_ppb,
+            rounded_ns: 2,
+            offset_ns: as_of_ns.saturating_add(elapsed_ns).saturating_sub(moment.realtime_ns),
+            rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],
         })
     }
-}
-
-/// The content of either layout.
-struct Said {
-    status: u32,
-    marker: Option<u64>,
-    /// The time until it is void, ns.
-    left_ns: i64,
-    report: Report,
 }
 
 /// A bound that has grown for `elapsed_ns`; `None` if the bound or the drift is none.

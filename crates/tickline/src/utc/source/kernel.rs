@@ -24,7 +24,7 @@ const GROWTH_US: i64 = 500;
 const UNTOLD_US: i64 = 16_000_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Kernel {
+pub(in crate::utc) struct Kernel {
     maxerror_us: i64,
     /// How often the daemon has updated the kernel's clock: the maximum error became smaller.
     updates: u64,
@@ -75,8 +75,7 @@ impl Kernel {
             source: UtcSource::Kernel,
             offset_ns: [-bound_ns, bound_ns],
             request_ns: 0,
-            rate_ppb: 0,
-            drift_ppb: MAX_FREQUENCY_PPB,
+            rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB],
             valid_ns: i64::MAX,
             measurement: self.updates,
             leap_second_today: self.leap_second_today,
@@ -92,35 +91,29 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     (timex.status, timex.offset, timex.freq, timex.tick, timex.tai) = (libc::STA_NANO, -700, 0, 10_000, 37);
     timex.esterror = 16_000_000;
     let mut said = |maxerror_us: libc::c_long, change: &dyn Fn(&mut libc::timex), state: i32| {
-        let mut timex = timex;
-        timex.maxerror = maxerror_us;
+        let mut timex = libc::timex { maxerror: maxerror_us, ..timex };
         change(&mut timex);
         kernel.report(&timex, state)
     };
-    let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
-    let claim = said(1_234, &|_| {}, libc::TIME_OK).unwrap().unwrap();
+    let unchanged: &dyn Fn(&mut libc::timex) = &|_| {};
+    let claim = said(1_234, unchanged, libc::TIME_OK).unwrap().unwrap();
     assert_eq!((claim.offset_ns, claim.measurement), ([-1_734_700, 1_734_700], 0));
     assert_eq!((claim.leap_second_today, claim.tai_offset_s), (false, NonZeroU16::new(37)));
-    assert!(
-        said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_INS)
-            .unwrap()
-            .unwrap()
-            .leap_second_today
-    );
-    assert!(
-        !said(2_234, &|timex| timex.status |= libc::STA_INS, libc::TIME_WAIT)
-            .unwrap()
-            .unwrap()
-            .leap_second_today
-    );
+    for (state, leap_second_today) in [(libc::TIME_INS, true), (libc::TIME_WAIT, false)] {
+        let claim = said(2_234, &|timex| timex.status |= libc::STA_INS, state).unwrap().unwrap();
+        assert_eq!(claim.leap_second_today, leap_second_today);
+    }
     let estimated = said(2_234, &|timex| timex.esterror = 5_000, libc::TIME_OK).unwrap().unwrap();
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
     // Less than before: somebody has updated it.
-    assert_eq!(said(1_234, &|_| {}, libc::TIME_OK).unwrap().unwrap().measurement, 1);
-    assert_eq!(said(1_234, &|_| {}, libc::TIME_ERROR), unsynchronised);
-    assert_eq!(said(1_234, &|timex| timex.status |= libc::STA_UNSYNC, libc::TIME_OK), unsynchronised);
-    // Slewed by a twelfth, and left so.
-    assert_eq!(said(1_234, &|timex| timex.tick = 10_833, libc::TIME_OK), unsynchronised);
+    assert_eq!(said(1_234, unchanged, libc::TIME_OK).unwrap().unwrap().measurement, 1);
+    let unsynchronised = [
+        said(1_234, unchanged, libc::TIME_ERROR),
+        said(1_234, &|timex| timex.status |= libc::STA_UNSYNC, libc::TIME_OK),
+        // Slewed by a twelfth, and left so.
+        said(1_234, &|timex| timex.tick = 10_833, libc::TIME_OK),
+    ];
+    assert_eq!(unsynchronised, [Some(Err(UtcUnknown::Unsynchronised)); 3]);
     // systemd-timesyncd, three seconds after an update.
-    assert_eq!(said(1_500, &|_| {}, libc::TIME_OK), None);
+    assert_eq!(said(1_500, unchanged, libc::TIME_OK), None);
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
-use tickline_core::gate::Clocksource;
 
 use super::*;
+use crate::utc::claim_maker::tests;
 
 /// `CLOCK_MONOTONIC`, or UTC in version 3, when the daemon wrote: 1,800,000,000 s.
 const AS_OF_NS: i64 = 1_800_000_000_000_000_000;
@@ -9,7 +9,7 @@ const AS_OF_TICKS: u64 = 1_000_000;
 
 /// What the daemon of clock-bound 3.0 writes. The marker is 9, the bound 500 ns, and it drifts by
 /// 15 ppm. By version 3 a tick is 2^-31 s, and its error 2^-20, less than 1 ppm.
-fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> [u8; BYTES] {
+fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> Segment {
     let mut bytes = [0; BYTES];
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
     put(0, &MAGIC[0].to_ne_bytes());
@@ -31,43 +31,35 @@ fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> [u8; BYTES
         put(64, &(1_u64 << 62).to_ne_bytes());
         put(97, &[30, 18]);
     }
-    bytes
+    Segment(bytes)
 }
 
-/// A second after the segment, by a clock that is 7 us behind UTC.
-fn moment() -> Moment {
-    Moment {
-        ticks: Some(AS_OF_TICKS + (1 << 31)),
-        raw_ns: 0,
-        realtime_ns: AS_OF_NS + 1_000_000_000 - 7_000,
-        width_ns: 0,
-        suspended_ns: 0,
-        disruption: 0,
-        clocksource: Clocksource::Tsc,
-        clock_sets: 0,
-    }
+/// A second after the segment, by a clock that is 7 us behind UTC, with this marker.
+fn moment(disruption: u64) -> Moment {
+    let (ticks, realtime_ns) = (AS_OF_TICKS + (1 << 31), AS_OF_NS + 1_000_000_000 - 7_000);
+    Moment { ticks: Some(ticks), realtime_ns, disruption, ..tests::moment(0) }
 }
 
 /// By `CLOCK_MONOTONIC_RAW` a tick is 20 to 21 ppm longer than by UTC.
 const RATE: [u64; 2] = [2_000_040_000 << (RATE_BITS - 32), 2_000_042_000 << (RATE_BITS - 32)];
 
-fn said(bytes: &[u8; BYTES], marker: Option<u64>) -> Option<Result<Report, UtcUnknown>> {
-    Segment(bytes).report(&moment(), Some(RATE), AS_OF_NS + 1_000_000_000, marker)
+fn said(segment: &Segment, marker: u64) -> Option<Result<Report, UtcUnknown>> {
+    segment.report(&moment(marker), Some(RATE), AS_OF_NS + 1_000_000_000)
 }
 
 #[test]
 fn a_segment_says_what_its_daemon_knows() {
-    let report = said(&segment(2, SYNCHRONISED, true), Some(9)).unwrap().unwrap();
+    let report = said(&segment(2, SYNCHRONISED, true), 9).unwrap().unwrap();
     let bound_ns = 500 + 15_000 + 1;
     assert_eq!((report.offset_ns, report.valid_ns), ([-bound_ns, bound_ns], 999_000_000_000));
-    assert_eq!((report.rate_ppb, report.drift_ppb), (0, MAX_FREQUENCY_PPB));
+    assert_eq!(report.rates_ppb, [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB]);
 
-    let report = said(&segment(0x0303, FREE_RUNNING, true), Some(9)).unwrap().unwrap();
+    let report = said(&segment(0x0303, FREE_RUNNING, true), 9).unwrap().unwrap();
     // 2^-20 is 954 ppb, rounded up.
     let bound_ns = 500 + 15_000 + 954 + 1 + 2;
     assert_eq!((report.offset_ns, report.valid_ns), ([7_000 - bound_ns, 7_000 + bound_ns], 999_000_000_000));
     // 2^31 ticks a second are 2,000,000,000 / 2^32 ns each.
-    let (least_ppb, most_ppb) = (report.rate_ppb - report.drift_ppb, report.rate_ppb + report.drift_ppb);
+    let [least_ppb, most_ppb] = report.rates_ppb;
     let drift_ppb = 15_000 + 954 + WANDER_PPB;
     assert!((-3_000 - 21_000..=-21_000).contains(&(least_ppb + drift_ppb)), "{least_ppb}");
     assert!((-20_000..=-20_000 + 3_000).contains(&(most_ppb - drift_ppb)), "{most_ppb}");
@@ -78,22 +70,22 @@ fn a_segment_that_says_nothing_is_no_claim() {
     for version in [2, 0x0303] {
         let by_status = |status, marker| said(&segment(version, status, true), marker).unwrap().map(|_| ());
         let disrupted = Err(UtcUnknown::Disrupted);
-        assert_eq!(by_status(SYNCHRONISED, Some(9)), Ok(()));
-        assert_eq!((by_status(SYNCHRONISED, Some(8)), by_status(DISRUPTED, Some(9))), (disrupted, disrupted));
+        assert_eq!(by_status(SYNCHRONISED, 9), Ok(()));
+        assert_eq!((by_status(SYNCHRONISED, 8), by_status(DISRUPTED, 9)), (disrupted, disrupted));
         for status in [0, 4, u32::MAX] {
-            assert_eq!(by_status(status, Some(9)), Err(UtcUnknown::Unsynchronised));
+            assert_eq!(by_status(status, 9), Err(UtcUnknown::Unsynchronised));
         }
         // A process that can't read the marker would not notice.
-        assert_eq!(said(&segment(version, SYNCHRONISED, true), None), None);
-        assert_eq!(by_status(DISRUPTED, None), disrupted);
+        assert_eq!(said(&segment(version, SYNCHRONISED, true), NO_PAGE), None);
+        assert_eq!(by_status(DISRUPTED, NO_PAGE), disrupted);
         // A daemon that does not look at the marker does not know it.
-        assert!(said(&segment(version, SYNCHRONISED, false), Some(8)).unwrap().is_ok());
+        assert!(said(&segment(version, SYNCHRONISED, false), 8).unwrap().is_ok());
 
-        let bytes = segment(version, SYNCHRONISED, true);
+        let right = segment(version, SYNCHRONISED, true);
         let with = |at: usize, byte: u8| {
-            let mut bytes = bytes;
-            bytes[at] = byte;
-            said(&bytes, Some(9))
+            let mut wrong = right;
+            wrong.0[at] = byte;
+            said(&wrong, 9)
         };
         // Another file, another version, an odd generation is never read, 0 is being written.
         assert_eq!((with(0, 0), with(12, 4), with(13, 1), with(14, 0)), (None, None, None, None));
@@ -101,17 +93,17 @@ fn a_segment_that_says_nothing_is_no_claim() {
         assert_eq!((with(bound_at + 7, 0x80), with(bound_at + 19, 0x80)), (None, None));
         // Void since the segment was written; written in the future.
         let times = if version == 2 { 16 } else { 24 };
-        let mut void = bytes;
-        void.copy_within(times..times + 16, times + 16);
-        assert_eq!(said(&void, Some(9)), Some(Err(UtcUnknown::Expired)));
+        let mut void = right;
+        void.0.copy_within(times..times + 16, times + 16);
+        assert_eq!(said(&void, 9), Some(Err(UtcUnknown::Expired)));
     }
-    let (bytes, before) = (segment(2, SYNCHRONISED, true), AS_OF_NS - 1);
-    assert_eq!(Segment(&bytes).report(&moment(), None, before, Some(9)), None);
-    let (bytes, at) = (segment(0x0303, SYNCHRONISED, true), moment());
-    let early = Moment { ticks: Some(AS_OF_TICKS - 1), ..at };
-    assert_eq!(Segment(&bytes).report(&early, Some(RATE), 0, Some(9)), None);
-    assert_eq!(Segment(&bytes).report(&Moment { ticks: None, ..at }, Some(RATE), 0, Some(9)), None);
-    assert_eq!(Segment(&bytes).report(&at, None, 0, Some(9)), None);
+    let at = moment(9);
+    assert_eq!(segment(2, SYNCHRONISED, true).report(&at, None, AS_OF_NS - 1), None);
+    let by_counter = segment(0x0303, SYNCHRONISED, true);
+    for ticks in [Some(AS_OF_TICKS - 1), None] {
+        assert_eq!(by_counter.report(&Moment { ticks, ..at }, Some(RATE), 0), None);
+    }
+    assert_eq!(by_counter.report(&at, None, 0), None);
 }
 
 proptest! {
@@ -123,11 +115,11 @@ proptest! {
         ticks: u64,
         monotonic_ns: i64,
     ) {
-        let mut bytes = segment(if is_new { 0x0303 } else { 2 }, 0, false);
-        bytes[16..].copy_from_slice(&tail);
-        bytes[if is_new { 92 } else { 68 }..][..4].copy_from_slice(&SYNCHRONISED.to_ne_bytes());
-        let moment = Moment { ticks: Some(ticks), ..moment() };
-        if let Some(Ok(report)) = Segment(&bytes).report(&moment, Some(rate), monotonic_ns, Some(1)) {
+        let mut odd = segment(if is_new { 0x0303 } else { 2 }, 0, false);
+        odd.0[16..].copy_from_slice(&tail);
+        odd.0[if is_new { 92 } else { 68 }..][..4].copy_from_slice(&SYNCHRONISED.to_ne_bytes());
+        let moment = Moment { ticks: Some(ticks), ..moment(1) };
+        if let Some(Ok(report)) = odd.report(&moment, Some(rate), monotonic_ns) {
             prop_assert!(report.offset_ns[0] <= report.offset_ns[1] && report.valid_ns > 0);
         }
     }
@@ -139,12 +131,12 @@ proptest! {
         shift in 20..34_u8,
         since in 0..1_u64 << 45,
     ) {
-        let mut bytes = segment(0x0303, SYNCHRONISED, false);
-        bytes[56..64].copy_from_slice(&period.to_ne_bytes());
-        bytes[97] = shift;
-        bytes[40..48].copy_from_slice(&9_000_000_000_i64.to_ne_bytes());
-        let moment = Moment { ticks: Some(AS_OF_TICKS + since), ..moment() };
-        let report = Segment(&bytes).report(&moment, Some([1 << 32; 2]), 0, None);
+        let mut segment = segment(0x0303, SYNCHRONISED, false);
+        segment.0[56..64].copy_from_slice(&period.to_ne_bytes());
+        segment.0[97] = shift;
+        segment.0[40..48].copy_from_slice(&9_000_000_000_i64.to_ne_bytes());
+        let moment = Moment { ticks: Some(AS_OF_TICKS + since), ..moment(NO_PAGE) };
+        let report = segment.report(&moment, Some([1 << 32; 2]), 0);
         // By halves: (high * 2^32 + low) * since * 10^9 / 2^(64 + shift).
         let times_since = |half: u64| u128::from(half) * u128::from(since);
         let product = times_since(period >> 32) + (times_since(period & 0xFFFF_FFFF) >> 32);

@@ -4,14 +4,15 @@
 use super::*;
 use crate::utc::UtcReading;
 use crate::utc::claim::Claim;
+use crate::utc::claim_maker::tests::moment;
 use crate::utc::claim_maker::{ClaimMaker, Moment};
-use crate::utc::source::Request;
-use tickline_core::gate::Clocksource;
+use crate::utc::source::at_end;
 
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
+#[derive(Default)]
 struct Random(u64);
 
 impl Random {
@@ -26,21 +27,23 @@ impl Random {
         self.next().is_multiple_of(many)
     }
 
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.next() as usize % choices.len()]
+    }
+
     fn within(&mut self, least: f64, most: f64) -> f64 {
         least + (most - least) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// One or the other end, most of the time.
     fn extreme(&mut self, bound: f64) -> f64 {
-        match self.next() % 4 {
-            0 => self.within(-bound, bound),
-            1 => -bound,
-            _ => bound,
-        }
+        let within = self.within(-bound, bound);
+        self.one_of(&[within, -bound, bound, bound])
     }
 }
 
 /// Each clock, ns since the start; rates are parts.
+#[derive(Default)]
 struct World {
     random: Random,
     utc: f64,
@@ -68,8 +71,8 @@ struct World {
     last_offset: f64,
     slew: f64,
     is_open: bool,
-    /// How often somebody has set the clock.
-    clock_sets: u64,
+    /// Whether somebody has set the clock since the last request.
+    was_set: bool,
 }
 
 impl World {
@@ -77,30 +80,9 @@ impl World {
         let mut random = Random(seed);
         let oscillator = random.within(-3e-4, 3e-4);
         let tick = [0.0, 1e9 / 300.0 / 3_333_333.0 - 1.0, 0.999e-6][seed as usize % 3];
-        let ticks_in_ns = [0.024, 1.0, 2.4, 3.0][random.next() as usize % 4];
-        let mut world = Self {
-            random,
-            utc: 0.0,
-            raw: 7e9,
-            realtime: 1e5,
-            ntp: 0.0,
-            ticks: 1e9,
-            ticks_in_ns,
-            suspended: 0.0,
-            tick,
-            oscillator,
-            wander: 0.0,
-            counter_wander: 0.0,
-            frequency: 0.0,
-            skew: 0.0,
-            residual: 0.0,
-            dispersion: 0.0,
-            delay: 0.0,
-            last_offset: 0.0,
-            slew: 0.0,
-            is_open: true,
-            clock_sets: 0,
-        };
+        let ticks_in_ns = random.one_of(&[0.024, 1.0, 2.4, 3.0]);
+        let clocks = Self { raw: 7e9, realtime: 1e5, ticks: 1e9, ..Self::default() };
+        let mut world = Self { random, tick, oscillator, ticks_in_ns, is_open: true, ..clocks };
         world.measure();
         world
     }
@@ -113,7 +95,7 @@ impl World {
     /// chronyd measures: its clock is as wrong as it says that it may be, and so is its rate.
     fn measure(&mut self) {
         let random = &mut self.random;
-        let scale = [1e3, 1e5, 1e7][random.next() as usize % 3];
+        let scale = random.one_of(&[1e3, 1e5, 1e7]);
         (self.dispersion, self.delay) = (random.within(0.0, scale), random.within(0.0, scale));
         self.ntp = self.utc + random.extreme(self.dispersion + self.delay / 2.0);
         (self.skew, self.residual) = (random.within(0.0, 2e-6), random.extreme(1e-6));
@@ -123,8 +105,7 @@ impl World {
         // It slews, by a twelfth at most, or steps.
         self.slew = random.extreme(0.083).copysign(self.ntp - self.realtime);
         if random.one_in(20) {
-            (self.realtime, self.slew) = (self.ntp, 0.0);
-            self.clock_sets += 1;
+            (self.realtime, self.slew, self.was_set) = (self.ntp, 0.0, true);
         }
         self.change_rates();
     }
@@ -168,24 +149,15 @@ impl World {
     fn moment(&mut self) -> Moment {
         let raw_ns = self.read(|it| it.stepped(it.raw));
         let ticks = self.read(|it| it.ticks).unsigned_abs();
+        let (ticks, suspended_ns) = (self.is_open.then_some(ticks), self.suspended as i64);
         let realtime_ns = START_NS + self.read(|it| it.stepped(it.realtime));
-        let end_ns = self.read(|it| it.stepped(it.raw));
-        Moment {
-            ticks: self.is_open.then_some(ticks),
-            raw_ns,
-            realtime_ns,
-            width_ns: end_ns - raw_ns + 3 * self.resolution_ns(),
-            suspended_ns: self.suspended as i64,
-            disruption: 0,
-            clocksource: Clocksource::Tsc,
-            clock_sets: self.clock_sets,
-        }
+        let width_ns = self.read(|it| it.stepped(it.raw)) - raw_ns + 3 * self.resolution_ns();
+        Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, ..moment(0) }
     }
 
-    fn reply(&self) -> Tracking {
+    fn reply(&self) -> [u8; TRACKING_BYTES] {
         let mut reply = [0; TRACKING_BYTES];
-        reply[..20]
-            .copy_from_slice(&[6, 2, 0, 0, 0, 33, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, b't', b'i', b'c', b'k']);
+        reply[..HEAD.len()].copy_from_slice(&HEAD);
         reply[28..32].copy_from_slice(&[10, 0, 0, 1]);
         reply[49] = 1;
         let numbers = [
@@ -200,7 +172,7 @@ impl World {
         for (at, number) in numbers {
             reply[at..at + 4].copy_from_slice(&float(number));
         }
-        Tracking::parse(&reply).unwrap()
+        reply
     }
 
     /// What the clock's thread does.
@@ -218,8 +190,11 @@ impl World {
         let late_ns = self.random.within(1_000.0, if late { 20e6 } else { 20_000.0 });
         self.pass(late_ns);
         let after = self.moment();
-        let request = Request::between(&before, &after).filter(|_| (self.frequency, self.slew) == steered)?;
-        let said = reply.map_or(Err(UtcUnknown::NoSource), |it| it.report(0).map(|it| request.at_end(it)));
+        let said = reply.map_or(Err(UtcUnknown::NoSource), |it| report(&it, 0).unwrap());
+        let said = at_end(&before, &after, said).filter(|_| (self.frequency, self.slew) == steered)?;
+        if core::mem::take(&mut self.was_set) {
+            maker.notice_clock_set();
+        }
         maker.claim(&after, said, 1_875_000_000)
     }
 
@@ -230,38 +205,26 @@ impl World {
         self.utc += ns;
         self.suspended += ns + 1e6;
         self.set_clock(ns + error);
-        match self.random.next() % 3 {
-            0 => self.ticks += ns * self.ticks_in_ns,
-            1 => self.ticks = 1e9,
-            _ => {}
-        }
+        let counted = self.ticks + ns * self.ticks_in_ns;
+        self.ticks = self.random.one_of(&[counted, 1e9, self.ticks]);
     }
 
     /// The NTP clock is that of the kernel, and a correction, of which chronyd alone knows.
     fn set_clock(&mut self, by_ns: f64) {
         (self.realtime, self.ntp) = (self.realtime + by_ns, self.ntp + by_ns);
-        self.clock_sets += 1;
+        self.was_set = true;
     }
 
     /// Asserts that UTC is in a reading by each clock. How many there were.
-    fn check(&mut self, claim: &Claim) -> usize {
-        let meets = |reading: UtcReading, utc: f64| {
+    fn check(&self, claim: &Claim) -> usize {
+        let by_counter = claim.at_ticks(self.ticks.floor() as u64).filter(|_| self.is_open);
+        let by_raw = claim.at_raw(self.stepped(self.raw).floor() as i64);
+        let check = |reading: UtcReading| {
             let ns = |utc_ns: i64| (utc_ns - START_NS) as f64;
-            let (earliest, latest) = (ns(reading.earliest_ns), ns(reading.latest_ns));
+            let (earliest, utc, latest) = (ns(reading.earliest_ns), self.utc, ns(reading.latest_ns));
             assert!(earliest <= utc && utc <= latest, "{earliest} {utc} {latest}: {claim:?}");
         };
-        let mut readings = 0;
-        if self.is_open
-            && let Some(reading) = claim.at_ticks(self.ticks.floor() as u64)
-        {
-            meets(reading, self.utc);
-            readings += 1;
-        }
-        if let Some(reading) = claim.at_raw(self.stepped(self.raw).floor() as i64) {
-            meets(reading, self.utc);
-            readings += 1;
-        }
-        readings
+        [by_counter, by_raw].into_iter().flatten().map(check).count()
     }
 }
 
@@ -272,25 +235,23 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
         let (mut world, mut maker) = (World::new(seed), ClaimMaker::default());
         let mut claim = Claim::none(UtcUnknown::NoSource);
         for _ in 0..2_000 {
-            let clock_sets = world.clock_sets;
+            let was_set = world.was_set;
             if world.random.one_in(200) {
                 world.suspend();
             } else if world.random.one_in(200) {
                 // Often by less than the error that chronyd states.
-                let by_ns = [1e7, -1e7, 1e9][world.random.next() as usize % 3];
+                let by_ns = world.random.one_of(&[1e7, -1e7, 1e9]);
                 world.set_clock(by_ns);
             }
             // The thread may be told after its next request.
-            let told = core::mem::replace(&mut world.clock_sets, clock_sets);
-            if world.random.one_in(2) {
-                world.clock_sets = told;
-            }
+            let is_told_late = world.was_set && !was_set && world.random.one_in(2);
+            world.was_set &= !is_told_late;
             if world.random.one_in(100) {
                 world.is_open = !world.is_open;
             }
             claim = world.poll(&mut maker).unwrap_or(claim);
-            while world.clock_sets != told {
-                world.clock_sets = told;
+            if is_told_late {
+                world.was_set = true;
                 (0..3).for_each(|_| claim = world.poll(&mut maker).unwrap_or(claim));
             }
             // Late, rarely.
