@@ -2,7 +2,7 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `couples.rs` | keeps the couples that count, and takes the medians of rounds |
+//! | `couples.rs` | takes the medians of rounds of couples |
 //! | `signed_rank.rs` | gives the difference its interval |
 
 pub(crate) mod couples;
@@ -22,7 +22,8 @@ use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count, index};
 use crate::pair::{Ends, Source};
 use crate::pairs::cause::Causes;
-use crate::pairs::collector::{Collector, Flow};
+use crate::pairs::collector::Collector;
+use crate::pairs::distribution::Distribution;
 use crate::pairs::outcome::{INDENT, Ns, unit};
 use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId, bencher, files};
@@ -244,7 +245,7 @@ fn sample(
         for routine in [first, 1 - first] {
             couple[routine] = routines[routine](iterations_per_pair);
         }
-        if sample.push(couple) == Flow::Full {
+        if sample.push(couple).is_break() {
             return sample.finish();
         }
     }
@@ -329,16 +330,11 @@ impl Measured<'_> {
     }
 
     fn draw(&self, name: &str, sides: &Sides, comparison: &Comparison) -> Result<String, Box<dyn Error>> {
-        let (scale, iterations_per_pair) = (self.scale, as_f64(self.iterations));
-        let histogram = |side: usize| -> Vec<(f64, u64)> {
-            let mut ticks: Vec<u64> = self.couples.iter().map(|couple| couple[side]).collect();
-            ticks.sort_unstable();
-            let equal = ticks.chunk_by(|one, other| one == other);
-            equal
-                .map(|same| (scale.net_ns(as_f64(same[0])) / iterations_per_pair, count(same.len())))
-                .collect()
-        };
-        let (a, b) = (histogram(0), histogram(1));
+        let [a, b] = [0, 1].map(|side| {
+            let mut distribution = Distribution::default();
+            distribution.extend(self.couples.iter().map(|couple| [couple[side]]));
+            distribution.histogram_ns(&self.scale, self.iterations)
+        });
         let marks = [[("p50", 0.5, comparison.a_ns)], [("p50", 0.5, comparison.b_ns)]];
         let [first, second] = sides.names;
         let series = [

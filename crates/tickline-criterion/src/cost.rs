@@ -33,15 +33,3 @@ pub(crate) fn pair_ticks(source: Source) -> f64 {
     means.sort_unstable_by(f64::total_cmp);
     middle(&means)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_that_were_interrupted_do_not_count() {
-        let mut means = [40.0; BLOCKS];
-        means[BLOCKS / 2 + 1..].fill(2_600.0);
-        assert_eq!(middle(&means), 40.0);
-    }
-}

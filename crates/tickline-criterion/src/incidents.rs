@@ -30,23 +30,21 @@ pub struct Incidents {
     /// Samples in which the counter stepped back: the CPUs' counters are unsynchronised, or were
     /// reset.
     pub backwards: u64,
-    /// Disturbed samples. tickline's clock noticed an event between the conversion of the sample
-    /// before and that of this one, or did not vouch for the counter at one of the two. The clock
-    /// notices an event within half a second, so it may have happened during the sample, or shortly
-    /// before. The text at the end also counts the last sample if the clock noticed an event after
-    /// it.
-    pub disturbed: u64,
-    /// The events, and how often each happened.
-    pub events: Vec<(Event, u64)>,
-    /// The clock's state at the last sample before or after which its readings came from the OS
-    /// clock, because a gate was closed or there was no line. The counter still timed that sample.
+    /// Samples that the clock did not vouch for: before or after one of them a gate was closed,
+    /// there was no line, or the rate was uncertain by more than 100 ppm. The counter still timed these
+    /// samples.
+    pub unvouched: u64,
+    /// The clock's state at the last sample after which its readings came from the OS clock.
     pub fallback_state: Option<State>,
+    /// The events of tickline's clock by which samples may be wrong, until now, and how often each
+    /// happened. The clock notices an event within half a second.
+    pub events: Vec<(Event, u64)>,
 }
 
 impl fmt::Display for Incidents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
-        let Self { samples, moved, backwards, disturbed, .. } = self;
+        let Self { samples, moved, backwards, unvouched, fallback_state, events } = self;
         if *moved > 0 {
             lines.push(format!(
                 "{moved} of {samples} samples contain a move of the thread to another CPU; to avoid that, bind it to one"
@@ -57,14 +55,18 @@ impl fmt::Display for Incidents {
                 "{backwards} of {samples} samples are too short, because the counter stepped back: the results cannot be trusted"
             ));
         }
-        if *disturbed > 0 {
-            let mut causes: Vec<String> =
-                self.events.iter().map(|(event, count)| format!("{} {count}", event.code())).collect();
-            let unvouched = |state| format!("it did not vouch for the counter: {state}");
-            causes.extend(self.fallback_state.map(unvouched));
+        if *unvouched > 0 {
+            let why = fallback_state.map_or("its rate is not known".to_owned(), |state| state.to_string());
             lines.push(format!(
-                "{disturbed} of {samples} samples coincide with a disturbance of the clock, to be repeated: {}",
-                causes.join(", ")
+                "{unvouched} of {samples} samples are to be repeated, as the clock did not vouch for the counter: {why}"
+            ));
+        }
+        if *samples > 0 && !events.is_empty() {
+            let events: Vec<String> =
+                events.iter().map(|(event, count)| format!("{} {count}", event.code())).collect();
+            lines.push(format!(
+                "while {samples} samples were taken, the clock noticed what may have disturbed some: {}",
+                events.join(", ")
             ));
         }
         f.write_str(&lines.join("\n"))

@@ -4,6 +4,7 @@
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkGroup, Criterion};
 
+use crate::calibration::Scale;
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::pair::Start;
@@ -41,7 +42,7 @@ impl Measurement for CounterTime {
         current::count_sample();
         least_ns(match self.session() {
             Some(session) => session.to_ns(sample),
-            None => sample.to_ns(0.0, 0.0),
+            None => sample.to_ns(&Scale::WALL),
         })
     }
 

@@ -188,7 +188,7 @@ fn report(collector: &Collector<1, Distribution>) {
 /// Draws a distribution, and that of the baseline.
 fn draw(outcome: &Outcome<'_>, name: &str, then: Option<&files::Baseline>) -> Result<String, Box<dyn Error>> {
     let quantiles = QUANTILES.into_iter().zip(outcome.quantiles_ns);
-    let marks: Vec<_> = quantiles.map(|((name, _, below), ns)| (name, below, ns)).collect();
+    let marks: Vec<_> = quantiles.map(|((name, below), ns)| (name, below, ns)).collect();
     let mut series = vec![Series { name: "this run", histogram: &outcome.histogram, marks: &marks }];
     let stored: Vec<(f64, u64)>;
     if let Some((baseline, json)) = then {

@@ -165,6 +165,6 @@ impl CounterTime {
     /// The incidents so far. Empty where the OS clock measures.
     #[must_use]
     pub fn incidents(&self) -> Incidents {
-        self.session().map(|session| session.progress().incidents()).unwrap_or_default()
+        self.session().map(Session::incidents).unwrap_or_default()
     }
 }

@@ -1,6 +1,7 @@
 //! Takes the pairs of a benchmark, or the couples of a comparison, sample by sample.
 
 use std::mem;
+use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use crate::builds::{Request, Turns};
@@ -33,23 +34,15 @@ const MOST_ITERATIONS: u64 = 1 << 20;
 /// Trials of each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
-/// Whether a sample needs more groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
-    More,
-    Full,
-}
-
-/// What keeps the groups whose facts are known: a distribution, or couples in their order.
-pub(crate) trait Keep<const N: usize> {
-    /// Keeps the groups of a judged slice that count.
-    fn keep(&mut self, slice: &Slice<N>, counting: Counting);
-}
-
-/// What was found since the warm-up.
+/// What was found since the warm-up. `K` has groups: a distribution, or couples in their order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collected<K> {
+    /// The groups that count.
     pub(crate) kept: K,
+    /// The others that have a length.
+    pub(crate) excluded: K,
+    /// All groups, and how many of them were disturbed.
+    pub(crate) groups: u64,
     pub(crate) causes: Causes,
     /// Pairs as long as an interrupt makes them. They count, because there were too many for
     /// interrupts.
@@ -65,24 +58,23 @@ pub(crate) struct Collected<K> {
     /// that have a length.
     counted: Vec<u64>,
     others: Vec<u64>,
-    /// The costs that were taken off in each slice, weighted by its groups.
+    /// The sum of the costs that were taken off all groups.
     cost_ticks: f64,
-    weight: f64,
 }
 
 impl<K> Collected<K> {
     /// Adds what was found of a judged slice.
     pub(crate) fn add<const N: usize>(&mut self, slice: &Slice<N>, counting: Counting)
     where
-        K: Keep<N>,
+        K: Extend<[u64; N]>,
     {
-        self.kept.keep(slice, counting);
+        self.kept.extend(slice.counted(counting));
+        self.excluded.extend(slice.excluded(counting));
+        self.groups += slice.all();
         self.causes.add_all(&slice.causes());
         self.long_kept += slice.long_kept;
-        let before = self.counted.len();
         self.counted.extend(slice.counted(counting).map(|group| group[N - 1]));
-        let all = slice.counted(Counting::All).map(|group| group[N - 1]);
-        self.others.extend(all.skip(self.counted.len() - before));
+        self.others.extend(slice.excluded(counting).map(|group| group[N - 1]));
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all were disturbed, it is
@@ -121,7 +113,7 @@ pub(crate) struct Collector<const N: usize, K> {
     converted: u64,
 }
 
-impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
+impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
     /// Collects for the measurement of the bencher that was made last on this thread.
     pub(crate) fn new(turns: impl FnOnce(&CounterTime) -> Option<Turns>) -> Self {
         let (time, bencher) = (CounterTime::current(), current::benchers());
@@ -249,9 +241,9 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
     /// How ticks become ns, with the mean of the costs that were taken off.
     pub(crate) fn scale(&self) -> Scale {
         let scale = self.time.scale();
-        let cost_ticks = match self.found.weight {
-            0.0 => scale.cost_ticks,
-            weight => self.found.cost_ticks / weight,
+        let cost_ticks = match self.found.groups {
+            0 => scale.cost_ticks,
+            groups => self.found.cost_ticks / as_f64(groups),
         };
         Scale { cost_ticks, ..scale }
     }
@@ -274,10 +266,10 @@ pub(crate) struct Sample<'a, const N: usize, K> {
     slice_ticks: u64,
 }
 
-impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
-    /// Adds a group. Returns whether the sample needs more.
+impl<const N: usize, K: Extend<[u64; N]> + Default> Sample<'_, N, K> {
+    /// Adds a group, and continues if the sample needs more.
     #[inline]
-    pub(crate) fn push(&mut self, group: [Ends; N]) -> Flow {
+    pub(crate) fn push(&mut self, group: [Ends; N]) -> ControlFlow<()> {
         if self.block.is_empty() {
             self.begin_ticks = group.iter().map(|pair| pair.start_ticks).min().unwrap_or(0);
         }
@@ -285,7 +277,7 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
         let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
             || self.block.len() >= BLOCK_PAIRS
             || self.pending() + count(self.block.len()) >= self.wanted;
-        if is_over { self.close_block() } else { Flow::More }
+        if is_over { self.close_block() } else { ControlFlow::Continue(()) }
     }
 
     /// The time of the block so far.
@@ -303,9 +295,9 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
         count(self.collector.found.counted.len())
     }
 
-    /// Ends a block. Returns whether another one is needed.
+    /// Ends a block, and continues if another one is needed.
     #[inline(never)]
-    fn close_block(&mut self) -> Flow {
+    fn close_block(&mut self) -> ControlFlow<()> {
         let ticks = self.block_ticks();
         let Collector { slice, monitor, .. } = &mut *self.collector;
         slice.block(&mut self.block, monitor.end_block(ticks));
@@ -314,22 +306,22 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
             || self.pending() >= self.wanted
             || self.taken + self.collector.slice.all() >= self.most();
         if !is_over {
-            return Flow::More;
+            return ControlFlow::Continue(());
         }
         self.close_slice();
         if let Some(Turns::Answers(request)) = &self.collector.turns {
             // The build that asks decides when the sample is over.
             if *request != self.request {
-                return Flow::Full;
+                return ControlFlow::Break(());
             }
             (self.collector.found, self.taken) = (Collected::default(), 0);
         } else if self.counted() >= self.wanted || self.taken >= self.most() {
-            return Flow::Full;
+            return ControlFlow::Break(());
         }
         if self.collector.turns.is_some() {
             self.collector.begin_slice(self.request);
         }
-        Flow::More
+        ControlFlow::Continue(())
     }
 
     fn most(&self) -> u64 {
@@ -350,7 +342,6 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
         self.taken += groups;
         self.slice_ticks = 0;
         found.cost_ticks += time.scale().cost_ticks * as_f64(groups);
-        found.weight += as_f64(groups);
         if let Some(Err(error)) = exchanged {
             self.collector.end_turns(&error);
         }
@@ -365,7 +356,7 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
         let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(collector.iterations_per_pair());
         let returned = Elapsed::of_ns(each_ns * as_f64(iterations));
         collector.found.rounds_ns.push(each_ns);
-        collector.found.returned_ns.push(least_ns(returned.to_ns(0.0, 0.0)));
+        collector.found.returned_ns.push(least_ns(returned.to_ns(&Scale::WALL)));
         returned
     }
 }

@@ -2,10 +2,9 @@
 
 use hdrhistogram::Histogram;
 
+use crate::calibration::Scale;
 use crate::number::as_f64;
-use crate::pairs::collector::Keep;
 use crate::pairs::quantile::Counted;
-use crate::pairs::slice::{Counting, Slice};
 
 /// Digits of a histogram's values: exact to 2,047 ticks, within 0.1 % above.
 const DIGITS: u8 = 3;
@@ -13,42 +12,34 @@ const DIGITS: u8 = 3;
 /// The longest pair that a histogram holds, ticks: minutes. Longer ones count as this.
 const LONGEST_TICKS: u64 = 1 << 40;
 
-/// The pairs of a benchmark whose facts are known, ticks.
+/// Pairs of a benchmark, ticks.
 #[derive(Debug, Clone)]
-pub(crate) struct Distribution {
-    undisturbed: Histogram<u64>,
-    all: Histogram<u64>,
-}
+pub(crate) struct Distribution(pub(crate) Histogram<u64>);
 
 impl Default for Distribution {
     fn default() -> Self {
         let empty = Histogram::new_with_bounds(1, LONGEST_TICKS, DIGITS);
-        let empty = empty.expect("bounds and digits are constants");
-        Self { undisturbed: empty.clone(), all: empty }
+        Self(empty.expect("bounds and digits are constants"))
+    }
+}
+
+impl Extend<[u64; 1]> for Distribution {
+    fn extend<T: IntoIterator<Item = [u64; 1]>>(&mut self, pairs: T) {
+        pairs.into_iter().for_each(|[ticks]| self.0.saturating_record(ticks));
     }
 }
 
 impl Distribution {
-    pub(crate) fn pairs(&self, counting: Counting) -> &Histogram<u64> {
-        match counting {
-            Counting::Undisturbed => &self.undisturbed,
-            Counting::All => &self.all,
-        }
+    /// Values and their counts, in rising order.
+    pub(crate) fn counted(&self) -> Vec<Counted> {
+        let middle = |value: u64| as_f64(self.0.median_equivalent(value));
+        let steps = self.0.iter_recorded();
+        steps.map(|step| (middle(step.value_iterated_to()), step.count_at_value())).collect()
     }
-}
 
-impl Keep<1> for Distribution {
-    fn keep(&mut self, slice: &Slice<1>, _: Counting) {
-        for (counting, pairs) in
-            [(Counting::Undisturbed, &mut self.undisturbed), (Counting::All, &mut self.all)]
-        {
-            slice.counted(counting).for_each(|[ticks]| pairs.saturating_record(ticks));
-        }
+    /// The same as times of an iteration without their cost, ns, by the iterations of a pair.
+    pub(crate) fn histogram_ns(&self, scale: &Scale, iterations: u64) -> Vec<(f64, u64)> {
+        let each_ns = |ticks: f64| scale.net_ns(ticks) / as_f64(iterations);
+        self.counted().into_iter().map(|(ticks, count)| (each_ns(ticks), count)).collect()
     }
-}
-
-/// Values and their counts, in rising order.
-pub(crate) fn counted(pairs: &Histogram<u64>) -> Vec<Counted> {
-    let middle = |value: u64| as_f64(pairs.median_equivalent(value));
-    pairs.iter_recorded().map(|step| (middle(step.value_iterated_to()), step.count_at_value())).collect()
 }
