@@ -24,7 +24,7 @@ use std::error::Error;
 use criterion::BenchmarkId;
 
 use crate::builds::{self, Other, Turns};
-use crate::compare::{BUILDS, Measured};
+use crate::compare::Measured;
 use crate::current;
 use crate::elapsed::Elapsed;
 use crate::pairs::bencher::PairBencher;
@@ -180,8 +180,9 @@ fn report(collector: &Collector<1, Distribution>) {
     files::store(time, collector.returned(), files);
     if let Some(Turns::Asks(other)) = turns {
         let (couples, slice_ends, causes) = (&*other.couples, Some(&*other.slice_ends), other.causes);
-        let measured = Measured { time, scale, couples, slice_ends, causes, iterations };
-        measured.report(&BUILDS, collector.returned());
+        let names = ["the other build", "this build"];
+        let measured = Measured { time, scale, couples, slice_ends, causes, iterations, names };
+        measured.report(collector.returned());
     }
 }
 
