@@ -229,8 +229,6 @@ mod builder;
 mod builds;
 mod calibration;
 mod compare;
-mod cost;
-mod current;
 mod elapsed;
 mod error;
 mod evidence;

@@ -25,13 +25,13 @@ use criterion::BenchmarkId;
 
 use crate::builds::{self, Other, Turns};
 use crate::compare::Measured;
-use crate::current;
 use crate::elapsed::Elapsed;
 use crate::pairs::bencher::PairBencher;
 use crate::pairs::collector::Collector;
 use crate::pairs::distribution::Distribution;
 use crate::pairs::outcome::{Outcome, QUANTILES};
 use crate::plot::{self, Series};
+use crate::time;
 
 /// Benchmarks whose iterations are timed one by one: for criterion's `Criterion` and
 /// `BenchmarkGroup`, with [`CounterTime`](crate::CounterTime).
@@ -100,7 +100,7 @@ pub trait BenchPairs: sealed::Criterion {
         input: &I,
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
-        let (mut collector, mut other) = (None, Other::of(current::count_benchmark()));
+        let (mut collector, mut other) = (None, Other::of(time::count_benchmark()));
         builds::mark();
         self.run(id.into(), &mut |iterations| {
             let collector =

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use tickline::{Clock, Events, Reason, State};
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 
-use crate::calibration::Scale;
-use crate::cost;
+use crate::calibration::{Scale, pair_ticks};
 use crate::elapsed::Elapsed;
 use crate::error::{Error, ErrorKind};
 use crate::incidents::Incidents;
@@ -46,7 +45,7 @@ impl Session {
     ) -> Result<Self, Error> {
         let (scale, events) = wait(&clock, settle)?;
         // The first result is dropped: a processor that was idle may still be speeding up.
-        let [_, cost_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
+        let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(source));
         let resolution_ticks = resolution_ticks(&counter, &mut Scratch::new());
         let scale = Scale { cost_ticks, resolution_ticks, ..scale };
         let mut spinner = Spinner::calibrate(counter);
@@ -68,7 +67,7 @@ impl Session {
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
         let mut progress = self.progress();
         progress.count(sample, &self.clock.status());
-        progress.renew_cost(|| cost::pair_ticks(self.source));
+        progress.renew_cost(|| pair_ticks(self.source));
         sample.to_ns(&progress.scale)
     }
 

@@ -1,12 +1,11 @@
 //! The measurement.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use crate::builder::CounterTimeBuilder;
 use crate::calibration::{Calibration, Scale};
-use crate::current;
 use crate::error::Error;
 use crate::incidents::Incidents;
 use crate::message::Messages;
@@ -26,6 +25,30 @@ pub(crate) fn least_ns(ns: f64) -> f64 {
 thread_local! {
     // Weak, because the incidents are printed when the last clone is dropped.
     static CURRENT: RefCell<Option<(Source, Weak<Shared>)>> = const { RefCell::new(None) };
+    // What criterion has done on this thread, which shows how far a benchmark is.
+    static BENCHERS: Cell<u64> = const { Cell::new(0) };
+    static SAMPLES: Cell<u64> = const { Cell::new(0) };
+    static BENCHMARKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The warm-ups and measurements so far.
+pub(crate) fn benchers() -> u64 {
+    BENCHERS.get()
+}
+
+/// Counts a benchmark of pairs. Returns the number of those before, which a filter may exclude.
+pub(crate) fn count_benchmark() -> usize {
+    BENCHMARKS.replace(BENCHMARKS.get().wrapping_add(1))
+}
+
+/// Counts a sample that criterion converts into ns.
+pub(crate) fn count_sample() {
+    SAMPLES.set(SAMPLES.get().wrapping_add(1));
+}
+
+/// The converted samples so far.
+pub(crate) fn samples() -> u64 {
+    SAMPLES.get()
 }
 
 /// The settings of a measurement, except those of its clock.
@@ -128,7 +151,7 @@ impl CounterTime {
     /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.8). The
     /// measurement therefore makes itself known there.
     pub(crate) fn make_current(&self) {
-        current::count_bencher();
+        BENCHERS.set(BENCHERS.get().wrapping_add(1));
         CURRENT.set(Some((self.source, Arc::downgrade(&self.shared))));
     }
 

@@ -6,7 +6,6 @@ use std::time::SystemTime;
 
 use crate::builds::{Request, Turns};
 use crate::calibration::Scale;
-use crate::current;
 use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count};
 use crate::pair::Ends;
@@ -14,7 +13,7 @@ use crate::pairs::cause::Causes;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
 use crate::pairs::quantile::median;
 use crate::pairs::slice::{Counting, Slice};
-use crate::time::{CounterTime, least_ns};
+use crate::time::{CounterTime, benchers, least_ns, samples};
 
 /// Disturbed groups are replaced by others, until there are this many times the wanted ones.
 const MOST_GROUPS: u64 = 2;
@@ -116,7 +115,7 @@ pub(crate) struct Collector<const N: usize, K> {
 impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
     /// Collects for the measurement of the bencher that was made last on this thread.
     pub(crate) fn new(turns: impl FnOnce(&CounterTime) -> Option<Turns>) -> Self {
-        let (time, bencher) = (CounterTime::current(), current::benchers());
+        let (time, bencher) = (CounterTime::current(), benchers());
         Self {
             turns: turns(&time),
             monitor: Monitor::new(&time),
@@ -127,14 +126,14 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
             found: Collected::default(),
             samples: 0,
             begin: SystemTime::now(),
-            converted: current::samples(),
+            converted: samples(),
         }
     }
 
     /// Whether criterion has measured: when it tests or profiles, it converts at most one sample
     /// into ns.
     pub(crate) fn has_measured(&self) -> bool {
-        current::samples().wrapping_sub(self.converted) > 1
+        samples().wrapping_sub(self.converted) > 1
     }
 
     /// What criterion got for each sample, ns, after this time.
@@ -193,7 +192,7 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
 
     /// Begins a sample of `iterations`.
     pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_, N, K> {
-        let bencher = current::benchers();
+        let bencher = benchers();
         if bencher != self.bencher {
             // The warm-up is over.
             (self.bencher, self.found) = (bencher, Collected::default());
