@@ -1,12 +1,14 @@
 //! The one writer of a page's file.
 
 use std::format;
+use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, openat, renameat, statat, unlinkat};
-use rustix::io::{Errno, write};
+use rustix::io::Errno;
 use rustix::mm::{ProtFlags, mlock};
 
 use super::error::{PageError, Why, foreign};
@@ -234,16 +236,12 @@ fn make_file(place: &Place<'_>, header: Header) -> Result<(), Why> {
         Err(error) => return Err(failed()(error).into()),
     }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(&place.folder, &fresh, flags, PAGE_MODE).map_err(failed())?;
+    let file = File::from(openat(&place.folder, &fresh, flags, PAGE_MODE).map_err(failed())?);
     let made = (|| {
         // Not `ftruncate`: the file has its memory or is refused, rather than that a later store
         // finds a full disk.
-        let page = WritablePage::new(&header).into_bytes();
-        let mut left = &page[..];
-        while !left.is_empty() {
-            let written = write(&file, left)?;
-            left = left.get(written..).unwrap_or_default();
-        }
+        let written = (&file).write_all(&WritablePage::new(&header).into_bytes());
+        written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         // For any umask.
         fchmod(&file, PAGE_MODE)?;
         renameat(&place.folder, &fresh, &place.folder, place.name)
