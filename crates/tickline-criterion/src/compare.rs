@@ -107,17 +107,12 @@ impl Comparison {
         })
     }
 
-    /// Whether the interval excludes 0.
-    #[must_use]
-    pub fn excludes_zero(&self) -> bool {
-        self.low_ns > 0.0 || self.high_ns < 0.0
-    }
-
     /// Whether the routines differ: the interval excludes 0, and the difference is at least 0.5 %.
     /// A smaller difference can come from where code and data are in memory.
     #[must_use]
     pub fn is_different(&self) -> bool {
-        self.excludes_zero() && self.percent().abs() >= LEAST_PERCENT
+        let excludes_zero = self.low_ns > 0.0 || self.high_ns < 0.0;
+        excludes_zero && self.percent().abs() >= LEAST_PERCENT
     }
 }
 

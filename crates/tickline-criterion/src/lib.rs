@@ -232,7 +232,6 @@ mod compare;
 mod elapsed;
 mod error;
 mod evidence;
-mod incidents;
 mod measurement;
 mod message;
 mod number;
@@ -248,10 +247,10 @@ pub use calibration::Calibration;
 pub use compare::{Comparison, compare};
 pub use elapsed::Elapsed;
 pub use error::{Error, ErrorKind};
-pub use incidents::Incidents;
 pub use pair::Start;
 pub use pairs::bencher::PairBencher;
 pub use pairs::{BenchPairs, PairId};
+pub use progress::Incidents;
 pub use time::CounterTime;
 
 /// The example of the README is a test.

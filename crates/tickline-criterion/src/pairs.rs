@@ -5,7 +5,7 @@
 //! | `bencher.rs` | runs the routine between the readings |
 //! | `collector.rs`, `monitor.rs` | take samples block by block, and ask for the facts |
 //! | `slice.rs`, `cause.rs`, `spin.rs` | decide which pairs count |
-//! | `distribution.rs`, `quantile.rs`, `outcome.rs` | say what they show |
+//! | `distribution.rs`, `outcome.rs` | say what they show |
 //! | `files.rs` | stores that next to criterion's files, and reads a baseline from there |
 
 pub(crate) mod bencher;
@@ -15,7 +15,6 @@ pub(crate) mod distribution;
 pub(crate) mod files;
 pub(crate) mod monitor;
 pub(crate) mod outcome;
-pub(crate) mod quantile;
 pub(crate) mod slice;
 pub(crate) mod spin;
 

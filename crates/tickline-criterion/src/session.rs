@@ -10,11 +10,10 @@ use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use crate::calibration::{Scale, pair_ticks};
 use crate::elapsed::Elapsed;
 use crate::error::{Error, ErrorKind};
-use crate::incidents::Incidents;
 use crate::number::round;
 use crate::pair::Source;
 use crate::pairs::spin::Spinner;
-use crate::progress::Progress;
+use crate::progress::{Incidents, Progress};
 
 /// The uncertainty that is good enough at the start: as much as a machine's clock drifts within
 /// seconds, and a thousandth of what criterion resolves.

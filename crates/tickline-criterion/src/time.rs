@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 use crate::builder::CounterTimeBuilder;
 use crate::calibration::{Calibration, Scale};
 use crate::error::Error;
-use crate::incidents::Incidents;
 use crate::message::Messages;
 use crate::pair::Source;
 use crate::pairs::slice::Counting;
+use crate::progress::Incidents;
 use crate::session::Session;
 
 /// criterion refuses a whole benchmark if one sample is 0. A sample that took no longer than its

@@ -3,7 +3,7 @@
 
 use crate::compare::signed_rank::{Interval, LEAST_ROUNDS, interval};
 use crate::number::as_f64;
-use crate::pairs::quantile::median;
+use crate::pairs::distribution::median;
 
 /// Rounds: enough for the normal approximation, and so few that each has many couples.
 const ROUNDS: usize = 60;

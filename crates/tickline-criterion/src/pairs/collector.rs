@@ -10,8 +10,8 @@ use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count};
 use crate::pair::Ends;
 use crate::pairs::cause::Causes;
+use crate::pairs::distribution::median;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
-use crate::pairs::quantile::median;
 use crate::pairs::slice::{Counting, Slice};
 use crate::time::{CounterTime, benchers, least_ns, samples};
 
@@ -215,7 +215,6 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
             wanted,
             taken: 0,
             block: Vec::with_capacity(BLOCK_PAIRS.min(usize::try_from(wanted).unwrap_or(BLOCK_PAIRS))),
-            begin_ticks: 0,
             slice_ticks: 0,
             collector: self,
         }
@@ -259,8 +258,6 @@ pub(crate) struct Sample<'a, const N: usize, K> {
     /// Groups of slices that are over.
     taken: u64,
     block: Vec<[Ends; N]>,
-    /// When the block began.
-    begin_ticks: u64,
     /// The time of the slice so far.
     slice_ticks: u64,
 }
@@ -269,9 +266,6 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Sample<'_, N, K> {
     /// Adds a group, and continues if the sample needs more.
     #[inline]
     pub(crate) fn push(&mut self, group: [Ends; N]) -> ControlFlow<()> {
-        if self.block.is_empty() {
-            self.begin_ticks = group.iter().map(|pair| pair.start_ticks).min().unwrap_or(0);
-        }
         self.block.push(group);
         let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
             || self.block.len() >= BLOCK_PAIRS
@@ -281,8 +275,9 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Sample<'_, N, K> {
 
     /// The time of the block so far.
     fn block_ticks(&self) -> u64 {
-        let ends = self.block.last().into_iter().flatten().map(|pair| pair.end_ticks);
-        ends.max().unwrap_or(0).saturating_sub(self.begin_ticks)
+        let begin = self.block.first().into_iter().flatten().map(|pair| pair.start_ticks).min();
+        let end = self.block.last().into_iter().flatten().map(|pair| pair.end_ticks).max();
+        end.unwrap_or(0).saturating_sub(begin.unwrap_or(0))
     }
 
     /// Groups that count, and those of this slice that may count.

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use crate::calibration::Scale;
 use crate::number::as_f64;
 use crate::pairs::collector::Collected;
-use crate::pairs::distribution::Distribution;
-use crate::pairs::quantile::quantile;
+use crate::pairs::distribution::{Distribution, quantile};
 use crate::pairs::slice::Counting;
 
 /// The quantiles that are printed, stored and drawn.
