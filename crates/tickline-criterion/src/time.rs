@@ -24,7 +24,7 @@ pub(crate) fn least_ns(ns: f64) -> f64 {
 
 thread_local! {
     // Weak, because the incidents are printed when the last clone is dropped.
-    static CURRENT: RefCell<Option<(Source, Weak<Shared>)>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Weak<Shared>> = const { RefCell::new(Weak::new()) };
     // What criterion has done on this thread, which shows how far a benchmark is.
     static BENCHERS: Cell<u64> = const { Cell::new(0) };
     static SAMPLES: Cell<u64> = const { Cell::new(0) };
@@ -89,13 +89,13 @@ pub(crate) struct Settings {
 /// ```
 #[derive(Debug, Clone)]
 pub struct CounterTime {
-    source: Source,
     shared: Arc<Shared>,
 }
 
 /// What clones share.
 #[derive(Debug)]
 struct Shared {
+    source: Source,
     /// Or why the OS clock measures.
     session: Result<Session, Error>,
     settings: Settings,
@@ -134,17 +134,16 @@ impl CounterTime {
     }
 
     pub(crate) fn of(source: Source, session: Result<Session, Error>, settings: Settings) -> Self {
-        Self { source, shared: Arc::new(Shared { session, settings }) }
+        Self { shared: Arc::new(Shared { source, session, settings }) }
     }
 
     /// The measurement that the benchmark on this thread uses, which criterion's `Bencher` does not
     /// show.
     pub(crate) fn current() -> Self {
-        let current = CURRENT.with_borrow(|known| {
-            let (source, shared) = known.as_ref()?;
-            Some(Self { source: *source, shared: shared.upgrade()? })
-        });
-        current.expect("criterion calls zero() before the benchmark, and keeps its measurement meanwhile")
+        let shared = CURRENT.with_borrow(Weak::upgrade);
+        let shared =
+            shared.expect("criterion calls zero() before the benchmark, and keeps its measurement meanwhile");
+        Self { shared }
     }
 
     /// criterion begins the life of a `Bencher` with `zero`, on the thread that then calls the
@@ -152,11 +151,11 @@ impl CounterTime {
     /// measurement therefore makes itself known there.
     pub(crate) fn make_current(&self) {
         BENCHERS.set(BENCHERS.get().wrapping_add(1));
-        CURRENT.set(Some((self.source, Arc::downgrade(&self.shared))));
+        CURRENT.set(Arc::downgrade(&self.shared));
     }
 
     pub(crate) fn source(&self) -> Source {
-        self.source
+        self.shared.source
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -55,8 +55,8 @@ pub(crate) struct Collected<K> {
     pub(crate) rounds_ns: Vec<f64>,
     /// The last pairs of the present sample's groups, ticks: of those that count, and of the others
     /// that have a length.
-    counted: Vec<u64>,
-    others: Vec<u64>,
+    counted: Vec<f64>,
+    others: Vec<f64>,
     /// The sum of the costs that were taken off all groups.
     cost_ticks: f64,
 }
@@ -72,8 +72,9 @@ impl<K> Collected<K> {
         self.groups += slice.all();
         self.causes.add_all(&slice.causes());
         self.long_kept += slice.long_kept;
-        self.counted.extend(slice.counted(counting).map(|group| group[N - 1]));
-        self.others.extend(slice.excluded(counting).map(|group| group[N - 1]));
+        let last = |group: [u64; N]| as_f64(group[N - 1]);
+        self.counted.extend(slice.counted(counting).map(last));
+        self.others.extend(slice.excluded(counting).map(last));
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all were disturbed, it is
@@ -83,11 +84,9 @@ impl<K> Collected<K> {
         let (counted, others) = (mem::take(&mut self.counted), mem::take(&mut self.others));
         if counted.is_empty() {
             self.samples_disturbed += u64::from(!others.is_empty());
-            let ticks: Vec<f64> = others.into_iter().map(as_f64).collect();
-            return median(&ticks, as_f64(resolution_ticks));
+            return median(&others, as_f64(resolution_ticks));
         }
-        let sum: f64 = counted.iter().copied().map(as_f64).sum();
-        Some(sum / as_f64(count(counted.len())))
+        Some(counted.iter().sum::<f64>() / as_f64(count(counted.len())))
     }
 }
 
