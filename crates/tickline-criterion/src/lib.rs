@@ -232,12 +232,9 @@ mod builder;
 mod builds;
 mod calibration;
 mod compare;
-mod cost;
-mod current;
 mod elapsed;
 mod error;
 mod evidence;
-mod incidents;
 mod measurement;
 mod message;
 mod number;
@@ -253,10 +250,10 @@ pub use calibration::Calibration;
 pub use compare::{Comparison, compare};
 pub use elapsed::Elapsed;
 pub use error::{Error, ErrorKind};
-pub use incidents::Incidents;
 pub use pair::Start;
 pub use pairs::bencher::PairBencher;
 pub use pairs::{BenchPairs, PairId};
+pub use progress::Incidents;
 pub use time::CounterTime;
 
 /// The example of the README is a test.
