@@ -20,29 +20,16 @@ use crate::pairs::outcome::{INDENT, Ns};
 /// within one ([`crate::evidence`]).
 const LEAST_PERCENT: f64 = 2.0;
 
-/// The middle nine tenths of a run's rounds, and their median, ns.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Range {
-    low: f64,
-    median: f64,
-    high: f64,
-}
+/// The lower end of the middle nine tenths of a run's rounds, their median, and the upper end, ns.
+type Range = [f64; 3];
 
-impl Range {
-    /// Of what [`files`](crate::pairs::files) has stored.
-    fn of(stored: &Value) -> Option<Self> {
-        let rounds = stored["rounds_ns"].as_array()?;
-        let mut ns: Vec<f64> = rounds.iter().filter_map(Value::as_f64).collect();
-        ns.sort_unstable_by(f64::total_cmp);
-        let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
-        (ns.len() >= LEAST_ROUNDS).then(|| Self { low: ns[tail], median: middle(&ns), high: ns[last - tail] })
-    }
-}
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} to {})", Ns(self.median), Ns(self.low), Ns(self.high))
-    }
+/// The range of what [`files`](crate::pairs::files) has stored.
+fn range(stored: &Value) -> Option<Range> {
+    let rounds = stored["rounds_ns"].as_array()?;
+    let mut ns: Vec<f64> = rounds.iter().filter_map(Value::as_f64).collect();
+    ns.sort_unstable_by(f64::total_cmp);
+    let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
+    (ns.len() >= LEAST_ROUNDS).then(|| [ns[tail], middle(&ns), ns[last - tail]])
 }
 
 /// What a stored run and this one show. Its text is printed below criterion's line.
@@ -59,26 +46,25 @@ pub(crate) struct Change {
 impl Change {
     /// `None` if one of them has too few rounds.
     pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
-        let (before, after) = (Range::of(then)?, Range::of(now)?);
+        let (before, after) = (range(then)?, range(now)?);
         // The rounds of a comparison are differences, parts of the first routine's time.
         let whole_ns = then["median_a_ns"].as_f64();
         let what = if whole_ns.is_some() { "difference " } else { "" };
-        let percent = (after.median - before.median) / whole_ns.unwrap_or(before.median) * 100.0;
+        let percent = (after[1] - before[1]) / whole_ns.unwrap_or(before[1]) * 100.0;
         Some(Self { name: name.to_owned(), what, then: before, now: after, percent })
     }
 
     fn is_different(&self) -> bool {
-        let Self { then, now, .. } = self;
-        (now.low > then.high || now.high < then.low) && self.percent.abs() >= LEAST_PERCENT
+        let ([low_then, _, high_then], [low, _, high]) = (self.then, self.now);
+        (low > high_then || high < low_then) && self.percent.abs() >= LEAST_PERCENT
     }
 
     pub(crate) fn json(&self) -> Value {
-        let range = |range: &Range| json!([range.low, range.median, range.high]);
         json!({
             "name": self.name,
             "in_turns": false,
-            "then_ns": range(&self.then),
-            "now_ns": range(&self.now),
+            "then_ns": self.then,
+            "now_ns": self.now,
             "percent": self.percent,
             "is_different": self.is_different(),
         })
@@ -92,11 +78,13 @@ impl fmt::Display for Change {
             (true, false) => "more now, by more than either run scatters",
             _ => "not told apart",
         };
+        let [then, now] = [self.then, self.now]
+            .map(|[low, median, high]| format!("{} ({} to {})", Ns(median), Ns(low), Ns(high)));
         write!(
             f,
-            "{INDENT}baseline {}: {}{}, now {}: {:+.2} %: {verdict}\n{INDENT}not in turns: what else changed between the \
+            "{INDENT}baseline {}: {}{then}, now {now}: {:+.2} %: {verdict}\n{INDENT}not in turns: what else changed between the \
              runs is unknown; --against PROGRAM gives an interval of 95 %",
-            self.name, self.what, self.then, self.now, self.percent
+            self.name, self.what, self.percent
         )
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `couples.rs` | keeps the couples that count, and takes the medians of rounds |
+//! | `couples.rs` | takes the medians of rounds of couples |
 //! | `signed_rank.rs` | gives the difference its interval |
 
 pub(crate) mod couples;
@@ -22,7 +22,8 @@ use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count, index};
 use crate::pair::{Ends, Source};
 use crate::pairs::cause::Causes;
-use crate::pairs::collector::{Collector, Flow};
+use crate::pairs::collector::Collector;
+use crate::pairs::distribution::Distribution;
 use crate::pairs::outcome::{INDENT, Ns, unit};
 use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId, bencher, files};
@@ -38,20 +39,6 @@ const PLACE_NS: f64 = 1.0;
 /// median, even if the interval excludes 0. Two copies of the same code can differ by as much,
 /// depending on where the linker puts them.
 const LEAST_PERCENT: f64 = 0.5;
-
-/// What is compared.
-#[derive(Debug)]
-pub(crate) struct Sides {
-    heading: &'static str,
-    /// The verdict is on the second.
-    names: [&'static str; 2],
-}
-
-const ROUTINES: Sides =
-    Sides { heading: "The first routine against the second, in turns", names: ["the first", "the second"] };
-
-pub(crate) const BUILDS: Sides =
-    Sides { heading: "Another build against this one, in turns", names: ["the other build", "this build"] };
 
 /// What [`compare`] has found. Times are ns of an iteration.
 ///
@@ -103,17 +90,29 @@ impl Comparison {
         )
     }
 
-    /// Whether the interval excludes 0.
-    #[must_use]
-    pub fn excludes_zero(&self) -> bool {
-        self.low_ns > 0.0 || self.high_ns < 0.0
+    fn json(&self) -> Value {
+        json!({
+            "iterations_per_pair": self.iterations,
+            "couples_counted": self.couples,
+            "disturbed_are": self.counting.name(),
+            "disturbed": self.causes.json(),
+            "median_a_ns": self.a_ns,
+            "median_b_ns": self.b_ns,
+            "difference_ns": self.difference_ns,
+            "low_ns": self.low_ns,
+            "high_ns": self.high_ns,
+            "rounds_ns": self.rounds_ns,
+            "confidence": 0.95,
+            "is_different": self.is_different(),
+        })
     }
 
     /// Whether the routines differ: the interval excludes 0, and the difference is at least 0.5 %.
     /// A smaller difference can come from where code and data are in memory.
     #[must_use]
     pub fn is_different(&self) -> bool {
-        self.excludes_zero() && self.percent().abs() >= LEAST_PERCENT
+        let excludes_zero = self.low_ns > 0.0 || self.high_ns < 0.0;
+        excludes_zero && self.percent().abs() >= LEAST_PERCENT
     }
 }
 
@@ -201,8 +200,9 @@ pub fn compare<C: BenchPairs, A, B>(
         slice_ends: None,
         causes: found.causes,
         iterations: collector.iterations_per_pair(),
+        names: ["the first", "the second"],
     };
-    measured.report(&ROUTINES, collector.returned())
+    measured.report(collector.returned())
 }
 
 /// Takes a pair around so many `calls`. Not inlined, so that equal routines have equal code.
@@ -244,7 +244,7 @@ fn sample(
         for routine in [first, 1 - first] {
             couple[routine] = routines[routine](iterations_per_pair);
         }
-        if sample.push(couple) == Flow::Full {
+        if sample.push(couple).is_break() {
             return sample.finish();
         }
     }
@@ -261,13 +261,15 @@ pub(crate) struct Measured<'a> {
     pub(crate) causes: Causes,
     /// Iterations in a pair.
     pub(crate) iterations: u64,
+    /// What is compared. The verdict is on the second.
+    pub(crate) names: [&'static str; 2],
 }
 
 impl Measured<'_> {
     /// Prints and stores the comparison, or prints that there is none.
-    pub(crate) fn report(&self, sides: &Sides, returned: (&[f64], SystemTime)) -> Option<Comparison> {
+    pub(crate) fn report(&self, returned: (&[f64], SystemTime)) -> Option<Comparison> {
         let messages = self.time.settings().messages;
-        let Some(comparison) = self.comparison(sides) else {
+        let Some(comparison) = self.comparison() else {
             let (have, what, least) = match self.slice_ends {
                 Some(ends) => (count(ends.len()), "slices", count(LEAST_ROUNDS)),
                 None => (count(self.couples.len()), "couples", LEAST),
@@ -280,15 +282,15 @@ impl Measured<'_> {
         messages.beside_criterion(&comparison);
         let files = files::Files {
             stem: "comparison",
-            heading: sides.heading,
-            json: self.json(&comparison),
-            svg: &|name, _| self.draw(name, sides, &comparison),
+            heading: &format!("In turns: {}", self.names.join(" and ")),
+            json: comparison.json(),
+            svg: &|name, _| self.draw(name, &comparison),
         };
         files::store(self.time, returned, files);
         Some(comparison)
     }
 
-    fn comparison(&self, sides: &Sides) -> Option<Comparison> {
+    fn comparison(&self) -> Option<Comparison> {
         let shown = show(self.couples, self.slice_ends, self.scale.resolution_ticks)?;
         let iterations_per_pair = as_f64(self.iterations);
         let [a_ns, b_ns] = shown.medians.map(|ticks| self.scale.net_ns(ticks) / iterations_per_pair);
@@ -307,40 +309,18 @@ impl Measured<'_> {
             rounds_ns: shown.rounds.into_iter().map(ns).collect(),
             causes: self.causes,
             counting: self.time.settings().counting,
-            subject: sides.names[1],
+            subject: self.names[1],
         })
     }
 
-    fn json(&self, comparison: &Comparison) -> Value {
-        json!({
-            "iterations_per_pair": comparison.iterations,
-            "couples_counted": comparison.couples,
-            "disturbed_are": comparison.counting.name(),
-            "disturbed": self.causes.json(),
-            "median_a_ns": comparison.a_ns,
-            "median_b_ns": comparison.b_ns,
-            "difference_ns": comparison.difference_ns,
-            "low_ns": comparison.low_ns,
-            "high_ns": comparison.high_ns,
-            "rounds_ns": comparison.rounds_ns,
-            "confidence": 0.95,
-            "is_different": comparison.is_different(),
-        })
-    }
-
-    fn draw(&self, name: &str, sides: &Sides, comparison: &Comparison) -> Result<String, Box<dyn Error>> {
-        let (scale, iterations_per_pair) = (self.scale, as_f64(self.iterations));
-        let histogram = |side: usize| -> Vec<(f64, u64)> {
-            let mut ticks: Vec<u64> = self.couples.iter().map(|couple| couple[side]).collect();
-            ticks.sort_unstable();
-            let equal = ticks.chunk_by(|one, other| one == other);
-            equal
-                .map(|same| (scale.net_ns(as_f64(same[0])) / iterations_per_pair, count(same.len())))
-                .collect()
-        };
-        let (a, b) = (histogram(0), histogram(1));
+    fn draw(&self, name: &str, comparison: &Comparison) -> Result<String, Box<dyn Error>> {
+        let [a, b] = [0, 1].map(|side| {
+            let mut distribution = Distribution::default();
+            distribution.extend(self.couples.iter().map(|couple| [couple[side]]));
+            distribution.histogram_ns(&self.scale, self.iterations)
+        });
         let marks = [[("p50", 0.5, comparison.a_ns)], [("p50", 0.5, comparison.b_ns)]];
-        let [first, second] = sides.names;
+        let [first, second] = self.names;
         let series = [
             Series { name: first, histogram: &a, marks: &marks[0] },
             Series { name: second, histogram: &b, marks: &marks[1] },

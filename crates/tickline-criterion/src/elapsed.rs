@@ -3,6 +3,7 @@
 use std::ops::Add;
 use std::time::Duration;
 
+use crate::calibration::Scale;
 use crate::number::as_f64;
 
 const PS_PER_NS: f64 = 1e3;
@@ -54,11 +55,10 @@ impl Elapsed {
         Self { other_ps: (ns * PS_PER_NS).round() as u64, ..Self::default() }
     }
 
-    /// The time in ns. `pair_ticks` are subtracted for each pair; the rest of the ticks is never
-    /// below 0.
-    pub(crate) fn to_ns(self, ns_per_tick: f64, pair_ticks: f64) -> f64 {
-        let net_ticks = as_f64(self.ticks) - as_f64(self.pairs) * pair_ticks;
-        net_ticks.max(0.0) * ns_per_tick + as_f64(self.other_ps) / PS_PER_NS
+    /// The time in ns. The cost of each pair is subtracted; the rest of the ticks is never below 0.
+    pub(crate) fn to_ns(self, scale: &Scale) -> f64 {
+        let net_ticks = as_f64(self.ticks) - as_f64(self.pairs) * scale.cost_ticks;
+        net_ticks.max(0.0) * scale.ns_per_tick + as_f64(self.other_ps) / PS_PER_NS
     }
 }
 
@@ -89,11 +89,15 @@ impl From<Duration> for Elapsed {
 mod tests {
     use super::*;
 
+    const fn scale(ns_per_tick: f64, cost_ticks: f64) -> Scale {
+        Scale { ns_per_tick, cost_ticks, ..Scale::WALL }
+    }
+
     #[test]
     fn the_cost_of_each_pair_is_taken_off_the_sum() {
         let sum = (0..1_000).fold(Elapsed::default(), |sum, _| sum + Elapsed::of_pair(5_000, 5_100, false));
-        assert_eq!(sum.to_ns(0.5, 0.0), 50_000.0);
-        assert_eq!(sum.to_ns(0.5, 60.0), 20_000.0);
+        assert_eq!(sum.to_ns(&scale(0.5, 0.0)), 50_000.0);
+        assert_eq!(sum.to_ns(&scale(0.5, 60.0)), 20_000.0);
     }
 
     #[test]
@@ -101,8 +105,8 @@ mod tests {
         // Symptom of clamping each pair: with a resolution of 26 ticks, pairs of 40 read as 26 or
         // 52, and an empty routine would take (52 - 40) / 2 ticks on average.
         let coarse = Elapsed::of_pair(0, 26, false) + Elapsed::of_pair(26, 78, false);
-        assert_eq!(coarse.to_ns(1.0, 39.0), 0.0);
-        assert_eq!(coarse.to_ns(1.0, 50.0), 0.0);
+        assert_eq!(coarse.to_ns(&scale(1.0, 39.0)), 0.0);
+        assert_eq!(coarse.to_ns(&scale(1.0, 50.0)), 0.0);
     }
 
     #[test]
@@ -114,9 +118,9 @@ mod tests {
     #[test]
     fn other_times_are_added_as_they_are() {
         let sum = Elapsed::from(Duration::from_nanos(70)) + Elapsed::of_pair(0, 10, false);
-        assert_eq!(sum.to_ns(2.0, 4.0), 82.0);
-        assert_eq!(sum.to_ns(2.0, 40.0), 70.0);
-        assert_eq!(Elapsed::of_ns(0.275).to_ns(2.0, 40.0), 0.275);
+        assert_eq!(sum.to_ns(&scale(2.0, 4.0)), 82.0);
+        assert_eq!(sum.to_ns(&scale(2.0, 40.0)), 70.0);
+        assert_eq!(Elapsed::of_ns(0.275).to_ns(&scale(2.0, 40.0)), 0.275);
         assert_eq!(Elapsed::of_ns(-3.0), Elapsed::default());
     }
 }

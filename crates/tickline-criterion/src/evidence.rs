@@ -3,7 +3,9 @@
 //!
 //! A fact that the system does not give is `None`. It then disturbs no pair.
 
-use tickline::{Event, Events, State, Status};
+use tickline::{Event, Events, State};
+
+use crate::pairs::cause::Cause;
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -15,32 +17,11 @@ mod other;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
-pub(crate) use system::{bind, cpu, cpu_facts, preemptions};
-
-/// What is known of a CPU at one moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct CpuFacts {
-    /// Time that the hypervisor gave to others, in units of `/proc/stat` (`USER_HZ`).
-    pub(crate) stolen: Option<u64>,
-    /// The frequency of its core, kHz.
-    pub(crate) frequency_khz: Option<u64>,
-}
+pub(crate) use system::{bind, cpu, preemptions};
 
 /// A change of frequency by more than this disturbs pairs, %. `compare` finds such a difference in
 /// a routine of 50 ns.
 const FREQUENCY_CHANGE_PERCENT: u64 = 2;
-
-impl CpuFacts {
-    pub(crate) fn has_stolen_since(&self, earlier: &Self) -> bool {
-        self.stolen.zip(earlier.stolen).is_some_and(|(now, before)| now > before)
-    }
-
-    pub(crate) fn has_changed_frequency_since(&self, earlier: &Self) -> bool {
-        self.frequency_khz.zip(earlier.frequency_khz).is_some_and(|(now, before)| {
-            now.abs_diff(before).saturating_mul(100) > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
-        })
-    }
-}
 
 /// Events after which a sample, or the rate that converts it, may be wrong.
 ///
@@ -50,47 +31,96 @@ impl CpuFacts {
 pub(crate) const DISTURBING: [Event; 5] =
     [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
 
-/// What tickline's clock says at one moment.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClockFacts {
-    pub(crate) events: Events,
-    pub(crate) state: State,
+/// What is known at one moment of this thread's CPU and of tickline's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Facts {
+    /// `None` where the OS clock measures.
+    clock: Option<(Events, State)>,
+    /// Time that the hypervisor gave to others, in units of `/proc/stat` (`USER_HZ`).
+    stolen: Option<u64>,
+    /// The frequency of the CPU's core, kHz.
+    frequency_khz: Option<u64>,
 }
 
-impl ClockFacts {
-    pub(crate) fn of(status: &Status) -> Self {
-        Self { events: status.events, state: status.state }
+impl Facts {
+    /// The facts of `cpu`, or of the CPU that this thread is on.
+    pub(crate) fn of(cpu: Option<usize>, clock: Option<(Events, State)>) -> Self {
+        let cpu = cpu.or_else(system::cpu);
+        Self { clock, stolen: system::stolen(cpu), frequency_khz: cpu.and_then(system::frequency_khz) }
     }
 
-    /// Whether the clock noticed an event since then, or did not vouch for the counter at one end.
-    pub(crate) fn is_disturbed_since(&self, earlier: &Self) -> bool {
-        let happened = |event| self.events.get(event) > earlier.events.get(event);
-        DISTURBING.into_iter().any(happened)
-            || [self.state, earlier.state].into_iter().any(|state| state != State::Fast)
+    /// What has disturbed all pairs since then.
+    pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Cause> {
+        // The clock noticed an event, or did not vouch for the counter at one end.
+        let clock = |((now, state), (before, state_before)): ((Events, State), (Events, State))| {
+            let happened = |event| now.get(event) > before.get(event);
+            DISTURBING.into_iter().any(happened) || [state, state_before] != [State::Fast; 2]
+        };
+        let frequency = |(now, before): (u64, u64)| {
+            now.abs_diff(before).saturating_mul(100) > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
+        };
+        if self.clock.zip(earlier.clock).is_some_and(clock) {
+            Some(Cause::Clock)
+        } else if self.stolen.zip(earlier.stolen).is_some_and(|(now, before)| now > before) {
+            Some(Cause::Stolen)
+        } else if self.frequency_khz.zip(earlier.frequency_khz).is_some_and(frequency) {
+            Some(Cause::Frequency)
+        } else {
+            None
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tickline::{Clock, Driver, Reason};
+
     use super::*;
+
+    fn clock() -> Clock {
+        Clock::builder().driver(Driver::Manual).start().expect("a clock")
+    }
+
+    fn known() -> Facts {
+        let clock = Some((clock().status().events, State::Fast));
+        Facts { clock, stolen: Some(7), frequency_khz: Some(2_000_000) }
+    }
 
     #[test]
     fn facts_that_are_unknown_disturb_nothing() {
-        let known = CpuFacts { stolen: Some(7), frequency_khz: Some(2_000_000) };
-        for (now, before) in [(CpuFacts::default(), known), (known, CpuFacts::default()), (known, known)] {
-            assert!(!now.has_stolen_since(&before) && !now.has_changed_frequency_since(&before));
+        for (now, before) in [(Facts::default(), known()), (known(), Facts::default()), (known(), known())] {
+            assert_eq!(now.disturbed_since(&before), None);
         }
     }
 
     #[test]
     fn one_tick_is_stolen_and_two_percent_are_the_same_frequency() {
-        let before = CpuFacts { stolen: Some(7), frequency_khz: Some(2_000_000) };
-        assert!(CpuFacts { stolen: Some(8), ..before }.has_stolen_since(&before));
-        for (khz, has_changed) in
-            [(2_040_000, false), (1_960_000, false), (2_041_000, true), (1_959_000, true)]
-        {
-            let now = CpuFacts { frequency_khz: Some(khz), ..before };
-            assert_eq!(now.has_changed_frequency_since(&before), has_changed, "{khz}");
+        assert_eq!(Facts { stolen: Some(8), ..known() }.disturbed_since(&known()), Some(Cause::Stolen));
+        for (khz, cause) in [
+            (2_040_000, None),
+            (1_960_000, None),
+            (2_041_000, Some(Cause::Frequency)),
+            (1_959_000, Some(Cause::Frequency)),
+        ] {
+            let now = Facts { frequency_khz: Some(khz), ..known() };
+            assert_eq!(now.disturbed_since(&known()), cause, "{khz}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_noticed_something_or_is_closed_at_either_end_disturbs() {
+        let (clock, closed) = (clock(), State::Fallback(Reason::DisabledByProgram));
+        let facts = |state| Facts { clock: Some((clock.status().events, state)), ..Facts::default() };
+        let before = facts(State::Fast);
+        for (now, before) in [(facts(closed), before), (before, facts(closed))] {
+            assert_eq!(now.disturbed_since(&before), Some(Cause::Clock));
+        }
+        clock.maintain();
+        clock.disable();
+        if clock.status().events.get(Event::GateClosed) == 0 {
+            eprintln!("SKIPPED: the counter does not serve here, so no gate closes");
+            return;
+        }
+        assert_eq!(facts(State::Fast).disturbed_since(&before), Some(Cause::Clock));
     }
 }

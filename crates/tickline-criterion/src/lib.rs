@@ -1,4 +1,4 @@
-//! [criterion](https://docs.rs/criterion) with the CPU's counter for its clock, through
+//! This crate gives [criterion](https://docs.rs/criterion) the CPU's counter as its clock, through
 //! [tickline]: true nanoseconds, with less overhead and a finer resolution than `WallTime`.
 //!
 //! ```no_run
@@ -20,9 +20,9 @@
 //! criterion_main!(benches);
 //! ```
 //!
-//! To convert existing benchmarks, change `config`, and `&mut Criterion` into
-//! `&mut Criterion<CounterTime>`. The crate prints on the standard error stream, here
-//! for `known_delays` on an AMD EPYC, family 25, model 17, 2026-11-21:
+//! To convert existing benchmarks, change `config`, and write `&mut Criterion<CounterTime>` in
+//! place of `&mut Criterion`. The crate prints on the standard error stream, here for
+//! `known_delays` on an AMD EPYC, family 25, model 17, 2026-11-21:
 //!
 //! ```text
 //! tickline: counter at 2596.144 MHz +-972 ppb, resolution 10.0 ns; a start and an end cost 22.8 ns, taken off
@@ -37,8 +37,8 @@
 //! criterion reads the clock once for thousands of iterations, and both clocks give the same
 //! result.
 //!
-//! The [table of known delays](#known-delays) has both clocks. Where a single run is long, they
-//! agree within 40 ppm if both measure the very same runs. With criterion one clock measures
+//! The [table of known delays](#known-delays) has both clocks. If a single run is long and both
+//! clocks measure the very same run, they agree within 40 ppm. Under criterion one clock measures
 //! seconds after the other, and changes of the core's frequency make a difference of up to 0.8 %.
 //!
 //! # Distributions
@@ -58,30 +58,31 @@
 //!
 //! - p50, p90, p99, p99.9 and the slowest pair are printed below criterion's line, and stored as
 //!   `new/pairs.json`. criterion's page of the benchmark shows them as a plot.
-//! - The cost of a pair is taken off. A quantile is interpolated within the counter's resolution,
-//!   so the median of equal times is right within a tenth of it.
+//! - The cost of a pair is subtracted. A quantile is interpolated within the counter's resolution,
+//!   so the median of equal times is right within a tenth of that resolution.
 //! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
-//!   puts enough iterations into a pair to keep the pair's cost below a share of its time.
-//! - The cause of each disturbed pair is counted, printed and stored. Disturbed pairs are excluded,
-//!   and replaced by others. They are not in the mean that criterion gets. With `cargo bench --
-//!   --include-disturbed` they all count.
+//!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
+//! - The cause of each disturbed pair is counted, printed and stored. Disturbed pairs are
+//!   excluded, and replaced by others. They are not in the mean that criterion gets. With
+//!   `cargo bench -- --include-disturbed` they count.
 //!
 //! | cause | seen by | excluded |
 //! |---|---|---|
 //! | `moved` | the CPU's id, which comes with the counter | the pair |
-//! | `backwards` | an end before its start | the pair, which has no time |
+//! | `backwards` | an end that is before its start | the pair, which has no duration |
 //! | `preempted` | `ru_nivcsw` of the thread (Linux) | 50 us of pairs |
-//! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs. If there are more long pairs than interrupts, the routine itself is slow at times: they count, and a line says so |
+//! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs. If there are more long pairs than interrupts, the routine itself is slow at times: these pairs count, and a line says so |
 //! | `stolen` | the CPU's `steal` in `/proc/stat` (Linux) | 10 ms of pairs |
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
-//! | `clock` | an event or a closed gate of tickline's clock | 10 ms of pairs |
+//! | `clock` | a disruption or a closed gate of tickline's clock | 10 ms of pairs |
 //!
 //! # Known delays
 //!
-//! Errors in ns, on a machine without other load and with a busy thread on each CPU. The rows from
-//! 20 ns on are chains of multiplications in a function, whose time a long run shows. "less call"
-//! is the error of p50 less that of the empty function ([caveats](#caveats)). `WallTime` takes one
-//! iteration a sample here, and leaves the cost of two readings in the result.
+//! The table has the errors in ns, on a machine without other load and with a busy thread on each
+//! CPU. The rows from 20 ns on are chains of multiplications in a function, whose true time a long
+//! run shows. "less call" is the error of p50 minus that of the empty function
+//! ([caveats](#caveats)). `WallTime` takes one iteration a sample here, and leaves the cost of two
+//! readings in the result.
 //!
 #![doc = include_str!("../docs/known_delays.md")]
 //!
@@ -97,8 +98,8 @@
 //!
 #![doc = include_str!("../docs/compare.md")]
 //!
-//! `examples/known_delays.rs` measures what both tables have, and fails if `CounterTime` is further
-//! off than its head says.
+//! `examples/known_delays.rs` measures the figures of both tables, and fails if the error of
+//! `CounterTime` is larger than its head allows.
 //!
 //! # A pull request against main
 //!
@@ -126,12 +127,13 @@
 //! - A pair has enough iterations to last 2 us, the same number in both builds. So `pairs` above
 //!   shows means over these iterations.
 //! - `new/comparison.json` has the verdict, for CI. criterion's page of the benchmark has the plot.
-//! - Where memory and code lie is chosen once in each process. A difference below 0.5 % never
-//!   counts; near 1 %, run it again.
+//! - Each process places memory and code anew, which can change the time. A difference below 0.5 %
+//!   never counts. If it is near 1 %, run the comparison again.
 //! - With a busy thread on each CPU and 1 s a run, 5 of 40 runs of one build against itself were
-//!   found different, by 1.7 to 6 %, and 20 of 20 with 30 % more work (the Intel Xeon below).
-//!   Without optimisation it was 5 of 10 on free CPUs, by 3 %. So leave CPUs free, measure for
-//!   longer, and trust no unoptimised build.
+//!   found different, by 1.7 to 6 %. With 30 % more work in one build, 20 of 20 runs were (the
+//!   Intel Xeon below). Of unoptimised builds against themselves, 5 of 10 runs were found
+//!   different on free CPUs, by 3 %. So leave CPUs free, measure for longer, and trust no
+//!   unoptimised build.
 //! - A benchmark that the other build lacks is measured alone, and a line says so. The other build
 //!   needs a version of this crate with this option.
 //!
@@ -152,70 +154,71 @@
 //!                         baseline main: difference -3.4 ns (-3.8 ns to -3.4 ns), now -3.8 ns (-4.5 ns to -1.5 ns): -2.34 %: not told apart
 //! ```
 //!
-//! (Both from an Intel Xeon, family 6, model 207, while compilers ran. `find`, which [`compare`]
-//! runs, had not changed.) What else changed between two runs is not known: the core's frequency,
-//! other programs, where memory lies. criterion ignores that. This crate calls a difference one
-//! only if the middle nine tenths of both runs' rounds have no value in common, and it is at least
-//! 2 %. A round is one of criterion's samples; for [`compare`], it is the difference in one of its
-//! 60 rounds. Even such a difference may come from the machine. `--against` finds smaller ones, and
-//! gives an interval of 95 %.
+//! (Both outputs are from an Intel Xeon, family 6, model 207, while compilers ran. `find`, which
+//! [`compare`] runs, had not changed.) Between two runs other things may change: the core's
+//! frequency, other programs, the place of memory. criterion ignores that. This crate reports a
+//! difference only if it is at least 2 %, and if the middle nine tenths of both runs' rounds have
+//! no value in common. A round is one of criterion's samples; for [`compare`], it is the
+//! difference in one of its 60 rounds. Even such a difference may come from the machine.
+//! `--against` finds smaller ones, and gives an interval of 95 %.
 //!
 //! # What is guaranteed, and what is not
 //!
 //! | guaranteed | not guaranteed |
 //! |---|---|
-//! | The measured time contains nothing from before the start or after the end. Everything in between has executed at the end (on riscv64, loads alone): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic in its place if no `black_box` takes the result: see [caveats](#caveats) |
-//! | The rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It is the clock's, and followed while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
+//! | The measured time contains nothing from before the start or after the end. At the end everything in between has executed (on riscv64, only the loads): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic in its place if no `black_box` takes the result: see [caveats](#caveats) |
+//! | The rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It is the rate of tickline's clock, and follows that clock while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
 //! | A counter that cannot be trusted is not used: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
 //! | Where one instruction reads counter and CPU id (x86_64), a move of the thread between the two readings of a pair is noticed. | that a move away and back, or between two pairs, is noticed |
-//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed; also the samples that were taken while a gate was closed ([`Incidents`]). | that other programs took no time from the process: with `iter` and the other methods of criterion's bencher such time is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude it where Linux tells of it |
-//! | No sample is 0, which criterion would refuse: the least is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
+//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed; also the samples that were taken while a gate was closed ([`Incidents`]). | that other programs took no time from the process: with `iter` and the other methods of criterion's bencher such time is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude such time if Linux reports it |
+//! | No sample is 0, which criterion would refuse: the smallest sample is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
 //!
 //! # What it costs
 //!
-//! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and 2 s
-//! at most ([`CounterTimeBuilder::settle`]). With `--list` it measures nothing. Measuring the cost
-//! of a pair takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock exists,
-//! a thread of tickline's wakes up twice a second and takes 0.03 % of a core (Intel Xeon, family 6,
-//! model 207, [record](https://github.com/tickline/tickline/blob/main/benches/README.md)).
-//! Converting a sample after it was taken needs the clock's status, and takes some 10 us. Twice a
-//! second the cost of a pair is measured between samples, which takes 1 ms.
+//! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
+//! most 2 s ([`CounterTimeBuilder::settle`]). With `--list` it measures nothing. Measuring the
+//! cost of a pair takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock
+//! exists, a thread of tickline's wakes up twice a second and takes 0.03 % of a core (Intel Xeon,
+//! family 6, model 207,
+//! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of
+//! a sample needs the clock's status, and takes some 10 us after the measurement. Twice a second
+//! the cost of a pair is measured between samples, which takes 1 ms.
 //!
 //! # Fences
 //!
 //! The start waits until all earlier instructions have executed and all earlier stores have
-//! drained. Then it reads the counter, and lets nothing that follows begin before that. The end
-//! waits until the measured code has executed, then reads. On x86_64 that is a full fence,
-//! `rdtscp`, `lfence` at the start, and `rdtscp`, `lfence` at the end; on aarch64 `isb` on both
-//! sides of the read of the register. riscv64 has no such instruction: loads stay in their place,
-//! arithmetic and stores need not. The head of `src/pair.rs` names the manuals and sections.
+//! drained. Then it reads the counter, and lets no later instruction begin before that. The end
+//! waits until the measured code has executed, and then reads the counter. On x86_64 these are a
+//! full fence, `rdtscp`, `lfence` at the start, and `rdtscp`, `lfence` at the end; on aarch64
+//! `isb` on both sides of the read of the register. riscv64 has no such instruction: loads stay in
+//! their place, but arithmetic and stores may move. The head of `src/pair.rs` names the manuals
+//! and sections.
 //!
 //! # Caveats
 //!
 //! - **Give the result to a `black_box` inside of the routine.** criterion's own `black_box` comes
 //!   after the second reading. The compiler may move arithmetic that needs no memory across a
 //!   reading, with this clock and with `WallTime`.
-//! - A routine between two fences starts in an empty pipeline: a call of an empty function takes
-//!   7 ns there, and 3 in a loop (on the AMD EPYC above). The routine does take that time; the
-//!   clock is not wrong. [`Bencher::iter`](criterion::Bencher::iter) shows the throughput
-//!   instead.
+//! - A routine between two fences starts in an empty pipeline: a call of an empty function takes 7
+//!   ns there, and 3 ns in a loop (on the AMD EPYC above). The routine does take that time: the
+//!   clock is right. [`Bencher::iter`](criterion::Bencher::iter) shows the throughput instead.
 //! - The cost that is subtracted is measured twice a second, between samples. If the core changes
 //!   its frequency in between, the cost of a pair differs by a ns or so.
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`). This crate reports moves of the
-//!   thread, and does not prevent them.
-//! - criterion compares with the results of the last run, even if that run used another clock.
-//!   After a change of clock, the first "Performance has improved" is due to the clock.
+//!   thread, but does not prevent them.
+//! - criterion compares with the results of the last run, even if that run used another clock. The
+//!   first "Performance has improved" after a change of clock is due to the clock.
 //! - `--include-disturbed` and `--against` work only if the program makes its `CounterTime` before
 //!   criterion reads the arguments, as it does with `criterion_group!`.
 //!
 //! # What is printed
 //!
 //! Other libraries of this project do not print. This one prints distributions and comparisons on
-//! the standard output, below criterion's line. All else goes to the standard error stream. The
-//! line about the counter, at the top of this page, is printed once in a process. Each time that
-//! `WallTime` measures instead, a line says why. When the last clone of a [`CounterTime`] is
-//! dropped, as `criterion_group!` does at its end, there is a line for each kind of incident that
-//! happened. [`CounterTimeBuilder::quiet`] turns all of it off.
+//! the standard output, below criterion's line. Everything else goes to the standard error stream.
+//! The line about the counter, at the top of this page, is printed once in a process. Each time
+//! that the crate uses `WallTime` instead, a line says why. When the last clone of a
+//! [`CounterTime`] is dropped, as `criterion_group!` does at its end, there is a line for each
+//! kind of incident that happened. [`CounterTimeBuilder::quiet`] turns all of it off.
 //!
 //! # Examples
 //!
@@ -229,12 +232,9 @@ mod builder;
 mod builds;
 mod calibration;
 mod compare;
-mod cost;
-mod current;
 mod elapsed;
 mod error;
 mod evidence;
-mod incidents;
 mod measurement;
 mod message;
 mod number;
@@ -250,10 +250,10 @@ pub use calibration::Calibration;
 pub use compare::{Comparison, compare};
 pub use elapsed::Elapsed;
 pub use error::{Error, ErrorKind};
-pub use incidents::Incidents;
 pub use pair::Start;
 pub use pairs::bencher::PairBencher;
 pub use pairs::{BenchPairs, PairId};
+pub use progress::Incidents;
 pub use time::CounterTime;
 
 /// The example of the README is a test.

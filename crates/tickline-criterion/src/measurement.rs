@@ -4,11 +4,11 @@
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkGroup, Criterion};
 
-use crate::current;
+use crate::calibration::Scale;
 use crate::elapsed::Elapsed;
 use crate::pair::Start;
 use crate::pairs::{Id, PairId, sealed};
-use crate::time::{CounterTime, least_ns};
+use crate::time::{CounterTime, count_sample, least_ns};
 
 impl Measurement for CounterTime {
     type Intermediate = Start;
@@ -38,10 +38,10 @@ impl Measurement for CounterTime {
     /// The sample in ns, less the cost of its readings; never below an attosecond. criterion calls
     /// this once for each sample, after taking it.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
-        current::count_sample();
+        count_sample();
         least_ns(match self.session() {
             Some(session) => session.to_ns(sample),
-            None => sample.to_ns(0.0, 0.0),
+            None => sample.to_ns(&Scale::WALL),
         })
     }
 

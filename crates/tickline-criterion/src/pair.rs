@@ -71,12 +71,15 @@ pub(crate) enum Source {
 // It carries the source, so that the end does not have to load it: the measured code may have
 // evicted everything else from the caches.
 #[derive(Debug, Clone, Copy)]
-pub struct Start(Begun);
+pub struct Start {
+    source: Source,
+    begin: Moment,
+}
 
+/// What a source has said.
 #[derive(Debug, Clone, Copy)]
-enum Begun {
-    WithCpu { counter: HardwareCpuCounter, ticks: u64, cpu: usize },
-    Plain { counter: HardwareCounter, ticks: u64 },
+enum Moment {
+    Counter { ticks: u64, cpu: Option<usize> },
     Wall(Instant),
 }
 
@@ -95,19 +98,53 @@ impl Source {
         // An end has no full fence. With a weaker fence here, earlier stores would drain during the
         // measured code. No test sees a weaker one: it is a matter of nanoseconds.
         fence(Ordering::SeqCst);
-        Start(match self {
+        Start { source: self, begin: self.read() }
+    }
+
+    /// Reads after all earlier instructions, and before all later ones.
+    #[inline(always)]
+    fn read(self) -> Moment {
+        match self {
             Self::WithCpu(counter) => {
-                let (ticks, cpu) = read(counter);
+                // One instruction may read both. Where it takes two, and the thread was moved in
+                // between, this reads again.
+                let (ticks, cpu) = loop {
+                    if let Some(reading) = counter.now_ordered() {
+                        break reading;
+                    }
+                };
                 counter.barrier();
-                Begun::WithCpu { counter, ticks, cpu }
+                Moment::Counter { ticks, cpu: Some(cpu) }
             }
             Self::Plain(counter) => {
                 let ticks = counter.now_ordered();
                 counter.barrier();
-                Begun::Plain { counter, ticks }
+                Moment::Counter { ticks, cpu: None }
             }
-            Self::Wall => Begun::Wall(Instant::now()),
-        })
+            Self::Wall => Moment::Wall(Instant::now()),
+        }
+    }
+}
+
+impl Moment {
+    /// Ticks of the counter, or the OS clock's ns since the first call.
+    fn ticks(self) -> u64 {
+        static ORIGIN: OnceLock<Instant> = OnceLock::new();
+        match self {
+            Self::Counter { ticks, .. } => ticks,
+            Self::Wall(now) => {
+                // The first call is for a start, and no reading is earlier than that.
+                let origin = *ORIGIN.get_or_init(|| now);
+                u64::try_from(now.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    fn cpu(self) -> Option<usize> {
+        match self {
+            Self::Counter { cpu, .. } => cpu,
+            Self::Wall(_) => None,
+        }
     }
 }
 
@@ -135,50 +172,13 @@ impl Start {
     /// Takes the second reading, like [`end`](Self::end), but returns both readings.
     #[inline(always)]
     pub(crate) fn ends(self) -> Ends {
-        match self.0 {
-            Begun::WithCpu { counter, ticks: start_ticks, cpu: start_cpu } => {
-                let (end_ticks, cpu) = read(counter);
-                counter.barrier();
-                Ends { start_ticks, end_ticks, cpus: Some((start_cpu, cpu)) }
-            }
-            Begun::Plain { counter, ticks: start_ticks } => {
-                let end_ticks = counter.now_ordered();
-                counter.barrier();
-                Ends { start_ticks, end_ticks, cpus: None }
-            }
-            Begun::Wall(start) => {
-                let end = Instant::now();
-                Ends { start_ticks: os_ns(start), end_ticks: os_ns(end), cpus: None }
-            }
-        }
+        let (begin, end) = (self.begin, self.source.read());
+        Ends { start_ticks: begin.ticks(), end_ticks: end.ticks(), cpus: begin.cpu().zip(end.cpu()) }
     }
 
     #[inline(always)]
     pub(crate) fn end(self) -> Elapsed {
-        if let Begun::Wall(start) = self.0 {
-            return Elapsed::from(start.elapsed());
-        }
         let Ends { start_ticks, end_ticks, cpus } = self.ends();
         Elapsed::of_pair(start_ticks, end_ticks, cpus.is_some_and(|(start, end)| start != end))
-    }
-}
-
-/// ns since the first call.
-fn os_ns(instant: Instant) -> u64 {
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    // The first call is for a start, and no reading is earlier than that.
-    let origin = *ORIGIN.get_or_init(|| instant);
-    u64::try_from(instant.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Counter and CPU.
-#[inline(always)]
-fn read(counter: HardwareCpuCounter) -> (u64, usize) {
-    loop {
-        // One instruction may read both. Where it takes two, and the thread was moved in between,
-        // this reads again.
-        if let Some(reading) = counter.now_ordered() {
-            return reading;
-        }
     }
 }

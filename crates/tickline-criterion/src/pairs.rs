@@ -5,7 +5,7 @@
 //! | `bencher.rs` | runs the routine between the readings |
 //! | `collector.rs`, `monitor.rs` | take samples block by block, and ask for the facts |
 //! | `slice.rs`, `cause.rs`, `spin.rs` | decide which pairs count |
-//! | `distribution.rs`, `quantile.rs`, `outcome.rs` | say what they show |
+//! | `distribution.rs`, `outcome.rs` | say what they show |
 //! | `files.rs` | stores that next to criterion's files, and reads a baseline from there |
 
 pub(crate) mod bencher;
@@ -15,7 +15,6 @@ pub(crate) mod distribution;
 pub(crate) mod files;
 pub(crate) mod monitor;
 pub(crate) mod outcome;
-pub(crate) mod quantile;
 pub(crate) mod slice;
 pub(crate) mod spin;
 
@@ -24,14 +23,14 @@ use std::error::Error;
 use criterion::BenchmarkId;
 
 use crate::builds::{self, Other, Turns};
-use crate::compare::{BUILDS, Measured};
-use crate::current;
+use crate::compare::Measured;
 use crate::elapsed::Elapsed;
 use crate::pairs::bencher::PairBencher;
 use crate::pairs::collector::Collector;
 use crate::pairs::distribution::Distribution;
 use crate::pairs::outcome::{Outcome, QUANTILES};
 use crate::plot::{self, Series};
+use crate::time;
 
 /// Benchmarks whose iterations are timed one by one: for criterion's `Criterion` and
 /// `BenchmarkGroup`, with [`CounterTime`](crate::CounterTime).
@@ -100,7 +99,7 @@ pub trait BenchPairs: sealed::Criterion {
         input: &I,
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
-        let (mut collector, mut other) = (None, Other::of(current::count_benchmark()));
+        let (mut collector, mut other) = (None, Other::of(time::count_benchmark()));
         builds::mark();
         self.run(id.into(), &mut |iterations| {
             let collector =
@@ -180,15 +179,16 @@ fn report(collector: &Collector<1, Distribution>) {
     files::store(time, collector.returned(), files);
     if let Some(Turns::Asks(other)) = turns {
         let (couples, slice_ends, causes) = (&*other.couples, Some(&*other.slice_ends), other.causes);
-        let measured = Measured { time, scale, couples, slice_ends, causes, iterations };
-        measured.report(&BUILDS, collector.returned());
+        let names = ["the other build", "this build"];
+        let measured = Measured { time, scale, couples, slice_ends, causes, iterations, names };
+        measured.report(collector.returned());
     }
 }
 
 /// Draws a distribution, and that of the baseline.
 fn draw(outcome: &Outcome<'_>, name: &str, then: Option<&files::Baseline>) -> Result<String, Box<dyn Error>> {
     let quantiles = QUANTILES.into_iter().zip(outcome.quantiles_ns);
-    let marks: Vec<_> = quantiles.map(|((name, _, below), ns)| (name, below, ns)).collect();
+    let marks: Vec<_> = quantiles.map(|((name, below), ns)| (name, below, ns)).collect();
     let mut series = vec![Series { name: "this run", histogram: &outcome.histogram, marks: &marks }];
     let stored: Vec<(f64, u64)>;
     if let Some((baseline, json)) = then {

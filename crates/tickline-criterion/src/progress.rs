@@ -1,14 +1,14 @@
 //! What the samples and the clock's status have shown so far: the rate, the cost of a pair, and
 //! incidents.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use tickline::{Events, State, Status};
+use tickline::{Event, Events, State, Status};
 
 use crate::calibration::Scale;
 use crate::elapsed::Elapsed;
-use crate::evidence::{ClockFacts, DISTURBING};
-use crate::incidents::Incidents;
+use crate::evidence::DISTURBING;
 
 /// Above this uncertainty the rate was about to change when a sample was taken: a tenth of what
 /// criterion could show. The clock widens its figure when something contradicts its rate.
@@ -21,83 +21,134 @@ const COST_LASTS: Duration = Duration::from_millis(500);
 pub(crate) struct Progress {
     pub(crate) scale: Scale,
     cost_measured: Instant,
+    /// The incidents, without the clock's events.
     incidents: Incidents,
-    last_is_disturbed: bool,
     /// The clock's events at the start.
     start: Events,
-    /// What the clock said at the last sample.
-    clock: ClockFacts,
+    /// The clock's state at the last sample.
+    state: State,
 }
 
 impl Progress {
-    /// `clock` was read with the scale's rate, or before.
-    pub(crate) fn new(scale: Scale, clock: ClockFacts) -> Self {
-        Self {
-            scale,
-            cost_measured: Instant::now(),
-            incidents: Incidents::default(),
-            last_is_disturbed: false,
-            start: clock.events,
-            clock,
-        }
+    /// `start` was read with the scale's rate, or before.
+    pub(crate) fn new(scale: Scale, start: Events) -> Self {
+        let (cost_measured, incidents) = (Instant::now(), Incidents::default());
+        Self { scale, cost_measured, incidents, start, state: State::Fast }
     }
 
     /// Measures the cost of a pair anew if it is time. While a gate is closed, nothing vouches for
     /// the counter.
     pub(crate) fn renew_cost(&mut self, measure: impl FnOnce() -> f64) {
-        if self.clock.state == State::Fast && self.cost_measured.elapsed() >= COST_LASTS {
+        if self.state == State::Fast && self.cost_measured.elapsed() >= COST_LASTS {
             (self.scale.cost_ticks, self.cost_measured) = (measure(), Instant::now());
         }
     }
 
     /// Counts a sample, and learns the rate. `status` was read after the sample.
     pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status) {
-        // While a gate is closed, nothing vouches for the clock's rate.
-        if let (State::Fast, Some(scale)) = (status.state, self.scale.at_rate_of(status)) {
-            self.scale = scale;
+        let before = std::mem::replace(&mut self.state, status.state);
+        let incidents = &mut self.incidents;
+        if self.state == State::Fast {
+            self.scale = self.scale.at_rate_of(status).unwrap_or(self.scale);
+        } else {
+            // While a gate is closed, nothing vouches for the clock's rate.
+            incidents.fallback_state = Some(self.state);
         }
-        self.incidents.samples += 1;
-        self.incidents.moved += u64::from(sample.moved > 0);
-        self.incidents.backwards += u64::from(sample.backwards > 0);
-        self.last_is_disturbed = self.scale.uncertainty_ppb > VAGUE_PPB;
-        self.incidents.disturbed += u64::from(self.last_is_disturbed);
-        self.disturb_last(status);
+        let is_fast = [before, self.state] == [State::Fast; 2];
+        incidents.samples += 1;
+        incidents.moved += u64::from(sample.moved > 0);
+        incidents.backwards += u64::from(sample.backwards > 0);
+        incidents.unvouched += u64::from(!is_fast || self.scale.uncertainty_ppb > VAGUE_PPB);
     }
 
-    /// Counts the last sample as disturbed, but only once, if the clock has noticed something since
-    /// the last status, or did not vouch for the counter then or now. What it noticed after the
-    /// sample may have happened during it.
-    pub(crate) fn disturb_last(&mut self, status: &Status) {
-        let before = std::mem::replace(&mut self.clock, ClockFacts::of(status));
-        if self.incidents.samples == 0 || !self.clock.is_disturbed_since(&before) {
-            return;
-        }
-        self.incidents.disturbed += u64::from(!self.last_is_disturbed);
-        self.last_is_disturbed = true;
-        let states = [self.clock.state, before.state];
-        self.incidents.fallback_state =
-            states.into_iter().find(|state| *state != State::Fast).or(self.incidents.fallback_state);
-    }
-
-    /// The incidents up to the last status.
-    pub(crate) fn incidents(&self) -> Incidents {
-        let since = |event| self.clock.events.get(event).saturating_sub(self.start.get(event));
+    /// The incidents up to the clock's events `now`.
+    pub(crate) fn incidents(&self, now: &Events) -> Incidents {
+        let since = |event| now.get(event).saturating_sub(self.start.get(event));
         let counts = DISTURBING.map(|event| (event, since(event)));
         let events = counts.into_iter().filter(|(_, count)| *count > 0).collect();
         Incidents { events, ..self.incidents.clone() }
     }
 }
 
+/// What happened while samples were taken, counted since the [`CounterTime`](crate::CounterTime)
+/// was made. Its text is printed when the last clone of that is dropped: a line for each kind of
+/// incident, and none if nothing happened.
+///
+/// ```
+/// use criterion::measurement::Measurement;
+/// use tickline_criterion::CounterTime;
+///
+/// let time = CounterTime::builder().quiet().start_or_wall_time();
+/// let _ns = time.to_f64(&time.end(time.start()));
+/// let incidents = time.incidents();
+/// println!("{incidents}"); // nothing, as a rule
+/// assert!(incidents.moved <= incidents.samples);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Incidents {
+    /// Samples that were converted into ns.
+    pub samples: u64,
+    /// Samples in which a pair of readings began on one CPU and ended on another. A move away and
+    /// back, or between two pairs, is not noticed; nor is any move where the CPU's id does not
+    /// come with the counter (aarch64).
+    pub moved: u64,
+    /// Samples in which the counter stepped back: the CPUs' counters are unsynchronised, or were
+    /// reset.
+    pub backwards: u64,
+    /// Samples that the clock did not vouch for: before or after the sample a gate was closed, there
+    /// was no line, or the rate was uncertain by more than 100 ppm. The counter still timed them.
+    pub unvouched: u64,
+    /// The clock's state at the last sample after which its readings came from the OS clock.
+    pub fallback_state: Option<State>,
+    /// The events of tickline's clock by which samples may be wrong, until now, and how often each
+    /// happened. The clock notices an event within half a second.
+    pub events: Vec<(Event, u64)>,
+}
+
+impl fmt::Display for Incidents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = Vec::new();
+        let Self { samples, moved, backwards, unvouched, fallback_state, events } = self;
+        if *moved > 0 {
+            lines.push(format!(
+                "{moved} of {samples} samples contain a move of the thread to another CPU; to avoid that, bind it to one"
+            ));
+        }
+        if *backwards > 0 {
+            lines.push(format!(
+                "{backwards} of {samples} samples are too short, because the counter stepped back: the results cannot be trusted"
+            ));
+        }
+        if *unvouched > 0 {
+            let why = fallback_state.map_or("its rate is not known".to_owned(), |state| state.to_string());
+            lines.push(format!(
+                "{unvouched} of {samples} samples are to be repeated, as the clock did not vouch for the counter: {why}"
+            ));
+        }
+        if *samples > 0 && !events.is_empty() {
+            let events: Vec<String> =
+                events.iter().map(|(event, count)| format!("{} {count}", event.code())).collect();
+            lines.push(format!(
+                "while {samples} samples were taken, the clock noticed events by which some may be wrong: {}",
+                events.join(", ")
+            ));
+        }
+        f.write_str(&lines.join("\n"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use tickline::{Clock, Driver, Event, Reason};
+    use tickline::{Clock, Driver, Reason};
 
     use super::*;
 
     const CLOSED: State = State::Fallback(Reason::DisabledByProgram);
 
-    /// A status of this clock with a counter of 2.5 GHz and open gates, in place of those here.
-    fn status(clock: &Clock) -> Status {
+    /// A clock's status with a counter of 2.5 GHz and open gates.
+    fn status() -> Status {
+        let clock = Clock::builder().driver(Driver::Manual).start().expect("a clock");
         let mut status = clock.status();
         (status.state, status.frequency_hz, status.max_drift_ppb) = (State::Fast, Some(2_500_000_000), 500);
         status
@@ -109,17 +160,13 @@ mod tests {
         status
     }
 
-    fn clock() -> Clock {
-        Clock::builder().driver(Driver::Manual).start().expect("a clock")
-    }
-
     fn progress(status: &Status) -> Progress {
-        Progress::new(Scale::WALL.at_rate_of(status).expect("a rate"), ClockFacts::of(status))
+        Progress::new(Scale::WALL.at_rate_of(status).expect("a rate"), status.events)
     }
 
     #[test]
     fn the_rate_is_the_clocks_while_its_gates_are_open() {
-        let open = status(&clock());
+        let open = status();
         let mut progress = progress(&open);
         let first = progress.scale;
         assert!((first.ns_per_tick - 0.4).abs() < 1e-12, "{first:?}");
@@ -131,85 +178,49 @@ mod tests {
         assert!((progress.scale.ns_per_tick - 0.2).abs() < 1e-12, "{progress:?}");
     }
 
-    /// Symptom: after a change of rate, samples by the old rate were reported nowhere.
+    /// Symptom: after a change of rate, samples by the old rate were reported nowhere. After a gate
+    /// had closed, all samples were timed by a counter that nothing vouched for, and one of them was
+    /// reported.
     #[test]
-    fn samples_count_as_disturbed_until_the_new_rate_is_known() {
-        let open = status(&clock());
-        let mut progress = progress(&open);
+    fn every_sample_counts_for_which_the_clock_does_not_vouch() {
+        let open = status();
         let vague = with(&open, |status| status.max_drift_ppb = 800_000);
-        for (status, disturbed) in [(&open, 0), (&vague, 1), (&vague, 2), (&open, 2)] {
-            progress.count(&Elapsed::default(), status);
-            assert_eq!(progress.incidents.disturbed, disturbed, "{progress:?}");
-        }
-    }
-
-    /// Symptom: all samples after a gate had closed were timed by a counter that nothing vouched
-    /// for, and one of them was reported.
-    #[test]
-    fn every_sample_while_a_gate_is_closed_counts() {
-        let open = status(&clock());
         let closed = with(&open, |status| status.state = CLOSED);
         let mut progress = progress(&open);
-        // The fifth sample began with a closed gate.
-        for status in [&open, &closed, &closed, &closed, &open, &open] {
+        // The sample after `closed` began with a closed gate.
+        for (status, unvouched) in [
+            (&open, 0),
+            (&vague, 1),
+            (&vague, 2),
+            (&open, 2),
+            (&closed, 3),
+            (&closed, 4),
+            (&open, 5),
+            (&open, 5),
+        ] {
             progress.count(&Elapsed::default(), status);
+            assert_eq!(progress.incidents.unvouched, unvouched, "{progress:?}");
         }
-        let incidents = progress.incidents();
-        assert_eq!((incidents.samples, incidents.disturbed), (6, 4));
-        assert_eq!(incidents.fallback_state, Some(CLOSED));
         assert_eq!(
-            incidents.to_string(),
+            progress.incidents(&open.events).to_string(),
             format!(
-                "4 of 6 samples coincide with a disturbance of the clock, to be repeated: it did not vouch for the \
-                 counter: {CLOSED}"
+                "5 of 8 samples are to be repeated, as the clock did not vouch for the counter: {CLOSED}"
             )
         );
     }
 
     #[test]
     fn samples_with_a_moved_pair_count_once() {
-        let open = status(&clock());
+        let open = status();
         let mut progress = progress(&open);
         let twice = Elapsed::of_pair(0, 10, true) + Elapsed::of_pair(10, 20, true);
         for sample in [twice, Elapsed::of_pair(0, 10, false), Elapsed::of_pair(10, 0, false)] {
             progress.count(&sample, &open);
         }
         assert_eq!(
-            progress.incidents().to_string(),
+            progress.incidents(&open.events).to_string(),
             "1 of 3 samples contain a move of the thread to another CPU; to avoid that, bind it to one\n\
              1 of 3 samples are too short, because the counter stepped back: the results cannot be trusted"
         );
-    }
-
-    #[test]
-    fn what_is_noticed_after_the_last_sample_is_counted_with_it_once() {
-        let clock = clock();
-        let mut statuses = vec![status(&clock)];
-        for _ in 0..3 {
-            clock.disable();
-            clock.enable();
-            clock.maintain(); // judges the gates, and opens what the facts allow
-            statuses.push(status(&clock));
-        }
-        if statuses[2].events == statuses[1].events {
-            eprintln!("SKIPPED: the counter does not serve here, so its gate stays closed");
-            return;
-        }
-        let mut none = progress(&statuses[0]);
-        none.disturb_last(&statuses[1]);
-        assert_eq!(none.incidents().to_string(), "", "no sample, nothing to say");
-        let mut progress = progress(&statuses[0]);
-        progress.count(&Elapsed::default(), &statuses[0]);
-        progress.count(&Elapsed::default(), &statuses[1]);
-        assert_eq!(
-            progress.incidents().to_string(),
-            "1 of 2 samples coincide with a disturbance of the clock, to be repeated: gate_closed 1"
-        );
-        progress.disturb_last(&statuses[2]);
-        assert_eq!(progress.incidents().disturbed, 1);
-        progress.count(&Elapsed::default(), &statuses[2]);
-        progress.disturb_last(&statuses[3]);
-        assert_eq!(progress.incidents().disturbed, 2);
-        assert_eq!(progress.incidents().events, [(Event::GateClosed, 3)]);
     }
 }

@@ -4,19 +4,16 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, Reason, State};
+use tickline::{Clock, Events, Reason, State};
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 
-use crate::calibration::Scale;
-use crate::cost;
+use crate::calibration::{Scale, pair_ticks};
 use crate::elapsed::Elapsed;
 use crate::error::{Error, ErrorKind};
-use crate::evidence::ClockFacts;
-use crate::incidents::Incidents;
 use crate::number::round;
 use crate::pair::Source;
 use crate::pairs::spin::Spinner;
-use crate::progress::Progress;
+use crate::progress::{Incidents, Progress};
 
 /// The uncertainty that is good enough at the start: as much as a machine's clock drifts within
 /// seconds, and a thousandth of what criterion resolves.
@@ -45,53 +42,57 @@ impl Session {
         (source, counter): (Source, HardwareCounter),
         settle: Duration,
     ) -> Result<Self, Error> {
-        let (scale, facts) = wait(&clock, settle)?;
+        let (scale, events) = wait(&clock, settle)?;
         // The first result is dropped: a processor that was idle may still be speeding up.
-        let [_, cost_ticks] = [(); 2].map(|()| cost::pair_ticks(source));
+        let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(source));
         let resolution_ticks = resolution_ticks(&counter, &mut Scratch::new());
         let scale = Scale { cost_ticks, resolution_ticks, ..scale };
         let mut spinner = Spinner::calibrate(counter);
         spinner.spin(round(FIRST_SPIN_NS / scale.ns_per_tick));
-        Ok(Self { clock, source, spinner, progress: Mutex::new(Progress::new(scale, facts)) })
+        Ok(Self { clock, source, spinner, progress: Mutex::new(Progress::new(scale, events)) })
     }
 
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn clock_facts(&self) -> ClockFacts {
-        ClockFacts::of(&self.clock.status())
+    /// What the clock says now.
+    pub(crate) fn clock_facts(&self) -> (Events, State) {
+        let status = self.clock.status();
+        (status.events, status.state)
     }
 
     /// A sample in ns. Also updates the rate and the cost of a pair, since no sample is under way.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
         let mut progress = self.progress();
         progress.count(sample, &self.clock.status());
-        progress.renew_cost(|| cost::pair_ticks(self.source));
-        sample.to_ns(progress.scale.ns_per_tick, progress.scale.cost_ticks)
+        progress.renew_cost(|| pair_ticks(self.source));
+        sample.to_ns(&progress.scale)
     }
 
-    /// The incidents until now, not only until the last sample. The clock's last iteration may be
-    /// half a second ago. This runs another one, which takes some us, unless the clock's thread is
-    /// in one or a gate is closed.
+    /// The incidents until now, not only until the last sample.
+    pub(crate) fn incidents(&self) -> Incidents {
+        self.progress().incidents(&self.clock.status().events)
+    }
+
+    /// The incidents at the end. The clock's last iteration may be half a second ago. This runs
+    /// another one, which takes some us, unless the clock's thread is in one or a gate is closed.
     pub(crate) fn at_end(&self) -> Incidents {
         self.clock.maintain();
-        let mut progress = self.progress();
-        progress.disturb_last(&self.clock.status());
-        progress.incidents()
+        self.incidents()
     }
 }
 
-/// Waits until the clock's rate is good enough, at most `limit`. Returns the rate, and what the
-/// clock said then.
-fn wait(clock: &Clock, limit: Duration) -> Result<(Scale, ClockFacts), Error> {
+/// Waits until the clock's rate is good enough, at most `limit`. Returns the rate, and the clock's
+/// events until then.
+fn wait(clock: &Clock, limit: Duration) -> Result<(Scale, Events), Error> {
     let begin = Instant::now();
     loop {
         let status = clock.status();
         let is_over = begin.elapsed() >= limit;
         match (status.state, Scale::WALL.at_rate_of(&status)) {
             (State::Fast, Some(scale)) if is_over || scale.uncertainty_ppb <= GOAL_PPB => {
-                return Ok((scale, ClockFacts::of(&status)));
+                return Ok((scale, status.events));
             }
             (State::Fallback(reason), _) if is_over || status.is_judged && !may_pass(reason) => {
                 return Err(Error::closed(reason));
@@ -157,13 +158,12 @@ mod tests {
             published() > before
         });
         assert!(has_iterated, "no iteration at the end");
-        let quiet = session.progress().incidents();
         session.clock.disable();
-        assert_eq!(session.progress().incidents(), quiet);
-        let incidents = session.at_end();
-        assert_eq!((incidents.samples, incidents.disturbed), (1, 1), "{incidents:?}");
-        assert!(incidents.to_string().contains("gate_closed"), "{incidents}");
-        let Scale { ns_per_tick, cost_ticks, .. } = session.progress().scale;
-        assert_eq!(session.to_ns(&sample), sample.to_ns(ns_per_tick, cost_ticks));
+        assert!(session.at_end().events.contains(&(Event::GateClosed, 1)), "{:?}", session.at_end());
+        let text = session.at_end().to_string();
+        assert!(text.contains("while 1 samples were taken") && text.contains("gate_closed 1"), "{text}");
+        let scale = session.progress().scale;
+        assert_eq!(session.to_ns(&sample), sample.to_ns(&scale));
+        assert_eq!(session.incidents().unvouched, 1);
     }
 }

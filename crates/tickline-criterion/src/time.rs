@@ -1,17 +1,16 @@
 //! The measurement.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use crate::builder::CounterTimeBuilder;
 use crate::calibration::{Calibration, Scale};
-use crate::current;
 use crate::error::Error;
-use crate::incidents::Incidents;
 use crate::message::Messages;
 use crate::pair::Source;
 use crate::pairs::slice::Counting;
+use crate::progress::Incidents;
 use crate::session::Session;
 
 /// criterion refuses a whole benchmark if one sample is 0. A sample that took no longer than its
@@ -25,7 +24,31 @@ pub(crate) fn least_ns(ns: f64) -> f64 {
 
 thread_local! {
     // Weak, because the incidents are printed when the last clone is dropped.
-    static CURRENT: RefCell<Option<(Source, Weak<Shared>)>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Weak<Shared>> = const { RefCell::new(Weak::new()) };
+    // What criterion has done on this thread, which shows how far a benchmark is.
+    static BENCHERS: Cell<u64> = const { Cell::new(0) };
+    static SAMPLES: Cell<u64> = const { Cell::new(0) };
+    static BENCHMARKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The warm-ups and measurements so far.
+pub(crate) fn benchers() -> u64 {
+    BENCHERS.get()
+}
+
+/// Counts a benchmark of pairs. Returns the number of those before, which a filter may exclude.
+pub(crate) fn count_benchmark() -> usize {
+    BENCHMARKS.replace(BENCHMARKS.get().wrapping_add(1))
+}
+
+/// Counts a sample that criterion converts into ns.
+pub(crate) fn count_sample() {
+    SAMPLES.set(SAMPLES.get().wrapping_add(1));
+}
+
+/// The converted samples so far.
+pub(crate) fn samples() -> u64 {
+    SAMPLES.get()
 }
 
 /// The settings of a measurement, except those of its clock.
@@ -66,13 +89,13 @@ pub(crate) struct Settings {
 /// ```
 #[derive(Debug, Clone)]
 pub struct CounterTime {
-    source: Source,
     shared: Arc<Shared>,
 }
 
 /// What clones share.
 #[derive(Debug)]
 struct Shared {
+    source: Source,
     /// Or why the OS clock measures.
     session: Result<Session, Error>,
     settings: Settings,
@@ -111,29 +134,28 @@ impl CounterTime {
     }
 
     pub(crate) fn of(source: Source, session: Result<Session, Error>, settings: Settings) -> Self {
-        Self { source, shared: Arc::new(Shared { session, settings }) }
+        Self { shared: Arc::new(Shared { source, session, settings }) }
     }
 
     /// The measurement that the benchmark on this thread uses, which criterion's `Bencher` does not
     /// show.
     pub(crate) fn current() -> Self {
-        let current = CURRENT.with_borrow(|known| {
-            let (source, shared) = known.as_ref()?;
-            Some(Self { source: *source, shared: shared.upgrade()? })
-        });
-        current.expect("criterion calls zero() before the benchmark, and keeps its measurement meanwhile")
+        let shared = CURRENT.with_borrow(Weak::upgrade);
+        let shared =
+            shared.expect("criterion calls zero() before the benchmark, and keeps its measurement meanwhile");
+        Self { shared }
     }
 
     /// criterion begins the life of a `Bencher` with `zero`, on the thread that then calls the
     /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.8). The
     /// measurement therefore makes itself known there.
     pub(crate) fn make_current(&self) {
-        current::count_bencher();
-        CURRENT.set(Some((self.source, Arc::downgrade(&self.shared))));
+        BENCHERS.set(BENCHERS.get().wrapping_add(1));
+        CURRENT.set(Arc::downgrade(&self.shared));
     }
 
     pub(crate) fn source(&self) -> Source {
-        self.source
+        self.shared.source
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -165,6 +187,6 @@ impl CounterTime {
     /// The incidents so far. Empty where the OS clock measures.
     #[must_use]
     pub fn incidents(&self) -> Incidents {
-        self.session().map(|session| session.progress().incidents()).unwrap_or_default()
+        self.session().map(Session::incidents).unwrap_or_default()
     }
 }

@@ -52,10 +52,6 @@ const _: () = assert!(offset_of!(Page, version) == 8 && offset_of!(Page, size) =
 const _: () = assert!(offset_of!(Page, words) == 64);
 const _: () = assert!(offset_of!(Page, _tail) == 640 || cfg!(loom));
 
-/// Where the word is in a page.
-#[cfg(all(feature = "file", target_os = "linux"))]
-pub(crate) const WORD_OFFSET: usize = offset_of!(Page, words);
-
 /// What a page says about where it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {

@@ -189,19 +189,16 @@ fn auxiliary(kind: usize) -> Option<usize> {
 fn variable(name: &str) -> Option<&'static CStr> {
     // SAFETY: libc sets `environ` before it runs this code, and nobody changes it meanwhile.
     let list = NonNull::new(unsafe { environ }.cast_mut())?;
-    let entries = (0..).map_while(|place| {
+    let mut entries = (0..).map_while(|place| {
         // SAFETY: the list ends with a null pointer, and the iteration stops there.
         let entry = unsafe { list.add(place) };
         // SAFETY: as above.
         NonNull::new(unsafe { entry.read() }.cast_mut())
     });
-    for entry in entries {
+    entries.find_map(|entry| {
         // SAFETY: a text with a zero at its end.
         let entry = unsafe { CStr::from_ptr(entry.as_ptr()) };
-        let value = entry.to_bytes_with_nul().strip_prefix(name.as_bytes());
-        if let Some(value) = value.and_then(|value| value.strip_prefix(b"=")) {
-            return CStr::from_bytes_with_nul(value).ok();
-        }
-    }
-    None
+        let value = entry.to_bytes_with_nul().strip_prefix(name.as_bytes())?;
+        CStr::from_bytes_with_nul(value.strip_prefix(b"=")?).ok()
+    })
 }

@@ -1,7 +1,7 @@
 //! The functions that replace libc's in a program with `LD_PRELOAD`. As libc's functions do, they
 //! report an error by -1 and `errno`.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -98,20 +98,15 @@ fn libc_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
 /// Finds libc's own functions. Called only when the library is loaded: in a forked child, the
 /// linker's lock may belong to a thread of the parent that does not exist in the child.
 pub(crate) fn find_libc_functions() {
-    for (place, name) in [(&GETTIMEOFDAY, c"gettimeofday"), (&TIMESPEC_GET, c"timespec_get")] {
-        let found = find_next(name).map_or(ptr::null_mut(), NonNull::as_ptr);
-        // ORDERING: Relaxed, as in `libc_function`.
-        place.store(found, Ordering::Relaxed);
-    }
-}
-
-/// Libc's function of this name; `None` if the linker does not find it.
-fn find_next(name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: the code above loads an address, and changes only the register of its result.
-    let dlsym = NonNull::new(unsafe { tickline_dlsym() })?;
+    let Some(dlsym) = NonNull::new(unsafe { tickline_dlsym() }) else { return };
     // SAFETY: this is the type of libc's function of this name.
     let dlsym: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void =
         unsafe { core::mem::transmute(dlsym.as_ptr()) };
-    // SAFETY: a name with a zero at its end.
-    NonNull::new(unsafe { dlsym(NEXT, name.as_ptr()) })
+    for (place, name) in [(&GETTIMEOFDAY, c"gettimeofday"), (&TIMESPEC_GET, c"timespec_get")] {
+        // SAFETY: a name with a zero at its end.
+        let found = unsafe { dlsym(NEXT, name.as_ptr()) };
+        // ORDERING: Relaxed, as in `libc_function`.
+        place.store(found, Ordering::Relaxed);
+    }
 }

@@ -10,17 +10,17 @@
 //!   The section `.tickline` has the addresses of both functions.
 //!
 //! In both cases the library redirects the vDSO's symbols to itself. Static programs, and programs
-//! that bypass libc, then get the same clock. The vDSO's own code stays as it is, and answers what
-//! the page does not serve.
+//! that bypass libc, then get the same clock. The vDSO's own code stays as it is, and answers the
+//! calls that the page does not.
 //!
 //! ```text
 //! libc, Go, ...  ->  vDSO's symbol  ->  abi  ->  serve  ->  the page (tickline-page)
 //! LD_PRELOAD     ->  interpose      ->          |   \-->  the vDSO's own code, or a system call
 //! ```
 //!
-//! `--profile preload` builds the library without the standard library, because a panic aborts in
-//! that profile. Such a library calls only the functions of libc that `entry` and `interpose` name,
-//! so it can be mapped into a static program.
+//! `--profile preload` builds the library without the standard library, which is possible because
+//! a panic aborts in that profile. Such a library calls only the functions of libc that `entry`
+//! and `interpose` name, so it can be mapped into a static program.
 
 #![cfg_attr(all(panic = "abort", target_os = "linux", target_arch = "x86_64"), no_std)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]

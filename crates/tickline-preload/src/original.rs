@@ -54,7 +54,8 @@ pub(crate) fn vdso_clock_gettime() -> Option<extern "C" fn(c_int, *mut Timespec)
 pub(crate) fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     match vdso_clock_gettime() {
         Some(vdso) => vdso(clock, time),
-        None => system_call(SYS_CLOCK_GETTIME, register(clock), time as usize),
+        // The kernel takes the lower half of the register.
+        None => system_call(SYS_CLOCK_GETTIME, clock.cast_unsigned() as usize, time as usize),
     }
 }
 
@@ -65,12 +66,6 @@ pub(crate) fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
     // SAFETY: as in `vdso_clock_gettime`.
     let function: extern "C" fn(*mut Timeval, *mut u64) -> c_int = unsafe { core::mem::transmute(function) };
     function(time, zone)
-}
-
-/// The kernel takes the lower half of the register.
-#[expect(clippy::cast_sign_loss, reason = "the bits are what counts")]
-const fn register(number: c_int) -> usize {
-    number as usize
 }
 
 /// A system call with two arguments. It bypasses libc, which would set `errno`.

@@ -95,14 +95,15 @@ impl Vdso {
             let place = match name {
                 "__vdso_clock_gettime" => &state().clock_gettime,
                 "__vdso_gettimeofday" => &state().gettimeofday,
-                _ => return Ok(()),
+                _ => return Some(()),
             };
-            let offset = usize::try_from(value).map_err(|_| RedirectError::UnknownLayout)?;
+            let offset = usize::try_from(value).ok()?;
             is_redirected |= offset >= self.length;
             // ORDERING: Relaxed: no symbol leads here yet.
             place.store(offset, Ordering::Relaxed);
-            Ok(())
-        })?;
+            Some(())
+        })
+        .ok_or(RedirectError::UnknownLayout)?;
         // ORDERING: Relaxed for both: no symbol leads here yet.
         let order = Ordering::Relaxed;
         state().vdso.store(self.base.as_ptr(), order);
@@ -125,13 +126,13 @@ impl Vdso {
             let (target, _) = match name {
                 "clock_gettime" | "__vdso_clock_gettime" => trampolines[0],
                 "gettimeofday" | "__vdso_gettimeofday" => trampolines[1],
-                _ => return Ok(()),
+                _ => return Some(()),
             };
             let place = self.base.as_ptr().wrapping_add(value_at).cast::<AtomicU64>();
-            *free.next().filter(|_| place.is_aligned()).ok_or(RedirectError::UnknownLayout)? =
-                Some((place, target));
-            Ok(())
-        })?;
+            *free.next().filter(|_| place.is_aligned())? = Some((place, target));
+            Some(())
+        })
+        .ok_or(RedirectError::UnknownLayout)?;
         let end = first + trampolines.len() * TRAMPOLINE_BYTES;
         if end > self.mapped_bytes() {
             return Err(RedirectError::UnknownLayout);
@@ -171,24 +172,18 @@ impl Vdso {
     }
 
     /// Calls `visit` with each symbol's name, its value, and the place of its value in the image.
-    fn for_each_symbol(
-        &self,
-        mut visit: impl FnMut(&str, u64, usize) -> Result<(), RedirectError>,
-    ) -> Result<(), RedirectError> {
-        let file = ElfBytes::<NativeEndian>::minimal_parse(self.image())
-            .map_err(|_| RedirectError::UnknownLayout)?;
-        let mut sections = file.section_headers().ok_or(RedirectError::UnknownLayout)?.iter();
-        let table =
-            sections.find(|section| section.sh_type == SHT_DYNSYM).ok_or(RedirectError::UnknownLayout)?;
-        let start = usize::try_from(table.sh_offset).map_err(|_| RedirectError::UnknownLayout)?;
-        let found = file.dynamic_symbol_table().map_err(|_| RedirectError::UnknownLayout)?;
-        let (symbols, names) = found.ok_or(RedirectError::UnknownLayout)?;
+    /// `None` if `visit` returns that, or the image does not have the expected layout.
+    fn for_each_symbol(&self, mut visit: impl FnMut(&str, u64, usize) -> Option<()>) -> Option<()> {
+        let file = ElfBytes::<NativeEndian>::minimal_parse(self.image()).ok()?;
+        let table = file.section_headers()?.iter().find(|section| section.sh_type == SHT_DYNSYM)?;
+        let start = usize::try_from(table.sh_offset).ok()?;
+        let (symbols, names) = file.dynamic_symbol_table().ok()??;
         for (index, symbol) in symbols.iter().enumerate() {
             let name = usize::try_from(symbol.st_name).ok().and_then(|at| names.get(at).ok());
             if let Some(name) = name {
                 visit(name, symbol.st_value, start + index * SYMBOL_BYTES + VALUE_AT)?;
             }
         }
-        Ok(())
+        Some(())
     }
 }

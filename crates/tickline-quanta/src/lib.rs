@@ -1,5 +1,5 @@
-//! The public names of [quanta](https://crates.io/crates/quanta) 0.12 and 0.13, over [tickline]'s
-//! clock.
+//! This crate has the public names of [quanta](https://crates.io/crates/quanta) 0.12 and 0.13,
+//! over [tickline]'s clock.
 //!
 //! ```
 //! use quanta::{Clock, Instant};
@@ -23,9 +23,9 @@
 //!
 //! | | quanta | here |
 //! |---|---|---|
-//! | the first clock | calibrates for up to 200 ms | costs nothing; the OS clock serves the first calls |
+//! | the first clock | calibrates for up to 200 ms | costs nothing; the first readings come from the OS clock |
 //! | the rate | measured once, in the calibration | follows `CLOCK_MONOTONIC` |
-//! | the counter serves if | CPUID reports that it exists and is constant | tickline's gates are open ([`tickline#trust`]) |
+//! | readings use the counter if | CPUID reports that it exists and is constant | tickline's gates are open ([`tickline#trust`]) |
 //! | [`Clock::raw`] | ticks of the counter, or ns without one | ns, so [`Clock::scaled`] changes nothing |
 //! | [`Mock`] beyond 0 or 2^64 ns | panics in a debug build, else wraps | panics |
 //! | `Instant += Duration`, `-=` | as above | panics, as `+` and `-` do |
@@ -36,10 +36,10 @@
 //! | feature `prost` | `Instant` into `Timestamp` | none: the time since a machine's start is not Unix time |
 //! | feature `flaky_tests` | runs more of its own tests | has no effect |
 //!
-//! `raw` is in nanoseconds because programs keep one value, and compare with it for as long as they
-//! run. Governor does so with the value 0. If the values were ticks, such differences would step
-//! back when the clock learns a better rate. quanta avoids this by keeping the first rate for ever,
-//! and drifts. A conversion is one multiplication.
+//! `raw` is in nanoseconds because programs keep one raw value, and compute differences from it
+//! for as long as they run. Governor does so with the value 0. If the values were ticks, such
+//! differences would step back when the clock learns a better rate. quanta avoids this by keeping
+//! the first rate for ever, and therefore drifts. A conversion is one multiplication.
 //!
 //! # Order
 //!
@@ -56,8 +56,8 @@
 //!
 //! # Features
 //!
-//! `mock` (default): [`Mock`], [`IntoNanoseconds`], [`Clock::mock`]. Without it [`with_clock`] only
-//! calls its closure, and readings skip the test for a replacing clock.
+//! `mock` (default): [`Mock`], [`IntoNanoseconds`], [`Clock::mock`]. Without `mock`,
+//! [`with_clock`] only calls its closure, and readings skip the check for a replacement clock.
 #![forbid(unsafe_code)]
 
 mod clock;

@@ -1,114 +1,71 @@
-//! Replaces functions that some targets lack: 64-bit atomics on some targets with 32 bits,
-//! processes on WebAssembly.
+//! A number that threads share, and the process, which WebAssembly lacks.
 
-#[cfg(target_has_atomic = "64")]
-mod word {
-    use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A number that threads share. A load sees all that came before the store of its value.
-    #[derive(Debug)]
-    pub(crate) struct Word(AtomicU64);
+/// A number that threads share. A load sees all that came before the store of its value.
+#[derive(Debug)]
+pub(crate) struct Word(AtomicU64);
 
-    impl Word {
-        pub(crate) const fn new(value: u64) -> Self {
-            Self(AtomicU64::new(value))
-        }
-
-        #[inline]
-        pub(crate) fn load(&self) -> u64 {
-            // ORDERING: Acquire, pairs with the Release of `store` and `update`. With a weaker
-            // ordering, a test could see a mock's time before the earlier writes of the thread that
-            // moved it.
-            self.0.load(Ordering::Acquire)
-        }
-
-        pub(crate) fn store(&self, value: u64) {
-            // ORDERING: Release, pairs with the Acquire of `load`, for the same reason.
-            self.0.store(value, Ordering::Release);
-        }
-
-        /// Stores what `change` makes of the value, unless that is `None`; returns the value.
-        #[cfg(feature = "mock")]
-        pub(crate) fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-            // ORDERING: Release, pairs with the Acquire of `load`, which sees the earlier writes of
-            // all threads that have moved the clock. Relaxed to load: a thread that moves the clock
-            // does not depend on the others' writes.
-            self.0.fetch_update(Ordering::Release, Ordering::Relaxed, change)
-        }
+impl Word {
+    pub(crate) const fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
     }
 
-    #[cfg(test)]
-    mod tests {
-        use super::*;
+    #[inline]
+    pub(crate) fn load(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the Release of `store` and `update`. With a weaker
+        // ordering, a test could see a mock's time before the earlier writes of the thread that
+        // moved it.
+        self.0.load(Ordering::Acquire)
+    }
 
-        fn comes_with_its_past(change: impl Fn(&Word) + Sync) {
-            let (word, past) = (Word::new(0), AtomicU64::new(0));
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    // ORDERING: Relaxed for both: the word orders them.
-                    past.store(1, Ordering::Relaxed);
-                    change(&word);
-                });
-                while word.load() == 0 {
-                    std::thread::yield_now();
-                }
-                // ORDERING: Relaxed: `word` must order this load behind the store above.
-                assert_eq!(past.load(Ordering::Relaxed), 1);
-            });
-        }
+    pub(crate) fn store(&self, value: u64) {
+        // ORDERING: Release, pairs with the Acquire of `load`, for the same reason.
+        self.0.store(value, Ordering::Release);
+    }
 
-        #[test]
-        fn ordering_a_number_comes_with_its_past() {
-            for _ in 0..8 {
-                comes_with_its_past(|word| word.store(7));
-                #[cfg(feature = "mock")]
-                comes_with_its_past(|word| assert_eq!(word.update(|ns| ns.checked_add(7)), Ok(0)));
-            }
-        }
+    /// Stores what `change` makes of the value, unless that is `None`; returns the value.
+    #[cfg(feature = "mock")]
+    pub(crate) fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+        // ORDERING: Release, pairs with the Acquire of `load`, which sees the earlier writes of
+        // all threads that have moved the clock. Relaxed to load: a thread that moves the clock
+        // does not depend on the others' writes.
+        self.0.fetch_update(Ordering::Release, Ordering::Relaxed, change)
     }
 }
-
-#[cfg(not(target_has_atomic = "64"))]
-mod word {
-    use std::sync::{Mutex, MutexGuard, PoisonError};
-
-    /// A number that threads share. Its lock is held for a few instructions, none of which can
-    /// panic.
-    #[derive(Debug)]
-    pub(crate) struct Word(Mutex<u64>);
-
-    impl Word {
-        pub(crate) const fn new(value: u64) -> Self {
-            Self(Mutex::new(value))
-        }
-
-        fn lock(&self) -> MutexGuard<'_, u64> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-
-        pub(crate) fn load(&self) -> u64 {
-            *self.lock()
-        }
-
-        pub(crate) fn store(&self, value: u64) {
-            *self.lock() = value;
-        }
-
-        /// Stores what `change` makes of the value, unless that is `None`; returns the value.
-        #[cfg(feature = "mock")]
-        pub(crate) fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-            let mut value = self.lock();
-            let before = *value;
-            *value = change(before).ok_or(before)?;
-            Ok(before)
-        }
-    }
-}
-
-pub(crate) use word::Word;
 
 /// A number for this process, not 0. A forked child's number differs from its parent's.
 pub(crate) fn process() -> u32 {
     // `process::id` panics where there are no processes.
     if cfg!(target_family = "wasm") { 1 } else { std::process::id() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comes_with_its_past(change: impl Fn(&Word) + Sync) {
+        let (word, past) = (Word::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // ORDERING: Relaxed for both: the word orders them.
+                past.store(1, Ordering::Relaxed);
+                change(&word);
+            });
+            while word.load() == 0 {
+                std::thread::yield_now();
+            }
+            // ORDERING: Relaxed: `word` must order this load behind the store above.
+            assert_eq!(past.load(Ordering::Relaxed), 1);
+        });
+    }
+
+    #[test]
+    fn ordering_a_number_comes_with_its_past() {
+        for _ in 0..8 {
+            comes_with_its_past(|word| word.store(7));
+            #[cfg(feature = "mock")]
+            comes_with_its_past(|word| assert_eq!(word.update(|ns| ns.checked_add(7)), Ok(0)));
+        }
+    }
 }

@@ -1,9 +1,9 @@
-//! A simulated machine that attacks `tickline-core`.
+//! This crate simulates a machine that attacks `tickline-core`.
 //!
-//! It has CPUs with counters, a reference clock, and actors (readers, a driver, gatekeepers) that
-//! run the real code of `tickline-core`. The [scheduler](run()) may delay each of their steps for
-//! any time. A [`Scenario`] determines a run completely. It can be stored as JSON, and gives the
-//! same run each time.
+//! The machine has CPUs with counters, a reference clock, and actors (readers, a driver,
+//! gatekeepers) that run the real code of `tickline-core`. The [scheduler](run()) may delay each
+//! of their steps for any time. A [`Scenario`] determines a run completely: it gives the same run
+//! each time. It can be stored as JSON.
 //!
 //! ```text
 //! scenario -> run (scheduler) -> actors -> tickline-core -> world (steps) -> machine (clocks)
@@ -12,8 +12,8 @@
 //!
 //! `cargo xtask sim` runs random scenarios. The simulator misses three kinds of errors:
 //!
-//! - weak memory orderings, because steps are atomic, and in order except for reads of the counter:
-//!   loom checks the orderings;
+//! - weak memory orderings, because steps are atomic, and are in order except for reads of the
+//!   counter: loom checks the orderings;
 //! - preemption between the stores to a slot: loom checks this too;
 //! - errors in the machine code: `cargo xtask soak` runs it.
 //!

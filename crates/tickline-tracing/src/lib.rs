@@ -1,7 +1,7 @@
-//! Shows where a program's time goes. The CPU's counter times the program's
-//! [`tracing`](https://docs.rs/tracing) spans, through [tickline].
+//! This crate shows where a program's time goes: it times the program's
+//! [`tracing`](https://docs.rs/tracing) spans by the CPU's counter, through [tickline].
 //!
-//! This writes a trace file for <https://ui.perfetto.dev>, even if the program panics:
+//! This example writes a trace file for <https://ui.perfetto.dev>, even if the program panics:
 //!
 #![cfg_attr(feature = "chrome", doc = "```")]
 #![cfg_attr(not(feature = "chrome"), doc = "```ignore")]
@@ -28,54 +28,55 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | have each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
+//! | get each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
 //! | read them in another layer | [`SpanTiming`], in the span's extensions |
 //! | write all spans and events to a file | [`chrome::Chrome`] |
 //! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::Builder::keep_last`] |
-//! | have the last moments after a kill, an abort or a segfault | [`flight::Builder::create`], `tickline flight` |
-//! | have count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
-//! | have `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
-//! | have the CPU time of each span, besides busy and idle | `running::RunningTime` (feature `running`, Unix) |
+//! | get the last moments after a kill, an abort or a segfault | [`flight::Builder::create`], `tickline flight` |
+//! | get count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
+//! | get `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
+//! | get the CPU time of each span, besides busy and idle | `running::RunningTime` (feature `running`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
-//! | have these times in the spans that tracing-opentelemetry exports | `otel::OtelTimes` (feature `opentelemetry-0-33`) |
+//! | get these times in the spans that tracing-opentelemetry exports | `otel::OtelTimes` (feature `opentelemetry-0-33`) |
 //! | merge traces of several machines, with a known error | `utc::record_utc` (feature `utc`) |
 //!
 //! # What it costs
 //!
-//! A span costs four readings of the counter, and an atomic exchange with each. When the span is
-//! closed, the layer stores the times in the span's extensions. The layer keeps open spans in a
-//! table of its own, which it indexes by the span's number. The table takes 16 KB. Each thread that
-//! creates spans adds a chunk of 2 KB for 32 open spans. Further chunks of 4 KB, 8 KB and so on are
-//! added when the thread has more spans open at once: 10,000 of them take 1 MB. Spans that a filter
-//! keeps from the layer cost it nothing.
+//! A span costs four readings of the counter and four atomic exchanges. When the span is closed,
+//! the layer stores the times in the span's extensions. The layer keeps open spans in a table of
+//! its own, which it indexes by the span's number. The table takes 16 KB. Each thread that creates
+//! spans adds a chunk of 2 KB for 32 open spans. Further chunks of 4 KB, 8 KB and so on are added
+//! when the thread has more spans open at once: 10,000 of them take 1 MB. Spans that a filter
+//! keeps from the layer cost the layer nothing.
 //!
 //! The [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has the cost of a span
 //! with this layer and with each sink, on one and on two threads, next to a layer that only stores an
 //! extension, `fmt` with `FmtSpan::CLOSE`, tracing-chrome and tracing-opentelemetry.
 //!
-//! In this layer, its histograms and its recorders, threads share no memory that they write at every
-//! span, unless the span moves between them. The registry's stacks of open spans may share a cache
-//! line (thread_local 1.1 puts those of the second and the third thread side by side): a span then
-//! took up to 700 ns more on an Intel Xeon (family 6, model 167), whatever the layers. A trace also
-//! takes CPU time on its writer's thread.
+//! In this layer, its histograms and its recorders, threads share no memory that they write at
+//! every span, unless the span moves between them. The registry's stacks of open spans may share a
+//! cache line (thread_local 1.1 puts those of the second and the third thread side by side): a
+//! span then took up to 700 ns more on an Intel Xeon (family 6, model 167), with any layers. A
+//! trace also takes CPU time on its writer's thread.
 //!
 //! # Order
 //!
 //! The layer reads the time by [`tickline::now_ns`], whose readings are in order within a thread.
 //! The times of a span that stays on its thread are therefore in order, too. Between threads they
-//! may not be: a CPU may read the counter before older loads are done, by nanoseconds, rarely by
-//! microseconds. If one thread exits a span and another enters it right after that, the idle time
-//! may be too short by as much. No time is ever negative.
+//! may be out of order by nanoseconds, rarely by microseconds, because a CPU may read the counter
+//! before older loads are done. If one thread exits a span and another enters it right after that,
+//! the idle time may be too short by this amount. No time is ever negative.
 //!
-//! The layer reads the clock first at an exit and at the end of a span, and last at an enter. Its
-//! own work therefore counts as idle time, not as busy time.
+//! At an exit and at the end of a span, the layer reads the clock before it does anything else; at
+//! an enter, it reads the clock last. Its own work therefore counts as idle time, not as busy time.
 //!
 //! # When a gate is closed
 //!
 //! If a gate is closed, the layer reads the OS clock, on the same timescale; [`tickline::Status`]
 //! gives the reason. A span then costs four calls of `clock_gettime`. A span that began with the
-//! counter and ends without it has the right times. A program that holds a guard of
-//! [`tickline::start`] has the counter from the start, and none of its own threads recalibrates.
+//! counter and ends without it has the right times. If a program holds a guard of
+//! [`tickline::start`], readings use the counter from the start, and none of the program's own
+//! threads recalibrates.
 //!
 //! # Features
 //!
@@ -85,7 +86,7 @@
 //! - `local-time`: times in the system's time zone, by jiff.
 //! - `running`: the module `running`, on Unix, by nix.
 //! - `opentelemetry-0-33`: the module `otel`, for that version of OpenTelemetry.
-//! - `utc`: the module `utc`, how far the times of a trace are from UTC.
+//! - `utc`: the module `utc`, for the distance of a trace's times from UTC.
 //!
 //! Without features the crate needs `tickline`, `tracing-core`, the registry of
 //! `tracing-subscriber`, and `spin`, which has no dependencies.

@@ -1,11 +1,9 @@
-//! A couple is two pairs of readings, one for each routine. This file keeps those that count, in
-//! the order of time, and computes what they show. It is arithmetic alone.
+//! A couple is two pairs of readings, one for each routine. This file computes what those show
+//! that count. It is arithmetic alone.
 
 use crate::compare::signed_rank::{Interval, LEAST_ROUNDS, interval};
 use crate::number::as_f64;
-use crate::pairs::collector::Keep;
-use crate::pairs::quantile::median;
-use crate::pairs::slice::{Counting, Slice};
+use crate::pairs::distribution::median;
 
 /// Rounds: enough for the normal approximation, and so few that each has many couples.
 const ROUNDS: usize = 60;
@@ -18,12 +16,6 @@ pub(crate) const LEAST: u64 = (LEAST_ROUNDS * LEAST_COUPLES) as u64;
 
 /// Times of both routines, ticks of a pair.
 pub(crate) type Couple = [u64; 2];
-
-impl Keep<2> for Vec<Couple> {
-    fn keep(&mut self, slice: &Slice<2>, counting: Counting) {
-        self.extend(slice.counted(counting));
-    }
-}
 
 /// What couples show, ticks of a pair.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,8 +2,6 @@
 
 use std::ffi::c_long;
 
-use super::CpuFacts;
-
 pub(crate) fn preemptions() -> Option<c_long> {
     None
 }
@@ -16,6 +14,10 @@ pub(crate) fn bind(_cpu: usize) -> bool {
     false
 }
 
-pub(crate) fn cpu_facts(_cpu: Option<usize>) -> CpuFacts {
-    CpuFacts::default()
+pub(crate) fn stolen(_cpu: Option<usize>) -> Option<u64> {
+    None
+}
+
+pub(crate) fn frequency_khz(_cpu: usize) -> Option<u64> {
+    None
 }

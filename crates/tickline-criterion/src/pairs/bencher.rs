@@ -9,7 +9,7 @@ use criterion::BatchSize;
 use crate::elapsed::Elapsed;
 use crate::number::{count, index};
 use crate::pair::{Ends, Source};
-use crate::pairs::collector::{Collector, Flow};
+use crate::pairs::collector::Collector;
 use crate::pairs::distribution::Distribution;
 
 /// Times a routine by pairs of readings. It has methods of criterion's
@@ -108,7 +108,7 @@ impl<'a> PairBencher<'a> {
         let iterations =
             self.collector.choose(self.share, |iterations| timed(source, iterations, &mut routine).ticks());
         let mut sample = self.collector.sample(self.iterations);
-        while sample.push([timed(source, iterations, &mut routine)]) == Flow::More {}
+        while sample.push([timed(source, iterations, &mut routine)]).is_continue() {}
         self.returned = Some(sample.finish());
     }
 
@@ -136,7 +136,7 @@ impl<'a> PairBencher<'a> {
             }
             let left = count(inputs.len()) - iterations;
             batch.extend(inputs.drain(index(left)..));
-            if sample.push([timed_batch(source, &mut batch, &mut outputs, &mut routine)]) == Flow::Full {
+            if sample.push([timed_batch(source, &mut batch, &mut outputs, &mut routine)]).is_break() {
                 break;
             }
         }
@@ -196,7 +196,7 @@ impl<'a> PairBencher<'a> {
             loop {
                 let start = source.start();
                 drop(black_box(routine().await));
-                if sample.push([start.ends()]) == Flow::Full {
+                if sample.push([start.ends()]).is_break() {
                     break;
                 }
             }

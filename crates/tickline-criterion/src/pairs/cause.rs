@@ -53,12 +53,9 @@ impl Causes {
 
 impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut gap = "";
-        for (name, pairs) in NAMES.into_iter().zip(self.0).filter(|(_, pairs)| *pairs > 0) {
-            write!(f, "{gap}{name} {pairs}")?;
-            gap = ", ";
-        }
-        Ok(())
+        let occurred = NAMES.into_iter().zip(self.0).filter(|(_, pairs)| *pairs > 0);
+        let texts: Vec<String> = occurred.map(|(name, pairs)| format!("{name} {pairs}")).collect();
+        f.write_str(&texts.join(", "))
     }
 }
 

@@ -1,19 +1,19 @@
 //! Takes the pairs of a benchmark, or the couples of a comparison, sample by sample.
 
 use std::mem;
+use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use crate::builds::{Request, Turns};
 use crate::calibration::Scale;
-use crate::current;
 use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count};
 use crate::pair::Ends;
 use crate::pairs::cause::Causes;
+use crate::pairs::distribution::median;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
-use crate::pairs::quantile::median;
 use crate::pairs::slice::{Counting, Slice};
-use crate::time::{CounterTime, least_ns};
+use crate::time::{CounterTime, benchers, least_ns, samples};
 
 /// Disturbed groups are replaced by others, until there are this many times the wanted ones.
 const MOST_GROUPS: u64 = 2;
@@ -33,23 +33,15 @@ const MOST_ITERATIONS: u64 = 1 << 20;
 /// Trials of each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
-/// Whether a sample needs more groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
-    More,
-    Full,
-}
-
-/// What keeps the groups whose facts are known: a distribution, or couples in their order.
-pub(crate) trait Keep<const N: usize> {
-    /// Keeps the groups of a judged slice that count.
-    fn keep(&mut self, slice: &Slice<N>, counting: Counting);
-}
-
-/// What was found since the warm-up.
+/// What was found since the warm-up. `K` has groups: a distribution, or couples in their order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collected<K> {
+    /// The groups that count.
     pub(crate) kept: K,
+    /// The others that have a length.
+    pub(crate) excluded: K,
+    /// All groups, and how many of them were disturbed.
+    pub(crate) groups: u64,
     pub(crate) causes: Causes,
     /// Pairs as long as an interrupt makes them. They count, because there were too many for
     /// interrupts.
@@ -63,26 +55,26 @@ pub(crate) struct Collected<K> {
     pub(crate) rounds_ns: Vec<f64>,
     /// The last pairs of the present sample's groups, ticks: of those that count, and of the others
     /// that have a length.
-    counted: Vec<u64>,
-    others: Vec<u64>,
-    /// The costs that were taken off in each slice, weighted by its groups.
+    counted: Vec<f64>,
+    others: Vec<f64>,
+    /// The sum of the costs that were taken off all groups.
     cost_ticks: f64,
-    weight: f64,
 }
 
 impl<K> Collected<K> {
     /// Adds what was found of a judged slice.
     pub(crate) fn add<const N: usize>(&mut self, slice: &Slice<N>, counting: Counting)
     where
-        K: Keep<N>,
+        K: Extend<[u64; N]>,
     {
-        self.kept.keep(slice, counting);
+        self.kept.extend(slice.counted(counting));
+        self.excluded.extend(slice.excluded(counting));
+        self.groups += slice.all();
         self.causes.add_all(&slice.causes());
         self.long_kept += slice.long_kept;
-        let before = self.counted.len();
-        self.counted.extend(slice.counted(counting).map(|group| group[N - 1]));
-        let all = slice.counted(Counting::All).map(|group| group[N - 1]);
-        self.others.extend(all.skip(self.counted.len() - before));
+        let last = |group: [u64; N]| as_f64(group[N - 1]);
+        self.counted.extend(slice.counted(counting).map(last));
+        self.others.extend(slice.excluded(counting).map(last));
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all were disturbed, it is
@@ -92,11 +84,9 @@ impl<K> Collected<K> {
         let (counted, others) = (mem::take(&mut self.counted), mem::take(&mut self.others));
         if counted.is_empty() {
             self.samples_disturbed += u64::from(!others.is_empty());
-            let ticks: Vec<f64> = others.into_iter().map(as_f64).collect();
-            return median(&ticks, as_f64(resolution_ticks));
+            return median(&others, as_f64(resolution_ticks));
         }
-        let sum: f64 = counted.iter().copied().map(as_f64).sum();
-        Some(sum / as_f64(count(counted.len())))
+        Some(counted.iter().sum::<f64>() / as_f64(count(counted.len())))
     }
 }
 
@@ -121,10 +111,10 @@ pub(crate) struct Collector<const N: usize, K> {
     converted: u64,
 }
 
-impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
+impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
     /// Collects for the measurement of the bencher that was made last on this thread.
     pub(crate) fn new(turns: impl FnOnce(&CounterTime) -> Option<Turns>) -> Self {
-        let (time, bencher) = (CounterTime::current(), current::benchers());
+        let (time, bencher) = (CounterTime::current(), benchers());
         Self {
             turns: turns(&time),
             monitor: Monitor::new(&time),
@@ -135,14 +125,14 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
             found: Collected::default(),
             samples: 0,
             begin: SystemTime::now(),
-            converted: current::samples(),
+            converted: samples(),
         }
     }
 
     /// Whether criterion has measured: when it tests or profiles, it converts at most one sample
     /// into ns.
     pub(crate) fn has_measured(&self) -> bool {
-        current::samples().wrapping_sub(self.converted) > 1
+        samples().wrapping_sub(self.converted) > 1
     }
 
     /// What criterion got for each sample, ns, after this time.
@@ -201,7 +191,7 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
 
     /// Begins a sample of `iterations`.
     pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_, N, K> {
-        let bencher = current::benchers();
+        let bencher = benchers();
         if bencher != self.bencher {
             // The warm-up is over.
             (self.bencher, self.found) = (bencher, Collected::default());
@@ -224,7 +214,6 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
             wanted,
             taken: 0,
             block: Vec::with_capacity(BLOCK_PAIRS.min(usize::try_from(wanted).unwrap_or(BLOCK_PAIRS))),
-            begin_ticks: 0,
             slice_ticks: 0,
             collector: self,
         }
@@ -249,9 +238,9 @@ impl<const N: usize, K: Keep<N> + Default> Collector<N, K> {
     /// How ticks become ns, with the mean of the costs that were taken off.
     pub(crate) fn scale(&self) -> Scale {
         let scale = self.time.scale();
-        let cost_ticks = match self.found.weight {
-            0.0 => scale.cost_ticks,
-            weight => self.found.cost_ticks / weight,
+        let cost_ticks = match self.found.groups {
+            0 => scale.cost_ticks,
+            groups => self.found.cost_ticks / as_f64(groups),
         };
         Scale { cost_ticks, ..scale }
     }
@@ -268,30 +257,26 @@ pub(crate) struct Sample<'a, const N: usize, K> {
     /// Groups of slices that are over.
     taken: u64,
     block: Vec<[Ends; N]>,
-    /// When the block began.
-    begin_ticks: u64,
     /// The time of the slice so far.
     slice_ticks: u64,
 }
 
-impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
-    /// Adds a group. Returns whether the sample needs more.
+impl<const N: usize, K: Extend<[u64; N]> + Default> Sample<'_, N, K> {
+    /// Adds a group, and continues if the sample needs more.
     #[inline]
-    pub(crate) fn push(&mut self, group: [Ends; N]) -> Flow {
-        if self.block.is_empty() {
-            self.begin_ticks = group.iter().map(|pair| pair.start_ticks).min().unwrap_or(0);
-        }
+    pub(crate) fn push(&mut self, group: [Ends; N]) -> ControlFlow<()> {
         self.block.push(group);
         let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
             || self.block.len() >= BLOCK_PAIRS
             || self.pending() + count(self.block.len()) >= self.wanted;
-        if is_over { self.close_block() } else { Flow::More }
+        if is_over { self.close_block() } else { ControlFlow::Continue(()) }
     }
 
     /// The time of the block so far.
     fn block_ticks(&self) -> u64 {
-        let ends = self.block.last().into_iter().flatten().map(|pair| pair.end_ticks);
-        ends.max().unwrap_or(0).saturating_sub(self.begin_ticks)
+        let begin = self.block.first().into_iter().flatten().map(|pair| pair.start_ticks).min();
+        let end = self.block.last().into_iter().flatten().map(|pair| pair.end_ticks).max();
+        end.unwrap_or(0).saturating_sub(begin.unwrap_or(0))
     }
 
     /// Groups that count, and those of this slice that may count.
@@ -303,9 +288,9 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
         count(self.collector.found.counted.len())
     }
 
-    /// Ends a block. Returns whether another one is needed.
+    /// Ends a block, and continues if another one is needed.
     #[inline(never)]
-    fn close_block(&mut self) -> Flow {
+    fn close_block(&mut self) -> ControlFlow<()> {
         let ticks = self.block_ticks();
         let Collector { slice, monitor, .. } = &mut *self.collector;
         slice.block(&mut self.block, monitor.end_block(ticks));
@@ -314,22 +299,22 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
             || self.pending() >= self.wanted
             || self.taken + self.collector.slice.all() >= self.most();
         if !is_over {
-            return Flow::More;
+            return ControlFlow::Continue(());
         }
         self.close_slice();
         if let Some(Turns::Answers(request)) = &self.collector.turns {
             // The build that asks decides when the sample is over.
             if *request != self.request {
-                return Flow::Full;
+                return ControlFlow::Break(());
             }
             (self.collector.found, self.taken) = (Collected::default(), 0);
         } else if self.counted() >= self.wanted || self.taken >= self.most() {
-            return Flow::Full;
+            return ControlFlow::Break(());
         }
         if self.collector.turns.is_some() {
             self.collector.begin_slice(self.request);
         }
-        Flow::More
+        ControlFlow::Continue(())
     }
 
     fn most(&self) -> u64 {
@@ -350,7 +335,6 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
         self.taken += groups;
         self.slice_ticks = 0;
         found.cost_ticks += time.scale().cost_ticks * as_f64(groups);
-        found.weight += as_f64(groups);
         if let Some(Err(error)) = exchanged {
             self.collector.end_turns(&error);
         }
@@ -365,7 +349,7 @@ impl<const N: usize, K: Keep<N> + Default> Sample<'_, N, K> {
         let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(collector.iterations_per_pair());
         let returned = Elapsed::of_ns(each_ns * as_f64(iterations));
         collector.found.rounds_ns.push(each_ns);
-        collector.found.returned_ns.push(least_ns(returned.to_ns(0.0, 0.0)));
+        collector.found.returned_ns.push(least_ns(returned.to_ns(&Scale::WALL)));
         returned
     }
 }

@@ -1,11 +1,23 @@
-//! How many pairs took how long.
+//! How many pairs took how long, and quantiles of that.
+//!
+//! A counter with a resolution of `w` ticks reads a duration as a multiple of `w`: sometimes as the
+//! one below it, and sometimes as the one above. Among such values, the median of 100,000 equal
+//! durations is a multiple of `w` as well, and can be off by half of it. So each value stands for
+//! an interval of width `w` around it:
+//!
+//! ```text
+//! F(x) = sum of count[i] * clamp((x - value[i]) / w + 1/2, 0, 1) / sum of count[i]
+//! ```
+//!
+//! and the quantile `q` is the `x` with `F(x) = q`. For equal durations at random phases of the
+//! counter, the median is then right within 0.09 `w` (a test has the numbers). It is the median of
+//! grouped data (Yule and Kendall, An Introduction to the Theory of Statistics, 14th edition,
+//! chapter 5), with groups that may overlap.
 
 use hdrhistogram::Histogram;
 
+use crate::calibration::Scale;
 use crate::number::as_f64;
-use crate::pairs::collector::Keep;
-use crate::pairs::quantile::Counted;
-use crate::pairs::slice::{Counting, Slice};
 
 /// Digits of a histogram's values: exact to 2,047 ticks, within 0.1 % above.
 const DIGITS: u8 = 3;
@@ -13,42 +25,103 @@ const DIGITS: u8 = 3;
 /// The longest pair that a histogram holds, ticks: minutes. Longer ones count as this.
 const LONGEST_TICKS: u64 = 1 << 40;
 
-/// The pairs of a benchmark whose facts are known, ticks.
+/// Pairs of a benchmark, ticks.
 #[derive(Debug, Clone)]
-pub(crate) struct Distribution {
-    undisturbed: Histogram<u64>,
-    all: Histogram<u64>,
-}
+pub(crate) struct Distribution(pub(crate) Histogram<u64>);
 
 impl Default for Distribution {
     fn default() -> Self {
         let empty = Histogram::new_with_bounds(1, LONGEST_TICKS, DIGITS);
-        let empty = empty.expect("bounds and digits are constants");
-        Self { undisturbed: empty.clone(), all: empty }
+        Self(empty.expect("bounds and digits are constants"))
+    }
+}
+
+impl Extend<[u64; 1]> for Distribution {
+    fn extend<T: IntoIterator<Item = [u64; 1]>>(&mut self, pairs: T) {
+        pairs.into_iter().for_each(|[ticks]| self.0.saturating_record(ticks));
     }
 }
 
 impl Distribution {
-    pub(crate) fn pairs(&self, counting: Counting) -> &Histogram<u64> {
-        match counting {
-            Counting::Undisturbed => &self.undisturbed,
-            Counting::All => &self.all,
-        }
+    /// Values and their counts, in rising order.
+    pub(crate) fn counted(&self) -> Vec<Counted> {
+        let middle = |value: u64| as_f64(self.0.median_equivalent(value));
+        let steps = self.0.iter_recorded();
+        steps.map(|step| (middle(step.value_iterated_to()), step.count_at_value())).collect()
+    }
+
+    /// The same as times of an iteration without their cost, ns, by the iterations of a pair.
+    pub(crate) fn histogram_ns(&self, scale: &Scale, iterations: u64) -> Vec<(f64, u64)> {
+        let each_ns = |ticks: f64| scale.net_ns(ticks) / as_f64(iterations);
+        self.counted().into_iter().map(|(ticks, count)| (each_ns(ticks), count)).collect()
     }
 }
 
-impl Keep<1> for Distribution {
-    fn keep(&mut self, slice: &Slice<1>, _: Counting) {
-        for (counting, pairs) in
-            [(Counting::Undisturbed, &mut self.undisturbed), (Counting::All, &mut self.all)]
-        {
-            slice.counted(counting).for_each(|[ticks]| pairs.saturating_record(ticks));
+/// A value, ticks, and how often it was read.
+pub(crate) type Counted = (f64, u64);
+
+/// The `q`-quantile, ticks, of `values`, each of which stands for an interval of `width_ticks`.
+/// `None` if there are none. The values may come in any order.
+pub(crate) fn quantile(values: &[Counted], width_ticks: f64, q: f64) -> Option<f64> {
+    let total: f64 = values.iter().map(|(_, count)| as_f64(*count)).sum();
+    if total == 0.0 {
+        return None;
+    }
+    let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+    for (value, _) in values {
+        (least, most) = (least.min(*value), most.max(*value));
+    }
+    let half = width_ticks.max(f64::MIN_POSITIVE) / 2.0;
+    let (mut low, mut high) = (least - half, most + half);
+    let share = |x: f64| -> f64 {
+        let below = |value: f64| ((x - value) / (2.0 * half) + 0.5).clamp(0.0, 1.0);
+        values.iter().map(|(value, count)| below(*value) * as_f64(*count)).sum::<f64>() / total
+    };
+    // Bisection: 50 halvings narrow days of ticks down to less than a thousandth of a tick.
+    for _ in 0..50 {
+        let middle = f64::midpoint(low, high);
+        if share(middle) < q {
+            low = middle;
+        } else {
+            high = middle;
         }
     }
+    Some(f64::midpoint(low, high))
 }
 
-/// Values and their counts, in rising order.
-pub(crate) fn counted(pairs: &Histogram<u64>) -> Vec<Counted> {
-    let middle = |value: u64| as_f64(pairs.median_equivalent(value));
-    pairs.iter_recorded().map(|step| (middle(step.value_iterated_to()), step.count_at_value())).collect()
+/// The median of single values: [`quantile`] for the few values of a round.
+pub(crate) fn median(values: &[f64], width_ticks: f64) -> Option<f64> {
+    let counted: Vec<Counted> = values.iter().map(|value| (*value, 1)).collect();
+    quantile(&counted, width_ticks, 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_durations_have_their_median_within_a_tenth_of_a_step() {
+        let step = 26.0;
+        for thousandths in 0..=1_000_u32 {
+            let fraction = f64::from(thousandths) / 1_000.0;
+            // 4 multiples of the resolution and a fraction, read as 4 or 5 multiples, depending on
+            // the start.
+            let above = u64::from(thousandths);
+            let values = [(4.0 * step, 1_000 - above), (5.0 * step, above)];
+            let median = quantile(&values, step, 0.5).expect("values");
+            let truth = (4.0 + fraction) * step;
+            assert!((median - truth).abs() <= 0.09 * step, "{median} of {truth}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_moves_by_one_tick_has_its_own_values_for_quantiles() {
+        let values: Vec<Counted> = (1..=1_000).rev().map(|value| (f64::from(value), 1)).collect();
+        for (q, expected) in [(0.5, 500.5), (0.9, 900.5), (0.999, 999.5)] {
+            let found = quantile(&values, 1.0, q).expect("values");
+            assert!((found - expected).abs() < 0.01, "{found} of {expected}");
+        }
+        assert_eq!(quantile(&[], 1.0, 0.5), None);
+        assert_eq!(quantile(&[(7.0, 0)], 1.0, 0.5), None);
+    }
 }

@@ -3,10 +3,9 @@
 use std::ffi::c_long;
 use std::time::Duration;
 
-use crate::evidence::{self, ClockFacts, CpuFacts};
+use crate::evidence::{self, Facts};
 use crate::number::round;
 use crate::pairs::cause::Cause;
-use crate::pairs::slice::Preempted;
 use crate::pairs::spin::{Spinner, Spins};
 use crate::session::Session;
 use crate::time::CounterTime;
@@ -32,8 +31,7 @@ pub(crate) struct Monitor {
     /// The loop that shows interrupts; `None` where the OS clock measures.
     spinner: Option<Spinner>,
     preemptions: Option<c_long>,
-    facts: CpuFacts,
-    clock: Option<ClockFacts>,
+    facts: Facts,
 }
 
 impl Monitor {
@@ -45,8 +43,7 @@ impl Monitor {
             slice_ticks: ticks(SLICE),
             spinner: time.session().map(|session| session.spinner),
             preemptions: None,
-            facts: CpuFacts::default(),
-            clock: None,
+            facts: Facts::default(),
         }
     }
 
@@ -57,13 +54,13 @@ impl Monitor {
 
     /// Begins a sample on this CPU, with its first slice and block.
     pub(crate) fn begin(&mut self, time: &CounterTime, cpu: Option<usize>) {
-        self.facts = evidence::cpu_facts(cpu.or_else(evidence::cpu));
-        self.clock = time.session().map(Session::clock_facts);
+        self.facts = Facts::of(cpu, time.session().map(Session::clock_facts));
         self.preemptions = evidence::preemptions();
     }
 
-    /// Ends a block that took `ticks`, runs the loop, and begins the next block.
-    pub(crate) fn end_block(&mut self, ticks: u64) -> Preempted {
+    /// Ends a block that took `ticks`, runs the loop, and begins the next block. Returns what
+    /// disturbed all of the block.
+    pub(crate) fn end_block(&mut self, ticks: u64) -> Option<Cause> {
         let for_ticks = ticks.min(self.block_ticks) / SPIN_PART;
         let before = self.spinner;
         if let Some(spinner) = &mut self.spinner {
@@ -75,23 +72,14 @@ impl Monitor {
         if has_risen {
             // A preemption made a gap in the loop, too.
             self.spinner = before;
-            return Preempted::Yes;
         }
-        Preempted::No
+        has_risen.then_some(Cause::Preempted)
     }
 
     /// Ends a slice, and begins the next one. Returns what disturbed all of the slice.
     pub(crate) fn end_slice(&mut self, time: &CounterTime, cpu: Option<usize>) -> Option<Cause> {
-        let (facts, clock) = (self.facts, self.clock);
+        let earlier = self.facts;
         self.begin(time, cpu);
-        if self.clock.zip(clock).is_some_and(|(now, before)| now.is_disturbed_since(&before)) {
-            Some(Cause::Clock)
-        } else if self.facts.has_stolen_since(&facts) {
-            Some(Cause::Stolen)
-        } else if self.facts.has_changed_frequency_since(&facts) {
-            Some(Cause::Frequency)
-        } else {
-            None
-        }
+        self.facts.disturbed_since(&earlier)
     }
 }

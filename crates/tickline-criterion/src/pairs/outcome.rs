@@ -8,13 +8,11 @@ use serde_json::{Value, json};
 use crate::calibration::Scale;
 use crate::number::as_f64;
 use crate::pairs::collector::Collected;
-use crate::pairs::distribution::{Distribution, counted};
-use crate::pairs::quantile::quantile;
+use crate::pairs::distribution::{Distribution, quantile};
 use crate::pairs::slice::Counting;
 
-/// The quantiles that are printed, stored and drawn: name, key in the JSON, share.
-pub(crate) const QUANTILES: [(&str, &str, f64); 4] =
-    [("p50", "p50", 0.5), ("p90", "p90", 0.9), ("p99", "p99", 0.99), ("p99.9", "p99_9", 0.999)];
+/// The quantiles that are printed, stored and drawn.
+pub(crate) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// Puts the text under criterion's columns.
 pub(crate) const INDENT: &str = "                        ";
@@ -24,7 +22,8 @@ pub(crate) const INDENT: &str = "                        ";
 #[derive(Debug)]
 pub(crate) struct Outcome<'a> {
     found: &'a Collected<Distribution>,
-    /// Which pairs are shown.
+    /// The pairs that are shown, and which they are.
+    shown: &'a Distribution,
     counting: Counting,
     scale: Scale,
     iterations: u64,
@@ -43,42 +42,37 @@ impl<'a> Outcome<'a> {
         iterations: u64,
     ) -> Option<Self> {
         // If all pairs were disturbed, the text shows them, rather than nothing.
-        let counting = if found.kept.pairs(counting).is_empty() { Counting::All } else { counting };
-        let pairs = found.kept.pairs(counting);
-        let (counted, max_ticks) = (counted(pairs), as_f64(pairs.max()));
+        let (shown, counting) =
+            if found.kept.0.is_empty() { (&found.excluded, Counting::All) } else { (&found.kept, counting) };
+        let (counted, max_ticks) = (shown.counted(), as_f64(shown.0.max()));
         let each_ns = |ticks: f64| scale.net_ns(ticks) / as_f64(iterations);
         let mut quantiles_ns = [0.0; QUANTILES.len()];
-        for (ns, (_, _, share)) in quantiles_ns.iter_mut().zip(QUANTILES) {
+        for (ns, (_, share)) in quantiles_ns.iter_mut().zip(QUANTILES) {
             // Not above the slowest pair, although the interval for which that pair stands reaches
             // further.
             *ns = each_ns(quantile(&counted, as_f64(scale.resolution_ticks), share)?.min(max_ticks));
         }
-        let histogram = counted.iter().map(|(ticks, count)| (each_ns(*ticks), *count)).collect();
-        Some(Self { found, counting, scale, iterations, quantiles_ns, max_ns: each_ns(max_ticks), histogram })
-    }
-
-    /// All pairs, those that do not count included.
-    fn pairs(&self) -> u64 {
-        self.found.kept.pairs(Counting::Undisturbed).len() + self.found.causes.total()
+        let histogram = shown.histogram_ns(&scale, iterations);
+        let max_ns = each_ns(max_ticks);
+        Some(Self { found, shown, counting, scale, iterations, quantiles_ns, max_ns, histogram })
     }
 
     pub(crate) fn json(&self) -> Value {
-        let Self { found, scale, .. } = self;
-        let shown = found.kept.pairs(self.counting);
-        let keys = QUANTILES.map(|(_, key, _)| key).into_iter().chain(["max"]);
+        let Self { found, scale, shown, .. } = self;
+        let keys = QUANTILES.map(|(name, _)| name.replace('.', "_")).into_iter().chain(["max".to_owned()]);
         let times_ns = self.quantiles_ns.into_iter().chain([self.max_ns]);
         json!({
             "iterations_per_pair": self.iterations,
             "pair_cost_taken_off_ns": scale.cost_ticks * scale.ns_per_tick,
             "resolution_ns": as_f64(scale.resolution_ticks) * scale.ns_per_tick,
-            "pairs": self.pairs(),
-            "pairs_counted": shown.len(),
+            "pairs": found.groups,
+            "pairs_counted": shown.0.len(),
             "disturbed_are": self.counting.name(),
             "disturbed": found.causes.json(),
             "long_pairs_kept": found.long_kept,
             "samples_disturbed": found.samples_disturbed,
             "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
-            "mean_ns": scale.net_ns(shown.mean()) / as_f64(self.iterations),
+            "mean_ns": scale.net_ns(shown.0.mean()) / as_f64(self.iterations),
             "rounds_ns": found.rounds_ns,
             "histogram_ns": self.histogram,
         })
@@ -90,7 +84,7 @@ impl<'a> Outcome<'a> {
             1 => "pairs".to_owned(),
             iterations => format!("pairs of {iterations} iterations"),
         };
-        let (pairs, causes, are) = (self.pairs(), self.found.causes, self.counting.name());
+        let (pairs, causes, are) = (self.found.groups, self.found.causes, self.counting.name());
         match causes.total() {
             0 => format!("{pairs} {what}, none disturbed"),
             total => format!("{pairs} {what}, {total} disturbed and {are}: {causes}"),
@@ -101,7 +95,7 @@ impl<'a> Outcome<'a> {
 impl fmt::Display for Outcome<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{INDENT}pairs: ")?;
-        for ((name, _, _), ns) in QUANTILES.into_iter().zip(self.quantiles_ns) {
+        for ((name, _), ns) in QUANTILES.into_iter().zip(self.quantiles_ns) {
             write!(f, " {name} {} ", Ns(ns))?;
         }
         write!(f, " max {}\n{INDENT}{}", Ns(self.max_ns), self.disturbances())?;
@@ -138,13 +132,9 @@ pub(crate) struct Ns(pub(crate) f64);
 
 impl fmt::Display for Ns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            ns if ns.abs() < 1e3 => write!(f, "{ns:.1} ns"),
-            ns => {
-                let (unit_ns, unit) = unit(ns);
-                write!(f, "{:.2} {unit}", ns / unit_ns)
-            }
-        }
+        let (unit_ns, unit) = unit(self.0);
+        let digits = if unit == "ns" { 1 } else { 2 };
+        write!(f, "{:.digits$} {unit}", self.0 / unit_ns)
     }
 }
 
@@ -152,16 +142,17 @@ impl fmt::Display for Ns {
 mod tests {
     use super::*;
     use crate::pair::Ends;
-    use crate::pairs::slice::{Preempted, Slice};
+    use crate::pairs::cause::Cause;
+    use crate::pairs::slice::Slice;
     use crate::pairs::spin::Spins;
 
     const SCALE: Scale = Scale { ns_per_tick: 0.5, cost_ticks: 40.0, resolution_ticks: 2, ..Scale::WALL };
 
-    fn found(blocks: &[(u64, usize, Preempted)]) -> Collected<Distribution> {
+    fn found(blocks: &[(u64, usize, Option<Cause>)]) -> Collected<Distribution> {
         let (mut found, mut slice) = (Collected::default(), Slice::new());
-        for (ticks, pairs, preempted) in blocks {
+        for (ticks, pairs, disturbed) in blocks {
             let pair = Ends { start_ticks: 0, end_ticks: *ticks, cpus: None };
-            slice.block(&mut vec![[pair]; *pairs], *preempted);
+            slice.block(&mut vec![[pair]; *pairs], *disturbed);
         }
         slice.judge(None, &Spins::default());
         found.add(&slice, Counting::Undisturbed);
@@ -170,7 +161,7 @@ mod tests {
 
     #[test]
     fn times_are_of_one_iteration_without_the_pairs_cost() {
-        let found = found(&[(440, 999, Preempted::No), (840, 1, Preempted::No), (9_999, 10, Preempted::Yes)]);
+        let found = found(&[(440, 999, None), (840, 1, None), (9_999, 10, Some(Cause::Preempted))]);
         for (iterations, each_ns) in [(1, 200.0), (4, 50.0)] {
             let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, iterations).expect("pairs");
             assert!((outcome.quantiles_ns[0] - each_ns).abs() < 0.3, "{outcome:?}");
@@ -187,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_text_names_what_was_excluded() {
-        let found = found(&[(440, 999, Preempted::No), (9_999, 10, Preempted::Yes)]);
+        let found = found(&[(440, 999, None), (9_999, 10, Some(Cause::Preempted))]);
         let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
         let text = outcome.to_string();
         let lines: Vec<_> = text.lines().map(str::trim).collect();
@@ -206,7 +197,7 @@ mod tests {
 
     #[test]
     fn where_all_pairs_are_disturbed_they_are_shown_as_included() {
-        let found = found(&[(440, 5, Preempted::Yes)]);
+        let found = found(&[(440, 5, Some(Cause::Preempted))]);
         let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
         assert!(outcome.to_string().contains("5 disturbed and included"), "{outcome}");
         let nothing = Collected::default();

@@ -14,14 +14,6 @@ use crate::pair::Ends;
 use crate::pairs::cause::{Cause, Causes};
 use crate::pairs::spin::{Long, Spins, judge};
 
-/// Whether the kernel took the CPU away from the thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Preempted {
-    /// It did not, or the system does not say.
-    No,
-    Yes,
-}
-
 /// The groups of pairs of a slice: single pairs, or the two of a couple. A disturbed pair takes its
 /// partner along.
 #[derive(Debug)]
@@ -41,19 +33,22 @@ impl<const N: usize> Slice<N> {
         Self { good: Vec::new(), named: Vec::new(), long_kept: 0, cpu: None }
     }
 
-    /// Groups of a block. Leaves `block` empty.
-    pub(crate) fn block(&mut self, block: &mut Vec<[Ends; N]>, preempted: Preempted) {
+    /// Groups of a block. If `disturbed` is a cause, it is that of all groups without another one.
+    /// Leaves `block` empty.
+    pub(crate) fn block(&mut self, block: &mut Vec<[Ends; N]>, disturbed: Option<Cause>) {
         for group in block.drain(..) {
             let has_moved = self.has_moved(&group);
-            let ticks = group.map(|pair| pair.ticks());
-            if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
-                self.named.push((Cause::Backwards, ticks));
+            let cause = if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
+                Some(Cause::Backwards)
             } else if has_moved {
-                self.named.push((Cause::Moved, ticks));
-            } else if preempted == Preempted::Yes {
-                self.named.push((Cause::Preempted, ticks));
+                Some(Cause::Moved)
             } else {
-                self.good.push(ticks);
+                disturbed
+            };
+            let ticks = group.map(|pair| pair.ticks());
+            match cause {
+                Some(cause) => self.named.push((cause, ticks)),
+                None => self.good.push(ticks),
             }
         }
     }
@@ -95,14 +90,20 @@ impl<const N: usize> Slice<N> {
         self.named.extend(self.good.extract_if(.., is_long).map(|group| (Cause::Interrupted, group)));
     }
 
-    /// The groups of a judged slice that count. A pair that ran backwards has no length, so its
-    /// group never does.
+    /// The groups of a judged slice that count.
     pub(crate) fn counted(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
-        let disturbed = self
-            .named
-            .iter()
-            .filter(move |(cause, _)| counting == Counting::All && *cause != Cause::Backwards);
-        self.good.iter().chain(disturbed.map(|(_, group)| group)).copied()
+        let included = self.disturbed().filter(move |_| counting == Counting::All);
+        self.good.iter().copied().chain(included)
+    }
+
+    /// The groups of a judged slice that do not count, although they have a length.
+    pub(crate) fn excluded(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
+        self.disturbed().filter(move |_| counting == Counting::Undisturbed)
+    }
+
+    /// A pair that ran backwards has no length, so its group never counts.
+    fn disturbed(&self) -> impl Iterator<Item = [u64; N]> {
+        self.named.iter().filter(|(cause, _)| *cause != Cause::Backwards).map(|(_, group)| *group)
     }
 
     /// What disturbed the others.
@@ -141,7 +142,7 @@ impl Counting {
 mod tests {
     use super::*;
     use crate::pairs::collector::Collected;
-    use crate::pairs::distribution::{Distribution, counted};
+    use crate::pairs::distribution::Distribution;
 
     const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, least_gap_ticks: 5_000 };
 
@@ -160,30 +161,26 @@ mod tests {
         found
     }
 
-    fn count(found: &Collected<Distribution>, counting: Counting) -> u64 {
-        found.kept.pairs(counting).len()
-    }
-
     #[test]
     fn pairs_around_a_move_are_named_and_those_on_either_side_count() {
         let mut slice = Slice::new();
         // A move within the second pair; and one between the third and the fourth.
         let cpus = [(0, 0), (0, 1), (1, 1), (0, 0), (0, 0)];
-        slice.block(&mut cpus.map(|cpus| [on(cpus)]).to_vec(), Preempted::No);
+        slice.block(&mut cpus.map(|cpus| [on(cpus)]).to_vec(), None);
         let found = found(&mut slice, None);
         assert_eq!((found.causes.to_string().as_str(), found.causes.total()), ("moved 2", 2));
-        assert_eq!((count(&found, Counting::Undisturbed), count(&found, Counting::All)), (3, 5));
+        assert_eq!((found.kept.0.len(), found.excluded.0.len()), (3, 2));
     }
 
     #[test]
     fn a_disturbed_pair_takes_its_partner_along() {
         let couple = |a: u64, b: u64| [pair(0, a), pair(a, b)];
         let mut slice = Slice::new();
-        slice.block(&mut vec![couple(100, 102); 100_000], Preempted::No);
-        slice.block(&mut vec![couple(100, 102); 10], Preempted::Yes);
+        slice.block(&mut vec![couple(100, 102); 100_000], None);
+        slice.block(&mut vec![couple(100, 102); 10], Some(Cause::Preempted));
         let moved =
             [Ends { cpus: Some((0, 1)), ..pair(0, 100) }, Ends { cpus: Some((1, 1)), ..pair(100, 102) }];
-        slice.block(&mut vec![moved, couple(100, 102), couple(100, 9_000)], Preempted::No);
+        slice.block(&mut vec![moved, couple(100, 102), couple(100, 9_000)], None);
         slice.judge(None, &SPINS);
         assert_eq!(slice.causes().to_string(), "moved 2, preempted 10, interrupted 1");
         assert_eq!(slice.good.len(), 100_000);
@@ -196,12 +193,12 @@ mod tests {
             [(Cause::Stolen, "stolen"), (Cause::Frequency, "frequency"), (Cause::Clock, "clock")]
         {
             let mut slice = Slice::new();
-            slice.block(&mut vec![[pair(0, 100)]; 10], Preempted::Yes);
-            slice.block(&mut vec![[pair(0, 100)]; 5], Preempted::No);
+            slice.block(&mut vec![[pair(0, 100)]; 10], Some(Cause::Preempted));
+            slice.block(&mut vec![[pair(0, 100)]; 5], None);
             assert_eq!((slice.good(), slice.all()), (5, 15));
             let found = found(&mut slice, Some(cause));
             assert_eq!(found.causes.to_string(), format!("preempted 10, {name} 5"));
-            assert_eq!(count(&found, Counting::Undisturbed), 0);
+            assert_eq!(found.kept.0.len(), 0);
         }
     }
 
@@ -211,12 +208,12 @@ mod tests {
         let mut pairs = vec![[pair(0, 100)]; 100_000];
         pairs.push([pair(0, 7_000)]); // an interrupt
         pairs.push([Ends { start_ticks: 9, end_ticks: 3, cpus: None }]);
-        slice.block(&mut pairs, Preempted::No);
+        slice.block(&mut pairs, None);
         let mut found = found(&mut slice, None);
         assert_eq!(found.causes.to_string(), "backwards 1, interrupted 1");
-        assert_eq!(count(&found, Counting::Undisturbed) + found.causes.total(), 100_002);
-        assert_eq!(count(&found, Counting::All), 100_001, "a pair that ran backwards has no length");
-        assert_eq!(found.kept.pairs(Counting::All).max(), 7_003, "the end of the histogram's interval");
+        assert_eq!((found.kept.0.len() + found.causes.total(), found.groups), (100_002, 100_002));
+        assert_eq!(found.excluded.0.len(), 1, "a pair that ran backwards has no length");
+        assert_eq!(found.excluded.0.max(), 7_003, "the end of the histogram's interval");
         assert_eq!(found.sample_ticks(1), Some(100.0));
     }
 
@@ -225,8 +222,8 @@ mod tests {
     fn a_preempted_pair_is_not_in_the_mean_unless_all_are_included() {
         for (counting, expected) in [(Counting::Undisturbed, 100.0), (Counting::All, 10_000_100.0 / 2.0)] {
             let mut slice = Slice::new();
-            slice.block(&mut vec![[pair(0, 100)]], Preempted::No);
-            slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
+            slice.block(&mut vec![[pair(0, 100)]], None);
+            slice.block(&mut vec![[pair(0, 10_000_000)]], Some(Cause::Preempted));
             let mut found = Collected::<Distribution>::default();
             slice.judge(None, &SPINS);
             found.add(&slice, counting);
@@ -240,8 +237,8 @@ mod tests {
     #[test]
     fn a_sample_without_an_undisturbed_pair_has_a_median_and_is_counted() {
         let mut slice = Slice::new();
-        slice.block(&mut vec![[pair(0, 300)]; 9], Preempted::Yes);
-        slice.block(&mut vec![[pair(0, 10_000_000)]], Preempted::Yes);
+        slice.block(&mut vec![[pair(0, 300)]; 9], Some(Cause::Preempted));
+        slice.block(&mut vec![[pair(0, 10_000_000)]], Some(Cause::Preempted));
         let mut found = found(&mut slice, None);
         let ticks = found.sample_ticks(1).expect("pairs");
         assert!((ticks - 300.0).abs() < 1.0, "{ticks}");
@@ -253,9 +250,9 @@ mod tests {
         let mut slice = Slice::new();
         let mut pairs = vec![[pair(0, 100)]; 10_000];
         pairs.extend(vec![[pair(0, 8_000)]; 100]);
-        slice.block(&mut pairs, Preempted::No);
+        slice.block(&mut pairs, None);
         let found = found(&mut slice, None);
         assert_eq!((found.long_kept, found.causes.total()), (100, 0));
-        assert_eq!(counted(found.kept.pairs(Counting::Undisturbed)), [(100.0, 10_000), (8_002.0, 100)]);
+        assert_eq!(found.kept.counted(), [(100.0, 10_000), (8_002.0, 100)]);
     }
 }

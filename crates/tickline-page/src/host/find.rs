@@ -1,17 +1,13 @@
-//! What the system says: where this process runs, by `/proc`, and who may write to a file. Nothing
-//! here allocates: a child of a fork asks again.
+//! Where this process runs, by `/proc`. Nothing here allocates: a child of a fork asks again.
 
 use core::ffi::CStr;
 
-use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{
-    AtFlags, CWD, FsWord, Mode, OFlags, StatVfsMountFlags, StatxAttributes, StatxFlags, fstat, fstatfs,
-    fstatvfs, openat, stat, statx,
-};
+use rustix::fd::AsFd;
+use rustix::fs::{CWD, FsWord, Mode, OFlags, fstatfs, openat, stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use super::trust::{FileError, FileFacts, UNMAPPED, refused};
+use super::trust::{FileError, refused};
 use crate::Machine;
 
 impl Machine {
@@ -72,49 +68,6 @@ pub(super) fn is_on_tmpfs(file: impl AsFd) -> bool {
     fstatfs(file).is_ok_and(|found| found.f_type == TMPFS_MAGIC)
 }
 
-impl FileFacts {
-    /// What the system says of an open file and of the folder that it is in. `folder` may have been
-    /// opened with `O_PATH`.
-    pub(super) fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
-        let (found, found_folder) = (fstat(&file)?, fstat(&folder)?);
-        let owners = [found.st_uid, found_folder.st_uid];
-        Ok(Self {
-            mode: found.st_mode,
-            owner: found.st_uid,
-            size: u64::try_from(found.st_size).unwrap_or(0),
-            folder_mode: found_folder.st_mode,
-            folder_owner: found_folder.st_uid,
-            reader: rustix::process::geteuid().as_raw(),
-            is_mounted_read_only: owners.contains(&UNMAPPED)
-                && is_in_user_namespace()
-                && is_mounted_read_only(file, folder),
-        })
-    }
-}
-
-/// Whether user 65534 may stand for another here: not where all users are mapped to themselves
-/// (user_namespaces(7)). There a mount that maps its owners shows whom it likes as 65534.
-fn is_in_user_namespace() -> bool {
-    read(c"/proc/self/uid_map", &mut [0; 64]).is_ok_and(|map| !maps_all(map))
-}
-
-/// Whether a map of users is that of the first user namespace.
-fn maps_all(map: &[u8]) -> bool {
-    let words = map.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    words.eq([&b"0"[..], b"0", b"4294967295"])
-}
-
-/// Whether a read-only mount begins with the file, or with its folder. `false` before Linux 5.8,
-/// which does not say where a mount begins (statx(2), `STATX_ATTR_MOUNT_ROOT`).
-fn is_mounted_read_only(file: impl AsFd, folder: impl AsFd) -> bool {
-    let begins_mount = |file: BorrowedFd<'_>| {
-        statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())
-            .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-    };
-    fstatvfs(&file).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
-        && (begins_mount(file.as_fd()) || begins_mount(folder.as_fd()))
-}
-
 /// The beginning of a small file.
 pub(crate) fn read(path: impl Arg, buffer: &mut [u8]) -> rustix::io::Result<&[u8]> {
     let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -148,13 +101,6 @@ pub fn namespace_offset_ns(table: &[u8], clock: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_user_namespace_maps_others_than_the_first_one() {
-        assert!(maps_all(b"         0          0 4294967295\n"));
-        assert!(!maps_all(b"") && !maps_all(b"0 100000 65536\n"), "none, and those of a container");
-        assert!(!maps_all(b"0 0 65536\n") && !maps_all(b"0 0 4294967295\n1 1 1\n"));
-    }
 
     #[test]
     fn a_boot_id_has_sixteen_bytes() {

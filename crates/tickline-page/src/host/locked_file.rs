@@ -1,13 +1,14 @@
 //! The one writer of a page's file.
 
-use core::ptr::NonNull;
 use std::format;
+use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, openat, renameat, statat, unlinkat};
-use rustix::io::{Errno, write};
+use rustix::io::Errno;
 use rustix::mm::{ProtFlags, mlock};
 
 use super::error::{PageError, Why, foreign};
@@ -15,7 +16,7 @@ use super::lock::Lock;
 use super::mapped::{Mapping, Place};
 use super::restartable;
 use super::trust::{FileError, FileFacts, refused};
-use crate::layout::{PAGE_BYTES, WORD_OFFSET};
+use crate::layout::PAGE_BYTES;
 use crate::lease::{
     Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Lost, SLOT_WORDS, SlotNumber, SwapResult,
 };
@@ -37,13 +38,6 @@ impl WritableMapping {
         // SAFETY: a mapping begins at a page's start, is readable and writable, and lives as long
         // as `self`. What changes it are atomic stores, in this process or another one.
         unsafe { WritablePage::at(self.0.0.as_ptr()) }
-    }
-
-    /// Where the page's word is.
-    const fn word(&self) -> NonNull<u64> {
-        // SAFETY: the offset is within the mapping.
-        let word = unsafe { self.0.0.add(WORD_OFFSET) };
-        word.cast()
     }
 
     /// Keeps the page in memory, so that a store never waits for a disk.
@@ -169,11 +163,10 @@ impl LeaseStore for LockedPageFile {
         least_ticks: u64,
         limit_ticks: u64,
     ) -> SwapResult {
-        let bits = [from, to].map(LeaseWord::to_bits);
+        let (words, bits) = (self.page().words(), [from, to].map(LeaseWord::to_bits));
         // SAFETY: the word of a page that is mapped for writing as long as `self` lives.
-        let swapped = unsafe { restartable::swap(self.mapping.word(), bits, least_ticks..limit_ticks) };
-        swapped
-            .unwrap_or_else(|| self.page().words().swap_between(from, to, counter, least_ticks, limit_ticks))
+        let swapped = unsafe { restartable::swap(words.word_place(), bits, least_ticks..limit_ticks) };
+        swapped.unwrap_or_else(|| words.swap_between(from, to, counter, least_ticks, limit_ticks))
     }
 }
 
@@ -243,16 +236,12 @@ fn make_file(place: &Place<'_>, header: Header) -> Result<(), Why> {
         Err(error) => return Err(failed()(error).into()),
     }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(&place.folder, &fresh, flags, PAGE_MODE).map_err(failed())?;
+    let file = File::from(openat(&place.folder, &fresh, flags, PAGE_MODE).map_err(failed())?);
     let made = (|| {
         // Not `ftruncate`: the file has its memory or is refused, rather than that a later store
         // finds a full disk.
-        let page = WritablePage::new(&header).into_bytes();
-        let mut left = &page[..];
-        while !left.is_empty() {
-            let written = write(&file, left)?;
-            left = left.get(written..).unwrap_or_default();
-        }
+        let written = (&file).write_all(&WritablePage::new(&header).into_bytes());
+        written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         // For any umask.
         fchmod(&file, PAGE_MODE)?;
         renameat(&place.folder, &fresh, &place.folder, place.name)

@@ -1,7 +1,10 @@
 //! Whether a page's file is trusted: a user who may write to it sets the clock of its readers.
 
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, FileType, StatVfsMountFlags, StatxAttributes, StatxFlags, fstat, fstatvfs, statx};
 use rustix::io::Errno;
 
+use super::find::read;
 use crate::PAGE_BYTES;
 
 /// What is wrong with a page's file.
@@ -83,19 +86,35 @@ pub(crate) struct FileFacts {
     pub(crate) is_mounted_read_only: bool,
 }
 
-const TYPE_MASK: u32 = 0o170_000;
-const REGULAR: u32 = 0o100_000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// What `fstat` shows in a user namespace for every owner that is not mapped there
 /// (user_namespaces(7), "Unmapped user and group IDs"), and who "nobody" is.
-pub(crate) const UNMAPPED: u32 = 65_534;
+const UNMAPPED: u32 = 65_534;
 
 impl FileFacts {
+    /// What the system says of an open file and of the folder that it is in. `folder` may have been
+    /// opened with `O_PATH`.
+    pub(crate) fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
+        let (found, found_folder) = (fstat(&file)?, fstat(&folder)?);
+        let owners = [found.st_uid, found_folder.st_uid];
+        Ok(Self {
+            mode: found.st_mode,
+            owner: found.st_uid,
+            size: u64::try_from(found.st_size).unwrap_or(0),
+            folder_mode: found_folder.st_mode,
+            folder_owner: found_folder.st_uid,
+            reader: rustix::process::geteuid().as_raw(),
+            is_mounted_read_only: owners.contains(&UNMAPPED)
+                && is_in_user_namespace()
+                && is_mounted_read_only(file, folder),
+        })
+    }
+
     /// Whether a file is trusted, by the README's "What a reader must do", 1. A user who may
     /// mount a page by itself in a user namespace may replace the reader's program there as well.
     pub(crate) fn judge(&self) -> Result<(), FileError> {
-        if self.mode & TYPE_MASK != REGULAR {
+        if !FileType::from_raw_mode(self.mode).is_file() {
             return Err(FileError::NotAFile(self.mode));
         }
         if self.size < PAGE_BYTES as u64 {
@@ -116,9 +135,39 @@ impl FileFacts {
     }
 }
 
+/// Whether user 65534 may stand for another here: not where all users are mapped to themselves
+/// (user_namespaces(7)). There a mount that maps its owners shows whom it likes as 65534.
+fn is_in_user_namespace() -> bool {
+    read(c"/proc/self/uid_map", &mut [0; 64]).is_ok_and(|map| !maps_all(map))
+}
+
+/// Whether a map of users is that of the first user namespace.
+fn maps_all(map: &[u8]) -> bool {
+    let words = map.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    words.eq([&b"0"[..], b"0", b"4294967295"])
+}
+
+/// Whether a read-only mount begins with the file, or with its folder. `false` before Linux 5.8,
+/// which does not say where a mount begins (statx(2), `STATX_ATTR_MOUNT_ROOT`).
+fn is_mounted_read_only(file: impl AsFd, folder: impl AsFd) -> bool {
+    let begins_mount = |file: BorrowedFd<'_>| {
+        statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())
+            .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+    };
+    fstatvfs(&file).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
+        && (begins_mount(file.as_fd()) || begins_mount(folder.as_fd()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_namespace_maps_others_than_the_first_one() {
+        assert!(maps_all(b"         0          0 4294967295\n"));
+        assert!(!maps_all(b"") && !maps_all(b"0 100000 65536\n"), "none, and those of a container");
+        assert!(!maps_all(b"0 0 65536\n") && !maps_all(b"0 0 4294967295\n1 1 1\n"));
+    }
 
     #[test]
     fn a_file_is_trusted_if_nobody_else_may_write_to_it() {

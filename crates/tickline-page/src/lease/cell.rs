@@ -47,6 +47,12 @@ impl LeaseWords {
         }
     }
 
+    /// Where the word is, for an exchange by other code.
+    #[cfg(all(feature = "file", target_os = "linux"))]
+    pub(crate) fn word_place(&self) -> core::ptr::NonNull<u64> {
+        core::ptr::NonNull::from(&self.word).cast()
+    }
+
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "masked: below 64 of 64, so that no panic is compiled")]
     const fn slot_word(&self, slot: SlotNumber, place: usize) -> &AtomicU64 {

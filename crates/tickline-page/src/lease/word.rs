@@ -163,10 +163,8 @@ impl LeaseWord {
 
     /// The word by which the next writer takes the page over: the same state, another bank.
     #[must_use]
-    pub const fn taken_over(self) -> Self {
-        let state = self.0 & ((1 << BANK_SHIFT) - 1);
-        let bank = (self.0 ^ 1 << BANK_SHIFT) & 1 << BANK_SHIFT;
-        Self(self.generation().wrapping_add(1) << GENERATION_SHIFT | bank | state)
+    pub fn taken_over(self) -> Self {
+        Self(self.0 ^ 1 << BANK_SHIFT).next(self.phase(), self.first(), self.second())
     }
 
     /// The word after this one, by the same writer.
