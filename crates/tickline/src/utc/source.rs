@@ -42,7 +42,12 @@ pub(super) fn ask(
             best = answer;
         }
     }
-    Some((after, at_end(&before, &after, best)?.map(|report| kernel.complete(report))))
+    // Not every source announces leap seconds.
+    let announced = |report: Report| {
+        let leap_second_today = report.leap_second_today || kernel.leap_second_today;
+        Report { leap_second_today, ..report }
+    };
+    Some((after, at_end(&before, &after, best)?.map(announced)))
 }
 
 /// What was true of one moment between `before` and `after`, at `after`. `None` if
