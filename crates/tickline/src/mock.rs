@@ -230,11 +230,6 @@ impl Drop for MockGuard {
     }
 }
 
-/// Whether a mock is active on this thread.
-pub(crate) fn is_active() -> bool {
-    active(|_| ()).is_some()
-}
-
 /// The mock that is active on this thread, read by `read`.
 #[inline]
 pub(crate) fn active<T>(read: impl FnOnce(&MockClock) -> T) -> Option<T> {

@@ -85,15 +85,13 @@ impl Clock {
     /// ```
     pub fn open_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
         learn_environment(probes);
-        let switched_off = environment(probes) == Environment::Off;
         let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
         if probes == Probes::Minimal {
             engine.restrict_probes();
         }
         // For good: nobody calibrates.
         engine.disable();
-        let refused = switched_off.then_some(Reason::DisabledByEnvironment);
-        engine.page = Some(PageReader::open(path.as_ref(), probes, refused)?);
+        engine.page = Some(PageReader::open(path.as_ref(), probes)?);
         Ok(Self::of(None, Arc::new(engine)))
     }
 
@@ -106,10 +104,16 @@ impl Clock {
 }
 
 impl PageReader {
-    /// Opens a page, and attaches to it. `refused` says why it is not read nevertheless.
-    pub(crate) fn open(path: &Path, probes: Probes, refused: Option<Reason>) -> Result<Self, Error> {
+    /// Opens a page, and attaches to it.
+    fn open(path: &Path, probes: Probes) -> Result<Self, Error> {
         let file = PageFile::open(path).map_err(Error::page)?;
         let shift_ns = file.attach_here().map_err(Error::page)?.shift_ns();
+        let refused = match environment(probes) {
+            Environment::Off => Some(Reason::DisabledByEnvironment),
+            _ if COUNTER.is_none() => Some(Reason::NoCounter),
+            _ if !sys::may_read_counter() => Some(Reason::Denied),
+            _ => None,
+        };
         let reader = Self {
             os: PageOs::find(),
             probes,
@@ -117,9 +121,7 @@ impl PageReader {
             shift_ns: AtomicI64::new(shift_ns),
             high_water: ProcessHighWater::new(),
             switch: AtomicU8::new(ENABLED),
-            refused: refused
-                .or_else(|| COUNTER.is_none().then_some(Reason::NoCounter))
-                .or_else(|| (!sys::may_read_counter()).then_some(Reason::Denied)),
+            refused,
             file,
         };
         // Rule R8: the process has had the OS clock so far.
@@ -281,7 +283,7 @@ mod tests {
                 std::thread::sleep(publisher.step().unwrap().min(core::time::Duration::from_millis(1)));
             }
         }
-        let reader = PageReader::open(&path, Probes::Full, None).unwrap();
+        let reader = PageReader::open(&path, Probes::Full).unwrap();
         let os_ns = OsClock.monotonic_ns();
         // ORDERING: Relaxed for all: one thread.
         assert!(reader.high_water.ns() < os_ns - reader.shift_ns.load(Ordering::Relaxed));

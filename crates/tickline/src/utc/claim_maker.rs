@@ -13,8 +13,6 @@
 //! does not, somebody else has set or steered the OS clock, and the source has not noticed. In both
 //! cases, and after a suspend, readings fail until the source has measured again.
 
-use core::num::NonZeroU16;
-
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::SUSPENDED_BOUND_NS;
 
@@ -99,8 +97,6 @@ pub(crate) struct Report {
     pub(crate) measurement: u64,
     /// Whether the UTC day ends with a leap second.
     pub(crate) leap_second_today: bool,
-    /// TAI minus UTC, s.
-    pub(crate) tai_offset_s: Option<NonZeroU16>,
 }
 
 /// The claims of one measurement, and what they were made of.
@@ -282,7 +278,7 @@ impl ClaimMaker {
             suspended_ns: moment.suspended_ns,
             disruption: moment.disruption,
             utc_ns,
-            tai_offset_s: report.tai_offset_s,
+            tai_offset_s: None, // the kernel knows that
             source: Some(report.source),
             then,
         };

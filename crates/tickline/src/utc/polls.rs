@@ -87,7 +87,7 @@ impl UtcPolls {
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
         let valid_ns = POLL_NS.max(interval_ns).saturating_mul(5) / 2;
         if let Some(claim) = self.claim_maker.claim(&moment, answer, valid_ns) {
-            engine.utc.publish(&claim);
+            engine.utc.publish(&Claim { tai_offset_s: self.kernel.tai_offset_s, ..claim });
         }
     }
 

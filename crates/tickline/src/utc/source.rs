@@ -43,7 +43,12 @@ pub(super) fn ask(
         }
     }
     let best = best.map(|report| with_rates(report, steered.unwrap_or(0)));
-    Some((after, at_end(&before, &after, best)?.map(|report| kernel.complete(report))))
+    // Not every source announces leap seconds.
+    let announced = |report: Report| {
+        let leap_second_today = report.leap_second_today || kernel.leap_second_today;
+        Report { leap_second_today, ..report }
+    };
+    Some((after, at_end(&before, &after, best)?.map(announced)))
 }
 
 /// The rates that UTC may have where the source says none: within 500 ppm of the OS clock's, which is

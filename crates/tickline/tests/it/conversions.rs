@@ -104,49 +104,31 @@ proptest! {
     }
 }
 
-/// Times of other crates, ns since 1970, also beyond both ends of a Unix time.
-#[cfg(any(feature = "chrono", feature = "jiff", feature = "time"))]
-fn any_time() -> impl Strategy<Value = i128> {
-    prop_oneof![nanos().prop_map(i128::from), -(1_i128 << 65)..1_i128 << 65]
-}
-
-#[cfg(feature = "jiff")]
+#[cfg(all(feature = "chrono", feature = "jiff", feature = "time"))]
 proptest! {
+    /// Times of other crates, also beyond both ends of a Unix time.
     #[test]
-    fn jiff_there_and_back_loses_nothing(ns in any_time()) {
-        let timestamp = jiff::Timestamp::from_nanosecond(ns).expect("in jiff's range");
-        let time = UnixTime::try_from(timestamp).ok();
-        prop_assert_eq!(time, in_range(ns).map(UnixTime::from_nanos));
-        if let Some(time) = time {
-            prop_assert_eq!(jiff::Timestamp::from(time), timestamp);
-            prop_assert_eq!(format!("{timestamp:.9}"), time.to_string());
-        }
-    }
-}
-
-#[cfg(feature = "chrono")]
-proptest! {
-    #[test]
-    fn chrono_there_and_back_loses_nothing(ns in any_time(), offset_s in -86_399..86_400_i32) {
+    fn other_crates_there_and_back_lose_nothing(
+        ns in prop_oneof![nanos().prop_map(i128::from), -(1_i128 << 65)..1_i128 << 65],
+        offset_s in -86_399..86_400_i32,
+    ) {
+        let time = in_range(ns).map(UnixTime::from_nanos);
+        let by_jiff = jiff::Timestamp::from_nanosecond(ns).expect("in its range");
+        prop_assert_eq!(UnixTime::try_from(by_jiff).ok(), time);
         let seconds = i64::try_from(ns.div_euclid(1_000_000_000)).expect("in chrono's range");
         let subsec_ns = u32::try_from(ns.rem_euclid(1_000_000_000)).expect("below a second");
-        let date = chrono::DateTime::<chrono::Utc>::from_timestamp(seconds, subsec_ns).expect("in chrono's range");
+        let by_chrono = chrono::DateTime::<chrono::Utc>::from_timestamp(seconds, subsec_ns).expect("in its range");
         let zone = chrono::FixedOffset::east_opt(offset_s).expect("within a day");
-        let time = UnixTime::try_from(date.with_timezone(&zone)).ok();
-        prop_assert_eq!(time, in_range(ns).map(UnixTime::from_nanos));
-        prop_assert_eq!(time.map(chrono::DateTime::<chrono::Utc>::from), time.map(|_| date));
-    }
-}
-
-#[cfg(feature = "time")]
-proptest! {
-    #[test]
-    fn time_there_and_back_loses_nothing(ns in any_time(), offset_s in -86_399..86_400_i32) {
-        let date = time::OffsetDateTime::from_unix_timestamp_nanos(ns).expect("in its range");
+        prop_assert_eq!(UnixTime::try_from(by_chrono.with_timezone(&zone)).ok(), time);
+        let by_time = time::OffsetDateTime::from_unix_timestamp_nanos(ns).expect("in its range");
         let zone = time::UtcOffset::from_whole_seconds(offset_s).expect("within a day");
-        let time = UnixTime::try_from(date.to_offset(zone)).ok();
-        prop_assert_eq!(time, in_range(ns).map(UnixTime::from_nanos));
-        prop_assert_eq!(time.map(time::OffsetDateTime::from), time.map(|_| date));
+        prop_assert_eq!(UnixTime::try_from(by_time.to_offset(zone)).ok(), time);
+        if let Some(time) = time {
+            prop_assert_eq!(jiff::Timestamp::from(time), by_jiff);
+            prop_assert_eq!(chrono::DateTime::<chrono::Utc>::from(time), by_chrono);
+            prop_assert_eq!(time::OffsetDateTime::from(time), by_time);
+            prop_assert_eq!(format!("{by_jiff:.9}"), time.to_string());
+        }
     }
 }
 

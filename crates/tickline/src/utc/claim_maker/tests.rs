@@ -35,7 +35,6 @@ pub(in crate::utc) fn said(offset_ns: i64, measurement: u64) -> Result<Report, U
         valid_ns: i64::MAX,
         measurement,
         leap_second_today: false,
-        tai_offset_s: NonZeroU16::new(37),
     })
 }
 

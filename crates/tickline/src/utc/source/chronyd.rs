@@ -96,7 +96,6 @@ pub(super) fn report(reply: &[u8; TRACKING_BYTES], phc_bound_ns: i64) -> Option<
         // too.
         measurement: u64::from(word(72)) << 32 | u64::from(word(100)),
         leap_second_today: matches!(leap_status, 1 | 2),
-        tai_offset_s: None,
     }))
 }
 

@@ -157,7 +157,6 @@ impl Segment {
                 valid_ns: left_ns,
                 measurement: as_of_ns.cast_unsigned(),
                 leap_second_today: false,
-                tai_offset_s: None,
             }),
             _ => Err(UtcUnknown::Unsynchronised),
         })

@@ -28,23 +28,15 @@ pub(in crate::utc) struct Kernel {
     maxerror_us: i64,
     /// How often the daemon has updated the kernel's clock: the maximum error became smaller.
     updates: u64,
-    leap_second_today: bool,
-    tai_offset_s: Option<NonZeroU16>,
+    /// Whether the UTC day ends with a leap second.
+    pub(super) leap_second_today: bool,
+    /// TAI minus UTC, s.
+    pub(in crate::utc) tai_offset_s: Option<NonZeroU16>,
 }
 
 impl Kernel {
     pub(super) fn ask(&mut self) -> Option<Result<Report, UtcUnknown>> {
         with_timex(|timex, state| self.report(timex, state))?
-    }
-
-    /// A report with what the kernel alone knows: leap seconds, which not every source announces,
-    /// and TAI.
-    pub(super) fn complete(&self, report: Report) -> Report {
-        Report {
-            leap_second_today: report.leap_second_today || self.leap_second_today,
-            tai_offset_s: self.tai_offset_s,
-            ..report
-        }
     }
 
     #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
@@ -79,7 +71,6 @@ impl Kernel {
             valid_ns: i64::MAX,
             measurement: self.updates,
             leap_second_today: self.leap_second_today,
-            tai_offset_s: self.tai_offset_s,
         }))
     }
 }
@@ -98,7 +89,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     let unchanged: &dyn Fn(&mut libc::timex) = &|_| {};
     let claim = said(1_234, unchanged, libc::TIME_OK).unwrap().unwrap();
     assert_eq!((claim.offset_ns, claim.measurement), ([-1_734_700, 1_734_700], 0));
-    assert_eq!((claim.leap_second_today, claim.tai_offset_s), (false, NonZeroU16::new(37)));
+    assert!(!claim.leap_second_today);
     for (state, leap_second_today) in [(libc::TIME_INS, true), (libc::TIME_WAIT, false)] {
         let claim = said(2_234, &|timex| timex.status |= libc::STA_INS, state).unwrap().unwrap();
         assert_eq!(claim.leap_second_today, leap_second_today);
@@ -116,4 +107,5 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     assert_eq!(unsynchronised, [Some(Err(UtcUnknown::Unsynchronised)); 3]);
     // systemd-timesyncd, three seconds after an update.
     assert_eq!(said(1_500, unchanged, libc::TIME_OK), None);
+    assert_eq!(kernel.tai_offset_s, NonZeroU16::new(37));
 }

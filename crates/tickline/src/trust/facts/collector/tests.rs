@@ -44,6 +44,7 @@ fn an_old_collection_begins_anew() {
 /// 6, model 207, under KVM.
 #[test]
 fn a_reader_does_one_stage_a_call() {
+    use Stage::{Begin, Clocksource, Cost, Done, Environment, Path, Processor, Resolution};
     if COUNTER.is_none() {
         return eprintln!("SKIPPED: no counter on this target");
     }
@@ -61,16 +62,6 @@ fn a_reader_does_one_stage_a_call() {
     }
     // Only where the kernel keeps time with something else.
     stages.retain(|stage| *stage != Stage::Accepted);
-    let expected = [
-        Stage::Begin,
-        Stage::Processor,
-        Stage::Environment,
-        Stage::Path,
-        Stage::Clocksource,
-        Stage::Resolution,
-        Stage::Cost,
-        Stage::Done,
-        Stage::Begin,
-    ];
+    let expected = [Begin, Processor, Environment, Path, Clocksource, Resolution, Cost, Done, Begin];
     assert_eq!(stages, expected);
 }
