@@ -18,7 +18,10 @@ pub(super) struct PageOs {
 impl PageOs {
     pub(super) fn find() -> Self {
         let is_alone = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
-        Self { is_alone, has_coarse: has_vdso() }
+        // The kernel has mapped its vDSO, and the process may use it.
+        // SAFETY: takes a number, and touches no memory that changes.
+        let has_coarse = may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
+        Self { is_alone, has_coarse }
     }
 }
 
@@ -45,12 +48,6 @@ impl tickline_page::OsClock for PageOs {
             core::hint::spin_loop();
         }
     }
-}
-
-/// Whether the kernel has mapped its vDSO, and the process may use it.
-fn has_vdso() -> bool {
-    // SAFETY: takes a number, and touches no memory that changes.
-    may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0
 }
 
 /// The change of rate that the kernel applies to its clocks now, ppb: the crystal's correction and

@@ -143,17 +143,9 @@ impl Exchanges {
     /// None yet.
     pub const NONE: Self = Self { difference: Difference::UNKNOWN, round_trips: 0, count: 0, backward: 0 };
 
-    fn add_sent(&mut self, given_ticks: u64, got_ticks: u64) {
-        self.difference.add_sent(given_ticks, got_ticks);
-        self.count_exchange(given_ticks, got_ticks);
-    }
-
-    fn add_received(&mut self, given_ticks: u64, got_ticks: u64) {
-        self.difference.add_received(given_ticks, got_ticks);
-        self.count_exchange(given_ticks, got_ticks);
-    }
-
-    fn count_exchange(&mut self, given_ticks: u64, got_ticks: u64) {
+    /// Adds an exchange by `add`, [`Difference::add_sent`] or [`Difference::add_received`].
+    fn add(&mut self, add: fn(&mut Difference, u64, u64), given_ticks: u64, got_ticks: u64) {
+        add(&mut self.difference, given_ticks, got_ticks);
         self.count = self.count.saturating_add(1);
         self.backward = self.backward.saturating_add(u64::from(ticks_between(given_ticks, got_ticks) < 0));
     }
@@ -197,7 +189,7 @@ fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
         let Some(Arrival { given_ticks, got_ticks, came_at_once }) = token.get(2 * trip + 2, now) else {
             break;
         };
-        exchanges.add_received(given_ticks, got_ticks);
+        exchanges.add(Difference::add_received, given_ticks, got_ticks);
         trips += 1;
         // The first one waits until the other thread runs.
         if came_at_once && trips < TRIPS_PER_CLOCK_READ && clock_read_ns.is_some() {
@@ -223,7 +215,7 @@ fn follow(token: &Token, counter: HardwareCounter) -> Exchanges {
     let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
     for trip in 0..ROUND_TRIPS {
         let Some(Arrival { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, now) else { break };
-        exchanges.add_sent(given_ticks, got_ticks);
+        exchanges.add(Difference::add_sent, given_ticks, got_ticks);
         token.give(2 * trip + 2, now());
     }
     exchanges
@@ -284,11 +276,11 @@ mod tests {
     #[test]
     fn a_step_back_is_counted_and_widens_nothing() {
         let mut exchanges = Exchanges::NONE;
-        exchanges.add_sent(1_000, 1_060);
-        exchanges.add_received(2_000, 2_070);
+        exchanges.add(Difference::add_sent, 1_000, 1_060);
+        exchanges.add(Difference::add_received, 2_000, 2_070);
         assert_eq!((exchanges.count, exchanges.backward), (2, 0));
         let mut more = Exchanges::NONE;
-        more.add_sent(3_000, 2_990);
+        more.add(Difference::add_sent, 3_000, 2_990);
         exchanges += more;
         assert_eq!((exchanges.count, exchanges.backward), (3, 1));
         assert_eq!(exchanges.difference, Difference { least_ticks: -70, most_ticks: -10 });

@@ -140,7 +140,11 @@ impl Segment {
             self.line(as_of_ns, drift_ppb, moment, rate?)?
         };
         let growth_ppb = drift_ppb.saturating_add(line.error_ppb);
-        let bound_ns = grown(bound_ns, line.elapsed_ns, growth_ppb)?.saturating_add(line.rounded_ns);
+        if bound_ns < 0 || growth_ppb >= 1_000_000_000 {
+            return None;
+        }
+        let growth_ns = i128::from(line.elapsed_ns) * i128::from(growth_ppb) / 1_000_000_000 + 1;
+        let bound_ns = bound_ns.checked_add(i64::try_from(growth_ns).ok()?)?.saturating_add(line.rounded_ns);
         let left_ns = void_after_ns.saturating_sub(as_of_ns.saturating_add(line.elapsed_ns));
         Some(match status {
             // Nobody has written it for long, so it says nothing of today, nor of another source.
@@ -192,13 +196,6 @@ impl Segment {
             rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],
         })
     }
-}
-
-/// A bound that has grown for `elapsed_ns`; `None` if the bound or the drift is none.
-fn grown(bound_ns: i64, elapsed_ns: i64, drift_ppb: i64) -> Option<i64> {
-    let growth_ns = i128::from(elapsed_ns) * i128::from(drift_ppb) / 1_000_000_000 + 1;
-    (bound_ns >= 0 && drift_ppb < 1_000_000_000).then_some(())?;
-    bound_ns.checked_add(i64::try_from(growth_ns).ok()?)
 }
 
 #[cfg(test)]
