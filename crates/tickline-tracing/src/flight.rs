@@ -107,8 +107,9 @@ use std::thread;
 use crate::sink::{Hooks, Sink};
 use crate::trace;
 use crate::trace::fields;
+use crate::trace::file::Left;
 use crate::trace::json::{self, ThreadText};
-use crate::trace::record::{Kind, Record, Records};
+use crate::trace::record::{Kind, Record, Records, Word};
 use crate::trace::recorder::{Recorder, Settings, TraceSummary, Tracks, WhenFull, settings};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
@@ -175,8 +176,7 @@ impl Builder {
     ///
     /// If the file cannot be created with all its blocks, for example on a full disk; if another
     /// recorder writes to the file that is there, or the file is not a recorder's; if the process
-    /// already has 16 recorders in files, or has no memory to prepare for a `fork`; on a system
-    /// other than Unix.
+    /// has no memory to prepare for a `fork`; on a system other than Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
         Recorder::create(self.settings, path.as_ref(), threads).map(FlightRecorder::of)
     }
@@ -267,13 +267,7 @@ impl FlightRecorder {
     }
 
     fn write_file(&self, path: &Path, since_ns: u64) -> io::Result<TraceSummary> {
-        /// Two threads that panic write at once, each to a file of its own.
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let mut beside = path.as_os_str().to_owned();
-        // ORDERING: Relaxed, only the number counts.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        beside.push(format!(".{}.{number}.part", process::id()));
-        let _ = fs::remove_file(&beside);
+        let beside = trace::beside(path);
         let file = File::options().write(true).create_new(true).open(&beside);
         let written = file.and_then(|file| self.write_since(BufWriter::new(file), since_ns));
         let moved = written.and_then(|summary| fs::rename(&beside, path).map(|()| summary));
@@ -285,7 +279,15 @@ impl FlightRecorder {
 
     fn write_since(&self, mut output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
         let recorder = &self.recorder;
-        let mut kept = self.collect()?;
+        let overwritten = recorder.dropped();
+        let locked = || io::Error::other("a thread of the parent process has the records locked");
+        let rings = recorder.rings().ok_or_else(locked)?;
+        let copies: Vec<_> = rings.iter().map(|ring| (ring, ring.records(), ring.snapshot())).collect();
+        let mut kept = Kept { overwritten, ..Kept::default() };
+        for (ring, written, words) in &copies {
+            kept.add(ring.name(), ThreadText::new(recorder, ring.number()), *written, words);
+        }
+        kept.end(recorder.left.as_ref());
         // Later than the records: a request that ends meanwhile is left out, not shown as open.
         kept.drop_before(since_ns, recorder.open_requests());
         let mut text = json::head(recorder);
@@ -302,9 +304,9 @@ impl FlightRecorder {
         let mut summary = TraceSummary::default();
         summary.complete_since_ns = kept.complete_since_ns();
         for item in kept.items.iter().filter(|item| item.is_wanted) {
-            summary.count(item.kind);
+            summary.count(item.record.kind);
             if let Some(thread) = kept.threads.get_mut(item.thread) {
-                thread.text.write(&item.record(), &mut text);
+                thread.text.write(&item.record, &mut text);
             }
             if text.len() >= 1 << 16 {
                 output.write_all(text.as_bytes())?;
@@ -321,31 +323,6 @@ impl FlightRecorder {
         (summary.dropped, summary.damaged) = (kept.overwritten, kept.damaged);
         summary.undecided = kept.undecided;
         Ok(summary)
-    }
-
-    fn collect(&self) -> io::Result<Kept> {
-        let recorder = &self.recorder;
-        let mut kept = Kept { overwritten: recorder.dropped(), ..Kept::default() };
-        let rings = recorder.rings();
-        for ring in
-            rings.ok_or_else(|| io::Error::other("a thread of the parent process has the records locked"))?
-        {
-            let written = ring.records();
-            let words = ring.snapshot();
-            let text = ThreadText::new(recorder, ring.number());
-            kept.add(ring.name(), text, written, &words);
-        }
-        kept.end_ns = match &recorder.left {
-            Some(left) => {
-                kept.ends_gone_before_ns = left.ends_gone_before_ns;
-                kept.items.iter().map(|item| item.ns).max().unwrap_or(0)
-            }
-            None => tickline::now_ns(),
-        };
-        // A request may run on several threads: all records are put in order of time. The sort is
-        // stable, so those of a thread stay in order.
-        kept.items.sort_by_key(|item| (item.ns, item.kind == Kind::Close));
-        Ok(kept)
     }
 }
 
@@ -368,52 +345,36 @@ struct Thread {
 }
 
 /// A record of one of the threads.
-struct Item {
+struct Item<'a> {
     thread: usize,
-    kind: Kind,
-    ns: u64,
-    callsite: usize,
-    id: u64,
-    text: Box<str>,
+    record: Record<'a>,
     is_wanted: bool,
-}
-
-impl Item {
-    fn new(record: &Record<'_>, kind: Kind, thread: usize) -> Self {
-        let (ns, callsite, id, text) = (record.ns, record.callsite, record.id, record.text.into());
-        Self { thread, kind, ns, callsite, id, text, is_wanted: true }
-    }
-
-    fn record(&self) -> Record<'_> {
-        Record { kind: self.kind, ns: self.ns, callsite: self.callsite, id: self.id, text: &self.text }
-    }
 }
 
 /// What the rings had.
 #[derive(Default)]
-struct Kept {
+struct Kept<'a> {
     threads: Vec<Thread>,
-    /// In order of time.
-    items: Vec<Item>,
+    items: Vec<Item<'a>>,
     overwritten: u64,
     damaged: u64,
     /// Beginnings that were dropped although nobody knows whether their ends are gone.
     undecided: u64,
     /// When the rings were copied, or the process that left them ended.
     end_ns: u64,
-    /// As [`Left`](crate::trace::file::Left) says.
+    /// As [`Left`] says.
     ends_gone_before_ns: u64,
 }
 
-impl Kept {
+impl<'a> Kept<'a> {
     /// Adds what a thread's ring had. `written` records were written before it was copied.
-    fn add(&mut self, name: String, text: ThreadText, written: u64, words: &[u64]) {
+    fn add(&mut self, name: String, text: ThreadText, written: u64, words: &'a [Word]) {
         let thread = self.threads.len();
         let mut records = Records::new(words, 0);
         // The thread may have overwritten all words while they were copied.
         let mut overwritten = if words.is_empty() { written } else { 0 };
         let (mut blocks, mut first_ns) = (0, None);
-        while let Some(record) = records.next() {
+        for record in &mut records {
             if !fields::is_text(record.kind == Kind::Instant, record.text) {
                 self.damaged += 1;
                 continue;
@@ -429,16 +390,33 @@ impl Kept {
                 // In the first block these spans began earlier, so their beginnings are
                 // written; later blocks repeat beginnings that are there.
                 Kind::Inside if blocks > 1 => {}
-                Kind::Inside => self.items.push(Item::new(&record, Kind::Begin, thread)),
-                kind => {
+                Kind::Inside => {
+                    let record = Record { kind: Kind::Begin, ..record };
+                    self.items.push(Item { thread, record, is_wanted: true });
+                }
+                _ => {
                     first_ns = Some(first_ns.unwrap_or(record.ns).min(record.ns));
-                    self.items.push(Item::new(&record, kind, thread));
+                    self.items.push(Item { thread, record, is_wanted: true });
                 }
             }
         }
-        self.damaged += records.damaged();
+        self.damaged += records.damaged;
         self.overwritten = self.overwritten.saturating_add(overwritten);
         self.threads.push(Thread { name, text, overwritten, first_ns });
+    }
+
+    /// All rings were copied, of this process or of one that has left them.
+    fn end(&mut self, left: Option<&Left>) {
+        self.end_ns = match left {
+            Some(left) => {
+                self.ends_gone_before_ns = left.ends_gone_before_ns;
+                self.items.iter().map(|item| item.record.ns).max().unwrap_or(0)
+            }
+            None => tickline::now_ns(),
+        };
+        // A request may run on several threads: all records are put in order of time. The sort is
+        // stable, so those of a thread stay in order.
+        self.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::Close));
     }
 
     /// Since when nothing was overwritten; `None` if nothing was at all.
@@ -457,7 +435,7 @@ impl Kept {
         let mut inside: Vec<Vec<usize>> = self.threads.iter().map(|_| Vec::new()).collect();
         let mut open: HashMap<(u64, usize), Vec<usize>> = HashMap::new();
         for place in 0..self.items.len() {
-            let Item { thread, kind, ns, callsite, id, .. } = self.items[place];
+            let Item { thread, record: Record { kind, ns, callsite, id, .. }, .. } = self.items[place];
             let begins = match kind {
                 Kind::Begin | Kind::End => &mut inside[thread],
                 Kind::Open | Kind::Close => open.entry((id, callsite)).or_default(),
@@ -487,7 +465,7 @@ impl Kept {
         let gone_before_ns = self.complete_since_ns().unwrap_or(0).max(self.ends_gone_before_ns);
         for begin in open.into_values().flatten() {
             let item = &mut self.items[begin];
-            let is_undecided = still_open.is_none() && item.ns < gone_before_ns;
+            let is_undecided = still_open.is_none() && item.record.ns < gone_before_ns;
             item.is_wanted &= still_open.is_none() && !is_undecided;
             self.undecided += u64::from(is_undecided);
         }
@@ -497,20 +475,21 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::memory::RingBox;
+    use crate::trace::ring::Ring;
 
     /// Symptom: the thread had overwritten its ring while it was copied, but for the beginnings of
     /// blocks, or for nothing. Then the file said that it is complete, or since the end of time.
     #[test]
     fn a_thread_of_which_nothing_is_left_is_incomplete_before_now() {
         let recorder = FlightRecorder::builder().build();
-        let ring = RingBox::new(1);
+        let ring = Ring::new(1);
         ring.push(&Record::new(Kind::End, 7));
         (0..8).for_each(|_| ring.begin_block(7, 0));
         for words in [ring.snapshot(), Vec::new()] {
             let before_ns = tickline::now_ns();
-            let mut kept = recorder.collect().unwrap();
+            let mut kept = Kept::default();
             kept.add(String::new(), ThreadText::new(&recorder.recorder, 1), ring.records(), &words);
+            kept.end(None);
             assert_eq!((kept.overwritten, kept.items.len()), (1, 0));
             assert!((before_ns..=tickline::now_ns()).contains(&kept.complete_since_ns().unwrap()));
         }

@@ -75,7 +75,7 @@ impl Slot {
 /// Locks what is locked for nanoseconds. The lock is `spin`'s because to unlock it is a plain
 /// store, where std's takes an exchange.
 #[inline]
-fn lock_briefly<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
+pub(crate) fn lock_briefly<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
     mutex.try_lock().unwrap_or_else(|| wait(mutex))
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::TraceSummary;
 use crate::trace::json::{self, ThreadText};
 use crate::trace::local;
-use crate::trace::record::Records;
+use crate::trace::record::{Records, Word};
 use crate::trace::recorder::Recorder;
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
@@ -75,7 +75,7 @@ pub(super) struct Writer<W: Write> {
     /// Of threads that have recorded something, by the address of the thread's ring, which the
     /// recorder keeps until [`Recorder::forget`].
     threads: HashMap<usize, ThreadText>,
-    words: Vec<u64>,
+    words: Vec<Word>,
     text: String,
     last_ns: u64,
     /// What is in the file. Marks count what is missing.
@@ -158,8 +158,7 @@ impl<W: Write> Writer<W> {
                 self.threads.insert(address, thread);
             }
             if let Some(thread) = self.threads.get_mut(&address) {
-                let mut records = Records::new(&self.words, from);
-                while let Some(record) = records.next() {
+                for record in Records::new(&self.words, from) {
                     if self.summary.count(record.kind) {
                         self.last_ns = self.last_ns.max(record.ns);
                     }

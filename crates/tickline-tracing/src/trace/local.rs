@@ -9,9 +9,9 @@ use tracing_core::Metadata;
 use tracing_core::span::Id;
 
 use super::fields::BEHIND_NAME;
-use super::memory::RingBox;
 use super::record::{BLOCK, Kind, MAX_TEXT, Record};
 use super::recorder::{Recorder, WhenFull};
+use super::ring::Ring;
 
 /// The most spans that a new block repeats: the outermost ones that the thread is in.
 const REPEATED: usize = 64;
@@ -41,7 +41,7 @@ struct Entered {
 #[derive(Debug)]
 pub(crate) struct Local {
     recorder: Weak<Recorder>,
-    ring: Arc<RingBox>,
+    ring: Arc<Ring>,
     /// The end of the records that the reader had taken when this thread last asked.
     taken: u64,
     /// The callsites that this thread has recorded lately, so that it rarely takes the lock.

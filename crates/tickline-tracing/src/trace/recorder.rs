@@ -3,11 +3,10 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io;
 use std::path::Path;
-use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
-use std::thread::Thread;
+use std::thread::{self, Thread};
+use std::{fs, io, process};
 
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
@@ -15,9 +14,8 @@ use tracing_core::{Event, Metadata};
 use super::fields::{SpanFields, event_text, members};
 use super::file::{self, Left, RingFile};
 use super::local;
-use super::memory::RingBox;
 use super::record::{Kind, Record};
-use super::thread;
+use super::ring::Ring;
 use crate::open_spans::{OpenSpans, patiently};
 use crate::sink::{Find, Found, Hooks, Span};
 use crate::timing::SpanTiming;
@@ -206,7 +204,7 @@ pub(crate) type Callsites = HashMap<usize, Arc<Callsite>>;
 pub(crate) struct Recorder {
     pub(crate) settings: Settings,
     /// The rings of all threads. Those of threads that have ended are in the order of their ends.
-    rings: Mutex<Vec<Arc<RingBox>>>,
+    rings: Mutex<Vec<Arc<Ring>>>,
     /// Lost records of rings that were removed: those that a removed ring held, or that found no
     /// room in it.
     gone: AtomicU64,
@@ -316,10 +314,10 @@ impl Recorder {
     }
 
     /// Makes a ring for the present thread.
-    pub(crate) fn join(&self) -> Option<Arc<RingBox>> {
-        let (number, name) = thread::present();
+    pub(crate) fn join(&self) -> Option<Arc<Ring>> {
+        let (number, name) = present_thread();
         let ring = self.ring_in_file(number, &name).unwrap_or_else(|| {
-            let ring = RingBox::new(self.settings.bytes_per_thread);
+            let ring = Ring::new(self.settings.bytes_per_thread);
             ring.claim(number, &name);
             ring
         });
@@ -330,11 +328,11 @@ impl Recorder {
 
     /// A ring of the file, if there is one. If none is free, the thread that ended first gives its
     /// ring away.
-    fn ring_in_file(&self, number: u64, name: &str) -> Option<RingBox> {
+    fn ring_in_file(&self, number: u64, name: &str) -> Option<Ring> {
         // What a forked child has in the file's place may be in use, but does not say so.
         let file = self.file.as_ref().filter(|_| !self.is_in_child())?;
         file.claim(number, name).or_else(|| {
-            self.forget_first(&mut *self.lock(&self.rings)?, RingBox::is_mapped);
+            self.forget_first(&mut *self.lock(&self.rings)?, Ring::is_mapped);
             let ring = file.claim(number, name);
             if ring.is_none() {
                 file.count_outside();
@@ -345,7 +343,7 @@ impl Recorder {
 
     /// The thread of `ring` ends. If nobody takes records, more than [`KEPT`] rings of such threads
     /// would only take memory.
-    pub(crate) fn leave(&self, ring: &Arc<RingBox>) {
+    pub(crate) fn leave(&self, ring: &Arc<Ring>) {
         let Some(mut rings) = self.lock(&self.rings) else { return };
         // Under the lock, so that rings are in the order in which their threads end.
         ring.end_thread();
@@ -353,7 +351,7 @@ impl Recorder {
         let ring = rings.remove(place);
         rings.push(ring);
         // The file has room for its rings, and a thread that needs one forgets another.
-        let takes_memory = |ring: &RingBox| !ring.is_mapped();
+        let takes_memory = |ring: &Ring| !ring.is_mapped();
         let ended = rings.iter().filter(|ring| ring.has_ended() && takes_memory(ring)).count();
         if self.settings.when_full == WhenFull::Overwrite && ended > KEPT {
             self.forget_first(&mut rings, takes_memory);
@@ -361,7 +359,7 @@ impl Recorder {
     }
 
     /// Forgets the ring of the thread that ended first, of those that are meant.
-    fn forget_first(&self, rings: &mut Vec<Arc<RingBox>>, is_meant: impl Fn(&RingBox) -> bool) {
+    fn forget_first(&self, rings: &mut Vec<Arc<Ring>>, is_meant: impl Fn(&Ring) -> bool) {
         if let Some(first) = rings.iter().position(|ring| ring.has_ended() && is_meant(ring)) {
             let first = rings.remove(first);
             first.forget();
@@ -376,12 +374,12 @@ impl Recorder {
 
     /// The rings of all threads; `None` only in a forked child, if a thread of the parent has them
     /// locked.
-    pub(crate) fn rings(&self) -> Option<Vec<Arc<RingBox>>> {
+    pub(crate) fn rings(&self) -> Option<Vec<Arc<Ring>>> {
         self.lock(&self.rings).map(|rings| rings.clone())
     }
 
     /// Forgets a ring whose thread has ended, and whose records were taken.
-    pub(crate) fn forget(&self, ring: &Arc<RingBox>) {
+    pub(crate) fn forget(&self, ring: &Arc<Ring>) {
         // ORDERING: Relaxed, a count of its own.
         self.gone.fetch_add(ring.dropped(), Ordering::Relaxed);
         if let Some(mut rings) = self.lock(&self.rings) {
@@ -448,6 +446,28 @@ impl Recorder {
 fn own_name() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Number and name of the present thread, as viewers show it. The number is the system's, which
+/// `ps` and `perf` show. Where `/proc` does not have it, the recorder counts threads itself.
+fn present_thread() -> (u64, String) {
+    let number = system_number().unwrap_or_else(|| {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // ORDERING: Relaxed, the number alone counts.
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    });
+    let known = thread::current().name().map(str::to_owned);
+    // A thread that Rust did not start may have a name by pthread_setname_np.
+    let name = known.or_else(|| {
+        let name = fs::read_to_string("/proc/thread-self/comm").ok()?;
+        Some(name.trim_end().to_owned())
+    });
+    (number, name.unwrap_or_else(|| format!("thread {number}")))
+}
+
+/// Reads the link `/proc/thread-self`. Its target on Linux is `PROCESS/task/THREAD`.
+fn system_number() -> Option<u64> {
+    fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }
 
 /// The number of the request that a span belongs to.
