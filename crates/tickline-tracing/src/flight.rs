@@ -108,9 +108,10 @@ use crate::sink::{Hooks, Sink};
 use crate::trace;
 use crate::trace::fields;
 use crate::trace::file::Left;
-use crate::trace::json::{self, ThreadText};
+use crate::trace::json::{self, Json};
 use crate::trace::record::{Kind, Record, Records, Word};
 use crate::trace::recorder::{Recorder, Settings, TraceSummary, Tracks, WhenFull, settings};
+use crate::trace::ring::Ring;
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.
@@ -285,29 +286,27 @@ impl FlightRecorder {
         let copies: Vec<_> = rings.iter().map(|ring| (ring, ring.records(), ring.snapshot())).collect();
         let mut kept = Kept { overwritten, ..Kept::default() };
         for (ring, written, words) in &copies {
-            kept.add(ring.name(), ThreadText::new(recorder, ring.number()), *written, words);
+            kept.add(ring, *written, words);
         }
         kept.end(recorder.left.as_ref());
         // Later than the records: a request that ends meanwhile is left out, not shown as open.
         kept.drop_before(since_ns, recorder.open_requests());
-        let mut text = json::head(recorder);
+        let (mut text, mut json) = (json::head(recorder), Json::new(recorder));
         for thread in &kept.threads {
             if !thread.name.is_empty() {
-                thread.text.write_name(&thread.name, &mut text);
+                json.write_name(thread.number, &thread.name, &mut text);
             }
             let first_ns = thread.first_ns.unwrap_or(kept.end_ns);
             if thread.overwritten > 0 && first_ns >= since_ns {
                 let what = ["older records overwritten", "overwritten"];
-                thread.text.write_mark(first_ns, thread.overwritten, what, &mut text);
+                json.write_mark(thread.number, first_ns, thread.overwritten, what, &mut text);
             }
         }
         let mut summary = TraceSummary::default();
         summary.complete_since_ns = kept.complete_since_ns();
         for item in kept.items.iter().filter(|item| item.is_wanted) {
             summary.count(item.record.kind);
-            if let Some(thread) = kept.threads.get_mut(item.thread) {
-                thread.text.write(&item.record, &mut text);
-            }
+            json.write(kept.threads[item.thread].number, &item.record, &mut text);
             if text.len() >= 1 << 16 {
                 output.write_all(text.as_bytes())?;
                 text.clear();
@@ -315,7 +314,7 @@ impl FlightRecorder {
         }
         if let Some(left) = recorder.left.as_ref().filter(|left| left.outside > 0) {
             let what = ["threads had no ring in the file", "threads"];
-            ThreadText::new(recorder, 0).write_mark(kept.end_ns, left.outside, what, &mut text);
+            json.write_mark(0, kept.end_ns, left.outside, what, &mut text);
         }
         text.push_str("\n]\n");
         output.write_all(text.as_bytes())?;
@@ -336,8 +335,8 @@ fn since(last: Duration) -> u64 {
 }
 
 struct Thread {
+    number: u64,
     name: String,
-    text: ThreadText,
     /// Records that its ring lost.
     overwritten: u64,
     /// The time of the first record that its ring still has.
@@ -368,7 +367,7 @@ struct Kept<'a> {
 
 impl<'a> Kept<'a> {
     /// Adds what a thread's ring had. `written` records were written before it was copied.
-    fn add(&mut self, name: String, text: ThreadText, written: u64, words: &'a [Word]) {
+    fn add(&mut self, ring: &Ring, written: u64, words: &'a [Word]) {
         let thread = self.threads.len();
         let mut records = Records::new(words, 0);
         // The thread may have overwritten all words while they were copied.
@@ -402,7 +401,8 @@ impl<'a> Kept<'a> {
         }
         self.damaged += records.damaged;
         self.overwritten = self.overwritten.saturating_add(overwritten);
-        self.threads.push(Thread { name, text, overwritten, first_ns });
+        let (number, name) = (ring.number(), ring.name());
+        self.threads.push(Thread { number, name, overwritten, first_ns });
     }
 
     /// All rings were copied, of this process or of one that has left them.
@@ -475,20 +475,18 @@ impl<'a> Kept<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::ring::Ring;
 
     /// Symptom: the thread had overwritten its ring while it was copied, but for the beginnings of
     /// blocks, or for nothing. Then the file said that it is complete, or since the end of time.
     #[test]
     fn a_thread_of_which_nothing_is_left_is_incomplete_before_now() {
-        let recorder = FlightRecorder::builder().build();
         let ring = Ring::new(1);
         ring.push(&Record::new(Kind::End, 7));
         (0..8).for_each(|_| ring.begin_block(7, 0));
         for words in [ring.snapshot(), Vec::new()] {
             let before_ns = tickline::now_ns();
             let mut kept = Kept::default();
-            kept.add(String::new(), ThreadText::new(&recorder.recorder, 1), ring.records(), &words);
+            kept.add(&ring, ring.records(), &words);
             kept.end(None);
             assert_eq!((kept.overwritten, kept.items.len()), (1, 0));
             assert!((before_ns..=tickline::now_ns()).contains(&kept.complete_since_ns().unwrap()));

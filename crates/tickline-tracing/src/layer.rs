@@ -19,8 +19,9 @@ use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::callback::{Callback, ClosedSpan};
 use crate::open_spans::OpenSpans;
-use crate::sink::{Callback, ClosedSpan, Find, Hooks, Sink, Span};
+use crate::sink::{Find, Hooks, Sink, Span};
 use crate::source::{GlobalClock, TimeSource};
 use crate::timing::{OpenSpan, SpanTiming};
 use crate::unix_offset::UnixOffset;
@@ -191,9 +192,8 @@ where
     #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
-        let close = |open_span: &OpenSpan| {
-            open_span.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source))
-        };
+        let unix_offset_ns = || self.unix_offset.get(now_ns, || self.source.unix_offset_ns());
+        let close = |open_span: &OpenSpan| open_span.close(now_ns, unix_offset_ns);
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,

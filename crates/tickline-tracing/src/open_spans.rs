@@ -344,7 +344,7 @@ mod tests {
         spans.insert(7, OpenSpan::of_a_callsite(10));
         assert!(spans.change(7, |open_span| open_span.enter(|| 0)).is_some());
         spans.insert(7, OpenSpan::of_a_callsite(20));
-        let times = spans.remove(7, |open_span| open_span.close(30, |_| 0)).unwrap();
+        let times = spans.remove(7, |open_span| open_span.close(30, || 0)).unwrap();
         assert_eq!((times.enters(), times.total().as_nanos()), (0, 10));
     }
 
@@ -379,7 +379,7 @@ mod tests {
                 });
             }
         });
-        let enters = spans.remove(7, |open_span| open_span.close(0, |_| 0).enters());
+        let enters = spans.remove(7, |open_span| open_span.close(0, || 0).enters());
         assert_eq!(enters, Some(40_000));
     }
 }

@@ -61,7 +61,6 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::source::{GlobalClock, TimeSource};
 use crate::unix_offset::UnixOffset;
 
-mod call;
 mod layers;
 mod tracer;
 

@@ -76,7 +76,7 @@ impl OpenSpan {
     }
 
     #[inline]
-    pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce(u64) -> i64) -> SpanTiming {
+    pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce() -> i64) -> SpanTiming {
         // Not above `closed_ns`: the readings of two threads may cross, as in `interval_ns`.
         let created_ns = self.created_ns.min(closed_ns);
         let mut busy_ns = self.busy_ns;
@@ -90,7 +90,7 @@ impl OpenSpan {
             closed_ns,
             busy_ns: busy_ns.min(closed_ns - created_ns),
             enters: u64::from(self.enters),
-            unix_offset_ns: unix_offset_ns(closed_ns),
+            unix_offset_ns: unix_offset_ns(),
         }
     }
 }
@@ -233,7 +233,7 @@ mod tests {
         }
         open_span.enter(|| 1_000);
         open_span.exit(1_600);
-        let times = open_span.close(2_000, |_| 0);
+        let times = open_span.close(2_000, || 0);
         assert_eq!((times.busy().as_nanos(), times.enters()), (1_600, 7));
     }
 
@@ -243,7 +243,7 @@ mod tests {
         let mut open_span = OpenSpan::of_a_callsite(1_000_000);
         open_span.enter(|| 999_000);
         open_span.exit(998_000);
-        let times = open_span.close(997_000, |_| 0);
+        let times = open_span.close(997_000, || 0);
         assert_eq!((times.busy().as_nanos(), times.total().as_nanos(), times.enters()), (0, 0, 1));
     }
 }

@@ -2,8 +2,6 @@
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use crate::source::TimeSource;
-
 /// How long an offset between Unix and monotonic time is used, ns. tickline's line changes every
 /// 0.5 s, so the offset rarely changes meanwhile. To ask for it takes up to twelve readings, whose
 /// cost is negligible at this interval. The layer notices within this time that the clock was set.
@@ -22,8 +20,9 @@ impl UnixOffset {
         Self { offset_ns: AtomicI64::new(0), found_ns: AtomicU64::new(u64::MAX) }
     }
 
+    /// The offset at `now_ns`. If it is old, `ask` tells the present one.
     #[inline]
-    pub(crate) fn get(&self, now_ns: u64, source: &(impl TimeSource + ?Sized)) -> i64 {
+    pub(crate) fn get(&self, now_ns: u64, ask: impl FnOnce() -> i64) -> i64 {
         // ORDERING: Acquire, pairs with the Release store in `find`: a thread that sees a fresh
         // offset's time sees the offset.
         let found_ns = self.found_ns.load(Ordering::Acquire);
@@ -33,13 +32,13 @@ impl UnixOffset {
             // ORDERING: Relaxed, behind the load above.
             return self.offset_ns.load(Ordering::Relaxed);
         }
-        self.find(now_ns, source)
+        self.find(now_ns, ask)
     }
 
     #[cold]
     #[inline(never)]
-    fn find(&self, monotonic_ns: u64, source: &(impl TimeSource + ?Sized)) -> i64 {
-        let offset_ns = source.unix_offset_ns();
+    fn find(&self, monotonic_ns: u64, ask: impl FnOnce() -> i64) -> i64 {
+        let offset_ns = ask();
         // ORDERING: Relaxed, published by the store below.
         self.offset_ns.store(offset_ns, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `get`.
@@ -52,27 +51,13 @@ impl UnixOffset {
 mod tests {
     use super::*;
 
-    /// A clock with this offset.
-    #[derive(Debug)]
-    struct Ahead(i64);
-
-    impl TimeSource for Ahead {
-        fn now_ns(&self) -> u64 {
-            5
-        }
-
-        fn unix_offset_ns(&self) -> i64 {
-            self.0
-        }
-    }
-
     #[test]
     fn ordering_a_thread_that_sees_a_sample_sees_its_offset() {
         for _ in 0..8 {
             let offset = UnixOffset::new();
             std::thread::scope(|scope| {
                 for _ in 0..4 {
-                    scope.spawn(|| assert_eq!(offset.get(5, &Ahead(7)), 7));
+                    scope.spawn(|| assert_eq!(offset.get(5, || 7), 7));
                 }
             });
         }

@@ -2,14 +2,14 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use super::TraceSummary;
-use crate::trace::json::{self, ThreadText};
+use crate::trace::json::{self, Json};
 use crate::trace::local;
 use crate::trace::record::{Records, Word};
 use crate::trace::recorder::Recorder;
@@ -72,9 +72,10 @@ pub(super) struct Writer<W: Write> {
     recorder: Arc<Recorder>,
     requests: Arc<Requests>,
     flush_every: Duration,
-    /// Of threads that have recorded something, by the address of the thread's ring, which the
-    /// recorder keeps until [`Recorder::forget`].
-    threads: HashMap<usize, ThreadText>,
+    /// Threads whose names are in the file, by the address of the thread's ring, which the recorder
+    /// keeps until [`Recorder::forget`].
+    named: HashSet<usize>,
+    json: Json,
     words: Vec<Word>,
     text: String,
     last_ns: u64,
@@ -91,10 +92,11 @@ impl<W: Write> Writer<W> {
     ) -> Self {
         Self {
             output: BufWriter::with_capacity(BUFFER, output),
+            json: Json::new(&recorder),
             recorder,
             requests,
             flush_every,
-            threads: HashMap::new(),
+            named: HashSet::new(),
             words: Vec::new(),
             text: String::new(),
             last_ns: 0,
@@ -150,25 +152,21 @@ impl<W: Write> Writer<W> {
             let from = ring.take(&mut self.words);
             is_much |= self.words.len() as u64 > ring.capacity() / 4;
             let address = Arc::as_ptr(&ring).addr();
-            if !self.words.is_empty() && !self.threads.contains_key(&address) {
-                let thread = ThreadText::new(&self.recorder, ring.number());
+            if !self.words.is_empty() && self.named.insert(address) {
                 self.text.clear();
-                thread.write_name(&ring.name(), &mut self.text);
+                self.json.write_name(ring.number(), &ring.name(), &mut self.text);
                 self.output.write_all(self.text.as_bytes())?;
-                self.threads.insert(address, thread);
             }
-            if let Some(thread) = self.threads.get_mut(&address) {
-                for record in Records::new(&self.words, from) {
-                    if self.summary.count(record.kind) {
-                        self.last_ns = self.last_ns.max(record.ns);
-                    }
-                    self.text.clear();
-                    thread.write(&record, &mut self.text);
-                    self.output.write_all(self.text.as_bytes())?;
+            for record in Records::new(&self.words, from) {
+                if self.summary.count(record.kind) {
+                    self.last_ns = self.last_ns.max(record.ns);
                 }
+                self.text.clear();
+                self.json.write(ring.number(), &record, &mut self.text);
+                self.output.write_all(self.text.as_bytes())?;
             }
             if has_ended {
-                self.threads.remove(&address);
+                self.named.remove(&address);
                 self.recorder.forget(&ring);
             }
         }
@@ -183,8 +181,7 @@ impl<W: Write> Writer<W> {
         }
         self.summary.dropped += missing;
         self.text.clear();
-        let process = ThreadText::new(&self.recorder, 0);
-        process.write_mark(self.last_ns, missing, ["events missing", "dropped"], &mut self.text);
+        self.json.write_mark(0, self.last_ns, missing, ["events missing", "dropped"], &mut self.text);
         self.output.write_all(self.text.as_bytes())
     }
 }

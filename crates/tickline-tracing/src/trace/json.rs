@@ -9,40 +9,36 @@ use super::fields::{BEHIND_NAME, push_string};
 use super::record::{Kind, Record};
 use super::recorder::{Callsite, Recorder};
 
-/// What the text of one thread's events has in common.
+/// Makes text of a recorder's records.
 #[derive(Debug)]
-pub(crate) struct ThreadText {
-    /// The thread's number.
-    thread: u64,
-    /// `"pid":1,"tid":2`.
-    ids: String,
-    /// The beginning of its `E` events.
-    end: String,
-    /// The beginning of the other events, up to the time, by phase and address of the callsite.
-    begins: HashMap<(u8, usize), String>,
+pub(crate) struct Json {
     recorder: Arc<Recorder>,
+    /// `"pid":1,"tid":`.
+    process: String,
+    /// The beginning of events, by phase and address of the callsite.
+    begins: HashMap<(u8, usize), String>,
 }
 
-impl ThreadText {
-    pub(crate) fn new(recorder: &Arc<Recorder>, thread: u64) -> Self {
-        let ids = format!("\"pid\":{},\"tid\":{thread}", recorder.process().0);
-        let end = format!(",\n{{\"ph\":\"E\",{ids},\"ts\":");
-        Self { thread, end, ids, begins: HashMap::new(), recorder: Arc::clone(recorder) }
+impl Json {
+    pub(crate) fn new(recorder: &Arc<Recorder>) -> Self {
+        let process = format!("\"pid\":{},\"tid\":", recorder.process().0);
+        Self { recorder: Arc::clone(recorder), process, begins: HashMap::new() }
     }
 
-    /// The text of `record`, with a comma before it; nothing for records that viewers do not need.
-    pub(crate) fn write(&mut self, record: &Record<'_>, text: &mut String) {
+    /// The text of a thread's `record`, with a comma before it; nothing for records that viewers do
+    /// not need.
+    pub(crate) fn write(&mut self, thread: u64, record: &Record<'_>, text: &mut String) {
         match record.kind {
             Kind::Rest | Kind::Block | Kind::Name => return,
-            Kind::End => text.push_str(&self.end),
+            Kind::End => text.push_str(",\n{\"ph\":\"E\","),
             kind => {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
-                let new = || begin(phase, self.recorder.callsite(record.callsite).as_deref(), &self.ids);
+                let new = || begin(phase, self.recorder.callsite(record.callsite).as_deref());
                 text.push_str(self.begins.entry((phase as u8, record.callsite)).or_insert_with(new));
             }
         }
-        push_microseconds(text, record.ns);
+        self.push_place(thread, record.ns, text);
         if record.id != 0 {
             text.push_str(",\"id\":");
             text.push_str(itoa::Buffer::new().format(record.id));
@@ -77,18 +73,38 @@ impl ThreadText {
 
     /// A mark that says that `missing` of `what` are missing. With the thread number 0, it is the
     /// process's mark.
-    pub(crate) fn write_mark(&self, ns: u64, missing: u64, [what, key]: [&str; 2], text: &mut String) {
-        let (ids, scope) = (&self.ids, if self.thread == 0 { 'p' } else { 't' });
-        text.push_str(&format!(",\n{{\"name\":\"{missing} {what}\",\"ph\":\"i\","));
-        text.push_str(&format!("\"s\":\"{scope}\",{ids},\"ts\":"));
-        push_microseconds(text, ns);
+    pub(crate) fn write_mark(
+        &self,
+        thread: u64,
+        ns: u64,
+        missing: u64,
+        [what, key]: [&str; 2],
+        text: &mut String,
+    ) {
+        let scope = if thread == 0 { 'p' } else { 't' };
+        text.push_str(&format!(",\n{{\"name\":\"{missing} {what}\",\"ph\":\"i\",\"s\":\"{scope}\","));
+        self.push_place(thread, ns, text);
         text.push_str(&format!(",\"args\":{{\"{key}\":{missing}}}}}"));
     }
 
-    /// The event that names the thread.
-    pub(crate) fn write_name(&self, name: &str, text: &mut String) {
+    /// The event that names a thread.
+    pub(crate) fn write_name(&self, thread: u64, name: &str, text: &mut String) {
         text.push_str(",\n");
-        text.push_str(&naming("thread_name", self.recorder.process().0, self.thread, name));
+        text.push_str(&naming("thread_name", self.recorder.process().0, thread, name));
+    }
+
+    /// Where and when an event happened. The format's unit is microseconds; they have three
+    /// decimals.
+    fn push_place(&self, thread: u64, ns: u64, text: &mut String) {
+        let mut buffer = itoa::Buffer::new();
+        text.push_str(&self.process);
+        text.push_str(buffer.format(thread));
+        text.push_str(",\"ts\":");
+        text.push_str(buffer.format(ns / 1_000));
+        // `part` is 1,000 to 1,999, so it keeps its leading zeros; the first digit is left out.
+        let part = 1_000 + ns % 1_000;
+        text.push('.');
+        text.push_str(buffer.format(part).get(1..).unwrap_or_default());
     }
 }
 
@@ -102,9 +118,9 @@ const fn phase(kind: Kind, id: u64) -> char {
     }
 }
 
-/// The beginning of an event, up to its time. The name of a `tracing` event is in its record
+/// The beginning of an event, up to its thread. The name of a `tracing` event is in its record
 /// instead.
-fn begin(phase: char, callsite: Option<&Callsite>, ids: &str) -> String {
+fn begin(phase: char, callsite: Option<&Callsite>) -> String {
     let mut text = ",\n{".to_owned();
     if !matches!(phase, 'i' | 'n') {
         text.push_str("\"name\":");
@@ -119,8 +135,6 @@ fn begin(phase: char, callsite: Option<&Callsite>, ids: &str) -> String {
     text.push_str(",\"ph\":\"");
     text.push(phase);
     text.push_str(if phase == 'i' { "\",\"s\":\"t\"," } else { "\"," });
-    text.push_str(ids);
-    text.push_str(",\"ts\":");
     text
 }
 
@@ -133,13 +147,4 @@ pub(crate) fn head(recorder: &Recorder) -> String {
 /// The event that says the name of the process, or of a thread.
 fn naming(what: &str, process: u32, thread: u64, name: &str) -> String {
     json!({ "name": what, "ph": "M", "pid": process, "tid": thread, "args": { "name": name } }).to_string()
-}
-
-/// Appends `ns` as microseconds with three decimals, which is the format's unit.
-pub(crate) fn push_microseconds(text: &mut String, ns: u64) {
-    text.push_str(itoa::Buffer::new().format(ns / 1_000));
-    // `part` is 1,000 to 1,999, so it keeps its leading zeros; the first digit is left out.
-    let part = 1_000 + ns % 1_000;
-    text.push('.');
-    text.push_str(itoa::Buffer::new().format(part).get(1..).unwrap_or_default());
 }
